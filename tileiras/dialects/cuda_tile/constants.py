@@ -1,0 +1,35 @@
+"""Bit-exact constant attributes: raw element bytes, so that no NaN payload is ever lost."""
+
+from xdsl.dialects.builtin import BytesAttr, IntAttr
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+
+from tileiras.dialects.cuda_tile.types import TileType
+
+
+@irdl_attr_definition
+class FloatBitsAttr(ParametrizedAttribute):
+    """A typed scalar float by its bit pattern (reduce and scan identities)."""
+
+    name = "cuda_tile.float"
+    bits: IntAttr
+    type: Attribute
+
+    def __init__(self, bits: int, type: Attribute):
+        super().__init__(IntAttr(bits), type)
+
+
+@irdl_attr_definition
+class DenseAttr(ParametrizedAttribute):
+    """The value of a constant tile: little-endian, row-major element bytes.
+
+    `raw` holds one element (a splat) or one per element of `type`. Element storage is that of the
+    bytecode (tf32 3 bytes, f8 and f4 1 byte each), but i1 is one byte per element, 0 or 1.
+    """
+
+    name = "cuda_tile.dense"
+    type: TileType
+    raw: BytesAttr
+
+    def __init__(self, type: TileType, raw: bytes):
+        super().__init__(type, BytesAttr(raw))

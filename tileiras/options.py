@@ -1,0 +1,29 @@
+"""The options of one compilation, as plain data. Only the command line and the driver make them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+STAGES = ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm-dialect", "llvm", "ptx", "cubin")
+"""What `--emit` accepts, in order of the cascade."""
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Everything that can change the compiler's output or what it reports."""
+
+    gpu_name: str = "sm_100"
+    opt_level: int = 3
+    device_debug: bool = False
+    line_info: bool = False
+    emit: str = "cubin"
+    verify_each: bool = False
+    print_before_all: bool = False
+    print_after_all: bool = False
+    print_before: tuple[str, ...] = ()
+    print_after: tuple[str, ...] = ()
+    disabled_features: tuple[str, ...] = ()
+    verbose: bool = False
+    time_passes: bool = False
+    knobs: dict[str, str] = field(default_factory=dict[str, str])
+    """`TILEIR_*` environment variables by name, read once by the driver."""

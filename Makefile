@@ -1,0 +1,60 @@
+# What a developer does here, one target each. `make help` lists them.
+PYTHON  ?= python3
+VENV    ?= .venv
+BIN     := $(VENV)/bin
+CORPUS  ?= ../shared/corpus
+TARGET  ?= sm_90
+JOBS    ?= 2
+RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
+
+.PHONY: help install example test test-gpu corpus fuzz bench bench-compile lint format bless clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
+
+$(BIN)/tileiras: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[dev,gpu]'
+	$(BIN)/python -m compileall -q -j $(JOBS) tileiras
+	@touch $@
+
+install: $(BIN)/tileiras  ## make the virtual environment .venv with everything in it
+
+example: $(BIN)/tileiras  ## compile the shipped examples for TARGET and say what came out
+	$(BIN)/tileiras examples/vector_add.mlir --gpu-name $(TARGET) -o vector_add.cubin -v
+	$(BIN)/tileiras examples/matmul.mlir --gpu-name $(TARGET) -o matmul.cubin -v
+	@ls -l vector_add.cubin matmul.cubin
+
+test: $(BIN)/tileiras  ## everything that needs no GPU
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu' -q
+
+test-gpu:  ## the kernels on this machine's GPU
+	$(RUN) -m pytest -m gpu -q
+
+corpus:  ## compile every file of CORPUS for TARGET; one table, corpus-summary.json
+	$(RUN) benchmarks/corpus_sweep.py $(CORPUS) --gpu-name $(TARGET) --jobs $(JOBS)
+
+fuzz:  ## the property and mutation tests, longer than in `make test`
+	$(RUN) -m pytest -q tests -k 'fuzz or property' --hypothesis-seed=random
+
+bench-compile:  ## cold compile times, beside NVIDIA's compiler where VENDOR_TILEIRAS names it
+	$(RUN) benchmarks/bench_compile.py --gpu-name $(TARGET)
+
+bench: bench-compile  ## all benchmarks that this machine can run
+
+lint: $(BIN)/tileiras  ## formatting, lints, types, import direction
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports --no-cache
+
+format:  ## let ruff rewrite what it can
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+bless:  ## rewrite the expected outputs of the exact file tests; read the diff
+	$(RUN) -m pytest -q tests/filetests --bless
+
+clean:  ## remove what the targets above made
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis corpus-summary.json

@@ -118,6 +118,7 @@ from tileiras.dialects.cuda_tile.atomics import (
 )
 from tileiras.dialects.cuda_tile import attributes as _a
 from tileiras.dialects.cuda_tile import constants as _c
+from tileiras.dialects.cuda_tile import debug_info as _d
 from tileiras.dialects.cuda_tile import types as _t
 
 CudaTile = Dialect(
@@ -260,5 +261,11 @@ CudaTile = Dialect(
         _t.StridedViewType,
         _t.GatherScatterViewType,
         _t.TokenType,
+        _d.DIFileAttr,
+        _d.DICompileUnitAttr,
+        _d.DISubprogramAttr,
+        _d.DILexicalBlockAttr,
+        _d.DILocAttr,
+        _d.DICallSiteLoc,
     ],
 )

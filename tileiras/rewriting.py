@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
@@ -24,11 +24,11 @@ def has_location(op: Operation) -> bool:
     return not isinstance(op.location, UnknownLoc)
 
 
-def copy_location(source: Operation, op: Operation) -> None:
-    """Gives `op` and the operations in its regions the location of `source`, where they have none."""
+def fill_location(op: Operation, location: LocationAttr) -> None:
+    """Gives `op`, and what is nested in it, the location where they have none."""
     for inner in op.walk():
         if not has_location(inner):
-            inner.location = source.location
+            inner.location = location
 
 
 def count_unknown_locations(module: ModuleOp) -> int:
@@ -53,9 +53,7 @@ class _KeepLocations(RewritePattern):
         finally:
             rewriter.operation_insertion_handler.remove(watch)
         for new in inserted:
-            for inner in new.walk():
-                if not has_location(inner):
-                    inner.location = location
+            fill_location(new, location)
 
 
 def rewrite(module: ModuleOp, *patterns: RewritePattern, recursive: bool = True) -> bool:

@@ -1,0 +1,74 @@
+"""THE list of passes, in order, one line each with the reason for its place.
+
+Read this file first to understand the compiler. `stage` is the level that the module is on after
+the pass; `--emit=STAGE` stops after the last pass of that stage. `min_opt` is the lowest -O level
+that runs the pass, `needs` the target features without which it has nothing to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tileiras.options import STAGES, CompileOptions
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass in its place."""
+
+    pass_name: str
+    stage: str
+    reason: str
+    min_opt: int = 0
+    needs: tuple[str, ...] = ()
+
+
+PIPELINE: tuple[Step, ...] = (
+    Step(
+        "convert-cudatile-to-tileaa",
+        "nv_tileaa",
+        "makes memory order and pointer facts explicit, before anything is placed",
+    ),
+    Step(
+        "convert-tileaa-to-tileas",
+        "nv_tileas",
+        "gives every tensor a layout, which the target and the facts determine",
+    ),
+    Step(
+        "convert-nv-tileas-to-llvm",
+        "llvm-dialect",
+        "places are fixed: what is left is one thread's program",
+    ),
+)
+
+
+def _applies(step: Step, options: CompileOptions, target: GpuTarget | None) -> bool:
+    """Whether the options and the target select the step."""
+    if options.opt_level < step.min_opt:
+        return False
+    if not step.needs:
+        return True
+    present = {feature.name for feature in target.features} if target is not None else set()
+    return all(feature in present for feature in step.needs)
+
+
+def select_steps(
+    options: CompileOptions, target: GpuTarget | None, start: str = "cuda_tile"
+) -> tuple[Step, ...]:
+    """The steps from a module of stage `start` to the stage that the options ask for.
+
+    A step takes the stage that the step before it leaves.
+    """
+    first, last = STAGES.index(start), STAGES.index(options.emit)
+    taken = ("cuda_tile", *(step.stage for step in PIPELINE))
+    return tuple(
+        step
+        for before, step in zip(taken, PIPELINE)
+        if first <= STAGES.index(before)
+        and STAGES.index(step.stage) <= last
+        and _applies(step, options, target)
+    )

@@ -1,0 +1,48 @@
+"""Every pass by name, as strings, so that nothing is imported before it runs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from tileiras.errors import InternalError, UsageError
+from tileiras.ir_pass import IrPass
+
+PASSES: dict[str, str] = {
+    "convert-cudatile-to-tileaa": "tileiras.passes.cuda_tile_to_nv_tileaa:"
+    "ConvertCudaTileToTileAAPass",
+    "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:"
+    "ConvertTileAAToTileASPass",
+    "convert-nv-tileas-to-llvm": "tileiras.codegen.lowering:ConvertNvTileASToLLVMPass",
+}
+"""Pass name -> "module:Class"."""
+
+DIALECTS: dict[str, str] = {
+    "cuda_tile": "tileiras.dialects.cuda_tile:CudaTile",
+    "nv_tileaa": "tileiras.dialects.nv_tileaa:NvTileAA",
+    "nv_tileas": "tileiras.dialects.nv_tileas:NvTileAS",
+    "llvm": "tileiras.dialects.llvm:LLVM",
+    "nvvm": "tileiras.dialects.nvvm:NVVM",
+}
+"""Dialect name -> "module:Dialect object"; read only where IR text is parsed."""
+
+
+def resolve(reference: str) -> Any:
+    """The object that a "module:name" string stands for."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
+
+
+def load_pass(name: str) -> type[IrPass]:
+    """The class of the pass with this name.
+
+    Raises UsageError for a name that is in no row of the table.
+    """
+    reference = PASSES.get(name)
+    if reference is None:
+        known = ", ".join(sorted(PASSES))
+        raise UsageError(f"unknown pass '{name}', expected one of {known}")
+    pass_class = resolve(reference)
+    if pass_class.name != name:
+        raise InternalError(f"pass '{name}' is registered under the name of '{pass_class.name}'")
+    return pass_class

@@ -1,0 +1,151 @@
+"""Functions, structured control flow, reductions: operations with regions, and program ids.
+
+Control flow keeps the structure of cuda_tile (break, continue and return may leave nested ifs); it becomes
+branches only in the last stage. Conditions are scalars, hence the same in all threads of a tile block.
+"""
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import IsTerminator, Pure
+
+
+@irdl_op_definition
+class FuncOp(IRDLOperation):
+    """A kernel. `hints` are the entry's optimization hints that hold for the target."""
+
+    name = "nv_tileaa.func"
+    sym_name = prop_def(StringAttr)
+    function_type = prop_def(FunctionType)
+    hints = opt_prop_def(DictionaryAttr)
+    num_warps = opt_prop_def(IntegerAttr)
+    body = region_def()
+
+
+@irdl_op_definition
+class ForOp(IRDLOperation):
+    """`for iv in [lower, upper) step`: body args are iv, then carried values; ends in continue."""
+
+    name = "nv_tileaa.for"
+    lower_bound = operand_def()
+    upper_bound = operand_def()
+    step = operand_def()
+    init_values = var_operand_def()
+    unsigned_cmp = opt_prop_def(UnitAttr)
+    results_ = var_result_def()
+    body = region_def()
+
+
+@irdl_op_definition
+class LoopOp(IRDLOperation):
+    """Repeats until a break, whose operands are the results."""
+
+    name = "nv_tileaa.loop"
+    init_values = var_operand_def()
+    results_ = var_result_def()
+    body = region_def()
+
+
+@irdl_op_definition
+class IfOp(IRDLOperation):
+    """Two regions; an else region without blocks is empty."""
+
+    name = "nv_tileaa.if"
+    condition = operand_def()
+    results_ = var_result_def()
+    then_region = region_def()
+    else_region = region_def()
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """Ends a branch of an if, or the body of a reduce or scan."""
+
+    name = "nv_tileaa.yield"
+    arguments = var_operand_def()
+    traits = traits_def(IsTerminator())
+
+
+@irdl_op_definition
+class ContinueOp(IRDLOperation):
+    """Next iteration of the innermost loop around."""
+
+    name = "nv_tileaa.continue"
+    arguments = var_operand_def()
+    traits = traits_def(IsTerminator())
+
+
+@irdl_op_definition
+class BreakOp(IRDLOperation):
+    """Leaves the innermost `loop` around."""
+
+    name = "nv_tileaa.break"
+    arguments = var_operand_def()
+    traits = traits_def(IsTerminator())
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """Ends the tile block."""
+
+    name = "nv_tileaa.return"
+    traits = traits_def(IsTerminator())
+
+
+@irdl_op_definition
+class ReduceOp(IRDLOperation):
+    """Combines the elements along `dim` with the body, in any order.
+
+    Body args are (element, accumulator) pairs of scalars, one pair per operand; it yields accumulators.
+    """
+
+    name = "nv_tileaa.reduce"
+    arguments = var_operand_def()
+    dim = prop_def(IntegerAttr)
+    identities = prop_def(ArrayAttr)
+    results_ = var_result_def()
+    body = region_def()
+
+
+@irdl_op_definition
+class ScanOp(IRDLOperation):
+    """Inclusive prefix along `dim` with the body (from the end when `reverse`)."""
+
+    name = "nv_tileaa.scan"
+    arguments = var_operand_def()
+    dim = prop_def(IntegerAttr)
+    reverse = prop_def(IntegerAttr)
+    identities = prop_def(ArrayAttr)
+    results_ = var_result_def()
+    body = region_def()
+
+
+@irdl_op_definition
+class GetProgramIdOp(IRDLOperation):
+    """Tile block id along `axis` (0, 1, 2), i32."""
+
+    name = "nv_tileaa.get_program_id"
+    axis = prop_def(IntegerAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class GetNumProgramsOp(IRDLOperation):
+    """Number of tile blocks along `axis` (0, 1, 2), i32."""
+
+    name = "nv_tileaa.get_num_programs"
+    axis = prop_def(IntegerAttr)
+    result = result_def()
+    traits = traits_def(Pure())

@@ -1,0 +1,276 @@
+"""Memory operations: each names the token that orders it; facts sit on the operations that use them."""
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+)
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+from tileiras.dialects.cuda_tile.attributes import (
+    AtomicRMWModeAttr,
+    IntTupleAttr,
+    MemoryOrderingAttr,
+    MemoryScopeAttr,
+    SymbolVisibilityAttr,
+)
+from tileiras.dialects.cuda_tile.constants import DenseAttr
+
+
+@irdl_op_definition
+class MakeMemRefOp(IRDLOperation):
+    """A tensor in global memory at `base`.
+
+    `base_align` (bytes), `shape_divisor` and `stride_divisor` (elements, per dim) are proven facts.
+    """
+
+    name = "nv_tileaa.make_memref"
+    base = operand_def()
+    dynamic_shape = var_operand_def()
+    dynamic_strides = var_operand_def()
+    base_align = opt_prop_def(IntegerAttr)
+    shape_divisor = opt_prop_def(IntTupleAttr)
+    stride_divisor = opt_prop_def(IntTupleAttr)
+    result = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class BlockTileOp(IRDLOperation):
+    """Views a memref as a grid of tiles; the type says how."""
+
+    name = "nv_tileaa.block_tile"
+    memref = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class TiledLoadOp(IRDLOperation):
+    """Loads one tile of a view; `inbounds` promises per dim that nothing is out of bounds."""
+
+    name = "nv_tileaa.tiled_load"
+    view = operand_def()
+    indices = var_operand_def()
+    token = opt_operand_def()
+    ordering = prop_def(MemoryOrderingAttr)
+    scope = opt_prop_def(MemoryScopeAttr)
+    inbounds = prop_def(DenseArrayBase)
+    hints = opt_prop_def(DictionaryAttr)
+    result = result_def()
+    result_token = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class TiledStoreOp(IRDLOperation):
+    """Stores one tile of a view; elements out of bounds are not written."""
+
+    name = "nv_tileaa.tiled_store"
+    value = operand_def()
+    view = operand_def()
+    indices = var_operand_def()
+    token = opt_operand_def()
+    ordering = prop_def(MemoryOrderingAttr)
+    scope = opt_prop_def(MemoryScopeAttr)
+    inbounds = prop_def(DenseArrayBase)
+    hints = opt_prop_def(DictionaryAttr)
+    result_token = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class TiledAtomicRedOp(IRDLOperation):
+    """Atomically combines one tile into memory through a view; no old value."""
+
+    name = "nv_tileaa.tiled_atomic_red"
+    value = operand_def()
+    view = operand_def()
+    indices = var_operand_def()
+    token = opt_operand_def()
+    ordering = prop_def(MemoryOrderingAttr)
+    scope = prop_def(MemoryScopeAttr)
+    mode = prop_def(AtomicRMWModeAttr)
+    inbounds = prop_def(DenseArrayBase)
+    result_token = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class LoadOp(IRDLOperation):
+    """Gathers through a scalar or tensor of pointers; where the mask is false, `other` is the result."""
+
+    name = "nv_tileaa.load"
+    pointers = operand_def()
+    mask = opt_operand_def()
+    other = opt_operand_def()
+    token = opt_operand_def()
+    ordering = prop_def(MemoryOrderingAttr)
+    scope = opt_prop_def(MemoryScopeAttr)
+    hints = opt_prop_def(DictionaryAttr)
+    contiguity = opt_prop_def(IntTupleAttr)
+    alignment = opt_prop_def(IntTupleAttr)
+    mask_constancy = opt_prop_def(IntTupleAttr)
+    result = result_def()
+    result_token = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class StoreOp(IRDLOperation):
+    """Scatters through a scalar or tensor of pointers where the mask is true."""
+
+    name = "nv_tileaa.store"
+    pointers = operand_def()
+    value = operand_def()
+    mask = opt_operand_def()
+    token = opt_operand_def()
+    ordering = prop_def(MemoryOrderingAttr)
+    scope = opt_prop_def(MemoryScopeAttr)
+    hints = opt_prop_def(DictionaryAttr)
+    contiguity = opt_prop_def(IntTupleAttr)
+    alignment = opt_prop_def(IntTupleAttr)
+    mask_constancy = opt_prop_def(IntTupleAttr)
+    result_token = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class AtomicRMWOp(IRDLOperation):
+    """Atomic read-modify-write through pointers; the result is the old value."""
+
+    name = "nv_tileaa.atomic_rmw"
+    pointers = operand_def()
+    value = operand_def()
+    mask = opt_operand_def()
+    token = opt_operand_def()
+    ordering = prop_def(MemoryOrderingAttr)
+    scope = prop_def(MemoryScopeAttr)
+    mode = prop_def(AtomicRMWModeAttr)
+    result = result_def()
+    result_token = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class AtomicCASOp(IRDLOperation):
+    """Atomic compare-and-swap through pointers; the result is the old value."""
+
+    name = "nv_tileaa.atomic_cas"
+    pointers = operand_def()
+    compare = operand_def()
+    value = operand_def()
+    mask = opt_operand_def()
+    token = opt_operand_def()
+    ordering = prop_def(MemoryOrderingAttr)
+    scope = prop_def(MemoryScopeAttr)
+    result = result_def()
+    result_token = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class CreateMemTokenOp(IRDLOperation):
+    """A token that nothing precedes."""
+
+    name = "nv_tileaa.create_mem_token"
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class JoinMemTokensOp(IRDLOperation):
+    """A token that all the given ones precede."""
+
+    name = "nv_tileaa.join_mem_tokens"
+    tokens = var_operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class FenceAliasOp(IRDLOperation):
+    """Orders accesses through different addresses of the same memory."""
+
+    name = "nv_tileaa.fence_alias"
+    token = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class GridDependencyOp(IRDLOperation):
+    """Programmatic dependent launch: `wait` for the primary grid, or let the dependents `launch`."""
+
+    name = "nv_tileaa.grid_dependency"
+    token = opt_operand_def()
+    kind = prop_def(StringAttr)
+    result = result_def()
+
+
+@irdl_op_definition
+class PrintOp(IRDLOperation):
+    """Prints with a C format, once per element of the arguments."""
+
+    name = "nv_tileaa.print"
+    arguments = var_operand_def()
+    token = opt_operand_def()
+    format = prop_def(StringAttr)
+    result = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class AssertOp(IRDLOperation):
+    """Reports every element of the condition that is false."""
+
+    name = "nv_tileaa.assert"
+    condition = operand_def()
+    message = prop_def(StringAttr)
+
+
+@irdl_op_definition
+class GlobalOp(IRDLOperation):
+    """A variable in global memory."""
+
+    name = "nv_tileaa.global"
+    sym_name = prop_def(StringAttr)
+    value = prop_def(DenseAttr)
+    alignment = prop_def(IntegerAttr)
+    symbol_visibility = prop_def(SymbolVisibilityAttr)
+    constant = opt_prop_def(UnitAttr)
+
+
+@irdl_op_definition
+class GetGlobalOp(IRDLOperation):
+    """Address of a global."""
+
+    name = "nv_tileaa.get_global"
+    symbol = prop_def(SymbolRefAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class AllocaOp(IRDLOperation):
+    """Address of memory that belongs to this tile block while it runs."""
+
+    name = "nv_tileaa.alloca"
+    num_elem = prop_def(IntegerAttr)
+    alignment = prop_def(IntegerAttr)
+    result = result_def()

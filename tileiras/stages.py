@@ -14,8 +14,8 @@ from xdsl.ir import Operation
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from tileiras.dialects.locations import place_of
 from tileiras.errors import BytecodeError, InternalError
-from tileiras.locations import source_location
 from tileiras.registry import resolve
 
 
@@ -78,7 +78,7 @@ def check_border(module: ModuleOp, stage: Stage) -> None:
             raise InternalError(
                 f"'{op.name}' op is not legal in stage {stage.name}, "
                 f"expected only {', '.join(stage.dialects)}",
-                source_location(op),
+                place_of(op),
             )
 
 
@@ -105,8 +105,8 @@ def verify_module(module: ModuleOp, where: str = "") -> None:
         except (VerifyException, ValueError) as error:
             message = _verifier_message(op, error)
             if where:
-                raise InternalError(message, source_location(op), where) from error
-            raise BytecodeError(message, source_location(op)) from error
+                raise InternalError(message, place_of(op), where) from error
+            raise BytecodeError(message, place_of(op)) from error
 
 
 def _verifier_message(op: Operation, error: Exception) -> str:

@@ -1,0 +1,172 @@
+"""Fragments of `mma.sync`, and how they tile larger operands.
+
+Each row states, for one warp, which element of the operand each register of each lane holds, in the
+register order of the instruction. Source: PTX ISA 9.x, section "Warp-level matrix instructions",
+"Matrix fragments for mma.<shape>"; the formulas there use groupID = lane / 4 and
+threadID_in_group = lane % 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from tileiras.dialects.layout.blocked import LANE_BITS
+from tileiras.dialects.layout.errors import LayoutError
+from tileiras.dialects.layout.linear_layout import LinearLayout, checked_shape
+
+Operand = Literal["A", "B", "C"]
+
+
+@dataclass(frozen=True)
+class MmaFragments:
+    """The operand layouts of one `mma.sync` shape: A is MxK, B is KxN, C and D are MxN.
+
+    Construction checks that the shapes fit and that each operand is covered exactly once.
+    """
+
+    name: str
+    a: LinearLayout
+    b: LinearLayout
+    c: LinearLayout
+
+    def __post_init__(self) -> None:
+        if self.a.shape[0] != self.c.shape[0] or self.b.shape[1] != self.c.shape[1]:
+            raise LayoutError(f"{self.name}: A or B does not fit C")
+        if self.a.shape[1] != self.b.shape[0]:
+            raise LayoutError(f"{self.name}: A and B disagree on K")
+        for layout in (self.a, self.b, self.c):
+            if layout.in_bits("lane") != LANE_BITS:
+                raise LayoutError(f"{self.name}: a fragment has 32 lanes, found {layout}")
+            if not (layout.is_injective() and layout.is_surjective()):
+                raise LayoutError(f"{self.name}: {layout} does not cover its matrix exactly once")
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(M, N, K) of the instruction."""
+        return (*self.c.shape, self.a.shape[1])  # pyright: ignore[reportReturnType]
+
+    def operand(self, which: Operand) -> LinearLayout:
+        """The fragment of operand "A", "B" or "C" (D has the layout of C)."""
+        return {"A": self.a, "B": self.b, "C": self.c}[which]
+
+
+def _fragment(
+    shape: tuple[int, int], register: Sequence[Sequence[int]], lane: Sequence[Sequence[int]]
+) -> LinearLayout:
+    """A one-warp fragment from its register and lane bases."""
+    return LinearLayout({"register": register, "lane": lane}, shape)
+
+
+# Four lanes along a row, `width` elements apart; groupID picks the row. B is the transpose.
+def _row_lanes(width: int) -> list[tuple[int, int]]:
+    return [(0, width), (0, 2 * width), (1, 0), (2, 0), (4, 0)]
+
+
+def _column_lanes(width: int) -> list[tuple[int, int]]:
+    return [(width, 0), (2 * width, 0), (0, 1), (0, 2), (0, 4)]
+
+
+# The accumulator of every m16n8 shape: pairs along a row, c2 and c3 eight rows below.
+_C_16X8 = _fragment((16, 8), [(0, 1), (8, 0)], _row_lanes(2))
+
+# "Matrix fragments for mma.m16n8k16 with floating-point type", f16 and bf16.
+M16N8K16_F16 = MmaFragments(
+    "m16n8k16.f16",
+    a=_fragment((16, 16), [(0, 1), (8, 0), (0, 8)], _row_lanes(2)),
+    b=_fragment((16, 8), [(1, 0), (8, 0)], _column_lanes(2)),
+    c=_C_16X8,
+)
+
+# "Matrix fragments for mma.m16n8k8", f16 and bf16.
+M16N8K8_F16 = MmaFragments(
+    "m16n8k8.f16",
+    a=_fragment((16, 8), [(0, 1), (8, 0)], _row_lanes(2)),
+    b=_fragment((8, 8), [(1, 0)], _column_lanes(2)),
+    c=_C_16X8,
+)
+
+# "Matrix fragments for mma.m16n8k8", tf32: one element per register.
+M16N8K8_TF32 = MmaFragments(
+    "m16n8k8.tf32",
+    a=_fragment((16, 8), [(8, 0), (0, 4)], _row_lanes(1)),
+    b=_fragment((8, 8), [(4, 0)], _column_lanes(1)),
+    c=_C_16X8,
+)
+
+# "Matrix fragments for mma.m8n8k4 with .f64 floating point type".
+M8N8K4_F64 = MmaFragments(
+    "m8n8k4.f64",
+    a=_fragment((8, 4), [], _row_lanes(1)),
+    b=_fragment((4, 8), [], _column_lanes(1)),
+    c=_fragment((8, 8), [(0, 1)], _row_lanes(2)),
+)
+
+# "Matrix fragments for mma.m16n8k32", 8-bit integers and fp8: four elements per register.
+M16N8K32_S8 = MmaFragments(
+    "m16n8k32.s8",
+    a=_fragment((16, 32), [(0, 1), (0, 2), (8, 0), (0, 16)], _row_lanes(4)),
+    b=_fragment((32, 8), [(1, 0), (2, 0), (16, 0)], _column_lanes(4)),
+    c=_C_16X8,
+)
+
+FRAGMENTS = (M16N8K16_F16, M16N8K8_F16, M16N8K8_TF32, M8N8K4_F64, M16N8K32_S8)
+
+
+def mma_operand_layout(
+    atom: LinearLayout,
+    tile_shape: Sequence[int],
+    warps_per_dim: tuple[int, int],
+    which: Operand,
+) -> LinearLayout:
+    """Tiles an operand fragment over a whole tile.
+
+    `warps_per_dim` = (warps along M, warps along N); the warp index is `m + warps_m * n`, so the
+    M bits are the low ones. The same pair is given for A, B and C: A is copied over the N warps
+    (zero bases), B over the M warps. Warps that the tile is too small for hold copies.
+
+    Register order, which the lowering relies on: the low bits are the registers of one atom;
+    above them the repeats along K (A and B) or N (C), then the repeats along M (A, C) or N (B),
+    then leading batch dims, last one first. So registers [i * n, (i + 1) * n) with n =
+    `atom.in_size("register")` are the fragment of atom i = ((batch * outer repeats) + outer) *
+    inner repeats + inner.
+
+    LayoutError if the tile is smaller than the atom.
+    """
+    shape = checked_shape(tile_shape)
+    return _operand_layout(atom, shape, checked_shape(warps_per_dim), which)
+
+
+@lru_cache(maxsize=1024)
+def _operand_layout(
+    atom: LinearLayout, shape: tuple[int, ...], warps: tuple[int, ...], which: Operand
+) -> LinearLayout:
+    """`mma_operand_layout` on hashable arguments."""
+    if len(shape) < 2 or shape[-2] < atom.shape[0] or shape[-1] < atom.shape[1]:
+        raise LayoutError(f"a tile of shape {shape} is smaller than the fragment {atom.shape}")
+    # The axis that each of the two warp dims (M, N) runs along; None where the operand is copied.
+    warp_axes = {"A": (0, None), "B": (None, 1), "C": (0, 1)}[which]
+    extent = list(atom.shape)
+    warp_bases: list[tuple[int, int]] = []
+    for axis, count in zip(warp_axes, warps, strict=True):
+        for _ in range(count.bit_length() - 1):
+            if axis is None or extent[axis] == shape[axis - 2]:
+                warp_bases.append((0, 0))
+                continue
+            warp_bases.append((extent[axis], 0) if axis == 0 else (0, extent[axis]))
+            extent[axis] *= 2
+    bases = dict(atom.bases)
+    one_pass = LinearLayout(
+        {"register": bases["register"], "lane": bases["lane"], "warp": warp_bases}, extent
+    )
+    # Repeats: last dim first, so K of A and N of C come out innermost; for B, K is the first dim.
+    matrix = shape[-2:]
+    if which == "B":
+        tiled = one_pass.with_registers_for((matrix[0], extent[1])).with_registers_for(matrix)
+    else:
+        tiled = one_pass.with_registers_for(matrix)
+    for _ in shape[:-2]:
+        tiled = tiled.expand_dims(0)
+    return tiled.with_registers_for(shape)

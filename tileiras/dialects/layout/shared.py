@@ -1,0 +1,100 @@
+"""Layouts of tiles in shared memory: "offset" (in elements) -> coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tileiras.dialects.layout.errors import LayoutError
+from tileiras.dialects.layout.linear_layout import LinearLayout, checked_shape
+
+Mode = int | tuple["Mode", ...]
+"""A mode of a CuTe shape or stride: an integer or a nested tuple of modes."""
+
+
+def row_major(shape: Sequence[int], order: Sequence[int] | None = None) -> LinearLayout:
+    """The dense layout of a tile; `order` lists the dims fastest first (default: last first)."""
+    size = checked_shape(shape)
+    dims = tuple(reversed(range(len(size)))) if order is None else tuple(order)
+    if sorted(dims) != list(range(len(size))):
+        raise LayoutError(f"order {dims} is not a permutation of {len(size)} dims")
+    bases = [
+        [1 << b if d == axis else 0 for d in range(len(size))]
+        for axis in dims
+        for b in range(size[axis].bit_length() - 1)
+    ]
+    return LinearLayout({"offset": bases}, size)
+
+
+def swizzle(bits: int, base: int, shift: int, size: int) -> LinearLayout:
+    """CuTe's `Swizzle<B, M, S>` on `size` offsets: its own inverse, in-dim "offset", rank 1.
+
+    `bits` offset bits from bit `base + shift` on are added to those from bit `base` on:
+    `x ^ ((x >> shift) & (((1 << bits) - 1) << base))`. A tile with a swizzled offset is
+    `row_major(shape).compose(swizzle(...))`. Requires `shift >= bits`.
+    """
+    (checked,) = checked_shape((size,))
+    if min(bits, base) < 0 or shift < bits:
+        raise LayoutError(f"swizzle<{bits}, {base}, {shift}> needs shift >= bits >= 0")
+    first = base + shift
+    images = [
+        (1 << b) ^ (1 << (b - shift) if first <= b < first + bits else 0)
+        for b in range(checked.bit_length() - 1)
+    ]
+    return LinearLayout.from_index_bases({"offset": images}, (checked,))
+
+
+def tma_swizzled(
+    shape: Sequence[int], order: Sequence[int], element_bits: int, swizzle_bytes: int
+) -> LinearLayout:
+    """The tile as TMA and wgmma see it under a 32-, 64- or 128-byte swizzle.
+
+    16-byte chunks of a row of `swizzle_bytes` are permuted by the row's index in its group of 8
+    rows of 128 bytes (PTX ISA, "Swizzling modes"). The fastest dim of the tile must be one such
+    row long.
+    """
+    row = swizzle_bytes * 8 // element_bits
+    size = checked_shape(shape)
+    if swizzle_bytes not in (32, 64, 128) or not order or size[order[0]] != row:
+        raise LayoutError(
+            f"a {swizzle_bytes}-byte swizzle of {element_bits}-bit elements needs rows of {row} "
+            f"elements, found a tile of shape {size}"
+        )
+    chunk = (128 // element_bits).bit_length() - 1
+    bits = (swizzle_bytes // 16).bit_length() - 1
+    return row_major(size, order).compose(swizzle(bits, chunk, 3, prod(size)))
+
+
+def from_shape_stride(shape: Sequence[Mode], stride: Sequence[Mode]) -> LinearLayout:
+    """CuTe's `Layout(shape, stride)` as "offset" -> coordinates, one output dim per top-level mode.
+
+    A nested mode is one dim whose first submode is the fastest, as in CuTe. LayoutError unless
+    all extents and strides are powers of two and the layout fills its offsets exactly once: a
+    layout with padding or a zero stride has no inverse.
+    """
+    dims = [_flat_modes(s, d) for s, d in zip(shape, stride, strict=True)]
+    size = [prod(extent for extent, _ in modes) for modes in dims]
+    total = prod(checked_shape(size))
+    images: dict[str, list[int]] = {}
+    for axis, modes in enumerate(dims):
+        images[f"dim{axis}"] = column = []
+        for extent, step in modes:
+            for b in range(checked_shape((extent,))[0].bit_length() - 1):
+                column.append(step << b)
+    offsets = [step for column in images.values() for step in column]
+    if sorted(offsets) != [1 << b for b in range(total.bit_length() - 1)]:
+        raise LayoutError(f"{shape}:{stride} does not fill {total} offsets exactly once")
+    inverse = LinearLayout.from_index_bases(images, (total,)).invert()
+    return LinearLayout.from_index_bases({"offset": inverse.vectors("dim0")}, size)
+
+
+def _flat_modes(shape: Mode, stride: Mode) -> list[tuple[int, int]]:
+    """The (extent, stride) pairs of a mode, fastest first; LayoutError if not congruent."""
+    match shape, stride:
+        case int(), int():
+            return [(shape, stride)]
+        case tuple(), tuple() if len(shape) == len(stride):
+            pairs = zip(shape, stride, strict=True)
+            return [mode for s, d in pairs for mode in _flat_modes(s, d)]
+        case _:
+            raise LayoutError(f"shape {shape} and stride {stride} have different structure")

@@ -1,7 +1,8 @@
 """Every error the compiler reports, sorted by whose fault it is.
 
-A message is lower case, has no full stop, and says what was found and what was expected. The location
-comes first when printed, in the form that clients parse: `loc("kernel.py":12:8): error: message`.
+A message is lower case, has no full stop, and says what was found and what was expected. The
+location comes first when printed, in the form that clients parse:
+`loc("kernel.py":12:8): error: message`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The stages of the cascade: which dialects are legal after each, checked at its border.
 
-A stage's IR is what `--emit=STAGE` prints. Text stages (llvm, ptx) and the cubin come after the last
-row here and are made by the driver.
+A stage's IR is what `--emit=STAGE` prints. Text stages (llvm, ptx) and the cubin come after the
+last row here and are made by the driver.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def stage_of(module: ModuleOp) -> Stage:
 
 
 def check_border(module: ModuleOp, stage: Stage) -> None:
-    """Raises InternalError, with its place, for the first operation that is illegal in the stage."""
+    """Raises InternalError, with its place, for the first operation illegal in the stage."""
     legal = frozenset(stage.dialects)
     for op in module.walk():
         if op.name != "builtin.module" and dialect_of(op) not in legal:

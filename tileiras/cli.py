@@ -1,0 +1,329 @@
+"""The commands `tileiras` and `tileirdisasm`: arguments in, exit codes and messages out.
+
+Exit codes, as clients know them: 0 done; 1 command line or unreadable input; 2 unsupported GPU or
+options, or an output that cannot be written; 3 the input is not Tile IR; 5 it cannot be compiled.
+No exception leaves this module.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tileiras.command_line import (
+    DISASSEMBLER_OPTIONS,
+    INPUT,
+    Option,
+    Values,
+    compiler_options,
+    parse_quickly,
+    parse_with_click,
+)
+from tileiras.errors import (
+    BytecodeError,
+    CompileError,
+    InternalError,
+    TileirasError,
+    UsageError,
+)
+from tileiras.file_io import read_input, write_output
+from tileiras.options import STAGES, CompileOptions
+from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind, to_text, to_yaml
+
+if TYPE_CHECKING:
+    from tileiras.driver import Artefacts
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 + SIGINT."""
+
+CLOSED_PIPE = 141
+"""Exit code when nobody reads our output any more: 128 + SIGPIPE."""
+
+_LAST_LINES: dict[int, str] = {
+    BytecodeError.exit_code: "error: input does not correspond to Tile IR bytecode",
+    CompileError.exit_code: "error: failed to compile Tile IR program",
+}
+"""The closing lines that clients look for, by exit code."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A checked command line of `tileiras`."""
+
+    input_file: str
+    output_file: str
+    options: CompileOptions
+    remarks: RemarkFilter
+    remarks_file: str
+    """Where remarks go as YAML; empty: to stderr, for reading."""
+    launch_info_file: str
+    pass_names: tuple[str, ...]
+
+
+def main() -> None:
+    """The command `tileiras`. Ends the process."""
+    _run_as_process(run, sys.argv[1:])
+
+
+def disasm_main() -> None:
+    """The command `tileirdisasm`. Ends the process."""
+    _run_as_process(run_disassembler, sys.argv[1:])
+
+
+def _run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> None:
+    """Runs the command and leaves without tearing the interpreter down, which only costs time."""
+    gc.disable()
+    code = command(argv)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        code = CLOSED_PIPE
+    os._exit(code)
+
+
+def run(argv: Sequence[str]) -> int:
+    """`tileiras` with these arguments; returns the exit code and never raises."""
+    return _guarded("tileiras", argv, _compile)
+
+
+def run_disassembler(argv: Sequence[str]) -> int:
+    """`tileirdisasm` with these arguments; returns the exit code and never raises."""
+    return _guarded("tileirdisasm", argv, _disassemble)
+
+
+def _guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], None]) -> int:
+    """Runs the body and turns whatever it raises into messages and an exit code."""
+    verbose = any(argument in ("-v", "--v", "--verbose", "-verbose") for argument in argv)
+    try:
+        body(argv)
+    except TileirasError as error:
+        _report(error, program, verbose)
+        return error.exit_code
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (the process ends with it)
+        return CLOSED_PIPE
+    except Exception as error:
+        wrapped = InternalError(f"{type(error).__name__}: {error}")
+        wrapped.__cause__ = error
+        _report(wrapped, program, verbose)
+        return wrapped.exit_code
+    return 0
+
+
+def _report(error: TileirasError, program: str, verbose: bool) -> None:
+    """Prints the diagnostic as clients parse it, with the traceback of our own bugs under -v."""
+    if verbose and isinstance(error, InternalError):
+        import traceback
+
+        traceback.print_exception(error.__cause__ or error, file=sys.stderr)
+    text = error.render()
+    last = _LAST_LINES.get(error.exit_code, "") if program == "tileiras" else ""
+    print(text, file=sys.stderr)
+    if last and last not in text:
+        print(last, file=sys.stderr)
+
+
+def _parse(program: str, argv: Sequence[str], options: Sequence[Option], summary: str) -> Values:
+    """The values on the command line; raises UsageError for mistakes."""
+    values = parse_quickly(argv, options)
+    if values is not None:
+        return values
+    import click
+
+    try:
+        return parse_with_click(program, argv, options, summary)
+    except click.ClickException as error:
+        message = error.format_message().rstrip(".")
+        problem = UsageError(message[:1].lower() + message[1:])
+        problem.notes.append(f"try '{program} --help'")
+        raise problem from error
+
+
+def _say_inert(options: Sequence[Option], values: Values) -> None:
+    """Under -v, names the options given that have no effect."""
+    for option in options:
+        if option.inert and option.name in values:
+            print(f"note: --{option.name} has no effect: {option.inert}", file=sys.stderr)
+
+
+def _flag(values: Values, name: str) -> bool:
+    """Whether a flag was switched on; the last word counts."""
+    return values.get(name, ["false"])[-1] == "true"
+
+
+def _last(values: Values, name: str, default: str = "") -> str:
+    """The last value given for an option."""
+    return values.get(name, [default])[-1]
+
+
+def _names(values: Values, name: str) -> tuple[str, ...]:
+    """All names of an option that takes comma-separated names and may be repeated."""
+    parts = (part.strip() for value in values.get(name, ()) for part in value.split(","))
+    return tuple(part for part in parts if part)
+
+
+def _input_file(values: Values) -> str:
+    """The input file; raises UsageError where there is none."""
+    if INPUT not in values:
+        raise UsageError("no input file provided")
+    return values[INPUT][0]
+
+
+def _opt_level(values: Values) -> int:
+    """The -O level; raises UsageError where it is no number."""
+    text = _last(values, "opt-level", "3")
+    try:
+        return int(text)
+    except ValueError as error:
+        raise UsageError(f"for the --opt-level option: '{text}' is no number") from error
+
+
+def _compile_options(values: Values, knobs: dict[str, str]) -> CompileOptions:
+    """The part of the command line that the compiler itself sees."""
+    return CompileOptions(
+        gpu_name=_last(values, "gpu-name"),
+        opt_level=_opt_level(values),
+        device_debug=_flag(values, "device-debug"),
+        line_info=_flag(values, "lineinfo"),
+        emit=_last(values, "emit", STAGES[-1]),
+        verify_each=_flag(values, "verify-each"),
+        print_before_all=_flag(values, "print-before-all"),
+        print_after_all=_flag(values, "print-after-all"),
+        print_before=_names(values, "print-before"),
+        print_after=_names(values, "print-after"),
+        disabled_features=_names(values, "disable-feature"),
+        verbose=_flag(values, "verbose"),
+        time_passes=_flag(values, "time-passes"),
+        knobs=knobs,
+    )
+
+
+def _remark_filter(values: Values) -> RemarkFilter:
+    """Which remarks the command line asks for.
+
+    `--remarks` adds to what is said of single kinds: it cannot be narrowed by them.
+    """
+    everything = _last(values, "remarks", "none")
+    wanted: dict[RemarkKind, str] = {}
+    for kind in RemarkKind:
+        choice = _last(values, f"remarks-{kind.value}", "none")
+        wanted[kind] = everything if everything != "none" else choice
+    return RemarkFilter(wanted)
+
+
+def _request(values: Values, knobs: dict[str, str]) -> Request:
+    """The checked command line; raises UsageError and CompileError."""
+    options = _compile_options(values, knobs)
+    if "l" in values:
+        raise CompileError(f"tile library '{values['l'][0]}' cannot be loaded: not supported")
+    remarks_file = ""
+    if _last(values, "remark-format") == "yaml":
+        remarks_file = _last(values, "remarks-output-file", "tileir_remarks.yaml")
+    return Request(
+        input_file=_input_file(values),
+        output_file=_last(values, "output-file", "elf.o" if options.emit == "cubin" else "-"),
+        options=options,
+        remarks=_remark_filter(values),
+        remarks_file=remarks_file,
+        launch_info_file=_last(values, "emit-launch-info"),
+        pass_names=_names(values, "pass-pipeline"),
+    )
+
+
+def _version_text(program: str) -> str:
+    """What `--version` prints."""
+    from tileiras import __version__
+
+    versions = _bytecode_versions()
+    return (
+        f"{program}: open compiler for CUDA Tile IR\n"
+        f"version {__version__}, Tile IR bytecode {versions[0]} to {versions[-1]}"
+    )
+
+
+def _bytecode_versions() -> tuple[str, ...]:
+    """The bytecode versions that can be read, oldest first."""
+    from tileiras.bytecode.format import SUPPORTED_VERSIONS
+
+    return tuple(str(version) for version in SUPPORTED_VERSIONS)
+
+
+def _compile(argv: Sequence[str]) -> None:
+    """The body of `tileiras`."""
+    from tileiras.codegen.target import known_target_names
+
+    table = compiler_options(known_target_names())
+    values = _parse("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
+    if _flag(values, "version"):
+        print(_version_text("tileiras"))
+        return
+    if _flag(values, "list-versions"):
+        print("\n".join(_bytecode_versions()))
+        return
+    from tileiras import driver
+
+    knobs, unknown_knobs = driver.read_environment(os.environ)
+    request = _request(values, knobs)
+    verbose = request.options.verbose
+    if verbose:
+        _say_inert(table, values)
+        for name in unknown_knobs:
+            print(f"note: the environment variable {name} is not known", file=sys.stderr)
+    source = read_input(request.input_file)
+    artefacts = driver.compile_module(
+        source,
+        request.options,
+        filename=request.input_file,
+        remarks=RemarkCollector(request.remarks),
+        pass_names=request.pass_names,
+    )
+    _write_outputs(request, artefacts)
+
+
+def _write_outputs(request: Request, artefacts: Artefacts) -> None:
+    """Writes everything that a successful compilation made; the main output last."""
+    if not request.remarks.is_empty:
+        if request.remarks_file:
+            write_output(request.remarks_file, to_yaml(artefacts.remarks.remarks).encode())
+        else:
+            print(to_text(artefacts.remarks.remarks), file=sys.stderr)
+    if request.launch_info_file:
+        from tileiras.launch_info import to_json
+
+        write_output(request.launch_info_file, to_json(artefacts.kernels).encode())
+    if request.options.time_passes:
+        print(artefacts.timings.render(), file=sys.stderr)
+    if request.options.verbose:
+        for note in artefacts.notes:
+            print(f"note: {note}", file=sys.stderr)
+    write_output(request.output_file, artefacts.output)
+
+
+def _disassemble(argv: Sequence[str]) -> None:
+    """The body of `tileirdisasm`."""
+    summary = "Prints the text of CUDA Tile IR bytecode."
+    values = _parse("tileirdisasm", argv, DISASSEMBLER_OPTIONS, summary)
+    if _flag(values, "version"):
+        print(_version_text("tileirdisasm"))
+        return
+    if _flag(values, "verbose"):
+        _say_inert(DISASSEMBLER_OPTIONS, values)
+    source = read_input(_input_file(values))
+    from tileiras import driver
+    from tileiras.dialects.cuda_tile.text import print_module
+
+    if not driver.is_bytecode(source):
+        raise BytecodeError(driver.NOT_TILE_IR)
+    module = driver.read_source(source)
+    text = print_module(module, generic=False, debug_info=_flag(values, "print-debug-info"))
+    write_output(_last(values, "output-file", "-"), text.encode())

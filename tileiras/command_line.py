@@ -1,0 +1,332 @@
+"""The command line as data: one table of options, read by a quick parser and by click alike.
+
+A compiler's command line is parsed thousands of times in a build, and importing click costs more
+than parsing. So the ordinary case is parsed here, from the table, and everything else (help,
+mistakes) goes to a click command that is made from the same table. Both give the same values.
+
+The forms are those of LLVM's command lines: one dash or two, `--name value` or `--name=value`,
+`-O3`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tileiras.options import STAGES
+
+if TYPE_CHECKING:
+    import click
+
+Values = dict[str, list[str]]
+"""Option name -> the values given, in order. A flag's value is "true". "" is the input file."""
+
+INPUT = ""
+"""The key of the input file in `Values`."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. `metavar` is empty for a flag; `choices` are all values that are accepted.
+
+    `inert` says why the option has no effect yet; the compiler repeats it under `-v`.
+    """
+
+    name: str
+    help: str
+    metavar: str = ""
+    aliases: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    group: str = "Options"
+    inert: str = ""
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether the option is followed by a value."""
+        return bool(self.metavar)
+
+
+_VENDOR = "Options of NVIDIA's tileiras"
+_REMARKS = "Remarks (filtered by category)"
+_DEVELOPER = "Options for looking inside"
+_REMARK_CHOICES = ("none", "all", "memory", "tensorcore")
+
+
+def _remark_option(kind: str, what: str) -> Option:
+    """The option that filters remarks of one kind (empty: all kinds)."""
+    name = f"remarks-{kind}" if kind else "remarks"
+    return Option(name, what, "CATEGORY", choices=_REMARK_CHOICES, group=_REMARKS)
+
+
+def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
+    """The options of `tileiras`. `gpu_names` are the targets that the compiler knows."""
+    return (
+        Option(
+            "output-file",
+            "Name of the output file (elf.o; - is stdout).",
+            "FILE",
+            ("o",),
+            group=_VENDOR,
+        ),
+        Option("gpu-name", "The GPU to generate code for.", "NAME", ("arch",), gpu_names, _VENDOR),
+        Option("opt-level", "Optimization level, 0 to 3 (3).", "N", ("O",), group=_VENDOR),
+        Option(
+            "device-debug", "Generate debug information; needs -O0.", aliases=("g",), group=_VENDOR
+        ),
+        Option("lineinfo", "Generate line-number information.", group=_VENDOR),
+        Option("list-versions", "List the supported bytecode versions and exit.", group=_VENDOR),
+        Option("version", "Show the version and exit.", group=_VENDOR),
+        Option(
+            "help",
+            "Show this message and exit.",
+            aliases=("h", "help-list", "help-hidden", "help-list-hidden"),
+            group=_VENDOR,
+        ),
+        Option(
+            "apply-controls",
+            "ACF file for libNVVM and ptxas.",
+            "PATH",
+            group=_VENDOR,
+            inert="its format is not documented",
+        ),
+        Option(
+            "host-arch",
+            "Architecture of generated host code.",
+            "NAME",
+            choices=("x86_64", "aarch64"),
+            group=_VENDOR,
+            inert="no host code is generated",
+        ),
+        Option(
+            "host-os",
+            "Operating system of generated host code.",
+            "NAME",
+            choices=("linux", "windows"),
+            group=_VENDOR,
+            inert="no host code is generated",
+        ),
+        Option(
+            "preview",
+            "Enable named preview features.",
+            "FEATURE[,FEATURE...]",
+            group=_VENDOR,
+            inert="no preview feature exists",
+        ),
+        Option(
+            "sanitize",
+            "Instrument the kernel for a sanitizer.",
+            "TOOL",
+            choices=("memcheck",),
+            group=_VENDOR,
+            inert="memory accesses are not instrumented",
+        ),
+        Option("l", "Tile library to load.", "PATH", group=_VENDOR),
+        Option(
+            "remark-format",
+            "Where remarks go (command-line).",
+            "FORMAT",
+            choices=("command-line", "yaml"),
+            group=_REMARKS,
+        ),
+        Option(
+            "remarks-output-file",
+            "File for --remark-format=yaml (tileir_remarks.yaml).",
+            "FILE",
+            group=_REMARKS,
+        ),
+        _remark_option("", "Remarks of all kinds."),
+        _remark_option("passed", "Remarks on optimizations that were done."),
+        _remark_option("missed", "Remarks on optimizations that were not done."),
+        _remark_option("failed", "Remarks on optimizations that were asked for and failed."),
+        _remark_option("analysis", "Remarks on what the compiler found out."),
+        Option(
+            "emit",
+            "Stop after a stage and write its text (cubin).",
+            "STAGE",
+            choices=STAGES,
+            group=_DEVELOPER,
+        ),
+        Option(
+            "emit-launch-info",
+            "Write how to launch each kernel, as JSON.",
+            "FILE",
+            group=_DEVELOPER,
+        ),
+        Option(
+            "print-before-all", "Print the IR before every pass, LLVM's included.", group=_DEVELOPER
+        ),
+        Option(
+            "print-after-all", "Print the IR after every pass, LLVM's included.", group=_DEVELOPER
+        ),
+        Option("print-before", "Print the IR before this pass.", "PASS", group=_DEVELOPER),
+        Option("print-after", "Print the IR after this pass.", "PASS", group=_DEVELOPER),
+        Option(
+            "pass-pipeline",
+            "Run these passes in place of the built-in list.",
+            "PASS[,PASS...]",
+            group=_DEVELOPER,
+        ),
+        Option("verify-each", "Verify the IR after every pass.", group=_DEVELOPER),
+        Option("time-passes", "Print what each pass cost.", group=_DEVELOPER),
+        Option(
+            "disable-feature",
+            "Compile as if the target lacked these features.",
+            "FEATURE[,FEATURE...]",
+            group=_DEVELOPER,
+        ),
+        Option(
+            "verbose",
+            "Say what is done and which options have no effect.",
+            aliases=("v",),
+            group=_DEVELOPER,
+        ),
+    )
+
+
+DISASSEMBLER_OPTIONS: tuple[Option, ...] = (
+    Option("output-file", "Name of the output file (stdout).", "FILE", ("o",)),
+    Option("print-debug-info", "Print locations and scopes as well.", aliases=("g",)),
+    Option(
+        "preview",
+        "Enable named preview features.",
+        "FEATURE[,FEATURE...]",
+        inert="no preview feature exists",
+    ),
+    Option("verbose", "Say which options have no effect.", aliases=("v",)),
+    Option("version", "Show the version and exit."),
+    Option(
+        "help",
+        "Show this message and exit.",
+        aliases=("h", "help-list", "help-hidden", "help-list-hidden"),
+    ),
+)
+"""The options of `tileirdisasm`."""
+
+_TRUTH = {
+    "": "true",
+    "true": "true",
+    "TRUE": "true",
+    "1": "true",
+    "false": "false",
+    "FALSE": "false",
+    "0": "false",
+}
+
+
+def parse_quickly(argv: Sequence[str], options: Sequence[Option]) -> Values | None:
+    """The values on a correct command line; None for anything that click should look at."""
+    by_name = {name: option for option in options for name in (option.name, *option.aliases)}
+    values: Values = {}
+    rest = iter(argv)
+    only_inputs = False
+    for argument in rest:
+        if only_inputs or not argument.startswith("-") or argument == "-":
+            values.setdefault(INPUT, []).append(argument)
+            continue
+        if argument == "--":
+            only_inputs = True
+            continue
+        occurrence = _split(argument, by_name)
+        if occurrence is None:
+            return None
+        option, value = occurrence
+        if not option.takes_value:
+            value = _TRUTH.get(value or "")
+        elif value is None:
+            value = next(rest, None)
+        if value is None or (option.choices and value not in option.choices):
+            return None
+        values.setdefault(option.name, []).append(value)
+    if "help" in values or len(values.get(INPUT, ())) > 1:
+        return None
+    return values
+
+
+def _split(argument: str, by_name: dict[str, Option]) -> tuple[Option, str | None] | None:
+    """The option that an argument names and the value attached to it, if one is."""
+    body = argument[2:] if argument.startswith("--") else argument[1:]
+    name, equals, value = body.partition("=")
+    if (option := by_name.get(name)) is not None:
+        return option, value if equals else None
+    if argument.startswith("-O") and "O" in by_name:
+        return by_name["O"], argument[2:]
+    return None
+
+
+def _click_parameter(option: Option) -> click.Option:
+    """The option as click's."""
+    import click
+
+    names = [f"--{option.name}" if len(option.name) > 1 else f"-{option.name}"]
+    names += [f"-{option.name}"] if len(option.name) > 1 else []
+    for alias in option.aliases:
+        names += [f"--{alias}", f"-{alias}"] if len(alias) > 1 else [f"-{alias}"]
+    destination = "option_" + option.name.replace("-", "_")
+    if not option.takes_value:
+        return click.Option([*names, destination], is_flag=True, help=option.help)
+    kind = click.Choice(option.choices) if option.choices else click.STRING
+    return click.Option(
+        [*names, destination], type=kind, metavar=option.metavar, multiple=True, help=option.help
+    )
+
+
+def _write_help(program: str, options: Sequence[Option], summary: str) -> str:
+    """The text of `--help`: the options by group, choices below."""
+    import click
+
+    formatter = click.HelpFormatter(max_width=100)
+    formatter.write_usage(program, "[OPTIONS] FILE")
+    formatter.write_paragraph()
+    formatter.write_text(summary)
+    for group in dict.fromkeys(option.group for option in options):
+        rows: list[tuple[str, str]] = []
+        for option in options:
+            if option.group != group:
+                continue
+            names = [f"-{n}" if len(n) == 1 else f"--{n}" for n in (option.name, *option.aliases)]
+            shown = ", ".join(names[:2]) + (f" {option.metavar}" if option.metavar else "")
+            text = option.help
+            if option.choices:
+                text += f" One of: {', '.join(option.choices)}."
+            if option.inert:
+                text += f" No effect: {option.inert}."
+            rows.append((shown, text))
+        with formatter.section(group):
+            formatter.write_dl(rows, col_max=32)
+    return formatter.getvalue()
+
+
+def parse_with_click(
+    program: str, argv: Sequence[str], options: Sequence[Option], summary: str
+) -> Values:
+    """The values as click parses them. Prints help, and raises click's exceptions on mistakes.
+
+    Raises SystemExit(0) after help.
+    """
+    import click
+
+    command = click.Command(
+        program,
+        params=[
+            *(_click_parameter(option) for option in options),
+            click.Argument(["input_file"], required=False, metavar="FILE"),
+        ],
+        add_help_option=False,
+    )
+    with command.make_context(program, list(argv)) as context:
+        given = context.params
+    values: Values = {}
+    for option in options:
+        value = given["option_" + option.name.replace("-", "_")]
+        if option.takes_value:
+            if value:
+                values[option.name] = list(value)
+        elif value:
+            values[option.name] = ["true"]
+    if given["input_file"] is not None:
+        values[INPUT] = [given["input_file"]]
+    if "help" in values:
+        print(_write_help(program, options, summary), end="")
+        raise SystemExit(0)
+    return values

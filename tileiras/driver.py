@@ -1,0 +1,229 @@
+"""One compilation from input to output: reads, runs the pipeline, calls LLVM and ptxas.
+
+Only this module and the command line look at the environment; everything below gets its knobs in
+`CompileOptions`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tileiras.errors import BytecodeError, CompileError, TargetError, UsageError
+from tileiras.options import STAGES, CompileOptions
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from tileiras.codegen.target import GpuTarget
+    from tileiras.launch_info import KernelLaunch
+    from tileiras.pass_manager import ScheduledPass, Timings
+    from tileiras.remarks import RemarkCollector
+
+MAGIC = b"\x7fTileIR"
+"""How every Tile IR bytecode file begins (a version and sections follow)."""
+
+KNOWN_KNOBS = (
+    "TILEIR_ALWAYS_SWIZZLE",
+    "TILEIR_DELAY_TMA_STORE_WAIT",
+    "TILEIR_PREFER_TMA_FOR_LOAD_STORE",
+)
+"""The environment variables of NVIDIA's compiler that clients set."""
+
+SEARCH_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "XDG_CACHE_HOME", "HOME")
+"""Where the backends look for ptxas and libdevice and keep caches; passed on with the knobs."""
+
+NOT_TILE_IR = "input does not correspond to Tile IR bytecode"
+"""What clients look for when an input is rejected."""
+
+
+@dataclass(frozen=True)
+class Artefacts:
+    """What a compilation made.
+
+    `output` is the text or the cubin of the stage that was asked for. `notes` are worth saying
+    under `-v`. `kernels` is filled for the stages after llvm-dialect.
+    """
+
+    output: bytes
+    timings: Timings
+    remarks: RemarkCollector
+    kernels: tuple[KernelLaunch, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+def read_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The knobs of an environment, and the names of `TILEIR_*` variables that are not known."""
+    knobs = {name: environ[name] for name in (*KNOWN_KNOBS, *SEARCH_VARIABLES) if environ.get(name)}
+    unknown = sorted(
+        name for name in environ if name.startswith("TILEIR_") and name not in KNOWN_KNOBS
+    )
+    return knobs, tuple(unknown)
+
+
+def with_environment(options: CompileOptions) -> CompileOptions:
+    """The options with this process's knobs under those already given."""
+    knobs, _ = read_environment(os.environ)
+    return replace(options, knobs={**knobs, **options.knobs})
+
+
+def find_target(options: CompileOptions) -> GpuTarget | None:
+    """The target to compile for, less the disabled features.
+
+    None only where nothing was named and the stage asked for does not depend on it.
+    """
+    from tileiras.codegen.target import Feature, get_target, known_target_names
+
+    if not options.gpu_name:
+        if STAGES.index(options.emit) <= STAGES.index("nv_tileaa"):
+            return None
+        names = ", ".join(known_target_names())
+        raise TargetError(f"no GPU architecture given, expected --gpu-name with one of {names}")
+    target = get_target(options.gpu_name)
+    if not options.disabled_features:
+        return target
+    by_name = {feature.name.lower().replace("_", "-"): feature for feature in Feature}
+    disabled = []
+    for name in options.disabled_features:
+        feature = by_name.get(name.lower().replace("_", "-"))
+        if feature is None:
+            raise UsageError(f"unknown feature '{name}', expected one of {', '.join(by_name)}")
+        disabled.append(feature)
+    return target.without(disabled)
+
+
+def check_options(options: CompileOptions) -> None:
+    """Raises TargetError for options that cannot be compiled with together."""
+    if not 0 <= options.opt_level <= 3:
+        raise TargetError(f"invalid optimization level: {options.opt_level}")
+    if options.device_debug and options.opt_level != 0:
+        raise TargetError(
+            "optimized debugging is currently not supported, change the optimization level to 0 "
+            "or disable full debug info"
+        )
+
+
+def is_bytecode(source: bytes) -> bool:
+    """Whether the input is bytecode (it may still be broken) rather than text."""
+    return source.startswith(MAGIC)
+
+
+def input_kind(source: bytes) -> str:
+    """ "bytecode" or "text".
+
+    Raises BytecodeError for input that cannot be either, so that this is known before any other
+    mistake is reported.
+    """
+    if is_bytecode(source):
+        return "bytecode"
+    try:
+        text = source.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BytecodeError(NOT_TILE_IR) from error
+    if not _looks_like_ir(text):
+        raise BytecodeError(NOT_TILE_IR)
+    return "text"
+
+
+def read_source(source: bytes, filename: str = "<input>") -> ModuleOp:
+    """The module in the bytecode or text.
+
+    Raises BytecodeError for input that is neither.
+    """
+    if input_kind(source) == "bytecode":
+        from tileiras.bytecode.reader import read_module
+
+        return read_module(source)
+    from tileiras.ir_text import parse_text
+
+    return parse_text(source.decode("utf-8"), filename)
+
+
+def _looks_like_ir(text: str) -> bool:
+    """Whether text could be IR: it names a module, an entry or an operation of ours."""
+    words = ("entry", "cuda_tile", "module", "nv_tileaa", "nv_tileas", "llvm.", "global")
+    return any(word in text for word in words)
+
+
+def _scheduled(
+    options: CompileOptions, target: GpuTarget | None, start: str, names: tuple[str, ...]
+) -> tuple[ScheduledPass, ...]:
+    """The passes to run: those named, or the pipeline's from stage `start`."""
+    from tileiras.pass_manager import ScheduledPass
+    from tileiras.pipeline import select_steps
+    from tileiras.registry import load_pass
+
+    if names:
+        return tuple(ScheduledPass(load_pass(name)()) for name in names)
+    steps = select_steps(options, target, start)
+    return tuple(ScheduledPass(load_pass(step.pass_name)(), step.stage) for step in steps)
+
+
+def compile_module(
+    source: bytes,
+    options: CompileOptions,
+    filename: str = "<input>",
+    remarks: RemarkCollector | None = None,
+    pass_names: tuple[str, ...] = (),
+) -> Artefacts:
+    """Compiles bytecode or text up to the stage `options.emit`.
+
+    `pass_names` replaces the built-in list of passes. Raises a TileirasError; nothing is written.
+    """
+    from tileiras.ir_pass import CompileContext
+    from tileiras.pass_manager import Timings, run_passes
+    from tileiras.remarks import RemarkCollector
+    from tileiras.stages import find_stage, print_stage, stage_of, verify_module
+
+    timings = Timings()
+    input_kind(source)
+    check_options(options)
+    remarks = remarks if remarks is not None else RemarkCollector()
+    target = find_target(options)
+    with timings.measure("read input"):
+        module = read_source(source, filename)
+    with timings.measure("verify input"):
+        verify_module(module)
+        start = stage_of(module)
+    if STAGES.index(start.name) > STAGES.index(options.emit):
+        raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")
+    context = CompileContext(target=target, options=options, remarks=remarks)
+    with timings.measure("import passes"):
+        passes = _scheduled(options, target, start.name, pass_names)
+    run_passes(module, passes, context, timings)
+    if find_stage(options.emit) is not None:
+        text = print_stage(module, debug_info=options.line_info or options.device_debug)
+        return Artefacts(text.encode(), timings, remarks)
+    if target is None:
+        raise TargetError("no GPU architecture given, expected --gpu-name")
+    return _generate(module, options, target, remarks, timings)
+
+
+def _generate(
+    module: ModuleOp,
+    options: CompileOptions,
+    target: GpuTarget,
+    remarks: RemarkCollector,
+    timings: Timings,
+) -> Artefacts:
+    """From the llvm dialect to LLVM IR, PTX or a cubin."""
+    from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
+    from tileiras.codegen.llvmir.printer import print_module
+    from tileiras.launch_info import describe_kernels
+
+    kernels = describe_kernels(module, target)
+    with timings.measure("print LLVM IR"):
+        llvm_text = print_module(module, target, options)
+    if options.emit == "llvm":
+        return Artefacts(llvm_text.encode(), timings, remarks, kernels)
+    with timings.measure("LLVM"):
+        ptx = llvm_ir_to_ptx(llvm_text, target, options)
+    if options.emit == "ptx":
+        return Artefacts(ptx.encode(), timings, remarks, kernels)
+    from tileiras.codegen.ptxas_backend import ptx_to_cubin
+
+    with timings.measure("ptxas"):
+        result = ptx_to_cubin(ptx, target, options)
+    return Artefacts(result.cubin, timings, remarks, kernels)

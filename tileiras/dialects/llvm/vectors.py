@@ -1,0 +1,140 @@
+"""Moving elements between vectors and structs: extract, insert, shuffle."""
+
+from xdsl.dialects.builtin import IntAttr, IntegerType
+from xdsl.ir import Data
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tileiras.dialects.llvm.types import StructType, lanes_of, scalar_of
+
+
+@irdl_attr_definition
+class IndicesAttr(Data[tuple[int, ...]]):
+    """A list of small integers; in a shuffle -1 means that the lane may be anything."""
+
+    name = "llvm.indices"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[int, ...]:
+        """Parses `<0, 1, -1>`."""
+        with parser.in_angle_brackets():
+            return tuple(
+                parser.parse_comma_separated_list(
+                    parser.Delimiter.NONE, lambda: parser.parse_integer()
+                )
+            )
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Prints `<0, 1, -1>`."""
+        printer.print_string("<" + ", ".join(str(index) for index in self.data) + ">")
+
+
+@irdl_op_definition
+class ExtractElementOp(IRDLOperation):
+    """`result = vector[index]`. Trap: a dynamic index spills the whole vector to local memory."""
+
+    name = "llvm.extractelement"
+    vector = operand_def()
+    index = operand_def(IntegerType)
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """The result is the vector's element."""
+        type = self.vector.type
+        if lanes_of(type) is None or scalar_of(type) != self.result.type:
+            raise VerifyException(f"llvm.extractelement: {self.result.type} from {type}")
+
+
+@irdl_op_definition
+class InsertElementOp(IRDLOperation):
+    """`result = vector` with `result[index] = value`."""
+
+    name = "llvm.insertelement"
+    vector = operand_def()
+    value = operand_def()
+    index = operand_def(IntegerType)
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """The value is of the vector's element type."""
+        type = self.result.type
+        if self.vector.type != type or lanes_of(type) is None or scalar_of(type) != self.value.type:
+            raise VerifyException(f"llvm.insertelement: {self.value.type} into {type}")
+
+
+@irdl_op_definition
+class ShuffleVectorOp(IRDLOperation):
+    """`result[i] = concat(lhs, rhs)[indices[i]]`; index -1 leaves the lane poison."""
+
+    name = "llvm.shufflevector"
+    lhs = operand_def()
+    rhs = operand_def()
+    indices = prop_def(IndicesAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """Indices address the concatenation and give the result's lanes."""
+        source, target = self.lhs.type, self.result.type
+        lanes = lanes_of(source)
+        if lanes is None or self.rhs.type != source or scalar_of(source) != scalar_of(target):
+            raise VerifyException(f"llvm.shufflevector: {source} and {self.rhs.type} to {target}")
+        if lanes_of(target) != len(self.indices.data):
+            raise VerifyException("llvm.shufflevector: number of indices is not the result's lanes")
+        if not all(-1 <= index < 2 * lanes for index in self.indices.data):
+            raise VerifyException("llvm.shufflevector: index out of range")
+
+
+@irdl_op_definition
+class ExtractValueOp(IRDLOperation):
+    """`result = struct.index`."""
+
+    name = "llvm.extractvalue"
+    container = operand_def(StructType)
+    index = prop_def(IntAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """The result is the field's type."""
+        _check_field(self.name, self.container.type, self.index.data, self.result.type)
+
+
+@irdl_op_definition
+class InsertValueOp(IRDLOperation):
+    """`result = struct` with `result.index = value`."""
+
+    name = "llvm.insertvalue"
+    container = operand_def(StructType)
+    value = operand_def()
+    index = prop_def(IntAttr)
+    result = result_def(StructType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """The value is of the field's type."""
+        _check_field(self.name, self.result.type, self.index.data, self.value.type)
+        if self.container.type != self.result.type:
+            raise VerifyException("llvm.insertvalue: struct types differ")
+
+
+def _check_field(name: str, struct: object, index: int, field: object) -> None:
+    fields = struct.fields.data if isinstance(struct, StructType) else ()
+    if not 0 <= index < len(fields) or fields[index] != field:
+        raise VerifyException(f"{name}: field {index} of {struct} is not {field}")
+
+
+VECTOR_OPS = (ExtractElementOp, InsertElementOp, ShuffleVectorOp, ExtractValueOp, InsertValueOp)

@@ -253,9 +253,9 @@ def _version_text(program: str) -> str:
 
 def _bytecode_versions() -> tuple[str, ...]:
     """The bytecode versions that can be read, oldest first."""
-    from tileiras.bytecode.format import SUPPORTED_VERSIONS
+    from tileiras.bytecode.format import VERSIONS
 
-    return tuple(str(version) for version in SUPPORTED_VERSIONS)
+    return tuple(f"{major}.{minor}" for major, minor in VERSIONS)
 
 
 def _compile(argv: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tileiras.pass_manager import ScheduledPass, Timings
     from tileiras.remarks import RemarkCollector
 
-MAGIC = b"\x7fTileIR"
+MAGIC = b"\x7fTileIR\x00"
 """How every Tile IR bytecode file begins (a version and sections follow)."""
 
 KNOWN_KNOBS = (

@@ -1,0 +1,254 @@
+"""The house rules that a program can check, read off the syntax trees of the sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "tileiras"
+MAX_LINES = 600
+
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("options",),
+    ("remarks",),
+    ("rewriting", "ir_pass"),
+    ("dialects",),
+    ("bytecode", "codegen", "interpreter", "runtime"),
+    ("passes",),
+    ("registry",),
+    ("stages", "ir_text"),
+    ("launch_info", "pass_manager", "pipeline"),
+    ("driver", "command_line", "file_io"),
+    ("cli",),
+)
+"""Parts of the package from floor to roof: a part imports itself and lower layers only."""
+
+PASSES_MAY_USE = ("tileiras.codegen.target", "tileiras.codegen.atoms")
+ENVIRONMENT_READERS = ("cli.py", "driver.py")
+CAPABILITY_NAMES = re.compile(r"^(sm|cc|arch|sm_version|capability|compute_capability)$")
+VAGUE_FILE_NAMES = ("utils.py", "util.py", "helpers.py", "helper.py", "misc.py", "common.py")
+
+
+def sources() -> list[Path]:
+    """All sources of the package, in a fixed order."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def all_python() -> list[Path]:
+    """The package, its tests and its benchmarks."""
+    others = (path for part in ("tests", "benchmarks") for path in (ROOT / part).rglob("*.py"))
+    return sorted([*sources(), *others])
+
+
+def name_of(path: Path) -> str:
+    """The path as shown in test ids."""
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a source."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=name_of(path))
+
+
+def rank_of(part: str) -> int | None:
+    """The layer of a part of the package, None for one that is not listed."""
+    return next((i for i, parts in enumerate(LAYERS) if part in parts), None)
+
+
+def part_of(path: Path) -> str:
+    """The part of the package that a source belongs to, such as `dialects`."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes, without what stands under `if TYPE_CHECKING`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for other in node.orelse:
+                yield from runtime_nodes(other)
+            continue
+        yield node
+        yield from runtime_nodes(node)
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, int]]:
+    """The modules of ours that a source imports, with the line."""
+    package = ("tileiras", *path.relative_to(PACKAGE).parts[:-1])
+    for node in runtime_nodes(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join((*base, node.module) if node.module else base)
+            if module in ("tileiras", "tileiras.codegen"):
+                yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
+            else:
+                yield module, node.lineno
+
+
+def docstrings(tree: ast.Module) -> frozenset[int]:
+    """Identities of the constants that are docstrings (of anything, also of fields)."""
+    found = []
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                found.append(id(statement.value))
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("path", sources(), ids=name_of)
+def test_imports_point_down(path: Path) -> None:
+    """A part imports nothing from a higher layer, nor from a neighbour it must not know."""
+    part = part_of(path)
+    if part == "__init__":
+        return
+    rank = rank_of(part)
+    assert rank is not None, f"{part} is in no layer: add it to LAYERS and to docs/architecture.md"
+    for module, line in imports_of(path):
+        if not module.startswith("tileiras."):
+            continue
+        other = module.split(".")[1]
+        if other in (part, "__version__"):
+            continue
+        other_rank = rank_of(other)
+        where = f"{name_of(path)}:{line} imports {module}"
+        assert other_rank is not None, where
+        assert other_rank <= rank, where
+        assert {part, other} != {"bytecode", "codegen"}, where
+        if part == "passes" and other == "codegen":
+            assert module.startswith(PASSES_MAY_USE), where
+
+
+@pytest.mark.parametrize("path", all_python(), ids=name_of)
+def test_files_are_short(path: Path) -> None:
+    """A file over 600 lines is two ideas."""
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines <= MAX_LINES, f"{lines} lines"
+
+
+@pytest.mark.parametrize("path", sources(), ids=name_of)
+def test_everything_public_has_a_docstring(path: Path) -> None:
+    """Modules, public classes, and public functions that are not nested in functions."""
+    tree = tree_of(path)
+    missing = [] if ast.get_docstring(tree) else ["the module"]
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                if child.name.startswith("_") or is_overload(child):
+                    continue
+                if not ast.get_docstring(child):
+                    missing.append(f"{prefix}{child.name} (line {child.lineno})")
+                if isinstance(child, ast.ClassDef):
+                    visit(child, f"{child.name}.")
+
+    visit(tree, "")
+    assert not missing, "no docstring: " + ", ".join(missing)
+
+
+def is_overload(node: ast.AST) -> bool:
+    """Whether a function is an `@overload` or the setter of a property."""
+    decorators = [ast.unparse(d) for d in getattr(node, "decorator_list", ())]
+    return any(d.endswith(("overload", ".setter")) for d in decorators)
+
+
+@pytest.mark.parametrize("path", sources(), ids=name_of)
+def test_targets_are_named_in_one_place(path: Path) -> None:
+    """No `sm_90` and no comparison of capability numbers outside codegen/target."""
+    if path.is_relative_to(PACKAGE / "codegen" / "target"):
+        return
+    tree = tree_of(path)
+    skipped = docstrings(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named = re.search(r"\bsm_\d", node.value)
+            default = part_of(path) == "options"  # the one default, checked by the target table
+            assert not named or id(node) in skipped or default, f"line {node.lineno}: {node.value}"
+        if isinstance(node, ast.Compare):
+            for side in (node.left, *node.comparators):
+                word = getattr(side, "attr", getattr(side, "id", ""))
+                assert not CAPABILITY_NAMES.match(word), f"line {node.lineno} compares {word}"
+
+
+@pytest.mark.parametrize("path", sources(), ids=name_of)
+def test_environment_is_read_at_the_roof(path: Path) -> None:
+    """Knobs are fields of CompileOptions; only cli.py and driver.py see the environment."""
+    if name_of(path) in tuple(f"tileiras/{name}" for name in ENVIRONMENT_READERS):
+        return
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Attribute):
+            text = ast.unparse(node)
+            assert text not in ("os.environ", "os.getenv"), f"line {node.lineno}: {text}"
+        if isinstance(node, ast.ImportFrom) and node.module == "os":
+            names = [alias.name for alias in node.names]
+            assert "environ" not in names and "getenv" not in names, f"line {node.lineno}"
+
+
+@pytest.mark.parametrize("path", sources(), ids=name_of)
+def test_errors_say_something(path: Path) -> None:
+    """No `raise SomeError()` and no `raise SomeError`."""
+    for node in ast.walk(tree_of(path)):
+        if not isinstance(node, ast.Raise) or node.exc is None:
+            continue
+        bare_class = isinstance(node.exc, ast.Name) and node.exc.id.endswith(("Error", "Exception"))
+        empty_call = isinstance(node.exc, ast.Call) and not node.exc.args and not node.exc.keywords
+        assert not bare_class and not empty_call, f"line {node.lineno}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize("path", sources(), ids=name_of)
+def test_no_iteration_over_bare_sets(path: Path) -> None:
+    """The order of a set differs from run to run; output must not."""
+    for node in ast.walk(tree_of(path)):
+        if not isinstance(node, ast.For | ast.comprehension):
+            continue
+        source = node.iter
+        called = isinstance(source, ast.Call) and ast.unparse(source.func) in ("set", "frozenset")
+        literal = isinstance(source, ast.Set | ast.SetComp)
+        assert not called and not literal, f"line {source.lineno}: {ast.unparse(source)}"
+
+
+@pytest.mark.parametrize("path", all_python(), ids=name_of)
+def test_file_names_say_what_is_inside(path: Path) -> None:
+    """No utils.py."""
+    assert path.name not in VAGUE_FILE_NAMES
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        ("import os\nx = os.environ['A']\n", test_environment_is_read_at_the_roof),
+        ("def f():\n    raise ValueError()\n", test_errors_say_something),
+        ("def f():\n    raise ValueError\n", test_errors_say_something),
+        ("for x in set([1]):\n    pass\n", test_no_iteration_over_bare_sets),
+        ("y = [x for x in {1, 2}]\n", test_no_iteration_over_bare_sets),
+        ("if t == 'sm_90':\n    pass\n", test_targets_are_named_in_one_place),
+        ("if target.sm >= 90:\n    pass\n", test_targets_are_named_in_one_place),
+        ("def f():\n    pass\n", test_everything_public_has_a_docstring),
+        ("import tileiras.driver\n", test_imports_point_down),
+        ("from tileiras import cli\n", test_imports_point_down),
+        ("def f():\n    from tileiras.pipeline import PIPELINE\n", test_imports_point_down),
+        ("x = 1\n" * 601, test_files_are_short),
+    ],
+)
+def test_rules_find_violations(
+    code: str, rule: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each rule fails on a file that breaks it."""
+    assert callable(rule)
+    package = tmp_path / "tileiras"
+    bad = package / "passes" / "bad.py"
+    bad.parent.mkdir(parents=True)
+    bad.write_text(code)
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    monkeypatch.setitem(globals(), "PACKAGE", package)
+    with pytest.raises(AssertionError):
+        rule(bad)

@@ -1,0 +1,114 @@
+"""How to launch the kernels of a compiled module, as plain data and as JSON.
+
+Clients of Tile IR launch every kernel with one thread per block and let the compiler choose. Where a
+target has no means for that (`requires_explicit_block`), the launcher must pass
+`threads_per_block` itself; a wrong number makes the launch fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from tileiras.dialects.llvm.control import FuncOp
+from tileiras.dialects.llvm.memory import AddressOfOp, GlobalOp
+from tileiras.dialects.llvm.types import SHARED, PointerType, bit_width
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Attribute
+
+    from tileiras.codegen.target import GpuTarget
+
+
+@dataclass(frozen=True)
+class KernelParameter:
+    """One launch parameter: its type and its place in the parameter buffer, in bytes."""
+
+    name: str
+    type: str
+    size: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class KernelLaunch:
+    """What a launcher must know about one kernel.
+
+    `cluster_size` is the number of CTAs that run one tile block. `registers` is what ptxas gave a
+    thread, None before ptxas ran.
+    """
+
+    name: str
+    target: str
+    threads_per_block: int
+    cluster_size: int
+    requires_explicit_block: bool
+    shared_memory_bytes: int
+    parameters: tuple[KernelParameter, ...]
+    registers: int | None = None
+
+
+def _parameters(types: Iterable[Attribute]) -> tuple[KernelParameter, ...]:
+    """The parameters of these types, each aligned to its own size (PTX ISA, `.param` space)."""
+    placed: list[KernelParameter] = []
+    offset = 0
+    for number, kind in enumerate(types):
+        size = max(1, bit_width(kind) // 8)
+        offset = -(-offset // size) * size
+        shown = "pointer" if isinstance(kind, PointerType) else str(kind)
+        placed.append(KernelParameter(f"arg{number}", shown, size, offset))
+        offset += size
+    return tuple(placed)
+
+
+def _shared_bytes(kernel: FuncOp, shared: dict[str, GlobalOp]) -> int:
+    """Bytes of the module's shared arrays that the kernel names, each aligned in turn."""
+    names = dict.fromkeys(
+        op.global_name.data for op in kernel.walk() if isinstance(op, AddressOfOp)
+    )
+    end = 0
+    for name in names:
+        if (array := shared.get(name)) is not None:
+            align = array.align.data
+            end = -(-end // align) * align + array.size.data
+    return end
+
+
+def _product(numbers: Iterable[int]) -> int:
+    """The product of the numbers, 1 for none."""
+    result = 1
+    for number in numbers:
+        result *= number
+    return result
+
+
+def describe_kernels(module: ModuleOp, target: GpuTarget) -> tuple[KernelLaunch, ...]:
+    """The kernels of a module of stage llvm-dialect, in order."""
+    shared = {
+        op.sym_name.data: op
+        for op in module.ops
+        if isinstance(op, GlobalOp) and op.space.data == SHARED
+    }
+    return tuple(
+        KernelLaunch(
+            name=op.sym_name.data,
+            target=target.name,
+            threads_per_block=_product(op.reqntid.data if op.reqntid else ()),
+            cluster_size=_product(op.cluster_dim.data if op.cluster_dim else ()),
+            requires_explicit_block=op.blocks_are_clusters is None,
+            shared_memory_bytes=_shared_bytes(op, shared),
+            parameters=_parameters(op.entry.arg_types),
+        )
+        for op in module.ops
+        if isinstance(op, FuncOp) and op.kernel is not None
+    )
+
+
+def to_json(kernels: Iterable[KernelLaunch]) -> str:
+    """The kernels as a JSON document: `{"kernels": [...]}`."""
+    import json
+
+    return json.dumps({"kernels": [asdict(kernel) for kernel in kernels]}, indent=2) + "\n"

@@ -1,0 +1,1 @@
+"""Instruction atoms: matrix instructions as rows of data, checked when they are made."""

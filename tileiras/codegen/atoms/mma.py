@@ -1,0 +1,139 @@
+"""mma.sync instructions as rows. Source: PTX ISA, "Multiply-and-Accumulate Instruction: mma".
+
+A row is named by its shape, accumulator and operand types: `m16n8k16_f32_bf16`. Adding an
+instruction is adding a row; the constructor checks that registers and shape agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from tileiras.codegen.target.features import Feature
+from tileiras.errors import InternalError
+
+_BITS = {
+    **{"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "f64": 64, "s32": 32},
+    **{"s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8},
+}
+_WARP = 32
+
+
+@dataclass(frozen=True)
+class MmaAtom:
+    """One warp-wide instruction `D[m,n] = A[m,k] * B[k,n] + C[m,n]`.
+
+    Types are PTX's names. A, B in `.row`, `.col` order. Fragments are `*_elements` elements per thread,
+    packed into `*_registers` registers of class `operand_class`/`accumulator_class` (LLVM letters).
+    """
+
+    m: int
+    n: int
+    k: int
+    accumulator: str
+    a_type: str
+    b_type: str
+    feature: Feature
+
+    def __post_init__(self) -> None:
+        """Checks that every fragment fills whole registers."""
+        for elements, type in (
+            (self.a_elements, self.a_type),
+            (self.b_elements, self.b_type),
+            (self.c_elements, self.accumulator),
+        ):
+            if elements == 0 or elements * _BITS[type] % 32:
+                raise InternalError(f"atom {self.name}: fragments do not fill registers")
+
+    @property
+    def name(self) -> str:
+        """The row's name."""
+        operands = self.a_type if self.a_type == self.b_type else f"{self.a_type}_{self.b_type}"
+        return f"m{self.m}n{self.n}k{self.k}_{self.accumulator}_{operands}"
+
+    @property
+    def a_elements(self) -> int:
+        """Elements of A in one thread."""
+        return self.m * self.k // _WARP
+
+    @property
+    def b_elements(self) -> int:
+        """Elements of B in one thread."""
+        return self.k * self.n // _WARP
+
+    @property
+    def c_elements(self) -> int:
+        """Elements of C and D in one thread."""
+        return self.m * self.n // _WARP
+
+    @property
+    def operand_register_bits(self) -> int:
+        """Width of an operand register: 64 for f64, else 32."""
+        return max(32, _BITS[self.a_type])
+
+    @property
+    def a_registers(self) -> int:
+        """Registers of A in one thread."""
+        return self.a_elements * _BITS[self.a_type] // self.operand_register_bits
+
+    @property
+    def b_registers(self) -> int:
+        """Registers of B in one thread."""
+        return self.b_elements * _BITS[self.b_type] // self.operand_register_bits
+
+    @property
+    def c_registers(self) -> int:
+        """Registers of C in one thread."""
+        return self.c_elements * _BITS[self.accumulator] // max(32, _BITS[self.accumulator])
+
+    @property
+    def operand_class(self) -> str:
+        """LLVM's constraint letter of an operand register."""
+        return "d" if self.a_type == "f64" else "r"
+
+    @property
+    def accumulator_class(self) -> str:
+        """LLVM's constraint letter of an accumulator register (f16 accumulators are packed)."""
+        return {"f32": "f", "f64": "d", "s32": "r", "f16": "r"}[self.accumulator]
+
+    @property
+    def mnemonic(self) -> str:
+        """The PTX instruction."""
+        shape = f"m{self.m}n{self.n}k{self.k}"
+        types = f"{self.accumulator}.{self.a_type}.{self.b_type}.{self.accumulator}"
+        return f"mma.sync.aligned.{shape}.row.col.{types}"
+
+    def layouts(self) -> tuple[Any, Any, Any]:
+        """Fragment layouts of A, B and C, from `dialects.layout.mma` (imported on first use)."""
+        module = import_module("tileiras.dialects.layout.mma")
+        bits = _BITS[self.a_type]
+        return module.mma_fragments(self.m, self.n, self.k, bits)
+
+
+def _rows() -> tuple[MmaAtom, ...]:
+    sync, fp8, f64 = Feature.MMA_SYNC, Feature.FP8_MMA, Feature.F64_MMA
+    integers = [(a, b) for a in ("s8", "u8") for b in ("s8", "u8")]
+    floats8 = [(a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")]
+    return (
+        MmaAtom(16, 8, 16, "f32", "f16", "f16", sync),
+        MmaAtom(16, 8, 16, "f16", "f16", "f16", sync),
+        MmaAtom(16, 8, 16, "f32", "bf16", "bf16", sync),
+        MmaAtom(16, 8, 8, "f32", "tf32", "tf32", sync),
+        MmaAtom(8, 8, 4, "f64", "f64", "f64", f64),
+        *(MmaAtom(16, 8, 32, "s32", a, b, sync) for a, b in integers),
+        *(MmaAtom(16, 8, 32, "f32", a, b, fp8) for a, b in floats8),
+        *(MmaAtom(16, 8, 32, "f16", a, b, fp8) for a, b in floats8),
+    )
+
+
+MMA_ATOMS: dict[str, MmaAtom] = {atom.name: atom for atom in _rows()}
+"""Every mma.sync row by name."""
+
+
+def get_mma_atom(name: str) -> MmaAtom:
+    """The row of that name; an unknown one is our own mistake."""
+    atom = MMA_ATOMS.get(name)
+    if atom is None:
+        raise InternalError(f"no mma.sync atom '{name}'", where="atoms")
+    return atom

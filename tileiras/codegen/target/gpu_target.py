@@ -1,0 +1,55 @@
+"""The record that describes one GPU architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tileiras.codegen.target.features import Feature
+from tileiras.errors import TargetError
+
+
+@dataclass(frozen=True)
+class GpuTarget:
+    """One architecture. Shared memory is in bytes, registers are 32-bit.
+
+    `shared_memory_per_block` is what a launch may ask for (opt-in, dynamic and static together);
+    `static_shared_limit` is what ptxas accepts in a module's `.shared` variables.
+    """
+
+    name: str
+    ptx_target: str
+    ptx_version: int
+    features: frozenset[Feature]
+    shared_memory_per_block: int
+    shared_memory_per_sm: int
+    static_shared_limit: int
+    max_warps_per_sm: int
+    max_cluster: int
+    requires_explicit_block: bool
+    registers_per_sm: int = 65536
+    max_registers_per_thread: int = 255
+    max_threads_per_block: int = 1024
+    warp_size: int = 32
+
+    def has(self, feature: Feature) -> bool:
+        """Can this target do that (and has the user not disabled it)?"""
+        return feature in self.features
+
+    def without(self, features: Iterable[Feature | str]) -> GpuTarget:
+        """The same target with capabilities taken away, given as members or by name.
+
+        Raises TargetError for a name that is no feature. Used to exercise older targets' paths.
+        """
+        removed = frozenset(_feature(feature) for feature in features)
+        return replace(self, features=self.features - removed)
+
+
+def _feature(feature: Feature | str) -> Feature:
+    if isinstance(feature, Feature):
+        return feature
+    try:
+        return Feature(feature)
+    except ValueError:
+        known = ", ".join(member.value for member in Feature)
+        raise TargetError(f"unknown feature '{feature}', expected one of {known}") from None

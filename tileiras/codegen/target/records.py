@@ -1,0 +1,92 @@
+"""The targets. Sources: CUDA C++ Programming Guide, "Compute Capabilities"; PTX ISA, "Target ISA Notes".
+
+Code is generated for the `a` variant where the family-specific instructions need it. The PTX version
+is the newest that LLVM 22 knows.
+"""
+
+from __future__ import annotations
+
+from tileiras.codegen.target.features import Feature
+from tileiras.codegen.target.gpu_target import GpuTarget
+from tileiras.errors import TargetError
+
+_PTX_VERSION = 90
+_KIB = 1024
+
+_AMPERE = frozenset(
+    {Feature.MMA_SYNC, Feature.LDMATRIX, Feature.CP_ASYNC, Feature.REDUX, Feature.F64_MMA}
+)
+_ADA = _AMPERE | {Feature.FP8_MMA, Feature.FP8_CONVERT}
+_SINCE_HOPPER = _ADA | {
+    Feature.STMATRIX,
+    Feature.TMA,
+    Feature.MBARRIER_TRY_WAIT,
+    Feature.CLUSTER_LAUNCH,
+    Feature.GRID_DEPENDENCY,
+    Feature.ELECT,
+    Feature.TANH_BF16,
+    Feature.BF16_ARITHMETIC,
+    Feature.BF16_ATOMIC,
+    Feature.VECTOR_ATOMIC,
+    Feature.SETMAXNREG,
+}
+_HOPPER = _SINCE_HOPPER | {Feature.WGMMA}
+_BLACKWELL = _SINCE_HOPPER | {Feature.FP4_CONVERT, Feature.WIDE_GLOBAL_ACCESS, Feature.F32X2}
+_DATACENTER_BLACKWELL = _BLACKWELL | {Feature.TCGEN05, Feature.REDUX_F32}
+_CONSUMER_BLACKWELL = (_BLACKWELL - {Feature.WIDE_GLOBAL_ACCESS}) | {Feature.BLOCK_SCALED_MMA}
+
+
+def _target(
+    name: str,
+    features: frozenset[Feature],
+    block_kib: int,
+    sm_kib: int,
+    warps: int,
+    suffix: str = "",
+) -> GpuTarget:
+    """A record; shared memory in KiB per block (opt-in) and per SM."""
+    clusters = Feature.CLUSTER_LAUNCH in features
+    return GpuTarget(
+        name=name,
+        ptx_target=name + suffix,
+        ptx_version=_PTX_VERSION,
+        features=features,
+        shared_memory_per_block=block_kib * _KIB,
+        shared_memory_per_sm=sm_kib * _KIB,
+        static_shared_limit=block_kib * _KIB,
+        max_warps_per_sm=warps,
+        max_cluster=8 if clusters else 1,
+        requires_explicit_block=not clusters,
+    )
+
+
+_RECORDS = (
+    _target("sm_80", _AMPERE, 163, 164, 64),
+    _target("sm_86", _AMPERE, 99, 100, 48),
+    _target("sm_87", _AMPERE, 163, 164, 48),
+    _target("sm_88", _AMPERE, 99, 100, 48),
+    _target("sm_89", _ADA, 99, 100, 48),
+    _target("sm_90", _HOPPER, 227, 228, 64, "a"),
+    _target("sm_100", _DATACENTER_BLACKWELL, 227, 228, 64, "a"),
+    _target("sm_103", _DATACENTER_BLACKWELL, 227, 228, 64, "a"),
+    _target("sm_110", _DATACENTER_BLACKWELL, 227, 228, 48, "a"),
+    _target("sm_120", _CONSUMER_BLACKWELL, 99, 100, 48, "a"),
+    _target("sm_121", _CONSUMER_BLACKWELL, 99, 100, 48, "a"),
+)
+_BY_NAME = {record.name: record for record in _RECORDS}
+_WITHOUT_LLVM_PROCESSOR = ("sm_107",)
+
+TARGET_NAMES = tuple(_BY_NAME)
+"""Names that `--gpu-name` accepts, in ascending order."""
+
+
+def get_target(name: str) -> GpuTarget:
+    """The record of `sm_NN`; raises TargetError with the known names."""
+    known = ", ".join(TARGET_NAMES)
+    if name in _WITHOUT_LLVM_PROCESSOR:
+        raise TargetError(
+            f"target '{name}' is not supported: LLVM 22 has no such processor (supported: {known})"
+        )
+    if name not in _BY_NAME:
+        raise TargetError(f"unknown GPU target '{name}', expected one of {known}")
+    return _BY_NAME[name]

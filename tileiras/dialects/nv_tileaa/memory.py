@@ -61,11 +61,9 @@ class BlockTileOp(IRDLOperation):
     traits = traits_def(Pure())
 
 
-@irdl_op_definition
-class TiledLoadOp(IRDLOperation):
-    """Loads one tile of a view; `inbounds` promises per dim that nothing is out of bounds."""
+class TiledLoadBase(IRDLOperation):
+    """Fields of `tiled_load`, which nv_tileaa and nv_tileas share."""
 
-    name = "nv_tileaa.tiled_load"
     view = operand_def()
     indices = var_operand_def()
     token = opt_operand_def()
@@ -79,10 +77,15 @@ class TiledLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TiledStoreOp(IRDLOperation):
-    """Stores one tile of a view; elements out of bounds are not written."""
+class TiledLoadOp(TiledLoadBase):
+    """Loads one tile of a view; `inbounds` promises per dim that nothing is out of bounds."""
 
-    name = "nv_tileaa.tiled_store"
+    name = "nv_tileaa.tiled_load"
+
+
+class TiledStoreBase(IRDLOperation):
+    """Fields of `tiled_store`, which nv_tileaa and nv_tileas share."""
+
     value = operand_def()
     view = operand_def()
     indices = var_operand_def()
@@ -93,6 +96,13 @@ class TiledStoreOp(IRDLOperation):
     hints = opt_prop_def(DictionaryAttr)
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class TiledStoreOp(TiledStoreBase):
+    """Stores one tile of a view; elements out of bounds are not written."""
+
+    name = "nv_tileaa.tiled_store"
 
 
 @irdl_op_definition
@@ -112,11 +122,9 @@ class TiledAtomicRedOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
-@irdl_op_definition
-class LoadOp(IRDLOperation):
-    """Gathers through a scalar or tensor of pointers; where the mask is false, `other` is the result."""
+class LoadBase(IRDLOperation):
+    """Fields of `load`, which nv_tileaa and nv_tileas share."""
 
-    name = "nv_tileaa.load"
     pointers = operand_def()
     mask = opt_operand_def()
     other = opt_operand_def()
@@ -133,10 +141,15 @@ class LoadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class StoreOp(IRDLOperation):
-    """Scatters through a scalar or tensor of pointers where the mask is true."""
+class LoadOp(LoadBase):
+    """Gathers through a scalar or tensor of pointers; where the mask is false, `other` is the result."""
 
-    name = "nv_tileaa.store"
+    name = "nv_tileaa.load"
+
+
+class StoreBase(IRDLOperation):
+    """Fields of `store`, which nv_tileaa and nv_tileas share."""
+
     pointers = operand_def()
     value = operand_def()
     mask = opt_operand_def()
@@ -149,6 +162,13 @@ class StoreOp(IRDLOperation):
     mask_constancy = opt_prop_def(IntTupleAttr)
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class StoreOp(StoreBase):
+    """Scatters through a scalar or tensor of pointers where the mask is true."""
+
+    name = "nv_tileaa.store"
 
 
 @irdl_op_definition

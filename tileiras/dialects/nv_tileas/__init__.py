@@ -1,0 +1,39 @@
+"""The nv_tileas dialect: every tensor has a layout; the scheduling level, per target.
+
+Elementwise operations, shape changes and control flow keep their nv_tileaa classes: with a layout on
+every tensor type they mean the same. Here is what only exists once places are known.
+"""
+
+from xdsl.ir import Dialect
+
+from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp
+from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded, layout_of
+from tileiras.dialects.nv_tileas.memory import (
+    BarrierOp,
+    ConvertLayoutOp,
+    LoadOp,
+    StoreOp,
+    TiledLoadOp,
+    TiledStoreOp,
+)
+
+NvTileAS = Dialect(
+    "nv_tileas",
+    [BarrierOp, ConvertLayoutOp, FmaDotOp, LoadOp, MmaDotOp, StoreOp, TiledLoadOp, TiledStoreOp],
+    [LayoutEncodingAttr],
+)
+
+__all__ = [
+    "BarrierOp",
+    "ConvertLayoutOp",
+    "FmaDotOp",
+    "LayoutEncodingAttr",
+    "LoadOp",
+    "MmaDotOp",
+    "NvTileAS",
+    "StoreOp",
+    "TiledLoadOp",
+    "TiledStoreOp",
+    "encoded",
+    "layout_of",
+]

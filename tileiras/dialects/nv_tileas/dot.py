@@ -1,0 +1,42 @@
+"""Matrix products with a chosen way of computing them."""
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+
+@irdl_op_definition
+class MmaDotOp(IRDLOperation):
+    """`lhs @ rhs + acc` by warp-wide mma.sync instructions.
+
+    `atom` names a row of `codegen.atoms.mma`; the operands' layouts are that atom's fragments, tiled.
+    """
+
+    name = "nv_tileas.mma_dot"
+    lhs = operand_def()
+    rhs = operand_def()
+    acc = operand_def()
+    atom = prop_def(StringAttr)
+    warps_m = prop_def(IntAttr)
+    warps_n = prop_def(IntAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class FmaDotOp(IRDLOperation):
+    """`lhs @ rhs + acc` by fused multiply-adds; the operands are read through shared memory."""
+
+    name = "nv_tileas.fma_dot"
+    lhs = operand_def()
+    rhs = operand_def()
+    acc = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())

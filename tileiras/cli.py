@@ -221,7 +221,7 @@ def _remark_filter(values: Values) -> RemarkFilter:
     return RemarkFilter(wanted)
 
 
-def _request(values: Values, knobs: dict[str, str]) -> Request:
+def compile_request(values: Values, knobs: dict[str, str]) -> Request:
     """The checked command line; raises UsageError and CompileError."""
     options = _compile_options(values, knobs)
     if "l" in values:
@@ -273,7 +273,7 @@ def _compile(argv: Sequence[str]) -> None:
     from tileiras import driver
 
     knobs, unknown_knobs = driver.read_environment(os.environ)
-    request = _request(values, knobs)
+    request = compile_request(values, knobs)
     verbose = request.options.verbose
     if verbose:
         _say_inert(table, values)

@@ -170,7 +170,8 @@ def compile_module(
 ) -> Artefacts:
     """Compiles bytecode or text up to the stage `options.emit`.
 
-    `pass_names` replaces the built-in list of passes. Raises a TileirasError; nothing is written.
+    `pass_names` replaces the built-in list of passes; unless they lead to stage llvm-dialect the
+    output is the text of the module after them. Raises a TileirasError; nothing is written.
     """
     from tileiras.ir_pass import CompileContext
     from tileiras.pass_manager import Timings, run_passes
@@ -187,13 +188,14 @@ def compile_module(
     with timings.measure("verify input"):
         verify_module(module)
         start = stage_of(module)
-    if STAGES.index(start.name) > STAGES.index(options.emit):
+    if STAGES.index(start.name) > STAGES.index(options.emit) and not pass_names:
         raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")
     context = CompileContext(target=target, options=options, remarks=remarks)
     with timings.measure("import passes"):
         passes = _scheduled(options, target, start.name, pass_names)
     run_passes(module, passes, context, timings)
-    if find_stage(options.emit) is not None:
+    stops_early = pass_names and stage_of(module).name != "llvm-dialect"
+    if stops_early or find_stage(options.emit) is not None:
         text = print_stage(module, debug_info=options.line_info or options.device_debug)
         return Artefacts(text.encode(), timings, remarks)
     if target is None:

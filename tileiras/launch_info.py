@@ -1,7 +1,7 @@
 """How to launch the kernels of a compiled module, as plain data and as JSON.
 
-Clients of Tile IR launch every kernel with one thread per block and let the compiler choose. Where a
-target has no means for that (`requires_explicit_block`), the launcher must pass
+Clients of Tile IR launch every kernel with one thread per block and let the compiler choose. Where
+a target has no means for that (`requires_explicit_block`), the launcher must pass
 `threads_per_block` itself; a wrong number makes the launch fail.
 """
 

@@ -1,0 +1,172 @@
+"""One file test: a piece of IR text, what to run on it, and what must come out.
+
+A file holds cases separated by `// -----` lines. Its first lines say what to run:
+
+    // RUN: convert-cudatile-to-tileaa            passes, separated by commas
+    // RUN: --emit=ptx --gpu-name=sm_80           options of `tileiras`
+    // EXACT                                      compare with FILE.expected, whole
+
+An empty `// RUN:` reads, verifies and prints. Every case has `CHECK` lines (see LLVM's FileCheck)
+or lines that say which error must be reported where:
+
+    %0 = ...  // expected-error {{part of the message}}
+    // expected-error@+1 {{part of the message}}
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from filecheck.finput import FInput
+from filecheck.matcher import Matcher
+from filecheck.options import Options
+from filecheck.parser import Parser, pattern_for_opts
+
+from tileiras.cli import compile_request
+from tileiras.command_line import compiler_options, parse_quickly
+from tileiras.driver import compile_module
+from tileiras.errors import TileirasError
+from tileiras.remarks import RemarkCollector
+
+SEPARATOR = "// -----"
+DEFAULT_TARGET = "sm_90"
+KNOWN_TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
+EXPECTED_ERROR = re.compile(r"//\s*expected-error(?:@([+-]\d+))?\s*\{\{(.*?)\}\}")
+RUN_LINE = re.compile(r"^//\s*RUN:(.*)$", re.MULTILINE)
+EXACT_LINE = re.compile(r"^//\s*EXACT\s*$", re.MULTILINE)
+CHECK_LINE = re.compile(r"//\s*CHECK(?:-[A-Z]+)?(?:\{LITERAL\})?:")
+
+
+class FileTestFailure(Exception):
+    """The output of a file test is not what the file says."""
+
+
+class FileTestMistake(Exception):
+    """The file does not say what to run or what to expect."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One piece of a file. `first_line` is the 1-based line in the file at which it starts."""
+
+    path: Path
+    run_line: str
+    text: str
+    first_line: int
+    is_exact: bool = False
+
+    @property
+    def name(self) -> str:
+        """The symbol of the first function in the case, or its line where it has none."""
+        symbol = re.search(r"\b(?:entry|func|global)\s+(?:private\s+)?@(\w+)", self.text)
+        return symbol.group(1) if symbol else f"line{self.first_line}"
+
+
+def read_cases(path: Path) -> list[Case]:
+    """The cases of a file. Raises FileTestMistake where it has no RUN line."""
+    text = path.read_text(encoding="utf-8")
+    run = RUN_LINE.search(text)
+    if run is None:
+        raise FileTestMistake(f"{path}: no '// RUN:' line")
+    is_exact = EXACT_LINE.search(text) is not None
+    cases: list[Case] = []
+    line = 1
+    pieces = [text] if is_exact else re.split(rf"(?m)^{SEPARATOR}\n", text)
+    for piece in pieces:
+        cases.append(Case(path, run.group(1).strip(), piece, line, is_exact))
+        line += piece.count("\n") + 1
+    return cases
+
+
+def expected_errors(case: Case) -> list[tuple[int, str]]:
+    """The errors that the case asks for: 1-based line within the case, part of the message."""
+    found: list[tuple[int, str]] = []
+    for number, line in enumerate(case.text.split("\n"), start=1):
+        for offset, message in EXPECTED_ERROR.findall(line):
+            found.append((number + int(offset or 0), message))
+    return found
+
+
+def produce(case: Case) -> str:
+    """What the compiler makes of the case. Raises TileirasError as the compiler does."""
+    words = case.run_line.split()
+    passes = [word for word in words if not word.startswith("-")]
+    arguments = [word for word in words if word.startswith("-")]
+    if passes:
+        arguments.append(f"--pass-pipeline={','.join(passes)}")
+    if not any("gpu-name" in argument for argument in arguments):
+        arguments.append(f"--gpu-name={DEFAULT_TARGET}")
+    if not passes and not any("emit" in argument for argument in arguments):
+        arguments.append("--emit=cuda_tile")
+    values = parse_quickly([*arguments, case.path.name], compiler_options(KNOWN_TARGETS))
+    if values is None:
+        raise FileTestMistake(f"{case.path}: cannot parse RUN line '{case.run_line}'")
+    request = compile_request(values, knobs={})
+    artefacts = compile_module(
+        case.text.encode(),
+        request.options,
+        filename=case.path.name,
+        remarks=RemarkCollector(request.remarks),
+        pass_names=request.pass_names,
+    )
+    return artefacts.output.decode()
+
+
+def match_checks(case: Case, output: str) -> None:
+    """Runs FileCheck; raises FileTestFailure with its report and the output."""
+    padded = "\n" * (case.first_line - 1) + case.text
+    options = Options(match_filename=str(case.path))
+    parser = Parser(options, io.StringIO(padded), *pattern_for_opts(options))
+    matcher = Matcher(options, FInput(case.path.name, output), parser)
+    matcher.stderr = io.StringIO()
+    if matcher.run() != 0:
+        raise FileTestFailure(f"{matcher.stderr.getvalue()}\nthe output was:\n{output}")
+
+
+def match_exactly(case: Case, output: str, bless: bool) -> None:
+    """Compares with the file beside; writes it when blessing."""
+    expected = case.path.with_suffix(".expected")
+    if bless:
+        expected.write_text(output, encoding="utf-8")
+        return
+    if not expected.exists():
+        raise FileTestMistake(f"{expected} does not exist: run `make bless`, read it, commit it")
+    if expected.read_text(encoding="utf-8") != output:
+        raise FileTestFailure(f"the output is not that of {expected}:\n{output}")
+
+
+def match_error(case: Case, error: TileirasError, wanted: list[tuple[int, str]]) -> None:
+    """Compares the reported error with the one that the case asks for."""
+    (line, message), *more = wanted
+    if more:
+        raise FileTestMistake(f"{case.path}: the compiler stops at the first error, expect one")
+    where = error.location.line if error.location is not None else None
+    if message not in error.message or where != line:
+        raise FileTestFailure(
+            f"expected at line {line} an error with '{message}'\nbut got at line {where}: "
+            f"{error.render()}"
+        )
+
+
+def run_case(case: Case, bless: bool = False) -> None:
+    """Runs the case. Raises FileTestFailure or FileTestMistake, or the compiler's own error."""
+    wanted = expected_errors(case)
+    has_checks = CHECK_LINE.search(case.text) is not None
+    if not wanted and not has_checks and not case.is_exact:
+        raise FileTestMistake(f"{case.path}:{case.first_line}: the case expects nothing")
+    try:
+        output = produce(case)
+    except TileirasError as error:
+        if not wanted:
+            raise
+        match_error(case, error, wanted)
+        return
+    if wanted:
+        raise FileTestFailure(f"expected an error with '{wanted[0][1]}'\nbut got:\n{output}")
+    if case.is_exact:
+        match_exactly(case, output, bless)
+    if has_checks:
+        match_checks(case, output)

@@ -260,9 +260,9 @@ def _bytecode_versions() -> tuple[str, ...]:
 
 def _compile(argv: Sequence[str]) -> None:
     """The body of `tileiras`."""
-    from tileiras.codegen.target import known_target_names
+    from tileiras.codegen.target import TARGET_NAMES
 
-    table = compiler_options(known_target_names())
+    table = compiler_options(TARGET_NAMES)
     values = _parse("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
     if _flag(values, "version"):
         print(_version_text("tileiras"))

@@ -69,7 +69,13 @@ def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
             ("o",),
             group=_VENDOR,
         ),
-        Option("gpu-name", "The GPU to generate code for.", "NAME", ("arch",), gpu_names, _VENDOR),
+        Option(
+            "gpu-name",
+            f"The GPU to generate code for: {', '.join(gpu_names)}.",
+            "NAME",
+            ("arch",),
+            group=_VENDOR,
+        ),
         Option("opt-level", "Optimization level, 0 to 3 (3).", "N", ("O",), group=_VENDOR),
         Option(
             "device-debug", "Generate debug information; needs -O0.", aliases=("g",), group=_VENDOR

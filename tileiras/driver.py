@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tileiras.errors import BytecodeError, CompileError, TargetError, UsageError
+from tileiras.errors import BytecodeError, CompileError, TargetError
 from tileiras.options import STAGES, CompileOptions
 
 if TYPE_CHECKING:
@@ -74,24 +74,17 @@ def find_target(options: CompileOptions) -> GpuTarget | None:
 
     None only where nothing was named and the stage asked for does not depend on it.
     """
-    from tileiras.codegen.target import Feature, get_target, known_target_names
+    from tileiras.codegen.target import TARGET_NAMES, get_target
 
     if not options.gpu_name:
         if STAGES.index(options.emit) <= STAGES.index("nv_tileaa"):
             return None
-        names = ", ".join(known_target_names())
+        names = ", ".join(TARGET_NAMES)
         raise TargetError(f"no GPU architecture given, expected --gpu-name with one of {names}")
     target = get_target(options.gpu_name)
-    if not options.disabled_features:
-        return target
-    by_name = {feature.name.lower().replace("_", "-"): feature for feature in Feature}
-    disabled = []
-    for name in options.disabled_features:
-        feature = by_name.get(name.lower().replace("_", "-"))
-        if feature is None:
-            raise UsageError(f"unknown feature '{name}', expected one of {', '.join(by_name)}")
-        disabled.append(feature)
-    return target.without(disabled)
+    if options.disabled_features:
+        return target.without(options.disabled_features)
+    return target
 
 
 def check_options(options: CompileOptions) -> None:

@@ -26,6 +26,7 @@ from filecheck.options import Options
 from filecheck.parser import Parser, pattern_for_opts
 
 from tileiras.cli import compile_request
+from tileiras.codegen.target import TARGET_NAMES
 from tileiras.command_line import compiler_options, parse_quickly
 from tileiras.driver import compile_module
 from tileiras.errors import TileirasError
@@ -33,7 +34,6 @@ from tileiras.remarks import RemarkCollector
 
 SEPARATOR = "// -----"
 DEFAULT_TARGET = "sm_90"
-KNOWN_TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
 EXPECTED_ERROR = re.compile(r"//\s*expected-error(?:@([+-]\d+))?\s*\{\{(.*?)\}\}")
 RUN_LINE = re.compile(r"^//\s*RUN:(.*)$", re.MULTILINE)
 EXACT_LINE = re.compile(r"^//\s*EXACT\s*$", re.MULTILINE)
@@ -101,7 +101,7 @@ def produce(case: Case) -> str:
         arguments.append(f"--gpu-name={DEFAULT_TARGET}")
     if not passes and not any("emit" in argument for argument in arguments):
         arguments.append("--emit=cuda_tile")
-    values = parse_quickly([*arguments, case.path.name], compiler_options(KNOWN_TARGETS))
+    values = parse_quickly([*arguments, case.path.name], compiler_options(TARGET_NAMES))
     if values is None:
         raise FileTestMistake(f"{case.path}: cannot parse RUN line '{case.run_line}'")
     request = compile_request(values, knobs={})

@@ -1,0 +1,1 @@
+"""Tile IR bytecode: the container, its tables, and one record per operation."""

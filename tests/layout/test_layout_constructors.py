@@ -20,6 +20,7 @@ from tileiras.dialects.layout.mma import (
     MmaFragments,
     Operand,
     mma_operand_layout,
+    wgmma_accumulator,
 )
 from tileiras.dialects.layout.shared import from_shape_stride, row_major, swizzle, tma_swizzled
 
@@ -257,6 +258,21 @@ def test_warps_beyond_the_tile_hold_copies() -> None:
 def test_tiles_below_the_atom_are_rejected(shape: tuple[int, ...]) -> None:
     with pytest.raises(LayoutError, match="smaller than the fragment"):
         mma_operand_layout(M16N8K16_F16.a, shape, (1, 1), "A")
+
+
+def test_wgmma_accumulators_follow_the_formula_of_the_ptx_isa() -> None:
+    layout = wgmma_accumulator((256, 32), 2)
+    assert layout.is_injective() and layout.is_surjective()
+    for warp, lane, register in np.ndindex(8, 32, 32):
+        instruction, i = divmod(register, 16)
+        row = 128 * instruction + 16 * warp + eight_below(lane, i % 4 >= 2)
+        column = 8 * (i // 4) + 2 * member(lane) + (i & 1)
+        assert layout.apply(warp=warp, lane=lane, register=register) == (row, column)
+
+
+def test_wgmma_accumulators_need_64_rows_per_warpgroup() -> None:
+    with pytest.raises(LayoutError, match="2 warpgroups need 128 rows"):
+        wgmma_accumulator((64, 32), 2)
 
 
 # Shared memory

@@ -139,6 +139,21 @@ def mma_operand_layout(
     return _operand_layout(atom, shape, checked_shape(warps_per_dim), which)
 
 
+def wgmma_accumulator(tile_shape: Sequence[int], warpgroups: int) -> LinearLayout:
+    """The accumulator of `wgmma.mma_async.m64nNk*` tiled over MxN, warpgroups along M.
+
+    Each warp of a warpgroup holds 16 rows as m16n8 accumulators side by side (PTX ISA, "Register
+    fragments for wgmma.mma_async"). One instruction's N is the tile's N, so registers
+    [i * N / 2, (i + 1) * N / 2) are the fragment of the i-th 64 rows of the warpgroup.
+
+    LayoutError if the tile has fewer than 64 rows per warpgroup.
+    """
+    (count,) = checked_shape((warpgroups,))
+    if len(tile_shape) != 2 or tile_shape[0] < 64 * count:
+        raise LayoutError(f"{count} warpgroups need {64 * count} rows, found tile {tile_shape}")
+    return mma_operand_layout(_C_16X8, tile_shape, (4 * count, 1), "C")
+
+
 @lru_cache(maxsize=1024)
 def _operand_layout(
     atom: LinearLayout, shape: tuple[int, ...], warps: tuple[int, ...], which: Operand

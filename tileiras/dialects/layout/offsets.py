@@ -72,6 +72,7 @@ def offset_bases(distributed: LinearLayout, shared: LinearLayout) -> LinearLayou
     return shared.invert().compose(distributed)
 
 
+@lru_cache(maxsize=1024)
 def offset_terms(distributed: LinearLayout, shared: LinearLayout) -> OffsetTerms:
     """The constants from which generated code makes addresses; `shared` must be bijective."""
     bases = offset_bases(distributed, shared)
@@ -106,6 +107,7 @@ def _is_aligned(vectors: Iterable[int], bits: int) -> bool:
     return sorted(v for v in vectors if v & low) == [1 << b for b in range(bits)]
 
 
+@lru_cache(maxsize=1024)
 def register_groups(
     distributed: LinearLayout, shared: LinearLayout, vector: int
 ) -> tuple[RegisterGroup, ...]:

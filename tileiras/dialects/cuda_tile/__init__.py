@@ -2,6 +2,10 @@
 
 from xdsl.ir import Dialect
 
+from tileiras.dialects.cuda_tile import attributes as _a
+from tileiras.dialects.cuda_tile import constants as _c
+from tileiras.dialects.cuda_tile import debug_info as _d
+from tileiras.dialects.cuda_tile import types as _t
 from tileiras.dialects.cuda_tile.arithmetic import (
     AbsFOp,
     AbsIOp,
@@ -19,8 +23,8 @@ from tileiras.dialects.cuda_tile.arithmetic import (
     MinFOp,
     MinIOp,
     MulFOp,
-    MulIOp,
     MulhiIOp,
+    MulIOp,
     NegFOp,
     NegIOp,
     RemFOp,
@@ -29,7 +33,38 @@ from tileiras.dialects.cuda_tile.arithmetic import (
     SubFOp,
     SubIOp,
 )
+from tileiras.dialects.cuda_tile.atomics import (
+    AtomicCASTkoOp,
+    AtomicRedViewTkoOp,
+    AtomicRMWTkoOp,
+    MultimemLoadReduceViewTkoOp,
+    MultimemReduceViewTkoOp,
+    MultimemStoreViewTkoOp,
+)
 from tileiras.dialects.cuda_tile.bitwise import AndIOp, OrIOp, ShLIOp, ShRIOp, XOrIOp
+from tileiras.dialects.cuda_tile.control_flow import (
+    AssertOp,
+    BreakOp,
+    ContinueOp,
+    ForOp,
+    IfOp,
+    LoopOp,
+    ReturnOp,
+    YieldOp,
+)
+from tileiras.dialects.cuda_tile.conversions import (
+    BitcastOp,
+    ExtIOp,
+    FToFOp,
+    FToIOp,
+    IntToPtrOp,
+    IToFOp,
+    PackOp,
+    PtrToIntOp,
+    PtrToPtrOp,
+    TruncIOp,
+    UnpackOp,
+)
 from tileiras.dialects.cuda_tile.math import (
     Atan2Op,
     CosHOp,
@@ -47,19 +82,22 @@ from tileiras.dialects.cuda_tile.math import (
     TanHOp,
     TanOp,
 )
-from tileiras.dialects.cuda_tile.conversions import (
-    BitcastOp,
-    ExtIOp,
-    FToFOp,
-    FToIOp,
-    IToFOp,
-    IntToPtrOp,
-    PackOp,
-    PtrToIntOp,
-    PtrToPtrOp,
-    TruncIOp,
-    UnpackOp,
+from tileiras.dialects.cuda_tile.memory import (
+    AllocaOp,
+    GdcLaunchDependentsTkoOp,
+    GdcWaitTkoOp,
+    JoinTokensOp,
+    LoadPtrTkoOp,
+    LoadViewTkoOp,
+    MakeTokenOp,
+    MemoryFenceAliasTkoOp,
+    PrintTkoOp,
+    StorePtrTkoOp,
+    StoreViewTkoOp,
 )
+from tileiras.dialects.cuda_tile.mma import MmaFOp, MmaFScaledOp, MmaIOp
+from tileiras.dialects.cuda_tile.reductions import ReduceOp, ScanOp
+from tileiras.dialects.cuda_tile.structure import EntryOp, GetGlobalOp, GlobalOp, ModuleOp
 from tileiras.dialects.cuda_tile.tiles import (
     AssumeOp,
     BroadcastOp,
@@ -74,19 +112,6 @@ from tileiras.dialects.cuda_tile.tiles import (
     PermuteOp,
     ReshapeOp,
 )
-from tileiras.dialects.cuda_tile.control_flow import (
-    AssertOp,
-    BreakOp,
-    ContinueOp,
-    ForOp,
-    IfOp,
-    LoopOp,
-    ReturnOp,
-    YieldOp,
-)
-from tileiras.dialects.cuda_tile.reductions import ReduceOp, ScanOp
-from tileiras.dialects.cuda_tile.mma import MmaFOp, MmaFScaledOp, MmaIOp
-from tileiras.dialects.cuda_tile.structure import EntryOp, GetGlobalOp, GlobalOp, ModuleOp
 from tileiras.dialects.cuda_tile.views import (
     GetIndexSpaceShapeOp,
     GetTensorShapeOp,
@@ -95,31 +120,6 @@ from tileiras.dialects.cuda_tile.views import (
     MakeStridedViewOp,
     MakeTensorViewOp,
 )
-from tileiras.dialects.cuda_tile.memory import (
-    AllocaOp,
-    GdcLaunchDependentsTkoOp,
-    GdcWaitTkoOp,
-    JoinTokensOp,
-    LoadPtrTkoOp,
-    LoadViewTkoOp,
-    MakeTokenOp,
-    MemoryFenceAliasTkoOp,
-    PrintTkoOp,
-    StorePtrTkoOp,
-    StoreViewTkoOp,
-)
-from tileiras.dialects.cuda_tile.atomics import (
-    AtomicCASTkoOp,
-    AtomicRMWTkoOp,
-    AtomicRedViewTkoOp,
-    MultimemLoadReduceViewTkoOp,
-    MultimemReduceViewTkoOp,
-    MultimemStoreViewTkoOp,
-)
-from tileiras.dialects.cuda_tile import attributes as _a
-from tileiras.dialects.cuda_tile import constants as _c
-from tileiras.dialects.cuda_tile import debug_info as _d
-from tileiras.dialects.cuda_tile import types as _t
 
 CudaTile = Dialect(
     "cuda_tile",

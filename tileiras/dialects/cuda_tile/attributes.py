@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, NoneAttr
-from xdsl.ir import Attribute, Data, EnumAttribute, ParametrizedAttribute
+from xdsl.ir import Data, EnumAttribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -253,7 +253,11 @@ class AssumePredicateAttr(ParametrizedAttribute, ABC):
 
 @irdl_attr_definition
 class DivByAttr(AssumePredicateAttr):
-    """`div_by<16>` or `div_by<4, every 2 along 0>`: the first element of each group is divisible."""
+    """`div_by<16>` or `div_by<4, every 2 along 0>`.
+
+    The first element of each group of `every` along `along` is divisible, the others increase by 1
+    (pointers by the size of the pointee).
+    """
 
     name = "cuda_tile.div_by"
     divisor: IntAttr

@@ -1,57 +1,46 @@
-"""Operations of the cuda_tile dialect: bitwise (Tile IR specification)."""
+"""Operations of the cuda_tile dialect: bitwise (Tile IR specification, "Bitwise").
 
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def
+`result[i] = f(lhs[i], rhs[i])` on integer tiles of one type, i1 included.
+"""
+
+from xdsl.irdl import irdl_op_definition, prop_def
 
 from tileiras.dialects.cuda_tile.attributes import IntegerOverflowAttr, SignednessAttr
+from tileiras.dialects.cuda_tile.elementwise import BinaryIntegerOp
 
 
 @irdl_op_definition
-class AndIOp(IRDLOperation):
-    """`andi`, since bytecode 13.1."""
+class AndIOp(BinaryIntegerOp):
+    """`result[i] = lhs[i] & rhs[i]`."""
 
     name = "cuda_tile.andi"
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
 
 
 @irdl_op_definition
-class OrIOp(IRDLOperation):
-    """`ori`, since bytecode 13.1."""
+class OrIOp(BinaryIntegerOp):
+    """`result[i] = lhs[i] | rhs[i]`."""
 
     name = "cuda_tile.ori"
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
 
 
 @irdl_op_definition
-class ShLIOp(IRDLOperation):
-    """`shli`, since bytecode 13.1."""
+class ShLIOp(BinaryIntegerOp):
+    """`result[i] = lhs[i] << rhs[i]`, the amount unsigned; undefined from the width on."""
 
     name = "cuda_tile.shli"
-    lhs = operand_def()
-    rhs = operand_def()
     overflow = prop_def(IntegerOverflowAttr)
-    result = result_def()
 
 
 @irdl_op_definition
-class ShRIOp(IRDLOperation):
-    """`shri`, since bytecode 13.1."""
+class ShRIOp(BinaryIntegerOp):
+    """`result[i] = lhs[i] >> rhs[i]`, arithmetic if signed; undefined from the width on."""
 
     name = "cuda_tile.shri"
-    lhs = operand_def()
-    rhs = operand_def()
     signedness = prop_def(SignednessAttr)
-    result = result_def()
 
 
 @irdl_op_definition
-class XOrIOp(IRDLOperation):
-    """`xori`, since bytecode 13.1."""
+class XOrIOp(BinaryIntegerOp):
+    """`result[i] = lhs[i] ^ rhs[i]`."""
 
     name = "cuda_tile.xori"
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()

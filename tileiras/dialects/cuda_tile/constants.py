@@ -4,6 +4,8 @@ from xdsl.dialects.builtin import BytesAttr, IntAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 
+from tileiras.dialects.cuda_tile import type_rules
+from tileiras.dialects.cuda_tile.element_types import storage_bytes
 from tileiras.dialects.cuda_tile.types import TileType
 
 

@@ -1,6 +1,13 @@
-"""Operations of the cuda_tile dialect: conversions (Tile IR specification)."""
+"""Operations of the cuda_tile dialect: conversions (Tile IR specification, "Conversions").
 
-from xdsl.dialects.builtin import UnitAttr
+`result[i] = convert(source[i])`, shape unchanged; but `pack` and `unpack` reinterpret bytes.
+"""
+
+from abc import ABC
+from typing import ClassVar
+
+from xdsl.dialects.builtin import Float32Type, Float64Type, FloatTF32Type, UnitAttr
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -8,117 +15,232 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     result_def,
+    traits_def,
 )
+from xdsl.traits import Pure
 
 from tileiras.dialects.cuda_tile.attributes import (
     IntegerOverflowAttr,
+    RoundingMode,
     RoundingModeAttr,
     SignednessAttr,
+)
+from tileiras.dialects.cuda_tile.element_types import (
+    BASE_FLOAT,
+    FLOAT,
+    I8,
+    I64,
+    INTEGER_OR_I4,
+    NUMBER,
+    NUMBER_OR_I4,
+    POINTER,
+    ElementClass,
+    bit_width,
+    element_text,
+    packed_bits,
+)
+from tileiras.dialects.cuda_tile.elementwise import ConversionOp
+from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.dialects.cuda_tile.checks import (
+    IEEE_ROUNDING,
+    check_rounding,
+    check_tile,
+    fail,
 )
 
 
 @irdl_op_definition
-class BitcastOp(IRDLOperation):
-    """`bitcast`, since bytecode 13.1."""
+class BitcastOp(ConversionOp):
+    """`result[i]` has the bits of `source[i]`."""
 
     name = "cuda_tile.bitcast"
-    source = operand_def()
-    result = result_def()
+    FROM: ClassVar[ElementClass] = NUMBER
+    TO: ClassVar[ElementClass] = NUMBER
+
+    def verify_(self) -> None:
+        """One shape and one bit width; no pointers."""
+        source, result = self.check_conversion()
+        found, expected = bit_width(result.element_type), bit_width(source.element_type)
+        if found != expected:
+            fail(self, f"result has {found}-bit elements, expected {expected} (as the source)")
+
+
+class ResizingOp(ConversionOp, ABC):
+    """An integer conversion that changes the width."""
+
+    FROM: ClassVar[ElementClass] = INTEGER_OR_I4
+    TO: ClassVar[ElementClass] = INTEGER_OR_I4
+
+    def widths(self) -> tuple[int, int]:
+        """Checks the conversion; returns the widths of source and result."""
+        source, result = self.check_conversion()
+        return bit_width(source.element_type), bit_width(result.element_type)
 
 
 @irdl_op_definition
-class ExtIOp(IRDLOperation):
-    """`exti`, since bytecode 13.1."""
+class ExtIOp(ResizingOp):
+    """Widens an integer, repeating the sign if signed, with zeros if not."""
 
     name = "cuda_tile.exti"
-    source = operand_def()
     signedness = prop_def(SignednessAttr)
-    result = result_def()
+
+    def verify_(self) -> None:
+        """The result is wider than the source."""
+        source, result = self.widths()
+        if result <= source:
+            fail(self, f"result has {result}-bit elements, expected more than {source}")
+
+
+def ftof_rounding(source: Attribute, result: Attribute) -> frozenset[RoundingMode]:
+    """The rounding modes that a conversion between two float types takes (observed behaviour).
+
+    Narrowing conversions take fewer modes than widening ones, which are exact in all of them.
+    """
+    nearest = frozenset({RoundingMode.NEAREST_EVEN})
+    if result not in BASE_FLOAT and not isinstance(result, FloatTF32Type):
+        return nearest
+    if isinstance(result, FloatTF32Type) and isinstance(source, Float32Type | Float64Type):
+        return nearest | {RoundingMode.ZERO, RoundingMode.NEAREST_AWAY}
+    if bit_width(result) == 16 and bit_width(source) >= 16:
+        return nearest | {RoundingMode.ZERO}
+    return IEEE_ROUNDING | {RoundingMode.NEAREST_AWAY}
 
 
 @irdl_op_definition
-class FToFOp(IRDLOperation):
-    """`ftof`, since bytecode 13.1."""
+class FToFOp(ConversionOp):
+    """Converts between float types, rounded where the result has fewer bits."""
 
     name = "cuda_tile.ftof"
-    source = operand_def()
+    FROM: ClassVar[ElementClass] = FLOAT
+    TO: ClassVar[ElementClass] = FLOAT
     rounding_mode = prop_def(RoundingModeAttr)
-    result = result_def()
+
+    def verify_(self) -> None:
+        """Two different float types, and a rounding mode that their conversion has."""
+        source, result = self.check_conversion()
+        if source.element_type == result.element_type:
+            text = element_text(source.element_type)
+            fail(self, f"converts {text} to itself, expected two different element types")
+        allowed = ftof_rounding(source.element_type, result.element_type)
+        check_rounding(self, self.rounding_mode.data, allowed)
 
 
 @irdl_op_definition
-class FToIOp(IRDLOperation):
-    """`ftoi`, since bytecode 13.1."""
+class FToIOp(ConversionOp):
+    """Converts a float to an integer, towards zero.
+
+    NaN, infinities and values out of range are undefined, unless `saturating` (since 13.4).
+    """
 
     name = "cuda_tile.ftoi"
-    source = operand_def()
+    FROM: ClassVar[ElementClass] = FLOAT
     signedness = prop_def(SignednessAttr)
     rounding_mode = prop_def(RoundingModeAttr)
     saturating = opt_prop_def(UnitAttr)
-    result = result_def()
+
+    def verify_(self) -> None:
+        """A float source, an integer result, rounded towards zero."""
+        self.check_conversion()
+        check_rounding(self, self.rounding_mode.data, (RoundingMode.NEAREST_INT_TO_ZERO,))
 
 
 @irdl_op_definition
-class IntToPtrOp(IRDLOperation):
-    """`int_to_ptr`, since bytecode 13.1."""
+class IntToPtrOp(ConversionOp):
+    """`result[i]` is the pointer with the address `source[i]`."""
 
     name = "cuda_tile.int_to_ptr"
-    source = operand_def()
-    result = result_def()
+    FROM: ClassVar[ElementClass] = I64
+    TO: ClassVar[ElementClass] = POINTER
 
 
 @irdl_op_definition
-class IToFOp(IRDLOperation):
-    """`itof`, since bytecode 13.1."""
+class IToFOp(ConversionOp):
+    """Converts an integer to a float; what is out of range becomes an infinity or NaN."""
 
     name = "cuda_tile.itof"
-    source = operand_def()
+    TO: ClassVar[ElementClass] = FLOAT
     signedness = prop_def(SignednessAttr)
     rounding_mode = prop_def(RoundingModeAttr)
-    result = result_def()
+
+    def verify_(self) -> None:
+        """An integer source, a float result with a zero, rounded to nearest even."""
+        _, result = self.check_conversion()
+        check_rounding(self, self.rounding_mode.data, (RoundingMode.NEAREST_EVEN,))
+        if element_text(result.element_type) == "f8E8M0FNU":
+            fail(self, "result has element type f8E8M0FNU, expected a float type with a zero")
 
 
 @irdl_op_definition
-class PtrToIntOp(IRDLOperation):
-    """`ptr_to_int`, since bytecode 13.1."""
+class PtrToIntOp(ConversionOp):
+    """`result[i]` is the address of the pointer `source[i]`."""
 
     name = "cuda_tile.ptr_to_int"
-    source = operand_def()
-    result = result_def()
+    FROM: ClassVar[ElementClass] = POINTER
+    TO: ClassVar[ElementClass] = I64
 
 
 @irdl_op_definition
-class PtrToPtrOp(IRDLOperation):
-    """`ptr_to_ptr`, since bytecode 13.1."""
+class PtrToPtrOp(ConversionOp):
+    """`result[i]` is the address of `source[i]`, pointing to another element type."""
 
     name = "cuda_tile.ptr_to_ptr"
-    source = operand_def()
-    result = result_def()
+    FROM: ClassVar[ElementClass] = POINTER
+    TO: ClassVar[ElementClass] = POINTER
 
 
 @irdl_op_definition
-class TruncIOp(IRDLOperation):
-    """`trunci`, since bytecode 13.1."""
+class TruncIOp(ResizingOp):
+    """Keeps the low bits of an integer; `overflow` is a promise."""
 
     name = "cuda_tile.trunci"
-    source = operand_def()
     overflow = prop_def(IntegerOverflowAttr)
+
+    def verify_(self) -> None:
+        """The result is narrower than the source."""
+        source, result = self.widths()
+        if result >= source:
+            fail(self, f"result has {result}-bit elements, expected fewer than {source}")
+
+
+class RepackingOp(IRDLOperation, ABC):
+    """Reinterprets the bytes of a rank-1 tile, little-endian, as elements of another width."""
+
+    FROM: ClassVar[ElementClass] = NUMBER_OR_I4
+    TO: ClassVar[ElementClass] = NUMBER_OR_I4
+    source = operand_def()
     result = result_def()
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """Two rank-1 tiles of the same number of bits, with elements of different widths."""
+        source = check_tile(self, self.source, "source", self.FROM)
+        result = check_tile(self, self.result, "result", self.TO)
+        for type, what in ((source, "source"), (result, "result")):
+            if type.rank != 1:
+                fail(self, f"{what} has rank {type.rank}, expected 1")
+        if packed_bits(source.element_type) == packed_bits(result.element_type):
+            bits = packed_bits(source.element_type)
+            fail(self, f"source and result have {bits}-bit elements, expected different widths")
+        found, expected = _total_bits(result), _total_bits(source)
+        if found != expected:
+            fail(self, f"result has {found} bits, expected {expected} (as the source)")
+
+
+def _total_bits(type: TileType) -> int:
+    return type.num_elements * packed_bits(type.element_type)
 
 
 @irdl_op_definition
-class PackOp(IRDLOperation):
-    """`pack`, since bytecode 13.3."""
+class PackOp(RepackingOp):
+    """The bytes of a tile as i8: 4-bit elements two to a byte, the even one in the low half."""
 
     name = "cuda_tile.pack"
-    source = operand_def()
-    result = result_def()
+    TO: ClassVar[ElementClass] = I8
 
 
 @irdl_op_definition
-class UnpackOp(IRDLOperation):
-    """`unpack`, since bytecode 13.3."""
+class UnpackOp(RepackingOp):
+    """A tile from its bytes: the inverse of `pack`."""
 
     name = "cuda_tile.unpack"
-    source = operand_def()
-    result = result_def()
+    FROM: ClassVar[ElementClass] = I8

@@ -1,7 +1,7 @@
 """Debug information of the cuda_tile dialect: scopes and scoped locations.
 
-An operation's `location` is one of xDSL's builtin locations, a `DILocAttr` (a place inside a scope) or
-a `DICallSiteLoc` (a place inlined at another). A scope is a subprogram or a lexical block in one.
+An operation's `location` is one of xDSL's builtin locations, a `DILocAttr` (a place inside a scope)
+or a `DICallSiteLoc` (a place inlined at another). A scope is a subprogram or a lexical block.
 """
 
 from collections.abc import Iterator

@@ -4,11 +4,13 @@ Element types are xDSL's builtin ones, plus `fnv8E5M3FNU`, which MLIR does not h
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import NoneAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 
+from tileiras.dialects.cuda_tile import type_rules
 from tileiras.dialects.cuda_tile.attributes import (
     IntTupleAttr,
     PaddingValue,
@@ -40,6 +42,10 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
     def __init__(self, pointee: Attribute, kind: PointerKindAttr | NoneAttr = _NONE):
         super().__init__(pointee, kind)
 
+    def verify(self) -> None:
+        """The pointee is a number; 4-bit integers have no address."""
+        type_rules.check_pointee(self)
+
 
 @irdl_attr_definition
 class TileType(ParametrizedAttribute, TypeAttribute):
@@ -51,6 +57,10 @@ class TileType(ParametrizedAttribute, TypeAttribute):
 
     def __init__(self, element_type: Attribute, shape: Sequence[int] = ()):
         super().__init__(IntTupleAttr(shape), element_type)
+
+    def verify(self) -> None:
+        """Sizes are powers of two, 2^24 elements at most; elements are numbers or pointers."""
+        type_rules.check_tile(self)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,6 +100,10 @@ class TensorViewType(ParametrizedAttribute, TypeAttribute):
     ):
         super().__init__(element_type, IntTupleAttr(shape), IntTupleAttr(strides), kind)
 
+    def verify(self) -> None:
+        """As many strides as sizes, all positive or dynamic."""
+        type_rules.check_tensor_view(self)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes in elements, DYNAMIC where unknown."""
@@ -106,12 +120,20 @@ class TensorViewType(ParametrizedAttribute, TypeAttribute):
         return len(self.dims.data)
 
 
+@dataclass(frozen=True, init=False)
 class ViewType(ParametrizedAttribute, TypeAttribute):
-    """Base of the views that tile accesses go through."""
+    """Base of the views that tile accesses go through.
+
+    A dataclass of its own: otherwise views that differ in these fields only would compare equal.
+    """
 
     tile_dims: IntTupleAttr
     tensor_view: TensorViewType
     padding: PaddingValueAttr | NoneAttr
+
+    def verify(self) -> None:
+        """The tile fits the tensor view; padding is a value of the elements."""
+        type_rules.check_view(self)
 
     @property
     def tile_shape(self) -> tuple[int, ...]:
@@ -150,6 +172,11 @@ class PartitionViewType(ViewType):
     ):
         super().__init__(IntTupleAttr(tile_shape), tensor_view, padding, IntTupleAttr(dim_map))
 
+    def verify(self) -> None:
+        """`dim_map` is a permutation."""
+        super().verify()
+        type_rules.check_dim_map(self, self.dim_map)
+
     @property
     def dim_map(self) -> tuple[int, ...]:
         """Tile dim i runs along dim `dim_map[i]` of the tensor view."""
@@ -180,6 +207,12 @@ class StridedViewType(ViewType):
             IntTupleAttr(dim_map),
         )
 
+    def verify(self) -> None:
+        """`dim_map` is a permutation; traversal strides are positive, one per dim."""
+        super().verify()
+        type_rules.check_dim_map(self, self.dim_map)
+        type_rules.check_traversal_strides(self, self.traversal_strides)
+
     @property
     def dim_map(self) -> tuple[int, ...]:
         """Tile dim i runs along dim `dim_map[i]` of the tensor view."""
@@ -193,7 +226,7 @@ class StridedViewType(ViewType):
 
 @irdl_attr_definition
 class GatherScatterViewType(ViewType):
-    """`gather_scatter_view<tile=(8x16), tensor_view<..>, sparse_dim=0>`: rows picked by an index."""
+    """`gather_scatter_view<tile=(8x16), tensor_view<..>, sparse_dim=0>`: an index picks rows."""
 
     name = "cuda_tile.gather_scatter_view"
     sparse: IntTupleAttr
@@ -208,6 +241,11 @@ class GatherScatterViewType(ViewType):
         super().__init__(
             IntTupleAttr(tile_shape), tensor_view, padding, IntTupleAttr((sparse_dim,))
         )
+
+    def verify(self) -> None:
+        """`sparse_dim` is a dim of the tile."""
+        super().verify()
+        type_rules.check_sparse_dim(self, self.sparse_dim)
 
     @property
     def sparse_dim(self) -> int:

@@ -1,0 +1,142 @@
+"""Verification of a whole cuda_tile module, one operation at a time.
+
+Errors carry the location of the operation that is wrong, which xDSL's own `verify` loses.
+"""
+
+from xdsl.dialects.builtin import CallSiteLoc, FusedLoc, NameLoc
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Attribute, Block, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from tileiras.dialects.cuda_tile.control_flow import TerminatorOp
+from tileiras.dialects.cuda_tile.debug_info import (
+    DICallSiteLoc,
+    DILexicalBlockAttr,
+    DILocAttr,
+    DISubprogramAttr,
+    enclosing_subprogram,
+    source_location,
+)
+from tileiras.dialects.cuda_tile.structure import EntryOp, GlobalOp, ModuleOp
+from tileiras.dialects.cuda_tile.checks import fail, mnemonic
+from tileiras.errors import BytecodeError
+
+
+def verify_module(module: BuiltinModuleOp) -> None:
+    """Verifies a program: a builtin module that holds one `cuda_tile.module`.
+
+    Raises BytecodeError with the location of the first operation that is wrong.
+    """
+    tops = list(module.body.block.ops)
+    if len(tops) != 1 or not isinstance(tops[0], ModuleOp):
+        found = ", ".join(f"'{op.name}'" for op in tops) or "nothing"
+        raise BytecodeError(f"program holds {found}, expected one 'cuda_tile.module'")
+    _verify_op(tops[0], None)
+    for op in tops[0].body.blocks[0].ops:
+        _verify_tree(op, _Scopes(op))
+
+
+class _Scopes:
+    """The debug scope rules of one entry or global (rules D1 to D6 of the specification)."""
+
+    def __init__(self, top: Operation):
+        self.subprogram: DISubprogramAttr | None = None
+        self._good: set[int] = set()
+        self._top = top
+
+    def check_top(self) -> None:
+        """An entry's own location names the subprogram that it was compiled from."""
+        loc = self._top.location
+        if isinstance(self._top, GlobalOp):
+            if isinstance(loc, DILocAttr | DICallSiteLoc):
+                fail(self._top, "has a debug scope, expected none for a global")
+            return
+        if isinstance(loc, CallSiteLoc | DICallSiteLoc):
+            fail(self._top, "location is a call site, expected a location in a subprogram")
+        if not isinstance(loc, DILocAttr):
+            return
+        if not isinstance(loc.scope, DISubprogramAttr):
+            fail(self._top, "location is not in a subprogram, expected one for an entry")
+        symbol = self._top.sym_name.data if isinstance(self._top, EntryOp) else ""
+        linkage = loc.scope.linkage_name.data
+        if linkage != symbol:
+            fail(self._top, f"subprogram has linkage name '{linkage}', expected '{symbol}'")
+        self.subprogram = loc.scope
+
+    def check(self, op: Operation) -> None:
+        """An operation's scope lies in the subprogram of its entry."""
+        loc = op.location
+        if id(loc) in self._good:
+            return
+        scope = scope_of(loc)
+        if scope is not None:
+            if self.subprogram is None:
+                fail(op, "has a debug scope, expected none in an entry without one")
+            found = enclosing_subprogram(scope)
+            if found is None:
+                fail(op, "debug scope is not in a subprogram")
+            if found != self.subprogram:
+                fail(
+                    op,
+                    f"debug scope is in subprogram '{found.linkage_name.data}', "
+                    f"expected '{self.subprogram.linkage_name.data}'",
+                )
+        self._good.add(id(loc))
+
+
+def scope_of(loc: Attribute) -> Attribute | None:
+    """The scope that a location lies in; for inlined code, the scope that it was inlined into."""
+    match loc:
+        case DILocAttr():
+            return loc.scope
+        case DICallSiteLoc() | CallSiteLoc():
+            return scope_of(loc.caller)
+        case NameLoc():
+            return scope_of(loc.location)
+        case FusedLoc():
+            scopes = map(scope_of, getattr(loc.locations, "data", ()))
+            return next((scope for scope in scopes if scope is not None), None)
+        case DILexicalBlockAttr() | DISubprogramAttr():
+            return loc
+        case _:
+            return None
+
+
+def _verify_tree(root: Operation, scopes: _Scopes) -> None:
+    """Verifies an entry or global and all in it, outer operations first.
+
+    Iterative: a program may nest deeper than Python's stack.
+    """
+    pending = [root]
+    while pending:
+        op = pending.pop()
+        _verify_op(op, scopes)
+        for region in op.regions:
+            for block in region.blocks:
+                _verify_order(block)
+                pending.extend(block.ops)
+
+
+def _verify_op(op: Operation, scopes: _Scopes | None) -> None:
+    try:
+        op.verify_()
+        if scopes is not None:
+            if op.parent_op() is None or isinstance(op, EntryOp | GlobalOp):
+                scopes.check_top()
+            else:
+                scopes.check(op)
+            if isinstance(op, ModuleOp) or not op.name.startswith("cuda_tile."):
+                fail(op, "is inside an entry, expected operations of cuda_tile only")
+    except VerifyException as error:
+        raise BytecodeError(str(error), source_location(op.location)) from error
+
+
+def _verify_order(block: Block) -> None:
+    """Only the last operation of a block ends it."""
+    for op in block.ops:
+        if isinstance(op, TerminatorOp) and op.next_op is not None:
+            following = mnemonic(op.next_op)
+            raise BytecodeError(
+                f"'{mnemonic(op)}' op is followed by '{following}', expected the end of the block",
+                source_location(op.location),
+            )

@@ -104,11 +104,15 @@ class MmaAtom:
         types = f"{self.accumulator}.{self.a_type}.{self.b_type}.{self.accumulator}"
         return f"mma.sync.aligned.{shape}.row.col.{types}"
 
-    def layouts(self) -> tuple[Any, Any, Any]:
-        """Fragment layouts of A, B and C, from `dialects.layout.mma` (imported on first use)."""
-        module = import_module("tileiras.dialects.layout.mma")
-        bits = _BITS[self.a_type]
-        return module.mma_fragments(self.m, self.n, self.k, bits)
+    def layouts(self) -> Any:
+        """Fragment layouts of A, B and C: a row of `dialects.layout.mma` (imported on first use)."""
+        fragments = import_module("tileiras.dialects.layout.mma").FRAGMENTS
+        counts = (self.a_elements, self.b_elements, self.c_elements)
+        for row in fragments:
+            sizes = tuple(row.operand(which).in_size("register") for which in "ABC")
+            if row.shape == (self.m, self.n, self.k) and sizes == counts:
+                return row
+        raise InternalError(f"no fragment layouts for atom {self.name}", where="atoms")
 
 
 def _rows() -> tuple[MmaAtom, ...]:

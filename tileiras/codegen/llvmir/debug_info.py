@@ -1,0 +1,100 @@
+"""Metadata of the LLVM module: line information and loop hints.
+
+Lines only (`DebugDirectivesOnly`): PTX gets `.file` and `.loc`, and no DWARF sections.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+from xdsl.ir import Attribute
+
+from tileiras.codegen.llvmir.type_text import string_text
+
+
+def source_position(location: Attribute) -> FileLineColLoc | None:
+    """The file position that a location means: the callee of a call, the first known of several."""
+    match location:
+        case FileLineColLoc():
+            return location
+        case CallSiteLoc():
+            return source_position(location.callee) or source_position(location.caller)
+        case NameLoc():
+            return source_position(location.location)
+        case FusedLoc():
+            parts = location.locations
+            for part in parts if hasattr(parts, "__iter__") else ():  # an ArrayAttr of locations
+                found = source_position(part)
+                if found is not None:
+                    return found
+            return None
+        case _:
+            return None
+
+
+class Metadata:
+    """Numbered metadata nodes of one module. Node 0 is empty (`!invariant.load` points to it)."""
+
+    def __init__(self) -> None:
+        self.nodes: list[str] = ["!{}"]
+        self._known: dict[str, int] = {}
+        self._unit: int | None = None
+
+    def node(self, text: str) -> int:
+        """The number of a node with this text; equal texts share one."""
+        number = self._known.get(text)
+        if number is None:
+            number = self._append(text)
+            self._known[text] = number
+        return number
+
+    def _append(self, text: str) -> int:
+        self.nodes.append(text)
+        return len(self.nodes) - 1
+
+    def no_unroll_loop(self) -> int:
+        """A fresh loop hint against unrolling (distinct for every loop)."""
+        disable = self.node('!{!"llvm.loop.unroll.disable"}')
+        number = len(self.nodes)
+        return self._append(f"distinct !{{!{number}, !{disable}}}")
+
+    def file(self, path: str) -> int:
+        """A source file."""
+        directory, _, name = path.rpartition("/")
+        fields = f"filename: {string_text(name)}, directory: {string_text(directory)}"
+        return self.node(f"!DIFile({fields})")
+
+    def subprogram(self, name: str, position: FileLineColLoc) -> int:
+        """A function that begins at `position`."""
+        file = self.file(position.filename.data)
+        if self._unit is None:
+            self._unit = self._append(
+                f"distinct !DICompileUnit(language: DW_LANG_C, file: !{file}, "
+                f'producer: "tileiras", isOptimized: true, runtimeVersion: 0, '
+                f"emissionKind: DebugDirectivesOnly)"
+            )
+        types = self.node("!DISubroutineType(types: !0)")
+        line = position.line.data
+        return self._append(
+            f"distinct !DISubprogram(name: {string_text(name)}, linkageName: {string_text(name)}, "
+            f"scope: !{file}, file: !{file}, line: {line}, type: !{types}, scopeLine: {line}, "
+            f"spFlags: DISPFlagDefinition, unit: !{self._unit})"
+        )
+
+    def position(self, subprogram: int, home: str, position: FileLineColLoc) -> int:
+        """A line in `subprogram`, whose own file is `home`."""
+        scope = subprogram
+        if position.filename.data != home:
+            file = self.file(position.filename.data)
+            scope = self.node(
+                f"!DILexicalBlockFile(scope: !{subprogram}, file: !{file}, discriminator: 0)"
+            )
+        line, column = position.line.data, min(position.column.data, 65535)
+        return self.node(f"!DILocation(line: {line}, column: {column}, scope: !{scope})")
+
+    def lines(self) -> list[str]:
+        """The module's metadata as text."""
+        named: list[str] = []
+        if self._unit is not None:
+            version = self.node('!{i32 2, !"Debug Info Version", i32 3}')
+            named = [f"!llvm.dbg.cu = !{{!{self._unit}}}", f"!llvm.module.flags = !{{!{version}}}"]
+        return named + [f"!{number} = {text}" for number, text in enumerate(self.nodes)]

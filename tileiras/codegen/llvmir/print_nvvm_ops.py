@@ -1,0 +1,230 @@
+"""LLVM IR text of the `nvvm` dialect's ops: intrinsics, and inline PTX for mma.sync."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
+from tileiras.codegen.llvmir.function_text import FunctionText
+from tileiras.codegen.llvmir.print_access import print_guarded_load, print_guarded_store
+from tileiras.codegen.llvmir.print_llvm_ops import PrintRule, asm_call, call_function
+from tileiras.codegen.llvmir.type_text import type_text
+from tileiras.dialects.llvm.types import bit_width, lanes_of
+from tileiras.dialects.nvvm import access, copies, matrix, threads
+from tileiras.errors import InternalError
+
+_ALL_LANES = ("i32", "-1")
+_SHARED = "ptr addrspace(3)"
+_GLOBAL = "ptr addrspace(1)"
+
+
+def _print_sreg(text: FunctionText, op: Operation) -> None:
+    register = cast(threads.ReadSregOp, op).register.data
+    ref = call_function(text, f"llvm.nvvm.read.ptx.sreg.{register}", "i32", ())
+    text.bind(op.results[0], ref or "")
+
+
+def _print_barrier(text: FunctionText, op: Operation) -> None:
+    barrier = cast(threads.BarrierOp, op)
+    number = ("i32", str(barrier.id.data))
+    if barrier.threads is None:
+        call_function(text, "llvm.nvvm.barrier.cta.sync.aligned.all", "void", [number])
+        return
+    args = [number, ("i32", str(barrier.threads.data))]
+    call_function(text, "llvm.nvvm.barrier.cta.sync.aligned.count", "void", args)
+
+
+def _print_barrier_arrive(text: FunctionText, op: Operation) -> None:
+    barrier = cast(threads.BarrierArriveOp, op)
+    args = [("i32", str(barrier.id.data)), ("i32", str(barrier.threads.data))]
+    call_function(text, "llvm.nvvm.barrier.cta.arrive.aligned.count", "void", args)
+
+
+def _print_shfl(text: FunctionText, op: Operation) -> None:
+    shfl = cast(threads.ShflOp, op)
+    name = f"llvm.nvvm.shfl.sync.{shfl.mode.data}.i32"
+    tail = [("i32", text.ref(shfl.offset)), ("i32", str(shfl.clamp.data))]
+    moved = [
+        call_function(text, name, "i32", [_ALL_LANES, ("i32", lane), *tail]) or ""
+        for lane in text.lanes(shfl.value)
+    ]
+    text.bind_lanes(shfl.result, moved)
+
+
+def _print_vote(text: FunctionText, op: Operation) -> None:
+    vote = cast(threads.VoteOp, op)
+    args = [_ALL_LANES, ("i1", text.ref(vote.predicate))]
+    name = f"llvm.nvvm.vote.{vote.mode.data}.sync"
+    text.bind(vote.result, call_function(text, name, type_text(vote.result.type), args) or "")
+
+
+def _print_redux(text: FunctionText, op: Operation) -> None:
+    redux = cast(threads.ReduxOp, op)
+    name = f"llvm.nvvm.redux.sync.{redux.kind.data}"
+    reduced = [
+        call_function(text, name, "i32", [("i32", lane), _ALL_LANES]) or ""
+        for lane in text.lanes(redux.value)
+    ]
+    text.bind_lanes(redux.result, reduced)
+
+
+def _print_elect(text: FunctionText, op: Operation) -> None:
+    pair = call_function(text, "llvm.nvvm.elect.sync", "{ i32, i1 }", [_ALL_LANES])
+    text.result(op.results[0], f"extractvalue {{ i32, i1 }} {pair}, 1")
+
+
+# matrices
+
+
+def _fragment(
+    text: FunctionText, atom: MmaAtom, value: SSAValue, register_class: str, registers: int
+) -> list[str]:
+    """A thread's fragments as registers; `registers` is how many there must be."""
+    bits = 64 if register_class == "d" else 32
+    if bit_width(value.type) != registers * bits:
+        raise InternalError(
+            f"{atom.name}: fragment {value.type} is not {registers} registers of {bits} bits",
+            where="LLVM IR printer",
+        )
+    return text.lanes(value) if register_class in "df" else text.words(value, bits)
+
+
+def _bind_accumulator(
+    text: FunctionText, atom: MmaAtom, result: SSAValue, registers: list[str]
+) -> None:
+    if lanes_of(result.type) == len(registers):
+        text.bind_lanes(result, registers)
+    else:
+        text.bind(result, text.uncut(registers, 32, result.type))
+
+
+_REGISTER_TYPES = {"r": "i32", "f": "float", "d": "double"}
+
+
+def _one_mma(
+    text: FunctionText, atom: MmaAtom, a: Sequence[str], b: Sequence[str], c: Sequence[str]
+) -> list[str]:
+    """One instruction, its accumulator registers tied; returns the new accumulator registers."""
+    sizes = (len(c), len(a), len(b))
+    spans, first = [], 0
+    for size in sizes:
+        spans.append("{" + ", ".join(f"${n}" for n in range(first, first + size)) + "}")
+        first += size
+    d, a_text, b_text = spans
+    template = f"{atom.mnemonic} {d}, {a_text}, {b_text}, {d};"
+    operand, accumulator = atom.operand_class, atom.accumulator_class
+    constraints = [f"={accumulator}"] * len(c) + [operand] * (len(a) + len(b))
+    constraints += [str(index) for index in range(len(c))]
+    unit = _REGISTER_TYPES[accumulator]
+    args = [(_REGISTER_TYPES[operand], ref) for ref in (*a, *b)] + [(unit, ref) for ref in c]
+    result = "{ " + ", ".join([unit] * len(c)) + " }"
+    value = text.define(asm_call(template, ",".join(constraints), result, args, "c"))
+    return [text.define(f"extractvalue {result} {value}, {i}") for i in range(len(c))]
+
+
+def _print_mma_grid(
+    text: FunctionText, op: matrix.MmaSyncOp | matrix.MmaTileOp, reps: tuple[int, int, int]
+) -> None:
+    atom = get_mma_atom(op.atom.data)
+    reps_m, reps_n, reps_k = reps
+    per_a, per_b, per_c = atom.a_registers, atom.b_registers, atom.c_registers
+    a = _fragment(text, atom, op.a, atom.operand_class, per_a * reps_m * reps_k)
+    b = _fragment(text, atom, op.b, atom.operand_class, per_b * reps_n * reps_k)
+    c = list(_fragment(text, atom, op.c, atom.accumulator_class, per_c * reps_m * reps_n))
+    for k in range(reps_k):
+        for m in range(reps_m):
+            for n in range(reps_n):
+                at_a, at_b = per_a * (k + reps_k * m), per_b * (k + reps_k * n)
+                at_c = per_c * (n + reps_n * m)
+                c[at_c : at_c + per_c] = _one_mma(
+                    text,
+                    atom,
+                    a[at_a : at_a + per_a],
+                    b[at_b : at_b + per_b],
+                    c[at_c : at_c + per_c],
+                )
+    _bind_accumulator(text, atom, op.result, c)
+
+
+def _print_mma_sync(text: FunctionText, op: Operation) -> None:
+    _print_mma_grid(text, cast(matrix.MmaSyncOp, op), (1, 1, 1))
+
+
+def _print_mma_tile(text: FunctionText, op: Operation) -> None:
+    mma = cast(matrix.MmaTileOp, op)
+    _print_mma_grid(text, mma, (mma.reps_m.data, mma.reps_n.data, mma.reps_k.data))
+
+
+def _print_ldmatrix(text: FunctionText, op: Operation) -> None:
+    load = cast(matrix.LdMatrixOp, op)
+    count = load.count.data
+    transposed = ".trans" if load.transposed is not None else ""
+    name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{transposed}.b16.p3"
+    args = [(_SHARED, text.ref(load.pointer))]
+    if count == 1:
+        text.bind_lanes(load.result, [call_function(text, name, "i32", args) or ""])
+        return
+    result = "{ " + ", ".join(["i32"] * count) + " }"
+    value = call_function(text, name, result, args)
+    refs = [text.define(f"extractvalue {result} {value}, {i}") for i in range(count)]
+    text.bind_lanes(load.result, refs)
+
+
+def _print_stmatrix(text: FunctionText, op: Operation) -> None:
+    store = cast(matrix.StMatrixOp, op)
+    transposed = ".trans" if store.transposed is not None else ""
+    name = f"llvm.nvvm.stmatrix.sync.aligned.m8n8.x{store.count.data}{transposed}.b16.p3"
+    values = [("i32", lane) for lane in text.lanes(store.value)]
+    call_function(text, name, "void", [(_SHARED, text.ref(store.pointer)), *values])
+
+
+# copies
+
+
+def _print_cp_async(text: FunctionText, op: Operation) -> None:
+    copy = cast(copies.CpAsyncOp, op)
+    name = f"llvm.nvvm.cp.async.{copy.cache.data}.shared.global.{copy.bytes.data}"
+    args = [(_SHARED, text.ref(copy.target)), (_GLOBAL, text.ref(copy.source))]
+    if copy.source_bytes is not None:
+        name += ".s"
+        args.append(("i32", text.ref(copy.source_bytes)))
+    call_function(text, name, "void", args)
+
+
+def _print_cp_async_commit(text: FunctionText, op: Operation) -> None:
+    call_function(text, "llvm.nvvm.cp.async.commit.group", "void", ())
+
+
+def _print_cp_async_wait(text: FunctionText, op: Operation) -> None:
+    pending = str(cast(copies.CpAsyncWaitOp, op).pending.data)
+    call_function(text, "llvm.nvvm.cp.async.wait.group", "void", [("i32", pending)])
+
+
+def _print_grid_dependency(text: FunctionText, op: Operation) -> None:
+    action = cast(copies.GridDependencyOp, op).action.data.replace("_", ".")
+    call_function(text, f"llvm.nvvm.griddepcontrol.{action}", "void", ())
+
+
+NVVM_RULES: dict[type[Operation], PrintRule] = {
+    threads.ReadSregOp: _print_sreg,
+    threads.BarrierOp: _print_barrier,
+    threads.BarrierArriveOp: _print_barrier_arrive,
+    threads.ShflOp: _print_shfl,
+    threads.VoteOp: _print_vote,
+    threads.ReduxOp: _print_redux,
+    threads.ElectOp: _print_elect,
+    matrix.MmaSyncOp: _print_mma_sync,
+    matrix.MmaTileOp: _print_mma_tile,
+    matrix.LdMatrixOp: _print_ldmatrix,
+    matrix.StMatrixOp: _print_stmatrix,
+    copies.CpAsyncOp: _print_cp_async,
+    copies.CpAsyncCommitOp: _print_cp_async_commit,
+    copies.CpAsyncWaitOp: _print_cp_async_wait,
+    copies.GridDependencyOp: _print_grid_dependency,
+    access.GuardedLoadOp: print_guarded_load,
+    access.GuardedStoreOp: print_guarded_store,
+}
+"""How each op of the dialect is printed."""

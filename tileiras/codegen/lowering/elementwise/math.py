@@ -1,0 +1,123 @@
+"""Mathematical functions: one instruction where it is accurate enough, else libdevice.
+
+f16 and bf16 are computed in f32 and rounded once at the end (Tile IR specification: "emulated in
+f32"). Bounds: docs/elementwise.md.
+"""
+
+from __future__ import annotations
+
+from math import e, log2
+
+from xdsl.dialects.builtin import Float32Type, Float64Type, f32
+from xdsl.ir import SSAValue
+
+from tileiras.codegen.lowering.elementwise.request import Request, Rule
+from tileiras.dialects.cuda_tile.attributes import RoundingMode
+from tileiras.dialects.llvm.types import integer_type
+
+
+def _flush(request: Request) -> str:
+    """`.ftz` if the op flushes, which only f32 instructions can do."""
+    if not request.flush_to_zero:
+        return ""
+    if not isinstance(request.source, Float32Type):
+        raise request.unsupported(f"cannot flush {request.source} to zero, only f32")
+    return ".ftz"
+
+
+def from_libdevice(name: str) -> Rule:
+    """`__nv_<name>f` on f32, f16, bf16 and `__nv_<name>` on f64."""
+
+    def lower(request: Request) -> SSAValue:
+        b = request.builder
+        match request.source:
+            case Float64Type():
+                return b.libdevice(f"__nv_{name}", *request.args)
+            case Float32Type():
+                return b.libdevice(f"__nv_{name}f", *request.args)
+            case _:
+                return request.in_f32(lambda *args: b.libdevice(f"__nv_{name}f", *args))
+
+    return lower
+
+
+lower_cos = from_libdevice("cos")
+lower_sin = from_libdevice("sin")
+lower_tan = from_libdevice("tan")
+lower_cosh = from_libdevice("cosh")
+lower_sinh = from_libdevice("sinh")
+lower_log = from_libdevice("log")
+lower_log2 = from_libdevice("log2")
+lower_pow = from_libdevice("pow")
+lower_atan2 = from_libdevice("atan2")
+_exp_full = from_libdevice("exp")
+_tanh_full = from_libdevice("tanh")
+
+
+def _exp_by_exp2(request: Request, value: SSAValue) -> SSAValue:
+    """`2 ** (x * log2 e)` in f32: relative error 2**-22 and |x| * 2**-24 from the product."""
+    b = request.builder
+    scaled = b.fmul(value, b.const_float(value.type, log2(e)))
+    return b.unary_intrinsic("llvm.exp2", scaled)
+
+
+def lower_exp(request: Request) -> SSAValue:
+    """`e ** x`: libdevice, or exp2 of the scaled operand for `approx` and for f16 and bf16."""
+    if request.is_half():
+        # the f32 error is below 2**-17 of the result: invisible in 11 or 8 bits
+        return request.in_f32(lambda value: _exp_by_exp2(request, value))
+    if request.rounding is not RoundingMode.APPROX:
+        return _exp_full(request)
+    if not isinstance(request.source, Float32Type):
+        raise request.unsupported("has rounding 'approx' on f32 only")
+    return _exp_by_exp2(request, request.args[0])
+
+
+def lower_exp2(request: Request) -> SSAValue:
+    """`2 ** x`: `ex2.approx.f32`, which handles subnormals unless told to flush; 2 ulp."""
+    b, flush = request.builder, _flush(request)
+    match request.source:
+        case Float64Type():
+            return b.libdevice("__nv_exp2", *request.args)
+        case Float32Type() if flush:
+            return request.asm("ex2.approx.ftz.f32 $0, $1;", "=f,f", f32, *request.args)
+        case Float32Type():
+            return b.unary_intrinsic("llvm.exp2", *request.args)
+        case _:
+            return request.in_f32(lambda value: b.unary_intrinsic("llvm.exp2", value))
+
+
+def lower_rsqrt(request: Request) -> SSAValue:
+    """`1 / sqrt(x)`: `rsqrt.approx.f32`, 2 ulp; libdevice on f64."""
+    b, flush = request.builder, _flush(request)
+    match request.source:
+        case Float64Type():
+            return b.libdevice("__nv_rsqrt", *request.args)
+        case Float32Type():
+            return b.unary_intrinsic(f"llvm.nvvm.rsqrt.approx{flush}.f", *request.args)
+        case _:
+            return request.in_f32(
+                lambda value: b.unary_intrinsic("llvm.nvvm.rsqrt.approx.f", value)
+            )
+
+
+def lower_tanh(request: Request) -> SSAValue:
+    """Hyperbolic tangent: libdevice (2 ulp), or `tanh.approx.f32` (2**-11 relative)."""
+    if request.rounding is not RoundingMode.APPROX:
+        return _tanh_full(request)
+    if not isinstance(request.source, Float32Type):
+        raise request.unsupported("has rounding 'approx' on f32 only")
+    return request.asm("tanh.approx.f32 $0, $1;", "=f,f", f32, *request.args)
+
+
+def lower_fpowi(request: Request) -> SSAValue:
+    """`x ** n`, n a signed integer of up to 32 bits, by repeated multiplication (libdevice)."""
+    b, (value, exponent) = request.builder, request.args
+    wide = b.sext(exponent, integer_type(32))
+    match request.source:
+        case Float64Type():
+            return b.libdevice("__nv_powi", value, wide)
+        case Float32Type():
+            return b.libdevice("__nv_powif", value, wide)
+        case _:
+            return request.in_f32_first(lambda base: b.libdevice("__nv_powif", base, wide))

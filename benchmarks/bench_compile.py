@@ -2,8 +2,9 @@
 
     VENDOR_TILEIRAS=/path/to/tileiras python benchmarks/bench_compile.py --gpu-name sm_90
 
-NVIDIA's compiler reads bytecode only, so the examples are first written as bytecode. Runs are interleaved, so
-that a change of the machine's speed meets both; the table has the median and the fastest run.
+NVIDIA's compiler reads bytecode only, so the examples are first written as bytecode. Runs are
+interleaved, so that a change of the machine's speed meets both; the table has the median and the
+fastest run.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python benchmarks/corpus_sweep.py DIRECTORY --gpu-name sm_90 [--jobs 2] [--timeout 20]
 
-A file is compiled, rejected (exit codes 1 to 5, with a message), crashed (killed by a signal, or an internal
-error) or hung. The exit status is 1 when anything crashed or hung.
+A file is compiled, rejected (exit codes 1 to 5, with a message), crashed (killed by a signal, or
+an internal error) or hung. The exit status is 1 when anything crashed or hung.
 """
 
 from __future__ import annotations

@@ -29,6 +29,16 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
+from tileiras.dialects.cuda_tile.checks import (
+    IEEE_ROUNDING,
+    check_f32_modifiers,
+    check_rounding,
+    check_same_shape,
+    check_same_type,
+    check_tile,
+    check_uniform,
+    fail,
+)
 from tileiras.dialects.cuda_tile.element_types import (
     ANY,
     BASE_FLOAT,
@@ -44,16 +54,6 @@ from tileiras.dialects.cuda_tile.elementwise import (
     UnaryFloatOp,
     UnaryIntegerOp,
     UniformOp,
-)
-from tileiras.dialects.cuda_tile.checks import (
-    IEEE_ROUNDING,
-    check_f32_modifiers,
-    check_rounding,
-    check_same_shape,
-    check_same_type,
-    check_tile,
-    check_uniform,
-    fail,
 )
 
 DIVF_ROUNDING = IEEE_ROUNDING | {RoundingMode.APPROX, RoundingMode.FULL}

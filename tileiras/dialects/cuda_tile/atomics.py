@@ -30,17 +30,6 @@ from tileiras.dialects.cuda_tile.attributes import (
     PointerKind,
     PointerKindAttr,
 )
-from tileiras.dialects.cuda_tile.element_types import (
-    ATOMIC_INTEGER,
-    ATOMIC_WORD,
-    BASE_FLOAT,
-    NUMBER,
-    POINTER,
-    ElementClass,
-    element_text,
-)
-from tileiras.dialects.cuda_tile.memory import check_mask, scope_of
-from tileiras.dialects.cuda_tile.types import GatherScatterViewType, TileType, ViewType
 from tileiras.dialects.cuda_tile.checks import (
     ATOMIC_ORDERINGS,
     LOAD_ORDERINGS,
@@ -57,6 +46,17 @@ from tileiras.dialects.cuda_tile.checks import (
     check_view_tile,
     fail,
 )
+from tileiras.dialects.cuda_tile.element_types import (
+    ATOMIC_INTEGER,
+    ATOMIC_WORD,
+    BASE_FLOAT,
+    NUMBER,
+    POINTER,
+    ElementClass,
+    element_text,
+)
+from tileiras.dialects.cuda_tile.memory import check_mask, scope_of
+from tileiras.dialects.cuda_tile.types import GatherScatterViewType, TileType, ViewType
 
 
 def rmw_elements(mode: AtomicRMWMode) -> ElementClass:

@@ -35,3 +35,12 @@ class DenseAttr(ParametrizedAttribute):
 
     def __init__(self, type: TileType, raw: bytes):
         super().__init__(type, BytesAttr(raw))
+
+    def verify(self) -> None:
+        """One element (a splat) or all of them; numbers only."""
+        type_rules.check_dense(self)
+
+    @property
+    def is_splat(self) -> bool:
+        """Whether all elements are one (a single element counts)."""
+        return len(self.raw.data) == storage_bytes(self.type.element_type)

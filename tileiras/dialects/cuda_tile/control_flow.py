@@ -22,7 +22,6 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsTerminator
 
-from tileiras.dialects.cuda_tile.element_types import BOOL, INTEGER
 from tileiras.dialects.cuda_tile.checks import (
     check_no_views,
     check_same_type,
@@ -33,6 +32,7 @@ from tileiras.dialects.cuda_tile.checks import (
     listed,
     mnemonic,
 )
+from tileiras.dialects.cuda_tile.element_types import BOOL, INTEGER
 
 
 def types_of(values: Sequence[SSAValue]) -> list[Attribute]:

@@ -25,6 +25,12 @@ from tileiras.dialects.cuda_tile.attributes import (
     RoundingModeAttr,
     SignednessAttr,
 )
+from tileiras.dialects.cuda_tile.checks import (
+    IEEE_ROUNDING,
+    check_rounding,
+    check_tile,
+    fail,
+)
 from tileiras.dialects.cuda_tile.element_types import (
     BASE_FLOAT,
     FLOAT,
@@ -41,12 +47,6 @@ from tileiras.dialects.cuda_tile.element_types import (
 )
 from tileiras.dialects.cuda_tile.elementwise import ConversionOp
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.dialects.cuda_tile.checks import (
-    IEEE_ROUNDING,
-    check_rounding,
-    check_tile,
-    fail,
-)
 
 
 @irdl_op_definition

@@ -9,13 +9,13 @@ from typing import ClassVar
 from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
 from xdsl.traits import NoMemoryEffect, Pure
 
+from tileiras.dialects.cuda_tile.checks import check_same_shape, check_tile, check_uniform
 from tileiras.dialects.cuda_tile.element_types import (
     BASE_FLOAT,
     INTEGER,
     ElementClass,
 )
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.dialects.cuda_tile.checks import check_same_shape, check_tile, check_uniform
 
 
 class UniformOp(IRDLOperation, ABC):

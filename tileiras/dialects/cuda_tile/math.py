@@ -19,8 +19,6 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tileiras.dialects.cuda_tile.attributes import RoundingMode, RoundingModeAttr
-from tileiras.dialects.cuda_tile.element_types import BASE_FLOAT, EXPONENT_INTEGER
-from tileiras.dialects.cuda_tile.elementwise import UnaryFloatOp
 from tileiras.dialects.cuda_tile.checks import (
     IEEE_ROUNDING,
     check_f32_modifiers,
@@ -30,6 +28,8 @@ from tileiras.dialects.cuda_tile.checks import (
     check_tile,
     check_uniform,
 )
+from tileiras.dialects.cuda_tile.element_types import BASE_FLOAT, EXPONENT_INTEGER
+from tileiras.dialects.cuda_tile.elementwise import UnaryFloatOp
 
 EXP_ROUNDING = frozenset({RoundingMode.FULL, RoundingMode.APPROX})
 SQRT_ROUNDING = IEEE_ROUNDING | {RoundingMode.APPROX}

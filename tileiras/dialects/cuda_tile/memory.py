@@ -29,8 +29,6 @@ from tileiras.dialects.cuda_tile.attributes import (
     MemoryScopeAttr,
     OptimizationHintsAttr,
 )
-from tileiras.dialects.cuda_tile.element_types import ANY, BOOL, POINTER, bit_width
-from tileiras.dialects.cuda_tile.types import PointerType, TileType
 from tileiras.dialects.cuda_tile.checks import (
     LOAD_ORDERINGS,
     STORE_ORDERINGS,
@@ -47,6 +45,8 @@ from tileiras.dialects.cuda_tile.checks import (
     check_view_tile,
     fail,
 )
+from tileiras.dialects.cuda_tile.element_types import ANY, BOOL, POINTER, bit_width
+from tileiras.dialects.cuda_tile.types import PointerType, TileType
 
 PRINT_CONVERSION = re.compile(r"%(?:%|[^diuoxXeEfFgGaAcsSpn%]*[diuoxXeEfFgGaAcsSpn])")
 """`%%`, or a conversion of printf up to its letter."""

@@ -30,6 +30,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tileiras.dialects.cuda_tile.attributes import SignednessAttr
+from tileiras.dialects.cuda_tile.checks import check_same_type, check_tile, fail, listed
 from tileiras.dialects.cuda_tile.element_types import (
     F32,
     FLOAT,
@@ -39,7 +40,6 @@ from tileiras.dialects.cuda_tile.element_types import (
     element_text,
 )
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType, TileType
-from tileiras.dialects.cuda_tile.checks import check_same_type, check_tile, fail, listed
 
 MMAF_ACCUMULATORS: dict[type[Attribute], tuple[type[Attribute], ...]] = {
     Float16Type: (Float16Type, Float32Type),

@@ -9,6 +9,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     DivByAttr,
     SameElementsAttr,
 )
+from tileiras.dialects.cuda_tile.checks import fail, show
 from tileiras.dialects.cuda_tile.element_types import (
     INTEGER,
     INTEGER_OR_POINTER,
@@ -17,7 +18,6 @@ from tileiras.dialects.cuda_tile.element_types import (
     element_text,
 )
 from tileiras.dialects.cuda_tile.types import TensorViewType, TileType
-from tileiras.dialects.cuda_tile.checks import fail, show
 
 MAX_DIVISOR = 1 << 62
 

@@ -19,10 +19,6 @@ from xdsl.irdl import (
 )
 from xdsl.traits import NoMemoryEffect
 
-from tileiras.dialects.cuda_tile.constants import FloatBitsAttr
-from tileiras.dialects.cuda_tile.effects import is_pure
-from tileiras.dialects.cuda_tile.element_types import NUMBER, element_text
-from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.cuda_tile.checks import (
     check_dim,
     check_tile,
@@ -30,6 +26,10 @@ from tileiras.dialects.cuda_tile.checks import (
     fail,
     mnemonic,
 )
+from tileiras.dialects.cuda_tile.constants import FloatBitsAttr
+from tileiras.dialects.cuda_tile.effects import is_pure
+from tileiras.dialects.cuda_tile.element_types import NUMBER, element_text
+from tileiras.dialects.cuda_tile.types import TileType
 
 HALF_FLOATS = ("f16", "bf16")
 

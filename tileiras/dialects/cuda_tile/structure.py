@@ -21,10 +21,6 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator, Pure
 
 from tileiras.dialects.cuda_tile.attributes import OptimizationHintsAttr, SymbolVisibilityAttr
-from tileiras.dialects.cuda_tile.constants import DenseAttr
-from tileiras.dialects.cuda_tile.control_flow import check_body, types_of
-from tileiras.dialects.cuda_tile.element_types import POINTER
-from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.cuda_tile.checks import (
     check_pointee,
     check_scalar,
@@ -33,6 +29,10 @@ from tileiras.dialects.cuda_tile.checks import (
     mnemonic,
     show,
 )
+from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.cuda_tile.control_flow import check_body, types_of
+from tileiras.dialects.cuda_tile.element_types import POINTER
+from tileiras.dialects.cuda_tile.types import TileType
 
 
 @irdl_op_definition

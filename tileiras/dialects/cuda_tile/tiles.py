@@ -16,6 +16,15 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tileiras.dialects.cuda_tile.attributes import AssumePredicateAttr
+from tileiras.dialects.cuda_tile.checks import (
+    check_dim,
+    check_same_shape,
+    check_same_type,
+    check_scalar,
+    check_tile,
+    fail,
+    show,
+)
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.element_types import (
     ANY,
@@ -28,15 +37,6 @@ from tileiras.dialects.cuda_tile.element_types import (
 )
 from tileiras.dialects.cuda_tile.predicates import check_predicate
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.dialects.cuda_tile.checks import (
-    check_dim,
-    check_same_shape,
-    check_same_type,
-    check_scalar,
-    check_tile,
-    fail,
-    show,
-)
 
 
 def _check_same_elements(op: Operation, source: TileType, result: TileType, what: str) -> None:

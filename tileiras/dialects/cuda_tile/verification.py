@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import VerifyException
 
+from tileiras.dialects.cuda_tile.checks import fail, mnemonic
 from tileiras.dialects.cuda_tile.control_flow import TerminatorOp
 from tileiras.dialects.cuda_tile.debug_info import (
     DICallSiteLoc,
@@ -18,7 +19,6 @@ from tileiras.dialects.cuda_tile.debug_info import (
     source_location,
 )
 from tileiras.dialects.cuda_tile.structure import EntryOp, GlobalOp, ModuleOp
-from tileiras.dialects.cuda_tile.checks import fail, mnemonic
 from tileiras.errors import BytecodeError
 
 

@@ -20,6 +20,14 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tileiras.dialects.cuda_tile.attributes import PointerKindAttr
+from tileiras.dialects.cuda_tile.checks import (
+    check_pointee,
+    check_scalar,
+    check_view,
+    fail,
+    mnemonic,
+    show,
+)
 from tileiras.dialects.cuda_tile.element_types import INTEGER, POINTER
 from tileiras.dialects.cuda_tile.types import (
     DYNAMIC,
@@ -30,14 +38,6 @@ from tileiras.dialects.cuda_tile.types import (
     TensorViewType,
     TileType,
     ViewType,
-)
-from tileiras.dialects.cuda_tile.checks import (
-    check_pointee,
-    check_scalar,
-    check_view,
-    fail,
-    mnemonic,
-    show,
 )
 
 

@@ -1,0 +1,1 @@
+"""Analyses: pure functions from IR to facts; nothing here changes a program."""

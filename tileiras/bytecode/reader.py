@@ -1,7 +1,5 @@
 """Reads a bytecode file into a module of cuda_tile operations."""
 
-from dataclasses import dataclass
-
 from xdsl.dialects.builtin import (
     ArrayAttr,
     FunctionType,
@@ -16,7 +14,8 @@ import tileiras.dialects.cuda_tile as ct
 from tileiras.bytecode.attributes import read_tagged
 from tileiras.bytecode.constants import decode_dense, read_constant
 from tileiras.bytecode.debug_info import NO_LOCATIONS, DebugInfo
-from tileiras.bytecode.format import V13_3, V13_5, FunctionFlag, Section, Version
+from tileiras.bytecode.format import V13_3, V13_5, FunctionFlag, Section
+from tileiras.bytecode.layout import FileLayout
 from tileiras.bytecode.records import BodyReader
 from tileiras.bytecode.sections import read_header, read_sections
 from tileiras.bytecode.streams import Cursor, read_offset_table
@@ -34,22 +33,6 @@ MODULE_NAME = "kernels"
 
 _VISIBILITIES = tuple(SymbolVisibilityAttr(value) for value in SymbolVisibility)
 _KNOWN_FLAGS = FunctionFlag.PRIVATE | FunctionFlag.KERNEL | FunctionFlag.HINTS
-
-
-@dataclass(frozen=True)
-class FileLayout:
-    """What a file says beyond its meaning: version and the order of its tables.
-
-    Tables may hold what nothing refers to, and their order is the writer's choice; handed to
-    `write_module`, a layout reproduces the file byte for byte.
-    """
-
-    version: Version
-    sections: tuple[int, ...]
-    strings: tuple[bytes, ...]
-    types: tuple[Attribute, ...]
-    constants: tuple[bytes, ...]
-    debug_attributes: tuple[Attribute, ...]
 
 
 def read_module(data: bytes) -> ModuleOp:

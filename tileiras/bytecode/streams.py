@@ -178,8 +178,6 @@ def put_offset_table(out: bytearray, items: Iterable[bytes], width: int) -> None
     """Appends a table of `width`-byte offsets and its items; `out` is the section's payload."""
     blobs = tuple(items)
     put_varint(out, len(blobs))
-    if not blobs:
-        return
     put_padding(out, width)
     offset = 0
     for blob in blobs:

@@ -1,4 +1,4 @@
-"""How one element of a tile lives in a thread's registers, and how many bits it takes in memory."""
+"""How one element of a tile lives in a thread's registers; its size in memory is re-exported."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.llvm.types import integer_type, vector_type
+from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
 from tileiras.dialects.nv_tileaa.types import PointerType
 from tileiras.errors import InternalError
 
@@ -64,28 +65,4 @@ def value_type(type: Attribute, num_registers: int | None) -> Attribute:
     return register if num_registers is None else vector_type(register, num_registers)
 
 
-def storage_bits(element: Attribute) -> int:
-    """Bits of one element in memory: i1 takes a whole byte, tf32 takes 32 bits, i4 and f4 take 4."""
-    match element:
-        case IntegerType():
-            return 8 if element.width.data == 1 else element.width.data
-        case Float16Type() | BFloat16Type():
-            return 16
-        case Float32Type() | FloatTF32Type():
-            return 32
-        case Float64Type() | PointerType():
-            return 64
-        case Float4E2M1FNType():
-            return 4
-        case _ if isinstance(element, _SMALL_FLOATS):
-            return 8
-        case _:
-            raise InternalError(f"no storage size for {element}", where="lowering types")
-
-
-def storage_bytes(element: Attribute) -> int:
-    """Bytes of one element in memory; an InternalError for the 4-bit types, which share bytes."""
-    bits = storage_bits(element)
-    if bits % 8:
-        raise InternalError(f"{element} has no whole bytes", where="lowering types")
-    return bits // 8
+__all__ = ["element_type", "register_type", "storage_bits", "storage_bytes", "value_type"]

@@ -152,10 +152,9 @@ def lower_floor(request: Request) -> SSAValue:
 
 def lower_cmpf(request: Request) -> SSAValue:
     """An i1 per element. With a NaN: true if unordered, false if ordered, also for not-equal."""
-    properties = request.op.properties
-    predicate = _PREDICATES[properties["comparison_predicate"].data]  # type: ignore[attr-defined]
-    ordering = properties["comparison_ordering"].data  # type: ignore[attr-defined]
-    prefix = "o" if ordering is ComparisonOrdering.ORDERED else "u"
+    predicate = _PREDICATES[request.enum("comparison_predicate")]
+    ordered = request.enum("comparison_ordering") is ComparisonOrdering.ORDERED
+    prefix = "o" if ordered else "u"
     return request.builder.fcmp(prefix + predicate, *request.args)
 
 
@@ -167,7 +166,7 @@ def _extreme(which: str) -> Rule:
         propagate = "propagate_nan" in request.op.properties
         if isinstance(request.source, Float64Type):
             return _extreme_f64(request, which, propagate)
-        if isinstance(request.source, Float32Type):
+        if flush or (propagate and isinstance(request.source, Float32Type)):
             nan = ".nan" if propagate else ""
             return b.unary_intrinsic(f"llvm.nvvm.f{which}{flush}{nan}.f", *request.args)
         name = f"llvm.{which}imum" if propagate else f"llvm.{which}num"
@@ -179,7 +178,7 @@ def _extreme(which: str) -> Rule:
 def _extreme_f64(request: Request, which: str, propagate: bool) -> SSAValue:
     """PTX has no `max.NaN.f64`, so the NaN is chosen by hand; the sum of both is a quiet one."""
     b, (lhs, rhs) = request.builder, request.args
-    extreme = b.unary_intrinsic(f"llvm.nvvm.f{which}.d", lhs, rhs)
+    extreme = b.unary_intrinsic(f"llvm.{which}num", lhs, rhs)
     if not propagate:
         return extreme
     return b.select(b.fcmp("uno", lhs, rhs), b.fadd(lhs, rhs), extreme)

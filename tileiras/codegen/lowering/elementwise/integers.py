@@ -89,15 +89,15 @@ def _power_of_two(request: Request, value: SSAValue) -> int | None:
 def lower_divi(request: Request) -> SSAValue:
     """Division rounded to zero, up or down; undefined for a zero divisor."""
     b, (lhs, rhs) = request.builder, request.args
-    rounding = request.op.properties["rounding"].data  # type: ignore[attr-defined]
+    rounding = request.enum("rounding")
     if request.integer_width() == 1:
         return lhs  # the divisor can only be one; -1 / -1 overflows
     match rounding, request.signed:
         case RoundingMode.ZERO, True:
             return b.sdiv(lhs, rhs)
-        case (RoundingMode.ZERO | RoundingMode.NEGATIVE_INF), False:
+        case ((RoundingMode.ZERO | RoundingMode.NEGATIVE_INF), False):
             return b.udiv(lhs, rhs)
-        case (RoundingMode.NEGATIVE_INF | RoundingMode.POSITIVE_INF), _:
+        case ((RoundingMode.NEGATIVE_INF | RoundingMode.POSITIVE_INF), _):
             shift = _power_of_two(request, rhs)
             if shift is not None:
                 return _shifted_division(request, shift, rounding)
@@ -162,7 +162,7 @@ lower_mini = _extreme(smaller=True)
 def lower_cmpi(request: Request) -> SSAValue:
     """An i1 per element."""
     b, (lhs, rhs) = request.builder, request.args
-    predicate = _PREDICATES[request.op.properties["comparison_predicate"].data]  # type: ignore[attr-defined]
+    predicate = _PREDICATES[request.enum("comparison_predicate")]
     if request.integer_width() == 1:
         return _compare_bits(request, predicate)
     if predicate not in ("eq", "ne"):
@@ -178,8 +178,7 @@ def _compare_bits(request: Request, predicate: str) -> SSAValue:
         return b.not_(b.xor(lhs, rhs))
     if predicate.startswith("g") != request.signed:  # as signed, true is the smaller one
         lhs, rhs = rhs, lhs
-    less = b.and_(b.not_(lhs), rhs) if predicate.endswith("t") else b.or_(b.not_(lhs), rhs)
-    return less
+    return b.and_(b.not_(lhs), rhs) if predicate.endswith("t") else b.or_(b.not_(lhs), rhs)
 
 
 def lower_shli(request: Request) -> SSAValue:

@@ -111,13 +111,32 @@ def lower_tanh(request: Request) -> SSAValue:
 
 
 def lower_fpowi(request: Request) -> SSAValue:
-    """`x ** n`, n a signed integer of up to 32 bits, by repeated multiplication (libdevice)."""
-    b, (value, exponent) = request.builder, request.args
-    wide = b.sext(exponent, integer_type(32))
+    """`x ** n`, n a signed integer: `|x| ** n` by libdevice, negated for negative x and odd n.
+
+    So the parity of n is exact though f32 has only 24 bits for n; where that rounds n, by 2**-24 of
+    it, the power changes by less than its own error.
+    """
+    b, (_, exponent) = request.builder, request.args
+    count = b.sext(exponent, integer_type(32))
     match request.source:
         case Float64Type():
-            return b.libdevice("__nv_powi", value, wide)
+            return _signed_power(request, request.args[0], count, "__nv_pow", 64)
         case Float32Type():
-            return b.libdevice("__nv_powif", value, wide)
+            return _signed_power(request, request.args[0], count, "__nv_powf", 32)
         case _:
-            return request.in_f32_first(lambda base: b.libdevice("__nv_powif", base, wide))
+            return request.in_f32(
+                lambda base: _signed_power(request, base, count, "__nv_powf", 32),
+                request.args[0],
+            )
+
+
+def _signed_power(
+    request: Request, base: SSAValue, count: SSAValue, function: str, width: int
+) -> SSAValue:
+    b, bits = request.builder, integer_type(width)
+    magnitude = b.libdevice(
+        function, b.unary_intrinsic("llvm.fabs", base), b.sitofp(count, base.type)
+    )
+    odd = b.shl(b.int_cast(count, bits), request.constant(bits, width - 1))
+    sign = b.and_(odd, b.bitcast(base, request.like(bits)))
+    return b.bitcast(b.xor(b.bitcast(magnitude, request.like(bits)), sign), base.type)

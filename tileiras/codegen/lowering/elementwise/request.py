@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     f32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Data, Operation, SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.types import element_type
@@ -68,7 +68,7 @@ class Request:
     @property
     def rounding(self) -> RoundingMode:
         """The op's `rounding_mode`."""
-        return self._property("rounding_mode")
+        return self.enum("rounding_mode")
 
     @property
     def flush_to_zero(self) -> bool:
@@ -78,11 +78,12 @@ class Request:
     @property
     def signed(self) -> bool:
         """Whether integers are read as signed."""
-        return self._property("signedness") is Signedness.SIGNED
+        return self.enum("signedness") is Signedness.SIGNED
 
-    def _property(self, name: str) -> object:
+    def enum(self, name: str) -> Any:
+        """The member that the op's enum property `name` holds."""
         attribute = self.op.properties.get(name)
-        if attribute is None:
+        if not isinstance(attribute, Data):
             raise InternalError(f"{self.op.name} has no {name}", where="elementwise lowering")
         return attribute.data
 
@@ -125,10 +126,13 @@ class Request:
         """Whether the first operand's elements are f16 or bf16."""
         return isinstance(self.source, Float16Type | BFloat16Type)
 
-    def in_f32(self, compute: Callable[..., SSAValue]) -> SSAValue:
-        """`compute` on the f16 or bf16 operands widened to f32, rounded back to nearest even."""
+    def in_f32(self, compute: Callable[..., SSAValue], *args: SSAValue) -> SSAValue:
+        """`compute` on f16 or bf16 values widened to f32, rounded back to nearest even.
+
+        `args` are all operands unless given.
+        """
         b = self.builder
-        wide = compute(*(b.fpext(arg, f32) for arg in self.args))
+        wide = compute(*(b.fpext(arg, f32) for arg in args or self.args))
         return b.fptrunc(wide, self.source)
 
     def intrinsic_suffix(self) -> str:

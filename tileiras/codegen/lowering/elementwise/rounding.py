@@ -2,13 +2,21 @@
 
 Two facts carry this file. Rounding in one *direction* may be done in steps, because every value of
 the narrow format is one of the wide format. And rounding to nearest may follow *round-to-odd* in a
-format that is at least two bits longer (Boldo and Melquiond, "Emulation of FMA and correctly rounded
-sums", 2008): the odd last bit remembers that something was cut off.
+format that is at least two bits longer (Boldo and Melquiond, "Emulation of FMA and correctly
+rounded sums", 2008): the odd last bit remembers that something was cut off.
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, bf16, f16, f32
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    bf16,
+    f16,
+    f32,
+)
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.lowering.elementwise.request import ROUNDING_SUFFIX, Request

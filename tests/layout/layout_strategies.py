@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from tileiras.dialects.layout.gf2 import Basis
 from tileiras.dialects.layout.linear_layout import LinearLayout
+
+
+def examples(count: int) -> settings:
+    """Settings of a property test: no time limits, which a busy machine would break."""
+    return settings(max_examples=count, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -7,9 +7,9 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from layout_strategies import bijections, distributed, held_elements, shapes
+from layout_strategies import bijections, distributed, examples, held_elements, shapes
 
 from tileiras.dialects.layout import LayoutError, LinearLayout
 from tileiras.dialects.layout.blocked import blocked
@@ -108,7 +108,7 @@ def test_what_the_algebra_does_not_define_is_rejected(change) -> None:
         change(ACCUMULATOR)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), shapes(), st.integers(0, 2))
 def test_evaluation_is_linear(data: st.DataObject, shape: tuple[int, ...], warps: int) -> None:
     layout = data.draw(distributed(shape, warps))
@@ -118,7 +118,7 @@ def test_evaluation_is_linear(data: st.DataObject, shape: tuple[int, ...], warps
         assert np.ravel_multi_index(coordinate, shape) == held[warp, lane, register]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), shapes(), st.integers(0, 2))
 def test_text_parses_back(data: st.DataObject, shape: tuple[int, ...], warps: int) -> None:
     layout = data.draw(distributed(shape, warps))
@@ -153,7 +153,7 @@ def test_broken_text_is_rejected(text: str) -> None:
         LinearLayout.parse(text)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), shapes())
 def test_inverse_undoes_a_bijection(data: st.DataObject, shape: tuple[int, ...]) -> None:
     size = int(np.prod(shape))
@@ -170,7 +170,7 @@ def test_inverse_undoes_a_bijection(data: st.DataObject, shape: tuple[int, ...])
         assert layout.apply(a=a, b=b) == coordinate
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), shapes(), st.integers(0, 2))
 def test_pseudo_inverse_finds_each_element_at_its_owner(
     data: st.DataObject, shape: tuple[int, ...], warps: int
@@ -185,7 +185,7 @@ def test_pseudo_inverse_finds_each_element_at_its_owner(
         assert not any(value & mask for value, mask in zip(found, free, strict=True))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), shapes(), st.integers(0, 2))
 def test_owners_hold_every_element_exactly_once(
     data: st.DataObject, shape: tuple[int, ...], warps: int
@@ -204,7 +204,7 @@ def test_copies_belong_to_the_highest_dim() -> None:
     assert [layout.free_mask(name) for name in layout.in_dims] == [0b0, 0b01, 0b11]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), shapes(max_bits=4), shapes(max_bits=4), st.integers(0, 1))
 def test_division_undoes_the_product(
     data: st.DataObject, inner: tuple[int, ...], outer: tuple[int, ...], warps: int
@@ -234,7 +234,7 @@ def test_division_by_what_is_not_the_inner_part_fails() -> None:
     assert sheared.divide_left(LinearLayout({"register": [(1,)]}, (2,))) is None
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), shapes(), shapes(), st.integers(0, 2))
 def test_reshape_permute_and_expand_agree_with_numpy(
     data: st.DataObject, shape: tuple[int, ...], other: tuple[int, ...], warps: int
@@ -257,7 +257,7 @@ def test_reshape_permute_and_expand_agree_with_numpy(
     assert layout.expand_dims(axis).slice(axis) == layout
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), shapes(), st.integers(0, 2))
 def test_slice_forgets_one_coordinate(
     data: st.DataObject, shape: tuple[int, ...], warps: int
@@ -273,7 +273,7 @@ def test_slice_forgets_one_coordinate(
     assert sliced.is_surjective()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), shapes(), st.integers(0, 2))
 def test_dropping_register_copies_drops_nothing_else(
     data: st.DataObject, shape: tuple[int, ...], warps: int

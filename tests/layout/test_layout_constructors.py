@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from layout_strategies import held_elements, shapes
+from layout_strategies import examples, held_elements, shapes
 
 from tileiras.dialects.layout import LayoutError, LinearLayout
 from tileiras.dialects.layout.blocked import blocked, contiguous_vector, replicated
@@ -27,7 +27,7 @@ from tileiras.dialects.layout.shared import from_shape_stride, row_major, swizzl
 # Blocked
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.data(), shapes(max_bits=12), st.integers(0, 4), st.integers(0, 3))
 def test_blocked_neighbours_hold_neighbouring_vectors(
     data: st.DataObject, shape: tuple[int, ...], vector_bits: int, warp_bits: int

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from layout_simulator import count_conflicts, run_plan
-from layout_strategies import distributed, held_elements, shapes
+from layout_strategies import distributed, examples, held_elements, shapes
 
 from tileiras.dialects.layout import LayoutError, LinearLayout
 from tileiras.dialects.layout.blocked import blocked, replicated
@@ -47,7 +47,7 @@ def planned(src: LinearLayout, dst: LinearLayout, element_bits: int) -> Conversi
     return plan
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data(), shapes(max_bits=8), st.integers(0, 2), ELEMENT_BITS, st.booleans())
 def test_any_conversion_moves_each_element_right(
     data: st.DataObject, shape: tuple[int, ...], warps: int, element_bits: int, units: bool
@@ -58,7 +58,7 @@ def test_any_conversion_moves_each_element_right(
     assert_moves(plan_staging(src, dst, element_bits), src, dst)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data(), shapes(max_bits=7, min_bits=2), ELEMENT_BITS, st.booleans())
 def test_any_exchange_within_one_warp_moves_each_element_right(
     data: st.DataObject, shape: tuple[int, ...], element_bits: int, units: bool
@@ -70,7 +70,7 @@ def test_any_exchange_within_one_warp_moves_each_element_right(
         assert_moves(plan, src, dst)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data(), shapes(max_bits=9, min_bits=5), st.sampled_from([1, 2, 4, 8]))
 def test_counted_conflicts_are_the_computed_ones(
     data: st.DataObject, shape: tuple[int, ...], size: int

@@ -26,20 +26,18 @@ class Basis:
         return len(self._rows)
 
     def reduce(self, vector: int, tag: int = 0) -> tuple[int, int]:
-        """Subtracts basis vectors until none applies: the rest, and the combined tag."""
+        """Subtracts rows until the top bit cannot be cleared: the rest, and the combined tag.
+
+        The rest is zero exactly if `vector` lies in the subspace.
+        """
         rows = self._rows
-        rest = vector
-        pending = vector
-        while pending:
-            top = pending.bit_length()
-            row = rows.get(top)
+        while vector:
+            row = rows.get(vector.bit_length())
             if row is None:
-                pending &= ~(1 << (top - 1))
-                continue
-            rest ^= row[0]
-            pending ^= row[0]
+                break
+            vector ^= row[0]
             tag ^= row[1]
-        return rest, tag
+        return vector, tag
 
     def insert(self, vector: int, tag: int = 0) -> bool:
         """Adds `vector`; false, and no change, if it already lies in the subspace."""
@@ -57,12 +55,6 @@ class Basis:
     def __contains__(self, vector: int) -> bool:
         """Whether `vector` lies in the subspace."""
         return not self.reduce(vector)[0]
-
-    def copy(self) -> Basis:
-        """An independent copy."""
-        result = Basis()
-        result._rows = dict(self._rows)
-        return result
 
 
 def rank(vectors: Iterable[int]) -> int:

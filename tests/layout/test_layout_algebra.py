@@ -37,7 +37,7 @@ def test_the_worked_example_of_the_module_holds() -> None:
     assert ACCUMULATOR.in_size("lane") == 32
     assert ACCUMULATOR.in_bits("warp") == 0
     assert ACCUMULATOR.rank == 2
-    assert ACCUMULATOR.is_injective() and ACCUMULATOR.is_surjective()
+    assert ACCUMULATOR.is_injective and ACCUMULATOR.is_surjective
 
 
 def test_equal_layouts_are_equal_keys_whatever_the_order_of_the_dims() -> None:
@@ -270,7 +270,7 @@ def test_slice_forgets_one_coordinate(
         assert sliced.apply(lane=lane) == full[:axis] + full[axis + 1 :]
         assert kept.apply(lane=lane) == (*full[:axis], 0, *full[axis + 1 :])
     assert sliced.in_size("register") == layout.in_size("register")
-    assert sliced.is_surjective()
+    assert sliced.is_surjective
 
 
 @examples(60)
@@ -292,7 +292,7 @@ def test_dropping_register_copies_drops_nothing_else(
 def test_registers_extend_a_layout_along_the_last_dim_first() -> None:
     wide = ACCUMULATOR.with_registers_for((32, 16))
     assert wide.basis("register") == ((0, 1), (8, 0), (0, 8), (16, 0))
-    assert wide.is_surjective()
+    assert wide.is_surjective
     column = ACCUMULATOR.slice(1, keep_dim=True).without_register_duplicates()
     broadcast = column.with_registers_for((16, 8))
     for register in range(broadcast.in_size("register")):

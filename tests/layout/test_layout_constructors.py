@@ -37,7 +37,7 @@ def test_blocked_neighbours_hold_neighbouring_vectors(
     vector = min(1 << vector_bits, shape[order[0]])
     assert layout.in_dims == ("register", "lane", "warp")
     assert layout.in_size("lane") == 32 and layout.in_size("warp") == 1 << warp_bits
-    assert layout.free_mask("register") == 0 and layout.is_surjective()
+    assert layout.free_mask("register") == 0 and layout.is_surjective
     # The place of each element in the tile, counted fastest dim first.
     slowest_first = tuple(reversed(order))
     places = np.arange(layout.size).reshape([shape[d] for d in slowest_first])
@@ -238,7 +238,7 @@ def test_batches_repeat_the_matrix_in_the_highest_registers() -> None:
     bits = plain.in_bits("register")
     assert [v[1:] for v in batched.basis("register")[:bits]] == list(plain.basis("register"))
     assert batched.basis("register")[bits:] == ((1, 0, 0), (2, 0, 0))
-    assert batched.is_surjective()
+    assert batched.is_surjective
 
 
 def test_operands_are_copied_over_the_warps_of_the_other_dim() -> None:
@@ -251,7 +251,7 @@ def test_operands_are_copied_over_the_warps_of_the_other_dim() -> None:
 def test_warps_beyond_the_tile_hold_copies() -> None:
     c = mma_operand_layout(M16N8K16_F16.c, (16, 16), (4, 1), "C")
     assert c.free_mask("warp") == 0b11
-    assert c.is_surjective()
+    assert c.is_surjective
 
 
 @pytest.mark.parametrize("shape", [(8, 16), (16, 8), (16,)])
@@ -262,7 +262,7 @@ def test_tiles_below_the_atom_are_rejected(shape: tuple[int, ...]) -> None:
 
 def test_wgmma_accumulators_follow_the_formula_of_the_ptx_isa() -> None:
     layout = wgmma_accumulator((256, 32), 2)
-    assert layout.is_injective() and layout.is_surjective()
+    assert layout.is_injective and layout.is_surjective
     for warp, lane, register in np.ndindex(8, 32, 32):
         instruction, i = divmod(register, 16)
         row = 128 * instruction + 16 * warp + eight_below(lane, i % 4 >= 2)

@@ -66,7 +66,7 @@ def _check(src: LinearLayout, dst: LinearLayout) -> None:
             raise LayoutError(
                 f"cannot convert from {src.in_size(name)} to {dst.in_size(name)} {name}s"
             )
-    if not src.is_surjective():
+    if not src.is_surjective:
         raise LayoutError(f"the source layout does not hold the whole tile: {src}")
 
 

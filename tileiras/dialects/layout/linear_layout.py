@@ -170,10 +170,12 @@ class LinearLayout:
         """All basis vectors, input dims concatenated in order."""
         return tuple(vector for _, vectors in self._index_bases for vector in vectors)
 
+    @property
     def is_surjective(self) -> bool:
         """Whether every element of the tile is held somewhere."""
         return 1 << rank(self.all_vectors()) == self.size
 
+    @property
     def is_injective(self) -> bool:
         """Whether no element is held twice."""
         vectors = self.all_vectors()
@@ -289,7 +291,7 @@ class LinearLayout:
 
         LayoutError unless the layout holds every element exactly once.
         """
-        if not (self.is_surjective() and self.is_injective()):
+        if not (self.is_surjective and self.is_injective):
             raise LayoutError(f"only a bijective layout has an inverse, {self} is not one")
         return _right_inverse(self)
 

@@ -40,7 +40,7 @@ class MmaFragments:
         for layout in (self.a, self.b, self.c):
             if layout.in_bits("lane") != LANE_BITS:
                 raise LayoutError(f"{self.name}: a fragment has 32 lanes, found {layout}")
-            if not (layout.is_injective() and layout.is_surjective()):
+            if not (layout.is_injective and layout.is_surjective):
                 raise LayoutError(f"{self.name}: {layout} does not cover its matrix exactly once")
 
     @property

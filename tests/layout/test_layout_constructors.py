@@ -13,7 +13,6 @@ from tileiras.dialects.layout.blocked import blocked, contiguous_vector, replica
 from tileiras.dialects.layout.mma import (
     FRAGMENTS,
     M8N8K4_F64,
-    M16N8K8_F16,
     M16N8K8_TF32,
     M16N8K16_F16,
     M16N8K32_S8,
@@ -124,9 +123,6 @@ FORMULAS = {
         group(lane),
     ),
     ("m16n8k16.f16", "C"): c_16x8,
-    ("m16n8k8.f16", "A"): lambda lane, i: (eight_below(lane, i >= 2), member(lane) * 2 + (i & 1)),
-    ("m16n8k8.f16", "B"): lambda lane, i: (member(lane) * 2 + i, group(lane)),
-    ("m16n8k8.f16", "C"): c_16x8,
     ("m16n8k8.tf32", "A"): lambda lane, i: (
         eight_below(lane, i in (1, 3)),
         member(lane) + (4 if i >= 2 else 0),
@@ -149,7 +145,6 @@ FORMULAS = {
 
 SHAPES = {
     M16N8K16_F16: (16, 8, 16, 8, 4, 4),
-    M16N8K8_F16: (16, 8, 8, 4, 2, 4),
     M16N8K8_TF32: (16, 8, 8, 4, 2, 4),
     M8N8K4_F64: (8, 8, 4, 1, 1, 2),
     M16N8K32_S8: (16, 8, 32, 16, 8, 4),
@@ -172,13 +167,18 @@ def test_fragments_follow_the_formulas_of_the_ptx_isa(
             assert layout.apply(register=i, lane=lane) == formula(lane, i)
 
 
+def test_shape_and_elements_identify_a_row() -> None:
+    keys = [(f.shape, *(f.operand(w).in_size("register") for w in ("A", "B"))) for f in FRAGMENTS]
+    assert len(set(keys)) == len(FRAGMENTS)
+
+
 def test_a_fragment_row_that_covers_nothing_twice_is_required() -> None:
     good = M16N8K16_F16
     broken = LinearLayout({"register": [(0, 1)], "lane": good.c.basis("lane")}, (16, 8))
     with pytest.raises(LayoutError, match="does not cover its matrix exactly once"):
         MmaFragments("broken", good.a, good.b, broken)
     with pytest.raises(LayoutError, match="disagree on K"):
-        MmaFragments("broken", good.a, M16N8K8_F16.b, good.c)
+        MmaFragments("broken", good.a, M16N8K8_TF32.b, good.c)
     with pytest.raises(LayoutError, match="does not fit C"):
         MmaFragments("broken", M8N8K4_F64.a, good.b, good.c)
     flat = LinearLayout({"register": [(1, 0), (2, 0), (4, 0), (8, 0)], "lane": []}, (16, 1))

@@ -80,14 +80,6 @@ M16N8K16_F16 = MmaFragments(
     c=_C_16X8,
 )
 
-# "Matrix fragments for mma.m16n8k8", f16 and bf16.
-M16N8K8_F16 = MmaFragments(
-    "m16n8k8.f16",
-    a=_fragment((16, 8), [(0, 1), (8, 0)], _row_lanes(2)),
-    b=_fragment((8, 8), [(1, 0)], _column_lanes(2)),
-    c=_C_16X8,
-)
-
 # "Matrix fragments for mma.m16n8k8", tf32: one element per register.
 M16N8K8_TF32 = MmaFragments(
     "m16n8k8.tf32",
@@ -112,7 +104,8 @@ M16N8K32_S8 = MmaFragments(
     c=_C_16X8,
 )
 
-FRAGMENTS = (M16N8K16_F16, M16N8K8_F16, M16N8K8_TF32, M8N8K4_F64, M16N8K32_S8)
+FRAGMENTS = (M16N8K16_F16, M16N8K8_TF32, M8N8K4_F64, M16N8K32_S8)
+"""Every row; shape and elements per thread identify one."""
 
 
 def mma_operand_layout(

@@ -106,13 +106,13 @@ class MmaAtom:
 
     def layouts(self) -> Any:
         """Fragment layouts of A, B and C: a row of `dialects.layout.mma` (imported on first use)."""
-        fragments = import_module("tileiras.dialects.layout.mma").FRAGMENTS
-        counts = (self.a_elements, self.b_elements, self.c_elements)
-        for row in fragments:
-            sizes = tuple(row.operand(which).in_size("register") for which in "ABC")
-            if row.shape == (self.m, self.n, self.k) and sizes == counts:
+        rows = import_module("tileiras.dialects.layout.mma").FRAGMENTS
+        family = {"bf16": "f16"}.get(self.a_type, "s8" if _BITS[self.a_type] == 8 else self.a_type)
+        wanted = f"m{self.m}n{self.n}k{self.k}.{family}"
+        for row in rows:
+            if row.name == wanted:
                 return row
-        raise InternalError(f"no fragment layouts for atom {self.name}", where="atoms")
+        raise InternalError(f"no fragment layouts named {wanted}", where="atoms")
 
 
 def _rows() -> tuple[MmaAtom, ...]:

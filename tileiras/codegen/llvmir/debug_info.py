@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute
 
 from tileiras.codegen.llvmir.type_text import string_text
+from tileiras.errors import SourceLocation
 
 
 def source_position(location: Attribute) -> FileLineColLoc | None:
@@ -29,6 +30,14 @@ def source_position(location: Attribute) -> FileLineColLoc | None:
             return None
         case _:
             return None
+
+
+def source_location(location: Attribute) -> SourceLocation | None:
+    """The same position as errors carry it."""
+    position = source_position(location)
+    if position is None:
+        return None
+    return SourceLocation(position.filename.data, position.line.data, position.column.data)
 
 
 class Metadata:

@@ -12,6 +12,7 @@ from tileiras.codegen.llvmir.function_text import FunctionText
 from tileiras.codegen.llvmir.print_access import print_guarded_load, print_guarded_store
 from tileiras.codegen.llvmir.print_llvm_ops import PrintRule, asm_call, call_function
 from tileiras.codegen.llvmir.type_text import type_text
+from tileiras.codegen.target import Feature
 from tileiras.dialects.llvm.types import bit_width, lanes_of
 from tileiras.dialects.nvvm import access, copies, matrix, threads
 from tileiras.errors import InternalError
@@ -228,3 +229,21 @@ NVVM_RULES: dict[type[Operation], PrintRule] = {
     access.GuardedStoreOp: print_guarded_store,
 }
 """How each op of the dialect is printed."""
+
+_REQUIRED_FEATURES: dict[type[Operation], Feature] = {
+    threads.ReduxOp: Feature.REDUX,
+    threads.ElectOp: Feature.ELECT,
+    matrix.LdMatrixOp: Feature.LDMATRIX,
+    matrix.StMatrixOp: Feature.STMATRIX,
+    copies.CpAsyncOp: Feature.CP_ASYNC,
+    copies.GridDependencyOp: Feature.GRID_DEPENDENCY,
+}
+
+
+def required_feature(op: Operation) -> Feature | None:
+    """What a target must have for this op, if anything."""
+    if isinstance(op, matrix.MmaSyncOp | matrix.MmaTileOp):
+        return get_mma_atom(op.atom.data).feature
+    if isinstance(op, threads.ReadSregOp) and "cluster" in op.register.data:
+        return Feature.CLUSTER_LAUNCH
+    return _REQUIRED_FEATURES.get(type(op))

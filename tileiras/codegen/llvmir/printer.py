@@ -12,19 +12,22 @@ from typing import cast
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.llvmir.debug_info import Metadata, source_position
+from tileiras.codegen.llvmir.debug_info import Metadata, source_location, source_position
 from tileiras.codegen.llvmir.function_text import FunctionText
 from tileiras.codegen.llvmir.print_llvm_ops import LLVM_RULES
-from tileiras.codegen.llvmir.print_nvvm_ops import NVVM_RULES
+from tileiras.codegen.llvmir.print_nvvm_ops import NVVM_RULES, required_feature
 from tileiras.codegen.llvmir.type_text import string_text, symbol_text, type_text
+from tileiras.codegen.target import GpuTarget
 from tileiras.dialects.llvm.control import BrOp, CondBrOp, FuncOp, ReturnOp, UnreachableOp
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.errors import InternalError
+from tileiras.options import CompileOptions
 
 TRIPLE = "nvptx64-nvidia-cuda"
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 """Without it i64 is aligned to 4 bytes and 8-byte accesses are split."""
 
+_WHERE = "LLVM IR printer"
 _RULES = {**LLVM_RULES, **NVVM_RULES}
 
 _ATTRIBUTE_GROUPS = (
@@ -36,19 +39,23 @@ _ATTRIBUTE_GROUPS = (
 """Of inline assembly: pure, warp-wide pure, with side effects, warp-wide with side effects."""
 
 
-def print_module(module: ModuleOp, *, line_info: bool = False) -> str:
+def print_module(
+    module: ModuleOp, target: GpuTarget | None = None, options: CompileOptions | None = None
+) -> str:
     """The LLVM IR text of all globals and functions in `module`.
 
-    `line_info` adds `.loc` directives from op locations. Raises InternalError for an op or type that
-    has no LLVM form, with the op's name.
+    With `options.line_info` (or debugging) op locations become `.loc` directives. Raises
+    InternalError for an op or type that has no LLVM form, or that `target` does not have.
     """
-    return _ModuleText(line_info).print(module)
+    line_info = options is not None and (options.line_info or options.device_debug)
+    return _ModuleText(target, line_info).print(module)
 
 
 class _ModuleText:
     """What is shared by the functions of one module."""
 
-    def __init__(self, line_info: bool):
+    def __init__(self, target: GpuTarget | None, line_info: bool):
+        self.target = target
         self.line_info = line_info
         self.metadata = Metadata()
         self.declarations: dict[str, str] = {}
@@ -56,7 +63,7 @@ class _ModuleText:
     def declare(self, name: str, line: str) -> None:
         """Records a declaration; two with different signatures are our own mistake."""
         if self.declarations.setdefault(name, line) != line:
-            raise InternalError(f"{name} is declared twice differently", where="LLVM IR printer")
+            raise InternalError(f"{name} is declared twice differently", where=_WHERE)
 
     def print(self, module: ModuleOp) -> str:
         """The whole module."""
@@ -68,7 +75,7 @@ class _ModuleText:
                 case FuncOp():
                     body += _FunctionPrinter(self, op).print()
                 case _:
-                    raise InternalError(f"'{op.name}' at module level", where="LLVM IR printer")
+                    raise InternalError(f"'{op.name}' at module level", where=_WHERE)
         head = [f'target datalayout = "{DATA_LAYOUT}"', f'target triple = "{TRIPLE}"', ""]
         declarations = [self.declarations[name] for name in sorted(self.declarations)]
         tail = [*declarations, *_ATTRIBUTE_GROUPS, *self.metadata.lines()]
@@ -148,6 +155,7 @@ class _FunctionPrinter:
         text.suffix = self._debug_suffix(op)
         rule = _RULES.get(type(op))
         if rule is not None:
+            self._check_target(op)
             rule(text, op)
             return
         match op:
@@ -162,7 +170,18 @@ class _FunctionPrinter:
             case UnreachableOp():
                 text.emit("unreachable")
             case _:
-                raise InternalError(f"'{op.name}' has no LLVM form", where="LLVM IR printer")
+                raise InternalError(f"'{op.name}' has no LLVM form", where=_WHERE)
+
+    def _check_target(self, op: Operation) -> None:
+        """LLVM would end the process on what the target does not have."""
+        target = self.module.target
+        feature = required_feature(op)
+        if target is not None and feature is not None and not target.has(feature):
+            raise InternalError(
+                f"'{op.name}' needs feature {feature.value}, which {target.name} lacks",
+                source_location(op.location),
+                _WHERE,
+            )
 
     def _loop_hint(self, wanted: bool) -> str:
         return f", !llvm.loop !{self.module.metadata.no_unroll_loop()}" if wanted else ""

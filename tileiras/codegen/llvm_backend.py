@@ -1,0 +1,82 @@
+"""LLVM IR text to PTX, through LLVM's NVPTX backend.
+
+No middle end runs: on the IR that our lowerings write it makes no better code and doubles the time
+(the code generator has its own GVN, LICM and scalar replacement).
+"""
+
+from __future__ import annotations
+
+from threading import Lock, Thread
+
+from tileiras.codegen.libdevice import link_libdevice, used_functions
+from tileiras.codegen.llvm_library import LlvmLibrary, find_llvm_library
+from tileiras.codegen.target import GpuTarget
+from tileiras.options import CompileOptions
+
+_TRIPLE = "nvptx64-nvidia-cuda"
+_DUMP_OPTIONS = ("print-before-all", "print-after-all")
+
+
+class _Shared:
+    """The process's one LLVM and the dump options last given to it."""
+
+    lock = Lock()
+    library: LlvmLibrary | None = None
+    dumps: tuple[bool, ...] = (False, False)
+
+
+def load_llvm() -> LlvmLibrary:
+    """The process's LLVM, loaded on first use (about 12 ms)."""
+    with _Shared.lock:
+        if _Shared.library is None:
+            _Shared.library = LlvmLibrary(find_llvm_library())
+        return _Shared.library
+
+
+def prepare() -> Thread:
+    """Loads LLVM in a thread, so that it overlaps with imports; errors wait for `load_llvm`."""
+    thread = Thread(target=_load_quietly, name="load-llvm", daemon=True)
+    thread.start()
+    return thread
+
+
+def _load_quietly() -> None:
+    try:
+        load_llvm()
+    except Exception:  # noqa: BLE001 - reported where the result is needed
+        return
+
+
+def _set_dumps(llvm: LlvmLibrary, options: CompileOptions) -> None:
+    """LLVM's own IR dumps on stderr; its options are global to the process, so only changes count."""
+    wanted = (options.print_before_all, options.print_after_all)
+    for name, before, now in zip(_DUMP_OPTIONS, _Shared.dumps, wanted, strict=True):
+        if before != now:
+            llvm.set_option(f"-{name}={'true' if now else 'false'}")
+    _Shared.dumps = wanted
+
+
+def llvm_ir_to_ptx(text: str, target: GpuTarget, options: CompileOptions) -> str:
+    """Compiles LLVM IR text to PTX text for `target`.
+
+    libdevice functions that the text declares are linked in. Raises InternalError for IR that LLVM
+    rejects and CompileError if libdevice is needed and cannot be found.
+    """
+    llvm = load_llvm()
+    _set_dumps(llvm, options)
+    features = f"+ptx{target.ptx_version}"
+    machine = llvm.target_machine(_TRIPLE, target.ptx_target, features, options.opt_level)
+    context = llvm.call("ContextCreate")
+    try:
+        module = llvm.parse_text(context, text)
+        try:
+            llvm.verify(module)
+            names = used_functions(text)
+            if names:
+                link_libdevice(llvm, context, machine, module, names, options.knobs)
+            return llvm.emit_assembly(machine, module)
+        finally:
+            llvm.call("DisposeModule", module)
+    finally:
+        llvm.call("ContextDispose", context)
+        llvm.call("DisposeTargetMachine", machine)

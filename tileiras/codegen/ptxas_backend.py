@@ -1,0 +1,157 @@
+"""PTX text to a cubin, through ptxas in a process of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tileiras.codegen.cuda_toolkit import candidates
+from tileiras.codegen.ptxas_log import (
+    KernelResources,
+    advisories,
+    first_error,
+    kernel_resources,
+    locate_error,
+)
+from tileiras.codegen.target import GpuTarget
+from tileiras.errors import CompileError, TargetError
+from tileiras.options import CompileOptions
+
+MINIMUM_RELEASE = (13, 0)
+"""ptxas 13.0 is the first that reads PTX ISA 9.0."""
+
+_IN_PACKAGES = ("cu13/bin/ptxas",)
+_DEFAULT_TEMPORARY_FOLDER = "/tmp"
+
+
+@dataclass(frozen=True)
+class PtxasResult:
+    """What ptxas made. `advice` are its warnings and performance remarks, one line each."""
+
+    cubin: bytes
+    log: str
+    kernels: tuple[KernelResources, ...] = field(default=())
+    advice: tuple[str, ...] = field(default=())
+
+    @property
+    def registers(self) -> int:
+        """Registers per thread of the hungriest kernel."""
+        return max((kernel.registers for kernel in self.kernels), default=0)
+
+    @property
+    def spills(self) -> int:
+        """Bytes spilled (stores and loads) over all kernels."""
+        return sum(kernel.spill_stores + kernel.spill_loads for kernel in self.kernels)
+
+
+def find_ptxas(knobs: Mapping[str, str]) -> Path:
+    """ptxas in the pip package, then CUDA_HOME or CUDA_PATH, then PATH. Raises TargetError."""
+    for path in candidates(knobs, _IN_PACKAGES, "bin/ptxas", on_path="ptxas"):
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    raise TargetError(
+        "cannot find ptxas: install the Python package nvidia-cuda-nvcc, "
+        "or set CUDA_HOME to a CUDA toolkit 13.0 or newer"
+    )
+
+
+def ptx_to_cubin(ptx: str, target: GpuTarget, options: CompileOptions) -> PtxasResult:
+    """Assembles PTX for `target`.
+
+    Raises CompileError with ptxas's own words, at the source line where `.loc` tells it, and
+    TargetError if ptxas is missing or too old.
+    """
+    ptxas = find_ptxas(options.knobs)
+    with _TemporaryFolder(options.knobs) as folder:
+        source, cubin, log = (folder.path / name for name in ("k.ptx", "k.cubin", "log"))
+        source.write_text(ptx)
+        arguments = [*_arguments(target, options), "-o", str(cubin), str(source)]
+        status = _run(ptxas, arguments, options.knobs, log)
+        text = log.read_text(errors="replace")
+        if status != 0:
+            _raise_failure(ptxas, text, ptx, status, options.knobs, folder.path)
+        data = cubin.read_bytes()
+    return PtxasResult(data, text, kernel_resources(text), advisories(text))
+
+
+def _arguments(target: GpuTarget, options: CompileOptions) -> list[str]:
+    arguments = [f"-arch={target.ptx_target}", f"-O{options.opt_level}", "-v"]
+    if options.device_debug:
+        arguments.append("-g")
+    elif options.line_info:
+        arguments.append("-lineinfo")
+    return arguments
+
+
+def _run(ptxas: Path, arguments: Sequence[str], knobs: Mapping[str, str], log: Path) -> int:
+    """Runs ptxas with its output in the file `log`; returns its exit status.
+
+    `posix_spawn`, because importing `subprocess` costs as much as a small ptxas run.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    environment = {name: knobs[name] for name in ("PATH", "HOME", "TMPDIR") if knobs.get(name)}
+    try:
+        process = os.posix_spawn(
+            ptxas, [str(ptxas), *arguments], environment, file_actions=actions
+        )
+    except OSError as error:
+        raise TargetError(f"cannot run {ptxas}: {error.strerror}") from error
+    _, status = os.waitpid(process, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def ptxas_release(ptxas: Path, knobs: Mapping[str, str]) -> tuple[int, int] | None:
+    """The release that `ptxas --version` says, such as (13, 5); None if it says nothing."""
+    with _TemporaryFolder(knobs) as folder:
+        return _release(ptxas, knobs, folder.path)
+
+
+def _release(ptxas: Path, knobs: Mapping[str, str], folder: Path) -> tuple[int, int] | None:
+    log = folder / "version"
+    _run(ptxas, ["--version"], knobs, log)
+    after = log.read_text(errors="replace").partition("release ")[2]
+    parts = after.partition(",")[0].split(".")
+    if len(parts) != 2 or not all(part.isdigit() for part in parts):
+        return None
+    return int(parts[0]), int(parts[1])
+
+
+def _raise_failure(
+    ptxas: Path, log: str, ptx: str, status: int, knobs: Mapping[str, str], folder: Path
+) -> None:
+    """Says why ptxas failed. Its release is only asked for now, since asking costs 5 ms."""
+    release = _release(ptxas, knobs, folder)
+    if release is not None and release < MINIMUM_RELEASE:
+        found, wanted = (".".join(map(str, pair)) for pair in (release, MINIMUM_RELEASE))
+        raise TargetError(f"{ptxas} is release {found}, expected {wanted} or newer")
+    message = first_error(log) or f"it ended with status {status} and no message"
+    raise CompileError(f"ptxas rejected the generated code: {message}", locate_error(log, ptx))
+
+
+class _TemporaryFolder:
+    """A private folder that is removed with its files, however the block ends."""
+
+    def __init__(self, knobs: Mapping[str, str]):
+        parent = Path(knobs.get("TMPDIR") or _DEFAULT_TEMPORARY_FOLDER)
+        self.path = parent / f"tileiras-{os.getpid()}-{os.urandom(6).hex()}"
+
+    def __enter__(self) -> _TemporaryFolder:
+        try:
+            self.path.mkdir(mode=0o700)
+        except OSError as error:
+            raise TargetError(
+                f"cannot make temporary folder {self.path}: {error.strerror}"
+            ) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in sorted(os.listdir(self.path)):
+            os.unlink(self.path / name)
+        self.path.rmdir()

@@ -186,8 +186,16 @@ def evaluate(
     result_shape: Sequence[int] | None = None,
     **properties: Attribute | None,
 ) -> np.ndarray:
-    """The result tile of one op on tiles loaded from memory and stored to it."""
+    """The result tile of one op on tiles loaded from memory and stored to it.
+
+    Elementwise inputs may have any length: they are filled up to a power of two and cut again.
+    """
     tiles = [held(type_, values) for type_, values in inputs]
+    length = len(tiles[0])
+    if length & (length - 1):
+        missing = (1 << length.bit_length()) - length
+        padded = [(t, np.append(v, v[-1:].repeat(missing))) for (t, _), v in zip(inputs, tiles)]
+        return evaluate(op_class, padded, result_type, **properties)[:length]
     shape = tuple(tiles[0].shape if result_shape is None else result_shape)
     pointers = [PointerType(type_) for type_, _ in inputs]
     kernel = Kernel(*pointers, PointerType(result_type))

@@ -26,6 +26,7 @@ from tileiras.dialects.cuda_tile.debug_info import (
 from tileiras.errors import BytecodeError
 
 UNKNOWN = UnknownLoc()
+LOCATIONS = (DILocAttr, DICallSiteLoc, UnknownLoc)
 MAX_DEPTH = 128
 MAX_EXPANDED = 4096
 """Records that one location stands for, counting shared ones every time."""
@@ -129,13 +130,9 @@ class _Record:
         return IntAttr(self._cursor.unsigned(32, what))
 
     def read(self, tables: Tables) -> Attribute:
-        """Decodes the record."""
+        """Decodes the record; one with an unknown tag is an unknown location."""
         cursor = self._cursor
-        start = cursor.pos
-        tag = cursor.varint()
-        match tag:
-            case DebugTag.UNKNOWN:
-                return UNKNOWN
+        match cursor.varint():
             case DebugTag.COMPILE_UNIT:
                 return DICompileUnitAttr(self._file())
             case DebugTag.FILE:
@@ -150,10 +147,9 @@ class _Record:
             case DebugTag.SUBPROGRAM:
                 return self._subprogram(tables)
             case DebugTag.CALL_SITE:
-                locations = (DILocAttr, DICallSiteLoc, UnknownLoc)
-                callee = self._ref(locations, "a callee")
-                return DICallSiteLoc(callee, self._ref(locations, "a caller"))
-        raise cursor.error(f"unknown debug attribute tag {tag}", start)
+                callee = self._ref(LOCATIONS, "a callee")
+                return DICallSiteLoc(callee, self._ref(LOCATIONS, "a caller"))
+        return UNKNOWN
 
     def _subprogram(self, tables: Tables) -> DISubprogramAttr:
         cursor = self._cursor
@@ -183,8 +179,11 @@ class Locations:
                 f"function has debug info for {len(self._ids) - 1} operations and more operations",
                 at,
             )
+        location = self._info.attribute(self._ids[self._next])
+        if not isinstance(location, LOCATIONS):
+            raise cursor.error(f"an operation's location cannot be {location.name}", at)
         self._next += 1
-        return self._info.attribute(self._ids[self._next - 1])
+        return location
 
 
 NO_LOCATIONS = Locations(None, ())

@@ -62,6 +62,10 @@ def _unit(key: str, *, since: Version | None = None) -> Attr:
     return Attr(key, Kind.UNIT, since=since, default=UNIT)
 
 
+def _inbounds(since: Version) -> Attr:
+    return Attr("inbounds", Kind.BOOL_ARRAY, since=since)
+
+
 def _operand(spec: str) -> Operand:
     name, _, since = spec.partition("@")
     version = next((v for v in VERSIONS if since == f"{v[0]}.{v[1]}"), None)
@@ -84,44 +88,36 @@ def _op(
     return OpRow(opcode, cls, since, groups, attrs, results, late_results, regions)
 
 
+FTZ = _unit("flush_to_zero")
+ROUNDING = _enum("rounding_mode", RoundingModeAttr)
+OVERFLOW = _enum("overflow", IntegerOverflowAttr)
+SIGNEDNESS = _enum("signedness", SignednessAttr)
+ORDERING = _enum("memory_ordering_semantics", MemoryOrderingAttr)
+SCOPE = _enum("memory_scope", MemoryScopeAttr)
+MAYBE_SCOPE = _enum("memory_scope", MemoryScopeAttr, optional=True)
+MAYBE_HINTS = Attr("optimization_hints", Kind.HINTS, optional=True)
+INBOUNDS = Attr("inbounds", Kind.BOOL_ARRAY)
+MODE = _enum("mode", AtomicRMWModeAttr)
+REDUCTION = _enum("reduction", MultimemReductionKindAttr)
+DIM = Attr("dim", Kind.INT32)
+IDENTITIES = Attr("identities", Kind.ARRAY)
+
 OPERATIONS: tuple[OpRow, ...] = (
     _op(0, ct.AbsFOp, "source"),
     _op(1, ct.AbsIOp, "source"),
-    _op(
-        2,
-        ct.AddFOp,
-        "lhs rhs",
-        attrs=(_unit("flush_to_zero"), _enum("rounding_mode", RoundingModeAttr)),
-    ),
-    _op(3, ct.AddIOp, "lhs rhs", attrs=(_enum("overflow", IntegerOverflowAttr),)),
+    _op(2, ct.AddFOp, "lhs rhs", attrs=(FTZ, ROUNDING)),
+    _op(3, ct.AddIOp, "lhs rhs", attrs=(OVERFLOW,)),
     _op(4, ct.AndIOp, "lhs rhs"),
     _op(5, ct.AssertOp, "condition", attrs=(Attr("message", Kind.STRING),), results=0),
     _op(6, ct.AssumeOp, "value", attrs=(Attr("predicate", Kind.TAGGED),)),
+    _op(7, ct.AtomicCASTkoOp, "pointers cmp val mask? token?", attrs=(ORDERING, SCOPE), results=2),
     _op(
-        7,
-        ct.AtomicCASTkoOp,
-        "pointers cmp val mask? token?",
-        attrs=(
-            _enum("memory_ordering_semantics", MemoryOrderingAttr),
-            _enum("memory_scope", MemoryScopeAttr),
-        ),
-        results=2,
-    ),
-    _op(
-        8,
-        ct.AtomicRMWTkoOp,
-        "pointers arg mask? token?",
-        attrs=(
-            _enum("memory_ordering_semantics", MemoryOrderingAttr),
-            _enum("memory_scope", MemoryScopeAttr),
-            _enum("mode", AtomicRMWModeAttr),
-        ),
-        results=2,
+        8, ct.AtomicRMWTkoOp, "pointers arg mask? token?", attrs=(ORDERING, SCOPE, MODE), results=2
     ),
     _op(9, ct.BitcastOp, "source"),
     _op(10, ct.BreakOp, "operands*", results=MANY),
     _op(11, ct.BroadcastOp, "source"),
-    _op(12, ct.CatOp, "lhs rhs", attrs=(Attr("dim", Kind.INT32),)),
+    _op(12, ct.CatOp, "lhs rhs", attrs=(DIM,)),
     _op(13, ct.CeilOp, "source"),
     _op(
         14,
@@ -136,43 +132,25 @@ OPERATIONS: tuple[OpRow, ...] = (
         15,
         ct.CmpIOp,
         "lhs rhs",
-        attrs=(
-            _enum("comparison_predicate", ComparisonPredicateAttr),
-            _enum("signedness", SignednessAttr),
-        ),
+        attrs=(_enum("comparison_predicate", ComparisonPredicateAttr), SIGNEDNESS),
     ),
     _op(16, ct.ConstantOp, "", attrs=(Attr("value", Kind.CONSTANT),)),
     _op(17, ct.ContinueOp, "operands*", results=MANY),
     _op(18, ct.CosOp, "source"),
     _op(19, ct.CosHOp, "source"),
-    _op(
-        20,
-        ct.DivFOp,
-        "lhs rhs",
-        attrs=(_unit("flush_to_zero"), _enum("rounding_mode", RoundingModeAttr)),
-    ),
-    _op(
-        21,
-        ct.DivIOp,
-        "lhs rhs",
-        attrs=(_enum("signedness", SignednessAttr), _enum("rounding", RoundingModeAttr)),
-    ),
+    _op(20, ct.DivFOp, "lhs rhs", attrs=(FTZ, ROUNDING)),
+    _op(21, ct.DivIOp, "lhs rhs", attrs=(SIGNEDNESS, _enum("rounding", RoundingModeAttr))),
     _op(
         23,
         ct.ExpOp,
         "source",
         attrs=(_enum("rounding_mode", RoundingModeAttr, since=V13_3, default=FULL),),
     ),
-    _op(24, ct.Exp2Op, "source", attrs=(_unit("flush_to_zero"),)),
-    _op(37, ct.ExtIOp, "from", attrs=(_enum("signedness", SignednessAttr),)),
+    _op(24, ct.Exp2Op, "source", attrs=(FTZ,)),
+    _op(37, ct.ExtIOp, "from", attrs=(SIGNEDNESS,)),
     _op(38, ct.ExtractOp, "source indices*", results=MANY),
     _op(39, ct.FloorOp, "source"),
-    _op(
-        40,
-        ct.FmaOp,
-        "lhs rhs acc",
-        attrs=(_unit("flush_to_zero"), _enum("rounding_mode", RoundingModeAttr)),
-    ),
+    _op(40, ct.FmaOp, "lhs rhs acc", attrs=(FTZ, ROUNDING)),
     _op(
         41,
         ct.ForOp,
@@ -181,17 +159,8 @@ OPERATIONS: tuple[OpRow, ...] = (
         results=MANY,
         regions=1,
     ),
-    _op(42, ct.FToFOp, "from", attrs=(_enum("rounding_mode", RoundingModeAttr),)),
-    _op(
-        43,
-        ct.FToIOp,
-        "from",
-        attrs=(
-            _unit("saturating", since=V13_4),
-            _enum("signedness", SignednessAttr),
-            _enum("rounding_mode", RoundingModeAttr),
-        ),
-    ),
+    _op(42, ct.FToFOp, "from", attrs=(ROUNDING,)),
+    _op(43, ct.FToIOp, "from", attrs=(_unit("saturating", since=V13_4), SIGNEDNESS, ROUNDING)),
     _op(44, ct.GetGlobalOp, "", attrs=(Attr("name", Kind.SYMBOL),)),
     _op(45, ct.GetIndexSpaceShapeOp, "src", results=MANY),
     _op(46, ct.GetNumTileBlocksOp, "", results=3),
@@ -200,34 +169,20 @@ OPERATIONS: tuple[OpRow, ...] = (
     _op(50, ct.IfOp, "condition", results=MANY, regions=2),
     _op(51, ct.IntToPtrOp, "source"),
     _op(58, ct.IotaOp, ""),
-    _op(
-        59,
-        ct.IToFOp,
-        "from",
-        attrs=(_enum("signedness", SignednessAttr), _enum("rounding_mode", RoundingModeAttr)),
-    ),
+    _op(59, ct.IToFOp, "from", attrs=(SIGNEDNESS, ROUNDING)),
     _op(60, ct.JoinTokensOp, "tokens*", results=MANY),
     _op(
         61,
         ct.LoadPtrTkoOp,
         "source mask? paddingValue? token?",
-        attrs=(
-            _enum("memory_ordering_semantics", MemoryOrderingAttr),
-            _enum("memory_scope", MemoryScopeAttr, optional=True),
-            Attr("optimization_hints", Kind.HINTS, optional=True),
-        ),
+        attrs=(ORDERING, MAYBE_SCOPE, MAYBE_HINTS),
         results=2,
     ),
     _op(
         62,
         ct.LoadViewTkoOp,
         "view index* token?",
-        attrs=(
-            _enum("memory_ordering_semantics", MemoryOrderingAttr),
-            _enum("memory_scope", MemoryScopeAttr, optional=True),
-            Attr("optimization_hints", Kind.HINTS, optional=True),
-            Attr("inbounds", Kind.BOOL_ARRAY, since=V13_4),
-        ),
+        attrs=(ORDERING, MAYBE_SCOPE, MAYBE_HINTS, _inbounds(V13_4)),
         results=MANY,
     ),
     _op(63, ct.LogOp, "source"),
@@ -236,10 +191,10 @@ OPERATIONS: tuple[OpRow, ...] = (
     _op(66, ct.MakePartitionViewOp, "tensor_view"),
     _op(67, ct.MakeTensorViewOp, "base dynamicShape* dynamicStrides*", results=MANY),
     _op(68, ct.MakeTokenOp, ""),
-    _op(69, ct.MaxFOp, "lhs rhs", attrs=(_unit("propagate_nan"), _unit("flush_to_zero"))),
-    _op(70, ct.MaxIOp, "lhs rhs", attrs=(_enum("signedness", SignednessAttr),)),
-    _op(71, ct.MinFOp, "lhs rhs", attrs=(_unit("propagate_nan"), _unit("flush_to_zero"))),
-    _op(72, ct.MinIOp, "lhs rhs", attrs=(_enum("signedness", SignednessAttr),)),
+    _op(69, ct.MaxFOp, "lhs rhs", attrs=(_unit("propagate_nan"), FTZ)),
+    _op(70, ct.MaxIOp, "lhs rhs", attrs=(SIGNEDNESS,)),
+    _op(71, ct.MinFOp, "lhs rhs", attrs=(_unit("propagate_nan"), FTZ)),
+    _op(72, ct.MinIOp, "lhs rhs", attrs=(SIGNEDNESS,)),
     _op(73, ct.MmaFOp, "lhs rhs acc", attrs=(_unit("fast_acc", since=V13_3),)),
     _op(
         74,
@@ -247,14 +202,9 @@ OPERATIONS: tuple[OpRow, ...] = (
         "lhs rhs acc",
         attrs=(_enum("signedness_lhs", SignednessAttr), _enum("signedness_rhs", SignednessAttr)),
     ),
-    _op(
-        76,
-        ct.MulFOp,
-        "lhs rhs",
-        attrs=(_unit("flush_to_zero"), _enum("rounding_mode", RoundingModeAttr)),
-    ),
+    _op(76, ct.MulFOp, "lhs rhs", attrs=(FTZ, ROUNDING)),
     _op(77, ct.MulhiIOp, "x y"),
-    _op(78, ct.MulIOp, "lhs rhs", attrs=(_enum("overflow", IntegerOverflowAttr),)),
+    _op(78, ct.MulIOp, "lhs rhs", attrs=(OVERFLOW,)),
     _op(79, ct.NegFOp, "source"),
     _op(
         80,
@@ -276,67 +226,41 @@ OPERATIONS: tuple[OpRow, ...] = (
     ),
     _op(86, ct.PtrToIntOp, "source"),
     _op(87, ct.PtrToPtrOp, "source"),
-    _op(
-        88,
-        ct.ReduceOp,
-        "operands*",
-        attrs=(Attr("dim", Kind.INT32), Attr("identities", Kind.ARRAY)),
-        results=MANY,
-        regions=1,
-    ),
+    _op(88, ct.ReduceOp, "operands*", attrs=(DIM, IDENTITIES), results=MANY, regions=1),
     _op(89, ct.RemFOp, "lhs rhs"),
-    _op(90, ct.RemIOp, "lhs rhs", attrs=(_enum("signedness", SignednessAttr),)),
+    _op(90, ct.RemIOp, "lhs rhs", attrs=(SIGNEDNESS,)),
     _op(91, ct.ReshapeOp, "source"),
     _op(92, ct.ReturnOp, "operands*", results=MANY),
-    _op(93, ct.RsqrtOp, "source", attrs=(_unit("flush_to_zero"),)),
+    _op(93, ct.RsqrtOp, "source", attrs=(FTZ,)),
     _op(
         94,
         ct.ScanOp,
         "operands*",
-        attrs=(Attr("dim", Kind.INT32), Attr("reverse", Kind.BOOL), Attr("identities", Kind.ARRAY)),
+        attrs=(DIM, Attr("reverse", Kind.BOOL), IDENTITIES),
         results=MANY,
         regions=1,
     ),
     _op(95, ct.SelectOp, "cond val_if_true val_if_false"),
-    _op(96, ct.ShLIOp, "lhs rhs", attrs=(_enum("overflow", IntegerOverflowAttr),)),
-    _op(97, ct.ShRIOp, "lhs rhs", attrs=(_enum("signedness", SignednessAttr),)),
+    _op(96, ct.ShLIOp, "lhs rhs", attrs=(OVERFLOW,)),
+    _op(97, ct.ShRIOp, "lhs rhs", attrs=(SIGNEDNESS,)),
     _op(98, ct.SinOp, "source"),
     _op(99, ct.SinHOp, "source"),
-    _op(
-        100,
-        ct.SqrtOp,
-        "source",
-        attrs=(_unit("flush_to_zero"), _enum("rounding_mode", RoundingModeAttr)),
-    ),
+    _op(100, ct.SqrtOp, "source", attrs=(FTZ, ROUNDING)),
     _op(
         101,
         ct.StorePtrTkoOp,
         "destination value mask? token?",
-        attrs=(
-            _enum("memory_ordering_semantics", MemoryOrderingAttr),
-            _enum("memory_scope", MemoryScopeAttr, optional=True),
-            Attr("optimization_hints", Kind.HINTS, optional=True),
-        ),
+        attrs=(ORDERING, MAYBE_SCOPE, MAYBE_HINTS),
     ),
     _op(
         102,
         ct.StoreViewTkoOp,
         "tile view index* token?",
-        attrs=(
-            _enum("memory_ordering_semantics", MemoryOrderingAttr),
-            _enum("memory_scope", MemoryScopeAttr, optional=True),
-            Attr("optimization_hints", Kind.HINTS, optional=True),
-            Attr("inbounds", Kind.BOOL_ARRAY, since=V13_4),
-        ),
+        attrs=(ORDERING, MAYBE_SCOPE, MAYBE_HINTS, _inbounds(V13_4)),
         results=MANY,
     ),
-    _op(
-        103,
-        ct.SubFOp,
-        "lhs rhs",
-        attrs=(_unit("flush_to_zero"), _enum("rounding_mode", RoundingModeAttr)),
-    ),
-    _op(104, ct.SubIOp, "lhs rhs", attrs=(_enum("overflow", IntegerOverflowAttr),)),
+    _op(103, ct.SubFOp, "lhs rhs", attrs=(FTZ, ROUNDING)),
+    _op(104, ct.SubIOp, "lhs rhs", attrs=(OVERFLOW,)),
     _op(105, ct.TanOp, "source"),
     _op(
         106,
@@ -344,7 +268,7 @@ OPERATIONS: tuple[OpRow, ...] = (
         "source",
         attrs=(_enum("rounding_mode", RoundingModeAttr, since=V13_2, default=FULL),),
     ),
-    _op(107, ct.TruncIOp, "from", attrs=(_enum("overflow", IntegerOverflowAttr),)),
+    _op(107, ct.TruncIOp, "from", attrs=(OVERFLOW,)),
     _op(108, ct.XOrIOp, "lhs rhs"),
     _op(109, ct.YieldOp, "operands*", results=MANY),
     _op(110, ct.Atan2Op, "x y", since=V13_2),
@@ -364,12 +288,7 @@ OPERATIONS: tuple[OpRow, ...] = (
         117,
         ct.AtomicRedViewTkoOp,
         "view index* value token?",
-        attrs=(
-            _enum("memory_ordering_semantics", MemoryOrderingAttr),
-            _enum("memory_scope", MemoryScopeAttr),
-            _enum("mode", AtomicRMWModeAttr),
-            Attr("inbounds", Kind.BOOL_ARRAY, since=V13_5),
-        ),
+        attrs=(ORDERING, SCOPE, MODE, _inbounds(V13_5)),
         results=MANY,
         since=V13_3,
     ),
@@ -382,12 +301,7 @@ OPERATIONS: tuple[OpRow, ...] = (
         123,
         ct.MultimemLoadReduceViewTkoOp,
         "view index* token?",
-        attrs=(
-            _enum("memory_ordering_semantics", MemoryOrderingAttr),
-            _enum("memory_scope", MemoryScopeAttr, optional=True),
-            _enum("reduction", MultimemReductionKindAttr),
-            Attr("inbounds", Kind.BOOL_ARRAY),
-        ),
+        attrs=(ORDERING, MAYBE_SCOPE, REDUCTION, INBOUNDS),
         results=MANY,
         since=V13_5,
     ),
@@ -395,12 +309,7 @@ OPERATIONS: tuple[OpRow, ...] = (
         124,
         ct.MultimemReduceViewTkoOp,
         "view tile index* token?",
-        attrs=(
-            _enum("memory_ordering_semantics", MemoryOrderingAttr),
-            _enum("memory_scope", MemoryScopeAttr),
-            _enum("reduction", MultimemReductionKindAttr),
-            Attr("inbounds", Kind.BOOL_ARRAY),
-        ),
+        attrs=(ORDERING, SCOPE, REDUCTION, INBOUNDS),
         results=MANY,
         since=V13_5,
     ),
@@ -408,11 +317,7 @@ OPERATIONS: tuple[OpRow, ...] = (
         125,
         ct.MultimemStoreViewTkoOp,
         "view tile index* token?",
-        attrs=(
-            _enum("memory_ordering_semantics", MemoryOrderingAttr),
-            _enum("memory_scope", MemoryScopeAttr, optional=True),
-            Attr("inbounds", Kind.BOOL_ARRAY),
-        ),
+        attrs=(ORDERING, MAYBE_SCOPE, INBOUNDS),
         results=MANY,
         since=V13_5,
     ),

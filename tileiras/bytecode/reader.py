@@ -146,6 +146,8 @@ class _FileReader:
             raise cursor.error(f"unknown function flags {flags:#x}", start)
         if not flags & FunctionFlag.KERNEL:
             raise cursor.error(f"un-expected non-entry function '{name.data}'", start)
+        if flags & FunctionFlag.PRIVATE:
+            raise cursor.error(f"entry '{name.data}' must have public symbol visibility", start)
         start = cursor.pos
         index = cursor.varint()
         locations = NO_LOCATIONS

@@ -23,7 +23,7 @@ def is_bytecode(data: bytes) -> bool:
 def read_header(data: bytes) -> Version:
     """The version of a file, which must be one of `VERSIONS` and without preview content."""
     if not is_bytecode(data):
-        raise BytecodeError("input does not correspond to Tile IR bytecode", offset=0)
+        raise BytecodeError("input does not correspond to Tile IR bytecode")
     if len(data) < HEADER_SIZE:
         raise BytecodeError("unexpected end of data in the header", offset=len(data))
     version = (data[8], data[9])
@@ -52,7 +52,9 @@ def read_sections(data: bytes) -> dict[int, Cursor]:
         head = cursor.byte()
         number = head & ~ALIGNED_FLAG
         if number == Section.END:
-            if head or cursor.remaining():
+            if head & ALIGNED_FLAG:
+                raise cursor.error("end section should not have alignment flag set", start)
+            if cursor.remaining():
                 raise cursor.error("end section is not the last section", start)
             return sections
         if number > Section.PRODUCER:
@@ -79,7 +81,7 @@ def _read_alignment(cursor: Cursor, number: int, aligned: bool, start: int) -> N
     if alignment % required:
         raise cursor.error(
             f"section {number} must have alignment that is a multiple of {required} bytes, "
-            f"but has alignment {alignment}",
+            f"but has alignment of {alignment}",
             at,
         )
     cursor.align(alignment, 0)

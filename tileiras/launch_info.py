@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from tileiras.dialects.llvm.constants import AddressOfOp
 from tileiras.dialects.llvm.control import FuncOp
-from tileiras.dialects.llvm.memory import AddressOfOp, GlobalOp
+from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.dialects.llvm.types import SHARED, PointerType, bit_width
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def describe_kernels(module: ModuleOp, target: GpuTarget) -> tuple[KernelLaunch,
             target=target.name,
             threads_per_block=_product(op.reqntid.data if op.reqntid else ()),
             cluster_size=_product(op.cluster_dim.data if op.cluster_dim else ()),
-            requires_explicit_block=op.blocks_are_clusters is None,
+            requires_explicit_block=target.requires_explicit_block,
             shared_memory_bytes=_shared_bytes(op, shared),
             parameters=_parameters(op.entry.arg_types),
         )

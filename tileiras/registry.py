@@ -11,8 +11,7 @@ from tileiras.ir_pass import IrPass
 PASSES: dict[str, str] = {
     "convert-cudatile-to-tileaa": "tileiras.passes.cuda_tile_to_nv_tileaa:"
     "ConvertCudaTileToTileAAPass",
-    "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:"
-    "ConvertTileAAToTileASPass",
+    "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
     "convert-nv-tileas-to-llvm": "tileiras.codegen.lowering:ConvertNvTileASToLLVMPass",
 }
 """Pass name -> "module:Class"."""

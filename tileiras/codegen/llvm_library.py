@@ -140,9 +140,9 @@ class LlvmLibrary:
     def verify(self, module: int) -> None:
         """Raises InternalError if LLVM's verifier rejects the module."""
         message = c_void_p()
-        good = self.call("VerifyModule", module, byref(message))
+        broken = self.call("VerifyModule", module, byref(message))
         problem = self.take_string(message)
-        if not good:
+        if broken:
             raise InternalError(f"LLVM IR is not valid: {_first_lines(problem)}", where=_WHERE)
 
     def link(self, into: int, module: int) -> None:

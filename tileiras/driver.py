@@ -32,8 +32,11 @@ KNOWN_KNOBS = (
 )
 """The environment variables of NVIDIA's compiler that clients set."""
 
-SEARCH_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "XDG_CACHE_HOME", "HOME")
-"""Where the backends look for ptxas and libdevice and keep caches; passed on with the knobs."""
+SEARCH_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "XDG_CACHE_HOME", "HOME", "TMPDIR")
+"""Where the backends look for ptxas and libdevice and keep files; passed on with the knobs."""
+
+_BACKEND_STAGES = ("ptx", "cubin")
+"""The stages that need LLVM."""
 
 NOT_TILE_IR = "input does not correspond to Tile IR bytecode"
 """What clients look for when an input is rejected."""
@@ -166,16 +169,20 @@ def compile_module(
     `pass_names` replaces the built-in list of passes; unless they lead to stage llvm-dialect the
     output is the text of the module after them. Raises a TileirasError; nothing is written.
     """
+    input_kind(source)
+    check_options(options)
+    target = find_target(options)
+    if options.emit in _BACKEND_STAGES:
+        from tileiras.codegen.llvm_backend import prepare
+
+        prepare()
     from tileiras.ir_pass import CompileContext
     from tileiras.pass_manager import Timings, run_passes
     from tileiras.remarks import RemarkCollector
     from tileiras.stages import find_stage, print_stage, stage_of, verify_module
 
     timings = Timings()
-    input_kind(source)
-    check_options(options)
     remarks = remarks if remarks is not None else RemarkCollector()
-    target = find_target(options)
     with timings.measure("read input"):
         module = read_source(source, filename)
     with timings.measure("verify input"):
@@ -221,4 +228,16 @@ def _generate(
 
     with timings.measure("ptxas"):
         result = ptx_to_cubin(ptx, target, options)
-    return Artefacts(result.cubin, timings, remarks, kernels)
+    resources = {kernel.name: kernel for kernel in result.kernels}
+    kernels = tuple(
+        replace(kernel, registers=used.registers, shared_memory_bytes=used.shared)
+        if (used := resources.get(kernel.name)) is not None
+        else kernel
+        for kernel in kernels
+    )
+    usage = (
+        f"{used.name}: {used.registers} registers, {used.shared} bytes of shared memory, "
+        f"{used.spill_stores + used.spill_loads} bytes spilled"
+        for used in result.kernels
+    )
+    return Artefacts(result.cubin, timings, remarks, kernels, (*usage, *result.advice))

@@ -146,9 +146,7 @@ class Kernel:
     def store(self, pointer: SSAValue, tile: SSAValue) -> None:
         """Stores a tile in row-major order behind a pointer."""
         address = self.addresses(pointer, tile.type.shape)  # pyright: ignore
-        self.add(
-            ct.StorePtrTkoOp, [address, tile, [], []], TOKEN, memory_ordering_semantics=WEAK
-        )
+        self.add(ct.StorePtrTkoOp, [address, tile, [], []], TOKEN, memory_ordering_semantics=WEAK)
 
     def addresses(self, pointer: SSAValue, shape: Sequence[int]) -> Any:
         """Pointers to consecutive elements in the shape of a tile."""

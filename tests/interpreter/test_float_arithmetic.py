@@ -78,12 +78,16 @@ def check_rounding(op_class, type_, mode, exact_of, tiles) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", FLOATS)
-@pytest.mark.parametrize("op_class, exact_of", [
-    (ct.AddFOp, lambda a, b: a + b),
-    (ct.SubFOp, lambda a, b: a - b),
-    (ct.MulFOp, lambda a, b: a * b),
-    (ct.DivFOp, lambda a, b: a / b),
-], ids=["addf", "subf", "mulf", "divf"])
+@pytest.mark.parametrize(
+    "op_class, exact_of",
+    [
+        (ct.AddFOp, lambda a, b: a + b),
+        (ct.SubFOp, lambda a, b: a - b),
+        (ct.MulFOp, lambda a, b: a * b),
+        (ct.DivFOp, lambda a, b: a / b),
+    ],
+    ids=["addf", "subf", "mulf", "divf"],
+)
 def test_binary_op_rounds_the_exact_result_once(op_class, exact_of, name, mode):
     type_ = FLOATS[name]
     lhs, rhs = operands(type_, 1), operands(type_, 2)
@@ -125,9 +129,7 @@ def test_sqrt_is_on_the_right_side_of_the_exact_root(name, mode):
 def test_exact_zero_sum_is_negative_only_toward_negative_infinity():
     one = np.array([1.0, -1.0], np.float32)
     for mode in MODES:
-        result = evaluate(
-            ct.AddFOp, [(f32, one), (f32, -one)], f32, rounding_mode=rounding(mode)
-        )
+        result = evaluate(ct.AddFOp, [(f32, one), (f32, -one)], f32, rounding_mode=rounding(mode))
         assert list(np.signbit(result)) == [mode == "negative_inf"] * 2
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
-from tileiras.errors import SourceLocation, TileirasError
+from tileiras.dialects.cuda_tile.debug_info import source_location
+from tileiras.errors import TileirasError
 
 
 class InterpreterError(TileirasError):
@@ -22,29 +22,3 @@ class InterpreterError(TileirasError):
 def short_name(op: Operation) -> str:
     """The mnemonic without its dialect: `addf` for "cuda_tile.addf"."""
     return op.name.removeprefix("cuda_tile.")
-
-
-def source_location(location: Attribute) -> SourceLocation | None:
-    """The file position that a location attribute holds, the innermost of a call chain."""
-    match location:
-        case FileLineColLoc():
-            return SourceLocation(
-                location.filename.data, location.line.data, location.column.data
-            )
-        case CallSiteLoc():
-            return source_location(location.callee)
-        case FusedLoc():
-            found = (source_location(inner) for inner in location.locations)
-            return next((place for place in found if place is not None), None)
-        case NameLoc():
-            return source_location(location.location)
-    return _scoped_location(location)
-
-
-def _scoped_location(location: Attribute) -> SourceLocation | None:
-    """The position inside a debug-info location, which wraps a plain one."""
-    for name in ("loc", "location", "source"):
-        inner = getattr(location, name, None)
-        if isinstance(inner, Attribute):
-            return source_location(inner)
-    return None

@@ -132,7 +132,9 @@ def _bind_argument(position: int, type_: Any, arg: Argument, arrays: HostArrays)
             raise InterpreterError(f"argument {position} is memory, expected a '{element_type}'")
     match format_of(element_type):
         case FloatFormat() as fmt:
-            return np.asarray(round_to(np.float64(arg), fmt, RoundingMode.NEAREST_EVEN))
+            return np.asarray(
+                round_to(np.asarray(arg, dtype=np.float64), fmt, RoundingMode.NEAREST_EVEN)
+            )
         case IntFormat() as fmt:
             low = int(arg) & 0xFFFFFFFFFFFFFFFF
             return np.asarray(fmt.wrap(np.asarray(low, dtype=np.uint64).view(np.int64)))

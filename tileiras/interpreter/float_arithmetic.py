@@ -143,7 +143,8 @@ def _fma_f64(lhs: Array, rhs: Array, acc: Array, mode: RoundingMode) -> Array:
     result = np.array(result)
     for position in zip(*np.nonzero(np.atleast_1d(unsafe))):
         place = position if result.ndim else ()
-        result[place] = _exact_fma(lhs[place], rhs[place], acc[place], mode)
+        parts = (float(operand[place]) for operand in (lhs, rhs, acc))
+        result[place] = _exact_fma(*parts, mode)
     return result
 
 
@@ -166,11 +167,12 @@ def _exact_fma(lhs: float, rhs: float, acc: float, mode: RoundingMode) -> float:
         nearest = float(exact)
     except OverflowError:
         nearest = float(np.copysign(np.inf, float(np.sign(exact.numerator))))
-        return float(toward(np.float64(nearest), -np.sign(nearest), mode))
+        return float(toward(np.asarray(nearest), np.asarray(-np.sign(nearest)), mode))
     error = exact - Fraction(nearest)
     if nearest == 0:
         nearest = -0.0 if exact < 0 else 0.0
-    return float(toward(np.float64(nearest), (error > 0) - (error < 0), mode))
+    sign = np.asarray((error > 0) - (error < 0))
+    return float(toward(np.asarray(nearest), sign, mode))
 
 
 def maximum(lhs: Array, rhs: Array, propagates_nan: bool) -> Array:
@@ -210,11 +212,13 @@ def _fma_rule(op: ct.FmaOp, lhs: Array, rhs: Array, acc: Array) -> Array:
 
 
 def _max_rule(op: ct.MaxFOp, lhs: Array, rhs: Array) -> Array:
-    return maximum(*_flush(op, lhs, rhs), op.propagate_nan is not None)
+    lhs, rhs = _flush(op, lhs, rhs)
+    return maximum(lhs, rhs, op.propagate_nan is not None)
 
 
 def _min_rule(op: ct.MinFOp, lhs: Array, rhs: Array) -> Array:
-    return minimum(*_flush(op, lhs, rhs), op.propagate_nan is not None)
+    lhs, rhs = _flush(op, lhs, rhs)
+    return minimum(lhs, rhs, op.propagate_nan is not None)
 
 
 def _compare_rule(op: ct.CmpFOp, lhs: Array, rhs: Array) -> Array:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -112,7 +113,16 @@ class IntFormat:
 Format = FloatFormat | IntFormat
 
 
-def _float(name: str, bits: int, precision: int, emin: int, top: float, dtype, storage, **flags):
+def _float(
+    name: str,
+    bits: int,
+    precision: int,
+    emin: int,
+    top: float,
+    dtype: Any,
+    storage: Any,
+    **flags: bool,
+):
     return FloatFormat(
         name, bits, precision, emin, top, np.dtype(dtype), np.dtype(storage), **flags
     )
@@ -120,9 +130,7 @@ def _float(name: str, bits: int, precision: int, emin: int, top: float, dtype, s
 
 _FLOATS: dict[type[Attribute], FloatFormat] = {
     Float16Type: _float("f16", 16, 11, -14, 65504.0, np.float16, np.uint16),
-    BFloat16Type: _float(
-        "bf16", 16, 8, -126, 2.0**128 - 2.0**120, ml_dtypes.bfloat16, np.uint16
-    ),
+    BFloat16Type: _float("bf16", 16, 8, -126, 2.0**128 - 2.0**120, ml_dtypes.bfloat16, np.uint16),
     Float32Type: _float("f32", 32, 24, -126, 2.0**128 - 2.0**104, np.float32, np.uint32),
     Float64Type: _float(
         "f64", 64, 53, -1022, float(np.finfo(np.float64).max), np.float64, np.uint64

@@ -28,9 +28,7 @@ def _mmaf_rule(op: ct.MmaFOp, lhs: Array, rhs: Array, acc: Array) -> Array:
 
 
 def _mmai_rule(op: ct.MmaIOp, lhs: Array, rhs: Array, acc: Array) -> Array:
-    products = np.matmul(
-        _read(lhs, op.signedness_lhs, op, 0), _read(rhs, op.signedness_rhs, op, 1)
-    )
+    products = np.matmul(_read(lhs, op.signedness_lhs, op, 0), _read(rhs, op.signedness_rhs, op, 1))
     return int_format_of(op.result.type.element_type).wrap(  # pyright: ignore
         products + acc.astype(np.int64)
     )

@@ -136,7 +136,7 @@ class _HostRange:
     def host_bytes(self) -> Array:
         """A writable view of the host bytes."""
         size = self.high - self.low
-        return np.frombuffer((ctypes.c_uint8 * size).from_address(self.low), dtype=np.uint8)
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(self.low))
 
 
 class HostArrays:

@@ -16,8 +16,9 @@ from tileiras.dialects.cuda_tile import control_flow as cf
 from tileiras.dialects.cuda_tile import memory as ct
 from tileiras.dialects.cuda_tile import structure
 from tileiras.dialects.cuda_tile.attributes import PaddingValue
+from tileiras.dialects.cuda_tile.debug_info import source_location
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
-from tileiras.interpreter.errors import InterpreterError, source_location
+from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import (
     Array,
     Format,
@@ -67,7 +68,7 @@ def write_elements(
 def padding_tile(padding: PaddingValue | None, shape: Sequence[int], fmt: Format) -> Array:
     """A tile full of a view's padding value."""
     value = _PADDING[padding] if padding is not None else 0.0
-    if fmt.name in ("f8E8M0FNU",) and value == 0.0:
+    if fmt.name == "f8E8M0FNU" and value == 0.0:
         return from_bits(np.zeros(shape, dtype=fmt.storage), fmt)
     return np.full(shape, value).astype(fmt.dtype)
 

@@ -44,9 +44,7 @@ def is_nearest(mode: RoundingMode) -> bool:
     return mode in (RoundingMode.NEAREST_EVEN, RoundingMode.APPROX, RoundingMode.FULL)
 
 
-def round_to(
-    values: Array, fmt: FloatFormat, mode: RoundingMode, saturate: bool = False
-) -> Array:
+def round_to(values: Array, fmt: FloatFormat, mode: RoundingMode, saturate: bool = False) -> Array:
     """Rounds float64 values to `fmt`, an array of its numpy type.
 
     Overflow gives infinity (NaN where the format has none), or the largest finite value where

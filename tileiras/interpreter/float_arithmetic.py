@@ -143,8 +143,8 @@ def _fma_f64(lhs: Array, rhs: Array, acc: Array, mode: RoundingMode) -> Array:
     result = np.array(result)
     for position in zip(*np.nonzero(np.atleast_1d(unsafe))):
         place = position if result.ndim else ()
-        parts = (float(operand[place]) for operand in (lhs, rhs, acc))
-        result[place] = _exact_fma(*parts, mode)
+        a, b, c = (float(operand[place]) for operand in (lhs, rhs, acc))
+        result[place] = _exact_fma(a, b, c, mode)
     return result
 
 

@@ -30,6 +30,7 @@ from tileiras.errors import (
     TileirasError,
     UsageError,
 )
+from tileiras.fast_import import cache_folder, cache_generated_code, skip_dialect_finder
 from tileiras.file_io import read_input, write_output
 from tileiras.options import STAGES, CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind, to_text, to_yaml
@@ -77,7 +78,12 @@ def disasm_main() -> None:
 def _run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> None:
     """Runs the command and leaves without tearing the interpreter down, which only costs time."""
     gc.disable()
+    skip_dialect_finder()
+    folder = cache_folder(os.environ)
+    save = cache_generated_code(folder) if folder is not None else None
     code = command(argv)
+    if save is not None:
+        save()
     try:
         sys.stdout.flush()
         sys.stderr.flush()

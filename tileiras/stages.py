@@ -41,7 +41,7 @@ STAGES: tuple[Stage, ...] = (
         printer="tileiras.dialects.cuda_tile.text:print_module",
     ),
     Stage("nv_tileaa", "tensors, pointers and explicit memory tokens", ("nv_tileaa",)),
-    Stage("nv_tileas", "tensors with layouts, buffers, schedules", ("nv_tileas",)),
+    Stage("nv_tileas", "tensors with layouts, buffers, schedules", ("nv_tileas", "nv_tileaa")),
     Stage("llvm-dialect", "one thread's program on vectors", ("llvm", "nvvm")),
 )
 """The stages that are xDSL modules, in order."""

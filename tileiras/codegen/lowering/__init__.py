@@ -1,1 +1,78 @@
-"""Lowerings: nv_tileas to one thread's program in the `llvm` and `nvvm` dialects, one file per op family."""
+"""nv_tileas to nvvm and llvm: what one thread does. One file per family of operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Operation
+
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.rules import lower_block
+from tileiras.codegen.lowering.types import register_type
+from tileiras.codegen.target import Feature
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.llvm import memory as llvm_memory
+from tileiras.dialects.llvm.control import FuncOp
+from tileiras.dialects.llvm.types import SHARED
+from tileiras.errors import InternalError
+from tileiras.ir_pass import CompileContext, IrPass
+
+SCRATCH_ALIGN = 128
+"""Bytes; shared memory starts where a wavefront does."""
+
+
+@dataclass(frozen=True)
+class ConvertNvTileASToLLVMPass(IrPass):
+    """Writes every kernel as the program of one thread.
+
+    Before   nv_tileaa.func whose tensors have layouts
+    After    llvm.func: a tensor is the vector of the thread's own elements; llvm.global for scratch
+    Requires nv_tileas; every tensor with a layout
+    Leaves   nothing of nv_tileas
+    """
+
+    name = "convert-nv-tileas-to-llvm"
+    title: ClassVar[str] = "Convert nv_tileas to llvm and nvvm"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Lowers all functions of the module."""
+        lowered: list[Operation] = []
+        for item in list(op.body.ops):
+            if isinstance(item, aa.FuncOp):
+                lowered += lower_function(item, ctx)
+            item.detach()
+        for item in lowered:
+            op.body.block.add_op(item)
+
+
+def lower_function(func: aa.FuncOp, context: CompileContext) -> list[Operation]:
+    """The kernel and the globals that it needs."""
+    target = context.require_target()
+    source = func.body.block
+    warps = func.num_warps
+    if not isinstance(warps, IntegerAttr):
+        raise InternalError("a function has no number of warps", where="lowering")
+    num_warps = warps.value.data
+    clusters = target.has(Feature.CLUSTER_LAUNCH)
+    name = func.sym_name.data
+    kernel = FuncOp.make_kernel(
+        name,
+        [register_type(arg.type) for arg in source.args],
+        threads=32 * num_warps,
+        cluster_dim=(1, 1, 1) if clusters else None,
+        blocks_are_clusters=clusters,
+    )
+    kernel.location = func.location
+    scratch = llvm_memory.GlobalOp.make(f"scratch_{name}", 0, SHARED, SCRATCH_ALIGN)
+    ctx = KernelLowering(kernel.entry, scratch, target, context.options, num_warps)
+    ctx.prologue.location = func.location
+    ctx.values.update(zip(source.args, kernel.entry.args, strict=True))
+    body = ctx.b.new_block()
+    ctx.b.at(body)
+    ctx.scratch.synchronized()
+    lower_block(ctx, source)
+    ctx.prologue.br(body)
+    used = [scratch] if scratch.size.data else []
+    return [*used, *ctx.constant_globals, kernel]

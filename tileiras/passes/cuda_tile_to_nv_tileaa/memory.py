@@ -13,6 +13,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     IntegerOverflow,
     IntegerOverflowAttr,
     IntTupleAttr,
+    OptimizationHintsAttr,
     RoundingMode,
     RoundingModeAttr,
     Signedness,
@@ -152,7 +153,7 @@ def _access(converter: Converter, op: Operation) -> dict[str, Attribute]:
     if (mode := op.properties.get("mode")) is not None:
         properties["mode"] = mode
     hints = op.properties.get("optimization_hints")
-    if isinstance(hints, ct.OptimizationHintsAttr):
+    if isinstance(hints, OptimizationHintsAttr):
         chosen = hints_for(hints, converter.gpu_name)
         if chosen is not None:
             properties["hints"] = chosen

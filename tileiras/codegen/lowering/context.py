@@ -1,0 +1,136 @@
+"""What the lowering of one kernel knows: values, places of threads, scratch memory, control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import TensorType, i32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.codegen.lowering.scratch import Scratch
+from tileiras.codegen.lowering.thread_map import ThreadMap
+from tileiras.codegen.lowering.types import register_type, value_type
+from tileiras.codegen.target import GpuTarget
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.offsets import owner_mask
+from tileiras.dialects.llvm import memory as llvm_memory
+from tileiras.dialects.llvm.types import CONSTANT, lanes_of
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
+from tileiras.dialects.nv_tileas.encoding import layout_of
+from tileiras.errors import CompileError, InternalError
+from tileiras.options import CompileOptions
+
+
+@dataclass(frozen=True)
+class LoopFrame:
+    """Where `continue` and `break` of a loop go; `next_iteration` gets the carried values."""
+
+    next_iteration: Callable[[Sequence[SSAValue]], None]
+    exit: Block
+
+
+def has_register(type: Attribute) -> bool:
+    """Whether values of the type exist at run time: tokens and views do not."""
+    return not isinstance(type, MemTokenType | TiledViewType | MemRefType)
+
+
+class KernelLowering:
+    """State of the lowering of one function; rules read and extend `values`."""
+
+    def __init__(
+        self,
+        entry: Block,
+        scratch_global: llvm_memory.GlobalOp,
+        target: GpuTarget,
+        options: CompileOptions,
+        num_warps: int,
+    ):
+        self.target = target
+        self.options = options
+        self.num_warps = num_warps
+        self.prologue = ThreadBuilder(entry)
+        self.b = ThreadBuilder(entry)
+        self.threads = ThreadMap(self.prologue, num_warps)
+        self.scratch = Scratch(self.b, self.prologue, scratch_global, target.static_shared_limit)
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.loops: list[LoopFrame] = []
+        self.op: Operation | None = None
+        self._constants: dict[tuple[bytes, int], llvm_memory.GlobalOp] = {}
+
+    # values
+
+    def value(self, old: SSAValue) -> SSAValue:
+        """What a value has become: a scalar, or this thread's elements as a vector."""
+        return self.values[old]
+
+    def lowered_type(self, type: Attribute) -> Attribute:
+        """The register type of a value."""
+        if not isinstance(type, TensorType):
+            return register_type(type)
+        return value_type(type, self.layout(type).in_size("register"))
+
+    def layout(self, type: Attribute) -> LinearLayout:
+        """The layout of a tensor type."""
+        layout = layout_of(type)
+        if layout is None:
+            raise InternalError(f"tensor without a layout: {type}", where="lowering")
+        return layout
+
+    def unsupported(self, what: str) -> CompileError:
+        """The error for something that is valid but not lowered yet."""
+        if self.op is None:
+            return CompileError(f"{what} is not supported yet")
+        name = self.op.name.partition(".")[2]
+        return CompileError(f"'{name}' op: {what} is not supported yet", place_of(self.op))
+
+    def constant_global(self, data: bytes, align: int) -> llvm_memory.GlobalOp:
+        """Read-only data in constant memory; equal data is kept once."""
+        known = self._constants.get((data, align))
+        if known is None:
+            name = f"constant_{len(self._constants)}"
+            known = llvm_memory.GlobalOp.make(
+                name, len(data), CONSTANT, align, initializer=data, constant=True
+            )
+            self._constants[(data, align)] = known
+        return known
+
+    @property
+    def constant_globals(self) -> list[llvm_memory.GlobalOp]:
+        """All constant data of the kernel, in order of first use."""
+        return list(self._constants.values())
+
+    # threads
+
+    def owner(self, layout: LinearLayout) -> SSAValue | None:
+        """i1: whether this thread is the one to write its elements; None if all threads are."""
+        lanes, warps = owner_mask(layout)
+        return self.threads.all_zero(lanes, warps)
+
+    def both(self, first: SSAValue | None, second: SSAValue | None) -> SSAValue | None:
+        """The conjunction of two guards, either of which may be absent; scalars meet vectors."""
+        if first is None or second is None:
+            return first if second is None else second
+        lanes = lanes_of(first.type) or lanes_of(second.type)
+        if lanes is not None:
+            if lanes_of(first.type) is None:
+                first = self.b.splat(first, lanes)
+            if lanes_of(second.type) is None:
+                second = self.b.splat(second, lanes)
+        return self.b.and_(first, second)
+
+    def barrier(self) -> None:
+        """All threads of the tile block meet; scratch memory is free again."""
+        self.b.barrier()
+        self.scratch.synchronized()
+
+    def i32_value(self, value: int) -> SSAValue:
+        """An i32 constant."""
+        return self.b.const_int(i32, value)
+
+    def start_block(self, block: Block) -> None:
+        """Continues at the end of another block, where nothing is known of scratch memory."""
+        self.b.at(block)
+        self.scratch.unknown()

@@ -1,0 +1,94 @@
+"""Layout conversion as `layout.conversion` plans it: renames, shuffles, or shared memory."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.staging import load_tile, store_tile
+from tileiras.codegen.lowering.types import element_type, register_type
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.conversion import plan_conversion
+from tileiras.dialects.layout.plans import (
+    Identity,
+    RegisterPermutation,
+    SharedMemory,
+    WarpShuffle,
+)
+from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of
+from tileiras.errors import InternalError
+
+
+def lower_convert_layout(ctx: KernelLowering, op: Operation) -> None:
+    """Moves a tile between two layouts."""
+    if not isinstance(op, tas.ConvertLayoutOp):
+        raise InternalError("the rule of convert_layout got another operation")
+    source, target = ctx.layout(op.source.type), ctx.layout(op.result.type)
+    ctx.values[op.result] = convert(ctx, ctx.value(op.source), source, target)
+
+
+def convert(
+    ctx: KernelLowering, value: SSAValue, source: LinearLayout, target: LinearLayout
+) -> SSAValue:
+    """The tile `value` of layout `source` in layout `target`."""
+    element = scalar_of(value.type)
+    plan = plan_conversion(source, target, bit_width(element))
+    match plan:
+        case Identity():
+            return value
+        case RegisterPermutation(sources):
+            return ctx.b.shuffle(value, None, sources)
+        case SharedMemory():
+            region = ctx.scratch.region(plan.bytes)
+            store_tile(ctx, value, region, source, plan.shared, plan.store_vector)
+            ctx.b.barrier()
+            return load_tile(ctx, element, region, target, plan.shared, plan.load_vector)
+        case WarpShuffle():
+            return _shuffle(ctx, value, plan)
+
+
+def _shuffle(ctx: KernelLowering, value: SSAValue, plan: WarpShuffle) -> SSAValue:
+    """Selects, one exchange per round, selects (see `WarpShuffle`)."""
+    count = (lanes_of(value.type) or 1) // plan.pack
+    groups = [ctx.b.slice(value, i * plan.pack, plan.pack) for i in range(count)]
+    groups = _swap(ctx, groups, plan.before_by_lane, plan.before_by_warp)
+    received: list[SSAValue] = []
+    for exchange in plan.rounds:
+        offered = groups[exchange.send]
+        if plan.is_local(exchange):
+            received.append(offered)
+        elif plan.is_butterfly:
+            received.append(ctx.b.shfl("bfly", offered, exchange.lane_xor))
+        else:
+            lane = ctx.threads.linear(plan.source_lane_by_lane, plan.source_lane_by_warp)
+            lane = ctx.b.xor(lane, ctx.b.i32(exchange.lane_xor))
+            received.append(ctx.b.shfl("idx", offered, lane))
+    placed = [received[index] for index in plan.arrival]
+    placed = _swap(ctx, placed, plan.after_by_lane, ())
+    return ctx.b.concat(placed)
+
+
+def _swap(
+    ctx: KernelLowering,
+    groups: list[SSAValue],
+    by_lane: tuple[int, ...],
+    by_warp: tuple[int, ...],
+) -> list[SSAValue]:
+    """`result[j] = groups[j ^ f(lane, warp)]` for linear f: one conditional swap per nonzero basis."""
+    for bit, (basis, warp) in enumerate(
+        [*((basis, False) for basis in by_lane), *((basis, True) for basis in by_warp)]
+    ):
+        if basis == 0:
+            continue
+        index = bit - len(by_lane) if warp else bit
+        keep = ctx.threads.all_zero(0 if warp else 1 << index, 1 << index if warp else 0)
+        if keep is None:
+            raise InternalError("a swap depends on no bit", where="lowering")
+        groups = [
+            ctx.b.select(
+                ctx.b.splat(keep, lanes_of(group.type) or 1), group, groups[position ^ basis]
+            )
+            for position, group in enumerate(groups)
+        ]
+    return groups

@@ -1,0 +1,71 @@
+"""Which function lowers which operation of the nv_tileas stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.ir import Block, Operation
+
+from tileiras.codegen.lowering import control_flow, dot, pointers, tensors, views
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.convert_layout import lower_convert_layout
+from tileiras.codegen.lowering.elementwise import lower_elementwise
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.errors import CompileError
+
+LoweringRule = Callable[[KernelLowering, Operation], None]
+
+_CONTROL_FLOW = {
+    aa.IfOp: control_flow.lower_if,
+    aa.ForOp: control_flow.lower_for,
+    aa.LoopOp: control_flow.lower_loop,
+}
+
+RULES: dict[type[Operation], LoweringRule] = {
+    aa.ContinueOp: control_flow.lower_continue,
+    aa.BreakOp: control_flow.lower_break,
+    aa.ReturnOp: control_flow.lower_return,
+    aa.YieldOp: tensors.lower_nothing,
+    aa.ConstantOp: tensors.lower_constant,
+    aa.MakeRangeOp: tensors.lower_make_range,
+    aa.SplatOp: tensors.lower_splat,
+    aa.BroadcastOp: tensors.lower_in_place,
+    aa.ReshapeOp: tensors.lower_in_place,
+    aa.PermuteOp: tensors.lower_in_place,
+    aa.UnsplatOp: tensors.lower_unsplat,
+    aa.GetProgramIdOp: tensors.lower_program_id,
+    aa.GetNumProgramsOp: tensors.lower_num_programs,
+    aa.MakeMemRefOp: tensors.lower_nothing,
+    aa.BlockTileOp: tensors.lower_nothing,
+    aa.CreateMemTokenOp: tensors.lower_nothing,
+    aa.JoinMemTokensOp: tensors.lower_nothing,
+    tas.BarrierOp: tensors.lower_barrier,
+    tas.ConvertLayoutOp: lower_convert_layout,
+    tas.TiledLoadOp: views.lower_tiled_load,
+    tas.TiledStoreOp: views.lower_tiled_store,
+    tas.LoadOp: pointers.lower_load,
+    tas.StoreOp: pointers.lower_store,
+    tas.MmaDotOp: dot.lower_mma_dot,
+    tas.FmaDotOp: dot.lower_fma_dot,
+}
+
+
+def lower_block(ctx: KernelLowering, block: Block) -> None:
+    """Lowers the operations of a block at the current place."""
+    for op in block.ops:
+        ctx.op = op
+        ctx.b.location = op.location
+        if isinstance(op, ElementwiseOp):
+            operands = [ctx.value(operand) for operand in op.operands]
+            result = lower_elementwise(ctx.b, op, operands, ctx.target)
+            ctx.values[op.results[0]] = result
+        elif (structured := _CONTROL_FLOW.get(type(op))) is not None:
+            structured(ctx, op, lower_block)
+        elif (rule := RULES.get(type(op))) is not None:
+            rule(ctx, op)
+        else:
+            name = op.name.partition(".")[2]
+            raise CompileError(f"'{name}' op is not supported yet", place_of(op))

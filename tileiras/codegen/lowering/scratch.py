@@ -1,0 +1,70 @@
+"""Shared memory that a single operation needs for a moment: layout changes, reductions, slices.
+
+Regions are handed out one after another; a barrier makes all of them free. A region must not be
+written while another thread may still read what was there, so when the space runs out, or nothing is
+known (at the start of a block), a barrier comes first.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import SSAValue
+
+from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.dialects.llvm import memory as llvm_memory
+from tileiras.errors import CompileError
+
+ALIGNMENT = 128
+"""Bytes; regions start where a wavefront of shared memory does."""
+RING_BYTES = 48 * 1024
+"""Regions follow each other up to here before a barrier recycles them."""
+
+
+class Scratch:
+    """Hands out regions; the global grows to the largest need."""
+
+    def __init__(
+        self,
+        builder: ThreadBuilder,
+        prologue: ThreadBuilder,
+        memory: llvm_memory.GlobalOp,
+        limit: int,
+    ):
+        self._b = builder
+        self._prologue = prologue
+        self._memory = memory
+        self._limit = limit
+        self._base: SSAValue | None = None
+        self._next = 0
+        self._known = False
+
+    def synchronized(self) -> None:
+        """A barrier has just been passed: every region is free."""
+        self._next = 0
+        self._known = True
+
+    def unknown(self) -> None:
+        """Control came from elsewhere: any region may still be in use."""
+        self._known = False
+
+    def region(self, size: int) -> SSAValue:
+        """A pointer to `size` bytes that no thread reads any more (a barrier is added if need be).
+
+        Raises CompileError if the target has not so much.
+        """
+        size = -(-size // ALIGNMENT) * ALIGNMENT
+        if size > self._limit:
+            raise CompileError(
+                f"an operation needs {size} bytes of shared memory, the target has {self._limit}: "
+                "use smaller tiles"
+            )
+        if not self._known or (self._next and self._next + size > RING_BYTES):
+            self._b.barrier()
+            self.synchronized()
+        offset = self._next
+        self._next += size
+        total = max(self._memory.size.data, offset + size)
+        self._memory.properties["size"] = IntAttr(total)
+        if self._base is None:
+            self._base = self._prologue.address_of(self._memory)
+        return self._b.gep(self._base, offset)

@@ -1,0 +1,116 @@
+"""Constants, ranges, splats, and reshapes, which the layouts have made free."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType
+from xdsl.ir import Operation
+
+from tileiras.codegen.lowering.addressing import (
+    combine,
+    coordinates,
+    is_disjoint,
+    register_coordinates,
+    thread_coordinate,
+)
+from tileiras.codegen.lowering.constants import element_bits, is_splat
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.staging import memory_element, register_form
+from tileiras.codegen.lowering.types import register_type
+from tileiras.codegen.target import Feature
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.llvm.types import bit_width, vector_type
+from tileiras.errors import InternalError
+
+_AXES = ("x", "y", "z")
+
+
+def lower_constant(ctx: KernelLowering, op: Operation) -> None:
+    """A splat is an immediate; other data lies in constant memory, read at the coordinates."""
+    if not isinstance(op, aa.ConstantOp):
+        raise InternalError("the rule of constant got another operation")
+    type = ctx.lowered_type(op.result.type)
+    bits = element_bits(op.value)
+    if is_splat(bits) or not isinstance(op.result.type, TensorType):
+        ctx.values[op.result] = ctx.b.const_bits(type, bits[0])
+        return
+    element = register_type(op.result.type.element_type)
+    stored = memory_element(element)
+    size = bit_width(stored) // 8
+    data = b"".join(value.to_bytes(size, "little") for value in bits)
+    memory = ctx.constant_global(data, size)
+    layout = ctx.layout(op.result.type).reshape((len(bits),))
+    offsets = ctx.b.mul(coordinates(ctx, layout, 0), ctx.b.splat(ctx.b.i32(size), _lanes(layout)))
+    pointers = ctx.b.gep(ctx.b.address_of(memory), offsets)
+    loaded = ctx.b.masked_load(pointers, None, vector_type(stored, _lanes(layout)), size)
+    ctx.values[op.result] = register_form(ctx, loaded, element)
+
+
+def _lanes(layout: LinearLayout) -> int:
+    """Registers of a thread."""
+    return layout.in_size("register")
+
+
+def lower_make_range(ctx: KernelLowering, op: Operation) -> None:
+    """The coordinate of every register."""
+    result = op.results[0]
+    if not isinstance(result.type, TensorType):
+        raise InternalError("a range is no tensor")
+    layout = ctx.layout(result.type)
+    base = thread_coordinate(ctx, layout, 0)
+    deltas = register_coordinates(layout, 0)
+    values = combine(ctx, base, deltas, is_disjoint(layout, 0))
+    element = result.type.element_type
+    if not isinstance(element, IntegerType):
+        raise InternalError("a range of something that is no integer")
+    ctx.values[result] = ctx.b.int_cast(values, vector_type(element, len(deltas)), signed=False)
+
+
+def lower_splat(ctx: KernelLowering, op: Operation) -> None:
+    """The scalar in every register."""
+    result = op.results[0]
+    count = ctx.layout(result.type).in_size("register")
+    ctx.values[result] = ctx.b.splat(ctx.value(op.operands[0]), count)
+
+
+def lower_in_place(ctx: KernelLowering, op: Operation) -> None:
+    """Reshape, permute, broadcast: the operand was made where the result lies."""
+    source, result = op.operands[0], op.results[0]
+    before = ctx.layout(source.type).in_size("register")
+    after = ctx.layout(result.type).in_size("register")
+    if before != after:
+        raise InternalError(f"'{op.name}' changes the number of registers", where="lowering")
+    ctx.values[result] = ctx.value(source)
+
+
+def lower_unsplat(ctx: KernelLowering, op: Operation) -> None:
+    """The element that every thread holds in register 0."""
+    ctx.values[op.results[0]] = ctx.b.extract(ctx.value(op.operands[0]), 0)
+
+
+def _axis(op: Operation) -> str:
+    axis = op.properties.get("axis")
+    if not isinstance(axis, IntegerAttr):
+        raise InternalError(f"'{op.name}' has no axis")
+    return _AXES[axis.value.data]
+
+
+def lower_program_id(ctx: KernelLowering, op: Operation) -> None:
+    """Tile block id: the cluster's where tile blocks are clusters, else the CTA's."""
+    unit = "clusterid" if ctx.target.has(Feature.CLUSTER_LAUNCH) else "ctaid"
+    ctx.values[op.results[0]] = ctx.prologue.sreg(f"{unit}.{_axis(op)}")
+
+
+def lower_num_programs(ctx: KernelLowering, op: Operation) -> None:
+    """Number of tile blocks of the grid."""
+    unit = "nclusterid" if ctx.target.has(Feature.CLUSTER_LAUNCH) else "nctaid"
+    ctx.values[op.results[0]] = ctx.prologue.sreg(f"{unit}.{_axis(op)}")
+
+
+def lower_nothing(ctx: KernelLowering, op: Operation) -> None:
+    """Tokens and views have no value at run time."""
+
+
+def lower_barrier(ctx: KernelLowering, op: Operation) -> None:
+    """Threads of the tile block meet."""
+    ctx.barrier()

@@ -1,0 +1,243 @@
+"""Loads and stores of tiles through views: addresses, bounds, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerType, TensorType, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tileiras.codegen.lowering.access_order import memory_order
+from tileiras.codegen.lowering.addressing import (
+    is_disjoint,
+    register_coordinates,
+    thread_coordinate,
+)
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.padding import padding_bits
+from tileiras.codegen.lowering.staging import memory_element, memory_form, register_form
+from tileiras.codegen.lowering.types import register_type, storage_bits, storage_bytes
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.cuda_tile.types import DYNAMIC
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.blocked import contiguous_vector
+from tileiras.dialects.layout.offsets import register_representatives
+from tileiras.dialects.llvm.types import GLOBAL, pointer_type, vector_type
+from tileiras.dialects.nv_tileaa.memory import MakeMemRefOp
+from tileiras.dialects.nv_tileaa.types import TiledViewType
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.errors import InternalError
+
+_I32_LIMIT = 1 << 31
+
+
+@dataclass(frozen=True)
+class TileAccess:
+    """One access of a tile: `pointers` (and `guards`) one per group of `vector` registers.
+
+    `registers` lists the registers in the order of the groups.
+    """
+
+    pointers: SSAValue
+    guard: SSAValue | None
+    registers: tuple[int, ...]
+    vector: int
+    groups: int
+
+
+class ViewAddressing:
+    """Addresses of one tile of a view for this thread."""
+
+    def __init__(
+        self,
+        ctx: KernelLowering,
+        view: SSAValue,
+        indices: Sequence[SSAValue],
+        inbounds: Sequence[int],
+        layout: LinearLayout,
+    ):
+        self.ctx = ctx
+        self.type: TiledViewType = view_type_of(view)
+        self.memref: MakeMemRefOp = memref_of(view)
+        self.layout = layout
+        self.inbounds = inbounds
+        if self.type.sparse_dim is not None:
+            raise ctx.unsupported("access through a gather_scatter_view")
+        if any(isinstance(index.type, TensorType) for index in indices):
+            raise ctx.unsupported("a view index that is a tile")
+        self.indices = [ctx.value(index) for index in indices]
+        self.index_type = self._index_type()
+        self.size = self._element_bytes()
+
+    def _element_bytes(self) -> int:
+        element = self.type.memref.element_type
+        if storage_bits(element) % 8:
+            raise self.ctx.unsupported(f"a view of {element} elements")
+        return storage_bytes(element)
+
+    def _index_type(self) -> IntegerType:
+        """i32 where all sizes and indices fit: a coordinate in bounds then does, too."""
+        sizes = [size for size in self.type.memref.shape if size != DYNAMIC]
+        operands = [*self.memref.dynamic_shape, *self.indices]
+        wide = any(isinstance(v.type, IntegerType) and v.type.width.data > 32 for v in operands)
+        return i64 if wide or any(size >= _I32_LIMIT for size in sizes) else i32
+
+    def _operand(
+        self, statics: Sequence[int], dynamic: Sequence[SSAValue], dim: int
+    ) -> SSAValue | int:
+        """A size or stride: a number if static, else the scalar."""
+        if statics[dim] != DYNAMIC:
+            return statics[dim]
+        position = sum(value == DYNAMIC for value in statics[:dim])
+        return self.ctx.value(dynamic[position])
+
+    def _as(self, value: SSAValue | int, type: IntegerType) -> SSAValue:
+        if isinstance(value, int):
+            return self.ctx.b.const_int(type, value)
+        return self.ctx.b.int_cast(value, type)
+
+    def origin(self, axis: int) -> SSAValue:
+        """First coordinate of the tile along one of its dims."""
+        b = self.ctx.b
+        index = self._as(self.indices[axis], self.index_type)
+        return b.mul(index, b.const_int(self.index_type, self.type.steps[axis]))
+
+    def starts(self) -> list[SSAValue]:
+        """Coordinate of this thread's register 0 along each tile dim."""
+        b = self.ctx.b
+        result: list[SSAValue] = []
+        for axis in range(len(self.type.tile_shape)):
+            thread = thread_coordinate(self.ctx, self.layout, axis)
+            result.append(b.add(self.origin(axis), self._as(thread, self.index_type)))
+        return result
+
+    def access(self, vector: int, axis: int) -> TileAccess:
+        """Pointers and guards of all groups of registers that move together."""
+        width = contiguous_vector(self.layout, axis, vector)
+        unique = register_representatives(self.layout)
+        leaders = [r for r in range(0, len(unique), width) if unique[r] == r]
+        registers = tuple(r + i for r in leaders for i in range(width))
+        starts = self.starts()
+        pointers = self._pointers(starts, leaders)
+        return TileAccess(pointers, self._guard(starts, leaders), registers, width, len(leaders))
+
+    def _deltas(self, axis: int, leaders: Sequence[int]) -> list[int]:
+        if not is_disjoint(self.layout, axis):
+            raise InternalError("threads and registers share coordinate bits", where="views")
+        all_deltas = register_coordinates(self.layout, axis)
+        return [all_deltas[register] for register in leaders]
+
+    def _pointers(self, starts: Sequence[SSAValue], leaders: Sequence[int]) -> SSAValue:
+        """base + sum of coordinate * stride, the thread's part once, the registers' as a vector."""
+        b = self.ctx.b
+        base = b.inttoptr(self.ctx.value(self.memref.base), pointer_type(GLOBAL))
+        scalar: SSAValue = b.i64(0)
+        static = [0] * len(leaders)
+        dynamic: list[SSAValue] = []
+        for axis, start in enumerate(starts):
+            dim = self.type.dim_map[axis]
+            stride = self._operand(self.type.memref.strides, self.memref.dynamic_strides, dim)
+            stride_bytes = (
+                b.i64(stride * self.size)
+                if isinstance(stride, int)
+                else b.mul(self._as(stride, i64), b.i64(self.size))
+            )
+            scalar = b.add(scalar, b.mul(self._as(start, i64), stride_bytes))
+            deltas = self._deltas(axis, leaders)
+            if isinstance(stride, int):
+                static = [s + d * stride * self.size for s, d in zip(static, deltas, strict=True)]
+            elif any(deltas):
+                spread = b.splat(stride_bytes, len(leaders))
+                dynamic.append(b.mul(spread, b.dense(vector_type(i64, len(leaders)), deltas)))
+        pointers = b.gep(base, scalar)
+        for part in dynamic:
+            pointers = b.gep(pointers, part)
+        return b.gep(pointers, b.dense(vector_type(i64, len(leaders)), static))
+
+    def _guard(self, starts: Sequence[SSAValue], leaders: Sequence[int]) -> SSAValue | None:
+        """Which groups are in bounds; None if all are, a scalar if all or none are."""
+        guard: SSAValue | None = None
+        for axis, start in enumerate(starts):
+            if self.inbounds[axis]:
+                continue
+            guard = self.ctx.both(guard, self._guard_along(axis, start, leaders))
+        return guard
+
+    def _guard_along(self, axis: int, start: SSAValue, leaders: Sequence[int]) -> SSAValue:
+        b = self.ctx.b
+        dim = self.type.dim_map[axis]
+        size = self._operand(self.type.memref.shape, self.memref.dynamic_shape, dim)
+        limit = self._as(size, self.index_type)
+        if self._tiles_divide(axis):
+            return b.icmp("ult", self.origin(axis), limit)
+        deltas = self._deltas(axis, leaders)
+        if not any(deltas):
+            return b.icmp("ult", start, limit)
+        count = len(leaders)
+        vector = b.dense(vector_type(self.index_type, count), deltas)
+        coordinate = b.add(b.splat(start, count), vector)
+        return b.icmp("ult", coordinate, b.splat(limit, count))
+
+    def _tiles_divide(self, axis: int) -> bool:
+        """Whether the size is a multiple of the tile, so that a tile is in bounds or out as a whole."""
+        divisors = self.memref.shape_divisor
+        extent = self.type.tile_shape[axis]
+        if divisors is None or self.type.steps[axis] % extent:
+            return False
+        return divisors.data[self.type.dim_map[axis]] % extent == 0
+
+
+def _inbounds(op: tas.TiledLoadOp | tas.TiledStoreOp) -> list[int]:
+    """The promise per index dim; an empty list promises nothing."""
+    promised = [int(flag) for flag in op.inbounds.get_values()]
+    return promised or [0] * len(op.indices)
+
+
+def lower_tiled_load(ctx: KernelLowering, op: Operation) -> None:
+    """Loads a tile; elements out of bounds get the padding value (zero where unspecified)."""
+    if not isinstance(op, tas.TiledLoadOp):
+        raise InternalError("the rule of tiled_load got another operation")
+    layout = ctx.layout(op.result.type)
+    view = ViewAddressing(ctx, op.view, op.indices, _inbounds(op), layout)
+    access = view.access(op.vector.data, op.axis.data)
+    element = register_type(view.type.memref.element_type)
+    type = vector_type(memory_element(element), len(access.registers))
+    passthru = None
+    if access.guard is not None:
+        bits = padding_bits(view.type.memref.element_type, view.type.padding_value)
+        passthru = ctx.b.const_bits(type, bits)
+    loaded = ctx.b.masked_load(
+        access.pointers,
+        access.guard,
+        type,
+        access.vector * view.size,
+        passthru,
+        memory_order(ctx, op),
+    )
+    ordered = ctx.b.shuffle(loaded, None, gather_order(layout, access.registers))
+    ctx.values[op.result] = register_form(ctx, ordered, element)
+
+
+def gather_order(layout: LinearLayout, registers: Sequence[int]) -> list[int]:
+    """For every register, its position among the accessed ones (copies share one)."""
+    position = {register: index for index, register in enumerate(registers)}
+    return [position[first] for first in register_representatives(layout)]
+
+
+def lower_tiled_store(ctx: KernelLowering, op: Operation) -> None:
+    """Stores a tile; elements out of bounds and copies are not written."""
+    if not isinstance(op, tas.TiledStoreOp):
+        raise InternalError("the rule of tiled_store got another operation")
+    layout = ctx.layout(op.value.type)
+    view = ViewAddressing(ctx, op.view, op.indices, _inbounds(op), layout)
+    access = view.access(op.vector.data, op.axis.data)
+    guard = ctx.both(access.guard, ctx.owner(layout))
+    value = ctx.b.shuffle(ctx.value(op.value), None, access.registers)
+    ctx.b.masked_store(
+        memory_form(ctx, value),
+        access.pointers,
+        guard,
+        access.vector * view.size,
+        memory_order(ctx, op),
+    )

@@ -1,0 +1,57 @@
+"""The pass `convert-tileaa-to-tileas`: a kernel gets its warps, every tensor its layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.ir import Block, Region
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
+from tileiras.passes.nv_tileaa_to_nv_tileas.classes import LayoutClasses
+from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan, plan_cta
+from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
+
+
+@dataclass(frozen=True)
+class ConvertTileAAToTileASPass(IrPass):
+    """Chooses the number of warps and a layout for every tensor.
+
+    Before   tensors without layouts; memory operations with facts
+    After    every tensor type carries its layout; ops agree on layouts or a convert_layout stands
+             between; loads and stores say how many elements move at once; dots say by which atom;
+             a barrier stands wherever token order demands that threads of the tile block meet
+    Requires nv_tileaa
+    Leaves   the order of operations, scalars, control flow
+    """
+
+    name = "convert-tileaa-to-tileas"
+    title: ClassVar[str] = "Convert nv_tileaa to nv_tileas"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Converts all functions of the module."""
+        target = ctx.require_target()
+        for func in list(op.body.ops):
+            if isinstance(func, aa.FuncOp):
+                plan = plan_cta(func, target)
+                insert_barriers(func)
+                op.body.block.insert_op_before(_place_func(func, plan), func)
+                func.detach()
+
+
+def _place_func(func: aa.FuncOp, plan: CtaPlan) -> aa.FuncOp:
+    """The function with layouts."""
+    classes = LayoutClasses(plan)
+    classes.collect(func)
+    placer = Placer(classes, plan, PLACE_RULES)
+    source = func.body.block
+    block = Block(arg_types=[arg.type for arg in source.args])
+    placer.values.update(zip(source.args, block.args, strict=True))
+    placer.place_block(source, block)
+    properties = dict(func.properties)
+    properties["num_warps"] = IntegerAttr(plan.num_warps, i32)
+    return aa.FuncOp.create(properties=properties, regions=[Region(block)], location=func.location)

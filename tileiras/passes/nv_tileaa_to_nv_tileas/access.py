@@ -1,0 +1,139 @@
+"""How a memory operation wants its tensor placed: axis, vector width, coalesced layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.types import DYNAMIC
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.blocked import blocked, contiguous_vector
+from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+
+MAX_ACCESS_BYTES = 16
+"""Widest global access of one thread on every target (ld.global.v4.b32)."""
+
+
+@dataclass(frozen=True)
+class AccessPlan:
+    """`vector` elements along tile dim `axis` move at once; `layout` makes neighbouring lanes adjacent."""
+
+    axis: int
+    vector: int
+    layout: LinearLayout
+
+    def suits(self, layout: LinearLayout) -> bool:
+        """Whether another layout of the tile serves as well: same vectors, lanes along the axis."""
+        if layout == self.layout:
+            return True
+        if contiguous_vector(layout, self.axis, self.vector) < self.vector:
+            return False
+        return _first_lane_axis(layout) == _first_lane_axis(self.layout)
+
+
+def _first_lane_axis(layout: LinearLayout) -> int | None:
+    """The dim along which the lowest lane bit moves, None if it makes copies."""
+    first = layout.basis("lane")[0]
+    return next((axis for axis, step in enumerate(first) if step), None)
+
+
+def _power_of_two(value: int) -> int:
+    """The largest power of two that divides `value`."""
+    return value & -value if value else MAX_ACCESS_BYTES
+
+
+def plan_view_access(view: SSAValue, num_warps: int) -> AccessPlan:
+    """Widest vectors along the unit-stride dim that base, strides, sizes and steps allow."""
+    type, memref = view_type_of(view), memref_of(view)
+    order = _dims_by_stride(type)
+    vector = _view_vector(type, memref, order[0]) if order else 1
+    axis = order[0] if order else 0
+    layout = blocked(type.tile_shape, order, vector, num_warps)
+    return AccessPlan(axis, vector, layout)
+
+
+def _dims_by_stride(type: aa.TiledViewType) -> tuple[int, ...]:
+    """Tile dims, smallest stride first; unknown strides are taken as row-major."""
+    strides = type.memref.strides
+
+    def key(tile_dim: int) -> tuple[int, int, int]:
+        dim = type.dim_map[tile_dim]
+        if strides[dim] == 1 and type.tile_shape[tile_dim] > 1:
+            return (0, 0, -dim)
+        known = strides[dim] != DYNAMIC
+        return (1 if known else 2, strides[dim] if known else 0, -dim)
+
+    if any(stride == DYNAMIC for stride in strides):
+        # A dynamic stride can only be ordered by position: unit stride first, then inner to outer.
+        return tuple(
+            sorted(
+                range(len(type.tile_shape)),
+                key=lambda i: (
+                    strides[type.dim_map[i]] != 1 or type.tile_shape[i] == 1,
+                    -type.dim_map[i],
+                ),
+            )
+        )
+    return tuple(sorted(range(len(type.tile_shape)), key=key))
+
+
+def _view_vector(type: aa.TiledViewType, memref: aa.MakeMemRefOp, axis: int) -> int:
+    """Elements that one access may move along `axis`; 1 if that dim has no unit stride."""
+    dim = type.dim_map[axis]
+    if type.memref.strides[dim] != 1 or type.sparse_dim == axis:
+        return 1
+    size = storage_bytes(type.memref.element_type)
+    align = memref.base_align.value.data if memref.base_align is not None else 1
+    shape_divisor = memref.shape_divisor.data if memref.shape_divisor is not None else ()
+    stride_divisor = memref.stride_divisor.data if memref.stride_divisor is not None else ()
+    limits = [
+        MAX_ACCESS_BYTES // size,
+        type.tile_shape[axis],
+        max(1, align // size),
+        _power_of_two(type.steps[axis]),
+    ]
+    if type.sparse_dim is not None:
+        # Indices of a gather/scatter view are element offsets, of which nothing is known.
+        return 1
+    limits.append(shape_divisor[dim] if shape_divisor else 1)
+    for other in range(len(type.memref.strides)):
+        if other != dim:
+            limits.append(stride_divisor[other] if stride_divisor else 1)
+    return max(1, min(_power_of_two(limit) for limit in limits))
+
+
+def plan_pointer_access(op: LoadBase | StoreBase, num_warps: int) -> AccessPlan | None:
+    """Vectors along the dim of the longest runs of pointers; None for a scalar access."""
+    type = op.pointers.type
+    if not isinstance(type, TensorType):
+        return None
+    shape = type.get_shape()
+    rank = len(shape)
+    contiguity = op.contiguity.data if op.contiguity is not None else (1,) * rank
+    if len(contiguity) != rank:
+        contiguity = (1,) * rank
+    order = sorted(range(rank), key=lambda dim: (-min(contiguity[dim], 128), -dim))
+    axis = order[0] if order else 0
+    vector = _pointer_vector(op, type.element_type, axis, contiguity)
+    return AccessPlan(axis, vector, blocked(shape, order, vector, num_warps))
+
+
+def _pointer_vector(
+    op: LoadBase | StoreBase, pointer: Attribute, axis: int, contiguity: Sequence[int]
+) -> int:
+    """Elements that one access may move along `axis`."""
+    if not isinstance(pointer, aa.PointerType) or not contiguity:
+        return 1
+    size = storage_bytes(pointer.pointee)
+    align = op.alignment.data[0] if op.alignment is not None else 1
+    limits = [MAX_ACCESS_BYTES // size, contiguity[axis], max(1, align // size)]
+    if op.mask is not None:
+        constancy = op.mask_constancy.data if op.mask_constancy is not None else ()
+        limits.append(constancy[axis] if axis < len(constancy) else 1)
+    return max(1, min(_power_of_two(limit) for limit in limits))

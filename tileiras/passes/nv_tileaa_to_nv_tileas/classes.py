@@ -1,0 +1,250 @@
+"""Which values share a layout, and which layout each class of values gets.
+
+Elementwise operations and control flow tie their values together (union-find). A class takes the
+layout that its most demanding member wants: a matrix product before a memory access before what it is
+computed from. Values that cost nothing to make anywhere (constants, ranges, splats, and reshapes,
+permutations and broadcasts of anything) belong to no class: they are made where they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.blocked import blocked
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.access import plan_pointer_access, plan_view_access
+from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
+from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
+
+LAZY_OPS = (
+    aa.ConstantOp,
+    aa.SplatOp,
+    aa.MakeRangeOp,
+    aa.BroadcastOp,
+    aa.ReshapeOp,
+    aa.PermuteOp,
+)
+"""Operations whose results are made anew in every layout that is asked for."""
+
+PRIORITY_DOT, PRIORITY_LOAD, PRIORITY_STORE = 3, 2, 1
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A layout that some member of a class wants; `bytes` weighs equal priorities."""
+
+    priority: int
+    bytes: int
+    layout: LinearLayout
+
+
+def is_tensor(value: SSAValue) -> bool:
+    """Whether the value is a tensor, hence needs a layout."""
+    return isinstance(value.type, TensorType)
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """Shape of a tensor value."""
+    if not isinstance(value.type, TensorType):
+        raise InternalError("expected a tensor")
+    return value.type.get_shape()
+
+
+def is_lazy(value: SSAValue) -> bool:
+    """Whether the value is made where it is needed."""
+    return isinstance(value, OpResult) and isinstance(value.op, LAZY_OPS)
+
+
+def enclosing(op: Operation, *classes: type[Operation]) -> Operation:
+    """The nearest operation around `op` of one of the classes."""
+    current = op.parent_op()
+    while current is not None and not isinstance(current, classes):
+        current = current.parent_op()
+    if current is None:
+        raise InternalError(f"'{op.name}' stands outside of what it belongs to")
+    return current
+
+
+class LayoutClasses:
+    """Collects classes over a function, then answers `layout(value)`."""
+
+    def __init__(self, plan: CtaPlan):
+        self.plan = plan
+        self._parent: dict[SSAValue, SSAValue] = {}
+        self._members: dict[SSAValue, list[SSAValue]] = {}
+        self._wishes: dict[SSAValue, list[Wish]] = {}
+        self._layouts: dict[SSAValue, LinearLayout] = {}
+        self._assigning: list[SSAValue] = []
+
+    # union-find
+
+    def _find(self, value: SSAValue) -> SSAValue:
+        root = value
+        while (parent := self._parent.setdefault(root, root)) is not root:
+            root = parent
+        while self._parent[value] is not root:
+            self._parent[value], value = root, self._parent[value]
+        if root not in self._members:
+            self._members[root] = [root]
+        return root
+
+    def tie(self, values: Iterable[SSAValue]) -> None:
+        """Puts the tensors that have classes into one."""
+        roots = [self._find(v) for v in values if is_tensor(v) and not is_lazy(v)]
+        for other in roots[1:]:
+            first, second = self._find(roots[0]), self._find(other)
+            if first is second:
+                continue
+            self._parent[second] = first
+            self._members[first] += self._members.pop(second)
+            self._wishes.setdefault(first, []).extend(self._wishes.pop(second, []))
+
+    def wish(self, value: SSAValue, priority: int, bytes: int, layout: LinearLayout) -> None:
+        """Records what a member wants; lazy values have no say."""
+        if is_tensor(value) and not is_lazy(value):
+            root = self._find(value)
+            self._wishes.setdefault(root, []).append(Wish(priority, bytes, layout))
+
+    # collection
+
+    def collect(self, func: aa.FuncOp) -> None:
+        """Ties and wishes of all operations of a function."""
+        for op in func.walk():
+            self._collect_op(op)
+
+    def _collect_op(self, op: Operation) -> None:
+        match op:
+            case ElementwiseOp() | aa.ScanOp():
+                self.tie([*op.operands, *op.results])
+            case aa.ForOp():
+                arguments = op.body.block.args[1:]
+                self._tie_each(arguments, op.init_values, op.results)
+            case aa.LoopOp():
+                self._tie_each(op.body.block.args, op.init_values)
+            case aa.ContinueOp():
+                loop = enclosing(op, aa.ForOp, aa.LoopOp)
+                skip = 1 if isinstance(loop, aa.ForOp) else 0
+                self._tie_each(loop.regions[0].block.args[skip:], op.operands)
+            case aa.BreakOp():
+                self._tie_each(enclosing(op, aa.LoopOp).results, op.operands)
+            case aa.YieldOp():
+                parent = op.parent_op()
+                if isinstance(parent, aa.IfOp):
+                    self._tie_each(parent.results, op.operands)
+            case aa.ReduceOp():
+                self.tie(op.operands)
+                self.tie(op.results)
+            case _:
+                self._collect_access(op)
+
+    def _tie_each(self, *groups: Sequence[SSAValue]) -> None:
+        for values in zip(*groups, strict=True):
+            self.tie(values)
+
+    def _collect_access(self, op: Operation) -> None:
+        warps = self.plan.num_warps
+        match op:
+            case aa.TiledLoadOp():
+                access = plan_view_access(op.view, warps)
+                self.wish(op.result, PRIORITY_LOAD, access.vector, access.layout)
+            case aa.TiledStoreOp() | aa.TiledAtomicRedOp():
+                access = plan_view_access(op.view, warps)
+                self.wish(op.value, PRIORITY_STORE, access.vector, access.layout)
+            case aa.LoadOp():
+                self.tie([op.pointers, *op.operands[1:], op.result])
+                access = plan_pointer_access(op, warps)
+                if access is not None:
+                    self.wish(op.result, PRIORITY_LOAD, access.vector, access.layout)
+            case aa.StoreOp():
+                self.tie([op.pointers, *([op.mask] if op.mask is not None else [])])
+                access = plan_pointer_access(op, warps)
+                if access is not None:
+                    self.wish(op.pointers, PRIORITY_LOAD, access.vector, access.layout)
+                    self.wish(op.value, PRIORITY_STORE, access.vector, access.layout)
+            case aa.AtomicRMWOp() | aa.AtomicCASOp():
+                self.tie([*op.operands, op.result])
+            case aa.DotOp():
+                self.tie([op.acc, op.result])
+                dot = plan_dot(op, self.plan)
+                self.wish(op.result, PRIORITY_DOT, 0, dot.result)
+            case _:
+                pass
+
+    # answers
+
+    def layout(self, value: SSAValue) -> LinearLayout:
+        """The layout of a tensor that has a class."""
+        root = self._find(value)
+        known = self._layouts.get(root)
+        if known is None:
+            self._assigning.append(root)
+            known = self._choose(root)
+            self._assigning.pop()
+            self._layouts[root] = known
+        return known
+
+    def natural(self, value: SSAValue) -> LinearLayout | None:
+        """The layout in which the value exists, or falls out for free; None if any is as good."""
+        if not is_lazy(value):
+            root = self._find(value)
+            return None if root in self._assigning else self.layout(value)
+        if not isinstance(value, OpResult):
+            return None
+        match value.op:
+            case aa.ReshapeOp() as op:
+                source = self.natural(op.source) if is_tensor(op.source) else None
+                return source.reshape(shape_of(value)) if source is not None else None
+            case aa.PermuteOp() as op:
+                source = self.natural(op.source)
+                permutation = [int(i) for i in op.permutation.get_values()]
+                return source.permute(permutation) if source is not None else None
+            case _:
+                return None
+
+    def settled(self, value: SSAValue) -> LinearLayout:
+        """The natural layout, or the default one of the shape."""
+        return self.natural(value) or self.default(shape_of(value))
+
+    def default(self, shape: tuple[int, ...]) -> LinearLayout:
+        """Row-major vectors of four, neighbouring lanes adjacent."""
+        order = tuple(reversed(range(len(shape))))
+        size = 1
+        for dim in shape:
+            size *= dim
+        threads = 32 * self.plan.num_warps
+        vector = max(1, min(4, size // threads))
+        return blocked(shape, order, vector, self.plan.num_warps)
+
+    def _choose(self, root: SSAValue) -> LinearLayout:
+        wishes = self._wishes.get(root)
+        best = max(wishes, key=lambda wish: (wish.priority, wish.bytes)) if wishes else None
+        if best is not None and best.priority >= PRIORITY_LOAD:
+            return best.layout
+        for member in self._members[root]:
+            derived = self._derived(member)
+            if derived is not None:
+                return derived.without_register_duplicates()
+        return best.layout if best is not None else self.default(shape_of(root))
+
+    def _derived(self, value: SSAValue) -> LinearLayout | None:
+        """What falls out of the operation that makes a member."""
+        if isinstance(value, BlockArgument) or not isinstance(value, OpResult):
+            return None
+        op = value.op
+        if isinstance(op, aa.ReduceOp):
+            source = self.natural(op.operands[0])
+            return source.slice(op.dim.value.data) if source is not None else None
+        if isinstance(op, ElementwiseOp):
+            for operand in op.operands:
+                if is_tensor(operand) and is_lazy(operand):
+                    natural = self.natural(operand)
+                    if natural is not None:
+                        return natural
+        return None

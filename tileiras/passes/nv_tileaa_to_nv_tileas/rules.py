@@ -1,0 +1,238 @@
+"""How each operation that is not elementwise is placed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
+from tileiras.dialects.nv_tileas.encoding import encoded
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
+    AccessPlan,
+    plan_pointer_access,
+    plan_view_access,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.classes import enclosing, is_tensor, shape_of
+from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
+from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer, PlaceRule, type_of
+
+
+def _like(placer: Placer, value: SSAValue, model: SSAValue) -> SSAValue:
+    """`value` in the layout of `model` (which has the same shape)."""
+    if not is_tensor(value):
+        return placer.plain(value)
+    return placer.in_layout(value, placer.layout(model))
+
+
+def _element(value: SSAValue) -> Attribute:
+    return value.type.element_type if isinstance(value.type, TensorType) else value.type
+
+
+def _typed(value: SSAValue, layout: LinearLayout) -> Attribute:
+    """The type of a tensor value in a layout; scalars keep theirs."""
+    return encoded(_element(value), layout) if is_tensor(value) else value.type
+
+
+def _place_for(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """A loop: initial values in the layouts of the carried ones."""
+    if not isinstance(op, aa.ForOp | aa.LoopOp):
+        raise InternalError("the rule of loops got another operation")
+    bounds = [op.lower_bound, op.upper_bound, op.step] if isinstance(op, aa.ForOp) else []
+    carried = op.body.block.args[1:] if isinstance(op, aa.ForOp) else op.body.block.args
+    operands = [placer.plain(value) for value in bounds]
+    operands += [_like(placer, v, arg) for v, arg in zip(op.init_values, carried, strict=True)]
+    region = placer.place_region(op.body)
+    types = [placer.placed_type(result) for result in op.results]
+    return placer.emit(type_of(op), operands, types, op.properties, [region]).results
+
+
+def _place_if(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """Both branches; their values come out in the layouts of the results."""
+    operands = [placer.plain(op.operands[0])]
+    regions = [placer.place_region(region) for region in op.regions]
+    types = [placer.placed_type(result) for result in op.results]
+    return placer.emit(aa.IfOp, operands, types, op.properties, regions).results
+
+
+def _place_terminator(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """Values that leave a block, in the layouts of what they become."""
+    match op:
+        case aa.ContinueOp():
+            loop = enclosing(op, aa.ForOp, aa.LoopOp)
+            skip = 1 if isinstance(loop, aa.ForOp) else 0
+            models: Sequence[SSAValue] = loop.regions[0].block.args[skip:]
+        case aa.BreakOp():
+            models = enclosing(op, aa.LoopOp).results
+        case aa.YieldOp():
+            parent = op.parent_op()
+            models = parent.results if isinstance(parent, aa.IfOp) else op.operands
+        case _:
+            models = op.operands
+    pairs = zip(op.operands, models, strict=True)
+    placer.emit(type_of(op), [_like(placer, value, model) for value, model in pairs])
+    return []
+
+
+def _place_combining(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """A reduce or scan: all operands in one layout; a reduced axis leaves copies behind."""
+    if not isinstance(op, aa.ReduceOp | aa.ScanOp):
+        raise InternalError("the rule of reductions got another operation")
+    model = next((v for v in op.operands if placer.classes.natural(v)), op.operands[0])
+    layout = placer.layout(model).without_register_duplicates()
+    operands = [placer.in_layout(operand, layout) for operand in op.operands]
+    if isinstance(op, aa.ReduceOp):
+        layout = layout.slice(op.dim.value.data).without_register_duplicates()
+    region = placer.place_region(op.body)
+    types = [_typed(result, layout) for result in op.results]
+    built = placer.emit(type_of(op), operands, types, op.properties, [region]).results
+    return [placer.settle(old, new) for old, new in zip(op.results, built, strict=True)]
+
+
+def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """A product by mma.sync on fragments, or by fused multiply-adds."""
+    if not isinstance(op, aa.DotOp):
+        raise InternalError("the rule of dot got another operation")
+    plan = plan_dot(op, placer.plan)
+    acc = placer.in_layout(op.acc, plan.result)
+    type = encoded(_element(op.result), plan.result)
+    if plan.lhs is None or plan.rhs is None:
+        operands = [placer.any_layout(op.lhs), placer.any_layout(op.rhs), acc]
+        kept = ("signedness_lhs", "signedness_rhs")
+        signs = {key: op.properties[key] for key in kept if key in op.properties}
+        built = placer.emit(tas.FmaDotOp, operands, [type], signs)
+    else:
+        operands = [placer.in_layout(op.lhs, plan.lhs), placer.in_layout(op.rhs, plan.rhs), acc]
+        properties = {
+            "atom": StringAttr(plan.atom),
+            "warps_m": IntAttr(plan.warps[0]),
+            "warps_n": IntAttr(plan.warps[1]),
+        }
+        built = placer.emit(tas.MmaDotOp, operands, [type], properties)
+    return [placer.settle(op.result, built.results[0])]
+
+
+def _access_properties(op: Operation, access: AccessPlan | None) -> dict[str, Attribute]:
+    """The operation's own properties and how its elements move."""
+    vector, axis = (access.vector, access.axis) if access is not None else (1, 0)
+    return dict(op.properties) | {"vector": IntAttr(vector), "axis": IntAttr(axis)}
+
+
+def _place_tiled_load(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """In the layout of the result's class if that reads as well, else coalesced, then converted."""
+    if not isinstance(op, aa.TiledLoadOp):
+        raise InternalError("the rule of tiled_load got another operation")
+    operands = [placer.any_layout(operand) for operand in op.operands]
+    if not is_tensor(op.result):
+        properties = _access_properties(op, None)
+        types = [op.result.type, op.result_token.type]
+        return placer.emit(tas.TiledLoadOp, operands, types, properties).results
+    access = plan_view_access(op.view, placer.plan.num_warps)
+    wanted = placer.layout(op.result)
+    layout = wanted if access.suits(wanted) else access.layout
+    types = [encoded(_element(op.result), layout), op.result_token.type]
+    built = placer.emit(tas.TiledLoadOp, operands, types, _access_properties(op, access))
+    return [placer.settle(op.result, built.results[0]), built.results[1]]
+
+
+def _place_tiled_store(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """The value as it lies if that writes as well, else coalesced."""
+    if not isinstance(op, aa.TiledStoreOp):
+        raise InternalError("the rule of tiled_store got another operation")
+    rest = [placer.any_layout(operand) for operand in op.operands[1:]]
+    if not is_tensor(op.value):
+        properties = _access_properties(op, None)
+        types = [op.result_token.type]
+        operands = [placer.plain(op.value), *rest]
+        return placer.emit(tas.TiledStoreOp, operands, types, properties).results
+    access = plan_view_access(op.view, placer.plan.num_warps)
+    natural = placer.classes.natural(op.value)
+    suits = natural is not None and access.suits(natural)
+    layout = natural if natural is not None and suits else access.layout
+    operands = [placer.in_layout(op.value, layout), *rest]
+    properties = _access_properties(op, access)
+    return placer.emit(tas.TiledStoreOp, operands, [op.result_token.type], properties).results
+
+
+def _place_pointer_access(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """Loads and stores through pointers: all operands in the layout of the pointers."""
+    if not isinstance(op, LoadBase | StoreBase):
+        raise InternalError("the rule of pointer accesses got another operation")
+    access = plan_pointer_access(op, placer.plan.num_warps)
+    target = tas.LoadOp if isinstance(op, LoadBase) else tas.StoreOp
+    properties = _access_properties(op, access)
+    if access is None:
+        operands = [placer.plain(operand) for operand in op.operands]
+        types = [result.type for result in op.results]
+        return placer.emit(target, operands, types, properties).results
+    wanted = placer.layout(op.results[0]) if isinstance(op, LoadBase) else access.layout
+    layout = wanted if access.suits(wanted) else access.layout
+    operands = [
+        placer.in_layout(operand, layout) if is_tensor(operand) else placer.plain(operand)
+        for operand in op.operands
+    ]
+    types = [_typed(result, layout) for result in op.results]
+    built = placer.emit(target, operands, types, properties).results
+    return [placer.settle(old, new) for old, new in zip(op.results, built, strict=True)]
+
+
+def _place_atomic(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """Atomics through pointers: everything in the layout of the result."""
+    operands = [_like(placer, operand, op.results[0]) for operand in op.operands]
+    types = [placer.placed_type(result) for result in op.results]
+    return placer.emit(type_of(op), operands, types, op.properties).results
+
+
+def _place_atomic_red(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """An atomic through a view, in the layout that the value has."""
+    operands = [placer.any_layout(operand) for operand in op.operands]
+    types = [result.type for result in op.results]
+    return placer.emit(type_of(op), operands, types, op.properties).results
+
+
+def _place_rearranging(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """Slices, concatenations, packs: operands where they are, the result where it is wanted."""
+    operands = [placer.any_layout(operand) for operand in op.operands]
+    types = [placer.placed_type(result) for result in op.results]
+    return placer.emit(type_of(op), operands, types, op.properties).results
+
+
+def _place_unsplat(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """The scalar of a one-element tensor, which every thread then holds."""
+    layout = placer.classes.default(shape_of(op.operands[0]))
+    source = placer.in_layout(op.operands[0], layout)
+    return placer.emit(aa.UnsplatOp, [source], [op.results[0].type]).results
+
+
+PLACE_RULES: dict[type[Operation], PlaceRule] = {
+    aa.ForOp: _place_for,
+    aa.LoopOp: _place_for,
+    aa.IfOp: _place_if,
+    aa.YieldOp: _place_terminator,
+    aa.ContinueOp: _place_terminator,
+    aa.BreakOp: _place_terminator,
+    aa.ReturnOp: _place_terminator,
+    aa.ReduceOp: _place_combining,
+    aa.ScanOp: _place_combining,
+    aa.DotOp: _place_dot,
+    aa.TiledLoadOp: _place_tiled_load,
+    aa.TiledStoreOp: _place_tiled_store,
+    aa.TiledAtomicRedOp: _place_atomic_red,
+    aa.LoadOp: _place_pointer_access,
+    aa.StoreOp: _place_pointer_access,
+    aa.AtomicRMWOp: _place_atomic,
+    aa.AtomicCASOp: _place_atomic,
+    aa.ExtractOp: _place_rearranging,
+    aa.InsertOp: _place_rearranging,
+    aa.CatOp: _place_rearranging,
+    aa.PackOp: _place_rearranging,
+    aa.UnpackOp: _place_rearranging,
+    aa.PrintOp: _place_rearranging,
+    aa.AssertOp: _place_rearranging,
+    aa.UnsplatOp: _place_unsplat,
+}

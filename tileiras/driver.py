@@ -101,6 +101,14 @@ def check_options(options: CompileOptions) -> None:
         )
 
 
+def check_pass_names(names: tuple[str, ...]) -> None:
+    """Raises UsageError for a name that is no pass: a mistyped option must not be silent."""
+    from tileiras.registry import check_pass_name
+
+    for name in names:
+        check_pass_name(name)
+
+
 def is_bytecode(source: bytes) -> bool:
     """Whether the input is bytecode (it may still be broken) rather than text."""
     return source.startswith(MAGIC)
@@ -181,6 +189,7 @@ def compile_module(
     from tileiras.remarks import RemarkCollector
     from tileiras.stages import find_stage, print_stage, stage_of, verify_module
 
+    check_pass_names((*options.print_before, *options.print_after, *pass_names))
     timings = Timings()
     remarks = remarks if remarks is not None else RemarkCollector()
     with timings.measure("read input"):

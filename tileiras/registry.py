@@ -32,16 +32,20 @@ def resolve(reference: str) -> Any:
     return getattr(import_module(module), name)
 
 
+def check_pass_name(name: str) -> None:
+    """Raises UsageError for a name that is in no row of the table."""
+    if name not in PASSES:
+        known = ", ".join(sorted(PASSES))
+        raise UsageError(f"unknown pass '{name}', expected one of {known}")
+
+
 def load_pass(name: str) -> type[IrPass]:
     """The class of the pass with this name.
 
     Raises UsageError for a name that is in no row of the table.
     """
-    reference = PASSES.get(name)
-    if reference is None:
-        known = ", ".join(sorted(PASSES))
-        raise UsageError(f"unknown pass '{name}', expected one of {known}")
-    pass_class = resolve(reference)
+    check_pass_name(name)
+    pass_class = resolve(PASSES[name])
     if pass_class.name != name:
         raise InternalError(f"pass '{name}' is registered under the name of '{pass_class.name}'")
     return pass_class

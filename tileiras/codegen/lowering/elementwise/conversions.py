@@ -28,6 +28,7 @@ from tileiras.codegen.lowering.elementwise.small_floats import (
     has_f16_form,
     narrow,
     narrow_f16,
+    narrow_integer,
     widen,
     widen_to_f16,
 )
@@ -163,7 +164,8 @@ def lower_int_to_fp(request: Request) -> SSAValue:
         case Float8E8M0FNUType():
             raise request.unsupported(f"cannot convert to {target}")
         case _:
-            return narrow(request, exact, target, RoundingMode.NEAREST_EVEN)
+            greatest = 1 << (width - 1) if signed else (1 << width) - 1
+            return narrow_integer(request, exact, target, greatest)
 
 
 def lower_fp_to_int(request: Request) -> SSAValue:

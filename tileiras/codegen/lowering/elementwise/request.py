@@ -20,7 +20,7 @@ from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.types import element_type
 from tileiras.dialects.cuda_tile.attributes import RoundingMode, Signedness
 from tileiras.dialects.cuda_tile.debug_info import source_location
-from tileiras.dialects.llvm.types import lanes_of, vector_type
+from tileiras.dialects.llvm.types import integer_type, lanes_of, vector_type
 from tileiras.errors import CompileError, InternalError
 
 if TYPE_CHECKING:
@@ -121,6 +121,26 @@ class Request:
         if result is None:
             raise InternalError("inline assembly without result", where="elementwise lowering")
         return result
+
+    def even_odd(self, value: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The even and the odd lanes; of a scalar or an odd number of lanes, the value twice."""
+        lanes = lanes_of(value.type)
+        if lanes is None or lanes % 2:
+            return value, value
+        b = self.builder
+        even = b.shuffle(value, None, range(0, lanes, 2))
+        return even, b.shuffle(value, None, range(1, lanes, 2))
+
+    def halves_of_words(self, words: SSAValue, register: Attribute) -> SSAValue:
+        """The 16-bit parts of i32 words, low ones first, where `even_odd` made pairs of lanes.
+
+        For a scalar or an odd number of lanes it is the low part of each word.
+        """
+        b, type = self.builder, self.like(register)
+        lanes = lanes_of(type)
+        if lanes is None or lanes % 2:
+            words = b.trunc(words, integer_type(16))
+        return b.bitcast(words, type)
 
     def is_half(self) -> bool:
         """Whether the first operand's elements are f16 or bf16."""

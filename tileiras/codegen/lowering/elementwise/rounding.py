@@ -45,12 +45,13 @@ def narrow_f32(request: Request, value: SSAValue, target: Attribute, suffix: str
     b = request.builder
     if suffix == "rn":
         return b.fptrunc(value, target)
+    if suffix == "rz":
+        even, odd = request.even_odd(value)
+        words = request.asm(f"cvt.rz.{target}x2.f32 $0, $1, $2;", "=r,f,f", _I32, odd, even)
+        return request.halves_of_words(words, target)
     if isinstance(target, Float16Type):
         bits = request.asm(f"cvt.{suffix}.f16.f32 $0, $1;", "=h,f", _I16, value)
         return b.bitcast(bits, request.like(f16))
-    if suffix == "rz":
-        bits = request.asm("cvt.rz.bf16.f32 $0, $1;", "=h,f", _I16, value)
-        return b.bitcast(bits, request.like(bf16))
     return _narrow_to_bf16_by_bits(request, value, upwards=suffix == "rp")
 
 

@@ -29,16 +29,21 @@ _I8, _I16, _I32 = integer_type(8), integer_type(16), integer_type(32)
 
 @dataclass(frozen=True)
 class SmallFloat:
-    """A row: the format's PTX name of a pair and the feature that its instructions need."""
+    """A row: the format's PTX name of a pair, and the feature that its instructions need.
+
+    `last_finite` is the greatest integer that rounds to a finite value, None without overflow
+    values. In every format with them, the largest finite value's bits plus one are infinity or NaN.
+    """
 
     pair: str
     feature: Feature
+    last_finite: int | None = None
 
 
 # PTX ISA, "cvt": e4m3x2 and e5m2x2 since sm_89; e2m1x2 and ue8m0x2 since sm_100a, sm_120a
 SMALL_FLOATS: dict[type[Attribute], SmallFloat] = {
-    Float8E4M3FNType: SmallFloat("e4m3x2", Feature.FP8_CONVERT),
-    Float8E5M2Type: SmallFloat("e5m2x2", Feature.FP8_CONVERT),
+    Float8E4M3FNType: SmallFloat("e4m3x2", Feature.FP8_CONVERT, 464),
+    Float8E5M2Type: SmallFloat("e5m2x2", Feature.FP8_CONVERT, 61439),
     Float8E8M0FNUType: SmallFloat("ue8m0x2", Feature.FP4_CONVERT),
     Float4E2M1FNType: SmallFloat("e2m1x2", Feature.FP4_CONVERT),
 }
@@ -71,43 +76,25 @@ def widen_to_f16(request: Request, value: SSAValue, element: Attribute) -> SSAVa
     if isinstance(element, Float4E2M1FNType):
         template = "{ .reg .b8 t; cvt.u8.u16 t, $1; cvt.rn.f16x2.e2m1x2 $0, t; }"
         words = request.asm(template, "=r,h", _I32, _pack_nibbles(request, value))
-        return _split_words(request, words, value)
+        return request.halves_of_words(words, f16)
     template = f"cvt.rn.f16x2.{row.pair} $0, $1;"
     lanes = lanes_of(value.type)
     if lanes is None or lanes % 2:
-        words = request.asm(template, "=r,h", _I32, b.zext(value, _I16))
-        return b.bitcast(b.trunc(words, _I16), request.like(f16))
-    pairs = b.bitcast(value, vector_type(_I16, lanes // 2))
+        pairs = b.zext(value, _I16)
+    else:
+        pairs = b.bitcast(value, vector_type(_I16, lanes // 2))
     words = request.asm(template, "=r,h", _I32, pairs)
-    return b.bitcast(words, vector_type(f16, lanes))
-
-
-def _split_words(request: Request, words: SSAValue, like: SSAValue) -> SSAValue:
-    b, lanes = request.builder, lanes_of(like.type)
-    if lanes is None or lanes % 2:
-        return b.bitcast(b.trunc(words, _I16), request.like(f16))
-    return b.bitcast(words, vector_type(f16, lanes))
+    return request.halves_of_words(words, f16)
 
 
 def _pack_nibbles(request: Request, value: SSAValue) -> SSAValue:
     """Pairs of f4, the even lane in the low four bits; a lone value by itself."""
     b = request.builder
-    even, odd = _even_odd(request, b.zext(value, _I16))
+    even, odd = request.even_odd(b.zext(value, _I16))
     if even is odd:
         return even
     four = b.const_int(odd.type, 4)
     return b.or_(even, b.shl(odd, four))
-
-
-def _even_odd(request: Request, value: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """The even and the odd lanes; of a scalar or an odd number of lanes, the value twice."""
-    b, lanes = request.builder, lanes_of(value.type)
-    if lanes is None or lanes % 2:
-        return value, value
-    return (
-        b.shuffle(value, None, range(0, lanes, 2)),
-        b.shuffle(value, None, range(1, lanes, 2)),
-    )
 
 
 def _widen_exponent(request: Request, value: SSAValue) -> SSAValue:
@@ -131,13 +118,30 @@ def narrow(request: Request, value: SSAValue, element: Attribute, mode: Rounding
         rounding = ""
     if not rounding:
         raise request.unsupported(f"has no rounding '{mode.value}' to {element}")
-    even, odd = _even_odd(request, value)
+    even, odd = request.even_odd(value)
     convert = f"cvt.{rounding}.satfinite.{row.pair}.f32"
     if isinstance(element, Float4E2M1FNType):
         template = f"{{ .reg .b8 t; {convert} t, $1, $2; cvt.u16.u8 $0, t; }}"
         return _unpack_nibbles(request, request.asm(template, "=h,f,f", _I16, odd, even), value)
     words = request.asm(f"{convert} $0, $1, $2;", "=h,f,f", _I16, odd, even)
     return _unpack_bytes(request, words, value)
+
+
+def narrow_integer(
+    request: Request, value: SSAValue, element: Attribute, greatest: int
+) -> SSAValue:
+    """An integer, given as f32 rounded to odd, to a small float; `greatest`: of its magnitude.
+
+    What is too large becomes infinity, or NaN where there is none (Tile IR specification, itof).
+    """
+    b = request.builder
+    saturated = narrow(request, value, element, RoundingMode.NEAREST_EVEN)
+    last_finite = _row(request, element).last_finite
+    if last_finite is None or greatest <= last_finite:
+        return saturated
+    magnitude = b.unary_intrinsic("llvm.fabs", value)
+    overflow = b.fcmp("ogt", magnitude, b.const_float(value.type, last_finite))
+    return b.add(saturated, b.zext(overflow, _I8))
 
 
 def narrow_f16(request: Request, value: SSAValue, element: Attribute) -> SSAValue:

@@ -1,4 +1,6 @@
-"""The targets. Sources: CUDA C++ Programming Guide, "Compute Capabilities"; PTX ISA, "Target ISA Notes".
+"""The targets.
+
+Sources: CUDA C++ Programming Guide, "Compute Capabilities"; PTX ISA, "Target ISA Notes".
 
 Code is generated for the `a` variant where the family-specific instructions need it. The PTX version
 is the newest that LLVM 22 knows.
@@ -12,6 +14,8 @@ from tileiras.errors import TargetError
 
 _PTX_VERSION = 90
 _KIB = 1024
+_OLD_STATIC_SHARED_KIB = 48
+"""ptxas takes no more static shared memory before sm_90, the block's limit since (tried, 13.5)."""
 
 _AMPERE = frozenset(
     {Feature.MMA_SYNC, Feature.LDMATRIX, Feature.CP_ASYNC, Feature.REDUX, Feature.F64_MMA}
@@ -53,7 +57,7 @@ def _target(
         features=features,
         shared_memory_per_block=block_kib * _KIB,
         shared_memory_per_sm=sm_kib * _KIB,
-        static_shared_limit=block_kib * _KIB,
+        static_shared_limit=(block_kib if clusters else _OLD_STATIC_SHARED_KIB) * _KIB,
         max_warps_per_sm=warps,
         max_cluster=8 if clusters else 1,
         requires_explicit_block=not clusters,

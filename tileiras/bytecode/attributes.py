@@ -18,7 +18,7 @@ from tileiras.bytecode.constants import decode_dense, encode_dense
 from tileiras.bytecode.format import AttributeTag
 from tileiras.bytecode.streams import Cursor, put_ints, put_signed_varint, put_varint
 from tileiras.bytecode.tables import Tables, TablesWriter
-from tileiras.bytecode.types import FLOAT_WIDTH, I1
+from tileiras.bytecode.types import I1
 from tileiras.dialects.cuda_tile.attributes import (
     BoundedAttr,
     DivByAttr,
@@ -27,6 +27,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     SameElementsAttr,
 )
 from tileiras.dialects.cuda_tile.constants import DenseAttr, FloatBitsAttr
+from tileiras.dialects.cuda_tile.element_types import FLOAT_FORMATS
 from tileiras.errors import BytecodeError
 
 MAX_DEPTH = 16
@@ -108,7 +109,7 @@ def _read_integer(cursor: Cursor, tables: Tables) -> IntegerAttr:
     start = cursor.pos
     type = tables.type(cursor)
     if not isinstance(type, IntegerType):
-        raise cursor.error(f"an integer attribute cannot be of type {type.name}", start)
+        raise cursor.error(f"an integer attribute cannot be of type {type}", start)
     if type == I1:
         return _TRUE if cursor.byte() else _FALSE
     width = type.width.data
@@ -118,9 +119,10 @@ def _read_integer(cursor: Cursor, tables: Tables) -> IntegerAttr:
 def _read_float(cursor: Cursor, tables: Tables) -> FloatBitsAttr:
     start = cursor.pos
     type = tables.type(cursor)
-    width = FLOAT_WIDTH.get(type.__class__)
-    if width is None:
-        raise cursor.error(f"a float attribute cannot be of type {type.name}", start)
+    known = FLOAT_FORMATS.get(type.__class__)
+    if known is None:
+        raise cursor.error(f"a float attribute cannot be of type {type}", start)
+    width = known.bits
     start = cursor.pos
     # A pattern of 9 to 64 bits is zigzag-encoded as if it were a signed number of 64 bits.
     bits = cursor.byte() if width <= 8 else cursor.signed_varint() & ((1 << 64) - 1)
@@ -167,7 +169,7 @@ def put_tagged(out: bytearray, attr: Attribute, tables: TablesWriter) -> None:
         case FloatBitsAttr():
             out.append(AttributeTag.FLOAT)
             put_varint(out, tables.types.id(attr.type))
-            if FLOAT_WIDTH[attr.type.__class__] <= 8:
+            if FLOAT_FORMATS[attr.type.__class__].bits <= 8:
                 out.append(attr.bits.data)
             else:
                 put_signed_varint(out, _as_signed_64(attr.bits.data))

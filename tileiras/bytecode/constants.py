@@ -6,12 +6,12 @@ any single byte, stands for a splat.
 """
 
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
 
 from tileiras.bytecode.streams import Cursor, put_varint
 from tileiras.bytecode.types import I1, storage_bytes
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.errors import BytecodeError
 
 _ALL_ONES = 0xFF
 _BITS = tuple(bytes(byte >> k & 1 for k in range(8)) for byte in range(256))
@@ -27,20 +27,23 @@ def read_constant(item: Cursor) -> bytes:
 def decode_dense(type: Attribute, data: bytes, cursor: Cursor, at: int) -> DenseAttr:
     """The constant that `data` is for a value of `type`; errors point at byte `at`."""
     if not isinstance(type, TileType):
-        raise cursor.error(f"a constant must be of tile type, got {type.name}", at)
+        raise cursor.error(f"a constant must be of tile type, got {type}", at)
     count = type.num_elements
     if type.element_type == I1:
         return DenseAttr(type, _unpack_bits(data, count, cursor, at))
     size = storage_bytes(type.element_type)
     if size is None:
-        raise cursor.error(f"a constant cannot have elements of {type.element_type.name}", at)
+        raise cursor.error(f"a constant cannot have elements of {type.element_type}", at)
     if len(data) != size and len(data) != size * count:
         raise cursor.error(
             f"failed to validate buffer size and format: {len(data)} bytes for {count} elements "
             f"of {size} bytes",
             at,
         )
-    return DenseAttr(type, data)
+    try:
+        return DenseAttr(type, data)
+    except VerifyException as error:
+        raise cursor.error(f"invalid constant: {error}", at) from error
 
 
 def _unpack_bits(data: bytes, count: int, cursor: Cursor, at: int) -> bytes:
@@ -59,10 +62,6 @@ def _unpack_bits(data: bytes, count: int, cursor: Cursor, at: int) -> bytes:
 def encode_dense(value: DenseAttr) -> bytes:
     """The constant-section item of a value: length and data."""
     raw = value.raw.data
-    count = value.type.num_elements
-    size = storage_bytes(value.type.element_type)
-    if size is None or len(raw) not in (size, size * count):
-        raise BytecodeError(f"constant of type {value.type} has {len(raw)} bytes of data")
     if value.type.element_type == I1:
         raw = _pack_bits(raw)
     out = bytearray()

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
 )
 from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.utils.exceptions import VerifyException
 
 import tileiras.dialects.cuda_tile as ct
 from tileiras.bytecode.attributes import read_tagged
@@ -41,12 +42,18 @@ def read_module(data: bytes) -> ModuleOp:
     Raises BytecodeError, with the offset in the file, for anything malformed. Meaning is not
     checked beyond what building the operations needs: `verification.verify_module` does that.
     """
-    return _FileReader(data).read()
+    try:
+        return _FileReader(data).read()
+    except VerifyException as error:
+        raise BytecodeError(f"invalid attribute: {error}") from error
 
 
 def read_layout(data: bytes) -> FileLayout:
     """How the tables of a bytecode file are laid out; raises as `read_module` does."""
-    return _FileReader(data).layout()
+    try:
+        return _FileReader(data).layout()
+    except VerifyException as error:
+        raise BytecodeError(f"invalid attribute: {error}") from error
 
 
 class _FileReader:
@@ -138,7 +145,7 @@ class _FileReader:
         start = cursor.pos
         signature = tables.type(cursor)
         if not isinstance(signature, FunctionType):
-            raise cursor.error(f"a function cannot be of type {signature.name}", start)
+            raise cursor.error(f"a function cannot be of type {signature}", start)
         properties: dict[str, Attribute] = {"sym_name": name, "function_type": signature}
         start = cursor.pos
         flags = cursor.byte()

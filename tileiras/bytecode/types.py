@@ -40,6 +40,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     PointerKind,
     PointerKindAttr,
 )
+from tileiras.dialects.cuda_tile.element_types import FLOAT_FORMATS
 from tileiras.dialects.cuda_tile.types import (
     TOKEN,
     Float8E5M3FNUType,
@@ -83,20 +84,6 @@ COMPOSITE_SINCE: dict[int, Version] = {
     TypeTag.STRIDED_VIEW: V13_3,
 }
 
-FLOAT_WIDTH: dict[type[Attribute], int] = {
-    Float16Type: 16,
-    BFloat16Type: 16,
-    Float32Type: 32,
-    FloatTF32Type: 19,
-    Float64Type: 64,
-    Float8E4M3FNType: 8,
-    Float8E5M2Type: 8,
-    Float8E8M0FNUType: 8,
-    Float4E2M1FNType: 4,
-    Float8E5M3FNUType: 8,
-}
-"""Bits of a float's pattern; in memory and in constants it takes that many, rounded up to bytes."""
-
 _PADDINGS = tuple(PaddingValueAttr(value) for value in PaddingValue)
 _POINTER_KINDS = tuple(PointerKindAttr(kind) for kind in PointerKind)
 _KINDS_SINCE_13_4 = 1
@@ -106,15 +93,15 @@ _SIMPLE_TAGS = {attr: (tag, since) for tag, (attr, since) in SIMPLE_TYPES.items(
 
 def is_element(attr: Attribute) -> bool:
     """Whether a tile or tensor view can hold it, by kind; the types' verifiers say the rest."""
-    return isinstance(attr, IntegerType | PointerType) or type(attr) in FLOAT_WIDTH
+    return isinstance(attr, IntegerType | PointerType) or type(attr) in FLOAT_FORMATS
 
 
 def storage_bytes(element: Attribute) -> int | None:
     """Bytes of one element in a constant; None if it cannot be one (pointers, i4)."""
     if isinstance(element, IntegerType):
         return element.width.data // 8 or (1 if element.width.data == 1 else None)
-    width = FLOAT_WIDTH.get(type(element))
-    return None if width is None else (width + 7) // 8
+    known = FLOAT_FORMATS.get(type(element))
+    return None if known is None else known.storage_bytes
 
 
 class TypeTable:
@@ -154,7 +141,7 @@ class TypeTable:
         start = cursor.pos
         element = self._component(cursor)
         if not is_element(element):
-            raise cursor.error(f"invalid element type of {owner}: {element.name}", start)
+            raise cursor.error(f"invalid element type of {owner}: {element}", start)
         return element
 
     def _decode(self, cursor: Cursor) -> Attribute:
@@ -162,7 +149,9 @@ class TypeTable:
         tag = cursor.varint()
         simple = SIMPLE_TYPES.get(tag)
         if simple is not None:
-            self._require(cursor, start, simple[0].name, simple[1])
+            if self._version < simple[1]:
+                if self._version < simple[1]:
+                self._require(cursor, start, str(simple[0]), simple[1])
             return simple[0]
         self._require(cursor, start, f"with tag {tag}", COMPOSITE_SINCE.get(tag, V13_1))
         match tag:
@@ -236,7 +225,7 @@ class TypeTable:
         start = cursor.pos
         tensor_view = self._component(cursor)
         if not isinstance(tensor_view, TensorViewType):
-            raise cursor.error(f"a view must be of a tensor_view, got {tensor_view.name}", start)
+            raise cursor.error(f"a view must be of a tensor_view, got {tensor_view}", start)
         sparse_dim = 0
         dim_map: tuple[int, ...] = ()
         if tag == TypeTag.GATHER_SCATTER_VIEW:
@@ -288,7 +277,7 @@ class TypeWriter:
         out = bytearray()
         simple = _SIMPLE_TAGS.get(attr)
         if simple is not None:
-            self._require(f"type {attr.name}", simple[1])
+            self._require(f"type {attr}", simple[1])
             put_varint(out, simple[0])
             return bytes(out)
         match attr:

@@ -150,7 +150,6 @@ class TypeTable:
         simple = SIMPLE_TYPES.get(tag)
         if simple is not None:
             if self._version < simple[1]:
-                if self._version < simple[1]:
                 self._require(cursor, start, str(simple[0]), simple[1])
             return simple[0]
         self._require(cursor, start, f"with tag {tag}", COMPOSITE_SINCE.get(tag, V13_1))

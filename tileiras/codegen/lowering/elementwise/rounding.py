@@ -28,6 +28,9 @@ _I16, _I32, _I64 = integer_type(16), integer_type(32), integer_type(64)
 CANONICAL_BF16_NAN = 0x7FFF
 """PTX ISA, "Floating-Point Instructions": the NaN that bf16 instructions give."""
 
+CANONICAL_TF32_NAN = 0x7FFFE000
+"""The canonical f32 NaN, 0x7fffffff, in the bits that tf32 keeps."""
+
 TF32_MASK = ~0x1FFF
 """The 19 bits of an f32 that tf32 keeps."""
 
@@ -137,8 +140,7 @@ def round_to_tf32(request: Request, value: SSAValue, mode: RoundingMode) -> SSAV
             rounded = b.add(b.add(bits, request.constant(_I32, 0x0FFF)), even)
         case _:
             raise request.unsupported(f"has no rounding '{mode.value}' to tf32")
-    if mode is not RoundingMode.ZERO:
-        # the carry must not turn a NaN into infinity or a number
-        rounded = b.select(b.fcmp("uno", value, value), bits, rounded)
-    kept = b.and_(rounded, mask)
+    # a carry could make a NaN a number, cutting it off could make it infinity
+    nan = request.constant(_I32, CANONICAL_TF32_NAN)
+    kept = b.select(b.fcmp("uno", value, value), nan, b.and_(rounded, mask))
     return b.bitcast(kept, request.like(f32))

@@ -16,6 +16,7 @@ from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 
 WIDTHS = (8, 16, 32, 64)
+
 SHAPES = ((), (1,), (8,), (16,), (4, 8), (1, 8), (4, 1), (1, 1), (2, 2, 4))
 NUMBERS = (0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 24, 32, 64, 100, 127, -1, -2, -4, -7, -8, -16, -128)
 BINARY = (ct.AddIOp, ct.SubIOp, ct.MulIOp, ct.DivIOp, ct.RemIOp, ct.MinIOp, ct.MaxIOp)
@@ -53,8 +54,11 @@ class ProgramBuilder:
 
     def like(self, other: SSAValue) -> SSAValue:
         """A value of the same type: an existing one or a new constant."""
-        if self.random.random() < 0.4:
+        choice = self.random.random()
+        if choice < 0.3:
             return self.constant(other.type)
+        if choice < 0.6 and other.type.element_type.width.data > 1:
+            return self.pattern(other.type)
         return self.of(lambda v: v.type == other.type) or other
 
     def constant(self, type_: TileType) -> SSAValue:
@@ -74,7 +78,7 @@ class ProgramBuilder:
         """Adds `count` random steps."""
         steps = [self.arithmetic] * 6 + [self.shape_change] * 4 + [self.iota, self.assumption]
         steps += [self.comparison, self.selection, self.resizing, self.pointer, self.pointer]
-        steps += [self.splat] * 3
+        steps += [self.splat] * 3 + [self.pattern] * 6
         if depth:
             steps += [self.branch, self.counted_loop, self.endless_loop]
         for _ in range(count):
@@ -100,8 +104,35 @@ class ProgramBuilder:
         full = TileType(element, shape)
         self.add(ct.BroadcastOp.create(operands=[flat], result_types=[full]))
 
+    def pattern(self, type_: TileType | None = None) -> SSAValue:
+        """`splat(x * number)`, mostly with an iota along one dim added: what addresses are."""
+        width = self.random.choice(WIDTHS) if type_ is None else type_.element_type.width.data
+        shape = self.random.choice(SHAPES) if type_ is None else type_.shape
+        scalar = self.of(lambda v: v.type == int_tile(width))
+        scalar = scalar or self.constant(int_tile(width))
+        number = self.constant(int_tile(width))
+        base = self.added(self.with_flags(ct.MulIOp, [scalar, number], int_tile(width)))
+        ones = int_tile(width, (1,) * len(shape))
+        result = self.added(ct.ReshapeOp.create(operands=[base], result_types=[ones]))
+        full = int_tile(width, shape)
+        result = self.added(ct.BroadcastOp.create(operands=[result], result_types=[full]))
+        if not shape or self.random.random() < 0.3:
+            return result
+        dim = self.random.randrange(len(shape))
+        count = int_tile(width, (shape[dim],))
+        run = self.added(ct.IotaOp.create(result_types=[count]))
+        line = int_tile(width, [size if d == dim else 1 for d, size in enumerate(shape)])
+        run = self.added(ct.ReshapeOp.create(operands=[run], result_types=[line]))
+        run = self.added(ct.BroadcastOp.create(operands=[run], result_types=[full]))
+        return self.added(self.with_flags(ct.AddIOp, [result, run], full))
+
+    def added(self, op: Operation) -> SSAValue:
+        """Adds an operation with one result."""
+        self.add(op)
+        return op.results[0]
+
     def arithmetic(self) -> None:
-        left = self.integer()
+        left = self.pattern() if self.random.random() < 0.4 else self.integer()
         if left is None:
             return
         kind = self.random.choice(BINARY + BITWISE + (ct.NegIOp, ct.AbsIOp))
@@ -134,7 +165,7 @@ class ProgramBuilder:
         return kind.create(operands=operands, properties=properties, result_types=[type_])
 
     def comparison(self) -> None:
-        left = self.integer()
+        left = self.pattern() if self.random.random() < 0.4 else self.integer()
         if left is not None:
             operands = [left, self.like(left)]
             if self.random.random() < 0.3:
@@ -150,7 +181,7 @@ class ProgramBuilder:
         self.add(ct.SelectOp.create(operands=[cond, left, right], result_types=[left.type]))
 
     def resizing(self) -> None:
-        source = self.integer()
+        source = self.pattern() if self.random.random() < 0.4 else self.integer()
         if source is None:
             return
         width = self.random.choice((1, *WIDTHS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from random import Random
 
 import numpy as np
@@ -52,10 +53,8 @@ def check_program(seed: int, steps: int) -> int:
     checked = 0
     for _ in range(RUNS):
         machine = Machine()
-        try:
+        with contextlib.suppress(Undefined):
             machine.run_entry(entry, random_arguments(random, entry))
-        except Undefined:
-            pass
         for value, arrays in machine.seen.items():
             for array in arrays:
                 try:

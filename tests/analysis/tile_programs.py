@@ -26,6 +26,7 @@ from tileiras.dialects.cuda_tile.types import PointerType, TileType
 from tileiras.passes.analysis.typed_facts import pointee_bytes
 
 Array = np.ndarray[Any, Any]
+ENDS = (ct.YieldOp, ct.ReturnOp, ct.BreakOp, ct.ContinueOp)
 
 
 class Undefined(Exception):
@@ -112,18 +113,33 @@ class Machine:
             self.steps_left -= 1
             if self.steps_left < 0:
                 raise Undefined("too long")
-            inputs = [self.now[value] for value in op.operands]
-            if isinstance(op, ct.YieldOp | ct.ReturnOp):
-                return inputs
-            if isinstance(op, ct.BreakOp | ct.ContinueOp):
-                raise LoopLeft(op, inputs)
-            for result, array in zip(op.results, self.results(op, inputs), strict=True):
-                shape, array = result.type.shape, np.asarray(array, dtype=object)
-                assert array.shape == shape or (shape == () and array.size == 1)
-                self.set(result, array.reshape(shape))
+            inputs = [self.now[value] for value in op.operands if value in self.now]
+            is_defined = len(inputs) == len(op.operands)
+            if op.regions or isinstance(op, ENDS):
+                if not is_defined:
+                    raise Undefined(op.name)
+                if isinstance(op, ct.YieldOp | ct.ReturnOp):
+                    return inputs
+                if isinstance(op, ct.BreakOp | ct.ContinueOp):
+                    raise LoopLeft(op, inputs)
+                arrays = self.region_results(op, inputs)
+            else:
+                arrays = straight_results(op, inputs) if is_defined else []
+            self.set_results(op, arrays)
         return []
 
-    def results(self, op: Operation, inputs: list[Array]) -> list[Array]:
+    def set_results(self, op: Operation, arrays: list[Array]) -> None:
+        """Results of an operation; without arrays they have no value (any more)."""
+        if not arrays:
+            for result in op.results:
+                self.now.pop(result, None)
+            return
+        for result, array in zip(op.results, arrays, strict=True):
+            shape, array = result.type.shape, np.asarray(array, dtype=object)
+            assert array.shape == shape or (shape == () and array.size == 1)
+            self.set(result, array.reshape(shape))
+
+    def region_results(self, op: Operation, inputs: list[Array]) -> list[Array]:
         match op:
             case ct.IfOp():
                 region = op.then_region if inputs[0][()] else op.else_region
@@ -132,10 +148,7 @@ class Machine:
                 return self.run_for(op, inputs)
             case ct.LoopOp():
                 return self.run_loop(op, inputs)
-            case ct.GetTileBlockIdOp():
-                return [objects(number, ()) for number in (0, 3, (1 << 24) - 2)]
-            case _:
-                return [elementwise_result(op, inputs)]
+        raise AssertionError(op.name)
 
     def run_for(self, op: ct.ForOp, inputs: list[Array]) -> list[Array]:
         at, end, step = (int(array[()]) for array in inputs[:3])
@@ -168,6 +181,16 @@ class Machine:
         raise AssertionError("a loop body ends in break or continue")
 
 
+def straight_results(op: Operation, inputs: list[Array]) -> list[Array]:
+    """Results of an operation without regions; none where they are undefined."""
+    if isinstance(op, ct.GetTileBlockIdOp):
+        return [objects(number, ()) for number in (0, 3, (1 << 24) - 2)]
+    try:
+        return [elementwise_result(op, inputs)]
+    except Undefined:
+        return []
+
+
 def elementwise_result(op: Operation, inputs: list[Array]) -> Array:
     """The result of an operation without regions and with one result.
 
@@ -189,7 +212,7 @@ def elementwise_result(op: Operation, inputs: list[Array]) -> Array:
         case ct.ReshapeOp():
             return inputs[0].reshape(shape)
         case ct.BroadcastOp():
-            return np.broadcast_to(inputs[0], shape)
+            return np.broadcast_to(inputs[0], shape or (1,))
         case ct.PermuteOp():
             return inputs[0].transpose(op.permutation.get_values())
         case ct.CatOp():

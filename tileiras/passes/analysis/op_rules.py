@@ -114,7 +114,7 @@ def _broadcast(op: ct.BroadcastOp, facts: Lookup) -> Sequence[ValueFacts]:
 
 
 def _permute(op: ct.PermuteOp, facts: Lookup) -> Sequence[ValueFacts]:
-    permutation = tuple(int(dim) for dim in op.permutation.iter_values())
+    permutation = cast("DenseArrayBase[IntegerType]", op.permutation).get_values()
     return (shape_rules.permute(facts[op.source], permutation, _shape(op.result)),)
 
 

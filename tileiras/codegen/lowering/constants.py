@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import FloatTF32Type, IntegerType
 
 from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.cuda_tile.element_types import storage_bytes
 
 _TF32_SHIFT = 13
 """A tf32 has 19 bits; in a register it is an f32 with 13 zero bits below."""
@@ -15,7 +16,7 @@ _TF32_SHIFT = 13
 def element_bits(attr: DenseAttr) -> list[int]:
     """The pattern of every element as registers hold it; one for a splat."""
     raw, count = attr.raw.data, attr.type.num_elements
-    size = element_size(attr)
+    size = storage_bytes(attr.type.element_type)
     number = 1 if len(raw) == size else count
     values = [int.from_bytes(raw[i * size : (i + 1) * size], "little") for i in range(number)]
     element = attr.type.element_type
@@ -24,17 +25,6 @@ def element_bits(attr: DenseAttr) -> list[int]:
     if isinstance(element, IntegerType) and element.width.data == 1:
         return [value & 1 for value in values]
     return values
-
-
-def element_size(attr: DenseAttr) -> int:
-    """Bytes that one element of the constant takes in the attribute."""
-    element = attr.type.element_type
-    if isinstance(element, FloatTF32Type):
-        return 3
-    if isinstance(element, IntegerType):
-        return max(1, element.width.data // 8)
-    width = getattr(element, "bitwidth", 8)
-    return max(1, int(width) // 8)
 
 
 def is_splat(bits: Sequence[int]) -> bool:

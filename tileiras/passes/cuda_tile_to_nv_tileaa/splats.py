@@ -7,26 +7,16 @@ from xdsl.ir import Attribute, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.cuda_tile.element_types import storage_bytes
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.passes.cuda_tile_to_nv_tileaa.converter import Converter
 
 
-def is_splat_constant(op: aa.ConstantOp) -> bool:
-    """Whether the constant's data is one element (of a tensor, or a scalar)."""
-    attr = op.value
-    return (
-        attr.type.num_elements == 1
-        or len(attr.raw.data) < attr.type.num_elements
-        or (_is_uniform(attr))
-    )
-
-
-def _is_uniform(attr: DenseAttr) -> bool:
-    """Whether all elements written out have the same bytes."""
-    size, rest = divmod(len(attr.raw.data), attr.type.num_elements)
-    return (
-        rest == 0 and size > 0 and attr.raw.data == attr.raw.data[:size] * (attr.type.num_elements)
-    )
+def _splat_bytes(attr: DenseAttr) -> bytes | None:
+    """The bytes of the one element that all elements equal, None if they differ."""
+    raw, size = attr.raw.data, storage_bytes(attr.type.element_type)
+    first = raw[:size]
+    return first if raw == first * (len(raw) // size) else None
 
 
 def splat(converter: Converter, scalar: SSAValue, type: TensorType) -> SSAValue:
@@ -43,13 +33,12 @@ def scalar_of(converter: Converter, value: SSAValue) -> SSAValue | None:
     owner = value.op
     if isinstance(owner, aa.SplatOp):
         return owner.source
-    if isinstance(owner, aa.ConstantOp) and is_splat_constant(owner):
-        attr = owner.value
-        splat_bytes = attr.raw.data
-        if len(splat_bytes) >= attr.type.num_elements > 1:
-            splat_bytes = splat_bytes[: len(splat_bytes) // attr.type.num_elements]
-        scalar = DenseAttr(TileType(attr.type.element_type), splat_bytes)
-        return converter.emit_value(aa.ConstantOp, [], value.type.element_type, {"value": scalar})
+    if isinstance(owner, aa.ConstantOp):
+        data = _splat_bytes(owner.value)
+        if data is not None:
+            scalar = DenseAttr(TileType(owner.value.type.element_type), data)
+            element = value.type.element_type
+            return converter.emit_value(aa.ConstantOp, [], element, {"value": scalar})
     return None
 
 

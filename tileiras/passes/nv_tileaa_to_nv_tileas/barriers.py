@@ -8,13 +8,9 @@ from tileiras.passes.analysis.memory_hazards import find_hazards
 
 
 def insert_barriers(func: aa.FuncOp) -> None:
-    """Puts a barrier before (or after) every operation that the hazard analysis names."""
+    """Puts a barrier before every operation that the hazard analysis names."""
     hazards = find_hazards(func)
     for op in hazards.before:
         block = op.parent_block()
         if block is not None:
             block.insert_op_before(tas.BarrierOp.create(location=op.location), op)
-    for op in hazards.after:
-        block = op.parent_block()
-        if block is not None:
-            block.insert_op_after(tas.BarrierOp.create(location=op.location), op)

@@ -1,0 +1,1 @@
+"""Tests that launch kernels on a GPU (marker `gpu`), and their kernels' checks without one."""

@@ -1,0 +1,1 @@
+"""Kernels of the unmodified cuTile Python client, compiled by our `tileiras`."""

@@ -6,13 +6,6 @@ import re
 
 import pytest
 from thread_kernels import kernel_module, llvm_text, options_with, ptx_text
-from tileiras.codegen.llvmir.builder import ThreadBuilder
-from tileiras.codegen.llvmir.printer import print_module
-from tileiras.codegen.target import get_target
-from tileiras.dialects.llvm.control import FuncOp
-from tileiras.dialects.llvm.memory import GlobalOp
-from tileiras.dialects.llvm.types import pointer_type, vector_type
-from tileiras.errors import InternalError
 from xdsl.dialects.builtin import (
     CallSiteLoc,
     FileLineColLoc,
@@ -26,6 +19,14 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.test import TestOp
+
+from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.codegen.llvmir.printer import print_module
+from tileiras.codegen.target import get_target
+from tileiras.dialects.llvm.control import FuncOp
+from tileiras.dialects.llvm.memory import GlobalOp
+from tileiras.dialects.llvm.types import pointer_type, vector_type
+from tileiras.errors import InternalError
 
 
 def _location(line: int, name: str = "src/kernel.py") -> FileLineColLoc:
@@ -41,9 +42,7 @@ def _summing_loop(b: ThreadBuilder, args) -> None:
     index, total = loop.args
     total = b.add(total, index)
     following = b.add(index, b.i32(1))
-    b.cond_br(
-        b.icmp("slt", following, n), loop, done, [following, total], [total], no_unroll=True
-    )
+    b.cond_br(b.icmp("slt", following, n), loop, done, [following, total], [total], no_unroll=True)
     b.at(done)
     b.store(done.args[0], args[0], 4)
 

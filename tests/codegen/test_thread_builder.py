@@ -8,14 +8,15 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import IntegerType, bf16, f16, f32, f64, i32, i64
+from xdsl.ir import Block
+
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.float_bits import float_literal, float_to_bits
 from tileiras.codegen.llvmir.folding import bits_of, constant_int
 from tileiras.dialects.llvm.memory import GEPOp
 from tileiras.dialects.llvm.types import pointer_type, vector_type
 from tileiras.errors import InternalError
-from xdsl.dialects.builtin import IntegerType, bf16, f16, f32, f64, i32, i64
-from xdsl.ir import Block
 
 
 def _builder(*types: object) -> tuple[ThreadBuilder, list]:

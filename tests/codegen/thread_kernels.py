@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from xdsl.dialects.builtin import ModuleOp, i32
+from xdsl.ir import SSAValue
+
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.printer import print_module
@@ -15,8 +18,6 @@ from tileiras.codegen.target import get_target
 from tileiras.dialects.llvm.control import FuncOp
 from tileiras.dialects.llvm.types import pointer_type
 from tileiras.options import CompileOptions
-from xdsl.dialects.builtin import ModuleOp, i32
-from xdsl.ir import SSAValue
 
 OPTIONS = CompileOptions(opt_level=3)
 TARGETS = ("sm_80", "sm_90", "sm_120")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tileiras.codegen.cuda_toolkit import candidates
@@ -100,7 +101,8 @@ class Libdevice:
             temporary.write_bytes(data + zlib.crc32(data).to_bytes(4, "little"))
             os.replace(temporary, self._cache / f"{name}.bc")
         except OSError:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink()
 
 
 def link_libdevice(

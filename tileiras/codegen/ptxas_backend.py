@@ -98,9 +98,7 @@ def _run(ptxas: Path, arguments: Sequence[str], knobs: Mapping[str, str], log: P
     ]
     environment = {name: knobs[name] for name in ("PATH", "HOME", "TMPDIR") if knobs.get(name)}
     try:
-        process = os.posix_spawn(
-            ptxas, [str(ptxas), *arguments], environment, file_actions=actions
-        )
+        process = os.posix_spawn(ptxas, [str(ptxas), *arguments], environment, file_actions=actions)
     except OSError as error:
         raise TargetError(f"cannot run {ptxas}: {error.strerror}") from error
     _, status = os.waitpid(process, 0)

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from tileiras.errors import SourceLocation
 
 _KERNEL = re.compile(r"Compiling entry function '([^']*)'")
-_SPILLS = re.compile(
-    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
-)
+_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _ERROR = re.compile(r"^ptxas .*?(?:line (\d+); )?(error|fatal)\s*: (.*)$", re.MULTILINE)

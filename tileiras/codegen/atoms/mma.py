@@ -14,8 +14,16 @@ from tileiras.codegen.target.features import Feature
 from tileiras.errors import InternalError
 
 _BITS = {
-    **{"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "f64": 64, "s32": 32},
-    **{"s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8},
+    "f16": 16,
+    "bf16": 16,
+    "tf32": 32,
+    "f32": 32,
+    "f64": 64,
+    "s32": 32,
+    "s8": 8,
+    "u8": 8,
+    "e4m3": 8,
+    "e5m2": 8,
 }
 _WARP = 32
 

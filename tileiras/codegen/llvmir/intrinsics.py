@@ -31,8 +31,12 @@ class IntrinsicRow:
     extra: str = ""
 
 
-def _overloaded(names: str, arity: int, types: Sequence[str], extra: str = "") -> list[IntrinsicRow]:
-    return [IntrinsicRow(f"llvm.{name}", arity, tuple(types), extra=extra) for name in names.split()]
+def _overloaded(
+    names: str, arity: int, types: Sequence[str], extra: str = ""
+) -> list[IntrinsicRow]:
+    return [
+        IntrinsicRow(f"llvm.{name}", arity, tuple(types), extra=extra) for name in names.split()
+    ]
 
 
 def _scalar(names: str, arity: int, type: str) -> list[IntrinsicRow]:
@@ -63,7 +67,9 @@ def _conversions() -> list[IntrinsicRow]:
 
 def _saturating() -> list[IntrinsicRow]:
     return [
-        IntrinsicRow(f"llvm.{name}.sat", 1, ("half", "float", "double"), ("result", 0), vectors=True)
+        IntrinsicRow(
+            f"llvm.{name}.sat", 1, ("half", "float", "double"), ("result", 0), vectors=True
+        )
         for name in ("fptosi", "fptoui")
     ]
 
@@ -90,7 +96,9 @@ _ROWS = (
     *_scalar("sqrt.approx.f sqrt.approx.ftz.f rcp.approx.ftz.f", 1, "float"),
     *_scalar("sin.approx.f sin.approx.ftz.f cos.approx.f cos.approx.ftz.f", 1, "float"),
     *_scalar("div.approx.f div.approx.ftz.f div.full div.full.ftz", 2, "float"),
-    *_scalar("fmin.ftz.f fmin.nan.f fmin.ftz.nan.f fmax.ftz.f fmax.nan.f fmax.ftz.nan.f", 2, "float"),
+    *_scalar(
+        "fmin.ftz.f fmin.nan.f fmin.ftz.nan.f fmax.ftz.f fmax.nan.f fmax.ftz.nan.f", 2, "float"
+    ),
     *_scalar("rsqrt.approx.d", 1, "double"),
     *_scalar("mulhi.i mulhi.ui", 2, "i32"),
     *_scalar("mulhi.ll mulhi.ull", 2, "i64"),
@@ -99,12 +107,29 @@ _ROWS = (
 INTRINSICS: dict[str, IntrinsicRow] = {row.name: row for row in _ROWS}
 """Callable intrinsics by base name."""
 
-VOID_INTRINSICS = ("llvm.trap", "llvm.nvvm.membar.cta", "llvm.nvvm.membar.gl", "llvm.nvvm.membar.sys")
+VOID_INTRINSICS = (
+    "llvm.trap",
+    "llvm.nvvm.membar.cta",
+    "llvm.nvvm.membar.gl",
+    "llvm.nvvm.membar.sys",
+)
 """Intrinsics without operands and result."""
 
 _LIBDEVICE_UNARY = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "cospi"),
-    *("erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp", "exp10", "exp2", "expm1", "fabs", "floor"),
+    *(
+        "erf",
+        "erfc",
+        "erfcinv",
+        "erfcx",
+        "erfinv",
+        "exp",
+        "exp10",
+        "exp2",
+        "expm1",
+        "fabs",
+        "floor",
+    ),
     *("j0", "j1", "lgamma", "log", "log10", "log1p", "log2", "logb", "normcdf", "normcdfinv"),
     *("rcbrt", "rint", "round", "rsqrt", "sin", "sinh", "sinpi", "sqrt", "tan", "tanh", "tgamma"),
     *("trunc", "y0", "y1"),

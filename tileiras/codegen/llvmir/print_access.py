@@ -110,9 +110,7 @@ def _units(text: FunctionText, value: SSAValue, pieces: _Pieces) -> list[str]:
     return [text.cast("zext", f"i{pieces.memory_bits}", unit, "i16") for unit in units]
 
 
-def _bind_units(
-    text: FunctionText, value: SSAValue, units: Sequence[str], pieces: _Pieces
-) -> None:
+def _bind_units(text: FunctionText, value: SSAValue, units: Sequence[str], pieces: _Pieces) -> None:
     """Defines `value` from the loaded registers."""
     bits = pieces.memory_bits
     if bits != pieces.register_bits:

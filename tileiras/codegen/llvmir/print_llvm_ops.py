@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.llvmir.function_text import FunctionText
@@ -126,7 +125,9 @@ def _print_load(text: FunctionText, op: Operation) -> None:
     invariant = ", !invariant.load !0" if load.invariant is not None else ""
     type = type_text(load.result.type)
     pointer = text.typed(load.pointer)
-    text.result(load.result, f"load {volatile}{type}, {pointer}, align {load.align.data}{invariant}")
+    text.result(
+        load.result, f"load {volatile}{type}, {pointer}, align {load.align.data}{invariant}"
+    )
 
 
 def _print_store(text: FunctionText, op: Operation) -> None:
@@ -185,7 +186,9 @@ def _overload_type(key: str | int, result: Attribute, operands: Sequence[SSAValu
 
 def _check_intrinsic(row: IntrinsicRow, result: Attribute, operands: Sequence[SSAValue]) -> None:
     if len(operands) != row.arity:
-        raise InternalError(f"{row.name} with {len(operands)} operands, not {row.arity}", None, _WHERE)
+        raise InternalError(
+            f"{row.name} with {len(operands)} operands, not {row.arity}", None, _WHERE
+        )
     checked = _overload_type(row.overloads[-1], result, operands) if row.overloads else result
     element = type_text(scalar_of(checked))
     if element not in row.types:

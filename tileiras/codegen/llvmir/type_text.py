@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -23,7 +23,7 @@ from tileiras.errors import InternalError
 _PLAIN_NAME = re.compile(r"[A-Za-z$._][A-Za-z0-9$._-]*\Z")
 
 
-@lru_cache(maxsize=None)
+@cache
 def type_text(type: Attribute) -> str:
     """LLVM's spelling of a type; a type that LLVM does not have is our own mistake."""
     match type:

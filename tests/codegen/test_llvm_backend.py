@@ -1,0 +1,128 @@
+"""LLVM in process: errors, dumps, optimisation levels, and the cache of libdevice slices."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from thread_kernels import OPTIONS, in_child, llvm_text
+from xdsl.dialects.builtin import f32
+
+from tileiras.codegen import cuda_toolkit, llvm_backend
+from tileiras.codegen.libdevice import Libdevice, used_functions
+from tileiras.codegen.llvm_backend import llvm_ir_to_ptx, load_llvm, prepare
+from tileiras.codegen.llvmir.printer import DATA_LAYOUT, TRIPLE
+from tileiras.codegen.target import get_target
+from tileiras.errors import InternalError, TargetError
+from tileiras.options import CompileOptions
+
+_HEAD = f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}"\n'
+_EMPTY = _HEAD + "define ptx_kernel void @k() { ret void }\n"
+
+
+def _sine(b, args) -> None:
+    b.store(b.libdevice("__nv_sinf", b.load(args[0], f32, 4)), args[1], 4)
+
+
+def test_text_that_does_not_parse_is_an_internal_error() -> None:
+    with pytest.raises(InternalError, match="LLVM IR does not parse.*expected"):
+        llvm_ir_to_ptx(_HEAD + "define nonsense", get_target("sm_90"), OPTIONS)
+
+
+def test_invalid_ir_is_an_internal_error() -> None:
+    text = _HEAD + "define i32 @f() { ret void }\n"
+    with pytest.raises(InternalError, match="LLVM IR"):
+        llvm_ir_to_ptx(text, get_target("sm_90"), OPTIONS)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_every_optimisation_level_compiles(level: int) -> None:
+    options = CompileOptions(opt_level=level)
+    assert ".target sm_90a" in llvm_ir_to_ptx(_EMPTY, get_target("sm_90"), options)
+
+
+def test_ptx_version_is_explicit() -> None:
+    assert ".version 9.0" in llvm_ir_to_ptx(_EMPTY, get_target("sm_80"), OPTIONS)
+
+
+def test_preparing_in_a_thread_loads_llvm() -> None:
+    prepare().join()
+    assert load_llvm().version().startswith("22.")
+
+
+def test_dumps_are_printed_only_when_asked_for() -> None:
+    def compile_thrice() -> None:
+        target = get_target("sm_90")
+        llvm_ir_to_ptx(_EMPTY, target, OPTIONS)
+        os.write(2, b"<start>")
+        llvm_ir_to_ptx(_EMPTY, target, CompileOptions(print_after_all=True))
+        os.write(2, b"<stop>")
+        llvm_ir_to_ptx(_EMPTY, target, OPTIONS)
+
+    outcome = in_child(compile_thrice)
+    before, _, rest = outcome.errors.partition("<start>")
+    during, _, after = rest.partition("<stop>")
+    assert outcome.status == 0
+    assert "IR Dump After" in during
+    assert before == after == ""
+
+
+# libdevice
+
+
+def test_used_functions_are_those_declared() -> None:
+    text = "declare float @__nv_sinf(float)\n  %1 = call float @__nv_cosf(float %0)\n"
+    assert used_functions(text) == ("__nv_sinf",)
+
+
+def test_slices_are_cached_and_used_again(tmp_path: Path) -> None:
+    options = CompileOptions(knobs={"XDG_CACHE_HOME": str(tmp_path)})
+    target, text = get_target("sm_90"), llvm_text(_sine)
+    first = llvm_ir_to_ptx(text, target, options)
+    (cached,) = tmp_path.rglob("*.bc")
+    assert cached.name == "__nv_sinf.bc" and cached.stat().st_size < 20_000
+    assert llvm_ir_to_ptx(text, target, options) == first
+    assert list(tmp_path.rglob("*.tmp")) == []
+
+
+def test_damaged_slice_is_made_again(tmp_path: Path) -> None:
+    options = CompileOptions(knobs={"XDG_CACHE_HOME": str(tmp_path)})
+    target, text = get_target("sm_90"), llvm_text(_sine)
+    first = llvm_ir_to_ptx(text, target, options)
+    (cached,) = tmp_path.rglob("*.bc")
+    good = cached.read_bytes()
+    cached.write_bytes(good[:100])
+    assert llvm_ir_to_ptx(text, target, options) == first
+    assert cached.read_bytes() == good
+
+
+def test_unwritable_cache_is_ignored(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    options = CompileOptions(knobs={"XDG_CACHE_HOME": str(blocked)})
+    target, text = get_target("sm_90"), llvm_text(_sine)
+    assert llvm_ir_to_ptx(text, target, options) == llvm_ir_to_ptx(text, target, OPTIONS)
+    assert blocked.read_text() == "not a folder"
+
+
+def test_missing_libdevice_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_toolkit, "package_folders", list)
+    with pytest.raises(TargetError, match="cannot find libdevice.*nvidia-nvvm"):
+        Libdevice(load_llvm(), {})
+
+
+def test_function_that_libdevice_lacks_is_an_internal_error() -> None:
+    text = _EMPTY + "declare float @__nv_nothing(float)\n"
+    with pytest.raises(InternalError, match="no function __nv_nothing"):
+        llvm_ir_to_ptx(text, get_target("sm_90"), OPTIONS)
+
+
+def test_missing_llvm_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileiras.codegen import llvm_library
+    from tileiras.errors import UsageError
+
+    monkeypatch.setattr(llvm_library, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="llvmlite"):
+        llvm_library.find_llvm_library()
+    assert llvm_backend.load_llvm() is load_llvm()

@@ -405,6 +405,83 @@ def random_entry(random: Random, steps: int) -> ct.EntryOp:
     return entry_of(types, block)
 
 
+def aimed_entry(random: Random, count: int) -> ct.EntryOp:
+    """A kernel of separate operations on address-like operands of 8 bits, where much can wrap.
+
+    Long programs rarely bring together the operands that a wrong rule needs to be seen.
+    """
+    types = [int_tile(8), int_tile(8), int_tile(1), TileType(PointerType(i_type(32)), ())]
+    block = Block(arg_types=types)
+    builder = ProgramBuilder(random, block, block.args)
+    kinds = (*BINARY, *BITWISE, ct.CmpIOp, ct.CmpIOp, ct.SelectOp, ct.ExtIOp, ct.OffsetOp)
+    for _ in range(count):
+        builder.values = list(block.args)
+        shape = random.choice(((16,), (16,), (8,), (4, 8)))
+        left, right = (aimed_operand(builder, int_tile(8, shape)) for _ in range(2))
+        builder.values = [left, right]
+        kind = random.choice(kinds)
+        match kind:
+            case ct.SelectOp:
+                flag = builder.with_flags(ct.CmpIOp, [left, right], int_tile(1, shape))
+                builder.add(flag)
+                other = aimed_operand(builder, left.type)
+                operands = [flag.results[0], left, random.choice((right, other))]
+                builder.add(ct.SelectOp.create(operands=operands, result_types=[left.type]))
+            case ct.ExtIOp:
+                builder.add(builder.with_flags(kind, [left], int_tile(32, shape)))
+            case ct.OffsetOp:
+                builder.add(
+                    ct.OffsetOp.create(
+                        operands=[aimed_pointer(builder, block.args[3], shape), left],
+                        result_types=[TileType(types[3].element_type, shape)],
+                    )
+                )
+            case ct.CmpIOp:
+                builder.add(builder.with_flags(kind, [left, right], int_tile(1, shape)))
+            case _:
+                builder.add(builder.with_flags(kind, [left, right], left.type))
+        for step in (builder.shape_change, builder.shape_change, builder.resizing):
+            step()
+    block.add_op(ct.ReturnOp.create())
+    return entry_of(types, block)
+
+
+def aimed_operand(builder: ProgramBuilder, type_: TileType) -> SSAValue:
+    """An address-like tile or a constant next to a multiple of a power of two."""
+    random = builder.random
+    if random.random() < 0.4:
+        number = random.choice((1, 2, 4, 8, 16, 32, 64)) * random.choice((-3, -1, 1, 1, 1, 3))
+        number += random.choice((0, 0, 0, -1, 1))
+        raw = bytes([number & 255])
+        op = ct.ConstantOp.create(properties={"value": DenseAttr(type_, raw)}, result_types=[type_])
+        return builder.added(op)
+    tile = builder.pattern(type_)
+    if random.random() < 0.3:
+        ends = random.choice(((0, NONE), (1, NONE), (NONE, 100), (0, 63)))
+        ends = [end if end is NONE else IntAttr(end) for end in ends]
+        predicate = at.BoundedAttr(*ends)
+        op = ct.AssumeOp.create(
+            operands=[tile], properties={"predicate": predicate}, result_types=[tile.type]
+        )
+        return builder.added(op)
+    return tile
+
+
+def aimed_pointer(builder: ProgramBuilder, scalar: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+    """A pointer in all elements, assumed to be aligned."""
+    divisor = IntAttr(builder.random.choice(DIVISORS))
+    predicate = at.DivByAttr(divisor, NONE, NONE)
+    op = ct.AssumeOp.create(
+        operands=[scalar], properties={"predicate": predicate}, result_types=[scalar.type]
+    )
+    scalar = builder.added(op)
+    element = scalar.type.element_type
+    ones = TileType(element, (1,) * len(shape))
+    flat = builder.added(ct.ReshapeOp.create(operands=[scalar], result_types=[ones]))
+    full = TileType(element, shape)
+    return builder.added(ct.BroadcastOp.create(operands=[flat], result_types=[full]))
+
+
 def random_arguments(random: Random, entry: ct.EntryOp) -> list[int]:
     """Numbers for the arguments: often multiples of powers of two, often near the ends."""
     numbers: list[int] = []
@@ -415,5 +492,6 @@ def random_arguments(random: Random, entry: ct.EntryOp) -> list[int]:
             (random.choice(NUMBERS), random.randrange(-half, half), half - 1, -half, 16 * 7)
         )
         number = number & ~(random.choice((1, 4, 16)) - 1)
-        numbers.append(((number + half) & (2 * half - 1)) - half)
+        wrapped = ((number + half) & (2 * half - 1)) - half
+        numbers.append(number & 1 if width == 1 else wrapped)
     return numbers

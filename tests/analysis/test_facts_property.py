@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_programs import random_arguments, random_entry
+from random_programs import aimed_entry, random_arguments, random_entry
 from tile_programs import Array, Machine, Undefined
 
+from tileiras.dialects.cuda_tile import EntryOp
 from tileiras.passes.analysis.facts import analyze_entry
 from tileiras.passes.analysis.lattice import ValueFacts
 
@@ -45,10 +47,12 @@ def check(facts: ValueFacts, values: Array) -> None:
     assert not np.any(starts % modulus % facts.divisor), "divisor"
 
 
-def check_program(seed: int, steps: int) -> int:
+def check_program(
+    seed: int, steps: int, make: Callable[[Random, int], EntryOp] = random_entry
+) -> int:
     """Builds, analyses and runs one program; returns how many values were checked."""
     random = Random(seed)
-    entry = random_entry(random, steps)
+    entry = make(random, steps)
     facts = analyze_entry(entry)
     checked = 0
     for _ in range(RUNS):
@@ -66,7 +70,13 @@ def check_program(seed: int, steps: int) -> int:
     return checked
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**48), st.integers(4, 24))
 def test_claimed_facts_hold_property(seed: int, steps: int) -> None:
     assert check_program(seed, steps) > 0
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**48))
+def test_rules_hold_next_to_the_place_where_integers_wrap_property(seed: int) -> None:
+    assert check_program(seed, 12, aimed_entry) > 0

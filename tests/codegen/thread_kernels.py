@@ -26,7 +26,8 @@ Body = Callable[[ThreadBuilder, Sequence[SSAValue]], None]
 
 def kernel_module(body: Body, *, pointers: int = 4, **launch: object) -> ModuleOp:
     """A module with one kernel `k(pointers..., i32)`; `body` builds all but the return."""
-    func = FuncOp.make_kernel("k", [pointer_type(1)] * pointers + [i32], **launch)  # type: ignore[arg-type]
+    types = [*[pointer_type(1)] * pointers, i32]
+    func = FuncOp.make_kernel("k", types, **launch)  # type: ignore[arg-type]
     builder = ThreadBuilder(func.entry)
     body(builder, func.entry.args)
     builder.ret()

@@ -1,1 +1,1 @@
-"""Lowering to GPU code: target records, instruction atoms, LLVM IR text, PTX and cubin back ends."""
+"""Lowering to GPU code: targets, instruction atoms, LLVM IR text, PTX and cubin back ends."""

@@ -48,7 +48,7 @@ def _load_quietly() -> None:
 
 
 def _set_dumps(llvm: LlvmLibrary, options: CompileOptions) -> None:
-    """LLVM's own IR dumps on stderr; its options are global to the process, so only changes count."""
+    """LLVM's own IR dumps on stderr. Its options are global, so only changes are passed on."""
     wanted = (options.print_before_all, options.print_after_all)
     for name, before, now in zip(_DUMP_OPTIONS, _Shared.dumps, wanted, strict=True):
         if before != now:

@@ -1,7 +1,7 @@
 """A small ctypes binding of the LLVM in llvmlite's shared library.
 
-`llvmlite.binding` costs 40 ms to import and this needs two dozen functions, all of which release the
-GIL. LLVM's own fatal errors end the process; what reaches it must be known to be good.
+`llvmlite.binding` costs 40 ms to import and this needs two dozen functions, all of which release
+the GIL. LLVM's own fatal errors end the process; what reaches it must be known to be good.
 """
 
 from __future__ import annotations
@@ -159,9 +159,14 @@ class LlvmLibrary:
         try:
             while function := self.call("FunctionsIterNext", iterator):
                 if not self.call("IsDeclaration", function):
-                    yield self.GetValueName(function).decode(), function  # type: ignore[attr-defined]
+                    yield self.name_of(function), function
         finally:
             self.call("DisposeFunctionsIter", iterator)
+
+    def name_of(self, value: int) -> str:
+        """The name of a function or global."""
+        name: bytes = getattr(self, "GetValueName")(value)  # noqa: B009 - set in __init__
+        return name.decode()
 
     def make_internal(self, function: int) -> None:
         """Gives a function internal linkage."""

@@ -20,7 +20,7 @@ _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 
 @dataclass(frozen=True)
 class KernelResources:
-    """What one kernel needs: registers per thread, bytes of stack, spills and static shared memory."""
+    """What one kernel needs: registers per thread; stack, spills and shared memory in bytes."""
 
     name: str
     registers: int

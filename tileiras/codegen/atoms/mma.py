@@ -32,8 +32,9 @@ _WARP = 32
 class MmaAtom:
     """One warp-wide instruction `D[m,n] = A[m,k] * B[k,n] + C[m,n]`.
 
-    Types are PTX's names. A, B in `.row`, `.col` order. Fragments are `*_elements` elements per thread,
-    packed into `*_registers` registers of class `operand_class`/`accumulator_class` (LLVM letters).
+    Types are PTX's names. A, B in `.row`, `.col` order. Fragments are `*_elements` elements per
+    thread, packed into `*_registers` registers of class `operand_class`/`accumulator_class` (LLVM
+    letters).
     """
 
     m: int
@@ -113,7 +114,7 @@ class MmaAtom:
         return f"mma.sync.aligned.{shape}.row.col.{types}"
 
     def layouts(self) -> Any:
-        """Fragment layouts of A, B and C: a row of `dialects.layout.mma` (imported on first use)."""
+        """Fragment layouts of A, B and C: a row of `dialects.layout.mma`, imported late."""
         rows = import_module("tileiras.dialects.layout.mma").FRAGMENTS
         family = {"bf16": "f16"}.get(self.a_type, "s8" if _BITS[self.a_type] == 8 else self.a_type)
         wanted = f"m{self.m}n{self.n}k{self.k}.{family}"

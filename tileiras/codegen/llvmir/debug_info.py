@@ -5,7 +5,7 @@ Lines only (`DebugDirectivesOnly`): PTX gets `.file` and `.loc`, and no DWARF se
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute
 
 from tileiras.codegen.llvmir.type_text import string_text
@@ -23,11 +23,10 @@ def source_position(location: Attribute) -> FileLineColLoc | None:
             return source_position(location.location)
         case FusedLoc():
             parts = location.locations
-            for part in parts if hasattr(parts, "__iter__") else ():  # an ArrayAttr of locations
-                found = source_position(part)
-                if found is not None:
-                    return found
-            return None
+            found = (
+                (source_position(part) for part in parts) if isinstance(parts, ArrayAttr) else ()
+            )
+            return next((position for position in found if position is not None), None)
         case _:
             return None
 

@@ -16,7 +16,7 @@ MAX_FOLDED_LANES = 256
 
 
 def bits_of(value: SSAValue) -> tuple[int, ...] | None:
-    """Bit patterns of a constant: one for a scalar or splat, else one per lane; None if no constant."""
+    """Bit patterns of a constant (one for a scalar or splat, else one per lane), or None."""
     if not isinstance(value, OpResult):
         return None
     match value.op:

@@ -1,8 +1,8 @@
 """The intrinsics and library functions that may be called, as rows.
 
 LLVM emits a call of a missing function for an unknown `llvm.nvvm` name, and ends the whole process
-when it cannot lower an intrinsic for a type. So only what is known to work is let through: every row
-here was compiled to PTX for sm_80, sm_90a and sm_120a with LLVM 22 (tests/codegen).
+when it cannot lower an intrinsic for a type. So only what is known to work is let through: every
+row here was compiled to PTX for sm_80, sm_90a and sm_120a with LLVM 22 (tests/codegen).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ INTEGERS = ("i8", "i16", "i32", "i64")
 class IntrinsicRow:
     """How an intrinsic is spelled and used.
 
-    `overloads` lists what its type suffix is made of: "result" or an operand number. `types` are the
-    element types (of the last overload, else of the result) that lower. `vectors`: takes vectors as
-    they are; else it is called per lane. `extra` are constant operands appended to every call.
+    `overloads` lists what its type suffix is made of: "result" or an operand number. `types` are
+    the element types (of the last overload, else of the result) that lower. `vectors`: takes
+    vectors as they are; else it is called per lane. `extra` are constant operands appended to every
+    call.
     """
 
     name: str

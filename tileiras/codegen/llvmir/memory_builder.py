@@ -23,7 +23,8 @@ from tileiras.dialects.nvvm.access import GuardedLoadOp, GuardedStoreOp
 class MemoryOrder:
     """PTX memory semantics of an access: `weak`, `volatile`, or an order with its scope.
 
-    Loads: relaxed, acquire; stores: relaxed, release; scopes cta, cluster, gpu, sys. `cache` is an eviction or cache operator suffix for weak accesses, such as `.cs` or `.nc`.
+    Loads: relaxed, acquire; stores: relaxed, release; scopes cta, cluster, gpu, sys. `cache` is an
+    eviction or cache operator suffix for weak accesses, such as `.cs` or `.nc`.
     """
 
     order: str = "weak"

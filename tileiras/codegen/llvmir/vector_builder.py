@@ -1,4 +1,4 @@
-"""Vector and struct methods of the thread builder: extract, insert, shuffle, concat, slice, splat."""
+"""Vector and struct methods of the thread builder: extract, insert, shuffle, concat, slice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lane_count(value: SSAValue) -> int:
 
 
 class VectorBuilder(ArithmeticBuilder):
-    """Moves elements; looks through shuffles, inserts and constants first, so that IR stays small."""
+    """Moves elements; looks through shuffles, inserts and constants, so that IR stays small."""
 
     def extract(self, vector: SSAValue, index: int | SSAValue) -> SSAValue:
         """One element. Trap: a dynamic index costs a round trip through local memory."""

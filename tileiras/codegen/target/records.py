@@ -2,8 +2,8 @@
 
 Sources: CUDA C++ Programming Guide, "Compute Capabilities"; PTX ISA, "Target ISA Notes".
 
-Code is generated for the `a` variant where the family-specific instructions need it. The PTX version
-is the newest that LLVM 22 knows.
+Code is generated for the `a` variant where the family-specific instructions need it. The PTX
+version is the newest that LLVM 22 knows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Elementwise operations of the `llvm` dialect: arithmetic, casts, comparisons, select.
 
 Every op works on a scalar or on a vector, lane by lane, and means what the LLVM instruction of the
-same name means (LLVM Language Reference). Float ops carry no fast-math flags: nothing is contracted.
+same name means (LLVM Language Reference). Float ops carry no fast-math flags: nothing is
+contracted.
 """
 
 from typing import ClassVar
@@ -180,7 +181,7 @@ class FDivOp(FloatBinaryOp):
 
 @irdl_op_definition
 class FRemOp(FloatBinaryOp):
-    """Float remainder. Trap: NVPTX expands it through a division, exact only for small quotients."""
+    """Float remainder. Trap: NVPTX divides, which is exact for small quotients only."""
 
     name = "llvm.frem"
 

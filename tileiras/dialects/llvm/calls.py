@@ -43,8 +43,9 @@ class CallOp(IRDLOperation):
 class InlineAsmOp(IRDLOperation):
     """PTX text: `$0..` are the outputs, then the inputs, of `constraints` (LLVM's syntax).
 
-    Several outputs make a struct result. `elementwise`: the text is for one lane and is repeated for
-    every lane of the vector operands and result. `convergent`: all threads of the warp take part.
+    Several outputs make a struct result. `elementwise`: the text is for one lane and is repeated
+    for every lane of the vector operands and result. `convergent`: all threads of the warp take
+    part.
     """
 
     name = "llvm.inline_asm"

@@ -1,4 +1,4 @@
-"""Constants as bit patterns, and the values that need no operand: poison, undef, zero, addressof."""
+"""Constants as bit patterns, and values without operands: poison, undef, zero, addressof."""
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Data

@@ -31,7 +31,7 @@ def _check_successor(name: str, block: Block, arguments: Sequence[SSAValue]) -> 
 
 @irdl_op_definition
 class BrOp(IRDLOperation):
-    """Jumps to a block. On a loop's back edge `no_unroll` keeps LLVM and ptxas from unrolling it."""
+    """Jumps to a block. `no_unroll` on a back edge keeps LLVM and ptxas from unrolling."""
 
     name = "llvm.br"
     arguments = var_operand_def()
@@ -85,9 +85,10 @@ class UnreachableOp(IRDLOperation):
 class FuncOp(IRDLOperation):
     """A function; with `kernel` an entry whose block arguments are the launch parameters.
 
-    `reqntid` threads per CTA, `cluster_dim` CTAs per cluster, `blocks_are_clusters` makes the launch
-    grid count clusters (PTX ISA, `.blocksareclusters`), `min_ctas` CTAs per SM that must fit,
-    `max_registers` per thread. `arg_attrs` holds LLVM parameter attributes as text, one per argument.
+    `reqntid` threads per CTA, `cluster_dim` CTAs per cluster, `blocks_are_clusters` makes the
+    launch grid count clusters (PTX ISA, `.blocksareclusters`), `min_ctas` CTAs per SM that must
+    fit, `max_registers` per thread. `arg_attrs` holds LLVM parameter attributes as text, one per
+    argument.
     """
 
     name = "llvm.func"
@@ -104,10 +105,10 @@ class FuncOp(IRDLOperation):
 
     def verify_(self) -> None:
         """One attribute text per argument; launch dimensions have one to three parts."""
-        blocks = self.body.blocks
-        if self.arg_attrs is not None and blocks.first is not None:
-            if len(self.arg_attrs.data) != len(blocks.first.args):
-                raise VerifyException("llvm.func: arg_attrs does not have one entry per argument")
+        entry = self.body.blocks.first
+        attrs = self.arg_attrs
+        if attrs is not None and entry is not None and len(attrs.data) != len(entry.args):
+            raise VerifyException("llvm.func: arg_attrs does not have one entry per argument")
         for dims in (self.reqntid, self.cluster_dim):
             if dims is not None and not (1 <= len(dims.data) <= 3 and min(dims.data) >= 1):
                 raise VerifyException(

@@ -1,7 +1,8 @@
 """The `nvvm` dialect: what a GPU thread has beyond LLVM, on vectors of the thread's own elements.
 
 The chapters: `threads` (ids, barriers, shuffles, votes), `matrix` (mma.sync, ldmatrix, stmatrix),
-`copies` (cp.async, dependent launch), `access` (guarded and ordered loads and stores). Sources: PTX ISA, sections named in each class.
+`copies` (cp.async, dependent launch), `access` (guarded and ordered loads and stores). Sources: PTX
+ISA, sections named in each class.
 """
 
 from xdsl.ir import Dialect

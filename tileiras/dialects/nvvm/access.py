@@ -29,9 +29,9 @@ class GuardedLoadOp(IRDLOperation):
     """Loads where a guard holds: `result[g] = predicate[g] ? *pointers[g] : passthru[g]`.
 
     With one pointer the result (scalar or vector) lies contiguously there. With G pointers it has G
-    groups of lanes, one contiguous run per pointer. `align` (bytes) holds for every pointer and caps
-    the width of an access, as do 16 bytes. Where the guard is false nothing is touched; without
-    `passthru` those lanes are unspecified. PTX ISA, "ld".
+    groups of lanes, one contiguous run per pointer. `align` (bytes) holds for every pointer and
+    caps the width of an access, as do 16 bytes. Where the guard is false nothing is touched;
+    without `passthru` those lanes are unspecified. PTX ISA, "ld".
     """
 
     name = "nvvm.guarded_load"

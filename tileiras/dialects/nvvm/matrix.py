@@ -22,8 +22,8 @@ MATRIX_COUNTS = (1, 2, 4)
 class MmaSyncOp(IRDLOperation):
     """One warp-wide multiply-accumulate instruction: `result = a * b + c`.
 
-    `atom` names a row of `codegen.atoms.mma`; the vectors are one thread's fragments, in the register
-    order of the PTX ISA. tf32 operands are vectors of f32 or i32 that hold tf32 values.
+    `atom` names a row of `codegen.atoms.mma`; the vectors are one thread's fragments, in the
+    register order of the PTX ISA. tf32 operands are vectors of f32 or i32 that hold tf32 values.
     """
 
     name = "nvvm.mma_sync"
@@ -44,9 +44,9 @@ class MmaTileOp(IRDLOperation):
     """A grid of `reps_m * reps_n * reps_k` mma.sync atoms on a thread's whole fragments.
 
     Register order, lowest first. A: the atom's registers, then K repeats, then M repeats. B: the
-    atom's registers, then K repeats, then N repeats. C: the atom's registers, then N repeats, then M
-    repeats. For every (m, n) the K repeats are added in ascending order:
-    `c[m,n] = a[m,k] * b[n,k] + c[m,n]`. One op however many instructions it becomes.
+    atom's registers, then K repeats, then N repeats. C: the atom's registers, then N repeats, then
+    M repeats. For every (m, n) the K repeats are added in ascending order: `c[m,n] = a[m,k] *
+    b[n,k] + c[m,n]`. One op however many instructions it becomes.
     """
 
     name = "nvvm.mma_tile"
@@ -90,8 +90,8 @@ def _check_accumulator(name: str, op: "MmaSyncOp | MmaTileOp") -> None:
 class LdMatrixOp(IRDLOperation):
     """Loads `count` 8x8 matrices of 16-bit elements from shared memory into the warp's registers.
 
-    Lane l gives the address of row l % 8 of matrix l / 8; `result[i]` holds two elements of matrix i.
-    `transposed` gives the columns instead. PTX ISA, "ldmatrix".
+    Lane l gives the address of row l % 8 of matrix l / 8; `result[i]` holds two elements of matrix
+    i. `transposed` gives the columns instead. PTX ISA, "ldmatrix".
     """
 
     name = "nvvm.ldmatrix"

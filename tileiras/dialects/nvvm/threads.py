@@ -84,8 +84,8 @@ def _check_barrier(name: str, number: int, threads: IntAttr | None) -> None:
 class ShflOp(IRDLOperation):
     """Reads another lane's value: `result[i] = value[i] of lane f(mode, offset)`.
 
-    `value` is i32 or f32, or a vector of them; every lane of the warp takes part. `clamp` is PTX's c
-    operand (31 for idx, bfly and down, 0 for up). PTX ISA, "shfl.sync".
+    `value` is i32 or f32, or a vector of them; every lane of the warp takes part. `clamp` is PTX's
+    c operand (31 for idx, bfly and down, 0 for up). PTX ISA, "shfl.sync".
     """
 
     name = "nvvm.shfl"

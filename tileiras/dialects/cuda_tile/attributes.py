@@ -6,9 +6,11 @@ An enum's number in bytecode is the position of its member (Tile IR specificatio
 from abc import ABC
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, NoneAttr
-from xdsl.ir import Data, EnumAttribute, ParametrizedAttribute
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Data, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -132,85 +134,105 @@ class PointerKind(StrEnum):
     MULTICAST = "multicast"
 
 
+class InAngleBrackets:
+    """Writes the value of an enumeration as `<value>`, which makes the generic form readable again.
+
+    Stands before `EnumAttribute` among the bases.
+    """
+
+    data: Any
+    enum_type: ClassVar[Any]
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Prints `<value>`."""
+        printer.print_string(f"<{self.data.value}>")
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        """Parses `<value>`."""
+        with parser.in_angle_brackets():
+            return parser.parse_str_enum(cls.enum_type)
+
+
 @irdl_attr_definition
-class SignednessAttr(EnumAttribute[Signedness]):
+class SignednessAttr(InAngleBrackets, EnumAttribute[Signedness]):
     """`#cuda_tile.signedness<signed>`."""
 
     name = "cuda_tile.signedness"
 
 
 @irdl_attr_definition
-class IntegerOverflowAttr(EnumAttribute[IntegerOverflow]):
+class IntegerOverflowAttr(InAngleBrackets, EnumAttribute[IntegerOverflow]):
     """`#cuda_tile.overflow<none>`."""
 
     name = "cuda_tile.overflow"
 
 
 @irdl_attr_definition
-class RoundingModeAttr(EnumAttribute[RoundingMode]):
+class RoundingModeAttr(InAngleBrackets, EnumAttribute[RoundingMode]):
     """`#cuda_tile.rounding<zero>`."""
 
     name = "cuda_tile.rounding"
 
 
 @irdl_attr_definition
-class ComparisonPredicateAttr(EnumAttribute[ComparisonPredicate]):
+class ComparisonPredicateAttr(InAngleBrackets, EnumAttribute[ComparisonPredicate]):
     """`#cuda_tile.comparison_predicate<equal>`."""
 
     name = "cuda_tile.comparison_predicate"
 
 
 @irdl_attr_definition
-class ComparisonOrderingAttr(EnumAttribute[ComparisonOrdering]):
+class ComparisonOrderingAttr(InAngleBrackets, EnumAttribute[ComparisonOrdering]):
     """`#cuda_tile.comparison_ordering<ordered>`."""
 
     name = "cuda_tile.comparison_ordering"
 
 
 @irdl_attr_definition
-class MemoryOrderingAttr(EnumAttribute[MemoryOrdering]):
+class MemoryOrderingAttr(InAngleBrackets, EnumAttribute[MemoryOrdering]):
     """`weak`; a plain i32 in the public generic form."""
 
     name = "cuda_tile.memory_ordering_semantics"
 
 
 @irdl_attr_definition
-class MemoryScopeAttr(EnumAttribute[MemoryScope]):
+class MemoryScopeAttr(InAngleBrackets, EnumAttribute[MemoryScope]):
     """`device`; a plain i32 in the public generic form."""
 
     name = "cuda_tile.memory_scope"
 
 
 @irdl_attr_definition
-class AtomicRMWModeAttr(EnumAttribute[AtomicRMWMode]):
+class AtomicRMWModeAttr(InAngleBrackets, EnumAttribute[AtomicRMWMode]):
     """`add`; a plain i32 in the public generic form."""
 
     name = "cuda_tile.atomic_rmw_mode"
 
 
 @irdl_attr_definition
-class PaddingValueAttr(EnumAttribute[PaddingValue]):
+class PaddingValueAttr(InAngleBrackets, EnumAttribute[PaddingValue]):
     """`padding_value = zero` of a view type."""
 
     name = "cuda_tile.padding_value"
 
 
 @irdl_attr_definition
-class SymbolVisibilityAttr(EnumAttribute[SymbolVisibility]):
+class SymbolVisibilityAttr(InAngleBrackets, EnumAttribute[SymbolVisibility]):
     """`#cuda_tile.symbol_visibility<private>`."""
 
     name = "cuda_tile.symbol_visibility"
 
 
 @irdl_attr_definition
-class MultimemReductionKindAttr(EnumAttribute[MultimemReductionKind]):
+class MultimemReductionKindAttr(InAngleBrackets, EnumAttribute[MultimemReductionKind]):
     """Reduction kind of the multimem operations."""
 
     name = "cuda_tile.multimem_reduction_kind"
 
 
 @irdl_attr_definition
-class PointerKindAttr(EnumAttribute[PointerKind]):
+class PointerKindAttr(InAngleBrackets, EnumAttribute[PointerKind]):
     """`#cuda_tile.ptr_attr<none>`."""
 
     name = "cuda_tile.ptr_attr"

@@ -1,8 +1,12 @@
 """Bit-exact constant attributes: raw element bytes, so that no NaN payload is ever lost."""
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import BytesAttr, IntAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 
 from tileiras.dialects.cuda_tile import type_rules
 from tileiras.dialects.cuda_tile.element_types import storage_bytes
@@ -39,6 +43,20 @@ class DenseAttr(ParametrizedAttribute):
     def verify(self) -> None:
         """One element (a splat) or all of them; numbers only."""
         type_rules.check_dense(self)
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Prints `<type, "01000000">`, the bytes in hexadecimal."""
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.type)
+            printer.print_string(f', "{self.raw.data.hex()}"')
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses `<type, "01000000">`."""
+        with parser.in_angle_brackets():
+            kind = parser.parse_attribute()
+            parser.parse_punctuation(",")
+            return kind, BytesAttr(bytes.fromhex(parser.parse_str_literal()))
 
     @property
     def is_splat(self) -> bool:

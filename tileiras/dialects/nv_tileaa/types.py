@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import NoneAttr
+from xdsl.dialects.builtin import NoneAttr, NoneType
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
 
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, PaddingValue, PaddingValueAttr
 
@@ -68,6 +69,14 @@ class TiledViewType(ParametrizedAttribute, TypeAttribute):
     step_dims: IntTupleAttr
     padding: PaddingValueAttr | NoneAttr
     sparse: IntTupleAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """As printed; xDSL prints the attribute `none` and reads it as the type of that name."""
+        return [
+            NoneAttr() if isinstance(parameter, NoneType) else parameter
+            for parameter in super().parse_parameters(parser)
+        ]
 
     @property
     def tile_shape(self) -> tuple[int, ...]:

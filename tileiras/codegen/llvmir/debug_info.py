@@ -5,38 +5,8 @@ Lines only (`DebugDirectivesOnly`): PTX gets `.file` and `.loc`, and no DWARF se
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
-from xdsl.ir import Attribute
-
 from tileiras.codegen.llvmir.type_text import string_text
 from tileiras.errors import SourceLocation
-
-
-def source_position(location: Attribute) -> FileLineColLoc | None:
-    """The file position that a location means: the callee of a call, the first known of several."""
-    match location:
-        case FileLineColLoc():
-            return location
-        case CallSiteLoc():
-            return source_position(location.callee) or source_position(location.caller)
-        case NameLoc():
-            return source_position(location.location)
-        case FusedLoc():
-            parts = location.locations
-            found = (
-                (source_position(part) for part in parts) if isinstance(parts, ArrayAttr) else ()
-            )
-            return next((position for position in found if position is not None), None)
-        case _:
-            return None
-
-
-def source_location(location: Attribute) -> SourceLocation | None:
-    """The same position as errors carry it."""
-    position = source_position(location)
-    if position is None:
-        return None
-    return SourceLocation(position.filename.data, position.line.data, position.column.data)
 
 
 class Metadata:
@@ -71,9 +41,9 @@ class Metadata:
         fields = f"filename: {string_text(name)}, directory: {string_text(directory)}"
         return self.node(f"!DIFile({fields})")
 
-    def subprogram(self, name: str, position: FileLineColLoc) -> int:
+    def subprogram(self, name: str, position: SourceLocation) -> int:
         """A function that begins at `position`."""
-        file = self.file(position.filename.data)
+        file = self.file(position.filename)
         if self._unit is None:
             self._unit = self._append(
                 f"distinct !DICompileUnit(language: DW_LANG_C, file: !{file}, "
@@ -81,22 +51,22 @@ class Metadata:
                 f"emissionKind: DebugDirectivesOnly)"
             )
         types = self.node("!DISubroutineType(types: !0)")
-        line = position.line.data
+        line = position.line
         return self._append(
             f"distinct !DISubprogram(name: {string_text(name)}, linkageName: {string_text(name)}, "
             f"scope: !{file}, file: !{file}, line: {line}, type: !{types}, scopeLine: {line}, "
             f"spFlags: DISPFlagDefinition, unit: !{self._unit})"
         )
 
-    def position(self, subprogram: int, home: str, position: FileLineColLoc) -> int:
+    def position(self, subprogram: int, home: str, position: SourceLocation) -> int:
         """A line in `subprogram`, whose own file is `home`."""
         scope = subprogram
-        if position.filename.data != home:
-            file = self.file(position.filename.data)
+        if position.filename != home:
+            file = self.file(position.filename)
             scope = self.node(
                 f"!DILexicalBlockFile(scope: !{subprogram}, file: !{file}, discriminator: 0)"
             )
-        line, column = position.line.data, min(position.column.data, 65535)
+        line, column = position.line, min(position.column, 65535)
         return self.node(f"!DILocation(line: {line}, column: {column}, scope: !{scope})")
 
     def lines(self) -> list[str]:

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.llvmir.debug_info import Metadata, source_location, source_position
+from tileiras.codegen.llvmir.debug_info import Metadata
 from tileiras.codegen.llvmir.function_text import FunctionText
 from tileiras.codegen.llvmir.print_llvm_ops import LLVM_RULES
 from tileiras.codegen.llvmir.print_nvvm_ops import NVVM_RULES, required_feature
 from tileiras.codegen.llvmir.type_text import string_text, symbol_text, type_text
 from tileiras.codegen.target import GpuTarget
+from tileiras.dialects.cuda_tile.debug_info import source_location
 from tileiras.dialects.llvm.control import BrOp, CondBrOp, FuncOp, ReturnOp, UnreachableOp
 from tileiras.dialects.llvm.memory import GlobalOp
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, SourceLocation
 from tileiras.options import CompileOptions
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -105,7 +106,7 @@ class _FunctionPrinter:
         self.func = func
         self.text = FunctionText(module.declare)
         self._subprogram: int | None = None
-        self._home: FileLineColLoc | None = None
+        self._home: SourceLocation | None = None
 
     def print(self) -> list[str]:
         """The function's lines, with an empty one at the end."""
@@ -135,9 +136,9 @@ class _FunctionPrinter:
         return f"define {convention}void {name}({', '.join(params)}) {attributes}{debug} {{"
 
     def _start_debug_info(self) -> None:
-        home = source_position(self.func.location)
+        home = source_location(self.func.location)
         if home is None:
-            found = (source_position(op.location) for op in self.func.walk())
+            found = (source_location(op.location) for op in self.func.walk())
             home = next((position for position in found if position is not None), None)
         if home is not None:
             self._home = home
@@ -146,8 +147,8 @@ class _FunctionPrinter:
     def _debug_suffix(self, op: Operation) -> str:
         if self._subprogram is None or self._home is None:
             return ""
-        position = source_position(op.location) or self._home
-        home = self._home.filename.data
+        position = source_location(op.location) or self._home
+        home = self._home.filename
         return f", !dbg !{self.module.metadata.position(self._subprogram, home, position)}"
 
     def _print_op(self, op: Operation) -> None:

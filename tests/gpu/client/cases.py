@@ -1,7 +1,8 @@
 """What each client kernel is run on, what it must give in float64, and how far it may be off.
 
-Shapes are small enough for the interpreter. Bounds are per element: a rounding error of the result's
-format, or an error of summation that grows with the sum of magnitudes, `n * eps * sum(|terms|)`.
+Shapes are small enough for the interpreter. Bounds are per element: a rounding error of the
+result's format, or an error of summation that grows with the sum of magnitudes,
+`n * eps * sum(|terms|)`.
 """
 
 from __future__ import annotations
@@ -71,7 +72,12 @@ def vector_adds() -> Iterator[KernelCase]:
     a, b = _normal("a2", 70, 100), _normal("b2", 70, 100)
     exact = Output(2, (a + b).astype(np.float64))
     yield KernelCase(
-        "vector_add_2d", kernels.vector_add_2d, (5, 4, 1), (a, b, np.zeros_like(a)), (16, 32), (exact,)
+        "vector_add_2d",
+        kernels.vector_add_2d,
+        (5, 4, 1),
+        (a, b, np.zeros_like(a)),
+        (16, 32),
+        (exact,),
     )
 
 

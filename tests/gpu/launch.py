@@ -1,0 +1,152 @@
+"""Launches cubins through the CUDA driver on numpy arguments, as Tile IR clients do.
+
+Every array is copied to the device between guard bytes, and back after the launch; a kernel that
+writes outside an array is an error even where the result is right. Needs a GPU and the package
+cuda-bindings (part of cuda-python).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+GUARD_BYTES = 4096
+GUARD_VALUE = 0xA5
+
+Scalar = np.generic
+"""Scalars are numpy scalars, so that their size is known: `np.int32(3)`, `np.float16(1)`."""
+
+
+class LaunchError(Exception):
+    """The driver refused, or the kernel wrote where it may not."""
+
+
+def _check(result: tuple[Any, ...], what: str) -> Any:
+    """The value of a driver call that returns (status, value...)."""
+    from cuda.bindings import driver
+
+    status, *values = result
+    if status != driver.CUresult.CUDA_SUCCESS:
+        _, name = driver.cuGetErrorName(status)
+        raise LaunchError(f"{what}: {name.decode() if name else status}")
+    return values[0] if values else None
+
+
+@cache
+def _primary_context() -> Any:
+    """Makes device 0's primary context current (shared with torch in this process)."""
+    from cuda.bindings import driver
+
+    _check(driver.cuInit(0), "cuInit")
+    device = _check(driver.cuDeviceGet(0), "cuDeviceGet")
+    return _check(driver.cuDevicePrimaryCtxRetain(device), "cuDevicePrimaryCtxRetain")
+
+
+def gpu_name() -> str:
+    """The name of device 0's architecture as `--gpu-name` takes it."""
+    from cuda.bindings import driver
+
+    _check(driver.cuInit(0), "cuInit")
+    device = _check(driver.cuDeviceGet(0), "cuDeviceGet")
+    attribute = driver.CUdevice_attribute
+    major, minor = (
+        _check(driver.cuDeviceGetAttribute(which, device), "cuDeviceGetAttribute")
+        for which in (
+            attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+            attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+        )
+    )
+    return f"sm_{major}{minor}"
+
+
+@dataclass
+class _DeviceArray:
+    """A device copy of a host array, between two guards."""
+
+    host: np.ndarray
+    base: int
+
+    @classmethod
+    def upload(cls, host: np.ndarray) -> _DeviceArray:
+        from cuda.bindings import driver
+
+        if not host.flags.c_contiguous:
+            raise LaunchError("array arguments must be contiguous")
+        size = host.nbytes + 2 * GUARD_BYTES
+        base = int(_check(driver.cuMemAlloc(size), "cuMemAlloc"))
+        array = cls(host, base)
+        image = np.full(size, GUARD_VALUE, dtype=np.uint8)
+        image[GUARD_BYTES : GUARD_BYTES + host.nbytes] = host.reshape(-1).view(np.uint8)
+        _check(driver.cuMemcpyHtoD(base, image.ctypes.data, size), "cuMemcpyHtoD")
+        return array
+
+    @property
+    def address(self) -> int:
+        """Where the array's first element lies on the device."""
+        return self.base + GUARD_BYTES
+
+    def download(self, position: int) -> None:
+        """Copies back into the host array; raises LaunchError where a guard was overwritten."""
+        from cuda.bindings import driver
+
+        image = np.empty(self.host.nbytes + 2 * GUARD_BYTES, dtype=np.uint8)
+        _check(driver.cuMemcpyDtoH(image.ctypes.data, self.base, image.size), "cuMemcpyDtoH")
+        end = GUARD_BYTES + self.host.nbytes
+        for name, guard in (("before", image[:GUARD_BYTES]), ("behind", image[end:])):
+            touched = np.flatnonzero(guard != GUARD_VALUE)
+            if touched.size:
+                raise LaunchError(f"{touched.size} bytes {name} argument {position} were written")
+        self.host.reshape(-1).view(np.uint8)[:] = image[GUARD_BYTES:end]
+
+    def free(self) -> None:
+        """Gives the memory back."""
+        from cuda.bindings import driver
+
+        driver.cuMemFree(self.base)
+
+
+def launch_cubin(
+    cubin: bytes,
+    entry: str,
+    args: Sequence[np.ndarray | Scalar],
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int] = (1, 1, 1),
+) -> None:
+    """Loads a cubin, launches an entry on arrays (updated in place) and scalars, and waits."""
+    from cuda.bindings import driver
+
+    _check(driver.cuCtxSetCurrent(_primary_context()), "cuCtxSetCurrent")
+    arrays = {
+        position: _DeviceArray.upload(arg)
+        for position, arg in enumerate(args)
+        if isinstance(arg, np.ndarray)
+    }
+    values = [
+        np.array([arrays[position].address], np.uint64) if position in arrays else np.array([arg])
+        for position, arg in enumerate(args)
+    ]
+    pointers = np.array([value.ctypes.data for value in values] or [0], dtype=np.uint64)
+    module = _check(driver.cuModuleLoadData(cubin), "cuModuleLoadData")
+    try:
+        function = _check(driver.cuModuleGetFunction(module, entry.encode()), "cuModuleGetFunction")
+        launched = driver.cuLaunchKernel(function, *grid, *block, 0, 0, pointers.ctypes.data, 0)
+        _check(launched, "cuLaunchKernel")
+        _check(driver.cuCtxSynchronize(), "cuCtxSynchronize")
+        for position, array in arrays.items():
+            array.download(position)
+    finally:
+        for array in arrays.values():
+            array.free()
+        driver.cuModuleUnload(module)
+
+
+def compile_for_this_gpu(source: bytes) -> bytes:
+    """The cubin of bytecode or text for device 0, by the compiler under test."""
+    from tileiras.driver import compile_module
+    from tileiras.options import CompileOptions
+
+    return compile_module(source, CompileOptions(gpu_name=gpu_name())).output

@@ -384,6 +384,34 @@ def test_groups_promised_by_div_by_every_along() -> None:
     assert facts.divisibility[1] == 4
 
 
+def test_groups_of_odd_size_give_only_the_runs_that_fit_in_them() -> None:
+    k = Kernel()
+    predicate = at.DivByAttr(IntAttr(64), IntAttr(12), IntAttr(0))
+    facts = k.of(k.add(ct.AssumeOp, [k.splat(k.x, 16)], predicate=predicate))
+    assert (facts.contiguity, facts.divisibility) == ((4,), (4,))
+
+
+def test_shifted_run_is_constant_only_if_aligned() -> None:
+    k = Kernel()
+    aligned, unaligned = k.run_of(64, 16), k.run_of(64, 2)
+    four = k.constant(4, aligned.type)
+    facts_of = [k.signed(ct.ShRIOp, run, four) for run in (aligned, unaligned)]
+    facts = k.facts()
+    assert [facts[value].constancy for value in facts_of] == [(16,), (2,)]
+
+
+def test_masking_low_bits_makes_steps_and_masking_high_bits_runs() -> None:
+    k = Kernel()
+    run = k.run_of(64, 64)
+    steps = k.add(ct.AndIOp, [run, k.constant(-8, run.type)])
+    runs = k.add(ct.AndIOp, [run, k.constant(7, run.type)])
+    again = k.add(ct.OrIOp, [steps, runs])
+    facts = k.facts()
+    assert (facts[steps].constancy, facts[steps].divisor) == ((8,), 8)
+    assert (facts[runs].contiguity, facts[runs].upper) == ((8,), 7)
+    assert facts[again].contiguity == (8,)
+
+
 def test_same_elements_promises_constancy() -> None:
     k = Kernel()
     predicate = at.SameElementsAttr(at.IntTupleAttr((8,)))

@@ -3,7 +3,7 @@
 Each thread performs its own part of every tile access. So when access B follows access A in token
 order and both may touch one address, a thread could perform its part of B before another thread
 has performed its part of A: a barrier between them is needed. This analysis finds few places for
-such barriers, on nv_tileaa.
+such barriers, on nv_tileaa and nv_tileas.
 
     A: store                     no barrier between accesses that tokens do not order,
     B: load  token = A   <- barrier right before B, or before the loops around B that A is not in
@@ -24,16 +24,17 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
+from tileiras.dialects.nv_tileaa.memory import (
+    LoadBase,
+    StoreBase,
+    TiledLoadBase,
+    TiledStoreBase,
+)
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 
-READS = (aa.TiledLoadOp, aa.LoadOp)
-WRITES = (
-    aa.TiledStoreOp,
-    aa.TiledAtomicRedOp,
-    aa.StoreOp,
-    aa.AtomicRMWOp,
-    aa.AtomicCASOp,
-)
+TILED = (TiledLoadBase, TiledStoreBase, aa.TiledAtomicRedOp)
+THROUGH_POINTERS = (LoadBase, StoreBase, aa.AtomicRMWOp, aa.AtomicCASOp)
+READS = (TiledLoadBase, LoadBase)
 LOOPS = (aa.ForOp, aa.LoopOp)
 ACQUIRES = (MemoryOrdering.ACQUIRE, MemoryOrdering.ACQ_REL)
 RELEASES = (MemoryOrdering.RELEASE, MemoryOrdering.ACQ_REL)
@@ -57,7 +58,7 @@ class Hazards:
 
 def find_hazards(func: aa.FuncOp, same_threads: SameThreads | None = None) -> Hazards:
     """The barriers that a function needs; without `same_threads`, threads share no placement."""
-    accesses = [op for op in func.walk() if isinstance(op, READS + WRITES)]
+    accesses = [op for op in func.walk() if isinstance(op, TILED + THROUGH_POINTERS)]
     barriers: set[Operation] = set()
     if len(accesses) > 1 or any(_loops_around(op) for op in accesses):
         while needed := _Walk(accesses, barriers, same_threads).run(func):
@@ -70,28 +71,18 @@ def find_hazards(func: aa.FuncOp, same_threads: SameThreads | None = None) -> Ha
 
 def same_elements(first: Operation, second: Operation) -> bool:
     """Whether two accesses go to the same elements, if their operands have the same values."""
-    match first, second:
-        case (
-            aa.TiledLoadOp() | aa.TiledStoreOp() | aa.TiledAtomicRedOp(),
-            aa.TiledLoadOp() | aa.TiledStoreOp() | aa.TiledAtomicRedOp(),
-        ):
-            return first.view is second.view and tuple(first.indices) == tuple(second.indices)
-        case (
-            aa.LoadOp() | aa.StoreOp() | aa.AtomicRMWOp() | aa.AtomicCASOp(),
-            aa.LoadOp() | aa.StoreOp() | aa.AtomicRMWOp() | aa.AtomicCASOp(),
-        ):
-            return first.pointers is second.pointers
+    if isinstance(first, TILED) and isinstance(second, TILED):
+        return first.view is second.view and tuple(first.indices) == tuple(second.indices)
+    if isinstance(first, THROUGH_POINTERS) and isinstance(second, THROUGH_POINTERS):
+        return first.pointers is second.pointers
     return False
 
 
 def _address_operands(op: Operation) -> list[SSAValue]:
     """What decides which elements an access touches."""
-    match op:
-        case aa.TiledLoadOp() | aa.TiledStoreOp() | aa.TiledAtomicRedOp():
-            return [op.view, *op.indices]
-        case aa.LoadOp() | aa.StoreOp() | aa.AtomicRMWOp() | aa.AtomicCASOp():
-            return [op.pointers]
-    return []
+    if isinstance(op, TILED):
+        return [op.view, *op.indices]
+    return [op.pointers] if isinstance(op, THROUGH_POINTERS) else []
 
 
 def _loops_around(inner: Operation | Block) -> list[Operation]:
@@ -172,7 +163,7 @@ class _Walk:
         for number, earlier in enumerate(self.accesses):
             if _ordering(earlier) in ACQUIRES or _ordering(op) in RELEASES:
                 mask |= 3 << 2 * number
-            elif isinstance(earlier, WRITES) or isinstance(op, WRITES):
+            elif not (isinstance(earlier, READS) and isinstance(op, READS)):
                 mask |= (3 & ~self._exempt(earlier, op)) << 2 * number
         return mask
 
@@ -306,17 +297,8 @@ class _Walk:
 
 def _ordering(op: Operation) -> MemoryOrdering:
     """Memory ordering of an access."""
-    match op:
-        case (
-            aa.TiledLoadOp()
-            | aa.TiledStoreOp()
-            | aa.TiledAtomicRedOp()
-            | aa.LoadOp()
-            | aa.StoreOp()
-            | aa.AtomicRMWOp()
-            | aa.AtomicCASOp()
-        ):
-            return op.ordering.data
+    if isinstance(op, TILED + THROUGH_POINTERS):
+        return op.ordering.data
     return MemoryOrdering.WEAK
 
 

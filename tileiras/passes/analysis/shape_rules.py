@@ -113,11 +113,8 @@ def merge(left: ValueFacts, right: ValueFacts, shape: tuple[int, ...]) -> ValueF
     """`cat` and `insert`: every aligned block of the smaller shape comes from one of the two."""
     axes: list[Axis] = []
     for dim in range(len(shape)):
-        limit = min(left.shape[dim], right.shape[dim])
-        run_l, _, constancy_l = left.axis(dim, limit)
-        run_r, _, constancy_r = right.axis(dim, limit)
-        run, divisor, _ = join_axis(left, right, dim, min(run_l, run_r))
-        axes.append((run, divisor, min(constancy_l, constancy_r)))
+        run = min(left.contiguity[dim], right.contiguity[dim])
+        axes.append(join_axis(left, right, dim, run))
     return make_facts(
         shape,
         left.width,

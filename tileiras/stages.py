@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from io import StringIO
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation
+from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from tileiras.dialects.cuda_tile.debug_info import DICallSiteLoc, DILocAttr, source_location
 from tileiras.dialects.locations import place_of
 from tileiras.errors import BytecodeError, InternalError
 from tileiras.registry import resolve
@@ -119,6 +121,23 @@ def _verifier_message(op: Operation, error: Exception) -> str:
     return f"'{mnemonic}' op {text}"
 
 
+class _StagePrinter(Printer):
+    """xDSL's printer, with the places of Tile IR's scoped locations as plain `loc("file":l:c)`.
+
+    That is what xDSL's parser can read again; the scopes are in the text of stage cuda_tile only.
+    """
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        """Prints the attribute, or the place that a scoped location stands for."""
+        if isinstance(attribute, DILocAttr | DICallSiteLoc):
+            place = source_location(attribute)
+            attribute = UNKNOWN_LOC
+            if place is not None:
+                line, column = IntAttr(place.line), IntAttr(place.column)
+                attribute = FileLineColLoc(StringAttr(place.filename), line, column)
+        super().print_attribute(attribute)
+
+
 def print_stage(module: ModuleOp, stage: Stage | None = None, debug_info: bool = False) -> str:
     """The module as text of its stage (found from its operations when not given).
 
@@ -132,8 +151,6 @@ def print_stage(module: ModuleOp, stage: Stage | None = None, debug_info: bool =
             stage = None
     if stage is not None and stage.printer:
         return resolve(stage.printer)(module, generic=False, debug_info=debug_info)
-    from xdsl.printer import Printer
-
     stream = StringIO()
-    Printer(stream=stream, print_debuginfo=debug_info).print_op(module)
+    _StagePrinter(stream=stream, print_debuginfo=debug_info).print_op(module)
     return stream.getvalue().rstrip("\n") + "\n"

@@ -176,7 +176,8 @@ class Locations:
             return UNKNOWN
         if self._next >= len(self._ids):
             raise cursor.error(
-                f"function has debug info for {len(self._ids) - 1} operations and more operations",
+                f"debug info has {len(self._ids)} locations, the function and its operations "
+                "need more",
                 at,
             )
         location = self._info.attribute(self._ids[self._next])

@@ -15,7 +15,7 @@ import tileiras.dialects.cuda_tile as ct
 from tileiras.bytecode.attributes import read_tagged
 from tileiras.bytecode.constants import decode_dense, read_constant
 from tileiras.bytecode.debug_info import NO_LOCATIONS, DebugInfo
-from tileiras.bytecode.format import V13_3, V13_5, FunctionFlag, Section
+from tileiras.bytecode.format import V13_3, V13_4, V13_5, FunctionFlag, Section
 from tileiras.bytecode.layout import FileLayout
 from tileiras.bytecode.records import BodyReader
 from tileiras.bytecode.sections import read_header, read_sections
@@ -33,7 +33,9 @@ MODULE_NAME = "kernels"
 """Files do not store the module's name."""
 
 _VISIBILITIES = tuple(SymbolVisibilityAttr(value) for value in SymbolVisibility)
-_KNOWN_FLAGS = FunctionFlag.PRIVATE | FunctionFlag.KERNEL | FunctionFlag.HINTS
+_KNOWN_FLAGS_13_5 = FunctionFlag.PRIVATE | FunctionFlag.KERNEL
+_KNOWN_FLAGS = _KNOWN_FLAGS_13_5 | FunctionFlag.HINTS
+"""Others are an error from 13.4 on and were ignored before."""
 
 
 def read_module(data: bytes) -> ModuleOp:
@@ -149,7 +151,8 @@ class _FileReader:
         properties: dict[str, Attribute] = {"sym_name": name, "function_type": signature}
         start = cursor.pos
         flags = cursor.byte()
-        if flags & ~_KNOWN_FLAGS or (self._version >= V13_5 and flags & FunctionFlag.HINTS):
+        known = _KNOWN_FLAGS_13_5 if self._version >= V13_5 else _KNOWN_FLAGS
+        if self._version >= V13_4 and flags & ~known:
             raise cursor.error(f"unknown function flags {flags:#x}", start)
         if not flags & FunctionFlag.KERNEL:
             raise cursor.error(f"un-expected non-entry function '{name.data}'", start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerType, TensorType, i32, i64
+from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.lowering.access_order import memory_order
@@ -23,7 +23,7 @@ from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
 from tileiras.dialects.layout.offsets import register_representatives
-from tileiras.dialects.llvm.types import GLOBAL, pointer_type, vector_type
+from tileiras.dialects.llvm.types import GLOBAL, pointer_type, scalar_of, vector_type
 from tileiras.dialects.nv_tileaa.memory import MakeMemRefOp
 from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
@@ -62,10 +62,6 @@ class ViewAddressing:
         self.memref: MakeMemRefOp = memref_of(view)
         self.layout = layout
         self.inbounds = inbounds
-        if self.type.sparse_dim is not None:
-            raise ctx.unsupported("access through a gather_scatter_view")
-        if any(isinstance(index.type, TensorType) for index in indices):
-            raise ctx.unsupported("a view index that is a tile")
         self.indices = [ctx.value(index) for index in indices]
         self.index_type = self._index_type()
         self.size = self._element_bytes()
@@ -80,7 +76,8 @@ class ViewAddressing:
         """i32 where all sizes and indices fit: a coordinate in bounds then does, too."""
         sizes = [size for size in self.type.memref.shape if size != DYNAMIC]
         operands = [*self.memref.dynamic_shape, *self.indices]
-        wide = any(isinstance(v.type, IntegerType) and v.type.width.data > 32 for v in operands)
+        types = [scalar_of(value.type) for value in operands]
+        wide = any(isinstance(type, IntegerType) and type.width.data > 32 for type in types)
         return i64 if wide or any(size >= _I32_LIMIT for size in sizes) else i32
 
     def _operand(
@@ -104,10 +101,16 @@ class ViewAddressing:
         return b.mul(index, b.const_int(self.index_type, self.type.steps[axis]))
 
     def starts(self) -> list[SSAValue]:
-        """Coordinate of this thread's register 0 along each tile dim."""
+        """Coordinate of this thread's register 0 along each tile dim.
+
+        Along the sparse dim: the coordinates of all registers, a vector.
+        """
         b = self.ctx.b
         result: list[SSAValue] = []
         for axis in range(len(self.type.tile_shape)):
+            if axis == self.type.sparse_dim:
+                result.append(self.indices[axis])
+                continue
             thread = thread_coordinate(self.ctx, self.layout, axis)
             result.append(b.add(self.origin(axis), self._as(thread, self.index_type)))
         return result
@@ -143,6 +146,10 @@ class ViewAddressing:
                 if isinstance(stride, int)
                 else b.mul(self._as(stride, i64), b.i64(self.size))
             )
+            if axis == self.type.sparse_dim:
+                rows = b.int_cast(b.shuffle(start, None, leaders), vector_type(i64, len(leaders)))
+                dynamic.append(b.mul(rows, b.splat(stride_bytes, len(leaders))))
+                continue
             scalar = b.add(scalar, b.mul(self._as(start, i64), stride_bytes))
             deltas = self._deltas(axis, leaders)
             if isinstance(stride, int):
@@ -169,6 +176,11 @@ class ViewAddressing:
         dim = self.type.dim_map[axis]
         size = self._operand(self.type.memref.shape, self.memref.dynamic_shape, dim)
         limit = self._as(size, self.index_type)
+        if axis == self.type.sparse_dim:
+            count = len(leaders)
+            wide = vector_type(self.index_type, count)
+            rows = b.int_cast(b.shuffle(start, None, leaders), wide)
+            return b.icmp("ult", rows, b.splat(limit, count))
         if self._tiles_divide(axis):
             return b.icmp("ult", self.origin(axis), limit)
         deltas = self._deltas(axis, leaders)

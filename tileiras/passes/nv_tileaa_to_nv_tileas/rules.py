@@ -11,6 +11,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
+from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
@@ -123,18 +124,40 @@ def _access_properties(op: Operation, access: AccessPlan | None) -> dict[str, At
     return dict(op.properties) | {"vector": IntAttr(vector), "axis": IntAttr(axis)}
 
 
+def _view_operands(
+    placer: Placer, op: aa.TiledLoadOp | aa.TiledStoreOp | aa.TiledAtomicRedOp, layout: LinearLayout
+) -> list[SSAValue]:
+    """View, indices and token; a tile of indices lies where the tile has its sparse coordinate."""
+    operands: list[SSAValue] = [placer.plain(op.view)]
+    sparse = view_type_of(op.view).sparse_dim
+    for axis, index in enumerate(op.indices):
+        if not is_tensor(index):
+            operands.append(placer.plain(index))
+        elif axis == sparse:
+            operands.append(placer.in_layout(index, _coordinate_layout(layout, axis)))
+        else:
+            raise InternalError("a tile indexes a dim that is not sparse")
+    if op.token is not None:
+        operands.append(placer.plain(op.token))
+    return operands
+
+
+def _coordinate_layout(layout: LinearLayout, axis: int) -> LinearLayout:
+    """Where the coordinates along one axis are needed: every other axis forgotten."""
+    for other in reversed(range(layout.rank)):
+        if other != axis:
+            layout = layout.slice(other)
+    return layout
+
+
 def _place_tiled_load(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """In the layout of the result's class if that reads as well, else coalesced, then converted."""
     if not isinstance(op, aa.TiledLoadOp):
         raise InternalError("the rule of tiled_load got another operation")
-    operands = [placer.any_layout(operand) for operand in op.operands]
-    if not is_tensor(op.result):
-        properties = _access_properties(op, None)
-        types = [op.result.type, op.result_token.type]
-        return placer.emit(tas.TiledLoadOp, operands, types, properties).results
     access = plan_view_access(op.view, placer.plan.num_warps)
     wanted = placer.layout(op.result)
     layout = wanted if access.suits(wanted) else access.layout
+    operands = _view_operands(placer, op, layout)
     types = [encoded(_element(op.result), layout), op.result_token.type]
     built = placer.emit(tas.TiledLoadOp, operands, types, _access_properties(op, access))
     return [placer.settle(op.result, built.results[0]), built.results[1]]
@@ -144,17 +167,11 @@ def _place_tiled_store(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """The value as it lies if that writes as well, else coalesced."""
     if not isinstance(op, aa.TiledStoreOp):
         raise InternalError("the rule of tiled_store got another operation")
-    rest = [placer.any_layout(operand) for operand in op.operands[1:]]
-    if not is_tensor(op.value):
-        properties = _access_properties(op, None)
-        types = [op.result_token.type]
-        operands = [placer.plain(op.value), *rest]
-        return placer.emit(tas.TiledStoreOp, operands, types, properties).results
     access = plan_view_access(op.view, placer.plan.num_warps)
     natural = placer.classes.natural(op.value)
     suits = natural is not None and access.suits(natural)
     layout = natural if natural is not None and suits else access.layout
-    operands = [placer.in_layout(op.value, layout), *rest]
+    operands = [placer.in_layout(op.value, layout), *_view_operands(placer, op, layout)]
     properties = _access_properties(op, access)
     return placer.emit(tas.TiledStoreOp, operands, [op.result_token.type], properties).results
 
@@ -190,7 +207,10 @@ def _place_atomic(placer: Placer, op: Operation) -> Sequence[SSAValue]:
 
 def _place_atomic_red(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """An atomic through a view, in the layout that the value has."""
-    operands = [placer.any_layout(operand) for operand in op.operands]
+    if not isinstance(op, aa.TiledAtomicRedOp):
+        raise InternalError("the rule of tiled_atomic_red got another operation")
+    layout = placer.layout(op.value)
+    operands = [placer.in_layout(op.value, layout), *_view_operands(placer, op, layout)]
     types = [result.type for result in op.results]
     return placer.emit(type_of(op), operands, types, op.properties).results
 

@@ -1,0 +1,172 @@
+"""Reductions: in registers first, then over lanes by shuffles, then over warps by shared memory.
+
+The body may be any associative function. If it is not known to commute, elements are combined in
+the order of their coordinates: bit after bit from the lowest, wherever a bit lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.lowering.axis_bits import (
+    AxisBit,
+    along_axis_first,
+    axis_bits,
+    compressed,
+    gathered_in_registers,
+    is_unit,
+    with_copies,
+    without_register_bit,
+)
+from tileiras.codegen.lowering.combine_body import CombineBody
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.convert_layout import convert
+from tileiras.codegen.target import Feature
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.blocked import LANE_BITS
+from tileiras.errors import InternalError
+
+MAX_GATHERED = 32
+"""Partial results that a thread may read for one row, before a better layout pays."""
+
+
+@dataclass(frozen=True)
+class Partial:
+    """Partial results: this thread's part of each operand, and where all of them lie."""
+
+    layout: LinearLayout
+    values: tuple[SSAValue, ...]
+
+    def converted(self, ctx: KernelLowering, layout: LinearLayout) -> Partial:
+        """The same elements in another layout."""
+        values = tuple(convert(ctx, value, self.layout, layout) for value in self.values)
+        return Partial(layout, values)
+
+
+def lower_reduce(ctx: KernelLowering, op: Operation) -> None:
+    """Combines along one axis; every thread that holds a row's elements holds its result."""
+    if not isinstance(op, aa.ReduceOp):
+        raise InternalError("the rule of reduce got another operation")
+    axis = op.dim.value.data
+    body = CombineBody(ctx, op)
+    layout = ctx.layout(op.operands[0].type)
+    partial = Partial(layout, tuple(ctx.value(operand) for operand in op.operands))
+    if not is_unit(layout) or _gathered(layout, axis, body) > MAX_GATHERED:
+        partial = partial.converted(ctx, along_axis_first(layout, axis))
+    for bit in _early_bits(partial.layout, axis, body):
+        partial = _combine_bit(ctx, body, partial, axis, bit)
+    partial = _combine_rest(ctx, body, partial, axis)
+    _finish(ctx, op, partial, axis)
+
+
+def _early_bits(layout: LinearLayout, axis: int, body: CombineBody) -> list[AxisBit]:
+    """The register and lane bits to combine within warps, in the order to do so.
+
+    A body that does not commute takes the bits below the lowest warp bit, from the lowest.
+    """
+    bits = axis_bits(layout, axis)
+    if body.is_commutative:
+        order = ("register", "lane")
+        return [bit for unit in order for bit in bits if bit.unit == unit]
+    first_warp = next((i for i, bit in enumerate(bits) if bit.unit == "warp"), len(bits))
+    return list(bits[:first_warp])
+
+
+def _gathered(layout: LinearLayout, axis: int, body: CombineBody) -> int:
+    """How many partial results of a row each thread will have to read."""
+    return 1 << (len(axis_bits(layout, axis)) - len(_early_bits(layout, axis, body)))
+
+
+def _combine_bit(
+    ctx: KernelLowering, body: CombineBody, partial: Partial, axis: int, bit: AxisBit
+) -> Partial:
+    """Combines the two halves of the axis that one register or lane bit tells apart."""
+    current = next((b for b in axis_bits(partial.layout, axis) if b.position == bit.position), None)
+    if current is None:
+        return partial
+    if current.unit == "register":
+        return combine_register_bit(ctx, body, partial, current.bit)
+    if _all_lanes_remain(partial.layout, axis) and ctx.target.has(Feature.REDUX):
+        kind = body.redux_kind()
+        if kind is not None:
+            values = tuple(ctx.b.redux(kind, value) for value in partial.values)
+            return Partial(with_copies(partial.layout, axis, ("lane",)), values)
+    return _combine_lane_bit(ctx, body, partial, current.bit)
+
+
+def _all_lanes_remain(layout: LinearLayout, axis: int) -> bool:
+    """Whether all lanes of a warp hold different elements of one row, and each just one."""
+    units = [bit.unit for bit in axis_bits(layout, axis)]
+    return units.count("lane") == LANE_BITS and "register" not in units
+
+
+def combine_register_bit(
+    ctx: KernelLowering, body: CombineBody, partial: Partial, bit: int
+) -> Partial:
+    """Halves the registers: those with the bit set are the later elements."""
+    count = partial.layout.in_size("register")
+    low = [register for register in range(count) if not register >> bit & 1]
+    high = [register | 1 << bit for register in low]
+    later = [ctx.b.shuffle(value, None, high) for value in partial.values]
+    earlier = [ctx.b.shuffle(value, None, low) for value in partial.values]
+    return Partial(without_register_bit(partial.layout, bit), tuple(body.apply(later, earlier)))
+
+
+def _combine_lane_bit(
+    ctx: KernelLowering, body: CombineBody, partial: Partial, bit: int
+) -> Partial:
+    """Exchanges with the lane that differs in one bit; both lanes come to hold the result."""
+    own = list(partial.values)
+    other = [ctx.b.shfl("bfly", value, 1 << bit) for value in own]
+    later, earlier = other, own
+    if not body.is_commutative:
+        is_lower = ctx.threads.all_zero(1 << bit, 0)
+        if is_lower is None:
+            raise InternalError("a lane bit is no lane bit", where="lowering")
+        pairs = list(zip(own, other, strict=True))
+        later = [ctx.b.select(is_lower, theirs, mine) for mine, theirs in pairs]
+        earlier = [ctx.b.select(is_lower, mine, theirs) for mine, theirs in pairs]
+    layout = _without_lane_bit(partial.layout, bit)
+    return Partial(layout, tuple(body.apply(later, earlier)))
+
+
+def _without_lane_bit(layout: LinearLayout, bit: int) -> LinearLayout:
+    """The layout in which lanes that differ in one bit hold copies."""
+    bases = dict(layout.index_bases)
+    lanes = list(bases["lane"])
+    lanes[bit] = 0
+    bases["lane"] = tuple(lanes)
+    return LinearLayout.from_index_bases(bases, layout.shape)
+
+
+def _combine_rest(ctx: KernelLowering, body: CombineBody, partial: Partial, axis: int) -> Partial:
+    """What is left of each row goes to every thread of the row, which combines it in order."""
+    partial = Partial(compressed(partial.layout, axis), partial.values)
+    bits = axis_bits(partial.layout, axis)
+    if not bits:
+        return partial
+    partial = partial.converted(ctx, gathered_in_registers(partial.layout, axis))
+    for _ in bits:
+        partial = combine_register_bit(ctx, body, partial, 0)
+    return Partial(compressed(partial.layout, axis), partial.values)
+
+
+def _finish(ctx: KernelLowering, op: aa.ReduceOp, partial: Partial, axis: int) -> None:
+    """Drops the axis and puts the results where they are wanted."""
+    layout = partial.layout.slice(axis)
+    for result, value in zip(op.results, partial.values, strict=True):
+        if isinstance(result.type, TensorType):
+            ctx.values[result] = convert(ctx, value, layout, ctx.layout(result.type))
+        else:
+            ctx.values[result] = ctx.b.extract(value, 0)
+
+
+REDUCTION_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+    aa.ReduceOp: lower_reduce,
+}
+"""Reductions by class."""

@@ -74,9 +74,7 @@ def _elements_text(value: DenseAttr, element: Attribute) -> str:
         return f'"0x{raw.hex().upper()}"'
     texts = [scalar_text(raw[at : at + size], element) for at in range(0, len(raw), size)]
     for dim in reversed(value.type.shape):
-        texts = [
-            f"[{', '.join(texts[at : at + dim])}]" for at in range(0, len(texts), dim)
-        ]
+        texts = [f"[{', '.join(texts[at : at + dim])}]" for at in range(0, len(texts), dim)]
     return texts[0]
 
 
@@ -88,10 +86,6 @@ def identities_text(identities: ArrayAttr) -> str:
 def _typed_number(value: Attribute) -> str:
     if isinstance(value, FloatBitsAttr):
         return f"{float_text(value.bits.data, value.type)} : {element_text(value.type)}"
-    if isinstance(value, IntegerAttr):
-        if value.type == IntegerType(1):
-            return "true" if value.value.data else "false"
-        return f"{value.value.data} : {element_text(value.type)}"
     return value_text(value)
 
 

@@ -40,6 +40,13 @@ def decode_float(bits: int, form: FloatFormat) -> tuple[bool, Fraction | None]:
     return negative, significand * Fraction(2) ** (exponent - form.bias - mantissa_bits)
 
 
+def is_infinity(bits: int, form: FloatFormat) -> bool:
+    """Whether a bit pattern is an infinity."""
+    magnitude = bits & ((1 << (form.mantissa_bits + form.exponent_bits)) - 1)
+    ones = (1 << form.exponent_bits) - 1
+    return form.infinities and magnitude == ones << form.mantissa_bits
+
+
 def encode_float(negative: bool, magnitude: Fraction, form: FloatFormat) -> int | None:
     """The bits of a number, rounded to nearest even; None if it is out of range."""
     if negative and not form.signed:

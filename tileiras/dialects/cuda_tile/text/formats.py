@@ -219,7 +219,9 @@ def _make_tensor_view(op: Any, names: Uses) -> str:
     text = names.use(op.base)
     if view.rank:
         shape = _sizes(view.shape, op.dynamic_shape, names)
-        text += f", shape = [{shape}], strides = [{_sizes(view.strides, op.dynamic_strides, names)}]"
+        text += (
+            f", shape = [{shape}], strides = [{_sizes(view.strides, op.dynamic_strides, names)}]"
+        )
     dynamic = (*op.dynamic_shape, *op.dynamic_strides)
     index = f"{_type(dynamic[0])} -> " if dynamic else ""
     return f"{text} : {index}{type_text(view)}"

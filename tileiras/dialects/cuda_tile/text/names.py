@@ -1,7 +1,8 @@
 """Names of values in the text form: `%cst_1_i32`, `%tile`, `%iterArg0`, else numbers.
 
-The scheme is MLIR's printer's. All values of a block are named before those of nested regions, which
-go on counting where the block ended. A name that is taken gets `_0`, `_1`, .. from one counter.
+The scheme is MLIR's printer's. All values of a block are named before those of nested regions,
+which go on counting where the block ended. A name that is taken gets `_0`, `_1`, .. from one
+counter.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.element_types import FLOAT_FORMATS, element_text, storage_bytes
-from tileiras.dialects.cuda_tile.text.floats import decode_float
+from tileiras.dialects.cuda_tile.text.floats import decode_float, is_infinity
 
 RESULT_NAMES: dict[str, tuple[str, ...]] = {
     "cuda_tile.make_tensor_view": ("tview",),
@@ -52,6 +53,8 @@ def constant_name(value: DenseAttr) -> str:
     if form is None:
         return f"cst_{int.from_bytes(raw[:size], 'little', signed=True)}_{text}"
     negative, magnitude = decode_float(bits, form)
+    if magnitude is None and not is_infinity(bits, form):
+        return f"cst_NaN_{text}"
     if negative or magnitude is None or magnitude.denominator != 1:
         return f"cst_{text}"
     return f"cst_{magnitude.numerator}_{text}"

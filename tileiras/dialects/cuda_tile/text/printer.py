@@ -65,7 +65,9 @@ class CustomPrinter:
         wrapped = producer is not None or name != UNNAMED_MODULE
         indent = "  " if wrapped else ""
         if wrapped:
-            attributes = "" if producer is None else f" attributes {{producer = {quoted(producer.data)}}}"
+            attributes = (
+                "" if producer is None else f" attributes {{producer = {quoted(producer.data)}}}"
+            )
             self.parts.append(f"cuda_tile.module @{symbol_text(name)}{attributes} {{\n")
         for op in self.module.body.block.ops:
             self.print_op(op, indent)

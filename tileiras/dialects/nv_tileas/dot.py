@@ -5,11 +5,14 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
 )
 from xdsl.traits import Pure
+
+from tileiras.dialects.cuda_tile.attributes import SignednessAttr
 
 
 @irdl_op_definition
@@ -32,11 +35,16 @@ class MmaDotOp(IRDLOperation):
 
 @irdl_op_definition
 class FmaDotOp(IRDLOperation):
-    """`lhs @ rhs + acc` by fused multiply-adds; the operands are read through shared memory."""
+    """`lhs @ rhs + acc` by fused multiply-adds; the operands are read through shared memory.
+
+    The signedness properties are present for integer operands only.
+    """
 
     name = "nv_tileas.fma_dot"
     lhs = operand_def()
     rhs = operand_def()
     acc = operand_def()
+    signedness_lhs = opt_prop_def(SignednessAttr)
+    signedness_rhs = opt_prop_def(SignednessAttr)
     result = result_def()
     traits = traits_def(Pure())

@@ -55,8 +55,11 @@ def _constraint(argument: Any) -> Any:
     return ScalarConstraint(ct.int32 if isinstance(argument, int) else ct.float32)
 
 
-def exported_bytecode(case: KernelCase, version: str = "13.4") -> bytes:
-    """The bytecode that the client makes of a case's kernel for sm_90."""
+def export(case: KernelCase, output_format: str, version: str | None = None) -> bytes:
+    """What the client makes of a case's kernel for sm_90: "tileir_bytecode" or "cubin".
+
+    Without a version the client asks the compiler on PATH which versions it takes.
+    """
     parameters = [*map(_constraint, case.arguments), *case.constants]
     signature = KernelSignature(parameters, CallingConvention.cutile_python_v1())
     buffer = io.BytesIO()
@@ -65,7 +68,7 @@ def exported_bytecode(case: KernelCase, version: str = "13.4") -> bytes:
         [signature],
         buffer,
         gpu_code="sm_90",
-        output_format="tileir_bytecode",
+        output_format=output_format,
         bytecode_version=version,
     )
     return buffer.getvalue()

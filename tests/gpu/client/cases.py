@@ -8,7 +8,7 @@ result's format, or an error of summation that grows with the sum of magnitudes,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cuda.tile as ct
@@ -46,6 +46,11 @@ class KernelCase:
         """The shapes of all array arguments."""
         arrays = (arg for arg in self.arguments if isinstance(arg, np.ndarray))
         return " ".join("x".join(map(str, array.shape)) for array in arrays)
+
+    def fresh(self) -> KernelCase:
+        """The case with copies of its arrays, which a run updates in place."""
+        copies = (arg.copy() if isinstance(arg, np.ndarray) else arg for arg in self.arguments)
+        return replace(self, arguments=tuple(copies))
 
 
 def _rng(name: str) -> np.random.Generator:

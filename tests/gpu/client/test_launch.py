@@ -56,8 +56,9 @@ def test_kernel_on_the_gpu(case: KernelCase, compiler_on_path: Any, table: list[
     assert all(row.is_ok for row in rows), rows
     captured = compiled_entries(compiler_on_path.inputs() - before)
     if captured:  # else the client reused the kernel that an earlier case compiled
-        interpret(case, captured[-1])
+        again = case.fresh()
+        interpret(again, captured[-1])
         for out, row in zip(case.outputs, rows):
-            interpreted = case.arguments[out.position]
+            interpreted = again.arguments[out.position]
             as_reference = Output(out.position, interpreted.astype(np.float64), 2 * out.bound)
             assert compare(case, as_reference, results[out.position]).is_ok, row

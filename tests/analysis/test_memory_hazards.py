@@ -318,6 +318,17 @@ def test_barrier_in_the_loop_makes_the_one_before_it_superfluous() -> None:
     assert k.barriers() == (store,)
 
 
+def test_barrier_of_a_later_round_makes_one_of_an_earlier_superfluous() -> None:
+    k = Kernel()
+    (token,) = k.open_for(k.token())
+    first = k.store()
+    carried = k.load(token, k.q)
+    k.load(first.result_token)
+    last = k.store(k.token(), k.q)
+    k.close_loop(last.result_token)
+    assert k.barriers() == (carried,)
+
+
 def test_result_of_a_loop_is_behind_its_accesses() -> None:
     k = Kernel()
     (token,) = k.open_for(k.token())

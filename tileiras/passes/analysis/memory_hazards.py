@@ -63,9 +63,11 @@ def find_hazards(func: aa.FuncOp, same_threads: SameThreads | None = None) -> Ha
     if len(accesses) > 1 or any(_loops_around(op) for op in accesses):
         while needed := _Walk(accesses, barriers, same_threads).run(func):
             barriers.update(_place(op, culprits) for op, culprits in needed)
-        for op in [op for op in func.walk() if op in barriers]:
-            if not _Walk(accesses, barriers - {op}, same_threads).run(func):
-                barriers.remove(op)
+        # only around loops can a barrier come to stand between an access and what it waited for
+        if any(isinstance(op, LOOPS) or _loops_around(op) for op in barriers):
+            for op in [op for op in func.walk() if op in barriers]:
+                if not _Walk(accesses, barriers - {op}, same_threads).run(func):
+                    barriers.remove(op)
     return Hazards(tuple(op for op in func.walk() if op in barriers))
 
 

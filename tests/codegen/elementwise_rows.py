@@ -270,29 +270,46 @@ def memory_type(element: Attribute) -> Attribute:
     return integer_type(8) if bit_width(register) == 1 else register
 
 
-def build_kernel(row: Row, target_name: str, lanes: int | None) -> FuncOp:
-    """One kernel: parameters are a pointer per operand, then the result's."""
+def build_kernel(row: Row, target_name: str, lanes: int | None, indexed: bool = False) -> FuncOp:
+    """One kernel: parameters are a pointer per operand, then the result's.
+
+    `indexed`: thread i of the grid, in CTAs of 128, takes the i-th run of `lanes` elements.
+    """
     pointers = [pointer_type(1)] * (len(row.operands) + 1)
     suffix = "scalar" if lanes is None else f"x{lanes}"
     func = FuncOp.make_kernel(f"{row.name}__{suffix}", pointers)
     b = ThreadBuilder(func.entry)
+    first = element_index(b, lanes or 1) if indexed else b.i64(0)
 
     def shaped(type: Attribute) -> Attribute:
         return type if lanes is None else vector_type(type, lanes)
 
+    def place(pointer: SSAValue, stored: Attribute) -> SSAValue:
+        return b.gep(pointer, b.mul(first, b.i64(bit_width(stored) // 8)))
+
     args: list[SSAValue] = []
     for element, pointer in zip(row.operands, func.entry.args):
         stored = memory_type(element)
-        value = b.load(pointer, shaped(stored), align=bit_width(stored) // 8)
+        value = b.load(place(pointer, stored), shaped(stored), align=bit_width(stored) // 8)
         args.append(b.trunc(value, register_type(element)) if element == i1 else value)
     result = lower_elementwise(b, row.build(lanes), args, get_target(target_name))
     if element_type(row.result) == i1:
         result = b.zext(result, integer_type(8))
-    b.store(result, func.entry.args[-1], align=bit_width(memory_type(row.result)) // 8)
+    stored = memory_type(row.result)
+    b.store(result, place(func.entry.args[-1], stored), align=bit_width(stored) // 8)
     b.ret()
     return func
 
 
-def build_module(rows: list[Row], target_name: str, lanes: int | None) -> str:
+def element_index(b: ThreadBuilder, lanes: int) -> SSAValue:
+    """Index of the thread's first element, i64."""
+    thread = b.add(b.mul(b.sreg("ctaid.x"), b.i32(128)), b.thread_id())
+    return b.mul(b.zext(thread, i64), b.i64(lanes))
+
+
+def build_module(
+    rows: list[Row], target_name: str, lanes: int | None, indexed: bool = False
+) -> str:
     """LLVM IR text with a kernel per row."""
-    return print_module(ModuleOp([build_kernel(row, target_name, lanes) for row in rows]))
+    kernels = [build_kernel(row, target_name, lanes, indexed) for row in rows]
+    return print_module(ModuleOp(kernels))

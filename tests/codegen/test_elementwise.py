@@ -21,6 +21,7 @@ from elementwise_rows import (
     build_kernel,
     build_module,
     f4E2M1FN,
+    i1,
     i8,
     i32,
     i64,
@@ -239,6 +240,11 @@ def test_f64_narrows_to_bf16_without_rounding_twice() -> None:
     assert "cvt.rz.f32.f64" in body
     assert "cvt.rn.bf16.f32" in body
     assert "cvt.rn.f32.f64" not in body
+
+
+def test_signed_i1_becomes_minus_one_in_bf16() -> None:
+    row = Row(conversions.IntToFpOp, (i1,), bf16, {"signedness": "signed", **NEAREST})
+    assert instructions(row, lanes=4).count("0xBF80") == 4
 
 
 def test_remainder_is_exact_and_not_a_rounded_division() -> None:

@@ -88,6 +88,7 @@ def divide(lhs: Array, rhs: Array, fmt: FloatFormat, mode: RoundingMode) -> Arra
     if fmt.name == "f64":
         quotient = lhs / rhs
         errors = exact_errors(quotient, (lhs, rhs), _quotient_residual)
+        errors = np.where(rhs == 0, 0.0, errors)  # the infinity of x / 0 is exact
         return toward(quotient, errors, mode)
     wide_lhs, wide_rhs = lhs.astype(np.float64), rhs.astype(np.float64)
     quotient = wide_lhs / wide_rhs

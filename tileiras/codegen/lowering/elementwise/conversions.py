@@ -39,6 +39,7 @@ from tileiras.dialects.nv_tileaa.types import PointerType
 
 _I8, _I32, _I64 = integer_type(8), integer_type(32), integer_type(64)
 _F32_INTEGER_BITS = 24  # integers of so many bits are exact in f32
+_TF32_INTEGER_BITS = 11
 
 
 # integers
@@ -146,8 +147,12 @@ def lower_int_to_fp(request: Request) -> SSAValue:
     b, (value,), target = request.builder, request.args, request.result
     if request.rounding is not RoundingMode.NEAREST_EVEN:
         raise request.unsupported(f"has no rounding '{request.rounding.value}'")
+    if isinstance(target, Float8E8M0FNUType):
+        raise request.unsupported(f"cannot convert to {target}")
     width, signed = request.integer_width(), request.signed
-    if width < 32:  # the backend has no conversions of i1 and i8
+    if width == 1:
+        return _bit_to_fp(request, value, signed)
+    if width < 32:
         value = b.sext(value, _I32) if signed else b.zext(value, _I32)
     convert = b.sitofp if signed else b.uitofp
     if isinstance(target, Float16Type | Float32Type | Float64Type):
@@ -159,13 +164,28 @@ def lower_int_to_fp(request: Request) -> SSAValue:
     match target:
         case BFloat16Type():
             return b.fptrunc(exact, bf16)
+        case FloatTF32Type() if width <= _TF32_INTEGER_BITS:
+            return exact
         case FloatTF32Type():
             return round_to_tf32(request, exact, RoundingMode.NEAREST_EVEN)
-        case Float8E8M0FNUType():
-            raise request.unsupported(f"cannot convert to {target}")
         case _:
             greatest = 1 << (width - 1) if signed else (1 << width) - 1
             return narrow_integer(request, exact, target, greatest)
+
+
+def _bit_to_fp(request: Request, value: SSAValue, signed: bool) -> SSAValue:
+    """An i1 as 0 and 1, or 0 and -1.
+
+    A choice of constants: LLVM 22 turns `fptrunc (sitofp (sext <n x i1>))` to bf16 into 0 and 1.
+    """
+    b, target = request.builder, request.result
+    native = Float16Type | BFloat16Type | Float32Type | Float64Type
+    type = request.like(target if isinstance(target, native) else f32)
+    one = b.const_float(type, -1.0 if signed else 1.0)
+    number = b.select(value, one, b.const_float(type, 0.0))
+    if isinstance(target, native | FloatTF32Type):
+        return number
+    return narrow_integer(request, number, target, greatest=1)
 
 
 def lower_fp_to_int(request: Request) -> SSAValue:

@@ -400,7 +400,7 @@ class TestLookingInside:
         assert kernel["threads_per_block"] % 32 == 0
         assert not kernel["requires_explicit_block"]
         places = [(p["type"], p["size"], p["offset"]) for p in kernel["parameters"]]
-        pointers = [("pointer", 8, 0), ("pointer", 8, 8), ("pointer", 8, 16)]
+        pointers = [("ptr<f32>", 8, 0), ("ptr<f32>", 8, 8), ("ptr<f32>", 8, 16)]
         assert places == [*pointers, ("i32", 4, 24)]
         assert kernel["registers"] > 0
 
@@ -415,8 +415,7 @@ class TestLookingInside:
         """Also when there are none: clients read the file."""
         options = ["--remarks=all", "--remark-format=yaml", "--emit=nv_tileaa", "-o", "x"]
         assert compile_it(VECTOR_ADD, *options) == 0
-        text = Path("tileir_remarks.yaml").read_text()
-        assert all(document.startswith("!") or document for document in yaml.parse(text))
+        assert list(yaml.parse(Path("tileir_remarks.yaml").read_text()))
 
     def test_no_remarks_no_file(self) -> None:
         """A format alone asks for nothing."""

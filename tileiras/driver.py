@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from tileiras.codegen.target import GpuTarget
-    from tileiras.launch_info import KernelLaunch
+    from tileiras.launch_info import KernelLaunch, SourceTypes
     from tileiras.pass_manager import ScheduledPass, Timings
     from tileiras.remarks import RemarkCollector
 
@@ -200,6 +200,11 @@ def compile_module(
     if STAGES.index(start.name) > STAGES.index(options.emit) and not pass_names:
         raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")
     context = CompileContext(target=target, options=options, remarks=remarks)
+    shown = {}
+    if find_stage(options.emit) is None:
+        from tileiras.launch_info import source_types
+
+        shown = source_types(module)
     with timings.measure("import passes"):
         passes = _scheduled(options, target, start.name, pass_names)
     run_passes(module, passes, context, timings)
@@ -209,13 +214,14 @@ def compile_module(
         return Artefacts(text.encode(), timings, remarks)
     if target is None:
         raise TargetError("no GPU architecture given, expected --gpu-name")
-    return _generate(module, options, target, remarks, timings)
+    return _generate(module, options, target, shown, remarks, timings)
 
 
 def _generate(
     module: ModuleOp,
     options: CompileOptions,
     target: GpuTarget,
+    shown: SourceTypes,
     remarks: RemarkCollector,
     timings: Timings,
 ) -> Artefacts:
@@ -224,7 +230,7 @@ def _generate(
     from tileiras.codegen.llvmir.printer import print_module
     from tileiras.launch_info import describe_kernels
 
-    kernels = describe_kernels(module, target)
+    kernels = describe_kernels(module, target, shown)
     with timings.measure("print LLVM IR"):
         llvm_text = print_module(module, target, options)
     if options.emit == "llvm":

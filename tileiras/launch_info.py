@@ -7,16 +7,20 @@ a target has no means for that (`requires_explicit_block`), the launcher must pa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from tileiras.dialects.cuda_tile.structure import EntryOp
+from tileiras.dialects.cuda_tile.types import PointerType as TilePointerType
+from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.llvm.constants import AddressOfOp
 from tileiras.dialects.llvm.control import FuncOp
 from tileiras.dialects.llvm.memory import GlobalOp
-from tileiras.dialects.llvm.types import SHARED, PointerType, bit_width
+from tileiras.dialects.llvm.types import SHARED, bit_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute
@@ -52,15 +56,42 @@ class KernelLaunch:
     registers: int | None = None
 
 
-def _parameters(types: Iterable[Attribute]) -> tuple[KernelParameter, ...]:
-    """The parameters of these types, each aligned to its own size (PTX ISA, `.param` space)."""
+SourceTypes = Mapping[str, tuple[str, ...]]
+"""Entry name -> its parameters' types as the program wrote them, such as `ptr<f32>`."""
+
+
+def source_types(module: ModuleOp) -> SourceTypes:
+    """The parameters' types of every entry of a module of stage cuda_tile; empty for later stages.
+
+    Lowered code passes pointers as integers, so this must be asked before the first pass.
+    """
+    return {
+        op.sym_name.data: tuple(_element_text(kind) for kind in op.function_type.inputs.data)
+        for op in module.walk()
+        if isinstance(op, EntryOp)
+    }
+
+
+def _element_text(kind: Attribute) -> str:
+    """A scalar tile's element type as text."""
+    element = kind.element_type if isinstance(kind, TileType) else kind
+    return f"ptr<{element.pointee}>" if isinstance(element, TilePointerType) else str(element)
+
+
+def _parameters(
+    types: Sequence[Attribute], shown: Sequence[str] | None
+) -> tuple[KernelParameter, ...]:
+    """The parameters of these types, each aligned to its own size (PTX ISA, `.param` space).
+
+    `shown` is what to call the types; parameters beyond it keep the names of the lowered types.
+    """
     placed: list[KernelParameter] = []
     offset = 0
     for number, kind in enumerate(types):
         size = max(1, bit_width(kind) // 8)
         offset = -(-offset // size) * size
-        shown = "pointer" if isinstance(kind, PointerType) else str(kind)
-        placed.append(KernelParameter(f"arg{number}", shown, size, offset))
+        text = shown[number] if shown and number < len(shown) else str(kind)
+        placed.append(KernelParameter(f"arg{number}", text, size, offset))
         offset += size
     return tuple(placed)
 
@@ -86,7 +117,9 @@ def _product(numbers: Iterable[int]) -> int:
     return result
 
 
-def describe_kernels(module: ModuleOp, target: GpuTarget) -> tuple[KernelLaunch, ...]:
+def describe_kernels(
+    module: ModuleOp, target: GpuTarget, shown: SourceTypes
+) -> tuple[KernelLaunch, ...]:
     """The kernels of a module of stage llvm-dialect, in order."""
     shared = {
         op.sym_name.data: op
@@ -101,7 +134,7 @@ def describe_kernels(module: ModuleOp, target: GpuTarget) -> tuple[KernelLaunch,
             cluster_size=_product(op.cluster_dim.data if op.cluster_dim else ()),
             requires_explicit_block=target.requires_explicit_block,
             shared_memory_bytes=_shared_bytes(op, shared),
-            parameters=_parameters(op.entry.arg_types),
+            parameters=_parameters(op.entry.arg_types, shown.get(op.sym_name.data)),
         )
         for op in module.ops
         if isinstance(op, FuncOp) and op.kernel is not None

@@ -14,7 +14,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicateAttr,
 )
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
-from tileiras.interpreter import InterpreterError
+from tileiras.interpreter import InterpreterError, run_entry
 
 from .kernels import NO_OVERFLOW, SIGNED, UNIT, UNSIGNED, Kernel
 
@@ -194,3 +194,12 @@ def test_assert_records_the_failed_elements_and_goes_on():
     assert failure.elements == ((1,), (3,))
     assert failure.block_id == (0, 0, 0)
     assert str(failure.location).startswith('loc("kernel.py":')
+
+
+def test_endless_loop_is_an_error():
+    kernel = Kernel()
+    region = kernel.region([], lambda: kernel.add(ct.ContinueOp, [[]]))
+    kernel.add(ct.LoopOp, [[]], [[]], [region])
+    kernel.add(ct.ReturnOp, [[]])
+    with pytest.raises(InterpreterError, match="loop: the loop did not end within 50 rounds"):
+        run_entry(kernel.module, None, [], (1, 1, 1), loop_limit=50)

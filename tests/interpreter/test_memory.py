@@ -575,3 +575,13 @@ def test_unknown_entry_lists_the_known_ones():
     kernel.entry.properties["sym_name"] = StringAttr("other")
     with pytest.raises(InterpreterError, match="no entry 'kernel', found: other"):
         kernel.run(1)
+
+
+def test_writing_a_read_only_array_is_an_error_and_leaves_it():
+    kernel = Kernel(PointerType(f32))
+    kernel.store(kernel.args[0], kernel.constant(f32, 1.0))
+    data = np.zeros(2, np.float32)
+    data.flags.writeable = False
+    with pytest.raises(InterpreterError, match="bytes of a read-only array were written"):
+        kernel.run(data)
+    assert data.tolist() == [0, 0]

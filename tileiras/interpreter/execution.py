@@ -42,6 +42,9 @@ from tileiras.interpreter.state import BlockRun, EffectRule, Exit, PureRule, Run
 Argument = int | float | Array | DeviceBuffer
 """A kernel argument; pointers take arrays (updated in place), buffers or plain addresses."""
 
+DEFAULT_LOOP_LIMIT = 1_000_000
+"""Rounds after which a `loop` counts as endless."""
+
 _TERMINATORS = (cf.BreakOp, cf.ContinueOp, cf.ReturnOp, cf.YieldOp)
 
 PURE_RULES: dict[type[Operation], PureRule] = {
@@ -61,13 +64,15 @@ def run_entry(
     args: Sequence[Argument],
     grid: tuple[int, int, int],
     memory: SimulatedMemory | None = None,
+    loop_limit: int = DEFAULT_LOOP_LIMIT,
 ) -> RunLog:
     """Runs an entry (the only one, if `entry_name` is None) over a grid of tile blocks.
 
     Scalars take Python or numpy numbers, pointers take numpy arrays, which are updated in place
     (any dtype and strides: only the bytes matter), buffers of `memory`, or addresses in it.
     Returns what was printed and which assertions failed; raises InterpreterError with the op and
-    its location for an access out of bounds or an operation that is not known.
+    its location for an access out of bounds, an operation that is not known, or a loop that ran
+    more than `loop_limit` rounds (a block that waits for a later one would never end).
     """
     container = _find_module(module)
     entry = _find_entry(container, entry_name)
@@ -80,7 +85,7 @@ def run_entry(
     arrays.copy_in()
     with np.errstate(all="ignore"):
         for z, y, x in np.ndindex(grid[2], grid[1], grid[0]):
-            run = TileBlockRun(memory, log, (x, y, z), grid, global_addresses, allocas)
+            run = TileBlockRun(memory, log, (x, y, z), grid, global_addresses, allocas, loop_limit)
             run.run_region(entry.body, values)
     arrays.copy_out()
     return log
@@ -162,6 +167,7 @@ class TileBlockRun(BlockRun):
     grid: tuple[int, int, int]
     globals: dict[str, int]
     allocas: dict[Operation, int]
+    loop_limit: int = DEFAULT_LOOP_LIMIT
     _env: dict[SSAValue, Any] = field(default_factory=dict)
 
     def value(self, ssa: SSAValue) -> Any:
@@ -236,7 +242,7 @@ class TileBlockRun(BlockRun):
 
     def _run_loop(self, op: cf.LoopOp) -> Exit | None:
         carried: Sequence[Any] = self.values(op.init_values)
-        while True:
+        for _ in range(self.loop_limit):
             exit_ = self.run_region(op.body, carried)
             match exit_.terminator:
                 case cf.ContinueOp():
@@ -246,6 +252,7 @@ class TileBlockRun(BlockRun):
                     return None
                 case _:
                     return exit_
+        raise InterpreterError(f"the loop did not end within {self.loop_limit} rounds", op)
 
 
 def _located(error: InterpreterError, op: Operation) -> InterpreterError:

@@ -131,6 +131,7 @@ class _HostRange:
 
     low: int
     high: int
+    is_writable: bool
     buffer: DeviceBuffer
 
     def host_bytes(self) -> Array:
@@ -146,15 +147,19 @@ class HostArrays:
         self._memory = memory
         self._ranges: list[_HostRange] = []
         self._kept = list(arrays)
-        bounds = sorted(_byte_bounds(array) for array in arrays if array.size)
-        merged: list[list[int]] = []
-        for low, high in bounds:
+        bounds = sorted(
+            (*_byte_bounds(array), array.flags.writeable) for array in arrays if array.size
+        )
+        merged: list[tuple[int, int, bool]] = []
+        for low, high, is_writable in bounds:
             if merged and low < merged[-1][1]:
-                merged[-1][1] = max(merged[-1][1], high)
+                first, last, was_writable = merged.pop()
+                merged.append((first, max(last, high), was_writable and is_writable))
             else:
-                merged.append([low, high])
-        for low, high in merged:
-            self._ranges.append(_HostRange(low, high, memory.allocate(high - low)))
+                merged.append((low, high, is_writable))
+        for low, high, is_writable in merged:
+            buffer = memory.allocate(high - low)
+            self._ranges.append(_HostRange(low, high, is_writable, buffer))
 
     def copy_in(self) -> None:
         """Host to simulated memory."""
@@ -162,13 +167,19 @@ class HostArrays:
             self._memory.write_bytes(span.buffer.address, span.host_bytes())
 
     def copy_out(self) -> None:
-        """Simulated memory to host; only bytes that changed are written."""
+        """Simulated memory to host; only bytes that changed are written.
+
+        Raises InterpreterError where a read-only array would change.
+        """
         for span in self._ranges:
             host = span.host_bytes()
             device = self._memory.read_bytes(span.buffer.address, span.buffer.size)
             changed = host != device
-            if np.any(changed):
-                host[changed] = device[changed]
+            if not np.any(changed):
+                continue
+            if not span.is_writable:
+                raise InterpreterError(f"{changed.sum()} bytes of a read-only array were written")
+            host[changed] = device[changed]
 
     def address_of(self, array: Array) -> int:
         """The simulated address of the array's first element."""

@@ -1,0 +1,1 @@
+"""Passes on cuda_tile: common subexpressions, fused multiply-add, loop splitting."""

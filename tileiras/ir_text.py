@@ -7,12 +7,14 @@ import re
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.ir import Dialect
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tileiras.errors import BytecodeError, SourceLocation
 from tileiras.registry import DIALECTS, resolve
 
-_LOWER_STAGE = re.compile(r"(?<![\w#!.])\"?(nv_tileaa|nv_tileas|llvm|nvvm)\.\w")
+_COMMENT = re.compile(r"//[^\n]*")
+_LOWER_STAGE = re.compile(r'"(nv_tileaa|nv_tileas|llvm|nvvm)\.[\w.]+"\s*\(')
+"""An operation of a later stage; they are always printed in generic form."""
 
 
 def register_dialects(context: Context) -> None:
@@ -33,7 +35,7 @@ def parse_text(text: str, filename: str = "<input>") -> ModuleOp:
     is in the form that `--emit` prints for that stage. Raises BytecodeError with the place of the
     first mistake.
     """
-    if _LOWER_STAGE.search(text) is None:
+    if _LOWER_STAGE.search(_COMMENT.sub("", text)) is None:
         from tileiras.dialects.cuda_tile.text import parse_module
 
         return parse_module(text, filename)
@@ -48,6 +50,8 @@ def parse_text(text: str, filename: str = "<input>") -> ModuleOp:
         message = error.msg.strip().rstrip(".") or "cannot be parsed"
         place = SourceLocation(filename, line, column)
         raise BytecodeError(message[:1].lower() + message[1:], place) from error
+    except VerifyException as error:
+        raise BytecodeError(" ".join(str(error).split())) from error
 
 
 def _line_and_column(text: str, offset: int) -> tuple[int, int]:

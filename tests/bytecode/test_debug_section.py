@@ -75,6 +75,12 @@ def test_first_location_is_the_functions_own():
     assert (op.scope.line.data, op.scope.scope_line.data) == (3, 4)
 
 
+def test_file_names_that_are_not_utf8_are_shown_with_escapes():
+    source = file([4, 4], [*SCOPES, LOC])
+    source.strings = [b"\xffk.py", *STRINGS[1:]]
+    assert source_location(locations(source)[0]) == SourceLocation("\\xffk.py", 5, 6)
+
+
 def test_id_0_is_unknown():
     assert locations(file([0, 0], SCOPES)) == (UnknownLoc(), UnknownLoc())
 

@@ -136,13 +136,13 @@ class _Record:
             case DebugTag.COMPILE_UNIT:
                 return DICompileUnitAttr(self._file())
             case DebugTag.FILE:
-                return DIFileAttr(tables.string(cursor), tables.string(cursor))
+                return DIFileAttr(tables.debug_string(cursor), tables.debug_string(cursor))
             case DebugTag.LEXICAL_BLOCK:
                 return DILexicalBlockAttr(
                     self._scope(), self._file(), self._number("line"), self._number("column")
                 )
             case DebugTag.LOC:
-                scope, name = self._scope(), tables.string(cursor)
+                scope, name = self._scope(), tables.debug_string(cursor)
                 return DILocAttr(scope, name, self._number("line"), self._number("column"))
             case DebugTag.SUBPROGRAM:
                 return self._subprogram(tables)
@@ -154,7 +154,7 @@ class _Record:
     def _subprogram(self, tables: Tables) -> DISubprogramAttr:
         cursor = self._cursor
         file, line = self._file(), self._number("line")
-        name, linkage = tables.string(cursor), tables.string(cursor)
+        name, linkage = tables.debug_string(cursor), tables.debug_string(cursor)
         unit = cast(DICompileUnitAttr, self._ref((DICompileUnitAttr,), "a compile unit"))
         scope_line = self._number("scope line")
         if tables.version >= V13_5:

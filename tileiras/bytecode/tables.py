@@ -36,6 +36,15 @@ class Tables:
         result = self._decoded[index] = StringAttr(text)
         return result
 
+    def debug_string(self, cursor: Cursor) -> StringAttr:
+        """A string that is shown only: what is not UTF-8 becomes escapes such as `\\xff`."""
+        start = cursor.pos
+        index = cursor.varint()
+        if index >= len(self.strings) or _is_utf8(self.strings[index]):
+            cursor.pos = start
+            return self.string(cursor)
+        return StringAttr(self.strings[index].decode("utf-8", errors="backslashreplace"))
+
     def type(self, cursor: Cursor) -> Attribute:
         """The type whose id comes next."""
         return self.types[cursor.varint_below(len(self.types), "type index")]
@@ -43,6 +52,14 @@ class Tables:
     def constant(self, cursor: Cursor) -> bytes:
         """The raw data of the constant whose id comes next."""
         return self.constants[cursor.varint_below(len(self.constants), "constant index")]
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class BlobTable:

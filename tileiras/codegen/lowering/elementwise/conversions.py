@@ -176,7 +176,8 @@ def lower_int_to_fp(request: Request) -> SSAValue:
 def _bit_to_fp(request: Request, value: SSAValue, signed: bool) -> SSAValue:
     """An i1 as 0 and 1, or 0 and -1.
 
-    A choice of constants: LLVM 22 turns `fptrunc (sitofp (sext <n x i1>))` to bf16 into 0 and 1.
+    A choice of constants: for `sitofp i1` to bf16, which InstCombine makes of longer ways to say
+    it, LLVM 22's NVPTX backend emits 0 and 1.
     """
     b, target = request.builder, request.result
     native = Float16Type | BFloat16Type | Float32Type | Float64Type

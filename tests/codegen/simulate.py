@@ -1,0 +1,140 @@
+"""Runs kernels of the llvm and nvvm dialects on all threads of a block in lockstep, with numpy.
+
+It tells whether a lowering computes the right thing without a GPU, and more than a GPU would: bytes
+of shared memory that two threads touch without a barrier in between are an error, and so are
+misaligned accesses, reads of bytes that nobody wrote, and branches that threads disagree about.
+
+A value is an array of unsigned 64-bit patterns, one row per thread: (threads,) for a scalar,
+(threads, lanes) for a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from simulated_ops import RULES, Machine, Value, as_bits
+from simulated_shared import SharedMemory
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
+
+from tileiras.codegen.target import get_target
+from tileiras.dialects.llvm.control import BrOp, CondBrOp, FuncOp, ReturnOp
+from tileiras.dialects.llvm.memory import GlobalOp
+from tileiras.interpreter import SimulatedMemory
+from tileiras.ir_pass import CompileContext
+from tileiras.options import CompileOptions
+from tileiras.pipeline import PIPELINE
+from tileiras.registry import load_pass
+from tileiras.remarks import RemarkCollector
+
+MAX_STEPS = 200_000
+"""Blocks executed before a kernel counts as hanging."""
+
+
+def lower_to_llvm(module: ModuleOp, arch: str = "sm_90") -> ModuleOp:
+    """Takes a cuda_tile module to the llvm dialect, in place."""
+    target = get_target(arch)
+    options = CompileOptions(opt_level=3, emit="llvm-dialect", gpu_name=arch)
+    context = CompileContext(target=target, options=options, remarks=RemarkCollector())
+    for step in PIPELINE:
+        load_pass(step.pass_name)().apply(context, module)
+    module.verify()
+    return module
+
+
+def run_kernel(
+    module: ModuleOp,
+    args: Sequence[int | np.ndarray],
+    grid: tuple[int, int, int] = (1, 1, 1),
+) -> None:
+    """Runs the only kernel of a module of the llvm dialect; arrays are updated in place.
+
+    Scalars are given as bit patterns. Blocks run one after another.
+    """
+    memory = SimulatedMemory()
+    buffers = [memory.upload(arg) if isinstance(arg, np.ndarray) else None for arg in args]
+    values = [
+        buffer.address if buffer is not None else int(arg)  # type: ignore[arg-type]
+        for arg, buffer in zip(args, buffers, strict=True)
+    ]
+    (func,) = [op for op in module.body.ops if isinstance(op, FuncOp)]
+    for index in np.ndindex(*grid):
+        _Block(module, func, memory, index, grid).run(values)
+    for arg, buffer in zip(args, buffers, strict=True):
+        if isinstance(arg, np.ndarray) and buffer is not None:
+            data = memory.read_bytes(buffer.address, buffer.size)
+            arg[...] = data.view(arg.dtype).reshape(arg.shape)
+
+
+class _Block:
+    """One thread block: its machine, and control through the blocks of the function."""
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        func: FuncOp,
+        memory: SimulatedMemory,
+        index: Sequence[int],
+        grid: Sequence[int],
+    ):
+        if func.reqntid is None:
+            raise ValueError("the kernel does not say how many threads it has")
+        threads = func.reqntid.data[0]
+        shared = SharedMemory(threads)
+        globals_: dict[str, int] = {}
+        for op in module.body.ops:
+            if isinstance(op, GlobalOp):
+                globals_[op.sym_name.data] = _place(op, memory, shared)
+        self.func = func
+        self.machine = Machine(threads, memory, shared, globals_, tuple(index), tuple(grid))
+
+    def run(self, args: Sequence[int]) -> None:
+        """From the entry to the return."""
+        machine, block = self.machine, self.func.entry
+        for parameter, arg in zip(block.args, args, strict=True):
+            machine.values[parameter] = as_bits(machine.threads, arg, parameter.type)
+        for _ in range(MAX_STEPS):
+            following = self._run_block(block)
+            if following is None:
+                return
+            block = following
+        raise RuntimeError(f"no return after {MAX_STEPS} blocks")
+
+    def _run_block(self, block: Block) -> Block | None:
+        values = self.machine.values
+        for op in block.ops:
+            match op:
+                case ReturnOp():
+                    return None
+                case BrOp():
+                    return self._enter(op.target, op.arguments)
+                case CondBrOp():
+                    taken = values[op.condition]
+                    if taken.min() != taken.max():
+                        raise RuntimeError("threads go different ways at a branch")
+                    if taken[0]:
+                        return self._enter(op.then_block, op.then_arguments)
+                    return self._enter(op.else_block, op.else_arguments)
+                case _:
+                    rule = RULES.get(op.name)
+                    if rule is None:
+                        raise NotImplementedError(f"the simulator has no rule for {op.name}")
+                    result = rule(self.machine, op)
+                    if result is not None:
+                        values[op.results[0]] = result
+        raise RuntimeError("a block without a terminator")
+
+    def _enter(self, block: Block, arguments: Sequence[SSAValue]) -> Block:
+        values = self.machine.values
+        passed: list[Value] = [values[argument] for argument in arguments]
+        values.update(zip(block.args, passed, strict=True))
+        return block
+
+
+def _place(op: GlobalOp, memory: SimulatedMemory, shared: SharedMemory) -> int:
+    """The address of a module's variable."""
+    if op.space.data == 3:
+        return shared.allocate(op.size.data)
+    data = op.initializer.data if op.initializer is not None else bytes(op.size.data)
+    return memory.upload(np.frombuffer(data, dtype=np.uint8)).address

@@ -1,0 +1,100 @@
+"""Inline PTX that lowerings use, by what it does; unknown text is an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from simulated_ops import Machine, Value, element_bits, from_float, read, signed, to_float, write
+from xdsl.dialects.builtin import bf16, f16, f32, f64
+
+_ATOMIC = re.compile(
+    r"(?:@\$(?P<guard>\d+) )?(?P<base>atom|red)(?:\.(?P<order>\w+))?\.(?P<scope>cta|gpu|sys)"
+    r"\.global\.(?P<kind>[a-z]+)(?:\.noftz)?\.(?P<type>[a-z]+\d+) (?P<args>[^;]*);"
+)
+_FLOATS = {"f16": f16, "bf16": bf16, "f32": f32, "f64": f64}
+_HARMLESS = ("fence.proxy.alias;",)
+
+
+def run_asm(machine: Machine, op: Any) -> Value | None:
+    """Runs one inline assembly op."""
+    template = op.template.data
+    if template in _HARMLESS:
+        return None
+    match = _ATOMIC.search(template)
+    if match is None:
+        raise NotImplementedError(f"the simulator does not know the PTX '{template}'")
+    return _atomic(machine, op, match)
+
+
+def _atomic(machine: Machine, op: Any, match: re.Match[str]) -> Value | None:
+    """Threads one after another, and the elements of a vector one after another."""
+    names = [name.strip(" []") for name in match["args"].split(",")]
+    inputs = names[1:] if match["base"] == "atom" else names
+    first_input = 1 if op.result is not None else 0
+    operands = [machine.values[value] for value in op.arguments]
+
+    def rows(name: str) -> Value:
+        value = operands[int(name[1:]) - first_input]
+        return value.reshape(machine.threads, -1)
+
+    pointers, *values = (rows(name) for name in inputs)
+    guard = rows(f"${match['guard']}") != 0 if match["guard"] else np.ones(pointers.shape, bool)
+    size = int(re.sub(r"\D", "", match["type"])) // 8
+    old = np.zeros(pointers.shape, np.uint64)
+    tied = _tied_input(op, first_input)
+    if tied is not None:
+        old[...] = operands[tied].reshape(pointers.shape)
+    for lane in range(pointers.shape[1]):
+        for thread in np.flatnonzero(guard[:, lane]):
+            place = pointers[thread : thread + 1, lane]
+            raw = np.zeros((1, 8), np.uint8)
+            raw[:, :size] = read(machine, machine.thread_ids[:1], place, size)
+            before = raw.view(np.uint64)[:, 0]
+            args = [value[thread : thread + 1, lane] for value in values]
+            after = _combine(match["kind"], match["type"], before, args)
+            data = np.ascontiguousarray(after.astype(np.uint64))[:, None].view(np.uint8)
+            write(machine, machine.thread_ids[:1], place, data[:, :size])
+            old[thread, lane] = before[0]
+    if op.result is None:
+        return None
+    return old if machine.values[op.arguments[0]].ndim == 2 else old[:, 0]
+
+
+def _tied_input(op: Any, first_input: int) -> int | None:
+    """The operand that the output starts as."""
+    inputs = op.constraints.data.split(",")[first_input:]
+    return inputs.index("0") if "0" in inputs else None
+
+
+def _combine(kind: str, type_: str, old: Value, args: list[Value]) -> Value:
+    width = int(re.sub(r"\D", "", type_))
+    if type_ in _FLOATS:
+        fmt = _FLOATS[type_]
+        return from_float(to_float(old, fmt) + to_float(args[0], fmt), fmt)
+    numbers: Callable[[Value], Any] = (
+        (lambda v: signed(v, width)) if type_[0] == "s" else (lambda v: v)
+    )
+    match kind:
+        case "cas":
+            return np.where(old == args[0], args[1], old)
+        case "exch":
+            return args[0]
+        case "add":
+            return old + args[0]
+        case "and":
+            return old & args[0]
+        case "or":
+            return old | args[0]
+        case "xor":
+            return old ^ args[0]
+        case "min" | "max":
+            pick = np.minimum if kind == "min" else np.maximum
+            return np.asarray(pick(numbers(old), numbers(args[0]))).view(np.uint64)
+        case _:
+            raise NotImplementedError(f"the simulator has no atomic '{kind}'")
+
+
+__all__ = ["element_bits", "run_asm"]

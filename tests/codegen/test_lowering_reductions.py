@@ -1,0 +1,193 @@
+"""Reductions and scans: the compiled program, simulated, agrees with the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from interpreter.kernels import SIGNED, Kernel, rounding
+from simulate import lower_to_llvm, run_kernel
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, f32, i1, i32
+
+from tileiras.dialects import cuda_tile as ct
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    IntegerOverflow,
+    IntegerOverflowAttr,
+)
+from tileiras.dialects.cuda_tile.constants import FloatBitsAttr
+from tileiras.dialects.cuda_tile.types import PointerType, TileType
+
+NO_OVERFLOW = IntegerOverflowAttr(IntegerOverflow.NONE)
+IDENTITY = {f32: FloatBitsAttr(0, f32), i32: IntegerAttr(0, i32)}
+INT, BOOL, FLOAT = TileType(i32), TileType(i1), TileType(f32)
+Body = Callable[..., Sequence[Any]]
+BodyMaker = Callable[[Kernel], Body]
+
+
+def combining_kernel(
+    shape: Sequence[int], dim: int, types: Sequence[Any], body: BodyMaker, reverse: bool | None
+) -> Kernel:
+    """Loads the operands, reduces (or scans, unless `reverse` is None), stores the results."""
+    kernel = Kernel(*(PointerType(type_) for type_ in [*types, *types]))
+    loaded = [kernel.load(arg, shape) for arg in kernel.args[: len(types)]]
+    fill = body(kernel)
+
+    def region(*arguments: Any) -> None:
+        kernel.add(ct.YieldOp, [list(fill(*arguments))])
+
+    properties: dict[str, Any] = {
+        "dim": IntegerAttr(dim, i32),
+        "identities": ArrayAttr([IDENTITY[type_] for type_ in types]),
+    }
+    result_shape = list(shape)
+    if reverse is None:
+        del result_shape[dim]
+    else:
+        properties["reverse"] = IntegerAttr(int(reverse), i1)
+    results = kernel.add(
+        ct.ReduceOp if reverse is None else ct.ScanOp,
+        [loaded],
+        [[TileType(type_, result_shape) for type_ in types]],
+        [kernel.region([TileType(type_) for type_ in types for _ in (0, 1)], region)],
+        **properties,
+    )
+    results = results if isinstance(results, list) else [results]
+    for pointer, result in zip(kernel.args[len(types) :], results, strict=True):
+        kernel.store(pointer, result)
+    return kernel
+
+
+def check(
+    shape: Sequence[int],
+    dim: int,
+    inputs: Sequence[np.ndarray],
+    types: Sequence[Any],
+    body: BodyMaker,
+    reverse: bool | None = None,
+    arch: str = "sm_90",
+) -> str:
+    """Compares simulation and interpreter; returns the text of the lowered module."""
+    kernel = combining_kernel(shape, dim, types, body, reverse)
+    kept = [s for d, s in enumerate(shape) if reverse is not None or d != dim]
+    wanted = [np.zeros(kept, data.dtype) for data in inputs]
+    kernel.run(*[data.copy() for data in inputs], *wanted)
+    module = lower_to_llvm(kernel.module, arch)
+    found = [np.full(kept, -1, data.dtype) for data in inputs]
+    run_kernel(module, [*[data.copy() for data in inputs], *found])
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+    return str(module)
+
+
+def matrix_product(kernel: Kernel) -> Body:
+    """Composition of affine maps modulo 2**32: associative, and far from commutative."""
+
+    def body(later_a: Any, early_a: Any, later_b: Any, early_b: Any) -> Sequence[Any]:
+        scale = kernel.add(ct.MulIOp, [later_a, early_a], INT, overflow=NO_OVERFLOW)
+        moved = kernel.add(ct.MulIOp, [later_a, early_b], INT, overflow=NO_OVERFLOW)
+        return [scale, kernel.add(ct.AddIOp, [moved, later_b], INT, overflow=NO_OVERFLOW)]
+
+    return body
+
+
+def integer_sum(kernel: Kernel) -> Body:
+    """Adds integers."""
+    return lambda a, b: [kernel.add(ct.AddIOp, [a, b], INT, overflow=NO_OVERFLOW)]
+
+
+def integer_max(kernel: Kernel) -> Body:
+    """The larger of signed integers."""
+    return lambda a, b: [kernel.add(ct.MaxIOp, [a, b], INT, signedness=SIGNED)]
+
+
+def float_max(kernel: Kernel) -> Body:
+    """The larger of floats."""
+    return lambda a, b: [kernel.add(ct.MaxFOp, [a, b], FLOAT)]
+
+
+def last(kernel: Kernel) -> Body:
+    """The element with the highest coordinate."""
+    return lambda later, earlier: [later]
+
+
+def conditional_sum(kernel: Kernel) -> Body:
+    """Keeps what is below a captured bound of 100, by a nested if."""
+    bound = kernel.constant(i32, 100)
+
+    def body(later: Any, earlier: Any) -> Sequence[Any]:
+        total = kernel.add(ct.AddIOp, [later, earlier], INT, overflow=NO_OVERFLOW)
+        is_small = kernel.add(
+            ct.CmpIOp,
+            [total, bound],
+            BOOL,
+            comparison_predicate=ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
+            signedness=SIGNED,
+        )
+        yes = kernel.region([], lambda: kernel.add(ct.YieldOp, [[total]]))
+        no = kernel.region([], lambda: kernel.add(ct.YieldOp, [[bound]]))
+        chosen = kernel.add(ct.IfOp, [is_small], [[INT]], [yes, no])
+        return [chosen[0] if isinstance(chosen, list) else chosen]
+
+    return body
+
+
+SHAPES = [
+    *(((size,), 0) for size in (1, 2, 16, 32, 128, 512, 2048)),
+    *(((16, 64), dim) for dim in (0, 1)),
+    *(((4, 8, 16), dim) for dim in (0, 1, 2)),
+    *(((64, 64), dim) for dim in (0, 1)),
+    *(((128, 2), dim) for dim in (0, 1)),
+    *(((2, 1024), dim) for dim in (0, 1)),
+    ((32, 1), 1),
+]
+
+
+def numbers(shape: Sequence[int], seed: int = 0) -> np.ndarray:
+    """Random odd integers."""
+    generator = np.random.default_rng(seed)
+    return generator.integers(-(2**30), 2**30, shape, dtype=np.int32) | 1
+
+
+@pytest.mark.parametrize(("shape", "dim"), SHAPES)
+def test_order_is_kept_in_a_reduction(shape, dim):
+    data = [numbers(shape, 1), numbers(shape, 2)]
+    check(shape, dim, data, [i32, i32], matrix_product)
+
+
+@pytest.mark.parametrize(("shape", "dim"), SHAPES)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_sum_of_integers(shape, dim, arch):
+    check(shape, dim, [numbers(shape)], [i32], integer_sum, arch=arch)
+
+
+def test_last_element_is_the_result():
+    check((256,), 0, [numbers((256,))], [i32], last)
+
+
+def test_body_with_nested_if_and_captured_value():
+    data = np.abs(numbers((4, 64))) % 7
+    check((4, 64), 1, [data], [i32], conditional_sum)
+
+
+def test_float_maximum():
+    data = np.random.default_rng(3).standard_normal((8, 128)).astype(np.float32)
+    check((8, 128), 1, [data], [f32], float_max)
+
+
+def test_warp_wide_integer_reduction_takes_one_instruction():
+    text = check((32,), 0, [numbers((32,))], [i32], integer_max)
+    assert "nvvm.redux" in text and "nvvm.shfl" not in text
+
+
+def test_float_sum_takes_shuffles():
+    data = np.arange(32, dtype=np.float32)
+
+    def float_sum(kernel: Kernel) -> Body:
+        return lambda a, b: [kernel.add(ct.AddFOp, [a, b], FLOAT, rounding_mode=rounding())]
+
+    text = check((32,), 0, [data], [f32], float_sum)
+    assert text.count("nvvm.shfl") == 5 and "nvvm.barrier" not in text

@@ -9,6 +9,8 @@ from tileiras.errors import InternalError, UsageError
 from tileiras.ir_pass import IrPass
 
 PASSES: dict[str, str] = {
+    "canonicalize": "tileiras.passes.canonicalization:CanonicalizePass",
+    "cse": "tileiras.passes.cuda_tile.cse:CsePass",
     "convert-cudatile-to-tileaa": "tileiras.passes.cuda_tile_to_nv_tileaa:"
     "ConvertCudaTileToTileAAPass",
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",

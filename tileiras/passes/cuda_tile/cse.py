@@ -62,8 +62,8 @@ def _visit_block(block: Block, scope: _Scope) -> list[tuple[Block, _Scope]]:
     """Merges the operations of a block; returns the blocks that are nested in it.
 
     Nested blocks come later, when all of this block is known: only what stands before the operation
-    dominates them, so each gets the scope as it was there. The scalar body of a reduction gets none:
-    it stays closed, computing from its arguments and its own constants.
+    dominates them, so each gets the scope as it was there. The scalar body of a reduction gets
+    none: it stays closed, computing from its arguments and its own constants.
     """
     nested: list[tuple[Block, _Scope]] = []
     for op in list(block.ops):

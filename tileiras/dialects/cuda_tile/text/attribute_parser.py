@@ -21,7 +21,8 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, EnumAttribute
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile import attributes as enums

@@ -13,7 +13,8 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
 )
-from xdsl.ir import Attribute, EnumAttribute
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.attributes import (
     AssumePredicateAttr,

@@ -40,8 +40,8 @@ class GenericParser(ValueParser):
     region_depth = 0
 
     def operation(self) -> Operation:
-        """One operation in either form."""
-        raise NotImplementedError
+        """One operation in either form; the whole parser knows the custom one."""
+        return self.generic_operation()
 
     def open_region(self, opening: Token) -> None:
         """Enters a region; too many nested ones are refused, before Python's stack is."""

@@ -191,3 +191,15 @@ def test_float_sum_takes_shuffles():
 
     text = check((32,), 0, [data], [f32], float_sum)
     assert text.count("nvvm.shfl") == 5 and "nvvm.barrier" not in text
+
+
+@pytest.mark.parametrize(("shape", "dim"), SHAPES)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_order_is_kept_in_a_scan(shape, dim, reverse):
+    data = [numbers(shape, 1), numbers(shape, 2)]
+    check(shape, dim, data, [i32, i32], matrix_product, reverse)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_running_maximum(arch):
+    check((8, 256), 1, [numbers((8, 256))], [i32], integer_max, False, arch)

@@ -11,6 +11,7 @@ from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.elementwise import lower_elementwise
 from tileiras.codegen.lowering.reduce import REDUCTION_RULES
+from tileiras.codegen.lowering.scan import SCAN_RULES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
@@ -52,6 +53,7 @@ RULES: dict[type[Operation], LoweringRule] = {
     tas.MmaDotOp: dot.lower_mma_dot,
     tas.FmaDotOp: dot.lower_fma_dot,
     **REDUCTION_RULES,
+    **SCAN_RULES,
 }
 
 

@@ -239,3 +239,11 @@ def test_bfloat16_arithmetic_stays_bfloat16():
     values = np.array([1.0078125, 3.0], ml_dtypes.bfloat16)
     result = evaluate(ct.AddFOp, [(bf16, values), (bf16, values)], bf16, rounding_mode=rounding())
     assert result.dtype == ml_dtypes.bfloat16
+
+
+def test_f64_fma_sees_what_lies_just_beside_a_tie():
+    """The exact result is 2**54 + 6 - 2**-59; rounding the low parts first would make it a tie."""
+    lhs, rhs, acc = 1 + 2.0**-30, 2 - 2.0**-29, 2.0**54 + 4
+    operands_ = [(f64, [lhs, -lhs]), (f64, [rhs, rhs]), (f64, [acc, -acc])]
+    result = evaluate(ct.FmaOp, operands_, f64, rounding_mode=rounding())
+    assert result.tolist() == [acc, -acc]

@@ -68,7 +68,7 @@ def _inbounds(since: Version) -> Attr:
 
 def _operand(spec: str) -> Operand:
     name, _, since = spec.partition("@")
-    version = next((v for v in VERSIONS if since == f"{v[0]}.{v[1]}"), None)
+    version = next(v for v in VERSIONS if since == f"{v[0]}.{v[1]}") if since else None
     arity = {"?": Arity.OPTIONAL, "*": Arity.ANY}.get(name[-1], Arity.ONE)
     return Operand(name.rstrip("?*"), arity, version)
 

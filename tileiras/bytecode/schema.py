@@ -4,9 +4,8 @@ A record is: opcode, result types, flags, attributes, operands, regions. Which o
 depends on its version: `plan_for` resolves a row for one version, so that reading does not ask.
 """
 
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Data
@@ -47,8 +46,7 @@ class Arity(Enum):
     ANY = auto()
 
 
-@dataclass(frozen=True)
-class Attr:
+class Attr(NamedTuple):
     """An attribute of an operation: property key, encoding, first version that has it."""
 
     key: str
@@ -65,8 +63,7 @@ class Attr:
         return self.optional or self.kind is Kind.UNIT
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(NamedTuple):
     """An operand group: `name`, `name?` or `name*` in the rows."""
 
     name: str
@@ -74,8 +71,7 @@ class Operand:
     since: Version | None = None
 
 
-@dataclass(frozen=True)
-class OpRow:
+class OpRow(NamedTuple):
     """One operation of the bytecode."""
 
     opcode: int
@@ -95,8 +91,7 @@ class OpRow:
         return any(isinstance(option, AttrSizedOperandSegments) for option in options)
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """A row resolved for one version. A mask of 0 means unconditionally present."""
 
     opcode: int

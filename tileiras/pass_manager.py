@@ -98,7 +98,8 @@ class _Observer:
             with self.timings.measure(f"verify after {self.current}"):
                 if stage is not None:
                     check_border(module, stage)
-                verify_module(module, where=self.current)
+                if self.options.verify_each or (stage is not None and stage.verified_at_border):
+                    verify_module(module, where=self.current)
         self.position = min(self.position + 1, len(self.passes) - 1)
 
     def _dump(self, module: ModuleOp, before: bool) -> None:
@@ -119,7 +120,7 @@ def run_passes(
 ) -> None:
     """Runs the passes in order on the module.
 
-    The module is verified where the stage changes, after each pass with `verify_each`. An exception
+    The module is checked where the stage changes, after each pass with `verify_each`. An exception
     that is not one of ours is a bug: it becomes an InternalError that names the pass.
     """
     observer = _Observer(passes, ctx, timings if timings is not None else Timings())

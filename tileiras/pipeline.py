@@ -29,6 +29,18 @@ class Step:
 
 PIPELINE: tuple[Step, ...] = (
     Step(
+        "canonicalize",
+        "cuda_tile",
+        "clients write constants and unused values freely: fewer operations for all that follows",
+        min_opt=1,
+    ),
+    Step(
+        "cse",
+        "cuda_tile",
+        "equal views and indices become one value, so that the facts below see them as one",
+        min_opt=1,
+    ),
+    Step(
         "convert-cudatile-to-tileaa",
         "nv_tileaa",
         "makes memory order and pointer facts explicit, before anything is placed",

@@ -11,8 +11,9 @@ from tileiras.ir_pass import IrPass
 PASSES: dict[str, str] = {
     "canonicalize": "tileiras.passes.canonicalization:CanonicalizePass",
     "cse": "tileiras.passes.cuda_tile.cse:CsePass",
-    "convert-cudatile-to-tileaa": "tileiras.passes.cuda_tile_to_nv_tileaa:"
-    "ConvertCudaTileToTileAAPass",
+    "convert-cudatile-to-tileaa": (
+        "tileiras.passes.cuda_tile_to_nv_tileaa:ConvertCudaTileToTileAAPass"
+    ),
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
     "convert-nv-tileas-to-llvm": "tileiras.codegen.lowering:ConvertNvTileASToLLVMPass",
 }

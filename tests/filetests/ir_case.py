@@ -100,7 +100,7 @@ def produce(case: Case) -> str:
     if not any("gpu-name" in argument for argument in arguments):
         arguments.append(f"--gpu-name={DEFAULT_TARGET}")
     if not passes and not any("emit" in argument for argument in arguments):
-        arguments.append("--emit=cuda_tile")
+        arguments += ["--emit=cuda_tile", "-O0"]
     values = parse_quickly([*arguments, case.path.name], compiler_options(TARGET_NAMES))
     if values is None:
         raise FileTestMistake(f"{case.path}: cannot parse RUN line '{case.run_line}'")

@@ -10,6 +10,8 @@ from tileiras.codegen.lowering import control_flow, dot, pointers, tensors, view
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.elementwise import lower_elementwise
+from tileiras.codegen.lowering.packing import PACKING_RULES
+from tileiras.codegen.lowering.rearrange import REARRANGE_RULES
 from tileiras.codegen.lowering.reduce import REDUCTION_RULES
 from tileiras.codegen.lowering.scan import SCAN_RULES
 from tileiras.dialects import nv_tileaa as aa
@@ -54,6 +56,8 @@ RULES: dict[type[Operation], LoweringRule] = {
     tas.FmaDotOp: dot.lower_fma_dot,
     **REDUCTION_RULES,
     **SCAN_RULES,
+    **REARRANGE_RULES,
+    **PACKING_RULES,
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from xdsl.ir import Block, Operation
 
 from tileiras.codegen.lowering import control_flow, dot, pointers, tensors, views
+from tileiras.codegen.lowering.atomics import ATOMIC_RULES
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.elementwise import lower_elementwise
@@ -58,6 +59,7 @@ RULES: dict[type[Operation], LoweringRule] = {
     **SCAN_RULES,
     **REARRANGE_RULES,
     **PACKING_RULES,
+    **ATOMIC_RULES,
 }
 
 

@@ -146,7 +146,8 @@ def launch_cubin(
 
 def compile_for_this_gpu(source: bytes) -> bytes:
     """The cubin of bytecode or text for device 0, by the compiler under test."""
-    from tileiras.driver import compile_module
+    from tileiras.driver import compile_module, with_environment
     from tileiras.options import CompileOptions
 
-    return compile_module(source, CompileOptions(gpu_name=gpu_name())).output
+    options = with_environment(CompileOptions(gpu_name=gpu_name()))
+    return compile_module(source, options).output

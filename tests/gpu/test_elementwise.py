@@ -114,7 +114,7 @@ class Gpu:
         self.device = self._check(driver.cuDeviceGet(0))
         self.context = self._check(driver.cuDevicePrimaryCtxRetain(self.device))
         self._check(driver.cuCtxSetCurrent(self.context))
-        options = CompileOptions(gpu_name=TARGET)
+        options = with_environment(CompileOptions(gpu_name=TARGET))
         text = build_module(CHECKED, TARGET, LANES, indexed=True)
         ptx = llvm_ir_to_ptx(text, get_target(TARGET), options)
         cubin = ptx_to_cubin(ptx, get_target(TARGET), options).cubin

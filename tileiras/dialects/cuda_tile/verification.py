@@ -3,7 +3,7 @@
 Errors carry the location of the operation that is wrong, which xDSL's own `verify` loses.
 """
 
-from xdsl.dialects.builtin import CallSiteLoc, FusedLoc, NameLoc
+from xdsl.dialects.builtin import CallSiteLoc, FusedLoc, NameLoc, StringAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import VerifyException
@@ -32,8 +32,14 @@ def verify_module(module: BuiltinModuleOp) -> None:
         found = ", ".join(f"'{op.name}'" for op in tops) or "nothing"
         raise BytecodeError(f"program holds {found}, expected one 'cuda_tile.module'")
     _verify_op(tops[0], None)
+    names: set[str] = set()
     for op in tops[0].body.blocks[0].ops:
         _verify_tree(op, _Scopes(op))
+        symbol = op.properties["sym_name"]
+        if isinstance(symbol, StringAttr) and symbol.data in names:
+            message = f"'{mnemonic(op)}' op defines symbol '{symbol.data}' again"
+            raise BytecodeError(message, source_location(op.location))
+        names.add(getattr(symbol, "data", ""))
 
 
 class _Scopes:

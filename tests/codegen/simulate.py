@@ -10,7 +10,7 @@ A value is an array of unsigned 64-bit patterns, one row per thread: (threads,) 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from simulated_ops import RULES, Machine, Value, as_bits
@@ -32,13 +32,22 @@ MAX_STEPS = 200_000
 """Blocks executed before a kernel counts as hanging."""
 
 
-def lower_to_llvm(module: ModuleOp, arch: str = "sm_90") -> ModuleOp:
-    """Takes a cuda_tile module to the llvm dialect, in place."""
+def lower_to_llvm(
+    module: ModuleOp,
+    arch: str = "sm_90",
+    after_placement: Callable[[ModuleOp], None] | None = None,
+) -> ModuleOp:
+    """Takes a cuda_tile module to the llvm dialect, in place.
+
+    `after_placement` may change the module when all tensors have layouts.
+    """
     target = get_target(arch)
     options = CompileOptions(opt_level=3, emit="llvm-dialect", gpu_name=arch)
     context = CompileContext(target=target, options=options, remarks=RemarkCollector())
     for step in PIPELINE:
         load_pass(step.pass_name)().apply(context, module)
+        if step.stage == "nv_tileas" and after_placement is not None:
+            after_placement(module)
     module.verify()
     return module
 

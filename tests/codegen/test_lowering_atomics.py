@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interpreter.kernels import DEVICE, RELAXED, Kernel, flags
+from interpreter.kernels import DEVICE, NO_OVERFLOW, RELAXED, Kernel, flags
 from interpreter.view_kernels import tensor_view
 from simulate import lower_to_llvm, run_kernel
 from thread_kernels import OPTIONS
@@ -202,6 +202,31 @@ def test_every_element_counts_once():
     kernel.add(ct.ReturnOp, [[]])
     run_kernel(lower_to_llvm(kernel.module), [counter])
     assert counter[0] == 16
+
+
+def test_all_threads_learn_the_old_value():
+    """A tile of one element decides which way all threads of a tile block go."""
+    kernel = Kernel(PointerType(i32), PointerType(i32))
+    old = kernel.add(
+        ct.AtomicRMWTkoOp,
+        [kernel.addresses(kernel.args[0], (1,)), kernel.constant(i32, 1, (1,)), [], []],
+        [TileType(i32, (1,)), TOKEN],
+        memory_ordering_semantics=RELAXED,
+        memory_scope=DEVICE,
+        mode=AtomicRMWModeAttr(AtomicRMWMode.ADD),
+    )[0]
+    scalar = kernel.add(ct.ReshapeOp, [old], TileType(i32))
+    is_odd = kernel.add(ct.TruncIOp, [scalar], TileType(i1), overflow=NO_OVERFLOW)
+    yes = kernel.region([], lambda: _store_and_yield(kernel, 7))
+    no = kernel.region([], lambda: _store_and_yield(kernel, 9))
+    kernel.add(ct.IfOp, [is_odd], [[]], [yes, no])
+    check(kernel, [np.array([5], np.int32), np.zeros(1024, np.int32)])
+
+
+def _store_and_yield(kernel: Kernel, value: int) -> None:
+    """Fills the second argument."""
+    kernel.store(kernel.args[1], kernel.constant(i32, value, (1024,)))
+    kernel.add(ct.YieldOp, [[]])
 
 
 @pytest.mark.parametrize(("type_", "mode"), [(f32, "addf"), (f16, "addf"), (i32, "max")])

@@ -126,7 +126,8 @@ def test_inserted_slice(whole, part, type_):
 
 
 @pytest.mark.parametrize(
-    ("shape", "dim"), [((64,), 0), ((16, 32), 0), ((16, 32), 1), ((1, 1), 1), ((512, 4), 1)]
+    ("shape", "dim"),
+    [((64,), 0), ((16, 32), 0), ((16, 32), 1), ((1, 1), 1), ((512, 4), 1), ((512, 1), 1)],
 )
 @pytest.mark.parametrize("type_", [i1, f16, i32])
 def test_tiles_behind_each_other(shape, dim, type_):

@@ -203,3 +203,37 @@ def test_order_is_kept_in_a_scan(shape, dim, reverse):
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_running_maximum(arch):
     check((8, 256), 1, [numbers((8, 256))], [i32], integer_max, False, arch)
+
+
+def test_scratch_memory_is_reused_only_behind_a_barrier():
+    """The second iteration of a loop writes what threads of the first may still be reading."""
+    shape = (1024,)
+    kernel = Kernel(PointerType(i32), PointerType(i32))
+    tile = kernel.load(kernel.args[0], shape)
+    zero, one, three = (kernel.constant(i32, value) for value in (0, 1, 3))
+
+    def body(counter: Any, total: Any) -> None:
+        spread = kernel.add(ct.ReshapeOp, [total], TileType(i32, (1,)))
+        spread = kernel.add(ct.BroadcastOp, [spread], TileType(i32, shape))
+        moved = kernel.add(ct.XOrIOp, [tile, spread], TileType(i32, shape))
+        fill = integer_sum(kernel)
+        region = kernel.region(
+            [INT, INT], lambda *pair: kernel.add(ct.YieldOp, [list(fill(*pair))])
+        )
+        result = kernel.add(
+            ct.ReduceOp,
+            [[moved]],
+            [[INT]],
+            [region],
+            dim=IntegerAttr(0, i32),
+            identities=ArrayAttr([IDENTITY[i32]]),
+        )
+        kernel.add(ct.ContinueOp, [[result]])
+
+    loop = kernel.region([INT, INT], body)
+    total = kernel.add(ct.ForOp, [zero, three, one, [zero]], [[INT]], [loop])
+    kernel.store(kernel.args[1], total)
+    data, wanted, found = numbers(shape), np.zeros((), np.int32), np.zeros((), np.int32)
+    kernel.run(data.copy(), wanted)
+    run_kernel(lower_to_llvm(kernel.module), [data, found])
+    assert found == wanted

@@ -2,7 +2,8 @@
 
 `ftof` to an 8- or 4-bit format saturates to the largest finite value, as the hardware does;
 `itof` overflows to infinity or NaN. `ftoi` outside the integer's range is undefined in the
-specification unless saturating; here it always saturates, and NaN gives 0.
+specification unless saturating; here it always saturates, and NaN gives 0, but to i1 it tells whether
+the number is not zero.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ def odd_float64(values: Array) -> Array:
 
 def _float_to_int_rule(op: ct.FToIOp, source: Array) -> Array:
     fmt = int_format_of(_result_type(op))
+    if fmt.bits == 1 and op.saturating is None:
+        return fmt.wrap((source.astype(np.float64) != 0).astype(np.int64))
     return saturating_int(source.astype(np.float64), fmt, is_signed(op))
 
 

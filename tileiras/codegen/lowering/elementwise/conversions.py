@@ -193,7 +193,8 @@ def lower_fp_to_int(request: Request) -> SSAValue:
     """Float to integer, cut off towards zero.
 
     `saturating` gives the nearest integer of the type, and zero for a NaN. Without it, what is out
-    of range is undefined by the specification.
+    of range is undefined by the specification; to i1 it tells whether the number is not zero, which
+    is what clients mean by a conversion to bool (also for 0.5, NaN and numbers out of range).
     """
     b, (value,), source = request.builder, request.args, request.source
     if not isinstance(source, Float32Type | Float64Type):
@@ -201,6 +202,8 @@ def lower_fp_to_int(request: Request) -> SSAValue:
     width, signed = _integer_width(request.result), request.signed
     if "saturating" in request.op.properties:
         return _saturated(request, value, width, signed)
+    if width == 1:
+        return b.fcmp("une", value, b.zero(value.type))
     wide = integer_type(max(width, 32))
     whole = b.fptosi(value, wide) if signed else b.fptoui(value, wide)
     return b.trunc(whole, integer_type(width))

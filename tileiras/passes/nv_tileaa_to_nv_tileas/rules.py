@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import (
+    Float4E2M1FNType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    IntAttr,
+    StringAttr,
+    TensorType,
+    f32,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.cuda_tile.attributes import RoundingMode, RoundingModeAttr
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
 from tileiras.dialects.nv_tileaa.views import view_type_of
@@ -22,6 +31,9 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import enclosing, is_tensor, shape_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer, PlaceRule, type_of
+
+SMALL_FLOATS = (Float8E4M3FNType, Float8E5M2Type, Float4E2M1FNType)
+"""Types that multiply-adds do not take; every value of them is an f32."""
 
 
 def _like(placer: Placer, value: SSAValue, model: SSAValue) -> SSAValue:
@@ -103,7 +115,7 @@ def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     acc = placer.in_layout(op.acc, plan.result)
     type = encoded(_element(op.result), plan.result)
     if plan.lhs is None or plan.rhs is None:
-        operands = [placer.any_layout(op.lhs), placer.any_layout(op.rhs), acc]
+        operands = [_widened(placer, op.lhs), _widened(placer, op.rhs), acc]
         kept = ("signedness_lhs", "signedness_rhs")
         signs = {key: op.properties[key] for key in kept if key in op.properties}
         built = placer.emit(tas.FmaDotOp, operands, [type], signs)
@@ -116,6 +128,16 @@ def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
         }
         built = placer.emit(tas.MmaDotOp, operands, [type], properties)
     return [placer.settle(op.result, built.results[0])]
+
+
+def _widened(placer: Placer, operand: SSAValue) -> SSAValue:
+    """An operand for multiply-adds: small floats exactly in f32, other types as they are."""
+    value = placer.any_layout(operand)
+    if not isinstance(_element(operand), SMALL_FLOATS):
+        return value
+    properties = {"rounding_mode": RoundingModeAttr(RoundingMode.NEAREST_EVEN)}
+    type = encoded(f32, placer.layout(operand))
+    return placer.emit(aa.FpToFpOp, [value], [type], properties).results[0]
 
 
 def _access_properties(op: Operation, access: AccessPlan | None) -> dict[str, Attribute]:

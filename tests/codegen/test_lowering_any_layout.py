@@ -171,3 +171,15 @@ def test_slices_and_joints(seed, mixed):
     kernel.store(result, both)
     place = np.array(seed % 3, np.int32)
     run_relaid(kernel, [numbers(whole), np.zeros(joined, np.int32), place], seed, mixed)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_slice_that_one_bit_tells_apart(seed):
+    """Often a register bit, in a mixed layout one that moves within the slice as well."""
+    whole, part = (16, 64), (8, 64)
+    kernel = Kernel(PointerType(i32), PointerType(i32))
+    tile = kernel.load(kernel.args[0], whole)
+    known = [kernel.constant(i32, index) for index in (seed & 1, 0)]
+    slice_ = kernel.add(ct.ExtractOp, [tile, known], TileType(i32, part))
+    kernel.store(kernel.args[1], slice_)
+    run_relaid(kernel, [numbers(whole), np.zeros(part, np.int32)], seed, mixed=seed > 8)

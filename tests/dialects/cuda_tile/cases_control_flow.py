@@ -26,7 +26,10 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "break": ("loop {\nif %v_i1 {\nif %v_i1 {\nbreak\n}\n}\n}",),
     "continue": (f"{LOOP} {{\nif %v_i1 {{\ncontinue\n}}\n}}",),
     "yield": ("if %v_i1 {\nyield\n}",),
-    "return": ("if %v_i1 {\nreturn\n}\nreturn",),
+    "return": (
+        "if %v_i1 {\nreturn\n}\nreturn",
+        "loop {\nif %v_i1 {\nreturn\n}\nbreak\n}",
+    ),
 }
 
 REJECTED: tuple[tuple[str, str, str], ...] = (
@@ -77,7 +80,7 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
         "loop iter_values(%a = %v_f32) : tile<f32> {\ncontinue %v_i32 : tile<i32>\n}",
         "operand 0 has type tile<i32>, expected tile<f32> (the initial values of the loop)",
     ),
-    ("return", "loop {\nif %v_i1 {\nreturn\n}\nbreak\n}", "is in 'loop', expected 'entry'"),
+    ("return", f"{LOOP} {{\nif %v_i1 {{\nreturn\n}}\n}}", "is in 'for', expected 'entry'"),
     (
         "return",
         "return %v_i32 : tile<i32>",

@@ -209,6 +209,41 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "print_tko",
+        '%0 = print_tko "100%" -> token',
+        "format '100%' ends inside a conversion",
+    ),
+    (
+        "load_view_tko",
+        MULTICAST_SETUP + "%0, %1 = load_view_tko weak %mv[%v_i32] : "
+        f"{MULTICAST_VIEW}, tile<i32> -> tile<8xf32>, token",
+        "view has ptr_attr multicast, expected unicast or none",
+    ),
+    (
+        "load_ptr_tko",
+        MULTICAST_SETUP + "%0, %1 = load_ptr_tko weak %mp : "
+        "tile<ptr<f32, <multicast>>> -> tile<f32>, token",
+        "source has ptr_attr multicast, expected unicast or none",
+    ),
+    (
+        "store_ptr_tko",
+        MULTICAST_SETUP + "%0 = store_ptr_tko weak %mp, %v_f32 : "
+        "tile<ptr<f32, <multicast>>>, tile<f32> -> token",
+        "destination has ptr_attr multicast, expected unicast or none",
+    ),
+    (
+        "atomic_rmw_tko",
+        MULTICAST_SETUP + "%0, %1 = atomic_rmw_tko relaxed device %mp, addf, %v_f32 : "
+        "tile<ptr<f32, <multicast>>>, tile<f32> -> tile<f32>, token",
+        "pointers has ptr_attr multicast, expected unicast or none",
+    ),
+    (
+        "make_tensor_view",
+        "%0 = make_tensor_view %p_f32, shape = [4], strides = [1] : "
+        "tensor_view<4xf32, strides=[1], #cuda_tile.ptr_attr<none>>",
+        "base has ptr_attr absent, expected none (as the tensor_view)",
+    ),
+    (
+        "print_tko",
         '%0 = print_tko "%d %d%%", %v_i32 : tile<i32> -> token',
         "has 1 operands, expected 2 (the format's)",
     ),
@@ -258,6 +293,19 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
         MULTICAST_SETUP + "%0 = multimem_reduce_view_tko acquire device %mv, %v_8_f32[%v_i32] : "
         f"{MULTICAST_VIEW}, tile<8xf32>, tile<i32> -> token",
         "has memory ordering acquire, expected relaxed or release",
+    ),
+    (
+        "multimem_reduce_view_tko",
+        MULTICAST_SETUP
+        + "%0 = multimem_reduce_view_tko relaxed device %mv, %v_8_f32[%v_i32] max : "
+        f"{MULTICAST_VIEW}, tile<8xf32>, tile<i32> -> token",
+        "has element type f32, expected i32 or i64 for max",
+    ),
+    (
+        "multimem_load_reduce_view_tko",
+        MULTICAST_SETUP + "%0, %1 = multimem_load_reduce_view_tko weak %mv[%v_i32] min : "
+        f"{MULTICAST_VIEW}, tile<i32> -> tile<8xf32>, token",
+        "has element type f32, expected i32, i64, f16 or bf16 for min",
     ),
     (
         "multimem_store_view_tko",

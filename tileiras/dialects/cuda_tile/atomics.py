@@ -4,6 +4,7 @@ Each element is updated atomically; elements are not ordered among each other.
 """
 
 from abc import ABC
+from typing import ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -26,6 +27,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     MemoryOrderingAttr,
     MemoryScope,
     MemoryScopeAttr,
+    MultimemReductionKind,
     MultimemReductionKindAttr,
     PointerKind,
     PointerKindAttr,
@@ -41,6 +43,8 @@ from tileiras.dialects.cuda_tile.checks import (
     check_same_type,
     check_tile,
     check_token,
+    check_unicast,
+    check_unicast_view,
     check_view,
     check_view_indices,
     check_view_tile,
@@ -50,6 +54,8 @@ from tileiras.dialects.cuda_tile.element_types import (
     ATOMIC_INTEGER,
     ATOMIC_WORD,
     BASE_FLOAT,
+    MULTIMEM_MIN_MAX,
+    MULTIMEM_NUMBER,
     NUMBER,
     POINTER,
     ElementClass,
@@ -84,6 +90,7 @@ def check_atomic_pointers(
     """Pointers to the value's elements, of the value's and the mask's shape."""
     type = check_tile(op, pointers, "pointers", POINTER)
     check_pointee(op, type, value.element_type, "pointers")
+    check_unicast(op, getattr(type.element_type, "kind", None), "pointers")
     check_same_shape(op, type, value, "pointers and value")
     check_mask(op, mask, type)
 
@@ -165,7 +172,7 @@ class AtomicRedViewTkoOp(IRDLOperation):
 
     def verify_(self) -> None:
         """The view's tile and index, a mode that is not xchg, ordering relaxed."""
-        view = check_view(self, self.view)
+        view = check_unicast_view(self, self.view)
         if isinstance(view, GatherScatterViewType):
             fail(self, "view is a gather_scatter_view, expected a partition or strided view")
         if view.padding_value is not None:
@@ -189,6 +196,19 @@ class AtomicRedViewTkoOp(IRDLOperation):
 class MultimemOp(IRDLOperation, ABC):
     """An access to one address in the memories of all devices of a multicast object; since 13.5."""
 
+    MIN_MAX: ClassVar[ElementClass] = ATOMIC_INTEGER
+
+    def check_reduction(self, kind: MultimemReductionKind, element: Attribute) -> None:
+        """The element type must be one that the reduction has (observed behaviour)."""
+        allowed = ATOMIC_INTEGER
+        if kind is MultimemReductionKind.ADD:
+            allowed = MULTIMEM_NUMBER
+        elif kind in (MultimemReductionKind.MIN, MultimemReductionKind.MAX):
+            allowed = self.MIN_MAX
+        if element not in allowed:
+            found = element_text(element)
+            fail(self, f"has element type {found}, expected {allowed.words} for {kind.value}")
+
     def check_access(
         self,
         view: SSAValue,
@@ -205,6 +225,10 @@ class MultimemOp(IRDLOperation, ABC):
         if not isinstance(kind, PointerKindAttr) or kind.data is not PointerKind.MULTICAST:
             found = kind.data.value if isinstance(kind, PointerKindAttr) else "none"
             fail(self, f"view has ptr_attr {found}, expected multicast")
+        element = type.tensor_view.element_type
+        if element not in MULTIMEM_NUMBER:
+            found = element_text(element)
+            fail(self, f"has element type {found}, expected {MULTIMEM_NUMBER.words}")
         return type
 
 
@@ -213,6 +237,7 @@ class MultimemLoadReduceViewTkoOp(MultimemOp):
     """Loads a tile from every device and reduces the copies."""
 
     name = "cuda_tile.multimem_load_reduce_view_tko"
+    MIN_MAX: ClassVar[ElementClass] = MULTIMEM_MIN_MAX
     view = operand_def()
     index = var_operand_def()
     token = opt_operand_def()
@@ -225,8 +250,9 @@ class MultimemLoadReduceViewTkoOp(MultimemOp):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def verify_(self) -> None:
-        """A multicast view, an ordering of loads."""
-        self.check_access(self.view, self.tile, self.index, self.inbounds)
+        """A multicast view, elements that the reduction has, an ordering of loads."""
+        view = self.check_access(self.view, self.tile, self.index, self.inbounds)
+        self.check_reduction(self.reduction.data, view.tensor_view.element_type)
         ordering = self.memory_ordering_semantics.data
         check_ordering(self, ordering, scope_of(self.memory_scope), LOAD_ORDERINGS)
         check_token(self, self.token, "token")
@@ -250,8 +276,9 @@ class MultimemReduceViewTkoOp(MultimemOp):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def verify_(self) -> None:
-        """A multicast view; relaxed or release, with a scope."""
-        self.check_access(self.view, self.tile, self.index, self.inbounds)
+        """A multicast view, elements that the reduction has; relaxed or release, with a scope."""
+        view = self.check_access(self.view, self.tile, self.index, self.inbounds)
+        self.check_reduction(self.reduction.data, view.tensor_view.element_type)
         ordering = self.memory_ordering_semantics.data
         check_ordering(self, ordering, self.memory_scope.data, STORE_ORDERINGS[1:])
         check_token(self, self.token, "token")

@@ -11,7 +11,13 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, MemoryScope, RoundingMode
+from tileiras.dialects.cuda_tile.attributes import (
+    MemoryOrdering,
+    MemoryScope,
+    PointerKind,
+    PointerKindAttr,
+    RoundingMode,
+)
 from tileiras.dialects.cuda_tile.element_types import F32, ElementClass, element_text
 from tileiras.dialects.cuda_tile.types import (
     GatherScatterViewType,
@@ -165,6 +171,19 @@ def check_view(op: Operation, value: SSAValue) -> ViewType:
     if not isinstance(value.type, ViewType):
         fail(op, f"view has type {show(value.type)}, expected a tile view")
     return value.type
+
+
+def check_unicast(op: Operation, kind: Attribute | None, what: str) -> None:
+    """Only multimem operations access multicast memory."""
+    if isinstance(kind, PointerKindAttr) and kind.data is PointerKind.MULTICAST:
+        fail(op, f"{what} has ptr_attr multicast, expected unicast or none")
+
+
+def check_unicast_view(op: Operation, value: SSAValue) -> ViewType:
+    """The value must be a view of memory that is not multicast; returns its type."""
+    view = check_view(op, value)
+    check_unicast(op, view.tensor_view.kind, "view")
+    return view
 
 
 def check_view_indices(op: Operation, view: ViewType, indices: Sequence[SSAValue]) -> None:

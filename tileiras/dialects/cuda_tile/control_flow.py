@@ -144,7 +144,7 @@ class ForOp(IRDLOperation):
         carried = types_of(self.init_values)
         check_no_views(self, carried, "initial value")
         check_types(self, types_of(self.results), carried, "result", "the initial values")
-        block = check_body(self, self.body, "body", ("continue", "return"))
+        block = check_body(self, self.body, "body", ("continue",))
         expected = [lower, *carried]
         what = "the induction variable and the initial values"
         check_types(self, types_of(block.args), expected, "block argument", what)
@@ -204,12 +204,12 @@ class ReturnOp(TerminatorOp):
     """Ends the tile block."""
 
     name = "cuda_tile.return"
-    PARENTS: ClassVar[tuple[str, ...]] = ("entry", "if")
+    PARENTS: ClassVar[tuple[str, ...]] = ("entry", "if", "loop")
 
     def verify_(self) -> None:
-        """In an entry, or in ifs in an entry; entries return nothing."""
+        """In an entry, through ifs and loops but not through a `for`; entries return nothing."""
         parent = self.check_parent()
-        while isinstance(parent, IfOp):
+        while isinstance(parent, IfOp | LoopOp):
             parent = parent.parent_op()
         if parent is None or mnemonic(parent) != "entry":
             found = "nothing" if parent is None else f"'{mnemonic(parent)}'"

@@ -101,6 +101,10 @@ INTEGER_OR_POINTER = ElementClass("an integer or pointer type", INTEGER_WIDTHS, 
 ANY = ElementClass("any element type", (1, 4, 8, 16, 32, 64), _ALL, pointers=True)
 ATOMIC_WORD = ElementClass("i32, i64, f32 or f64", (32, 64), frozenset({Float32Type, Float64Type}))
 ATOMIC_INTEGER = ElementClass("i32 or i64", (32, 64))
+MULTIMEM_NUMBER = ElementClass("i32, i64, f16, bf16, f32 or f64", (32, 64), _BASE)
+MULTIMEM_MIN_MAX = ElementClass(
+    "i32, i64, f16 or bf16", (32, 64), frozenset({Float16Type, BFloat16Type})
+)
 
 
 def is_float(element: Attribute) -> bool:

@@ -40,7 +40,8 @@ from tileiras.dialects.cuda_tile.checks import (
     check_scalar,
     check_tile,
     check_token,
-    check_view,
+    check_unicast,
+    check_unicast_view,
     check_view_indices,
     check_view_tile,
     fail,
@@ -48,8 +49,11 @@ from tileiras.dialects.cuda_tile.checks import (
 from tileiras.dialects.cuda_tile.element_types import ANY, BOOL, POINTER, bit_width
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 
-PRINT_CONVERSION = re.compile(r"%(?:%|[^diuoxXeEfFgGaAcsSpn%]*[diuoxXeEfFgGaAcsSpn])")
-"""`%%`, or a conversion of printf up to its letter."""
+_LETTERS = "diuoxXeEfFgGaAcsSpn"
+PRINT_CONVERSION = re.compile(
+    rf"(?P<escape>%%)|(?P<conversion>%[^%{_LETTERS}]*(?:[{_LETTERS}]|(?=%)))|(?P<open>%)"
+)
+"""`%%`; a conversion of printf, up to its letter or the next conversion; one that does not end."""
 
 
 def scope_of(attr: MemoryScopeAttr | None) -> MemoryScope | None:
@@ -86,7 +90,7 @@ class LoadViewTkoOp(IRDLOperation):
 
     def verify_(self) -> None:
         """The view's tile and index, an ordering of loads."""
-        view = check_view(self, self.view)
+        view = check_unicast_view(self, self.view)
         check_view_indices(self, view, self.index)
         check_view_tile(self, view, self.tile, "result")
         ordering = self.memory_ordering_semantics.data
@@ -114,7 +118,7 @@ class StoreViewTkoOp(IRDLOperation):
 
     def verify_(self) -> None:
         """The view's tile and index, an ordering of stores."""
-        view = check_view(self, self.view)
+        view = check_unicast_view(self, self.view)
         check_view_indices(self, view, self.index)
         check_view_tile(self, view, self.tile, "tile")
         ordering = self.memory_ordering_semantics.data
@@ -148,6 +152,7 @@ class LoadPtrTkoOp(IRDLOperation):
         source = check_tile(self, self.source, "source", POINTER)
         result = check_tile(self, self.result, "result", ANY)
         check_pointee(self, source, result.element_type, "source")
+        check_unicast(self, getattr(source.element_type, "kind", None), "source")
         check_same_shape(self, source, result, "source and result")
         check_mask(self, self.mask, source)
         if self.padding_value is not None:
@@ -178,6 +183,7 @@ class StorePtrTkoOp(IRDLOperation):
         destination = check_tile(self, self.destination, "destination", POINTER)
         value = check_tile(self, self.value, "value", ANY)
         check_pointee(self, destination, value.element_type, "destination")
+        check_unicast(self, getattr(destination.element_type, "kind", None), "destination")
         check_same_shape(self, destination, value, "destination and value")
         check_mask(self, self.mask, destination)
         ordering = self.memory_ordering_semantics.data
@@ -300,8 +306,10 @@ class PrintTkoOp(IRDLOperation):
 
     def verify_(self) -> None:
         """As many conversions (`%%` is none) as operands, all tiles."""
-        found = PRINT_CONVERSION.findall(self.format.data)
-        count = sum(1 for conversion in found if conversion != "%%")
+        kinds = [match.lastgroup for match in PRINT_CONVERSION.finditer(self.format.data)]
+        if "open" in kinds:
+            fail(self, f"format {self.format.data!r} ends inside a conversion")
+        count = kinds.count("conversion")
         if count != len(self.args):
             fail(self, f"has {len(self.args)} operands, expected {count} (the format's)")
         for index, operand in enumerate(self.args):

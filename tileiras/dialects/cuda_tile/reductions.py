@@ -32,6 +32,9 @@ from tileiras.dialects.cuda_tile.element_types import NUMBER, element_text
 from tileiras.dialects.cuda_tile.types import TileType
 
 HALF_FLOATS = ("f16", "bf16")
+FOR = "cuda_tile.for"
+ALLOWED = ("cuda_tile.yield", "cuda_tile.if")
+"""What may be in a body besides operations without effects; a `for` may not, whatever it holds."""
 
 
 class FoldingOp(IRDLOperation, ABC):
@@ -83,8 +86,8 @@ class FoldingOp(IRDLOperation, ABC):
         pairs = [scalar for scalar in scalars for _ in range(2)]
         found = [argument.type for argument in block.args]
         check_types(self, found, pairs, "block argument", "an element and an accumulator each")
-        for inner in block.ops:
-            if inner.next_op is not None and not is_pure(inner):
+        for inner in block.walk():
+            if not is_pure(inner) and inner.name not in ALLOWED or inner.name == FOR:
                 fail(self, f"body has '{mnemonic(inner)}', expected operations without effects")
         last = block.last_op
         if last is None or last.name != "cuda_tile.yield":

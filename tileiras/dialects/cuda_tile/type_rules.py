@@ -81,6 +81,11 @@ def check_tile(type: TileType) -> None:
             f"tile has element type {_text(element)}, expected a number or pointer type"
         )
     _check_sizes("tile", type.shape)
+    if type.rank and getattr(getattr(element, "pointee", None), "name", "") == "f4E2M1FN":
+        raise VerifyException(
+            f"tile of ptr<f4E2M1FN> has rank {type.rank}, expected 0 (4-bit elements are accessed "
+            "through views)"
+        )
     if element.name == "f4E2M1FN" and all(size == 1 for size in type.shape):
         raise VerifyException("tile of f4E2M1FN has no dim of even size, expected one")
 

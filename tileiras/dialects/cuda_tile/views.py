@@ -80,15 +80,15 @@ class MakeTensorViewOp(IRDLOperation):
             first = type
 
     def check_kinds(self, pointer: object, view: TensorViewType) -> None:
-        """A multicast or unicast view needs such a pointer, and the other way round."""
+        """The view keeps the pointer's ptr_attr; none at all differs from `none`."""
         kind = pointer.kind if isinstance(pointer, PointerType) else NoneAttr()
-        found, expected = _kind_text(kind), _kind_text(view.kind)
-        if found != expected:
+        if kind != view.kind:
+            found, expected = _kind_text(kind), _kind_text(view.kind)
             fail(self, f"base has ptr_attr {found}, expected {expected} (as the tensor_view)")
 
 
 def _kind_text(kind: PointerKindAttr | NoneAttr) -> str:
-    return kind.data.value if isinstance(kind, PointerKindAttr) else "none"
+    return kind.data.value if isinstance(kind, PointerKindAttr) else "absent"
 
 
 class MakeViewOp(IRDLOperation, ABC):

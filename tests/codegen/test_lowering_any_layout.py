@@ -128,7 +128,7 @@ def run_relaid(kernel: Kernel, arrays: Sequence[np.ndarray], seed: int, mixed: b
         np.testing.assert_array_equal(got, want)
 
 
-CASES = [(shape, seed) for seed in range(6) for shape in ((64,), (1024,), (16, 64), (4, 8, 32))]
+CASES = [(shape, seed) for seed in range(4) for shape in ((64,), (1024,), (16, 64), (4, 8, 32))]
 
 
 @pytest.mark.parametrize(("shape", "seed"), CASES)

@@ -164,6 +164,11 @@ def test_sum_of_integers(shape, dim, arch):
     check(shape, dim, [numbers(shape)], [i32], integer_sum, arch=arch)
 
 
+def test_order_is_kept_in_a_tile_larger_than_shared_memory():
+    data = [numbers((65536,), 1), numbers((65536,), 2)]
+    check((65536,), 0, data, [i32, i32], matrix_product)
+
+
 def test_last_element_is_the_result():
     check((256,), 0, [numbers((256,))], [i32], last)
 

@@ -32,7 +32,7 @@ from tileiras.dialects.layout.blocked import LANE_BITS
 from tileiras.errors import InternalError
 
 MAX_GATHERED = 32
-"""Partial results that a thread may read for one row, before a better layout pays."""
+"""Partial results of one row that a thread may read; where more are left, a better layout pays."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,23 @@ def lower_reduce(ctx: KernelLowering, op: Operation) -> None:
     body = CombineBody(ctx, op)
     layout = ctx.layout(op.operands[0].type)
     partial = Partial(layout, tuple(ctx.value(operand) for operand in op.operands))
-    if not is_unit(layout) or _gathered(layout, axis, body) > MAX_GATHERED:
+    if not is_unit(layout):
         partial = partial.converted(ctx, along_axis_first(layout, axis))
-    for bit in _early_bits(partial.layout, axis, body):
-        partial = _combine_bit(ctx, body, partial, axis, bit)
+    partial = _combine_within_warps(ctx, body, partial, axis)
+    while partial.layout.shape[axis] > MAX_GATHERED:
+        partial = partial.converted(ctx, along_axis_first(partial.layout, axis))
+        partial = _combine_within_warps(ctx, body, partial, axis)
     partial = _combine_rest(ctx, body, partial, axis)
     _finish(ctx, op, partial, axis)
+
+
+def _combine_within_warps(
+    ctx: KernelLowering, body: CombineBody, partial: Partial, axis: int
+) -> Partial:
+    """What registers and shuffles can do; the axis is then as long as what is left of a row."""
+    for bit in _early_bits(partial.layout, axis, body):
+        partial = _combine_bit(ctx, body, partial, axis, bit)
+    return Partial(compressed(partial.layout, axis), partial.values)
 
 
 def _early_bits(layout: LinearLayout, axis: int, body: CombineBody) -> list[AxisBit]:
@@ -75,11 +86,6 @@ def _early_bits(layout: LinearLayout, axis: int, body: CombineBody) -> list[Axis
         return [bit for unit in order for bit in bits if bit.unit == unit]
     first_warp = next((i for i, bit in enumerate(bits) if bit.unit == "warp"), len(bits))
     return list(bits[:first_warp])
-
-
-def _gathered(layout: LinearLayout, axis: int, body: CombineBody) -> int:
-    """How many partial results of a row each thread will have to read."""
-    return 1 << (len(axis_bits(layout, axis)) - len(_early_bits(layout, axis, body)))
 
 
 def _combine_bit(
@@ -146,7 +152,6 @@ def _without_lane_bit(layout: LinearLayout, bit: int) -> LinearLayout:
 
 def _combine_rest(ctx: KernelLowering, body: CombineBody, partial: Partial, axis: int) -> Partial:
     """What is left of each row goes to every thread of the row, which combines it in order."""
-    partial = Partial(compressed(partial.layout, axis), partial.values)
     bits = axis_bits(partial.layout, axis)
     if not bits:
         return partial

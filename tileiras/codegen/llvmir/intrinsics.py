@@ -147,6 +147,8 @@ LIBDEVICE: dict[str, tuple[int, str]] = {
 
 RUNTIME_FUNCTIONS = {
     "vprintf": ("i32", ("ptr", "ptr")),
+    "malloc": ("ptr", ("i64",)),
+    "free": ("void", ("ptr",)),
     "__assertfail": ("void", ("ptr", "ptr", "i32", "ptr", "i64")),
 }
 """Device runtime functions that the driver provides, with result and operand types."""

@@ -15,7 +15,13 @@ from tileiras.codegen.llvmir.folding import constant_int, splat_bits_of
 from tileiras.codegen.llvmir.vector_builder import VectorBuilder
 from tileiras.dialects.llvm import memory as ops
 from tileiras.dialects.llvm.constants import AddressOfOp
-from tileiras.dialects.llvm.types import lanes_of, pointer_type, scalar_of, vector_type
+from tileiras.dialects.llvm.types import (
+    GENERIC,
+    lanes_of,
+    pointer_type,
+    scalar_of,
+    vector_type,
+)
 from tileiras.dialects.nvvm.access import GuardedLoadOp, GuardedStoreOp
 
 
@@ -70,6 +76,11 @@ class MemoryBuilder(VectorBuilder):
         """Pointer to a module-level global, in its address space."""
         properties = {"global_name": global_op.sym_name}
         return self.value(AddressOfOp, (), pointer_type(global_op.space.data), properties)
+
+    def alloca(self, size: int, align: int) -> SSAValue:
+        """Generic pointer to local memory of this thread; only in the entry block."""
+        properties = {"size": IntAttr(size), "align": IntAttr(align)}
+        return self.value(ops.AllocaOp, (), pointer_type(GENERIC), properties)
 
     def load(
         self,

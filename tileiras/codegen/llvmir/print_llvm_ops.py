@@ -142,6 +142,11 @@ def _print_gep(text: FunctionText, op: Operation) -> None:
     text.result(op.results[0], f"getelementptr i8, {text.typed(base)}, {text.typed(offset)}")
 
 
+def _print_alloca(text: FunctionText, op: Operation) -> None:
+    alloca = cast(memory.AllocaOp, op)
+    text.result(alloca.result, f"alloca [{alloca.size.data} x i8], align {alloca.align.data}")
+
+
 def _print_fence(text: FunctionText, op: Operation) -> None:
     fence = cast(memory.FenceOp, op)
     scope = f' syncscope("{fence.scope.data}")' if fence.scope.data else ""
@@ -309,6 +314,7 @@ LLVM_RULES: dict[type[Operation], PrintRule] = {
     memory.LoadOp: _print_load,
     memory.StoreOp: _print_store,
     memory.GEPOp: _print_gep,
+    memory.AllocaOp: _print_alloca,
     memory.FenceOp: _print_fence,
     calls.CallIntrinsicOp: _print_intrinsic,
     calls.CallOp: _print_call,

@@ -95,7 +95,8 @@ def _global_text(op: GlobalOp) -> str:
         value = f"c{string_text(op.initializer.data)}"
     else:
         value = "undef" if op.space.data == 3 else "zeroinitializer"
-    return f"{name} = internal {space}{kind} [{size} x i8] {value}{tail}"
+    linkage = "" if op.visible is not None else "internal "
+    return f"{name} = {linkage}{space}{kind} [{size} x i8] {value}{tail}"
 
 
 class _FunctionPrinter:

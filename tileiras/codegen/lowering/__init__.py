@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,13 +11,16 @@ from xdsl.ir import Operation
 
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.rules import lower_block
+from tileiras.codegen.lowering.symbols import SymbolNames
 from tileiras.codegen.lowering.types import register_type
-from tileiras.codegen.target import Feature
+from tileiras.codegen.lowering.variables import allocate_on_heap, has_alloca, lower_global
+from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.control import FuncOp
-from tileiras.dialects.llvm.types import SHARED
-from tileiras.errors import InternalError
+from tileiras.dialects.llvm.types import GENERIC, GLOBAL, SHARED
+from tileiras.dialects.locations import place_of
+from tileiras.errors import CompileError, InternalError
 from tileiras.ir_pass import CompileContext, IrPass
 
 SCRATCH_ALIGN = 128
@@ -38,16 +42,26 @@ class ConvertNvTileASToLLVMPass(IrPass):
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Lowers all functions of the module."""
-        lowered: list[Operation] = []
-        for item in list(op.body.ops):
-            if isinstance(item, aa.FuncOp):
-                lowered += lower_function(item, ctx)
+        items = list(op.body.ops)
+        variables = [item for item in items if isinstance(item, aa.GlobalOp)]
+        globals_ = {item.sym_name.data: lower_global(item) for item in variables}
+        functions = [item for item in items if isinstance(item, aa.FuncOp)]
+        symbols = SymbolNames([*globals_, *(func.sym_name.data for func in functions)])
+        lowered: list[Operation] = list(globals_.values())
+        for func in functions:
+            lowered += lower_function(func, ctx, symbols, globals_)
+        for item in items:
             item.detach()
         for item in lowered:
             op.body.block.add_op(item)
 
 
-def lower_function(func: aa.FuncOp, context: CompileContext) -> list[Operation]:
+def lower_function(
+    func: aa.FuncOp,
+    context: CompileContext,
+    symbols: SymbolNames,
+    module_globals: Mapping[str, llvm_memory.GlobalOp],
+) -> list[Operation]:
     """The kernel and the globals that it needs."""
     target = context.require_target()
     source = func.body.block
@@ -65,14 +79,39 @@ def lower_function(func: aa.FuncOp, context: CompileContext) -> list[Operation]:
         blocks_are_clusters=clusters,
     )
     kernel.location = func.location
-    scratch = llvm_memory.GlobalOp.make(f"scratch_{name}", 0, SHARED, SCRATCH_ALIGN)
-    ctx = KernelLowering(kernel.entry, scratch, target, context.options, num_warps)
+    scratch = llvm_memory.GlobalOp.make(symbols.unique("scratch"), 0, SHARED, SCRATCH_ALIGN)
+    ctx = KernelLowering(
+        kernel.entry,
+        scratch,
+        target,
+        context.options,
+        num_warps,
+        symbols,
+        module_globals,
+        GENERIC if has_alloca(func) else GLOBAL,
+    )
     ctx.prologue.location = func.location
     ctx.values.update(zip(source.args, kernel.entry.args, strict=True))
     body = ctx.b.new_block()
     ctx.b.at(body)
     ctx.scratch.synchronized()
+    allocate_on_heap(ctx, func)
     lower_block(ctx, source)
     ctx.prologue.br(body)
     used = [scratch] if scratch.size.data else []
-    return [*used, *ctx.constant_globals, kernel]
+    made = [*used, *ctx.globals_made]
+    _check_shared_memory(func, target, made)
+    return [*made, kernel]
+
+
+def _check_shared_memory(
+    func: aa.FuncOp, target: GpuTarget, made: Sequence[llvm_memory.GlobalOp]
+) -> None:
+    """Raises CompileError if scratch and allocations together are more than the target has."""
+    total = sum(item.size.data for item in made if item.space.data == SHARED)
+    if total > target.static_shared_limit:
+        raise CompileError(
+            f"kernel '{func.sym_name.data}' needs {total} bytes of shared memory, "
+            f"{target.name} has {target.static_shared_limit}: use smaller tiles or smaller allocations",
+            place_of(func),
+        )

@@ -22,11 +22,9 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWMode, MemoryOrdering
 from tileiras.dialects.layout.offsets import register_representatives
 from tileiras.dialects.llvm.types import (
-    GLOBAL,
     bit_width,
     integer_type,
     lanes_of,
-    pointer_type,
     scalar_of,
     with_scalar,
 )
@@ -166,7 +164,7 @@ def _elements(
         if guard is not None:
             guard = ctx.b.shuffle(guard, None, unique)
         guard = ctx.both(guard, ctx.owner(layout))
-    return _Elements(ctx.b.inttoptr(addresses, pointer_type(GLOBAL)), tuple(lowered), guard)
+    return _Elements(ctx.b.inttoptr(addresses, ctx.pointer), tuple(lowered), guard)
 
 
 def _distinct_registers(representatives: Sequence[int]) -> list[int]:
@@ -200,7 +198,7 @@ def lower_atomic_rmw(ctx: KernelLowering, op: Operation) -> None:
     element = register_type(pointee_of(ctx, op.pointers))
     suffix = _suffix(ctx, op.mode.data, element)
     ordering = ordering_of(op)
-    middle = f"{ordering.value}.{scope_name(op)}.global.{suffix}"
+    middle = f"{ordering.value}.{scope_name(op)}{ctx.state_space}.{suffix}"
     elements = _elements(ctx, op.pointers, [op.value], op.mask)
     is_exchange = op.mode.data is AtomicRMWMode.XCHG
     if not _is_used(op.result) and ordering in _RED_ORDERS and not is_exchange:
@@ -217,7 +215,7 @@ def lower_atomic_cas(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, aa.AtomicCASOp):
         raise InternalError("the rule of atomic_cas got another operation")
     width = bit_width(register_type(pointee_of(ctx, op.pointers)))
-    opcode = f"atom.{ordering_of(op).value}.{scope_name(op)}.global.cas.b{width}"
+    opcode = f"atom.{ordering_of(op).value}.{scope_name(op)}{ctx.state_space}.cas.b{width}"
     elements = _elements(ctx, op.pointers, [op.compare, op.value], op.mask)
     old = _exchange(ctx, opcode, elements, elements.values[0])
     if _is_used(op.result):
@@ -240,7 +238,7 @@ def lower_tiled_atomic_red(ctx: KernelLowering, op: Operation) -> None:
     suffix = _suffix(ctx, op.mode.data, element)
     value = ctx.b.shuffle(ctx.value(op.value), None, access.registers)
     guard = ctx.both(access.guard, ctx.owner(layout))
-    opcode = f"red.{ordering_of(op).value}.{scope_name(op)}.global.{suffix}"
+    opcode = f"red.{ordering_of(op).value}.{scope_name(op)}{ctx.state_space}.{suffix}"
     _reduce_into(ctx, opcode, _Elements(access.pointers, (value,), guard))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import TensorType, i32
@@ -10,13 +11,21 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.scratch import Scratch
+from tileiras.codegen.lowering.symbols import SymbolNames
 from tileiras.codegen.lowering.thread_map import ThreadMap
 from tileiras.codegen.lowering.types import register_type, value_type
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.offsets import owner_mask
 from tileiras.dialects.llvm import memory as llvm_memory
-from tileiras.dialects.llvm.types import CONSTANT, lanes_of
+from tileiras.dialects.llvm.types import (
+    CONSTANT,
+    GLOBAL,
+    SHARED,
+    PointerType,
+    lanes_of,
+    pointer_type,
+)
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import layout_of
@@ -47,8 +56,14 @@ class KernelLowering:
         target: GpuTarget,
         options: CompileOptions,
         num_warps: int,
+        symbols: SymbolNames,
+        module_globals: Mapping[str, llvm_memory.GlobalOp] | None = None,
+        memory_space: int = GLOBAL,
     ):
         self.target = target
+        self.symbols = symbols
+        self.module_globals = module_globals or {}
+        self.memory_space = memory_space
         self.options = options
         self.num_warps = num_warps
         self.prologue = ThreadBuilder(entry)
@@ -58,7 +73,9 @@ class KernelLowering:
         self.values: dict[SSAValue, SSAValue] = {}
         self.loops: list[LoopFrame] = []
         self.op: Operation | None = None
-        self._constants: dict[tuple[bytes, int], llvm_memory.GlobalOp] = {}
+        self.heap: dict[Operation, SSAValue] = {}
+        self._constants: dict[tuple[bytes, int, int], llvm_memory.GlobalOp] = {}
+        self._variables: list[llvm_memory.GlobalOp] = []
 
     # values
 
@@ -86,21 +103,48 @@ class KernelLowering:
         name = self.op.name.partition(".")[2]
         return CompileError(f"'{name}' op: {what} is not supported yet", place_of(self.op))
 
-    def constant_global(self, data: bytes, align: int) -> llvm_memory.GlobalOp:
-        """Read-only data in constant memory; equal data is kept once."""
-        known = self._constants.get((data, align))
-        if known is None:
-            name = f"constant_{len(self._constants)}"
-            known = llvm_memory.GlobalOp.make(
-                name, len(data), CONSTANT, align, initializer=data, constant=True
-            )
-            self._constants[(data, align)] = known
-        return known
+    # memory
 
     @property
-    def constant_globals(self) -> list[llvm_memory.GlobalOp]:
-        """All constant data of the kernel, in order of first use."""
-        return list(self._constants.values())
+    def pointer(self) -> PointerType:
+        """The type of pointers that programs access memory through.
+
+        Global memory, or generic where they may point to an alloca, which is shared memory.
+        """
+        return pointer_type(self.memory_space)
+
+    @property
+    def state_space(self) -> str:
+        """PTX's suffix of accesses through such pointers."""
+        return ".global" if self.memory_space == GLOBAL else ""
+
+    def constant_global(
+        self, data: bytes, align: int, space: int = CONSTANT
+    ) -> llvm_memory.GlobalOp:
+        """Read-only data; equal data is kept once."""
+        known = self._constants.get((data, align, space))
+        if known is None:
+            known = llvm_memory.GlobalOp.make(
+                self.symbols.unique("constant"),
+                len(data),
+                space,
+                align,
+                initializer=data,
+                constant=True,
+            )
+            self._constants[(data, align, space)] = known
+        return known
+
+    def shared_variable(self, name: str, size: int, align: int) -> llvm_memory.GlobalOp:
+        """Shared memory of its own that lasts as long as the kernel."""
+        made = llvm_memory.GlobalOp.make(self.symbols.unique(name), size, SHARED, align)
+        self._variables.append(made)
+        return made
+
+    @property
+    def globals_made(self) -> list[llvm_memory.GlobalOp]:
+        """Constants and variables of the kernel, in order of first use."""
+        return [*self._constants.values(), *self._variables]
 
     # threads
 
@@ -120,6 +164,22 @@ class KernelLowering:
             if lanes_of(second.type) is None:
                 second = self.b.splat(second, lanes)
         return self.b.and_(first, second)
+
+    @contextmanager
+    def first_thread(self) -> Iterator[None]:
+        """What is built inside is done by the first thread of the tile block alone.
+
+        No barriers inside, and no scratch regions: those may need one.
+        """
+        inside, after = self.b.new_block(), self.b.new_block()
+        first = self.threads.all_zero(31, self.num_warps - 1)
+        if first is None:
+            raise InternalError("a tile block of one thread", where="lowering")
+        self.b.cond_br(first, inside, after)
+        self.b.at(inside)
+        yield
+        self.b.br(after)
+        self.b.at(after)
 
     def barrier(self) -> None:
         """All threads of the tile block meet; scratch memory is free again."""

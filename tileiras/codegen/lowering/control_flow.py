@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering, LoopFrame, has_register
+from tileiras.codegen.lowering.variables import free_heap
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.errors import InternalError
@@ -112,4 +113,5 @@ def lower_break(ctx: KernelLowering, op: Operation) -> None:
 
 def lower_return(ctx: KernelLowering, op: Operation) -> None:
     """The tile block is done."""
+    free_heap(ctx)
     ctx.b.ret()

@@ -19,7 +19,7 @@ from tileiras.codegen.lowering.views import gather_order
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout.blocked import contiguous_vector
 from tileiras.dialects.layout.offsets import register_representatives
-from tileiras.dialects.llvm.types import GLOBAL, bit_width, pointer_type, vector_type
+from tileiras.dialects.llvm.types import bit_width, vector_type
 from tileiras.dialects.nv_tileaa.types import PointerType
 from tileiras.errors import InternalError
 
@@ -48,7 +48,7 @@ def lower_load(ctx: KernelLowering, op: Operation) -> None:
     leaders = [r for r in range(0, len(unique), width) if unique[r] == r]
     registers = [r + i for r in leaders for i in range(width)]
     addresses = ctx.b.shuffle(ctx.value(op.pointers), None, leaders)
-    pointers = ctx.b.inttoptr(addresses, pointer_type(GLOBAL))
+    pointers = ctx.b.inttoptr(addresses, ctx.pointer)
     element = register_type(pointee)
     type = vector_type(memory_element(element), len(registers))
     guard = passthru = None
@@ -79,7 +79,7 @@ def _lower_scalar_load(ctx: KernelLowering, op: tas.LoadOp) -> None:
     other = memory_form(ctx, ctx.value(op.other)) if op.other is not None else None
     if guard is not None and other is None:
         other = ctx.b.zero(stored)
-    pointer = ctx.b.inttoptr(ctx.value(op.pointers), pointer_type(GLOBAL))
+    pointer = ctx.b.inttoptr(ctx.value(op.pointers), ctx.pointer)
     size = storage_bytes(pointee)
     if order == WEAK:
         loaded = ctx.b.masked_load(pointer, guard, stored, size, other, order)
@@ -124,7 +124,7 @@ def lower_store(ctx: KernelLowering, op: Operation) -> None:
     value = ctx.value(op.value)
     order = memory_order(ctx, op)
     if not isinstance(op.value.type, TensorType):
-        pointer = ctx.b.inttoptr(ctx.value(op.pointers), pointer_type(GLOBAL))
+        pointer = ctx.b.inttoptr(ctx.value(op.pointers), ctx.pointer)
         first = ctx.threads.all_zero(31, ctx.num_warps - 1)
         stored = memory_form(ctx, value)
         ctx.b.masked_store(stored, pointer, ctx.both(guard, first), storage_bytes(pointee), order)
@@ -137,7 +137,7 @@ def lower_store(ctx: KernelLowering, op: Operation) -> None:
     if guard is not None:
         guard = ctx.b.shuffle(guard, None, leaders)
     addresses = ctx.b.shuffle(ctx.value(op.pointers), None, leaders)
-    pointers = ctx.b.inttoptr(addresses, pointer_type(GLOBAL))
+    pointers = ctx.b.inttoptr(addresses, ctx.pointer)
     stored = memory_form(ctx, ctx.b.shuffle(value, None, registers))
     size = width * storage_bytes(pointee)
     ctx.b.masked_store(stored, pointers, ctx.both(guard, ctx.owner(layout)), size, order)

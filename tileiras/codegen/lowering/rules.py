@@ -15,6 +15,7 @@ from tileiras.codegen.lowering.packing import PACKING_RULES
 from tileiras.codegen.lowering.rearrange import REARRANGE_RULES
 from tileiras.codegen.lowering.reduce import REDUCTION_RULES
 from tileiras.codegen.lowering.scan import SCAN_RULES
+from tileiras.codegen.lowering.variables import VARIABLE_RULES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
@@ -60,6 +61,7 @@ RULES: dict[type[Operation], LoweringRule] = {
     **REARRANGE_RULES,
     **PACKING_RULES,
     **ATOMIC_RULES,
+    **VARIABLE_RULES,
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerType, i32, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.lowering.access_order import memory_order
 from tileiras.codegen.lowering.addressing import (
@@ -23,7 +23,7 @@ from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
 from tileiras.dialects.layout.offsets import register_representatives
-from tileiras.dialects.llvm.types import GLOBAL, pointer_type, scalar_of, vector_type
+from tileiras.dialects.llvm.types import scalar_of, vector_type
 from tileiras.dialects.nv_tileaa.memory import MakeMemRefOp
 from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
@@ -134,7 +134,7 @@ class ViewAddressing:
     def _pointers(self, starts: Sequence[SSAValue], leaders: Sequence[int]) -> SSAValue:
         """base + sum of coordinate * stride, the thread's part once, the registers' as a vector."""
         b = self.ctx.b
-        base = b.inttoptr(self.ctx.value(self.memref.base), pointer_type(GLOBAL))
+        base = b.inttoptr(self.ctx.value(self.memref.base), self.ctx.pointer)
         scalar: SSAValue = b.i64(0)
         static = [0] * len(leaders)
         dynamic: list[SSAValue] = []

@@ -103,6 +103,23 @@ class GEPOp(IRDLOperation):
 
 
 @irdl_op_definition
+class AllocaOp(IRDLOperation):
+    """Address of `size` bytes of this thread's local memory, as a generic pointer.
+
+    Must stand in the entry block, so that the memory is reserved once.
+    """
+
+    name = "llvm.alloca"
+    size = prop_def(IntAttr)
+    align = prop_def(IntAttr)
+    result = result_def(PointerType)
+
+    def verify_(self) -> None:
+        """The alignment is a power of two."""
+        _check_align(self.name, self.align.data)
+
+
+@irdl_op_definition
 class FenceOp(IRDLOperation):
     """A memory fence at a sync scope ("" system, "device", "cluster", "block")."""
 
@@ -122,7 +139,8 @@ class GlobalOp(IRDLOperation):
     """A module-level byte array.
 
     Address space 3 is shared memory: `external` makes it the dynamically sized block (size 0). With
-    `initializer` the bytes are given (global and constant memory), else they are undefined.
+    `initializer` the bytes are given (global and constant memory), else they are undefined. The
+    host finds a `visible` one by its name.
     """
 
     name = "llvm.global"
@@ -133,6 +151,7 @@ class GlobalOp(IRDLOperation):
     initializer = opt_prop_def(BytesAttr)
     external = opt_prop_def(UnitAttr)
     constant = opt_prop_def(UnitAttr)
+    visible = opt_prop_def(UnitAttr)
     traits = traits_def(SymbolOpInterface())
 
     def verify_(self) -> None:
@@ -152,6 +171,7 @@ class GlobalOp(IRDLOperation):
         initializer: bytes | None = None,
         external: bool = False,
         constant: bool = False,
+        visible: bool = False,
     ) -> "GlobalOp":
         """A global of `size` bytes aligned to `align` bytes."""
         properties: dict[str, Attribute] = {
@@ -166,7 +186,9 @@ class GlobalOp(IRDLOperation):
             properties["external"] = UnitAttr()
         if constant:
             properties["constant"] = UnitAttr()
+        if visible:
+            properties["visible"] = UnitAttr()
         return GlobalOp.create(properties=properties)
 
 
-MEMORY_OPS = (LoadOp, StoreOp, GEPOp, FenceOp, GlobalOp)
+MEMORY_OPS = (LoadOp, StoreOp, GEPOp, AllocaOp, FenceOp, GlobalOp)

@@ -69,7 +69,7 @@ class TiledLoadBase(IRDLOperation):
     token = opt_operand_def()
     ordering = prop_def(MemoryOrderingAttr)
     scope = opt_prop_def(MemoryScopeAttr)
-    inbounds = prop_def(DenseArrayBase)
+    inbounds = prop_def(DenseArrayBase[IntegerType])
     hints = opt_prop_def(DictionaryAttr)
     result = result_def()
     result_token = result_def()
@@ -92,7 +92,7 @@ class TiledStoreBase(IRDLOperation):
     token = opt_operand_def()
     ordering = prop_def(MemoryOrderingAttr)
     scope = opt_prop_def(MemoryScopeAttr)
-    inbounds = prop_def(DenseArrayBase)
+    inbounds = prop_def(DenseArrayBase[IntegerType])
     hints = opt_prop_def(DictionaryAttr)
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -117,7 +117,7 @@ class TiledAtomicRedOp(IRDLOperation):
     ordering = prop_def(MemoryOrderingAttr)
     scope = prop_def(MemoryScopeAttr)
     mode = prop_def(AtomicRMWModeAttr)
-    inbounds = prop_def(DenseArrayBase)
+    inbounds = prop_def(DenseArrayBase[IntegerType])
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
@@ -288,9 +288,10 @@ class GetGlobalOp(IRDLOperation):
 
 @irdl_op_definition
 class AllocaOp(IRDLOperation):
-    """Address of memory that belongs to this tile block while it runs."""
+    """Address of memory that this tile block allocates; with `global` others can reach it, too."""
 
     name = "nv_tileaa.alloca"
     num_elem = prop_def(IntegerAttr)
     alignment = prop_def(IntegerAttr)
+    is_global = opt_prop_def(UnitAttr, prop_name="global")
     result = result_def()

@@ -273,7 +273,7 @@ def _convert_get_global(converter: Converter, op: Operation) -> Sequence[SSAValu
 
 def _convert_alloca(converter: Converter, op: Operation) -> Sequence[SSAValue]:
     """Memory of the tile block."""
-    properties = {key: op.properties[key] for key in ("num_elem", "alignment")}
+    properties = dict(op.properties)
     return [converter.emit_value(aa.AllocaOp, [], convert_type(op.results[0].type), properties)]
 
 

@@ -1,0 +1,20 @@
+"""Names of module-level symbols that the compiler adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class SymbolNames:
+    """Hands out names that no kernel, global or earlier name of the module has."""
+
+    def __init__(self, taken: Iterable[str]):
+        self._taken = dict.fromkeys(taken)
+
+    def unique(self, wish: str) -> str:
+        """`wish`, with a number behind if it is taken."""
+        name, number = wish, 1
+        while name in self._taken:
+            name, number = f"{wish}_{number}", number + 1
+        self._taken[name] = None
+        return name

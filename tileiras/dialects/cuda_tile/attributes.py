@@ -5,7 +5,6 @@ An enum's number in bytecode is the position of its member (Tile IR specificatio
 
 from abc import ABC
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, NoneAttr
@@ -14,6 +13,7 @@ from xdsl.ir import Data, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.str_enum import StrEnum
 
 
 class Signedness(StrEnum):

@@ -135,7 +135,7 @@ def check_f32_modifiers(
     found = element_text(type.element_type)
     if flush_to_zero:
         fail(op, f"has flush_to_zero with element type {found}, expected f32")
-    if mode in (RoundingMode.APPROX, RoundingMode.FULL):
+    if mode is RoundingMode.APPROX or mode is RoundingMode.FULL:
         fail(op, f"has rounding mode {mode.value} with element type {found}, expected f32")
 
 

@@ -88,14 +88,16 @@ class MmaOp(IRDLOperation, ABC):
     result = result_def()
     traits = traits_def(Pure())
 
-    def check_tiles(self, inputs: ElementClass, accumulators: ElementClass) -> TileType:
-        """Checks element classes and shapes; returns the accumulator's type."""
+    def check_tiles(
+        self, inputs: ElementClass, accumulators: ElementClass
+    ) -> tuple[TileType, TileType, TileType]:
+        """Checks element classes and shapes; returns the types of lhs, rhs and acc."""
         lhs = check_tile(self, self.lhs, "lhs", inputs)
         rhs = check_tile(self, self.rhs, "rhs", inputs)
         acc = check_tile(self, self.acc, "acc", accumulators)
         check_mma_shapes(self, lhs, rhs, acc)
         check_same_type(self, acc, self.result.type, "acc and result")
-        return acc
+        return lhs, rhs, acc
 
 
 def _names(types: tuple[type[Attribute], ...]) -> str:
@@ -111,9 +113,8 @@ class MmaFOp(MmaOp):
 
     def verify_(self) -> None:
         """Operands of one element type, and an accumulator that it has."""
-        acc = self.check_tiles(FLOAT, FLOAT)
-        left = self.lhs.type.element_type
-        right = self.rhs.type.element_type
+        lhs, rhs, acc = self.check_tiles(FLOAT, FLOAT)
+        left, right = lhs.element_type, rhs.element_type
         if left != right:
             found = f"{element_text(left)} and {element_text(right)}"
             fail(self, f"lhs and rhs have element types {found}, expected one")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -217,7 +217,7 @@ class PermuteOp(IRDLOperation):
 
     name = "cuda_tile.permute"
     source = operand_def()
-    permutation = prop_def(DenseArrayBase)
+    permutation = prop_def(DenseArrayBase[IntegerType])
     result = result_def()
     traits = traits_def(Pure())
 

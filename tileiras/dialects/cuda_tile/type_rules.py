@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import PaddingValue
@@ -39,18 +41,17 @@ NUMBER_NAMES = frozenset(
 INTEGER_WIDTHS = (1, 8, 16, 32, 64)
 
 
-def _is_number(element: object) -> bool:
-    name = getattr(element, "name", "")
-    if name == "integer_type":
+def _is_number(element: Attribute) -> bool:
+    if isinstance(element, IntegerType):
         return element.width.data in INTEGER_WIDTHS and element.signedness.data.value == 0
-    return name in NUMBER_NAMES
+    return element.name in NUMBER_NAMES
 
 
-def _is_i4(element: object) -> bool:
-    return getattr(element, "name", "") == "integer_type" and element.width.data == 4
+def _is_i4(element: Attribute) -> bool:
+    return isinstance(element, IntegerType) and element.width.data == 4
 
 
-def _text(type: object) -> str:
+def _text(type: Attribute) -> str:
     from tileiras.dialects.cuda_tile.element_types import element_text
 
     return element_text(type)

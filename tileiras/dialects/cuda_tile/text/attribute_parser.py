@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from enum import StrEnum
+from collections.abc import Callable
 from typing import TypeVar
 
 from xdsl.dialects.builtin import (
@@ -24,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
 
 from tileiras.dialects.cuda_tile import attributes as enums
 from tileiras.dialects.cuda_tile.attributes import (
@@ -363,7 +363,7 @@ class AttributeParser(TypeParser):
         if kind is not None:
             self.take()
             self.expect("<")
-            words: Mapping[str, StrEnum] = {member.value: member for member in kind.enum_type}
+            words = {str(member.value): member for member in kind.enum_type}
             word = self.choice(tuple(words), "a value")
             self.expect(">")
             return kind(words[word])

@@ -76,15 +76,19 @@ def encode_float(negative: bool, magnitude: Fraction, form: FloatFormat) -> int 
 def _digits(magnitude: Fraction, count: int) -> tuple[str, int]:
     """At most `count` significant digits without trailing zeros, and the power of ten of the last.
 
-    Rounded half up, as the digits of MLIR's printer are.
+    Rounded half up; but, as in MLIR's printer, from a number that was cut to little more than
+    `count` digits before, so that 0.99999997 to six digits is 0.999999 and not 1.
     """
-    exponent = len(str(magnitude.numerator)) - len(str(magnitude.denominator))
-    if magnitude < Fraction(10) ** exponent:
-        exponent -= 1
-    last = exponent - count + 1
-    scaled = magnitude / Fraction(10) ** last
-    number = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
+    halvings = magnitude.denominator.bit_length() - 1
+    number, last = magnitude.numerator * 5**halvings, -halvings
+    excess = number.bit_length() - (count * 196 + 58) // 59
+    if excess > 0:
+        removable = excess * 59 // 196
+        number, last = number // 10**removable, last + removable
     text = str(number)
+    extra = len(text) - count
+    if extra > 0:
+        text, last = str((number // 10 ** (extra - 1) + 5) // 10), last + extra
     stripped = text.rstrip("0")
     return stripped, last + len(text) - len(stripped)
 

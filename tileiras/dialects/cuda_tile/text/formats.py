@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.dialects.cuda_tile.attributes import OptimizationHintsAttr
+from tileiras.dialects.cuda_tile.attributes import OptimizationHintsAttr, PointerKindAttr
 from tileiras.dialects.cuda_tile.text.attributes import (
     dense_text,
     hints_text,
@@ -216,15 +216,14 @@ def _sizes(sizes: tuple[int, ...], operands: Any, names: Uses) -> str:
 
 def _make_tensor_view(op: Any, names: Uses) -> str:
     view = op.result.type
-    text = names.use(op.base)
-    if view.rank:
-        shape = _sizes(view.shape, op.dynamic_shape, names)
-        text += (
-            f", shape = [{shape}], strides = [{_sizes(view.strides, op.dynamic_strides, names)}]"
-        )
+    shape = _sizes(view.shape, op.dynamic_shape, names)
+    strides = _sizes(view.strides, op.dynamic_strides, names)
     dynamic = (*op.dynamic_shape, *op.dynamic_strides)
-    index = f"{_type(dynamic[0])} -> " if dynamic else ""
-    return f"{text} : {index}{type_text(view)}"
+    types = [_type(op.base)] if isinstance(view.kind, PointerKindAttr) else []
+    types.extend([_type(dynamic[0])] if dynamic else [])
+    index = f"{', '.join(types)} -> " if types else ""
+    sizes = f"shape = [{shape}], strides = [{strides}]"
+    return f"{names.use(op.base)}, {sizes} : {index}{type_text(view)}"
 
 
 def _make_view(op: Any, names: Uses) -> str:
@@ -335,24 +334,25 @@ def _print(op: Any, names: Uses) -> str:
     return f"{quoted(op.format.data)}{arguments}{_token(op, names, False)}{types} -> token"
 
 
-def _reduction(op: Any) -> str:
-    kind = op.reduction.data.value
-    return "" if kind == "add" else f" {kind}"
+def _multimem_tail(op: Any, names: Uses) -> str:
+    kind = op.properties.get("reduction")
+    text = _token(op, names, True) + (_inbounds(op) or " ")
+    if kind is None or kind.data.value == "add":
+        return text
+    return f"{text} attributes {{reduction = #{kind.name}<{kind.data.value}>}}"
 
 
 def _multimem_load_reduce(op: Any, names: Uses) -> str:
-    tail = _reduction(op) + _token(op, names, True) + _inbounds(op)
-    types = f"{_type(op.view)}, {_index_types(op.index)} -> {_type(op.tile)}, token"
-    return f"{_ordering(op)} {_place(op, names)}{tail} : {types}"
+    token = ", token" if op.token is not None else ""
+    types = f"{_type(op.view)}, {_index_types(op.index)}{token} -> {_type(op.tile)}, token"
+    return f"{_ordering(op)} {_place(op, names)}{_multimem_tail(op, names)} : {types}"
 
 
 def _multimem_write(op: Any, names: Uses) -> str:
     place = f"{names.use(op.view)}, {names.use(op.tile)}[{_operands(op.index, names)}]"
-    kind = _reduction(op) if "reduction" in op.properties else ""
-    tail = kind + _token(op, names, True) + _inbounds(op)
     token = ", token" if op.token is not None else ""
     types = f"{_type(op.view)}, {_type(op.tile)}, {_index_types(op.index)}{token} -> token"
-    return f"{_ordering(op)} {place}{tail} : {types}"
+    return f"{_ordering(op)} {place}{_multimem_tail(op, names)} : {types}"
 
 
 def _terminator(op: Any, names: Uses) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
     FunctionType,
-    IntegerType,
     SymbolRefAttr,
-    TypedAttribute,
 )
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, Block, Operation
@@ -116,16 +116,15 @@ def generic_text(value: Attribute) -> str:
         case DictionaryAttr():
             return generic_dictionary(dict(value.data))
         case _ if isinstance(value, PLAIN_ENUMS):
-            number = list(type(value.data)).index(value.data)
-            return f"{number} : i32"
-        case TypedAttribute() | _:
+            return f"{list(value.enum_type).index(value.data)} : i32"
+        case _:
             return value_text(value)
 
 
-def _dense_array_text(value: DenseArrayBase) -> str:
+def _dense_array_text(value: DenseArrayBase[Any]) -> str:
     type = value.elt_type
     numbers = value.get_values()
-    if isinstance(type, IntegerType) and type.width.data == 1:
+    if type.width.data == 1:
         words = ["true" if number else "false" for number in numbers]
     else:
         words = [str(number) for number in numbers]

@@ -8,7 +8,7 @@ from typing import Any
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, Block, Operation, Region
-from xdsl.irdl import AttrSizedOperandSegments
+from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation
 
 from tileiras.dialects.cuda_tile import CudaTile
 from tileiras.dialects.cuda_tile.attributes import (
@@ -24,7 +24,10 @@ from tileiras.dialects.cuda_tile.text.lexer import Token, unquoted
 from tileiras.dialects.cuda_tile.text.values import ValueParser
 from tileiras.dialects.cuda_tile.types import TileType
 
-_OPERATIONS = {op.name: op for op in CudaTile.operations} | {"builtin.module": BuiltinModuleOp}
+_OPERATIONS: dict[str, type[IRDLOperation]] = {
+    BuiltinModuleOp.name: BuiltinModuleOp,
+    **{op.name: op for op in CudaTile.operations if issubclass(op, IRDLOperation)},
+}
 _PLAIN_ENUMS: dict[str, Any] = {
     "memory_ordering_semantics": (MemoryOrderingAttr, tuple(MemoryOrdering)),
     "memory_scope": (MemoryScopeAttr, tuple(MemoryScope)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -208,8 +209,9 @@ class LocationParser(AttributeParser):
         fields: dict[str, Attribute],
         types: tuple[tuple[str, type[Attribute]], ...],
         token: Token,
-    ) -> list[Attribute]:
-        ordered = []
+    ) -> list[Any]:
+        """The values of the fields in the order of `types`, each of the kind asked for there."""
+        ordered: list[Any] = []
         for name, kind in types:
             value = fields.pop(name, None)
             if value is None:

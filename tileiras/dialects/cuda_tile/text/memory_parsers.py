@@ -24,7 +24,6 @@ from tileiras.dialects.cuda_tile.text.values import Use, ValueParser, flattened,
 from tileiras.dialects.cuda_tile.types import TOKEN
 
 _SCOPES = tuple(scope.value for scope in MemoryScope)
-_REDUCTIONS = tuple(kind.value for kind in MultimemReductionKind)
 
 
 def _ordering(p: ValueParser) -> dict[str, Attribute]:
@@ -78,11 +77,13 @@ def _values(uses: Sequence[Use]) -> list[SSAValue]:
 def _load_view(p: ValueParser, cls: Any) -> Operation:
     properties = _ordering(p)
     view, index = _view_access(p)
+    token = _tail(p, properties, len(index))
     if cls is ct.MultimemLoadReduceViewTkoOp:
         properties["reduction"] = _reduction(p)
-    token = _tail(p, properties, len(index))
     p.expect(":")
     types = p.types()
+    if cls is ct.MultimemLoadReduceViewTkoOp and token is not None and types[-1] == TOKEN:
+        types.pop()
     p.check_type(view, types[0])
     _check_indices(p, index, types[1:])
     p.expect("->")
@@ -208,9 +209,14 @@ def _print(p: ValueParser, cls: Any) -> Operation:
 
 
 def _reduction(p: ValueParser) -> MultimemReductionKindAttr:
-    if p.peek().text in _REDUCTIONS:
-        return MultimemReductionKindAttr(p.enum(MultimemReductionKind, "a reduction"))
-    return MultimemReductionKindAttr(MultimemReductionKind.ADD)
+    """`attributes {reduction = #cuda_tile.multimem_reduction_kind<max>}`, or add."""
+    token = p.peek()
+    if not p.accept("attributes"):
+        return MultimemReductionKindAttr(MultimemReductionKind.ADD)
+    kind = p.dictionary().data.get("reduction")
+    if not isinstance(kind, MultimemReductionKindAttr):
+        p.fail("attributes have no reduction", token)
+    return kind
 
 
 def _multimem_write(p: ValueParser, cls: Any) -> Operation:
@@ -219,9 +225,9 @@ def _multimem_write(p: ValueParser, cls: Any) -> Operation:
     p.expect(",")
     tile = p.use()
     index = p.use_list()
+    token = _tail(p, properties, len(index))
     if cls is ct.MultimemReduceViewTkoOp:
         properties["reduction"] = _reduction(p)
-    token = _tail(p, properties, len(index))
     p.expect(":")
     types = p.types()
     if token is not None and types[-1] == TOKEN:

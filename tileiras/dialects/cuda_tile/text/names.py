@@ -55,7 +55,7 @@ def constant_name(value: DenseAttr) -> str:
     negative, magnitude = decode_float(bits, form)
     if magnitude is None and not is_infinity(bits, form):
         return f"cst_NaN_{text}"
-    if negative or magnitude is None or magnitude.denominator != 1:
+    if negative or magnitude is None or magnitude.denominator != 1 or magnitude >= 1 << 64:
         return f"cst_{text}"
     return f"cst_{magnitude.numerator}_{text}"
 

@@ -27,6 +27,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicateAttr,
     IntegerOverflow,
     IntegerOverflowAttr,
+    PointerKindAttr,
     RoundingMode,
     RoundingModeAttr,
     Signedness,
@@ -289,14 +290,14 @@ def _make_tensor_view(p: ValueParser, cls: Any) -> Operation:
         p.expect(",")
         strides, stride_uses, strides_token = _sizes(p, "strides")
     p.expect(":")
-    type = p.type()
+    types = p.types()
+    type = types[-1]
     if p.accept("->"):
-        if shape_uses or stride_uses:
-            for use in (*shape_uses, *stride_uses):
-                p.check_type(use, type)
-        else:
-            p.check_type(base, type)
         type = p.type()
+        if isinstance(getattr(type, "kind", None), PointerKindAttr) and types:
+            p.check_type(base, types.pop(0))
+        for use in (*shape_uses, *stride_uses):
+            p.check_type(use, types[0] if types else type)
     if not isinstance(type, TensorViewType):
         p.fail("make_tensor_view gives another type, expected a tensor_view", base.token)
     if tuple(shape) != type.shape:

@@ -94,9 +94,9 @@ class Parser(GenericParser):
             op = self.custom_operation()
         op.location = self.trailing_location(start)  # type: ignore[assignment]
         for region in op.regions:
-            block = region.first_block
-            if block is not None and block.last_op in self.implicit:
-                block.last_op.location = op.location
+            last = region.first_block.last_op if region.first_block is not None else None
+            if last is not None and last in self.implicit:
+                last.location = op.location
         self.bind_results(op, groups)
         return op
 

@@ -119,13 +119,13 @@ class CustomPrinter:
     def print_global(self, op: GlobalOp, head: str, indent: str) -> None:
         """`global private constant @name alignment = 16 <i32: [1, 2]> : tile<2xi32>`."""
         visibility = op.symbol_visibility.data.value
-        words = "" if visibility == "public" else visibility
-        words += " constant" if op.constant is not None else ""
+        words = "" if visibility == "public" else f" {visibility}"
+        constant = " constant" if op.constant is not None else ""
         alignment = op.alignment.value.data
         aligned = f" alignment = {alignment}" if alignment else ""
         name = symbol_text(op.sym_name.data)
         value = f"<{dense_text(op.value)}> : {type_text(op.value.type)}"
-        self.parts.append(f"{head}global {words} @{name}{aligned} {value}")
+        self.parts.append(f"{head}global{words} {constant} @{name}{aligned} {value}")
 
     def print_if(self, op: Any, head: str, indent: str) -> None:
         """`if %c -> (T) { .. } else { .. }`."""

@@ -73,7 +73,7 @@ def _insert_rule(op: ct.InsertOp, source: Array, destination: Array, *indices: A
 
 
 def _permute_rule(op: ct.PermuteOp, source: Array) -> Array:
-    return np.transpose(source, op.permutation.get_values())  # pyright: ignore
+    return np.transpose(source, op.permutation.get_values())
 
 
 def _cat_rule(op: ct.CatOp, lhs: Array, rhs: Array) -> Array:

@@ -82,7 +82,7 @@ class CombineBody:
     def apply(self, later: Sequence[SSAValue], earlier: Sequence[SSAValue]) -> list[SSAValue]:
         """Elements `later` along the axis combined into the accumulators of `earlier` ones."""
         pairs = [value for pair in zip(later, earlier, strict=True) for value in pair]
-        values = dict(zip(self.block.args, pairs, strict=True))
+        values: dict[SSAValue, SSAValue] = dict(zip(self.block.args, pairs, strict=True))
         location = self.ctx.b.location
         results = self._run(self.block, values, lanes_of(pairs[0].type) or 1)
         self.ctx.b.location = location

@@ -6,7 +6,6 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.staging import load_tile, store_tile
-from tileiras.codegen.lowering.types import element_type, register_type
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.conversion import plan_conversion

@@ -6,7 +6,6 @@ from xdsl.dialects.builtin import (
     Float32Type,
     Float64Type,
     IntegerType,
-    TensorType,
     f32,
     i32,
 )

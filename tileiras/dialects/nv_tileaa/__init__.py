@@ -20,8 +20,8 @@ from tileiras.dialects.nv_tileaa.arithmetic import (
     MinFOp,
     MinIOp,
     MulFOp,
-    MulIOp,
     MulhiIOp,
+    MulIOp,
     NegFOp,
     NegIOp,
     OrIOp,
@@ -62,8 +62,8 @@ from tileiras.dialects.nv_tileaa.conversions import (
 )
 from tileiras.dialects.nv_tileaa.math import (
     Atan2Op,
-    CosOp,
     CoshOp,
+    CosOp,
     Exp2Op,
     ExpOp,
     FPowIOp,
@@ -71,11 +71,11 @@ from tileiras.dialects.nv_tileaa.math import (
     LogOp,
     PowOp,
     RsqrtOp,
-    SinOp,
     SinhOp,
+    SinOp,
     SqrtOp,
-    TanOp,
     TanhOp,
+    TanOp,
 )
 from tileiras.dialects.nv_tileaa.memory import (
     AllocaOp,

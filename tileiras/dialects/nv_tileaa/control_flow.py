@@ -4,8 +4,14 @@ Control flow keeps the structure of cuda_tile (break, continue and return may le
 branches only in the last stage. Conditions are scalars, hence the same in all threads of a tile block.
 """
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, StringAttr
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+)
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,

@@ -1,6 +1,6 @@
 """Operations that make tensors or change their shape, and the matrix product."""
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, UnitAttr
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -82,7 +82,7 @@ class PermuteOp(IRDLOperation):
 
     name = "nv_tileaa.permute"
     source = operand_def()
-    permutation = prop_def(DenseArrayBase)
+    permutation = prop_def(DenseArrayBase[IntegerType])
     result = result_def()
     traits = traits_def(Pure())
 

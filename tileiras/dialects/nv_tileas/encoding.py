@@ -1,6 +1,6 @@
 """The encoding that says where every element of a tensor lives."""
 
-from functools import lru_cache
+from functools import cache
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Data
@@ -28,7 +28,7 @@ class LayoutEncodingAttr(Data[LinearLayout]):
         printer.print_string(f'<"{self.data}">')
 
 
-@lru_cache(maxsize=None)
+@cache
 def encoded(element_type: Attribute, layout: LinearLayout) -> TensorType[Attribute]:
     """The tensor type of a layout (interned)."""
     return TensorType(element_type, layout.shape, LayoutEncodingAttr(layout))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl.ir import Operation
+
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
 from tileiras.dialects.cuda_tile.element_types import storage_bytes
@@ -97,9 +99,9 @@ def _fold_inverse(op: Any) -> Folded:
     if isinstance(op, ct.PtrToPtrOp) and op.source.type == op.result.type:
         return op.source
     maker = op.source.owner
-    if isinstance(maker, _INVERSES[type(op)]) and maker.operands[0].type == op.result.type:
-        return maker.operands[0]
-    return None
+    if not isinstance(maker, Operation) or not isinstance(maker, _INVERSES[type(op)]):
+        return None
+    return maker.operands[0] if maker.operands[0].type == op.result.type else None
 
 
 def _fold_absf(op: Any) -> Folded:

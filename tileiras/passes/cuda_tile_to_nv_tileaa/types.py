@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from xdsl.dialects.builtin import NoneAttr, TensorType
 from xdsl.ir import Attribute
@@ -16,7 +16,7 @@ from tileiras.errors import InternalError
 _NONE = NoneAttr()
 
 
-@lru_cache(maxsize=None)
+@cache
 def convert_type(type: Attribute) -> Attribute:
     """A tile becomes a tensor, or a scalar when of rank 0; pointers, views and tokens their own."""
     match type:
@@ -26,8 +26,7 @@ def convert_type(type: Attribute) -> Attribute:
         case ct_types.TokenType():
             return MEM_TOKEN
         case ct_types.TensorViewType():
-            element = convert_element(type.element_type)
-            return aa.MemRefType(element, type.shape, type.strides)
+            return _convert_tensor_view(type)
         case ct_types.ViewType():
             return _convert_view(type)
         case _:
@@ -41,9 +40,13 @@ def convert_element(type: Attribute) -> Attribute:
     return type
 
 
+def _convert_tensor_view(type: ct_types.TensorViewType) -> aa.MemRefType:
+    return aa.MemRefType(convert_element(type.element_type), type.shape, type.strides)
+
+
 def _convert_view(type: ct_types.ViewType) -> aa.TiledViewType:
     """Partition, strided and gather/scatter views are one type with different steps."""
-    memref = convert_type(type.tensor_view)
+    memref = _convert_tensor_view(type.tensor_view)
     identity = tuple(range(type.rank))
     sparse: tuple[int, ...] = ()
     match type:

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     FunctionType,
     SymbolRefAttr,
+    i1,
 )
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, Block, Operation
@@ -124,7 +125,7 @@ def generic_text(value: Attribute) -> str:
 def _dense_array_text(value: DenseArrayBase[Any]) -> str:
     type = value.elt_type
     numbers = value.get_values()
-    if type.width.data == 1:
+    if type == i1:
         words = ["true" if number else "false" for number in numbers]
     else:
         words = [str(number) for number in numbers]

@@ -30,6 +30,7 @@ from tileiras.dialects import cuda_tile  # noqa: E402
 from tileiras.dialects.cuda_tile.types import TileType  # noqa: E402
 from tileiras.dialects.nv_tileaa import arithmetic, conversions, math  # noqa: E402
 from tileiras.dialects.nv_tileaa.types import PointerType  # noqa: E402
+from tileiras.driver import with_environment  # noqa: E402
 from tileiras.interpreter.execution import PURE_RULES  # noqa: E402
 from tileiras.interpreter.formats import format_of, from_bits, to_bits  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402

@@ -2,8 +2,8 @@
 
 `ftof` to an 8- or 4-bit format saturates to the largest finite value, as the hardware does;
 `itof` overflows to infinity or NaN. `ftoi` outside the integer's range is undefined in the
-specification unless saturating; here it always saturates, and NaN gives 0, but to i1 it tells whether
-the number is not zero.
+specification unless saturating; here it always saturates, and NaN gives 0, but to i1 it tells
+whether the number is not zero.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def _swap(
     by_lane: tuple[int, ...],
     by_warp: tuple[int, ...],
 ) -> list[SSAValue]:
-    """`result[j] = groups[j ^ f(lane, warp)]` for linear f: one conditional swap per nonzero basis."""
+    """`result[j] = groups[j ^ f(lane, warp)]` for linear f: a conditional swap per basis."""
     for bit, (basis, warp) in enumerate(
         [*((basis, False) for basis in by_lane), *((basis, True) for basis in by_warp)]
     ):

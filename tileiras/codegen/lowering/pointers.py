@@ -68,8 +68,8 @@ def lower_load(ctx: KernelLowering, op: Operation) -> None:
 def _lower_scalar_load(ctx: KernelLowering, op: tas.LoadOp) -> None:
     """One element, the same in every thread.
 
-    A weak load may be done by all threads. One that other tile blocks may race with must be done once,
-    or threads could see different values and go different ways.
+    A weak load may be done by all threads. One that other tile blocks may race with must be done
+    once, or threads could see different values and go different ways.
     """
     pointee = pointee_of(ctx, op.pointers)
     element = register_type(pointee)

@@ -1,8 +1,8 @@
 """Shared memory that a single operation needs for a moment: layout changes, reductions, slices.
 
 Regions are handed out one after another; a barrier makes all of them free. A region must not be
-written while another thread may still read what was there, so when the space runs out, or nothing is
-known (at the start of a block), a barrier comes first.
+written while another thread may still read what was there, so when the space runs out, or nothing
+is known (at the start of a block), a barrier comes first.
 """
 
 from __future__ import annotations

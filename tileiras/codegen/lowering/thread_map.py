@@ -35,7 +35,7 @@ class ThreadMap:
         return self._warp
 
     def linear(self, lane: Sequence[int], warp: Sequence[int]) -> SSAValue:
-        """The `^` of `lane[b]` over the set bits of the lane and of `warp[b]` over the warp's, i32."""
+        """The `^` of `lane[b]` over the lane's set bits and of `warp[b]` over the warp's, i32."""
         key = (tuple(lane), tuple(warp))
         known = self._linear.get(key)
         if known is None:

@@ -192,7 +192,7 @@ class ViewAddressing:
         return b.icmp("ult", coordinate, b.splat(limit, count))
 
     def _tiles_divide(self, axis: int) -> bool:
-        """Whether the size is a multiple of the tile, so that a tile is in bounds or out as a whole."""
+        """Whether the tile divides the size: then a tile is in bounds or out as a whole."""
         divisors = self.memref.shape_divisor
         extent = self.type.tile_shape[axis]
         if divisors is None or self.type.steps[axis] % extent:

@@ -1,4 +1,7 @@
-"""Integer and float arithmetic, comparison, selection and bitwise operations. Elementwise on scalars, tensors and tensors with a layout."""
+"""Integer and float arithmetic, comparison, selection and bitwise operations.
+
+Elementwise on scalars, tensors and tensors with a layout.
+"""
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def

@@ -1,7 +1,8 @@
 """Functions, structured control flow, reductions: operations with regions, and program ids.
 
-Control flow keeps the structure of cuda_tile (break, continue and return may leave nested ifs); it becomes
-branches only in the last stage. Conditions are scalars, hence the same in all threads of a tile block.
+Control flow keeps the structure of cuda_tile (break, continue and return may leave nested ifs); it
+becomes branches only in the last stage. Conditions are scalars, hence the same in all threads of a
+tile block.
 """
 
 from xdsl.dialects.builtin import (
@@ -113,7 +114,7 @@ class ReturnOp(IRDLOperation):
 class ReduceOp(IRDLOperation):
     """Combines the elements along `dim` with the body, in any order.
 
-    Body args are (element, accumulator) pairs of scalars, one pair per operand; it yields accumulators.
+    Body args are (element, accumulator) pairs of scalars, one per operand; it yields accumulators.
     """
 
     name = "nv_tileaa.reduce"

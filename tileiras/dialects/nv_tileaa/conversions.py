@@ -1,4 +1,7 @@
-"""Conversions between element types, and pointer arithmetic. Elementwise on scalars, tensors and tensors with a layout."""
+"""Conversions between element types, and pointer arithmetic.
+
+Elementwise on scalars, tensors and tensors with a layout.
+"""
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def

@@ -1,7 +1,7 @@
 """Base classes of the elementwise operations, which nv_tileaa and nv_tileas share.
 
-An elementwise operation means the same on scalars, on tensors, and on tensors with a layout: only the
-place of the elements differs. So there is one class for both stages (docs/decisions).
+An elementwise operation means the same on scalars, on tensors, and on tensors with a layout: only
+the place of the elements differs. So there is one class for both stages.
 """
 
 from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def

@@ -1,4 +1,4 @@
-"""Looking through views: they are never carried by control flow, so their makers are always in sight."""
+"""Looking through views: control flow never carries them, so their makers are in sight."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class ConvertCudaTileToTileAAPass(IrPass):
     """Rebuilds every entry as an nv_tileaa function.
 
     Before   cuda_tile entries and globals inside one cuda_tile.module
-    After    nv_tileaa.func and nv_tileaa.global at top level; tiles are tensors, rank-0 tiles scalars
+    After    nv_tileaa.func and .global at top level; tiles are tensors, rank-0 tiles scalars
     Requires a verified cuda_tile module
     Leaves   nothing of cuda_tile; assume predicates are gone, their facts sit on memory operations
     """

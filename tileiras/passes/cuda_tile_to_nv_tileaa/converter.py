@@ -1,4 +1,4 @@
-"""The engine of the conversion: one linear rebuild with a value map and a rule per operation class."""
+"""The engine of the conversion: a linear rebuild, a value map, a rule per operation class."""
 
 from __future__ import annotations
 

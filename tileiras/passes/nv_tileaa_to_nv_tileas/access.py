@@ -22,7 +22,7 @@ MAX_ACCESS_BYTES = 16
 
 @dataclass(frozen=True)
 class AccessPlan:
-    """`vector` elements along tile dim `axis` move at once; `layout` makes neighbouring lanes adjacent."""
+    """`vector` elements along tile dim `axis` move at once, neighbouring lanes adjacent."""
 
     axis: int
     vector: int

@@ -65,7 +65,7 @@ _FLOAT_ATOMS: dict[tuple[type[Attribute], type[Attribute]], _Choice] = {
     (Float8E4M3FNType, Float16Type): _Choice("m16n8k32_f16_e4m3", M16N8K32_S8, Feature.FP8_MMA),
     (Float8E5M2Type, Float16Type): _Choice("m16n8k32_f16_e5m2", M16N8K32_S8, Feature.FP8_MMA),
 }
-"""Instruction by (operand, accumulator) element type; f32 operands have none: they stay true f32."""
+"""Instruction by (operand, accumulator) element type; f32 has none: it stays true f32."""
 
 
 def _choice(op: aa.DotOp, target: GpuTarget) -> _Choice | None:
@@ -119,7 +119,7 @@ def _fits(fragments: MmaFragments, lhs: TensorType[Attribute], shape: tuple[int,
 
 
 def _arrange_warps(m: int, n: int, fragments: MmaFragments, num_warps: int) -> tuple[int, int]:
-    """Warps along M and N: each warp's part as square as can be, so that operands are reused most."""
+    """Warps along M and N: each warp's part as square as can be, to reuse operands most."""
     atom_m, atom_n, _ = fragments.shape
     warps_m = warps_n = 1
     while warps_m * warps_n < num_warps:

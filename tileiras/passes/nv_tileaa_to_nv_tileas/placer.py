@@ -150,7 +150,7 @@ class Placer:
         return self._convert(built, layout)
 
     def _make_lazy(self, op: Operation, layout: LinearLayout) -> SSAValue:
-        """A constant, range or splat in place; a reshaped value from its source in the same place."""
+        """A constant, range or splat in place; a reshaped value from its source there."""
         result = op.results[0]
         type = encoded(_element(result), layout)
         match op:

@@ -10,7 +10,7 @@ from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 
 ELEMENTS_PER_WARP = 256
-"""A warp is added for each so many elements, up to four: 8 elements a thread, two 16-byte accesses of f32."""
+"""A warp per so many elements, up to four: 8 a thread, two 16-byte accesses of f32."""
 EIGHT_WARPS_FROM = 16384
 SIXTEEN_WARPS_FROM = 65536
 """Larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a thread."""

@@ -1,7 +1,7 @@
 """The nv_tileas dialect: every tensor has a layout; the scheduling level, per target.
 
-Elementwise operations, shape changes and control flow keep their nv_tileaa classes: with a layout on
-every tensor type they mean the same. Here is what only exists once places are known.
+Elementwise operations, shape changes and control flow keep their nv_tileaa classes: with a layout
+on every tensor type they mean the same. Here is what only exists once places are known.
 """
 
 from xdsl.ir import Dialect
@@ -16,11 +16,27 @@ from tileiras.dialects.nv_tileas.memory import (
     TiledLoadOp,
     TiledStoreOp,
 )
+from tileiras.dialects.nv_tileas.pipeline import (
+    PIPELINE_OPS,
+    PipelineType,
+    SharedTileType,
+    TensorMapType,
+)
 
 NvTileAS = Dialect(
     "nv_tileas",
-    [BarrierOp, ConvertLayoutOp, FmaDotOp, LoadOp, MmaDotOp, StoreOp, TiledLoadOp, TiledStoreOp],
-    [LayoutEncodingAttr],
+    [
+        BarrierOp,
+        ConvertLayoutOp,
+        FmaDotOp,
+        LoadOp,
+        MmaDotOp,
+        StoreOp,
+        TiledLoadOp,
+        TiledStoreOp,
+        *PIPELINE_OPS,
+    ],
+    [LayoutEncodingAttr, PipelineType, SharedTileType, TensorMapType],
 )
 
 __all__ = [

@@ -19,7 +19,8 @@ from tileiras.dialects.cuda_tile.attributes import SignednessAttr
 class MmaDotOp(IRDLOperation):
     """`lhs @ rhs + acc` by warp-wide mma.sync instructions.
 
-    `atom` names a row of `codegen.atoms.mma`; the operands' layouts are that atom's fragments, tiled.
+    `atom` names a row of `codegen.atoms.mma`; `acc` lies in that atom's fragments, tiled. An operand
+    that lies in its fragments is used from registers, any other is read through shared memory.
     """
 
     name = "nv_tileas.mma_dot"

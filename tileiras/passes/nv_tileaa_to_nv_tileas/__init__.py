@@ -8,10 +8,14 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.ir import Block, Region
 
+from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import LayoutClasses
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.agents import specialised
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan, plan_cta
 from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
@@ -37,21 +41,42 @@ class ConvertTileAAToTileASPass(IrPass):
         target = ctx.require_target()
         for func in list(op.body.ops):
             if isinstance(func, aa.FuncOp):
-                plan = plan_cta(func, target)
+                plan = _plan(func, target)
                 insert_barriers(func)
                 op.body.block.insert_op_before(_place_func(func, plan), func)
                 func.detach()
 
 
+def _plan(func: aa.FuncOp, target: GpuTarget) -> CtaPlan:
+    """Specialised warps where that is better, else warps that all do the same."""
+    hopper = plan_hopper(func, target)
+    if hopper is not None:
+        return CtaPlan(4 * hopper.warpgroups, target, hopper)
+    return plan_cta(func, target)
+
+
 def _place_func(func: aa.FuncOp, plan: CtaPlan) -> aa.FuncOp:
-    """The function with layouts."""
-    classes = LayoutClasses(plan)
-    classes.collect(func)
-    placer = Placer(classes, plan, PLACE_RULES)
-    source = func.body.block
-    block = Block(arg_types=[arg.type for arg in source.args])
-    placer.values.update(zip(source.args, block.args, strict=True))
-    placer.place_block(source, block)
+    """The function with layouts, specialised if the plan says so."""
+    if plan.hopper is not None:
+        return specialised(
+            func,
+            plan.hopper,
+            lambda consumer, entry, body: _place_body(func, plan, entry, body, consumer),
+        )
+    block = Block(arg_types=[arg.type for arg in func.body.block.args])
+    _place_body(func, plan, block, block, None)
     properties = dict(func.properties)
     properties["num_warps"] = IntegerAttr(plan.num_warps, i32)
     return aa.FuncOp.create(properties=properties, regions=[Region(block)], location=func.location)
+
+
+def _place_body(
+    func: aa.FuncOp, plan: CtaPlan, entry: Block, body: Block, consumer: ConsumerSide | None
+) -> None:
+    """Places the operations of a function in `body`; `entry` has the new arguments."""
+    classes = LayoutClasses(plan)
+    classes.collect(func)
+    placer = Placer(classes, plan, PLACE_RULES, consumer)
+    source = func.body.block
+    placer.values.update(zip(source.args, entry.args, strict=True))
+    placer.place_block(source, body)

@@ -1,8 +1,8 @@
 """Which values share a layout, and which layout each class of values gets.
 
 Elementwise operations and control flow tie their values together (union-find). A class takes the
-layout that its most demanding member wants: a matrix product before a memory access before what it is
-computed from. Values that cost nothing to make anywhere (constants, ranges, splats, and reshapes,
+layout that its most demanding member wants: a matrix product before a memory access before what it
+is computed from. Values that cost nothing to make anywhere (constants, ranges, splats, and reshapes,
 permutations and broadcasts of anything) belong to no class: they are made where they are needed.
 """
 
@@ -18,6 +18,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import plan_pointer_access, plan_view_access
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
@@ -60,16 +61,6 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 def is_lazy(value: SSAValue) -> bool:
     """Whether the value is made where it is needed."""
     return isinstance(value, OpResult) and isinstance(value.op, LAZY_OPS)
-
-
-def enclosing(op: Operation, *classes: type[Operation]) -> Operation:
-    """The nearest operation around `op` of one of the classes."""
-    current = op.parent_op()
-    while current is not None and not isinstance(current, classes):
-        current = current.parent_op()
-    if current is None:
-        raise InternalError(f"'{op.name}' stands outside of what it belongs to")
-    return current
 
 
 class LayoutClasses:
@@ -172,8 +163,7 @@ class LayoutClasses:
                 self.tie([*op.operands, op.result])
             case aa.DotOp():
                 self.tie([op.acc, op.result])
-                dot = plan_dot(op, self.plan)
-                self.wish(op.result, PRIORITY_DOT, 0, dot.result)
+                self.wish(op.result, PRIORITY_DOT, 0, plan_dot(op, self.plan).result)
             case _:
                 pass
 

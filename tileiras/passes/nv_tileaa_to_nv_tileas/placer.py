@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
@@ -23,6 +24,9 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.classes import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 
+if TYPE_CHECKING:
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
+
 MAX_REMATERIALIZED_OPS = 12
 """Index arithmetic up to so many operations is cheaper to repeat than to move between threads."""
 
@@ -37,10 +41,12 @@ class Placer:
         classes: LayoutClasses,
         plan: CtaPlan,
         rules: Mapping[type[Operation], PlaceRule],
+        consumer: ConsumerSide | None = None,
     ):
         self.classes = classes
         self.plan = plan
         self.rules = rules
+        self.consumer = consumer
         self.values: dict[SSAValue, SSAValue] = {}
         self.block = Block()
         self.location: LocationAttr = UNKNOWN_LOC

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType
 
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
+
+if TYPE_CHECKING:
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 
 ELEMENTS_PER_WARP = 256
 """A warp per so many elements, up to four: 8 a thread, two 16-byte accesses of f32."""
@@ -22,6 +26,8 @@ class CtaPlan:
 
     num_warps: int
     target: GpuTarget
+    hopper: HopperPlan | None = None
+    """How the kernel is specialised, None for a kernel whose warps all do the same."""
 
     @property
     def num_threads(self) -> int:

@@ -19,7 +19,11 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import RoundingMode, RoundingModeAttr
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.conversion import plan_conversion
+from tileiras.dialects.layout.plans import SharedMemory
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
+from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
@@ -28,9 +32,15 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
     plan_pointer_access,
     plan_view_access,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.classes import enclosing, is_tensor, shape_of
+from tileiras.passes.nv_tileaa_to_nv_tileas.classes import is_tensor, shape_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
-from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer, PlaceRule, type_of
+from tileiras.passes.nv_tileaa_to_nv_tileas.placer import (
+    MAX_REMATERIALIZED_OPS,
+    Placer,
+    PlaceRule,
+    rematerialization_cost,
+    type_of,
+)
 
 SMALL_FLOATS = (Float8E4M3FNType, Float8E5M2Type, Float4E2M1FNType)
 """Types that multiply-adds do not take; every value of them is an f32."""
@@ -62,7 +72,10 @@ def _place_for(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     operands += [_like(placer, v, arg) for v, arg in zip(op.init_values, carried, strict=True)]
     region = placer.place_region(op.body)
     types = [placer.placed_type(result) for result in op.results]
-    return placer.emit(type_of(op), operands, types, op.properties, [region]).results
+    results = placer.emit(type_of(op), operands, types, op.properties, [region]).results
+    if placer.consumer is not None:
+        return placer.consumer.finish_loop(placer, op, results)
+    return results
 
 
 def _place_if(placer: Placer, op: Operation) -> Sequence[SSAValue]:
@@ -107,10 +120,23 @@ def _place_combining(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     return [placer.settle(old, new) for old, new in zip(op.results, built, strict=True)]
 
 
+def _dot_operand(placer: Placer, value: SSAValue, fragment: LinearLayout) -> SSAValue:
+    """An operand in fragments if that takes no shared memory, else as it lies."""
+    natural = placer.classes.natural(value)
+    if natural is None or rematerialization_cost(value) <= MAX_REMATERIALIZED_OPS:
+        return placer.in_layout(value, fragment)
+    plan = plan_conversion(natural, fragment, storage_bits(_element(value)))
+    if isinstance(plan, SharedMemory):
+        return placer.any_layout(value)
+    return placer.in_layout(value, fragment)
+
+
 def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """A product by mma.sync on fragments, or by fused multiply-adds."""
     if not isinstance(op, aa.DotOp):
         raise InternalError("the rule of dot got another operation")
+    if placer.consumer is not None and op in placer.consumer.plan.dots:
+        return placer.consumer.place_dot(placer, op)
     plan = plan_dot(op, placer.plan)
     acc = placer.in_layout(op.acc, plan.result)
     type = encoded(_element(op.result), plan.result)
@@ -120,7 +146,8 @@ def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
         signs = {key: op.properties[key] for key in kept if key in op.properties}
         built = placer.emit(tas.FmaDotOp, operands, [type], signs)
     else:
-        operands = [placer.in_layout(op.lhs, plan.lhs), placer.in_layout(op.rhs, plan.rhs), acc]
+        pairs = ((op.lhs, plan.lhs), (op.rhs, plan.rhs))
+        operands = [*(_dot_operand(placer, value, layout) for value, layout in pairs), acc]
         properties = {
             "atom": StringAttr(plan.atom),
             "warps_m": IntAttr(plan.warps[0]),
@@ -176,6 +203,8 @@ def _place_tiled_load(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """In the layout of the result's class if that reads as well, else coalesced, then converted."""
     if not isinstance(op, aa.TiledLoadOp):
         raise InternalError("the rule of tiled_load got another operation")
+    if placer.consumer is not None and placer.consumer.brings(op):
+        return placer.consumer.place_load(placer, op)
     access = plan_view_access(op.view, placer.plan.num_warps)
     wanted = placer.layout(op.result)
     layout = wanted if access.suits(wanted) else access.layout

@@ -1,0 +1,199 @@
+"""Agents and pipelines: warps with different programs, joined by rings of buffers in shared memory.
+
+A pipeline has `stages` slots with a full and an empty mbarrier each. The producer acquires a slot (waits
+until it is empty, arms the full barrier with the byte count), issues copies into it, and goes on to the
+next. The consumer waits until a slot is full, reads it, and releases it. Both keep their own position.
+"""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import NoTerminator, Pure
+
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+
+
+@irdl_attr_definition
+class PipelineType(ParametrizedAttribute, TypeAttribute):
+    """`!nv_tileas.pipeline`: a ring of slots."""
+
+    name = "nv_tileas.pipeline"
+
+
+@irdl_attr_definition
+class TensorMapType(ParametrizedAttribute, TypeAttribute):
+    """`!nv_tileas.tensor_map`: a TMA descriptor in global memory."""
+
+    name = "nv_tileas.tensor_map"
+
+
+@irdl_attr_definition
+class SharedTileType(ParametrizedAttribute, TypeAttribute):
+    """A 2-d tile in a slot: panels of 128 bytes along the contiguous dim `major`, 128-byte swizzle.
+
+    Panel p holds the elements p * 128 bytes .. of every row, row after row; `offset` is where the
+    tile starts in the slot, in bytes.
+    """
+
+    name = "nv_tileas.shared_tile"
+    dims: IntTupleAttr
+    element_type: Attribute
+    major: IntAttr
+    offset: IntAttr
+
+    def __init__(self, shape: Sequence[int], element_type: Attribute, major: int, offset: int):
+        super().__init__(IntTupleAttr(shape), element_type, IntAttr(major), IntAttr(offset))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tile."""
+        return self.dims.data
+
+
+PIPELINE = PipelineType()
+TENSOR_MAP = TensorMapType()
+
+
+@irdl_op_definition
+class CreatePipelineOp(IRDLOperation):
+    """A ring of `stages` slots of `slot_bytes`; `consumers` warpgroups release each slot."""
+
+    name = "nv_tileas.create_pipeline"
+    stages = prop_def(IntAttr)
+    slot_bytes = prop_def(IntAttr)
+    consumers = prop_def(IntAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class AgentSwitchOp(IRDLOperation):
+    """Splits the warps: `consumer_warps` run the consumer region, one more the producer region.
+
+    `*_registers` are the registers of a thread of each agent (setmaxnreg).
+    """
+
+    name = "nv_tileas.agent_switch"
+    consumer_warps = prop_def(IntAttr)
+    producer_registers = prop_def(IntAttr)
+    consumer_registers = prop_def(IntAttr)
+    producer = region_def()
+    consumer = region_def()
+    traits = traits_def(NoTerminator())
+
+
+@irdl_op_definition
+class MakeTensorMapOp(IRDLOperation):
+    """A TMA descriptor for boxes of a view; `box` has one extent per memref dim."""
+
+    name = "nv_tileas.make_tensor_map"
+    view = operand_def()
+    box = prop_def(IntTupleAttr)
+    result = result_def()
+
+
+@irdl_op_definition
+class ProducerAcquireOp(IRDLOperation):
+    """Waits until the current slot is empty and announces the bytes that will arrive."""
+
+    name = "nv_tileas.producer_acquire"
+    pipeline = operand_def()
+
+
+@irdl_op_definition
+class ProducerAdvanceOp(IRDLOperation):
+    """On to the next slot."""
+
+    name = "nv_tileas.producer_advance"
+    pipeline = operand_def()
+
+
+@irdl_op_definition
+class ProducerDrainOp(IRDLOperation):
+    """Waits until all slots are empty: nothing is in flight any more."""
+
+    name = "nv_tileas.producer_drain"
+    pipeline = operand_def()
+
+
+@irdl_op_definition
+class TmaLoadOp(IRDLOperation):
+    """Copies one tile of a view into the current slot at byte `offset`, in panels along `axis`."""
+
+    name = "nv_tileas.tma_load"
+    pipeline = operand_def()
+    tensor_map = operand_def()
+    view = operand_def()
+    indices = var_operand_def()
+    axis = prop_def(IntAttr)
+    offset = prop_def(IntAttr)
+
+
+@irdl_op_definition
+class ConsumerWaitOp(IRDLOperation):
+    """Waits until the next slot is full and gives its tiles."""
+
+    name = "nv_tileas.consumer_wait"
+    pipeline = operand_def()
+    tiles = var_result_def()
+
+
+@irdl_op_definition
+class ConsumerReleaseOp(IRDLOperation):
+    """Hands slots back: all but the newest `keep` (0 or 1) that have been waited for."""
+
+    name = "nv_tileas.consumer_release"
+    pipeline = operand_def()
+    keep = prop_def(IntAttr)
+
+
+@irdl_op_definition
+class WgmmaDotOp(IRDLOperation):
+    """`lhs @ rhs + acc` by wgmma from shared memory; at most `pending` products stay unfinished.
+
+    Nothing may read the result while it is unfinished, but the next product into it.
+    """
+
+    name = "nv_tileas.wgmma_dot"
+    lhs = operand_def()
+    rhs = operand_def()
+    acc = operand_def()
+    pending = prop_def(IntAttr)
+    result = result_def()
+
+
+@irdl_op_definition
+class DotWaitOp(IRDLOperation):
+    """The accumulator once all products are finished."""
+
+    name = "nv_tileas.dot_wait"
+    acc = operand_def()
+    result = result_def()
+
+
+PIPELINE_OPS = (
+    CreatePipelineOp,
+    AgentSwitchOp,
+    MakeTensorMapOp,
+    ProducerAcquireOp,
+    ProducerAdvanceOp,
+    ProducerDrainOp,
+    TmaLoadOp,
+    ConsumerWaitOp,
+    ConsumerReleaseOp,
+    WgmmaDotOp,
+    DotWaitOp,
+)

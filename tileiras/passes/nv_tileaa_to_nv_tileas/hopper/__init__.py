@@ -1,0 +1,1 @@
+"""Kernels specialised for Hopper: TMA producers and wgmma consumers."""

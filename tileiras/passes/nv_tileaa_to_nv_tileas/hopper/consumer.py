@@ -1,0 +1,132 @@
+"""The consumer's side of pipelines: waits in place of loads, wgmma in place of products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout.mma import wgmma_accumulator
+from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas.encoding import encoded
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import SharedOperand
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, WgmmaDot
+from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+
+
+class ConsumerSide:
+    """What the placer needs to know of the pipelines; `pipelines` are their values, by number."""
+
+    def __init__(self, plan: HopperPlan, pipelines: Sequence[SSAValue]):
+        self.plan = plan
+        self.pipelines = pipelines
+        self.tiles: dict[Operation, SSAValue] = {}
+
+    def brings(self, load: Operation) -> bool:
+        """Whether a pipeline brings the tile of this load."""
+        return self.plan.pipeline_of(load) is not None
+
+    def place_load(self, placer: Placer, op: aa.TiledLoadOp) -> Sequence[SSAValue]:
+        """Waits for the slot at the last load of the pipeline; the tile stays in shared memory."""
+        number = self.plan.pipeline_of(op)
+        if number is None:
+            raise InternalError("a load without a pipeline was taken for one with")
+        loads = self.plan.pipelines[number].loads
+        block = op.parent_block()
+        in_order = [other for other in block.ops if other in loads] if block is not None else []
+        if in_order and op is in_order[-1]:
+            types = self._tile_types(loads)
+            wait = placer.emit(pl.ConsumerWaitOp, [self.pipelines[number]], types)
+            self.tiles.update(zip(loads, wait.results, strict=True))
+        token = placer.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
+        return [token, token]
+
+    def _tile_types(self, loads: Sequence[aa.TiledLoadOp]) -> list[pl.SharedTileType]:
+        """The tiles of a slot, one after another, as the products read them."""
+        types: list[pl.SharedTileType] = []
+        offset = 0
+        for load in loads:
+            operand, shape = self._reader(load)
+            element = load.result.type
+            if not isinstance(element, TensorType):
+                raise InternalError("a load gives no tensor")
+            type = pl.SharedTileType(shape, element.element_type, operand.major_axis, offset)
+            types.append(type)
+            offset += operand.bytes
+        return types
+
+    def _reader(self, load: aa.TiledLoadOp) -> tuple[SharedOperand, tuple[int, ...]]:
+        """The operand that a load brings, and its shape in the product."""
+        for planned in self.plan.dots.values():
+            for operand, value in ((planned.lhs, planned.dot.lhs), (planned.rhs, planned.dot.rhs)):
+                if operand is not None and operand.load is load:
+                    if not isinstance(value.type, TensorType):
+                        raise InternalError("an operand is no tensor")
+                    return operand, value.type.get_shape()
+        raise InternalError("no product reads what a pipeline brings")
+
+    def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
+        """A product from shared memory; it stays unfinished if only the next one needs it."""
+        planned = self.plan.dots[op]
+        if planned.lhs is None:
+            raise InternalError("a product with its left operand in registers is not planned")
+        if not isinstance(op.result.type, TensorType):
+            raise InternalError("a product gives no tensor")
+        layout = wgmma_accumulator(op.result.type.get_shape(), self.plan.warpgroups)
+        acc = placer.in_layout(op.acc, layout)
+        tiles = [self.tiles[planned.lhs.load], self.tiles[planned.rhs.load]]
+        number = self.plan.pipeline_of(planned.rhs.load)
+        if number is None:
+            raise InternalError("a product reads a tile that no pipeline brings")
+        pending = 1 if is_running(planned) else 0
+        type = encoded(op.result.type.element_type, layout)
+        properties = {"pending": IntAttr(pending)}
+        built = placer.emit(pl.WgmmaDotOp, [*tiles, acc], [type], properties).results[0]
+        release = {"keep": IntAttr(pending)}
+        placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
+        return [placer.settle(op.result, built)]
+
+    def finish_loop(
+        self, placer: Placer, op: Operation, results: Sequence[SSAValue]
+    ) -> list[SSAValue]:
+        """After a loop: finishes the products that it left unfinished, and hands back their slots."""
+        finished = list(results)
+        for planned in self.plan.dots.values():
+            position = running_position(planned)
+            if position is None or planned.dot.parent_op() is not op:
+                continue
+            acc = finished[position]
+            wait = placer.emit(pl.DotWaitOp, [acc], [acc.type])
+            finished[position] = wait.results[0]
+            number = self.plan.pipeline_of(planned.rhs.load)
+            if number is not None:
+                release = {"keep": IntAttr(0)}
+                placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
+        return finished
+
+
+def is_running(planned: WgmmaDot) -> bool:
+    """Whether the product may stay unfinished over the end of an iteration."""
+    return running_position(planned) is not None
+
+
+def running_position(planned: WgmmaDot) -> int | None:
+    """The carried value that the product only adds to: read by nothing else in the loop."""
+    dot = planned.dot
+    loop = dot.parent_op()
+    if not isinstance(loop, aa.ForOp):
+        return None
+    arguments = loop.body.block.args[1:]
+    uses = list(dot.result.uses)
+    for position, argument in enumerate(arguments):
+        if dot.acc is not argument or len(list(argument.uses)) != 1 or len(uses) != 1:
+            continue
+        use = uses[0]
+        if isinstance(use.operation, aa.ContinueOp) and use.index == position:
+            if use.operation.parent_op() is loop:
+                return position
+    return None

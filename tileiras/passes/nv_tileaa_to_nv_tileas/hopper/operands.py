@@ -1,0 +1,138 @@
+"""Which dot operands can be brought by TMA into shared memory, where wgmma reads them.
+
+An operand qualifies if it is a tile loaded through a view, reshaped and permuted at most, and the view
+meets TMA's conditions (CUDA Driver API, "Tensor Map Object Management"; PTX ISA, "Tensors"): base
+16-byte aligned, strides multiples of 16 bytes but for a unit inner one, at most 5 dims, boxes of at most 256.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, TensorType
+from xdsl.ir import OpResult, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, PaddingValue
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.shared import row_major
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+
+SWIZZLE_BYTES = 128
+"""Inner extent of a box: the widest swizzle, free of bank conflicts for wgmma and TMA."""
+MAX_BOX = 256
+TMA_ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class SharedOperand:
+    """A dot operand in shared memory: the load that brings it, and its contiguous dim (of the 2-d tile)."""
+
+    load: aa.TiledLoadOp
+    major_axis: int
+
+    @property
+    def bytes(self) -> int:
+        """Size of the tile."""
+        type = view_type_of(self.load.view)
+        size = storage_bytes(type.memref.element_type)
+        for extent in type.tile_shape:
+            size *= extent
+        return size
+
+
+def shared_operand(value: SSAValue) -> SharedOperand | None:
+    """The operand as TMA would bring it, None if it cannot."""
+    root = _root_load(value)
+    if root is None or not _is_tma_load(root):
+        return None
+    axis = contiguous_axis(root)
+    if axis is None:
+        return None
+    layout = _pushed(value, _plain_layout(root, axis))
+    major = _major_axis(layout)
+    return None if major is None else SharedOperand(root, major)
+
+
+def _root_load(value: SSAValue) -> aa.TiledLoadOp | None:
+    """The load under reshapes and permutations."""
+    while isinstance(value, OpResult) and isinstance(value.op, aa.ReshapeOp | aa.PermuteOp):
+        value = value.op.source
+    if isinstance(value, OpResult) and isinstance(value.op, aa.TiledLoadOp):
+        return value.op
+    return None
+
+
+def contiguous_axis(load: aa.TiledLoadOp) -> int | None:
+    """The tile dim along which memory is contiguous and at least a swizzle span long."""
+    type = view_type_of(load.view)
+    size = storage_bytes(type.memref.element_type)
+    for axis, extent in enumerate(type.tile_shape):
+        stride = type.memref.strides[type.dim_map[axis]]
+        if stride == 1 and extent * size >= SWIZZLE_BYTES:
+            return axis
+    return None
+
+
+def _plain_layout(load: aa.TiledLoadOp, axis: int) -> LinearLayout:
+    """Offsets of a tile whose fastest dim is `axis`, swizzle and boxes aside."""
+    shape = view_type_of(load.view).tile_shape
+    others = [dim for dim in reversed(range(len(shape))) if dim != axis]
+    return row_major(shape, (axis, *others))
+
+
+def _pushed(value: SSAValue, layout: LinearLayout) -> LinearLayout:
+    """The layout of the load as the reshapes and permutations on top of it see it."""
+    if not isinstance(value, OpResult):
+        return layout
+    match value.op:
+        case aa.ReshapeOp() as op:
+            inner = _pushed(op.source, layout)
+            shape = value.type.get_shape() if isinstance(value.type, TensorType) else ()
+            return inner.reshape(shape)
+        case aa.PermuteOp() as op:
+            permutation = [int(i) for i in op.permutation.get_values()]
+            return _pushed(op.source, layout).permute(permutation)
+        case _:
+            return layout
+
+
+def _major_axis(layout: LinearLayout) -> int | None:
+    """The contiguous dim of a dense 2-d tile; None if it is laid out in any other way."""
+    if layout.rank != 2:
+        return None
+    for axis in (0, 1):
+        if layout == row_major(layout.shape, (axis, 1 - axis)):
+            return axis
+    return None
+
+
+def _is_tma_load(load: aa.TiledLoadOp) -> bool:
+    """Whether the load meets TMA's conditions and may be done asynchronously."""
+    type = view_type_of(load.view)
+    element = type.memref.element_type
+    if not isinstance(element, Float16Type | BFloat16Type) or type.sparse_dim is not None:
+        return False
+    if load.ordering.data != MemoryOrdering.WEAK or type.padding_value not in (
+        None,
+        PaddingValue.ZERO,
+    ):
+        return False
+    if load.hints is not None and "allow_tma" in load.hints.data:
+        return False
+    rank = len(type.memref.strides)
+    if rank > 5 or any(extent > MAX_BOX for extent in type.tile_shape):
+        return False
+    return _is_aligned(type, memref_of(load.view))
+
+
+def _is_aligned(type: aa.TiledViewType, memref: aa.MakeMemRefOp) -> bool:
+    """Whether base and strides are proven to be multiples of 16 bytes."""
+    size = storage_bytes(type.memref.element_type)
+    align = memref.base_align.value.data if memref.base_align is not None else 1
+    divisors = memref.stride_divisor.data if memref.stride_divisor is not None else ()
+    if align % TMA_ALIGNMENT or not divisors:
+        return False
+    strides = zip(type.memref.strides, divisors, strict=True)
+    return all(stride == 1 or divisor * size % TMA_ALIGNMENT == 0 for stride, divisor in strides)

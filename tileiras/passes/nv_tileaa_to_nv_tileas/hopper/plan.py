@@ -1,0 +1,193 @@
+"""Whether and how a kernel is specialised: one producer warp issuing TMA, warpgroups computing.
+
+Asked of a kernel: a matrix product inside a loop whose right operand (and left, or one in registers)
+can come by TMA; rows for whole warpgroups; registers for the accumulators; and addresses that the
+producer can compute by itself, without loading from memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.target import Feature, GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.memory import StoreBase, TiledStoreBase
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import SharedOperand, shared_operand
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
+
+ROWS_PER_WARPGROUP = 64
+ENABLED = False
+"""Off until the lowering of agents has been checked on hardware."""
+MAX_N = 256
+K_STEP = 16
+MAX_ACCUMULATORS = 128
+"""f32 registers of a thread for one accumulator; with 232 registers a thread nothing spills."""
+MAX_STAGES = 4
+RESERVED_BYTES = 34 * 1024
+"""Shared memory kept for the epilogue's layout changes, barriers and tensor maps."""
+
+
+@dataclass(frozen=True)
+class WgmmaDot:
+    """A product done by wgmma: operands in shared memory (`lhs` None: from registers)."""
+
+    dot: aa.DotOp
+    lhs: SharedOperand | None
+    rhs: SharedOperand
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A ring of `stages` slots, each for one tile of every load, filled and drained together."""
+
+    loads: tuple[aa.TiledLoadOp, ...]
+    bytes: int
+    stages: int
+
+
+@dataclass(frozen=True)
+class HopperPlan:
+    """The specialisation of a kernel."""
+
+    warpgroups: int
+    dots: dict[Operation, WgmmaDot]
+    pipelines: tuple[Pipeline, ...]
+
+    def pipeline_of(self, load: Operation) -> int | None:
+        """The number of the pipeline that brings the tile of a load."""
+        for number, pipeline in enumerate(self.pipelines):
+            if load in pipeline.loads:
+                return number
+        return None
+
+
+def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
+    """The plan, or None where another way of computing is better or the only one."""
+    if not ENABLED or not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
+        return None
+    dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    chosen = [planned for op in dots if (planned := _wgmma_dot(op)) is not None]
+    if not chosen or len(chosen) != len(dots):
+        return None
+    rows = min(_shape(planned.dot.result)[0] for planned in chosen)
+    warpgroups = 2 if rows % (2 * ROWS_PER_WARPGROUP) == 0 else 1
+    if any(_accumulators(planned.dot, warpgroups) > MAX_ACCUMULATORS for planned in chosen):
+        return None
+    pipelines = _pipelines(chosen, target)
+    if pipelines is None:
+        return None
+    loads = [load for pipeline in pipelines for load in pipeline.loads]
+    if any(_follows_store(load) for load in loads) or producer_slice(func, loads) is None:
+        return None
+    return HopperPlan(warpgroups, {planned.dot: planned for planned in chosen}, pipelines)
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    return value.type.get_shape() if isinstance(value.type, TensorType) else ()
+
+
+def _element(value: SSAValue) -> object:
+    return value.type.element_type if isinstance(value.type, TensorType) else value.type
+
+
+def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
+    """The product with its operands in shared memory, None if wgmma cannot do it."""
+    shape, depth = _shape(op.result), _shape(op.lhs)[-1:]
+    if len(shape) != 2 or not isinstance(_element(op.lhs), Float16Type | BFloat16Type):
+        return None
+    if not isinstance(_element(op.result), Float32Type):
+        return None
+    rows, columns = shape
+    if rows % ROWS_PER_WARPGROUP or columns % 8 or columns > MAX_N or depth[0] % K_STEP:
+        return None
+    lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
+    if lhs is None or rhs is None or _loop_of(op) is None:
+        return None
+    # Both tiles of one product arrive together: they belong to the block of the product.
+    if lhs.load.parent_block() is not op.parent_block():
+        return None
+    if rhs.load.parent_block() is not op.parent_block():
+        return None
+    if any(_uses(load) != 1 for load in (lhs.load, rhs.load)):
+        return None
+    return WgmmaDot(op, lhs, rhs)
+
+
+def _uses(load: aa.TiledLoadOp) -> int:
+    """How many operations read the loaded tile, reshapes and permutations aside."""
+    count = 0
+    pending: list[SSAValue] = [load.result]
+    while pending:
+        for use in pending.pop().uses:
+            if isinstance(use.operation, aa.ReshapeOp | aa.PermuteOp):
+                pending.append(use.operation.results[0])
+            else:
+                count += 1
+    return count
+
+
+def _loop_of(op: Operation) -> Operation | None:
+    """The loop whose body the operation stands in directly."""
+    parent = op.parent_op()
+    return parent if isinstance(parent, aa.ForOp) else None
+
+
+def _accumulators(op: aa.DotOp, warpgroups: int) -> int:
+    """f32 registers of one thread."""
+    rows, columns = _shape(op.result)
+    return rows * columns // (128 * warpgroups)
+
+
+def _pipelines(dots: list[WgmmaDot], target: GpuTarget) -> tuple[Pipeline, ...] | None:
+    """One ring per product; all share what shared memory there is."""
+    per_dot: list[tuple[tuple[aa.TiledLoadOp, ...], int]] = []
+    for planned in dots:
+        operands = [planned.rhs] if planned.lhs is None else [planned.lhs, planned.rhs]
+        size = sum(operand.bytes for operand in operands)
+        per_dot.append((tuple(operand.load for operand in operands), size))
+    available = target.static_shared_limit - RESERVED_BYTES
+    stages = min(MAX_STAGES, available // max(1, sum(size for _, size in per_dot)))
+    if stages < 2:
+        return None
+    return tuple(Pipeline(loads, size, stages) for loads, size in per_dot)
+
+
+def _follows_store(load: aa.TiledLoadOp) -> bool:
+    """Whether token order puts the load after a write of this kernel: then it may not run ahead."""
+    pending: list[SSAValue] = [] if load.token is None else [load.token]
+    seen: dict[SSAValue, None] = {}
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen[value] = None
+        owner = value.owner
+        if isinstance(owner, Operation):
+            if isinstance(owner, StoreBase | TiledStoreBase | aa.AtomicRMWOp | aa.AtomicCASOp):
+                return True
+            if isinstance(owner, aa.TiledAtomicRedOp):
+                return True
+            if isinstance(owner, aa.ForOp | aa.LoopOp | aa.IfOp):
+                pending += _leaving_tokens(owner)
+            pending += [v for v in owner.operands if isinstance(v.type, aa.MemTokenType)]
+        else:
+            loop = owner.parent_op()
+            if isinstance(loop, aa.ForOp | aa.LoopOp):
+                pending += [v for v in loop.operands if isinstance(v.type, aa.MemTokenType)]
+                pending += _leaving_tokens(loop)
+    return False
+
+
+def _leaving_tokens(op: Operation) -> list[SSAValue]:
+    """Tokens that the terminators inside an operation hand on."""
+    terminators = (aa.YieldOp, aa.ContinueOp, aa.BreakOp)
+    return [
+        value
+        for inner in op.walk()
+        if isinstance(inner, terminators)
+        for value in inner.operands
+        if isinstance(value.type, aa.MemTokenType)
+    ]

@@ -1,0 +1,211 @@
+"""Builds the producer's program: its slice of the kernel, with copies in place of the loads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, IntAttr, LocationAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import SWIZZLE_BYTES, contiguous_axis
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import ProducerSlice
+
+
+class ProducerBuilder:
+    """Clones the slice; `pipelines` are the pipelines' values, by number."""
+
+    def __init__(self, kept: ProducerSlice, plan: HopperPlan, pipelines: Sequence[SSAValue]):
+        self.kept = kept
+        self.plan = plan
+        self.pipelines = pipelines
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.maps: dict[SSAValue, SSAValue] = {}
+        self.block = Block()
+        self.location: LocationAttr = UNKNOWN_LOC
+
+    def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
+        """The program for a function body whose arguments are given as values from outside."""
+        self.values.update(zip(source.args, arguments, strict=True))
+        block = Block()
+        self._copy_block(source, block)
+        return Region(block)
+
+    def _emit(
+        self,
+        op_class: type[Operation],
+        operands: Sequence[SSAValue] = (),
+        result_types: Sequence[Attribute] = (),
+        properties: Mapping[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> Operation:
+        op = op_class.create(
+            operands=operands,
+            result_types=result_types,
+            properties=dict(properties) if properties else {},
+            regions=regions,
+            location=self.location,
+        )
+        self.block.add_op(op)
+        return op
+
+    def _copy_block(self, source: Block, target: Block) -> None:
+        outer = self.block
+        self.block = target
+        for op in source.ops:
+            self.location = op.location
+            if isinstance(op, aa.YieldOp) or self.kept.keeps(op):
+                self._copy_op(op)
+        self.block = outer
+
+    def _copy_op(self, op: Operation) -> None:
+        match op:
+            case aa.TiledLoadOp():
+                self._copy_load(op)
+            case aa.ForOp() | aa.LoopOp():
+                self._copy_loop(op)
+            case aa.IfOp():
+                self._copy_if(op)
+            case aa.YieldOp():
+                parent = op.parent_op()
+                if parent is not None and self.kept.keeps(parent):
+                    self._leave(op, parent.results)
+            case aa.ContinueOp():
+                loop = enclosing(op, aa.ForOp, aa.LoopOp)
+                skip = 1 if isinstance(loop, aa.ForOp) else 0
+                self._leave(op, loop.regions[0].block.args[skip:])
+            case aa.BreakOp():
+                self._leave(op, enclosing(op, aa.LoopOp).results)
+            case aa.ReturnOp():
+                for pipe in self.pipelines:
+                    self._emit(pl.ProducerDrainOp, [pipe])
+                self._emit(aa.ReturnOp)
+            case _:
+                operands = [self.values[operand] for operand in op.operands]
+                types = [result.type for result in op.results]
+                copy = self._emit(type_of(op), operands, types, op.properties)
+                self.values.update(zip(op.results, copy.results, strict=True))
+
+    def _leave(self, op: Operation, receivers: Sequence[SSAValue]) -> None:
+        """A terminator with the values whose receivers the producer carries."""
+        pairs = zip(op.operands, receivers, strict=True)
+        values = [self.values[v] for v, receiver in pairs if self.kept.carries(receiver)]
+        self._emit(type_of(op), values)
+
+    def _copy_loop(self, op: aa.ForOp | aa.LoopOp) -> None:
+        bounds = [op.lower_bound, op.upper_bound, op.step] if isinstance(op, aa.ForOp) else []
+        source = op.body.block
+        arguments = source.args[1:] if isinstance(op, aa.ForOp) else source.args
+        carried = [i for i, arg in enumerate(arguments) if self.kept.carries(arg)]
+        operands = [self.values[value] for value in bounds]
+        operands += [self.values[op.init_values[i]] for i in carried]
+        own = source.args[:1] if isinstance(op, aa.ForOp) else ()
+        kept_args = [*own, *(arguments[i] for i in carried)]
+        block = Block(arg_types=[arg.type for arg in kept_args])
+        self.values.update(zip(kept_args, block.args, strict=True))
+        self._copy_block(source, block)
+        if isinstance(op, aa.ForOp):
+            results = [op.results[i] for i in carried]
+        else:
+            results = [result for result in op.results if self.kept.carries(result)]
+        types = [result.type for result in results]
+        copy = self._emit(type_of(op), operands, types, op.properties, [Region(block)])
+        self.values.update(zip(results, copy.results, strict=True))
+
+    def _copy_if(self, op: aa.IfOp) -> None:
+        regions: list[Region] = []
+        for region in op.regions:
+            source = region.first_block
+            if source is None:
+                regions.append(Region())
+                continue
+            block = Block()
+            self._copy_block(source, block)
+            regions.append(Region(block))
+        results = [result for result in op.results if self.kept.carries(result)]
+        types = [result.type for result in results]
+        copy = self._emit(aa.IfOp, [self.values[op.condition]], types, op.properties, regions)
+        self.values.update(zip(results, copy.results, strict=True))
+
+    def _copy_load(self, op: aa.TiledLoadOp) -> None:
+        """Acquire before the first load of a pipeline, advance after its last."""
+        number = self.plan.pipeline_of(op)
+        if number is None:
+            raise InternalError("the producer keeps a load that no pipeline brings")
+        loads = self.plan.pipelines[number].loads
+        pipe = self.pipelines[number]
+        in_order = [other for other in op_block(op).ops if other in loads]
+        if op is in_order[0]:
+            self._emit(pl.ProducerAcquireOp, [pipe])
+        view = self.values[op.view]
+        operands = [pipe, self._tensor_map(op, view), view]
+        operands += [self.values[index] for index in op.indices]
+        axis = contiguous_axis(op)
+        if axis is None:
+            raise InternalError("a TMA load has no contiguous dim")
+        offset = sum(tile_bytes(other) for other in loads[: loads.index(op)])
+        properties = {"axis": IntAttr(axis), "offset": IntAttr(offset)}
+        self._emit(pl.TmaLoadOp, operands, (), properties)
+        if op is in_order[-1]:
+            self._emit(pl.ProducerAdvanceOp, [pipe])
+
+    def _tensor_map(self, op: aa.TiledLoadOp, view: SSAValue) -> SSAValue:
+        """The descriptor of the view, made where the view is."""
+        known = self.maps.get(view)
+        if known is not None:
+            return known
+        type, axis = view_type_of(view), contiguous_axis(op)
+        size = storage_bytes(type.memref.element_type)
+        box = [0] * len(type.dim_map)
+        for tile_dim, dim in enumerate(type.dim_map):
+            extent = type.tile_shape[tile_dim]
+            box[dim] = SWIZZLE_BYTES // size if tile_dim == axis else extent
+        owner = view.owner
+        if not isinstance(owner, Operation):
+            raise InternalError("a view has no maker")
+        made = pl.MakeTensorMapOp.create(
+            operands=[view],
+            result_types=[pl.TENSOR_MAP],
+            properties={"box": IntTupleAttr(box)},
+            location=owner.location,
+        )
+        block = owner.parent_block()
+        if block is None:
+            raise InternalError("a view is in no block")
+        block.insert_op_after(made, owner)
+        self.maps[view] = made.result
+        return made.result
+
+
+def type_of(op: Operation) -> type[Operation]:
+    """The class of an operation."""
+    return type(op)
+
+
+def op_block(op: Operation) -> Block:
+    """The block of an operation."""
+    block = op.parent_block()
+    if block is None:
+        raise InternalError("an operation is in no block")
+    return block
+
+
+def tile_bytes(load: aa.TiledLoadOp) -> int:
+    """Bytes of the tile that a load brings."""
+    type = view_type_of(load.view)
+    size = storage_bytes(type.memref.element_type)
+    for extent in type.tile_shape:
+        size *= extent
+    return size
+
+
+def is_made_at_entry(load: aa.TiledLoadOp, func: aa.FuncOp) -> bool:
+    """Whether the view exists before any loop, so that its descriptor is made once."""
+    return memref_of(load.view).parent_op() is func

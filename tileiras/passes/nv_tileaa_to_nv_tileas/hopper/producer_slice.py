@@ -1,0 +1,134 @@
+"""The part of a kernel that its producer must run: control flow and addresses of the loads.
+
+The producer has its own copy of the control flow, so that it runs ahead over outer loops, too. It
+carries only values that addresses, bounds and conditions depend on, all of them scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.nesting import enclosing
+
+_STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
+_ALLOWED = (
+    aa.ConstantOp,
+    aa.GetProgramIdOp,
+    aa.GetNumProgramsOp,
+    aa.MakeMemRefOp,
+    aa.BlockTileOp,
+)
+
+
+class ProducerSlice:
+    """The operations and values that the producer keeps."""
+
+    def __init__(self) -> None:
+        self.ops: dict[Operation, None] = {}
+        self.values: dict[SSAValue, None] = {}
+
+    def keeps(self, op: Operation) -> bool:
+        """Whether the producer runs the operation."""
+        return op in self.ops
+
+    def carries(self, value: SSAValue) -> bool:
+        """Whether the producer needs the value."""
+        return value in self.values
+
+
+def producer_slice(func: aa.FuncOp, loads: Sequence[aa.TiledLoadOp]) -> ProducerSlice | None:
+    """The slice for these loads; None if it would have to load or compute tiles itself."""
+    result = ProducerSlice()
+    pending: list[SSAValue] = []
+
+    def keep(op: Operation) -> None:
+        """Keeps an operation, what is around it, and what decides whether it runs."""
+        if op in result.ops or isinstance(op, aa.FuncOp):
+            return
+        result.ops[op] = None
+        match op:
+            case aa.TiledLoadOp():
+                pending.extend([op.view, *op.indices])
+            case aa.ForOp():
+                pending.extend([op.lower_bound, op.upper_bound, op.step])
+                _keep_exits(op)
+            case aa.LoopOp():
+                _keep_exits(op)
+            case aa.IfOp():
+                pending.append(op.condition)
+        parent = op.parent_op()
+        if parent is not None:
+            keep(parent)
+
+    def _keep_exits(loop: Operation) -> None:
+        for inner in loop.walk():
+            if (
+                isinstance(inner, aa.BreakOp | aa.ContinueOp)
+                and enclosing(inner, aa.ForOp, aa.LoopOp) is loop
+            ):
+                keep(inner)
+
+    for op in func.walk():
+        if isinstance(op, aa.ReturnOp):
+            keep(op)
+    for load in loads:
+        keep(load)
+    while pending:
+        value = pending.pop()
+        if value in result.values:
+            continue
+        result.values[value] = None
+        if isinstance(value.type, TensorType):
+            return None
+        if isinstance(value, BlockArgument):
+            pending += _sources_of_argument(value)
+            continue
+        if not isinstance(value, OpResult):
+            return None
+        op = value.op
+        if isinstance(op, _STRUCTURED):
+            keep(op)
+            pending += _sources_of_result(op, value.index)
+        elif isinstance(op, (ElementwiseOp, *_ALLOWED)):
+            keep(op)
+            pending += op.operands
+        else:
+            return None
+    return result
+
+
+def _sources_of_argument(argument: BlockArgument) -> list[SSAValue]:
+    """Where a block argument's values come from: initial values and what continues hand on."""
+    loop = argument.block.parent_op()
+    if isinstance(loop, aa.ForOp):
+        position = argument.index - 1
+        if position < 0:
+            return []
+    elif isinstance(loop, aa.LoopOp):
+        position = argument.index
+    else:
+        return []
+    sources = [loop.init_values[position]]
+    for inner in loop.walk():
+        if isinstance(inner, aa.ContinueOp) and enclosing(inner, aa.ForOp, aa.LoopOp) is loop:
+            sources.append(inner.operands[position])
+    return sources
+
+
+def _sources_of_result(op: Operation, index: int) -> list[SSAValue]:
+    """Where a result of structured control flow comes from."""
+    if isinstance(op, aa.ForOp):
+        return [op.body.block.args[index + 1], op.init_values[index]]
+    sources: list[SSAValue] = []
+    for inner in op.walk():
+        if isinstance(inner, aa.BreakOp) and isinstance(op, aa.LoopOp):
+            if enclosing(inner, aa.ForOp, aa.LoopOp) is op:
+                sources.append(inner.operands[index])
+        if isinstance(inner, aa.YieldOp) and inner.parent_op() is op:
+            sources.append(inner.operands[index])
+    return sources

@@ -296,17 +296,15 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "multimem_reduce_view_tko",
-        MULTICAST_SETUP
-        + "%0 = multimem_reduce_view_tko relaxed device %mv, %v_8_f32[%v_i32] attributes {reduction = "
-        "#cuda_tile.multimem_reduction_kind<max>} : "
+        MULTICAST_SETUP + "%0 = multimem_reduce_view_tko relaxed device %mv, %v_8_f32[%v_i32] "
+        "attributes {reduction = #cuda_tile.multimem_reduction_kind<max>} : "
         f"{MULTICAST_VIEW}, tile<8xf32>, tile<i32> -> token",
         "has element type f32, expected i32 or i64 for max",
     ),
     (
         "multimem_load_reduce_view_tko",
-        MULTICAST_SETUP
-        + "%0, %1 = multimem_load_reduce_view_tko weak %mv[%v_i32] attributes {reduction = "
-        "#cuda_tile.multimem_reduction_kind<min>} : "
+        MULTICAST_SETUP + "%0, %1 = multimem_load_reduce_view_tko weak %mv[%v_i32] "
+        "attributes {reduction = #cuda_tile.multimem_reduction_kind<min>} : "
         f"{MULTICAST_VIEW}, tile<i32> -> tile<8xf32>, token",
         "has element type f32, expected i32, i64, f16 or bf16 for min",
     ),

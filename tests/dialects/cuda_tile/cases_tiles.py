@@ -229,8 +229,16 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "reduce",
         "%0 = reduce %v_8_f32 dim=0 identities=[0.0 : f32] : tile<8xf32> -> tile<f32> "
-        '(%x: tile<f32>, %y: tile<f32>) {\n%t = print_tko "hello" -> token\nyield %x : tile<f32>\n}',
+        '(%x: tile<f32>, %y: tile<f32>) {\n%t = print_tko "hello" -> token\n'
+        "yield %x : tile<f32>\n}",
         "body has 'print_tko', expected operations without effects",
+    ),
+    (
+        "reduce",
+        "%0 = reduce %v_8_i32 dim=0 identities=[0 : i32] : tile<8xi32> -> tile<i32> "
+        "(%x: tile<i32>, %y: tile<i32>) {\n%z = assume div_by<2>, %x : tile<i32>\n"
+        "yield %z : tile<i32>\n}",
+        "body has 'assume', expected operations without effects",
     ),
     (
         "scan",

@@ -32,9 +32,10 @@ from tileiras.dialects.cuda_tile.element_types import NUMBER, element_text
 from tileiras.dialects.cuda_tile.types import TileType
 
 HALF_FLOATS = ("f16", "bf16")
-FOR = "cuda_tile.for"
 ALLOWED = ("cuda_tile.yield", "cuda_tile.if")
-"""What may be in a body besides operations without effects; a `for` may not, whatever it holds."""
+"""What may be in a body besides operations without effects."""
+REFUSED = ("cuda_tile.for", "cuda_tile.assume")
+"""What may not be in a body though it has no effect (observed behaviour)."""
 
 
 class FoldingOp(IRDLOperation, ABC):
@@ -87,7 +88,7 @@ class FoldingOp(IRDLOperation, ABC):
         found = [argument.type for argument in block.args]
         check_types(self, found, pairs, "block argument", "an element and an accumulator each")
         for inner in block.walk():
-            if not is_pure(inner) and inner.name not in ALLOWED or inner.name == FOR:
+            if not is_pure(inner) and inner.name not in ALLOWED or inner.name in REFUSED:
                 fail(self, f"body has '{mnemonic(inner)}', expected operations without effects")
         last = block.last_op
         if last is None or last.name != "cuda_tile.yield":

@@ -30,7 +30,7 @@ from tileiras.dialects.cuda_tile.text.generic_parser import GenericParser
 from tileiras.dialects.cuda_tile.text.lexer import Token
 from tileiras.dialects.cuda_tile.text.memory_parsers import MEMORY_PARSERS
 from tileiras.dialects.cuda_tile.text.op_parsers import OP_PARSERS
-from tileiras.dialects.cuda_tile.text.printer import UNNAMED_MODULE
+from tileiras.dialects.cuda_tile.text.printer import PRODUCER_COMMENT, UNNAMED_MODULE
 
 OTHER_NAMES = {"fpowf": "pow", "print": "print_tko"}
 """Mnemonics of other versions of the text form."""
@@ -80,6 +80,9 @@ class Parser(GenericParser):
             if top.first_op is not None:
                 self.fail("entries and globals stand beside a module, expected all inside it")
             properties: dict[str, Attribute] = {"sym_name": StringAttr(UNNAMED_MODULE)}
+            if self.text.startswith(PRODUCER_COMMENT):
+                producer = self.text.split("\n", 1)[0].removeprefix(PRODUCER_COMMENT)
+                properties["producer"] = StringAttr(producer)
             top.add_op(ct.ModuleOp.create(properties=properties, regions=[Region(loose)]))
         return BuiltinModuleOp(Region(top))
 

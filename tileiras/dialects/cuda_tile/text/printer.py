@@ -1,7 +1,7 @@
 """Prints cuda_tile programs in the custom form, as the vendor's disassembler does.
 
-Entries and globals stand at the top level; the module around them is not printed unless it says
-something (a name other than the reader's, or a producer).
+Entries and globals stand at the top level; the module around them is not printed unless it has a
+name, which bytecode does not keep.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from tileiras.dialects.cuda_tile.text.types import type_text
 
 TEXT_NAMES = {"cuda_tile.pow": "fpowf"}
 """Operations that the text form calls differently (since 13.4)."""
+PRODUCER_COMMENT = "// Producer: "
+"""How the producer is told where no module is printed; the parser reads it back."""
 UNNAMED_MODULE = "kernels"
 """The name that the bytecode reader gives a module: bytecode has none."""
 
@@ -62,8 +64,10 @@ class CustomPrinter:
         """The whole text."""
         producer = self.module.producer
         name = self.module.sym_name.data
-        wrapped = producer is not None or name != UNNAMED_MODULE
+        wrapped = name != UNNAMED_MODULE
         indent = "  " if wrapped else ""
+        if producer is not None and not wrapped:
+            self.parts.append(f"{PRODUCER_COMMENT}{producer.data}\n")
         if wrapped:
             attributes = (
                 "" if producer is None else f" attributes {{producer = {quoted(producer.data)}}}"

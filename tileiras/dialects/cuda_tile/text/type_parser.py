@@ -45,6 +45,9 @@ _SIZE = re.compile(r"([0-9]+|\?)x")
 _TILE_SIZES = re.compile(r"\(\s*((?:[0-9]+x)*[0-9]+)?\s*\)")
 _INTEGER = re.compile(r"i([0-9]+)")
 
+MAX_TYPE_DEPTH = 16
+"""Valid types nest four deep at most: functions of tiles of pointers to numbers."""
+
 FLOAT_TYPES: dict[str, Attribute] = {
     "f16": Float16Type(),
     "bf16": BFloat16Type(),
@@ -62,6 +65,8 @@ INTEGER_TYPES = {f"i{width}": IntegerType(width) for width in (1, 4, 8, 16, 32, 
 
 class TypeParser(Lexer):
     """Parses types. What is built is checked, and errors name the place of the type."""
+
+    type_depth = 0
 
     def type(self) -> Attribute:
         """A type: `tile<4xf32>`, `!cuda_tile.tile<..>`, `token`, `i32`, `(T) -> T`."""
@@ -87,10 +92,14 @@ class TypeParser(Lexer):
             return IntegerType(int(width[1]))
         self.take()
         self.expect("<")
+        self.type_depth += 1
+        if self.type_depth > MAX_TYPE_DEPTH:
+            self.fail("type is nested too deeply", token)
         try:
             parsed = body(self)
         except VerifyException as error:
             self.fail(str(error), token)
+        self.type_depth -= 1
         self.expect(">")
         return parsed
 

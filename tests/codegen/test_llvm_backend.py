@@ -106,6 +106,34 @@ def test_unwritable_cache_is_ignored(tmp_path: Path) -> None:
     assert blocked.read_text() == "not a folder"
 
 
+_BOOL_TO_BF16 = """
+  %wide = sitofp <2 x i1> %flags to <2 x float>
+  %short = fptrunc <2 x float> %wide to <2 x bfloat>
+  store volatile <2 x bfloat> %short, ptr addrspace(1) %p, align 4
+"""
+
+
+def test_callers_of_libdevice_are_not_rewritten() -> None:
+    """InstCombine would merge the conversions, which the back end then gets wrong."""
+
+    def ptx(call: str) -> list[str]:
+        text = (
+            f"{_HEAD}declare float @__nv_sinf(float)\n"
+            "define ptx_kernel void @k(ptr addrspace(1) %p, float %x, <2 x i1> %flags) {\n"
+            f"{_BOOL_TO_BF16}{call}  ret void\n}}\n"
+        )
+        lines = llvm_ir_to_ptx(text, get_target("sm_90"), OPTIONS).splitlines()
+        return [line.split()[0] for line in lines if ".bf16" in line or "selp" in line]
+
+    plain = ptx("")
+    called = ptx(
+        "  %y = call float @__nv_sinf(float %x)\n"
+        "  store volatile float %y, ptr addrspace(1) %p, align 4\n"
+    )
+    assert any(line.startswith("cvt.rn.bf16x2.f32") for line in plain)
+    assert [line for line in called if "bf16" in line] == [line for line in plain if "bf16" in line]
+
+
 def test_missing_libdevice_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_toolkit, "package_folders", list)
     with pytest.raises(TargetError, match="cannot find libdevice.*nvidia-nvvm"):

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from simulated_matrix import MATRIX_RULES
 from simulated_ops import RULES, Machine, Value, as_bits
 from simulated_shared import SharedMemory
 from xdsl.dialects.builtin import ModuleOp
@@ -126,7 +127,7 @@ class _Block:
                         return self._enter(op.then_block, op.then_arguments)
                     return self._enter(op.else_block, op.else_arguments)
                 case _:
-                    rule = RULES.get(op.name)
+                    rule = RULES.get(op.name) or MATRIX_RULES.get(op.name)
                     if rule is None:
                         raise NotImplementedError(f"the simulator has no rule for {op.name}")
                     result = rule(self.machine, op)

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from xdsl.ir import Block, Operation
 
-from tileiras.codegen.lowering import control_flow, dot, pointers, tensors, views
+from tileiras.codegen.lowering import control_flow, pointers, tensors, views
 from tileiras.codegen.lowering.atomics import ATOMIC_RULES
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.elementwise import lower_elementwise
+from tileiras.codegen.lowering.fma_dot import lower_fma_dot
+from tileiras.codegen.lowering.mma_dot import lower_mma_dot
 from tileiras.codegen.lowering.packing import PACKING_RULES
 from tileiras.codegen.lowering.rearrange import REARRANGE_RULES
 from tileiras.codegen.lowering.reduce import REDUCTION_RULES
@@ -54,8 +56,8 @@ RULES: dict[type[Operation], LoweringRule] = {
     tas.TiledStoreOp: views.lower_tiled_store,
     tas.LoadOp: pointers.lower_load,
     tas.StoreOp: pointers.lower_store,
-    tas.MmaDotOp: dot.lower_mma_dot,
-    tas.FmaDotOp: dot.lower_fma_dot,
+    tas.MmaDotOp: lower_mma_dot,
+    tas.FmaDotOp: lower_fma_dot,
     **REDUCTION_RULES,
     **SCAN_RULES,
     **REARRANGE_RULES,

@@ -1,4 +1,4 @@
-"""Matrix products: mma.sync on fragments, or fused multiply-adds from shared memory."""
+"""Matrix products without matrix instructions: fused multiply-adds from shared memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.codegen.atoms.mma import get_mma_atom
 from tileiras.codegen.lowering.addressing import register_coordinates, thread_coordinate
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.staging import store_tile
@@ -25,33 +24,11 @@ from tileiras.dialects.llvm.types import bit_width, lanes_of, vector_type
 from tileiras.errors import InternalError
 
 
-def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
-    """One mma_tile op per batch: the fragments are already in the registers of the atom."""
-    if not isinstance(op, tas.MmaDotOp):
-        raise InternalError("the rule of mma_dot got another operation")
-    atom = get_mma_atom(op.atom.data)
-    shape = ctx.layout(op.result.type).shape
-    batches = shape[0] if len(shape) == 3 else 1
-    operands = [ctx.value(value) for value in (op.lhs, op.rhs, op.acc)]
-    counts = [(lanes_of(value.type) or 0) // batches for value in operands]
-    reps_k = ctx.layout(op.lhs.type).shape[-1] // atom.k
-    reps_m = counts[0] // (atom.a_elements * reps_k)
-    reps_n = counts[1] // (atom.b_elements * reps_k)
-    parts: list[SSAValue] = []
-    for batch in range(batches):
-        a, b, c = (
-            ctx.b.slice(value, batch * count, count)
-            for value, count in zip(operands, counts, strict=True)
-        )
-        parts.append(ctx.b.mma_tile(atom.name, a, b, c, (reps_m, reps_n, reps_k)))
-    ctx.values[op.result] = ctx.b.concat(parts)
-
-
 def lower_fma_dot(ctx: KernelLowering, op: Operation) -> None:
     """For each k: every thread multiplies its rows of A with its columns of B.
 
-    The operands lie in shared memory, row-major, in the accumulator's type; the loop over k is a loop
-    of the program, so that code size does not depend on K.
+    The operands lie in shared memory, row-major, in the accumulator's type; the loop over k is a
+    loop of the program, so that code size does not depend on K.
     """
     if not isinstance(op, tas.FmaDotOp):
         raise InternalError("the rule of fma_dot got another operation")

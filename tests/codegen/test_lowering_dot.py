@@ -1,0 +1,153 @@
+"""Matrix products by mma.sync: staged operands, every element type and orientation."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "interpreter"))
+
+from kernels import SIGNED, UNSIGNED, Kernel
+from simulate import lower_to_llvm, run_kernel
+from xdsl.dialects.builtin import DenseArrayBase, bf16, f16, f32, f64, i8, i32
+
+from tileiras.codegen.target import get_target
+from tileiras.dialects import cuda_tile as ct
+from tileiras.dialects.cuda_tile.types import PointerType, TileType
+from tileiras.dialects.layout.blocked import blocked
+from tileiras.dialects.layout.mma import M16N8K16_F16, mma_operand_layout
+from tileiras.dialects.layout.offsets import bank_conflicts
+from tileiras.dialects.layout.operands import plan_operand
+from tileiras.errors import CompileError
+
+DTYPES: dict[Any, Any] = {
+    f16: np.float16,
+    bf16: ml_dtypes.bfloat16,
+    f32: np.float32,
+    f64: np.float64,
+    i8: np.int8,
+    i32: np.int32,
+}
+
+
+def dot_kernel(
+    m: int, n: int, k: int, operand: Any, acc: Any, turned: tuple[bool, bool], batch: int = 0
+) -> Kernel:
+    """c = a @ b + c; a turned operand lies in memory with its other dim fastest."""
+    lead = (batch,) if batch else ()
+    kernel = Kernel(*(PointerType(type_) for type_ in (operand, operand, acc)))
+    values = []
+    for pointer, shape, turn in zip(kernel.args, ((m, k), (k, n)), turned):
+        full = (*lead, *shape)
+        if not turn:
+            values.append(kernel.load(pointer, full))
+            continue
+        loaded = kernel.load(pointer, (*lead, shape[1], shape[0]))
+        order = [1, 0] if not batch else [0, 2, 1]
+        permutation = DenseArrayBase.from_list(i32, order)
+        type_ = TileType(operand, full)
+        values.append(kernel.add(ct.PermuteOp, [loaded], type_, permutation=permutation))
+    total = kernel.load(kernel.args[2], (*lead, m, n))
+    type_ = TileType(acc, (*lead, m, n))
+    if operand == i8:
+        signs = {"signedness_lhs": SIGNED, "signedness_rhs": UNSIGNED}
+        result = kernel.add(ct.MmaIOp, [*values, total], type_, **signs)
+    else:
+        result = kernel.add(ct.MmaFOp, [*values, total], type_)
+    kernel.store(kernel.args[2], result)
+    return kernel
+
+
+def check(
+    m: int,
+    n: int,
+    k: int,
+    operand: Any = f16,
+    acc: Any = f32,
+    turned: tuple[bool, bool] = (False, False),
+    batch: int = 0,
+    arch: str = "sm_90",
+) -> str:
+    """Compares with numpy on small integers, which every type holds; returns the lowered text."""
+    generator = np.random.default_rng(m + n + k)
+    lead = (batch,) if batch else ()
+    a, b, c = (generator.integers(-3, 4, (*lead, *shape)) for shape in ((m, k), (k, n), (m, n)))
+    if operand == i8:
+        b = np.abs(b)
+    wanted = (np.matmul(a, b) + c).astype(DTYPES[acc])
+    memory = [
+        np.ascontiguousarray((np.swapaxes(x, -1, -2) if turn else x).astype(DTYPES[operand]))
+        for x, turn in zip((a, b), turned)
+    ]
+    found = c.astype(DTYPES[acc])
+    kernel = dot_kernel(m, n, k, operand, acc, turned, batch)
+    kernel.add(ct.ReturnOp, [[]])
+    module = lower_to_llvm(kernel.module, arch)
+    images = [x.view(np.uint16) if x.dtype == ml_dtypes.bfloat16 else x for x in memory]
+    run_kernel(module, [*images, found])
+    np.testing.assert_array_equal(found, wanted)
+    return str(module)
+
+
+@pytest.mark.parametrize("turned", [(a, b) for a in (False, True) for b in (False, True)])
+@pytest.mark.parametrize("operand", [f16, bf16, i8, f64])
+def test_product_in_every_orientation(operand, turned):
+    acc = {i8: i32, f64: f64}.get(operand, f32)
+    check(32, 16, 64, operand, acc, turned)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(16, 8, 16), (128, 32, 32), (64, 128, 16), (16, 64, 256)]
+)
+def test_product_of_shapes(m, n, k):
+    check(m, n, k)
+
+
+def test_batched_product():
+    check(16, 16, 32, batch=2)
+
+
+def test_half_precision_operands_are_read_by_ldmatrix():
+    text = check(64, 64, 64)
+    assert "nvvm.ldmatrix" in text and "transposed" in text
+
+
+def test_target_without_ldmatrix_reads_elements(monkeypatch):
+    import simulate
+
+    target = get_target("sm_90").without(["ldmatrix"])
+    monkeypatch.setattr(simulate, "get_target", lambda arch: target)
+    assert "nvvm.ldmatrix" not in check(32, 32, 32)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_operands_larger_than_shared_memory_are_staged_in_parts(turned):
+    text = check(64, 32, 1024, arch="sm_80", turned=(turned, turned))
+    assert "nvvm.ldmatrix" in text
+
+
+def test_operands_without_k_to_divide_are_refused():
+    kernel = dot_kernel(512, 512, 64, f16, f32, (False, False))
+    kernel.add(ct.ReturnOp, [[]])
+    with pytest.raises(CompileError, match="bytes of shared memory, the target has 49152"):
+        lower_to_llvm(kernel.module, "sm_80")
+
+
+@pytest.mark.parametrize("warps", [(4, 1), (2, 2), (2, 4)])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("rows", "depth"), [(64, 16), (128, 64), (16, 128)])
+def test_matrix_rows_lie_in_different_banks(warps, turned, rows, depth):
+    order = (0, 1) if turned else (1, 0)
+    source = blocked((rows, depth), order, 8, warps[0] * warps[1])
+    fragment = mma_operand_layout(M16N8K16_F16.a, (rows, depth), warps, "A")
+    tile = plan_operand(source, fragment, -1, 16, True)
+    assert tile.is_matrix and tile.transposed == turned and tile.store_vector == 8
+    assert bank_conflicts(source, tile.shared, 16, 8) == 1
+    row = [1 << b for b in range(3)] if turned else [depth << b for b in range(3)]
+    read = type(source).from_index_bases({"lane": [*row, 0, 0]}, source.shape)
+    assert bank_conflicts(read, tile.shared, 16, 8) == 1

@@ -1,0 +1,153 @@
+"""Matrix products by mma.sync: steps along K, each with its own fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.dot_operands import (
+    FragmentSteps,
+    RegisterOperand,
+    StagedOperand,
+    register_count,
+)
+from tileiras.codegen.lowering.scratch import ALIGNMENT
+from tileiras.codegen.target import Feature
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.layout.mma import Operand, mma_operand_layout
+from tileiras.dialects.layout.operands import plan_operand
+from tileiras.dialects.llvm.types import bit_width, scalar_of
+from tileiras.dialects.locations import place_of
+from tileiras.errors import CompileError, InternalError
+
+_STEP_REGISTERS = 64
+"""32-bit registers that the fragments of one step may take; fewer steps make shorter code."""
+
+AnyOperand = RegisterOperand | StagedOperand
+
+
+def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
+    """Stages what is not in fragments, then multiplies step by step along K."""
+    if not isinstance(op, tas.MmaDotOp):
+        raise InternalError("the rule of mma_dot got another operation")
+    atom = get_mma_atom(op.atom.data)
+    steps = _divide(ctx, op, atom)
+    operands: list[AnyOperand] = [
+        _operand(ctx, value, step, k_dim)
+        for value, step, k_dim in zip((op.lhs, op.rhs), steps, (-1, -2), strict=True)
+    ]
+    staged = [operand for operand in operands if isinstance(operand, StagedOperand)]
+    parts = _parts(ctx, op, staged, steps[0])
+    acc = ctx.value(op.acc)
+    shape = ctx.layout(op.result.type).shape
+    batches = shape[0] if len(shape) == 3 else 1
+    per_part = steps[0].count // parts
+    for part in range(parts):
+        _stage(ctx, staged, part)
+        for step in range(part * per_part, (part + 1) * per_part):
+            fragments = [operand.fragments(step) for operand in operands]
+            acc = _multiply(ctx, atom, fragments, acc, batches, 1 << steps[0].step_bits)
+    ctx.values[op.result] = acc
+
+
+def _divide(ctx: KernelLowering, op: tas.MmaDotOp, atom: MmaAtom) -> list[FragmentSteps]:
+    """The fragments of A and B, and how many atoms along K make a step."""
+    rows = atom.layouts()
+    warps = (op.warps_m.data, op.warps_n.data)
+    k_bits = (ctx.layout(op.lhs.type).shape[-1] // atom.k).bit_length() - 1
+    layouts = []
+    operands: Sequence[tuple[SSAValue, Operand]] = ((op.lhs, "A"), (op.rhs, "B"))
+    for value, which in operands:
+        shape = ctx.layout(value.type).shape
+        layouts.append(mma_operand_layout(rows.operand(which), shape, warps, which))
+    words = sum(
+        layout.in_size("register") * bit_width(scalar_of(ctx.value(value).type)) // 32
+        for layout, (value, _) in zip(layouts, operands, strict=True)
+    )
+    step_bits = k_bits
+    while step_bits and words >> (k_bits - step_bits) > _STEP_REGISTERS:
+        step_bits -= 1
+    elements = (atom.a_elements, atom.b_elements)
+    return [
+        FragmentSteps(layout, count.bit_length() - 1, k_bits, step_bits)
+        for layout, count in zip(layouts, elements, strict=True)
+    ]
+
+
+def _operand(ctx: KernelLowering, value: SSAValue, steps: FragmentSteps, k_dim: int) -> AnyOperand:
+    """An operand as it is, or to be staged."""
+    source, registers = ctx.layout(value.type), ctx.value(value)
+    if source == steps.layout:
+        return RegisterOperand(ctx, registers, steps)
+    bits = bit_width(scalar_of(registers.type))
+    has_ldmatrix = ctx.target.has(Feature.LDMATRIX)
+    tile = plan_operand(source, steps.layout, k_dim, bits, has_ldmatrix)
+    return StagedOperand(ctx, registers, source, steps, tile)
+
+
+def _parts(
+    ctx: KernelLowering, op: Operation, staged: Sequence[StagedOperand], steps: FragmentSteps
+) -> int:
+    """Into how many parts of K the product falls so that the staged operands fit."""
+    limit = ctx.target.static_shared_limit
+    parts = 1
+    while _bytes(staged) > limit:
+        parts *= 2
+        if parts > min([steps.count, *(operand.tile.k_parts for operand in staged)]):
+            name = op.name.partition(".")[2]
+            raise CompileError(
+                f"'{name}' op needs {_bytes(staged)} bytes of shared memory, the target has "
+                f"{limit}: use smaller tiles",
+                place_of(op),
+            )
+        for operand in staged:
+            operand.parts = parts
+    return parts
+
+
+def _aligned(size: int) -> int:
+    """Bytes, with what is lost between the operands."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _bytes(staged: Sequence[StagedOperand]) -> int:
+    """Bytes that a part of all staged operands takes."""
+    return sum(_aligned(operand.bytes) for operand in staged)
+
+
+def _stage(ctx: KernelLowering, staged: Sequence[StagedOperand], part: int) -> None:
+    """One part of every staged operand, in one region, then a barrier."""
+    if not staged:
+        return
+    region = ctx.scratch.region(_bytes(staged))
+    offset = 0
+    for operand in staged:
+        operand.stage(ctx.b.gep(region, offset), part)
+        offset += _aligned(operand.bytes)
+    ctx.b.barrier()
+
+
+def _multiply(
+    ctx: KernelLowering,
+    atom: MmaAtom,
+    fragments: Sequence[SSAValue],
+    acc: SSAValue,
+    batches: int,
+    reps_k: int,
+) -> SSAValue:
+    """One mma_tile op per batch."""
+    values = (*fragments, acc)
+    counts = [register_count(value) // batches for value in values]
+    reps_m = counts[0] // (atom.a_elements * reps_k)
+    reps_n = counts[1] // (atom.b_elements * reps_k)
+    parts: list[SSAValue] = []
+    for batch in range(batches):
+        a, b, c = (
+            ctx.b.slice(value, batch * count, count)
+            for value, count in zip(values, counts, strict=True)
+        )
+        parts.append(ctx.b.mma_tile(atom.name, a, b, c, (reps_m, reps_n, reps_k)))
+    return ctx.b.concat(parts)

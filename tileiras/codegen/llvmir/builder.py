@@ -7,8 +7,8 @@
 
 Values are scalars or vectors alike. Integer constants, trivial identities, and extracts of shuffles
 and inserts are folded while building, so that IR stays small. Methods are spread over its bases:
-`op_emitter` (constants), `arithmetic_builder`, `vector_builder`, `memory_builder`; here are calls,
-control flow and threads.
+`op_emitter` (constants), `arithmetic_builder`, `vector_builder`, `memory_builder`,
+`hopper_builder` (mbarriers, wgmma), `tma_builder`; here are calls, control flow and threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from tileiras.codegen.llvmir.arithmetic_builder import string_attr
 from tileiras.codegen.llvmir.folding import splat_bits_of
-from tileiras.codegen.llvmir.memory_builder import MemoryBuilder
+from tileiras.codegen.llvmir.tma_builder import TmaBuilder
 from tileiras.dialects.llvm.calls import CallIntrinsicOp, CallOp, InlineAsmOp
 from tileiras.dialects.llvm.control import BrOp, CondBrOp, ReturnOp, UnreachableOp
 from tileiras.dialects.llvm.types import (
@@ -37,7 +37,7 @@ from tileiras.dialects.nvvm import copies, matrix, threads
 from tileiras.errors import InternalError
 
 
-class ThreadBuilder(MemoryBuilder):
+class ThreadBuilder(TmaBuilder):
     """Builds ops at the end of a block; see the module's docstring."""
 
     # calls

@@ -10,7 +10,9 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
 from tileiras.codegen.llvmir.function_text import FunctionText
 from tileiras.codegen.llvmir.print_access import print_guarded_load, print_guarded_store
+from tileiras.codegen.llvmir.print_hopper_ops import HOPPER_FEATURES, HOPPER_RULES
 from tileiras.codegen.llvmir.print_llvm_ops import PrintRule, asm_call, call_function
+from tileiras.codegen.llvmir.print_wgmma import WGMMA_FEATURES, WGMMA_RULES
 from tileiras.codegen.llvmir.type_text import type_text
 from tileiras.codegen.target import Feature
 from tileiras.dialects.llvm.types import bit_width, lanes_of
@@ -227,6 +229,8 @@ NVVM_RULES: dict[type[Operation], PrintRule] = {
     copies.GridDependencyOp: _print_grid_dependency,
     access.GuardedLoadOp: print_guarded_load,
     access.GuardedStoreOp: print_guarded_store,
+    **HOPPER_RULES,
+    **WGMMA_RULES,
 }
 """How each op of the dialect is printed."""
 
@@ -237,6 +241,8 @@ _REQUIRED_FEATURES: dict[type[Operation], Feature] = {
     matrix.StMatrixOp: Feature.STMATRIX,
     copies.CpAsyncOp: Feature.CP_ASYNC,
     copies.GridDependencyOp: Feature.GRID_DEPENDENCY,
+    **HOPPER_FEATURES,
+    **WGMMA_FEATURES,
 }
 
 

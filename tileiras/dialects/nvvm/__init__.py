@@ -1,15 +1,32 @@
 """The `nvvm` dialect: what a GPU thread has beyond LLVM, on vectors of the thread's own elements.
 
 The chapters: `threads` (ids, barriers, shuffles, votes), `matrix` (mma.sync, ldmatrix, stmatrix),
-`copies` (cp.async, dependent launch), `access` (guarded and ordered loads and stores). Sources: PTX
-ISA, sections named in each class.
+`copies` (cp.async, dependent launch), `access` (guarded and ordered loads and stores); for Hopper
+and later `mbarrier`, `tma`, `wgmma`, `cluster`. Sources: PTX ISA, sections named in each class.
 """
 
 from xdsl.ir import Dialect
 
 from tileiras.dialects.nvvm.access import ACCESS_OPS
+from tileiras.dialects.nvvm.cluster import CLUSTER_OPS
 from tileiras.dialects.nvvm.copies import COPY_OPS
 from tileiras.dialects.nvvm.matrix import MATRIX_OPS
+from tileiras.dialects.nvvm.mbarrier import MBARRIER_OPS
 from tileiras.dialects.nvvm.threads import THREAD_OPS
+from tileiras.dialects.nvvm.tma import TMA_OPS
+from tileiras.dialects.nvvm.wgmma import WGMMA_OPS
 
-NVVM = Dialect("nvvm", [*THREAD_OPS, *MATRIX_OPS, *COPY_OPS, *ACCESS_OPS], [])
+NVVM = Dialect(
+    "nvvm",
+    [
+        *THREAD_OPS,
+        *MATRIX_OPS,
+        *COPY_OPS,
+        *ACCESS_OPS,
+        *MBARRIER_OPS,
+        *TMA_OPS,
+        *WGMMA_OPS,
+        *CLUSTER_OPS,
+    ],
+    [],
+)

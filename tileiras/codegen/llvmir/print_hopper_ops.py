@@ -1,0 +1,317 @@
+"""LLVM IR text of mbarriers, clusters and TMA: each op is one inline assembly call.
+
+Inline PTX throughout: the text says which instruction is meant, and LLVM cannot reorder it with
+memory accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.llvmir.function_text import FunctionText
+from tileiras.codegen.llvmir.print_llvm_ops import PrintRule, asm_call
+from tileiras.codegen.llvmir.type_text import type_text
+from tileiras.codegen.target import Feature
+from tileiras.dialects.nvvm import cluster, mbarrier, tma
+
+_LETTERS = {"i1": "b", "i16": "h", "i32": "r", "i64": "l"}
+_ALL_LANES = "0xffffffff"
+
+
+class AsmOperands:
+    """Input operands of one inline assembly call; methods give the name to use in its text."""
+
+    def __init__(self, text: FunctionText, outputs: int = 0):
+        self.text = text
+        self.args: list[tuple[str, str]] = []
+        self.constraints: list[str] = []
+        self._first = outputs
+
+    def register(self, type: str, ref: str) -> str:
+        """A scalar by LLVM type and value."""
+        self.args.append((type, ref))
+        self.constraints.append(_LETTERS.get(type, "l"))
+        return f"${self._first + len(self.args) - 1}"
+
+    def value(self, value: SSAValue) -> str:
+        """A scalar value; pointers count as 64-bit."""
+        return self.register(type_text(value.type), self.text.ref(value))
+
+    def shared(self, pointer: SSAValue) -> str:
+        """A shared memory pointer as the 32-bit address that the instructions take."""
+        address = self.text.define(f"ptrtoint {self.text.typed(pointer)} to i32")
+        return self.register("i32", address)
+
+    def list(self, values: Sequence[SSAValue]) -> str:
+        """Several scalars, separated by commas."""
+        return ", ".join([self.value(value) for value in values])
+
+    def guard(self, predicate: SSAValue | None) -> str:
+        """The prefix of a predicated instruction."""
+        return "" if predicate is None else f"@{self.value(predicate)} "
+
+    def emit(self, template: str, flags: str = "s") -> None:
+        """Adds the call; it has no result."""
+        constraints = ",".join([*self.constraints, "~{memory}"])
+        self.text.emit(asm_call(template, constraints, "void", self.args, flags))
+
+    def define(self, template: str, outputs: Sequence[str], result: str, flags: str) -> str:
+        """Adds the call; returns its result, of LLVM type `result`."""
+        memory = ["~{memory}"] if "s" in flags else []
+        constraints = ",".join([*outputs, *self.constraints, *memory])
+        return self.text.define(asm_call(template, constraints, result, self.args, flags))
+
+
+# mbarriers
+
+
+def _print_mbarrier_init(text: FunctionText, op: Operation) -> None:
+    init, asm = cast(mbarrier.MbarrierInitOp, op), AsmOperands(text)
+    at = asm.shared(init.barrier)
+    asm.emit(f"mbarrier.init.shared::cta.b64 [{at}], {init.count.data};")
+
+
+def _print_mbarrier_arrive(text: FunctionText, op: Operation) -> None:
+    arrive, asm = cast(mbarrier.MbarrierArriveOp, op), AsmOperands(text)
+    at, count = asm.shared(arrive.barrier), arrive.count.data
+    if arrive.cta is None:
+        guard = asm.guard(arrive.predicate)
+        asm.emit(f"{guard}mbarrier.arrive.release.cta.shared::cta.b64 _, [{at}], {count};")
+        return
+    rank = asm.value(arrive.cta)
+    guard = asm.guard(arrive.predicate)
+    remote = "mbarrier.arrive.release.cluster.shared::cluster.b64"
+    asm.emit(
+        f"{{ .reg .b32 ra; mapa.shared::cluster.u32 ra, {at}, {rank}; "
+        f"{guard}{remote} _, [ra], {count}; }}"
+    )
+
+
+def _print_mbarrier_expect_tx(text: FunctionText, op: Operation) -> None:
+    expect, asm = cast(mbarrier.MbarrierExpectTxOp, op), AsmOperands(text)
+    at, guard = asm.shared(expect.barrier), asm.guard(expect.predicate)
+    instruction = "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64"
+    asm.emit(f"{guard}{instruction} _, [{at}], {expect.bytes.data};")
+
+
+def _print_mbarrier_wait(text: FunctionText, op: Operation) -> None:
+    wait, asm = cast(mbarrier.MbarrierWaitOp, op), AsmOperands(text)
+    at, parity = asm.shared(wait.barrier), asm.value(wait.parity)
+    asm.emit(
+        "{ .reg .pred p; WAIT_${:uid}: "
+        f"mbarrier.try_wait.parity.shared::cta.b64 p, [{at}], {parity}; "
+        "@!p bra WAIT_${:uid}; }"
+    )
+
+
+def _print_mbarrier_arrive_copies(text: FunctionText, op: Operation) -> None:
+    asm = AsmOperands(text)
+    at = asm.shared(cast(mbarrier.MbarrierArriveCopiesOp, op).barrier)
+    asm.emit(f"cp.async.mbarrier.arrive.noinc.shared::cta.b64 [{at}];")
+
+
+def _print_fence_mbarrier_init(text: FunctionText, op: Operation) -> None:
+    AsmOperands(text).emit("fence.mbarrier_init.release.cluster;")
+
+
+def _print_fence_proxy_async(text: FunctionText, op: Operation) -> None:
+    space = cast(mbarrier.FenceProxyAsyncOp, op).space.data
+    AsmOperands(text).emit(f"fence.proxy.async{'.' if space else ''}{space};")
+
+
+# clusters
+
+
+def _print_cluster_arrive(text: FunctionText, op: Operation) -> None:
+    order = "release" if cast(cluster.ClusterArriveOp, op).relaxed is None else "relaxed"
+    AsmOperands(text).emit(f"barrier.cluster.arrive.{order}.aligned;", "sc")
+
+
+def _print_cluster_wait(text: FunctionText, op: Operation) -> None:
+    AsmOperands(text).emit("barrier.cluster.wait.acquire.aligned;", "sc")
+
+
+def _print_mapa(text: FunctionText, op: Operation) -> None:
+    mapa, asm = cast(cluster.MapSharedOp, op), AsmOperands(text, outputs=1)
+    at, rank = asm.shared(mapa.pointer), asm.value(mapa.rank)
+    address = asm.define(f"mapa.shared::cluster.u32 $0, {at}, {rank};", ["=r"], "i32", "")
+    text.result(mapa.result, f"inttoptr i32 {address} to {type_text(mapa.result.type)}")
+
+
+def _print_setmaxnreg(text: FunctionText, op: Operation) -> None:
+    change = cast(cluster.SetMaxRegistersOp, op)
+    template = f"setmaxnreg.{change.action.data}.sync.aligned.u32 {change.registers.data};"
+    AsmOperands(text).emit(template, "sc")
+
+
+# TMA
+
+
+def _print_tma_load(text: FunctionText, op: Operation) -> None:
+    load, asm = cast(tma.TmaLoadOp, op), AsmOperands(text)
+    target, source = asm.shared(load.target), asm.value(load.map)
+    coordinates, barrier = asm.list(load.coordinates), asm.shared(load.barrier)
+    name = f"cp.async.bulk.tensor.{len(load.coordinates)}d.shared::cluster.global.tile"
+    name += ".mbarrier::complete_tx::bytes"
+    tail = ""
+    if load.multicast is not None:
+        name += ".multicast::cluster"
+        tail += f", {asm.value(load.multicast)}"
+    if load.policy is not None:
+        name += ".L2::cache_hint"
+        tail += f", {asm.value(load.policy)}"
+    guard = asm.guard(load.predicate)
+    asm.emit(f"{guard}{name} [{target}], [{source}, {{{coordinates}}}], [{barrier}]{tail};")
+
+
+def _print_tma_store(text: FunctionText, op: Operation) -> None:
+    store, asm = cast(tma.TmaStoreOp, op), AsmOperands(text)
+    target, coordinates = asm.value(store.map), asm.list(store.coordinates)
+    source = asm.shared(store.source)
+    rank = f"{len(store.coordinates)}d.global.shared::cta"
+    if store.reduction is None:
+        name = f"cp.async.bulk.tensor.{rank}.tile.bulk_group"
+    else:
+        name = f"cp.reduce.async.bulk.tensor.{rank}.{store.reduction.data}.tile.bulk_group"
+    tail = ""
+    if store.policy is not None:
+        name += ".L2::cache_hint"
+        tail = f", {asm.value(store.policy)}"
+    guard = asm.guard(store.predicate)
+    asm.emit(f"{guard}{name} [{target}, {{{coordinates}}}], [{source}]{tail};")
+
+
+def _print_tma_store_commit(text: FunctionText, op: Operation) -> None:
+    AsmOperands(text).emit("cp.async.bulk.commit_group;")
+
+
+def _print_tma_store_wait(text: FunctionText, op: Operation) -> None:
+    wait = cast(tma.TmaStoreWaitOp, op)
+    read = ".read" if wait.read is not None else ""
+    AsmOperands(text).emit(f"cp.async.bulk.wait_group{read} {wait.pending.data};")
+
+
+def _print_prefetch_tensormap(text: FunctionText, op: Operation) -> None:
+    asm = AsmOperands(text)
+    asm.emit(f"prefetch.tensormap [{asm.value(cast(tma.PrefetchTensorMapOp, op).map)}];")
+
+
+def _print_acquire_tensormap(text: FunctionText, op: Operation) -> None:
+    asm = AsmOperands(text)
+    at = asm.value(cast(tma.AcquireTensorMapOp, op).map)
+    asm.emit(f"fence.proxy.tensormap::generic.acquire.gpu [{at}], {tma.TENSOR_MAP_BYTES};")
+
+
+def _map_fields(build: tma.BuildTensorMapOp, asm: AsmOperands) -> list[tuple[str, str, str]]:
+    """Every field of the map: (name, width, operands after the address)."""
+    code, _ = tma.ELEMENT_TYPES[build.element.data]
+    rank = len(build.box.data)
+    fields = [
+        ("global_address", "b64", asm.value(build.base)),
+        ("rank", "b32", str(rank - 1)),
+        ("elemtype", "b32", str(code)),
+        ("interleave_layout", "b32", "0"),
+        ("swizzle_mode", "b32", str(tma.SWIZZLE_MODES[build.swizzle.data])),
+        ("fill_mode", "b32", str(tma.FILL_MODES[build.fill.data])),
+    ]
+    for dim, (extent, size) in enumerate(zip(build.box.data, build.sizes, strict=True)):
+        fields.append(("box_dim", "b32", f"{dim}, {extent}"))
+        fields.append(("global_dim", "b32", f"{dim}, {asm.value(size)}"))
+        fields.append(("element_stride", "b32", f"{dim}, 1"))
+    for dim, stride in enumerate(build.strides):
+        fields.append(("global_stride", "b64", f"{dim}, {asm.value(stride)}"))
+    return fields
+
+
+def _print_build_tensormap(text: FunctionText, op: Operation) -> None:
+    """Lanes clear the scratch, lane 0 fills in the fields, the warp copies it out."""
+    build, asm = cast(tma.BuildTensorMapOp, op), AsmOperands(text)
+    scratch, target = asm.shared(build.scratch), asm.value(build.target)
+    replaced = [
+        f"@p tensormap.replace.tile.{name}.shared::cta.b1024.{width} [{scratch}], {operands};"
+        for name, width, operands in _map_fields(build, asm)
+    ]
+    size = tma.TENSOR_MAP_BYTES
+    copy = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned"
+    lines = [
+        "{ .reg .pred p; .reg .b32 lane, at;",
+        "mov.u32 lane, %laneid; setp.eq.u32 p, lane, 0;",
+        f"shl.b32 at, lane, 2; add.u32 at, at, {scratch};",
+        f"bar.warp.sync {_ALL_LANES}; st.shared.b32 [at], 0; bar.warp.sync {_ALL_LANES};",
+        *replaced,
+        f"bar.warp.sync {_ALL_LANES};",
+        f"{copy} [{target}], [{scratch}], {size}; }}",
+    ]
+    asm.emit(" ".join(lines), "sc")
+
+
+def _print_cache_policy(text: FunctionText, op: Operation) -> None:
+    policy = cast(tma.CachePolicyOp, op)
+    template = f"createpolicy.fractional.L2::{policy.eviction.data}.b64 $0, 1.0;"
+    asm = AsmOperands(text, outputs=1)
+    text.bind(policy.result, asm.define(template, ["=l"], "i64", ""))
+
+
+def _print_claim_slot(text: FunctionText, op: Operation) -> None:
+    """Lane 0 looks for a free bit and tries to set it, again and again; then tells the warp."""
+    claim, asm = cast(tma.ClaimSlotOp, op), AsmOperands(text, outputs=1)
+    busy, mask = asm.value(claim.busy), (1 << claim.slots.data) - 1
+    lines = [
+        "{ .reg .pred p; .reg .b32 bit, old;",
+        "mov.u32 $0, %laneid; setp.ne.u32 p, $0, 0; @p bra DONE_${:uid};",
+        f"CLAIM_${{:uid}}: ld.relaxed.gpu.global.b32 old, [{busy}];",
+        f"not.b32 old, old; and.b32 old, old, {mask}; bfind.u32 $0, old;",
+        "setp.eq.u32 p, old, 0; @p bra CLAIM_${:uid};",
+        f"mov.b32 bit, 1; shl.b32 bit, bit, $0; atom.acquire.gpu.global.or.b32 old, [{busy}], bit;",
+        "and.b32 old, old, bit; setp.ne.u32 p, old, 0; @p bra CLAIM_${:uid};",
+        f"DONE_${{:uid}}: bar.warp.sync {_ALL_LANES};",
+        f"shfl.sync.idx.b32 $0, $0, 0, 31, {_ALL_LANES}; }}",
+    ]
+    text.bind(claim.result, asm.define(" ".join(lines), ["=&r"], "i32", "sc"))
+
+
+def _print_release_slot(text: FunctionText, op: Operation) -> None:
+    release, asm = cast(tma.ReleaseSlotOp, op), AsmOperands(text)
+    busy, slot = asm.value(release.busy), asm.value(release.slot)
+    guard = asm.guard(release.predicate)
+    asm.emit(
+        f"{{ .reg .b32 bit; mov.b32 bit, 1; shl.b32 bit, bit, {slot}; not.b32 bit, bit; "
+        f"{guard}red.release.gpu.global.and.b32 [{busy}], bit; }}"
+    )
+
+
+HOPPER_RULES: dict[type[Operation], PrintRule] = {
+    mbarrier.MbarrierInitOp: _print_mbarrier_init,
+    mbarrier.MbarrierArriveOp: _print_mbarrier_arrive,
+    mbarrier.MbarrierExpectTxOp: _print_mbarrier_expect_tx,
+    mbarrier.MbarrierWaitOp: _print_mbarrier_wait,
+    mbarrier.MbarrierArriveCopiesOp: _print_mbarrier_arrive_copies,
+    mbarrier.FenceMbarrierInitOp: _print_fence_mbarrier_init,
+    mbarrier.FenceProxyAsyncOp: _print_fence_proxy_async,
+    cluster.ClusterArriveOp: _print_cluster_arrive,
+    cluster.ClusterWaitOp: _print_cluster_wait,
+    cluster.MapSharedOp: _print_mapa,
+    cluster.SetMaxRegistersOp: _print_setmaxnreg,
+    tma.TmaLoadOp: _print_tma_load,
+    tma.TmaStoreOp: _print_tma_store,
+    tma.TmaStoreCommitOp: _print_tma_store_commit,
+    tma.TmaStoreWaitOp: _print_tma_store_wait,
+    tma.PrefetchTensorMapOp: _print_prefetch_tensormap,
+    tma.AcquireTensorMapOp: _print_acquire_tensormap,
+    tma.BuildTensorMapOp: _print_build_tensormap,
+    tma.CachePolicyOp: _print_cache_policy,
+    tma.ClaimSlotOp: _print_claim_slot,
+    tma.ReleaseSlotOp: _print_release_slot,
+}
+"""How each op is printed."""
+
+HOPPER_FEATURES: dict[type[Operation], Feature] = {
+    **dict.fromkeys(mbarrier.MBARRIER_OPS, Feature.MBARRIER_TRY_WAIT),
+    **dict.fromkeys(cluster.CLUSTER_OPS, Feature.CLUSTER_LAUNCH),
+    **dict.fromkeys(tma.TMA_OPS, Feature.TMA),
+    cluster.SetMaxRegistersOp: Feature.SETMAXNREG,
+}
+"""What a target must have for each op."""

@@ -1,0 +1,208 @@
+"""Thread builder methods of the tensor memory accelerator (TMA) and its tensor maps.
+
+Tensor maps are built on the device, into a slot of a module-level table that a CTA owns while it
+runs: launches of one kernel with different arguments may run at the same time, even on one SM.
+
+    table = TensorMapTable.make("k_maps", count=3)        # add table.globals to the module
+    maps = b.claim_tensor_maps(table)                     # one whole warp
+    b.build_tensor_map(scratch, b.tensor_map(maps, 0), base, sizes, strides, box, "f16", 128)
+    ...                                                   # CTA barrier; users acquire
+    b.release_tensor_maps(table, maps, predicate)         # one thread, after all users are done
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
+from xdsl.ir import Attribute, SSAValue
+
+from tileiras.codegen.llvmir.hopper_builder import HopperBuilder, optional, segments
+from tileiras.dialects.llvm.memory import GlobalOp
+from tileiras.dialects.llvm.types import GLOBAL, integer_type
+from tileiras.dialects.llvm.vectors import IndicesAttr
+from tileiras.dialects.nvvm import threads, tma
+from tileiras.dialects.nvvm.tma import TENSOR_MAP_BYTES
+
+_ROWS = 256
+"""Rows of a table: an SM uses row `%smid` modulo this. Sharing a row is correct, only slower."""
+
+
+@dataclass(frozen=True)
+class TensorMapTable:
+    """Global memory for the tensor maps of one kernel: `_ROWS` rows of `slots` slots.
+
+    A slot holds the `count` maps of one CTA. `slots` (a power of two up to 32) should be at least
+    the number of CTAs that an SM holds; CTAs wait while all are taken.
+    """
+
+    count: int
+    slots: int
+    maps: GlobalOp
+    busy: GlobalOp
+
+    @staticmethod
+    def make(name: str, count: int, slots: int = 32) -> TensorMapTable:
+        """A table whose globals are called `name` and `name_busy`."""
+        size = _ROWS * slots * count * TENSOR_MAP_BYTES
+        maps = GlobalOp.make(name, size, GLOBAL, TENSOR_MAP_BYTES)
+        busy = GlobalOp.make(f"{name}_busy", 4 * _ROWS, GLOBAL, 4)
+        return TensorMapTable(count, slots, maps, busy)
+
+    @property
+    def globals(self) -> tuple[GlobalOp, GlobalOp]:
+        """What the module must contain."""
+        return (self.maps, self.busy)
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of the maps of one CTA."""
+        return self.count * TENSOR_MAP_BYTES
+
+
+class TmaBuilder(HopperBuilder):
+    """Bulk tensor copies; coordinates are i32, in elements, fastest dim first."""
+
+    def tma_load(
+        self,
+        target: SSAValue,
+        tensor_map: SSAValue,
+        coordinates: Sequence[SSAValue],
+        barrier: SSAValue,
+        *,
+        multicast: SSAValue | None = None,
+        policy: SSAValue | None = None,
+        predicate: SSAValue | None = None,
+    ) -> None:
+        """Starts loading a box to shared `target`; its bytes count at `barrier` (expect_tx).
+
+        One thread issues it. `multicast` (i16): mask of the cluster's CTAs that get the box.
+        """
+        coords = tuple(coordinates)
+        options = (optional(multicast), optional(policy), optional(predicate))
+        groups = ((target,), (tensor_map,), (barrier,), coords, *options)
+        self.append(tma.TmaLoadOp, sum(groups, ()), (), segments(*groups))
+
+    def tma_store(
+        self,
+        tensor_map: SSAValue,
+        coordinates: Sequence[SSAValue],
+        source: SSAValue,
+        *,
+        reduction: str | None = None,
+        policy: SSAValue | None = None,
+        predicate: SSAValue | None = None,
+    ) -> None:
+        """Starts storing a box from shared memory; writers have run `fence_proxy_async` before."""
+        groups = (
+            (tensor_map,),
+            (source,),
+            tuple(coordinates),
+            optional(policy),
+            optional(predicate),
+        )
+        properties = segments(*groups)
+        if reduction is not None:
+            properties["reduction"] = StringAttr(reduction)
+        self.append(tma.TmaStoreOp, sum(groups, ()), (), properties)
+
+    def tma_reduce(
+        self,
+        tensor_map: SSAValue,
+        coordinates: Sequence[SSAValue],
+        source: SSAValue,
+        reduction: str = "add",
+        *,
+        predicate: SSAValue | None = None,
+    ) -> None:
+        """Like `tma_store`, combining with what is in memory: add, min, max, and, or, xor."""
+        self.tma_store(tensor_map, coordinates, source, reduction=reduction, predicate=predicate)
+
+    def tma_store_commit(self) -> None:
+        """Closes this thread's group of stores."""
+        self.append(tma.TmaStoreCommitOp)
+
+    def tma_store_wait(self, pending: int = 0, *, read: bool = False) -> None:
+        """Waits until `pending` groups are left; `read`: only until their sources were read."""
+        properties: dict[str, Attribute] = {"pending": IntAttr(pending)}
+        if read:
+            properties["read"] = UnitAttr()
+        self.append(tma.TmaStoreWaitOp, (), (), properties)
+
+    def cache_policy(self, eviction: str) -> SSAValue:
+        """An L2 policy (i64): evict_first, evict_normal, evict_last, evict_unchanged."""
+        properties = {"eviction": StringAttr(eviction)}
+        return self.value(tma.CachePolicyOp, (), integer_type(64), properties)
+
+    # tensor maps
+
+    def prefetch_tensormap(self, tensor_map: SSAValue) -> None:
+        """Brings a map into the descriptor cache."""
+        self.append(tma.PrefetchTensorMapOp, (tensor_map,))
+
+    def acquire_tensor_map(self, tensor_map: SSAValue) -> None:
+        """Every thread that issues TMA through a map built by another one runs this first."""
+        self.append(tma.AcquireTensorMapOp, (tensor_map,))
+
+    def build_tensor_map(
+        self,
+        scratch: SSAValue,
+        target: SSAValue,
+        base: SSAValue,
+        sizes: Sequence[SSAValue],
+        strides: Sequence[SSAValue],
+        box: Sequence[int],
+        element: str,
+        swizzle: int = 0,
+        fill: str = "zero",
+    ) -> None:
+        """Builds a map at global `target`; one whole warp, 128 bytes of shared `scratch`.
+
+        Dims fastest first: `sizes` i32 elements; `strides` i64 bytes, without the fastest dim;
+        `base` i64 address, all multiples of 16; `box` elements. `element`: a key of
+        `nvvm.tma.ELEMENT_TYPES`; `fill`: what lies outside, "zero" or "nan".
+        """
+        groups = ((scratch,), (target,), (base,), tuple(sizes), tuple(strides))
+        properties: dict[str, Attribute] = {
+            "element": StringAttr(element),
+            "box": IndicesAttr(tuple(box)),
+            "swizzle": IntAttr(swizzle),
+            "fill": StringAttr(fill),
+            **segments(*groups),
+        }
+        self.append(tma.BuildTensorMapOp, sum(groups, ()), (), properties)
+
+    def claim_tensor_maps(self, table: TensorMapTable) -> SSAValue:
+        """Takes a slot for this CTA and returns its first map (global pointer); one whole warp.
+
+        Other warps get the pointer through shared memory.
+        """
+        properties = {"register": StringAttr("smid")}
+        smid = self.value(threads.ReadSregOp, (), integer_type(32), properties)
+        row = self.and_(smid, self.i32(_ROWS - 1))
+        busy = self.gep(
+            self.address_of(table.busy), self.zext(self.shl(row, self.i32(2)), integer_type(64))
+        )
+        slots = {"slots": IntAttr(table.slots)}
+        slot = self.value(tma.ClaimSlotOp, (busy,), integer_type(32), slots)
+        index = self.add(self.mul(row, self.i32(table.slots)), slot)
+        offset = self.mul(self.zext(index, integer_type(64)), self.i64(table.slot_bytes))
+        return self.gep(self.address_of(table.maps), offset)
+
+    def tensor_map(self, maps: SSAValue, index: int) -> SSAValue:
+        """Map number `index` of a claimed slot."""
+        return self.gep(maps, index * TENSOR_MAP_BYTES)
+
+    def release_tensor_maps(
+        self, table: TensorMapTable, maps: SSAValue, predicate: SSAValue | None = None
+    ) -> None:
+        """Gives the slot back: one thread, after a barrier behind the last use of its maps."""
+        wide = integer_type(64)
+        start = self.ptrtoint(self.address_of(table.maps), wide)
+        distance = self.trunc(self.sub(self.ptrtoint(maps, wide), start), integer_type(32))
+        index = self.udiv(distance, self.i32(table.slot_bytes))
+        row = self.udiv(index, self.i32(table.slots))
+        slot = self.urem(index, self.i32(table.slots))
+        busy = self.gep(self.address_of(table.busy), self.zext(self.shl(row, self.i32(2)), wide))
+        self.append(tma.ReleaseSlotOp, (busy, slot, *optional(predicate)))

@@ -1,0 +1,85 @@
+"""Clusters of CTAs, and moving registers between warpgroups."""
+
+from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, UnitAttr
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tileiras.dialects.llvm.types import PointerType
+from tileiras.dialects.nvvm.mbarrier import check_shared
+
+SHARED_CLUSTER = 7
+"""LLVM's address space of another CTA's shared memory."""
+
+
+@irdl_op_definition
+class ClusterArriveOp(IRDLOperation):
+    """Arrives at the cluster's barrier; `relaxed` orders no memory.
+
+    Every thread of the cluster must arrive, and wait before it arrives again. PTX ISA,
+    "barrier.cluster".
+    """
+
+    name = "nvvm.cluster_arrive"
+    relaxed = opt_prop_def(UnitAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@irdl_op_definition
+class ClusterWaitOp(IRDLOperation):
+    """Waits until all threads of the cluster have arrived."""
+
+    name = "nvvm.cluster_wait"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@irdl_op_definition
+class MapSharedOp(IRDLOperation):
+    """The address of `pointer` in the shared memory of CTA `rank` of the cluster (PTX "mapa")."""
+
+    name = "nvvm.mapa"
+    pointer = operand_def(PointerType)
+    rank = operand_def(IntegerType(32))
+    result = result_def(PointerType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """Shared in, shared::cluster out."""
+        check_shared(self.name, self.pointer.type)
+        if self.result.type != PointerType(SHARED_CLUSTER):
+            raise VerifyException(f"nvvm.mapa: result {self.result.type}, expected space 7")
+
+
+@irdl_op_definition
+class SetMaxRegistersOp(IRDLOperation):
+    """Raises (`inc`) or lowers (`dec`) the registers of each thread of this warpgroup.
+
+    `inc` waits until the CTA has given back enough. All warps of the warpgroup must execute it; the
+    kernel needs a fixed number of threads. PTX ISA, "setmaxnreg".
+    """
+
+    name = "nvvm.setmaxnreg"
+    registers = prop_def(IntAttr)
+    action = prop_def(StringAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        """24 to 256 in steps of 8."""
+        count = self.registers.data
+        if not 24 <= count <= 256 or count % 8:
+            raise VerifyException(
+                f"nvvm.setmaxnreg: {count} registers, expected 24 to 256 in steps of 8"
+            )
+        if self.action.data not in ("inc", "dec"):
+            raise VerifyException(f"nvvm.setmaxnreg: unknown action '{self.action.data}'")
+
+
+CLUSTER_OPS = (ClusterArriveOp, ClusterWaitOp, MapSharedOp, SetMaxRegistersOp)

@@ -1,0 +1,275 @@
+"""The tensor memory accelerator (TMA): tensor maps, bulk tensor copies, cache policies."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, UnitAttr
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tileiras.dialects.llvm.types import GENERIC, GLOBAL, PointerType
+from tileiras.dialects.llvm.vectors import IndicesAttr
+from tileiras.dialects.nvvm.mbarrier import check_shared
+
+MAX_RANK = 5
+MAX_BOX = 256
+TENSOR_MAP_BYTES = 128
+ELEMENT_TYPES: dict[str, tuple[int, int]] = {
+    "u8": (0, 8),
+    "u16": (1, 16),
+    "u32": (2, 32),
+    "s32": (3, 32),
+    "u64": (4, 64),
+    "s64": (5, 64),
+    "f16": (6, 16),
+    "f32": (7, 32),
+    "f64": (9, 64),
+    "bf16": (10, 16),
+    "tf32": (11, 32),
+}
+"""Element types: code in the map and bits (PTX ISA, "tensormap.replace", Table "elemtype")."""
+SWIZZLE_MODES = {0: 0, 32: 1, 64: 2, 128: 3}
+"""Swizzle spans in bytes and their codes (PTX ISA, "tensormap.replace")."""
+FILL_MODES = {"zero": 0, "nan": 1}
+REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+EVICTIONS = ("evict_first", "evict_normal", "evict_last", "evict_unchanged")
+MEMORY = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+def _check_map(name: str, pointer: Attribute) -> None:
+    if pointer not in (PointerType(GLOBAL), PointerType(GENERIC)):
+        raise VerifyException(f"{name}: a tensor map lies in global memory, found {pointer}")
+
+
+def _check_coordinates(name: str, coordinates: Sequence[SSAValue]) -> None:
+    if not 1 <= len(coordinates) <= MAX_RANK:
+        raise VerifyException(f"{name}: rank {len(coordinates)}, expected 1 to {MAX_RANK}")
+    if any(value.type != IntegerType(32) for value in coordinates):
+        raise VerifyException(f"{name}: coordinates must be i32")
+
+
+@irdl_op_definition
+class TmaLoadOp(IRDLOperation):
+    """Starts loading a box of a tensor into shared memory; its bytes arrive at `barrier`.
+
+    `coordinates` are in elements, fastest dim first. `multicast` (i16) is the mask of CTA ranks
+    that get the box, each at the same address and barrier offset. `policy` comes from
+    `CachePolicyOp`. One thread issues it. PTX ISA, "cp.async.bulk.tensor".
+    """
+
+    name = "nvvm.tma_load"
+    target = operand_def(PointerType)
+    map = operand_def(PointerType)
+    barrier = operand_def(PointerType)
+    coordinates = var_operand_def()
+    multicast = opt_operand_def(IntegerType(16))
+    policy = opt_operand_def(IntegerType(64))
+    predicate = opt_operand_def(IntegerType(1))
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """Shared target and barrier, a map, 1 to 5 coordinates."""
+        check_shared(self.name, self.target.type)
+        check_shared(self.name, self.barrier.type)
+        _check_map(self.name, self.map.type)
+        _check_coordinates(self.name, self.coordinates)
+
+
+@irdl_op_definition
+class TmaStoreOp(IRDLOperation):
+    """Starts storing a box from shared memory; with `reduction` it is combined with what is there.
+
+    Joins the thread's current bulk group. Elements outside the tensor are dropped. PTX ISA,
+    "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor".
+    """
+
+    name = "nvvm.tma_store"
+    reduction = opt_prop_def(StringAttr)
+    map = operand_def(PointerType)
+    source = operand_def(PointerType)
+    coordinates = var_operand_def()
+    policy = opt_operand_def(IntegerType(64))
+    predicate = opt_operand_def(IntegerType(1))
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """Shared source, a map, 1 to 5 coordinates, a known reduction."""
+        check_shared(self.name, self.source.type)
+        _check_map(self.name, self.map.type)
+        _check_coordinates(self.name, self.coordinates)
+        if self.reduction is not None and self.reduction.data not in REDUCTIONS:
+            raise VerifyException(f"{self.name}: unknown reduction '{self.reduction.data}'")
+
+
+@irdl_op_definition
+class TmaStoreCommitOp(IRDLOperation):
+    """Closes this thread's current group of bulk stores."""
+
+    name = "nvvm.tma_store_commit"
+    traits = MEMORY
+
+
+@irdl_op_definition
+class TmaStoreWaitOp(IRDLOperation):
+    """Waits until at most `pending` of this thread's bulk groups are unfinished.
+
+    `read`: until their sources have been read, so that the shared memory may be reused.
+    """
+
+    name = "nvvm.tma_store_wait"
+    pending = prop_def(IntAttr)
+    read = opt_prop_def(UnitAttr)
+    traits = MEMORY
+
+
+@irdl_op_definition
+class PrefetchTensorMapOp(IRDLOperation):
+    """Brings a tensor map into the descriptor cache. PTX ISA, "prefetch.tensormap"."""
+
+    name = "nvvm.prefetch_tensormap"
+    map = operand_def(PointerType)
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """A map in global memory."""
+        _check_map(self.name, self.map.type)
+
+
+@irdl_op_definition
+class AcquireTensorMapOp(IRDLOperation):
+    """Makes a map that another thread published usable by this one's TMA instructions.
+
+    PTX ISA, "fence.proxy.tensormap::generic.acquire".
+    """
+
+    name = "nvvm.acquire_tensormap"
+    map = operand_def(PointerType)
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """A map in global memory."""
+        _check_map(self.name, self.map.type)
+
+
+@irdl_op_definition
+class BuildTensorMapOp(IRDLOperation):
+    """Builds a tensor map in `scratch` (128 shared bytes) and publishes it at `target` (global).
+
+    One whole warp executes it. Dims are fastest first: `sizes` (i32, elements), `strides` (i64,
+    bytes; one less, since the fastest dim is dense), `box` (elements). Whoever uses the map runs
+    `AcquireTensorMapOp` after a barrier. PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy".
+    """
+
+    name = "nvvm.build_tensormap"
+    element = prop_def(StringAttr)
+    box = prop_def(IndicesAttr)
+    swizzle = prop_def(IntAttr)
+    fill = prop_def(StringAttr)
+    scratch = operand_def(PointerType)
+    target = operand_def(PointerType)
+    base = operand_def(IntegerType(64))
+    sizes = var_operand_def(IntegerType(32))
+    strides = var_operand_def(IntegerType(64))
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """Ranks agree; box, swizzle and fill are legal."""
+        check_shared(self.name, self.scratch.type)
+        _check_map(self.name, self.target.type)
+        rank = len(self.box.data)
+        if not 1 <= rank <= MAX_RANK or len(self.sizes) != rank or len(self.strides) != rank - 1:
+            raise VerifyException(
+                f"{self.name}: {len(self.sizes)} sizes, {len(self.strides)} strides, box of {rank}"
+            )
+        known = ELEMENT_TYPES.get(self.element.data)
+        if known is None or self.fill.data not in FILL_MODES:
+            raise VerifyException(
+                f"{self.name}: element '{self.element.data}' with fill '{self.fill.data}'"
+            )
+        if any(not 1 <= extent <= MAX_BOX for extent in self.box.data):
+            raise VerifyException(f"{self.name}: box {self.box.data}, expected 1 to {MAX_BOX}")
+        span, inner = self.swizzle.data, self.box.data[0] * known[1] // 8
+        if span not in SWIZZLE_MODES or inner % 16 or (span and inner > span):
+            raise VerifyException(
+                f"{self.name}: {inner} bytes of inner box under a {span}-byte swizzle"
+            )
+
+
+@irdl_op_definition
+class CachePolicyOp(IRDLOperation):
+    """An L2 eviction policy for copies (PTX ISA, "createpolicy")."""
+
+    name = "nvvm.cache_policy"
+    eviction = prop_def(StringAttr)
+    result = result_def(IntegerType(64))
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """A known priority."""
+        if self.eviction.data not in EVICTIONS:
+            raise VerifyException(f"nvvm.cache_policy: unknown priority '{self.eviction.data}'")
+
+
+@irdl_op_definition
+class ClaimSlotOp(IRDLOperation):
+    """Takes a free bit of the low `slots` bits at `busy` (global) and gives its number to the warp.
+
+    One whole warp executes it; it spins while all are taken. Acquires what the last owner of the
+    slot did before its `ReleaseSlotOp`.
+    """
+
+    name = "nvvm.claim_slot"
+    slots = prop_def(IntAttr)
+    busy = operand_def(PointerType)
+    result = result_def(IntegerType(32))
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """1 to 32 slots in global memory."""
+        if self.busy.type != PointerType(GLOBAL) or not 1 <= self.slots.data <= 32:
+            raise VerifyException(f"nvvm.claim_slot: {self.slots.data} slots at {self.busy.type}")
+
+
+@irdl_op_definition
+class ReleaseSlotOp(IRDLOperation):
+    """Gives slot `slot` of `busy` back; one thread does it after a barrier of all users."""
+
+    name = "nvvm.release_slot"
+    busy = operand_def(PointerType)
+    slot = operand_def(IntegerType(32))
+    predicate = opt_operand_def(IntegerType(1))
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """The mask lies in global memory."""
+        if self.busy.type != PointerType(GLOBAL):
+            raise VerifyException(f"nvvm.release_slot: mask at {self.busy.type}")
+
+
+TMA_OPS = (
+    TmaLoadOp,
+    TmaStoreOp,
+    TmaStoreCommitOp,
+    TmaStoreWaitOp,
+    PrefetchTensorMapOp,
+    AcquireTensorMapOp,
+    BuildTensorMapOp,
+    CachePolicyOp,
+    ClaimSlotOp,
+    ReleaseSlotOp,
+)

@@ -11,10 +11,11 @@ A value is an array of unsigned 64-bit patterns, one row per thread: (threads,) 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from simulated_matrix import MATRIX_RULES
-from simulated_ops import RULES, Machine, Value, as_bits
+from simulated_ops import RULES, Log, Machine, Value, as_bits
 from simulated_shared import SharedMemory
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
@@ -57,11 +58,13 @@ def run_kernel(
     module: ModuleOp,
     args: Sequence[int | np.ndarray],
     grid: tuple[int, int, int] = (1, 1, 1),
-) -> None:
+) -> Log:
     """Runs the only kernel of a module of the llvm dialect; arrays are updated in place.
 
-    Scalars are given as bit patterns. Blocks run one after another.
+    Scalars are given as bit patterns. Blocks run one after another. Returns what was printed and
+    which assertions failed.
     """
+    log = Log()
     memory = SimulatedMemory()
     buffers = [memory.upload(arg) if isinstance(arg, np.ndarray) else None for arg in args]
     values = [
@@ -70,11 +73,12 @@ def run_kernel(
     ]
     (func,) = [op for op in module.body.ops if isinstance(op, FuncOp)]
     for index in np.ndindex(*grid):
-        _Block(module, func, memory, index, grid).run(values)
+        _Block(module, func, memory, index, grid, log).run(values)
     for arg, buffer in zip(args, buffers, strict=True):
         if isinstance(arg, np.ndarray) and buffer is not None:
             data = memory.read_bytes(buffer.address, buffer.size)
             arg[...] = data.view(arg.dtype).reshape(arg.shape)
+    return log
 
 
 class _Block:
@@ -87,6 +91,7 @@ class _Block:
         memory: SimulatedMemory,
         index: Sequence[int],
         grid: Sequence[int],
+        log: Log,
     ):
         if func.reqntid is None:
             raise ValueError("the kernel does not say how many threads it has")
@@ -97,7 +102,9 @@ class _Block:
             if isinstance(op, GlobalOp):
                 globals_[op.sym_name.data] = _place(op, memory, shared)
         self.func = func
-        self.machine = Machine(threads, memory, shared, globals_, tuple(index), tuple(grid))
+        self.machine = Machine(
+            threads, memory, shared, globals_, tuple(index), tuple(grid), log
+        )
 
     def run(self, args: Sequence[int]) -> None:
         """From the entry to the return."""
@@ -105,38 +112,55 @@ class _Block:
         for parameter, arg in zip(block.args, args, strict=True):
             machine.values[parameter] = as_bits(machine.threads, arg, parameter.type)
         for _ in range(MAX_STEPS):
-            following = self._run_block(block)
+            following = self._run_block(machine, block)
             if following is None:
                 return
             block = following
         raise RuntimeError(f"no return after {MAX_STEPS} blocks")
 
-    def _run_block(self, block: Block) -> Block | None:
-        values = self.machine.values
+    def _run_block(self, machine: Machine, block: Block) -> Block | None:
+        values = machine.values
         for op in block.ops:
             match op:
                 case ReturnOp():
                     return None
                 case BrOp():
-                    return self._enter(op.target, op.arguments)
+                    return self._enter(machine, op.target, op.arguments)
                 case CondBrOp():
                     taken = values[op.condition]
                     if taken.min() != taken.max():
-                        raise RuntimeError("threads go different ways at a branch")
+                        self._run_first_thread(op, taken)
+                        return op.else_block
                     if taken[0]:
-                        return self._enter(op.then_block, op.then_arguments)
-                    return self._enter(op.else_block, op.else_arguments)
+                        return self._enter(machine, op.then_block, op.then_arguments)
+                    return self._enter(machine, op.else_block, op.else_arguments)
                 case _:
                     rule = RULES.get(op.name) or MATRIX_RULES.get(op.name)
                     if rule is None:
                         raise NotImplementedError(f"the simulator has no rule for {op.name}")
-                    result = rule(self.machine, op)
+                    result = rule(machine, op)
                     if result is not None:
                         values[op.results[0]] = result
         raise RuntimeError("a block without a terminator")
 
-    def _enter(self, block: Block, arguments: Sequence[SSAValue]) -> Block:
-        values = self.machine.values
+    def _run_first_thread(self, branch: CondBrOp, taken: Value) -> None:
+        """What the first thread does alone, from a branch to the block where all meet again."""
+        if not taken[0] or taken[1:].any() or branch.else_block.args:
+            raise RuntimeError("threads go different ways at a branch")
+        values = {value: held[:1] for value, held in self.machine.values.items()}
+        machine = replace(self.machine, threads=1, values=values)
+        block = self._enter(machine, branch.then_block, branch.then_arguments)
+        for _ in range(MAX_STEPS):
+            following = self._run_block(machine, block)
+            if following is branch.else_block:
+                return
+            if following is None:
+                raise RuntimeError("one thread returns alone")
+            block = following
+        raise RuntimeError(f"the first thread is not back after {MAX_STEPS} blocks")
+
+    def _enter(self, machine: Machine, block: Block, arguments: Sequence[SSAValue]) -> Block:
+        values = machine.values
         passed: list[Value] = [values[argument] for argument in arguments]
         values.update(zip(block.args, passed, strict=True))
         return block

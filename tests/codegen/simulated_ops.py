@@ -28,6 +28,15 @@ _FLOATS: dict[type[Attribute], tuple[Any, Any]] = {
 
 
 @dataclass
+class Log:
+    """What a kernel tells the host: text, failed assertions (message, file, line, function)."""
+
+    printed: list[str] = field(default_factory=list)
+    failures: list[tuple[str, str, int, str]] = field(default_factory=list)
+    live_heap: list[int] = field(default_factory=list)
+
+
+@dataclass
 class Machine:
     """The state of one thread block."""
 
@@ -37,6 +46,7 @@ class Machine:
     globals: dict[str, int]
     index: tuple[int, ...]
     grid: tuple[int, ...]
+    log: Log
     values: dict[SSAValue, Value] = field(default_factory=dict)
 
     @property
@@ -478,6 +488,18 @@ def _pattern(pattern: int) -> Rule:
     return lambda machine, op: as_bits(machine.threads, pattern, op.results[0].type)
 
 
+def _call(machine: Machine, op: Any) -> Value | None:
+    from simulated_runtime import call_runtime
+
+    return call_runtime(machine, op)
+
+
+def _alloca(machine: Machine, op: Any) -> Value:
+    size = op.size.data
+    places = [machine.memory.allocate(size).address for _ in range(machine.threads)]
+    return np.array(places, np.uint64)
+
+
 def _inline_asm(machine: Machine, op: Any) -> Value | None:
     from simulated_asm import run_asm
 
@@ -530,6 +552,8 @@ RULES: dict[str, Rule] = {
     "llvm.store": _store,
     "llvm.fence": lambda machine, op: None,
     "llvm.call_intrinsic": _intrinsic,
+    "llvm.call": _call,
+    "llvm.alloca": _alloca,
     "llvm.inline_asm": _inline_asm,
     "nvvm.guarded_load": _guarded_load,
     "nvvm.guarded_store": _guarded_store,
@@ -542,4 +566,4 @@ RULES: dict[str, Rule] = {
 }
 """Rules by operation; a rule returns the value of the result, if there is one."""
 
-__all__ = ["RULES", "Machine", "Value", "as_bits", "is_float"]
+__all__ = ["RULES", "Log", "Machine", "Value", "as_bits", "is_float"]

@@ -9,6 +9,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
+from tileiras.codegen.lowering.agents import agent_threads
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.rules import lower_block
 from tileiras.codegen.lowering.symbols import SymbolNames
@@ -48,8 +49,9 @@ class ConvertNvTileASToLLVMPass(IrPass):
         functions = [item for item in items if isinstance(item, aa.FuncOp)]
         symbols = SymbolNames([*globals_, *(func.sym_name.data for func in functions)])
         lowered: list[Operation] = list(globals_.values())
+        shared: dict[str, llvm_memory.GlobalOp] = {}
         for func in functions:
-            lowered += lower_function(func, ctx, symbols, globals_)
+            lowered += lower_function(func, ctx, symbols, globals_, shared)
         for item in items:
             item.detach()
         for item in lowered:
@@ -61,6 +63,7 @@ def lower_function(
     context: CompileContext,
     symbols: SymbolNames,
     module_globals: Mapping[str, llvm_memory.GlobalOp],
+    module_variables: dict[str, llvm_memory.GlobalOp],
 ) -> list[Operation]:
     """The kernel and the globals that it needs."""
     target = context.require_target()
@@ -74,7 +77,7 @@ def lower_function(
     kernel = FuncOp.make_kernel(
         name,
         [register_type(arg.type) for arg in source.args],
-        threads=32 * num_warps,
+        threads=32 * num_warps + agent_threads(func),
         cluster_dim=(1, 1, 1) if clusters else None,
         blocks_are_clusters=clusters,
     )
@@ -86,8 +89,10 @@ def lower_function(
         target,
         context.options,
         num_warps,
+        name,
         symbols,
         module_globals,
+        module_variables,
         GENERIC if has_alloca(func) else GLOBAL,
     )
     ctx.prologue.location = func.location
@@ -112,6 +117,7 @@ def _check_shared_memory(
     if total > target.static_shared_limit:
         raise CompileError(
             f"kernel '{func.sym_name.data}' needs {total} bytes of shared memory, "
-            f"{target.name} has {target.static_shared_limit}: use smaller tiles or smaller allocations",
+            f"{target.name} has {target.static_shared_limit}: use smaller tiles or "
+                "smaller allocations",
             place_of(func),
         )

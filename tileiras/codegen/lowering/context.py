@@ -1,4 +1,4 @@
-"""What the lowering of one kernel knows: values, places of threads, scratch memory, control flow."""
+"""What the lowering of one kernel knows: values, places of threads, scratch memory, branches."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.codegen.lowering.pipelines import AgentState
 from tileiras.codegen.lowering.scratch import Scratch
 from tileiras.codegen.lowering.symbols import SymbolNames
 from tileiras.codegen.lowering.thread_map import ThreadMap
@@ -56,13 +57,17 @@ class KernelLowering:
         target: GpuTarget,
         options: CompileOptions,
         num_warps: int,
+        kernel_name: str,
         symbols: SymbolNames,
-        module_globals: Mapping[str, llvm_memory.GlobalOp] | None = None,
+        module_globals: Mapping[str, llvm_memory.GlobalOp],
+        module_variables: dict[str, llvm_memory.GlobalOp],
         memory_space: int = GLOBAL,
     ):
         self.target = target
+        self.kernel_name = kernel_name
         self.symbols = symbols
-        self.module_globals = module_globals or {}
+        self.module_globals = module_globals
+        self.module_variables = module_variables
         self.memory_space = memory_space
         self.options = options
         self.num_warps = num_warps
@@ -73,7 +78,10 @@ class KernelLowering:
         self.values: dict[SSAValue, SSAValue] = {}
         self.loops: list[LoopFrame] = []
         self.op: Operation | None = None
+        self.agents = AgentState()
         self.heap: dict[Operation, SSAValue] = {}
+        self.has_long_prints: bool | None = None
+        self._print_buffer: SSAValue | None = None
         self._constants: dict[tuple[bytes, int, int], llvm_memory.GlobalOp] = {}
         self._variables: list[llvm_memory.GlobalOp] = []
 
@@ -141,10 +149,30 @@ class KernelLowering:
         self._variables.append(made)
         return made
 
+    def print_lock(self) -> llvm_memory.GlobalOp:
+        """The module's lock for prints that take several calls."""
+        if "print_lock" not in self.module_variables:
+            made = llvm_memory.GlobalOp.make(
+                self.symbols.unique("print_lock"), 4, GLOBAL, 4, initializer=bytes(4)
+            )
+            self.module_variables["print_lock"] = made
+            self._variables.append(made)
+        return self.module_variables["print_lock"]
+
+    def print_buffer(self, size: int) -> SSAValue:
+        """Local memory for the arguments of one call of printf; every call reuses it."""
+        if self._print_buffer is None:
+            self._print_buffer = self.prologue.alloca(size, 8)
+        return self._print_buffer
+
     @property
     def globals_made(self) -> list[llvm_memory.GlobalOp]:
         """Constants and variables of the kernel, in order of first use."""
         return [*self._constants.values(), *self._variables]
+
+    def add_globals(self, *items: llvm_memory.GlobalOp) -> None:
+        """Module-level memory that this kernel needs."""
+        self._variables.extend(items)
 
     # threads
 

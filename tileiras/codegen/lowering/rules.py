@@ -7,13 +7,16 @@ from collections.abc import Callable
 from xdsl.ir import Block, Operation
 
 from tileiras.codegen.lowering import control_flow, pointers, tensors, views
+from tileiras.codegen.lowering.assertions import ASSERTION_RULES
 from tileiras.codegen.lowering.atomics import ATOMIC_RULES
+from tileiras.codegen.lowering.agents import AGENT_RULES, lower_agent_switch
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.elementwise import lower_elementwise
 from tileiras.codegen.lowering.fma_dot import lower_fma_dot
 from tileiras.codegen.lowering.mma_dot import lower_mma_dot
 from tileiras.codegen.lowering.packing import PACKING_RULES
+from tileiras.codegen.lowering.printing import PRINTING_RULES
 from tileiras.codegen.lowering.rearrange import REARRANGE_RULES
 from tileiras.codegen.lowering.reduce import REDUCTION_RULES
 from tileiras.codegen.lowering.scan import SCAN_RULES
@@ -22,6 +25,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileas.pipeline import AgentSwitchOp
 from tileiras.errors import CompileError
 
 LoweringRule = Callable[[KernelLowering, Operation], None]
@@ -30,9 +34,11 @@ _CONTROL_FLOW = {
     aa.IfOp: control_flow.lower_if,
     aa.ForOp: control_flow.lower_for,
     aa.LoopOp: control_flow.lower_loop,
+    AgentSwitchOp: lower_agent_switch,
 }
 
 RULES: dict[type[Operation], LoweringRule] = {
+    **AGENT_RULES,
     aa.ContinueOp: control_flow.lower_continue,
     aa.BreakOp: control_flow.lower_break,
     aa.ReturnOp: control_flow.lower_return,
@@ -64,6 +70,8 @@ RULES: dict[type[Operation], LoweringRule] = {
     **PACKING_RULES,
     **ATOMIC_RULES,
     **VARIABLE_RULES,
+    **PRINTING_RULES,
+    **ASSERTION_RULES,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.lowering.addressing import (
     combine,
@@ -96,9 +96,14 @@ def _axis(op: Operation) -> str:
 
 
 def lower_program_id(ctx: KernelLowering, op: Operation) -> None:
+    """Tile block id along an axis."""
+    ctx.values[op.results[0]] = block_index(ctx, _AXES.index(_axis(op)))
+
+
+def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
     """Tile block id: the cluster's where tile blocks are clusters, else the CTA's."""
     unit = "clusterid" if ctx.target.has(Feature.CLUSTER_LAUNCH) else "ctaid"
-    ctx.values[op.results[0]] = ctx.prologue.sreg(f"{unit}.{_axis(op)}")
+    return ctx.prologue.sreg(f"{unit}.{_AXES[axis]}")
 
 
 def lower_num_programs(ctx: KernelLowering, op: Operation) -> None:

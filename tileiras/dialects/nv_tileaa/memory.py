@@ -1,4 +1,4 @@
-"""Memory operations: each names the token that orders it; facts sit on the operations that use them."""
+"""Memory operations: each names the token that orders it; facts sit on their users."""
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -143,7 +143,7 @@ class LoadBase(IRDLOperation):
 
 @irdl_op_definition
 class LoadOp(LoadBase):
-    """Gathers through a scalar or tensor of pointers; where the mask is false, `other` is the result."""
+    """Gathers through a scalar or tensor of pointers; a false mask gives `other`."""
 
     name = "nv_tileaa.load"
 
@@ -236,7 +236,7 @@ class FenceAliasOp(IRDLOperation):
 
 @irdl_op_definition
 class GridDependencyOp(IRDLOperation):
-    """Programmatic dependent launch: `wait` for the primary grid, or let the dependents `launch`."""
+    """Programmatic dependent launch: `wait` for the primary grid, or `launch` dependents."""
 
     name = "nv_tileaa.grid_dependency"
     token = opt_operand_def()
@@ -246,7 +246,10 @@ class GridDependencyOp(IRDLOperation):
 
 @irdl_op_definition
 class PrintOp(IRDLOperation):
-    """Prints with a C format, once per element of the arguments."""
+    """Prints by a C format: a scalar once, a tensor as a nested list of its elements.
+
+    Arguments are f64, i64 (`%ll...`) or i32 (`%c`).
+    """
 
     name = "nv_tileaa.print"
     arguments = var_operand_def()

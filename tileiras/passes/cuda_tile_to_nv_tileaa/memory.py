@@ -258,13 +258,6 @@ def _token(target: type[Operation], **strings: str) -> Rule:
     return convert
 
 
-def _convert_print(converter: Converter, op: Operation) -> Sequence[SSAValue]:
-    """The same print."""
-    properties = {"format": op.properties["str"], _SEGMENTS: op.properties[_SEGMENTS]}
-    operands = converter.mapped(op.operands)
-    return [converter.emit_value(aa.PrintOp, operands, MEM_TOKEN, properties)]
-
-
 def _convert_get_global(converter: Converter, op: Operation) -> Sequence[SSAValue]:
     """The address of a global."""
     properties = {"symbol": op.properties["name"]}
@@ -296,7 +289,6 @@ MEMORY_RULES: dict[type[Operation], Rule] = {
     ct.MemoryFenceAliasTkoOp: _token(aa.FenceAliasOp),
     ct.GdcWaitTkoOp: _token(aa.GridDependencyOp, kind="wait"),
     ct.GdcLaunchDependentsTkoOp: _token(aa.GridDependencyOp, kind="launch"),
-    ct.PrintTkoOp: _convert_print,
     ct.GetGlobalOp: _convert_get_global,
     ct.AllocaOp: _convert_alloca,
 }

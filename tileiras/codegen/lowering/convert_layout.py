@@ -5,7 +5,13 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.staging import load_tile, store_tile
+from tileiras.codegen.lowering.staging import (
+    Window,
+    load_tile,
+    load_windows,
+    store_tile,
+    window_result,
+)
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.conversion import plan_conversion
@@ -15,6 +21,7 @@ from tileiras.dialects.layout.plans import (
     SharedMemory,
     WarpShuffle,
 )
+from tileiras.dialects.layout.rounds import plan_rounds
 from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of
 from tileiras.errors import InternalError
 
@@ -39,12 +46,38 @@ def convert(
         case RegisterPermutation(sources):
             return ctx.b.shuffle(value, None, sources)
         case SharedMemory():
+            if plan.bytes > ctx.target.static_shared_limit:
+                return _in_rounds(ctx, value, source, target, plan)
             region = ctx.scratch.region(plan.bytes)
             store_tile(ctx, value, region, source, plan.shared, plan.store_vector)
             ctx.b.barrier()
             return load_tile(ctx, element, region, target, plan.shared, plan.load_vector)
         case WarpShuffle():
             return _shuffle(ctx, value, plan)
+
+
+def _in_rounds(
+    ctx: KernelLowering,
+    value: SSAValue,
+    source: LinearLayout,
+    target: LinearLayout,
+    plan: SharedMemory,
+) -> SSAValue:
+    """Through a buffer that holds a part of the tile at a time."""
+    element = scalar_of(value.type)
+    limit = ctx.target.static_shared_limit
+    rounds = plan_rounds(source, target, plan, bit_width(element), limit)
+    shared, load_vector = rounds.shared, plan.load_vector
+    collected: SSAValue | None = None
+    for index in range(rounds.count):
+        window = Window(rounds.window, index)
+        region = ctx.scratch.region(plan.bytes // rounds.count)
+        store_tile(ctx, value, region, source, shared, plan.store_vector, window=window)
+        ctx.b.barrier()
+        collected = load_windows(
+            ctx, element, region, target, shared, load_vector, window, collected
+        )
+    return window_result(ctx, collected, element, target, shared, load_vector)
 
 
 def _shuffle(ctx: KernelLowering, value: SSAValue, plan: WarpShuffle) -> SSAValue:

@@ -34,6 +34,7 @@ class Scratch:
         self._prologue = prologue
         self._memory = memory
         self._limit = limit
+        self._ring = min(RING_BYTES, limit)
         self._base: SSAValue | None = None
         self._next = 0
         self._known = False
@@ -58,7 +59,7 @@ class Scratch:
                 f"an operation needs {size} bytes of shared memory, the target has {self._limit}: "
                 "use smaller tiles"
             )
-        if not self._known or (self._next and self._next + size > RING_BYTES):
+        if not self._known or (self._next and self._next + size > self._ring):
             self._b.barrier()
             self.synchronized()
         offset = self._next

@@ -10,12 +10,14 @@ from xdsl.dialects import builtin
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     FileLineColLoc,
+    Float4E2M1FNType,
     FunctionType,
     IntAttr,
     IntegerType,
     StringAttr,
     UnitAttr,
     i1,
+    i8,
     i32,
     i64,
 )
@@ -39,6 +41,7 @@ from tileiras.dialects.cuda_tile.types import TOKEN, PointerType, TileType
 from tileiras.interpreter import DeviceBuffer, RunLog, SimulatedMemory, run_entry
 from tileiras.interpreter.formats import format_of, from_bits, to_bits
 
+F4 = Float4E2M1FNType()
 UNIT = UnitAttr()
 NO_OVERFLOW = IntegerOverflowAttr(IntegerOverflow.NONE)
 WEAK = MemoryOrderingAttr(MemoryOrdering.WEAK)
@@ -195,18 +198,44 @@ def evaluate(
         padded = [(t, np.append(v, v[-1:].repeat(missing))) for (t, _), v in zip(inputs, tiles)]
         return evaluate(op_class, padded, result_type, **properties)[:length]
     shape = tuple(tiles[0].shape if result_shape is None else result_shape)
-    pointers = [PointerType(type_) for type_, _ in inputs]
-    kernel = Kernel(*pointers, PointerType(result_type))
-    loaded = [kernel.load(arg, tile.shape) for arg, tile in zip(kernel.args, tiles)]
+    types = [*(type_ for type_, _ in inputs), result_type]
+    kernel = Kernel(*(PointerType(_in_memory(type_)) for type_ in types))
+    loaded = [
+        _load(kernel, arg, type_, tile.shape)
+        for arg, tile, (type_, _) in zip(kernel.args, tiles, inputs)
+    ]
     result = kernel.add(op_class, loaded, TileType(result_type, shape), **properties)
+    if result_type == F4:
+        result = kernel.add(ct.PackOp, [result], TileType(i8, (shape[0] // 2,)))
     kernel.store(kernel.args[-1], result)
     fmt = format_of(result_type)
-    output = np.zeros(shape, dtype=fmt.storage)
+    output = _nibbles_joined(np.zeros(shape, dtype=fmt.storage), result_type)
     memory_images = [
-        np.array(to_bits(tile, format_of(type_))) for tile, (type_, _) in zip(tiles, inputs)
+        _nibbles_joined(np.array(to_bits(tile, format_of(type_))), type_)
+        for tile, (type_, _) in zip(tiles, inputs)
     ]
     kernel.run(*memory_images, output)
-    return np.asarray(from_bits(output, fmt))
+    return np.asarray(from_bits(_nibbles_apart(output, result_type), fmt))
+
+
+def _in_memory(type_: Attribute) -> Attribute:
+    """What pointers point to: tiles of pointers to 4-bit elements do not exist."""
+    return i8 if type_ == F4 else type_
+
+
+def _load(kernel: Kernel, arg: SSAValue, type_: Attribute, shape: tuple[int, ...]) -> SSAValue:
+    if type_ != F4:
+        return kernel.load(arg, shape)
+    return kernel.add(ct.UnpackOp, [kernel.load(arg, (shape[0] // 2,))], TileType(F4, shape))
+
+
+def _nibbles_joined(bits: np.ndarray, type_: Attribute) -> np.ndarray:
+    """Two 4-bit elements a byte, the first in the low half."""
+    return bits[0::2] | bits[1::2] << 4 if type_ == F4 else bits
+
+
+def _nibbles_apart(data: np.ndarray, type_: Attribute) -> np.ndarray:
+    return np.stack((data & 15, data >> 4), axis=1).reshape(-1) if type_ == F4 else data
 
 
 def integer(width: int) -> IntegerType:

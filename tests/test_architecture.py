@@ -30,6 +30,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 """Parts of the package from floor to roof: a part imports itself and lower layers only."""
 
+JUDGES = ("interpreter",)
+"""Parts that only tests and tools outside of the compiler may use."""
+
 PASSES_MAY_USE = ("tileiras.codegen.target", "tileiras.codegen.atoms")
 ENVIRONMENT_READERS = ("cli.py", "driver.py")
 CAPABILITY_NAMES = re.compile(r"^(sm|cc|arch|sm_version|capability|compute_capability)$")
@@ -124,6 +127,7 @@ def test_imports_point_down(path: Path) -> None:
         assert other_rank is not None, where
         assert other_rank <= rank, where
         assert {part, other} != {"bytecode", "codegen"}, where
+        assert other not in JUDGES, f"{where}, which judges the compiler"
         if part == "passes" and other == "codegen":
             assert module.startswith(PASSES_MAY_USE), where
 
@@ -235,6 +239,7 @@ def test_file_names_say_what_is_inside(path: Path) -> None:
         ("def f():\n    pass\n", test_everything_public_has_a_docstring),
         ("import tileiras.driver\n", test_imports_point_down),
         ("from tileiras import cli\n", test_imports_point_down),
+        ("import tileiras.interpreter\n", test_imports_point_down),
         ("def f():\n    from tileiras.pipeline import PIPELINE\n", test_imports_point_down),
         ("x = 1\n" * 601, test_files_are_short),
     ],

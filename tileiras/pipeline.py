@@ -29,6 +29,11 @@ class Step:
 
 PIPELINE: tuple[Step, ...] = (
     Step(
+        "check-target",
+        "cuda_tile",
+        "a program with types that the target lacks is rejected even where they are not used",
+    ),
+    Step(
         "canonicalize",
         "cuda_tile",
         "clients write constants and unused values freely: fewer operations for all that follows",

@@ -9,6 +9,7 @@ from tileiras.errors import InternalError, UsageError
 from tileiras.ir_pass import IrPass
 
 PASSES: dict[str, str] = {
+    "check-target": "tileiras.passes.cuda_tile.check_target:CheckTargetPass",
     "canonicalize": "tileiras.passes.canonicalization:CanonicalizePass",
     "cse": "tileiras.passes.cuda_tile.cse:CsePass",
     "convert-cudatile-to-tileaa": (

@@ -37,6 +37,7 @@ _SINCE_HOPPER = _ADA | {
 _HOPPER = _SINCE_HOPPER | {Feature.WGMMA}
 _BLACKWELL = _SINCE_HOPPER | {Feature.FP4_CONVERT, Feature.WIDE_GLOBAL_ACCESS, Feature.F32X2}
 _DATACENTER_BLACKWELL = _BLACKWELL | {Feature.TCGEN05, Feature.REDUX_F32}
+_MULTICAST_BLACKWELL = _DATACENTER_BLACKWELL | {Feature.MULTIMEM}
 _CONSUMER_BLACKWELL = (_BLACKWELL - {Feature.WIDE_GLOBAL_ACCESS}) | {Feature.BLOCK_SCALED_MMA}
 
 
@@ -71,8 +72,8 @@ _RECORDS = (
     _target("sm_88", _AMPERE, 99, 100, 48),
     _target("sm_89", _ADA, 99, 100, 48),
     _target("sm_90", _HOPPER, 227, 228, 64, "a"),
-    _target("sm_100", _DATACENTER_BLACKWELL, 227, 228, 64, "a"),
-    _target("sm_103", _DATACENTER_BLACKWELL, 227, 228, 64, "a"),
+    _target("sm_100", _MULTICAST_BLACKWELL, 227, 228, 64, "a"),
+    _target("sm_103", _MULTICAST_BLACKWELL, 227, 228, 64, "a"),
     _target("sm_110", _DATACENTER_BLACKWELL, 227, 228, 48, "a"),
     _target("sm_120", _CONSUMER_BLACKWELL, 99, 100, 48, "a"),
     _target("sm_121", _CONSUMER_BLACKWELL, 99, 100, 48, "a"),

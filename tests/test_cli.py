@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -214,19 +215,27 @@ class TestNothingEscapes:
         monkeypatch.setattr("tileiras.driver.read_source", read)
         assert compile_it(VECTOR_ADD, "--gpu-name=sm_90") == cli.INTERRUPTED
 
-    def test_signal_in_a_real_process(self) -> None:
+    def test_signal_in_a_real_process(self, tmp_path: Path) -> None:
         """SIGINT while waiting for input leaves no traceback."""
+        fifo = tmp_path / "input"
+        os.mkfifo(fifo)
         process = subprocess.Popen(
-            [*TILEIRAS, "-", "--gpu-name=sm_90"],
-            stdin=subprocess.PIPE,
+            [*TILEIRAS, str(fifo), "--gpu-name=sm_90"],
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        time.sleep(1.0)
+        writer = None
+        while writer is None and process.poll() is None:
+            with contextlib.suppress(OSError):  # until the compiler opens it
+                writer = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+            time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         _, shown = process.communicate(timeout=10)
         assert process.returncode == cli.INTERRUPTED
         assert shown == b"error: interrupted\n"
+        if writer is not None:
+            os.close(writer)
 
     def test_closed_pipe(self) -> None:
         """A reader that goes away is no error message."""

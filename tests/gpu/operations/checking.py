@@ -63,11 +63,9 @@ def run_row(row: Row, how: How, gpu_name: str) -> Outcome:
         wanted, found = _copies(before), _copies(before)
         run_entry(kernel.module, "kernel", wanted, row.grid)
         outcomes = [Comparison(True)]
-        if how == "compile":
-            found = wanted
-        else:
+        if how != "compile":
             _execute(row, kernel, how, gpu_name, cubin, found)
-        outcomes += compare_all(row, kernel, before, wanted, found)
+            outcomes += compare_all(row, kernel, before, wanted, found)
     except CompileError as error:
         if how == "simulate" and UNSUPPORTED in str(error):
             return Outcome("unsupported", str(error))

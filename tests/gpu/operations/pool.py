@@ -27,8 +27,9 @@ def _serve(pipe: Connection, how: How, gpu_name: str) -> None:
     from .table import ROWS
 
     while True:
-        index = pipe.recv()
-        if index is None:
+        try:
+            index = pipe.recv()
+        except EOFError:
             return
         outcome = run_row(ROWS[index], how, gpu_name)
         pipe.send(outcome)

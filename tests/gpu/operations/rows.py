@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class Close:
 class Row:
     """One kernel: every array argument is compared afterwards, exactly unless `close` says not.
 
-    NaNs are all alike. `unspecified(arguments)` marks elements (by position) that may be anything.
+    NaNs are all alike. The elements of the arguments at positions `unordered` are compared sorted.
     """
 
     family: str
@@ -63,7 +63,7 @@ class Row:
     arguments: Callable[[], Arguments]
     grid: tuple[int, int, int] = (1, 1, 1)
     close: Sequence[Close] = ()
-    unordered: Sequence[int] = field(default=())
+    unordered: Sequence[int] = ()
 
     @property
     def id(self) -> str:
@@ -109,8 +109,9 @@ def compare_exactly(found: np.ndarray, wanted: np.ndarray, fmt: Format) -> Compa
     want = np.ascontiguousarray(wanted).view(fmt.storage)
     wrong = got != want
     if isinstance(fmt, FloatFormat) and wrong.any():
-        left = as_numbers(got, fmt).astype(np.float64)
-        right = as_numbers(want, fmt).astype(np.float64)
+        with np.errstate(all="ignore"):
+            left = as_numbers(got, fmt).astype(np.float64)
+            right = as_numbers(want, fmt).astype(np.float64)
         wrong &= ~(np.isnan(left) & np.isnan(right))
     if not wrong.any():
         return Comparison(True)
@@ -136,7 +137,9 @@ def compare_closely(
     found: np.ndarray, exact: np.ndarray, fmt: FloatFormat, close: Close, arguments: Arguments
 ) -> Comparison:
     """The error in units of its bound; infinities and NaNs must be where they belong."""
-    got = as_numbers(found, fmt).astype(np.longdouble)
+    with np.errstate(all="ignore"):
+        numbers = as_numbers(found, fmt)
+        got = numbers.astype(np.float64 if fmt.bits < 64 else fmt.dtype).astype(np.longdouble)
     exact = np.broadcast_to(np.asarray(exact, dtype=np.longdouble), got.shape)
     with np.errstate(all="ignore"):
         finite = np.where(np.isfinite(exact), exact, 0)

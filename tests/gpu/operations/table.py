@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from . import (
+    atomics,
+    control,
     elementwise,
     matrices,
+    pointers,
     reductions,
     shapes,
+    views,
 )
 
 ROWS = [
@@ -14,5 +18,9 @@ ROWS = [
     *shapes.ROWS,
     *reductions.ROWS,
     *matrices.ROWS,
+    *views.ROWS,
+    *pointers.ROWS,
+    *atomics.ROWS,
+    *control.ROWS,
 ]
 """Every row; workers number them by their place here."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from interpreter.kernels import NO_OVERFLOW, WEAK, Kernel, flags
 from interpreter.view_kernels import load_view, store_view, tensor_view
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import IntAttr, NoneAttr, i32
 
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import DivByAttr
@@ -58,7 +58,8 @@ def store(kernel: Kernel, pointer: Any, tile: Any, way: Way = "pointer") -> None
 
 def aligned(kernel: Kernel, pointer: Any, divisor: int = 16) -> Any:
     """The pointer, with the promise that its address is divisible."""
-    return kernel.add(ct.AssumeOp, [pointer], pointer.type, predicate=DivByAttr(divisor))
+    promise = DivByAttr(IntAttr(divisor), NoneAttr(), NoneAttr())
+    return kernel.add(ct.AssumeOp, [pointer], pointer.type, predicate=promise)
 
 
 def block_index(kernel: Kernel) -> list[Any]:

@@ -94,6 +94,6 @@ def empty(element: Attribute, shape: Sequence[int]) -> Any:
     fmt = format_of(element)
     pattern = np.full(tuple(shape), 0x5A, dtype=np.uint8)
     if fmt.storage.itemsize == 1:
-        return pattern & 1 if fmt.name == "i1" else pattern
+        return np.asarray(pattern & 1) if fmt.name == "i1" else pattern
     wide = np.full(tuple(shape), 0x5A5A5A5A5A5A5A5A & ((1 << (8 * fmt.storage.itemsize)) - 1))
     return normalized(wide.astype(fmt.storage), fmt)

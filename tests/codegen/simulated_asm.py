@@ -36,6 +36,11 @@ def run_asm(machine: Machine, op: Any) -> Value | None:
     if template == "cvt.rzi.s64.f64 $0, $1;":
         (numbers,) = (to_float(machine.values[value], f64) for value in op.arguments)
         return np.trunc(numbers).astype(np.int64).view(np.uint64)
+    if template == "cvt.rz.f32.f64 $0, $1;":
+        (numbers,) = (to_float(machine.values[value], f64) for value in op.arguments)
+        nearest = numbers.astype(np.float32)
+        too_far = np.abs(nearest.astype(np.float64)) > np.abs(numbers)
+        return from_float(np.where(too_far, np.nextafter(nearest, np.float32(0)), nearest), f32)
     match = _ATOMIC.search(template)
     if match is None:
         raise NotImplementedError(f"the simulator does not know the PTX '{template}'")

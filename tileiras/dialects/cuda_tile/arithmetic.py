@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -55,6 +54,7 @@ from tileiras.dialects.cuda_tile.elementwise import (
     UnaryIntegerOp,
     UniformOp,
 )
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 
 DIVF_ROUNDING = IEEE_ROUNDING | {RoundingMode.APPROX, RoundingMode.FULL}
 DIVI_ROUNDING = frozenset({RoundingMode.ZERO, RoundingMode.POSITIVE_INF, RoundingMode.NEGATIVE_INF})
@@ -84,7 +84,7 @@ class RoundedBinaryOp(BinaryFloatOp):
     rounding_mode = prop_def(RoundingModeAttr)
     flush_to_zero = opt_prop_def(UnitAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One float type, a rounding mode of `ROUNDING`, f32 where a modifier asks for it."""
         type = check_uniform(self, self.ELEMENTS)
         mode = self.rounding_mode.data
@@ -114,7 +114,7 @@ class CeilOp(UnaryFloatOp):
     name = "cuda_tile.ceil"
 
 
-class ComparisonOp(IRDLOperation, ABC):
+class ComparisonOp(TileOp, ABC):
     """`result[i] = lhs[i] <predicate> rhs[i]`, a tile of i1."""
 
     ELEMENTS: ClassVar[ElementClass] = INTEGER
@@ -123,7 +123,7 @@ class ComparisonOp(IRDLOperation, ABC):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Operands of one type, a result of their shape."""
         lhs = check_tile(self, self.lhs, "lhs", self.ELEMENTS)
         check_same_type(self, lhs, self.rhs.type, "lhs and rhs")
@@ -172,7 +172,7 @@ class DivIOp(PartialIntegerOp):
     signedness = prop_def(SignednessAttr)
     rounding = prop_def(RoundingModeAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One integer type, and a rounding that the signedness has."""
         check_uniform(self, self.ELEMENTS)
         mode = self.rounding.data
@@ -202,7 +202,7 @@ class FmaOp(UniformOp):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One float type, an IEEE rounding mode, flush_to_zero for f32 only."""
         type = check_uniform(self, self.ELEMENTS)
         check_rounding(self, self.rounding_mode.data, IEEE_ROUNDING)
@@ -218,7 +218,7 @@ class FloatExtremumOp(BinaryFloatOp):
     propagate_nan = opt_prop_def(UnitAttr)
     flush_to_zero = opt_prop_def(UnitAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One float type, flush_to_zero for f32 only."""
         type = check_uniform(self, self.ELEMENTS)
         check_f32_modifiers(self, type, None, self.flush_to_zero is not None)
@@ -294,7 +294,7 @@ class NegIOp(UnaryIntegerOp):
     name = "cuda_tile.negi"
     overflow = prop_def(IntegerOverflowAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One integer type; negating unsigned wraps for all but 0, so that promise is refused."""
         check_uniform(self, self.ELEMENTS)
         if self.overflow.data is IntegerOverflow.NO_UNSIGNED_WRAP:
@@ -317,7 +317,7 @@ class RemIOp(PartialIntegerOp):
 
 
 @irdl_op_definition
-class SelectOp(IRDLOperation):
+class SelectOp(TileOp):
     """`result[i] = cond[i] ? val_if_true[i] : val_if_false[i]`."""
 
     name = "cuda_tile.select"
@@ -327,7 +327,7 @@ class SelectOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One type for the arms and the result, an i1 condition of their shape."""
         cond = check_tile(self, self.cond, "cond", BOOL)
         arm = check_tile(self, self.val_if_true, "val_if_true", ANY)

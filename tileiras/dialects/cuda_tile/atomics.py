@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -62,6 +61,7 @@ from tileiras.dialects.cuda_tile.element_types import (
     element_text,
 )
 from tileiras.dialects.cuda_tile.memory import check_mask, scope_of
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.dialects.cuda_tile.types import GatherScatterViewType, TileType, ViewType
 
 
@@ -96,7 +96,7 @@ def check_atomic_pointers(
 
 
 @irdl_op_definition
-class AtomicCASTkoOp(IRDLOperation):
+class AtomicCASTkoOp(TileOp):
     """`result[i] = *p; if *p == cmp[i]: *p = val[i]`, comparing bits; masked off it is `cmp[i]`."""
 
     name = "cuda_tile.atomic_cas_tko"
@@ -111,7 +111,7 @@ class AtomicCASTkoOp(IRDLOperation):
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """32 or 64-bit elements, one type throughout."""
         value = check_tile(self, self.val, "val", ATOMIC_WORD)
         check_same_type(self, value, self.cmp.type, "val and cmp")
@@ -124,7 +124,7 @@ class AtomicCASTkoOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AtomicRMWTkoOp(IRDLOperation):
+class AtomicRMWTkoOp(TileOp):
     """`result[i] = *p; *p = mode(*p, arg[i])`; masked off the result is anything."""
 
     name = "cuda_tile.atomic_rmw_tko"
@@ -139,7 +139,7 @@ class AtomicRMWTkoOp(IRDLOperation):
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Elements that the mode has, one type throughout."""
         value = check_tile(self, self.arg, "arg", NUMBER)
         check_rmw_element(self, self.mode.data, value.element_type)
@@ -152,7 +152,7 @@ class AtomicRMWTkoOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AtomicRedViewTkoOp(IRDLOperation):
+class AtomicRedViewTkoOp(TileOp):
     """Reduces a tile into a view, without the old values; since 13.3.
 
     Only relaxed, only for tile blocks or the device, no padding, no gather/scatter.
@@ -170,7 +170,7 @@ class AtomicRedViewTkoOp(IRDLOperation):
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """The view's tile and index, a mode that is not xchg, ordering relaxed."""
         view = check_unicast_view(self, self.view)
         if isinstance(view, GatherScatterViewType):
@@ -193,7 +193,7 @@ class AtomicRedViewTkoOp(IRDLOperation):
         check_token(self, self.result_token, "result token")
 
 
-class MultimemOp(IRDLOperation, ABC):
+class MultimemOp(TileOp, ABC):
     """An access to one address in the memories of all devices of a multicast object; since 13.5."""
 
     MIN_MAX: ClassVar[ElementClass] = ATOMIC_INTEGER
@@ -249,7 +249,7 @@ class MultimemLoadReduceViewTkoOp(MultimemOp):
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """A multicast view, elements that the reduction has, an ordering of loads."""
         view = self.check_access(self.view, self.tile, self.index, self.inbounds)
         self.check_reduction(self.reduction.data, view.tensor_view.element_type)
@@ -275,7 +275,7 @@ class MultimemReduceViewTkoOp(MultimemOp):
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """A multicast view, elements that the reduction has; relaxed or release, with a scope."""
         view = self.check_access(self.view, self.tile, self.index, self.inbounds)
         self.check_reduction(self.reduction.data, view.tensor_view.element_type)
@@ -300,7 +300,7 @@ class MultimemStoreViewTkoOp(MultimemOp):
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """A multicast view, an ordering of stores."""
         self.check_access(self.view, self.tile, self.index, self.inbounds)
         ordering = self.memory_ordering_semantics.data

@@ -10,7 +10,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -33,6 +32,7 @@ from tileiras.dialects.cuda_tile.checks import (
     mnemonic,
 )
 from tileiras.dialects.cuda_tile.element_types import BOOL, INTEGER
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 
 
 def types_of(values: Sequence[SSAValue]) -> list[Attribute]:
@@ -61,7 +61,7 @@ def check_body(op: Operation, region: Region, what: str, terminators: tuple[str,
     return block
 
 
-class TerminatorOp(IRDLOperation, ABC):
+class TerminatorOp(TileOp, ABC):
     """Ends a block and hands over values; `PARENTS` names what it may stand in."""
 
     PARENTS: ClassVar[tuple[str, ...]] = ()
@@ -88,7 +88,7 @@ class BreakOp(TerminatorOp):
     name = "cuda_tile.break"
     PARENTS: ClassVar[tuple[str, ...]] = ("if", "loop")
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Inside a `loop`, through ifs only; operands have the types of its results."""
         self.check_parent()
         loop = enclosing_loop(self)
@@ -105,7 +105,7 @@ class ContinueOp(TerminatorOp):
     name = "cuda_tile.continue"
     PARENTS: ClassVar[tuple[str, ...]] = ("for", "if", "loop")
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Inside a loop, through ifs only; operands have the types of its carried values."""
         self.check_parent()
         loop = enclosing_loop(self)
@@ -120,7 +120,7 @@ class ContinueOp(TerminatorOp):
 
 
 @irdl_op_definition
-class ForOp(IRDLOperation):
+class ForOp(TileOp):
     """`for iv in (lower_bound to upper_bound, step step)`, the upper bound excluded.
 
     Block arguments are the induction variable, then the carried values. The step must be positive
@@ -136,7 +136,7 @@ class ForOp(IRDLOperation):
     results_ = var_result_def()
     body = region_def()
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Bounds of one integer type; carried values agree everywhere."""
         lower = check_scalar(self, self.lower_bound, "lower bound", INTEGER)
         check_same_type(self, lower, self.upper_bound.type, "lower and upper bound")
@@ -151,7 +151,7 @@ class ForOp(IRDLOperation):
 
 
 @irdl_op_definition
-class IfOp(IRDLOperation):
+class IfOp(TileOp):
     """Runs one of two regions, whose yield gives the results.
 
     A missing `else` is a region without blocks.
@@ -163,7 +163,7 @@ class IfOp(IRDLOperation):
     then_region = region_def()
     else_region = region_def()
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """An i1 condition, regions without arguments, an else where there are results."""
         check_scalar(self, self.condition, "condition", BOOL)
         check_no_views(self, types_of(self.results), "result")
@@ -181,7 +181,7 @@ class IfOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LoopOp(IRDLOperation):
+class LoopOp(TileOp):
     """Repeats its body until a `break`, which gives the results; block arguments are carried."""
 
     name = "cuda_tile.loop"
@@ -189,7 +189,7 @@ class LoopOp(IRDLOperation):
     results_ = var_result_def()
     body = region_def()
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Block arguments agree with the initial values; nothing is a view."""
         carried = types_of(self.init_values)
         check_no_views(self, carried, "initial value")
@@ -206,7 +206,7 @@ class ReturnOp(TerminatorOp):
     name = "cuda_tile.return"
     PARENTS: ClassVar[tuple[str, ...]] = ("entry", "if", "loop")
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """In an entry, through ifs and loops but not through a `for`; entries return nothing."""
         parent = self.check_parent()
         while isinstance(parent, IfOp | LoopOp):
@@ -224,7 +224,7 @@ class YieldOp(TerminatorOp):
     name = "cuda_tile.yield"
     PARENTS: ClassVar[tuple[str, ...]] = ("if", "reduce", "scan")
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Operands have the types of the results of the if (a reduce checks its own)."""
         parent = self.check_parent()
         if isinstance(parent, IfOp):
@@ -232,13 +232,13 @@ class YieldOp(TerminatorOp):
 
 
 @irdl_op_definition
-class AssertOp(IRDLOperation):
+class AssertOp(TileOp):
     """Prints `message` and reports an error for every element of the condition that is 0."""
 
     name = "cuda_tile.assert"
     condition = operand_def()
     message = prop_def(StringAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """The condition is a tile of i1."""
         check_tile(self, self.condition, "condition", BOOL)

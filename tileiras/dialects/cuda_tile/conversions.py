@@ -9,7 +9,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -45,6 +44,7 @@ from tileiras.dialects.cuda_tile.element_types import (
     packed_bits,
 )
 from tileiras.dialects.cuda_tile.elementwise import ConversionOp
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.dialects.cuda_tile.types import TileType
 
 
@@ -56,7 +56,7 @@ class BitcastOp(ConversionOp):
     FROM: ClassVar[ElementClass] = NUMBER
     TO: ClassVar[ElementClass] = NUMBER
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One shape and one bit width; no pointers."""
         source, result = self.check_conversion()
         found, expected = bit_width(result.element_type), bit_width(source.element_type)
@@ -83,7 +83,7 @@ class ExtIOp(ResizingOp):
     name = "cuda_tile.exti"
     signedness = prop_def(SignednessAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """The result is wider than the source."""
         source, result = self.widths()
         if result <= source:
@@ -132,7 +132,7 @@ class FToFOp(ConversionOp):
     TO: ClassVar[ElementClass] = FLOAT
     rounding_mode = prop_def(RoundingModeAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Two different float types, and a rounding mode that their conversion has."""
         source, result = self.check_conversion()
         if source.element_type == result.element_type:
@@ -155,7 +155,7 @@ class FToIOp(ConversionOp):
     rounding_mode = prop_def(RoundingModeAttr)
     saturating = opt_prop_def(UnitAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """A float source, an integer result, rounded towards zero."""
         self.check_conversion()
         check_rounding(self, self.rounding_mode.data, (RoundingMode.NEAREST_INT_TO_ZERO,))
@@ -179,7 +179,7 @@ class IToFOp(ConversionOp):
     signedness = prop_def(SignednessAttr)
     rounding_mode = prop_def(RoundingModeAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """An integer source, a float result with a zero, rounded to nearest even."""
         _, result = self.check_conversion()
         check_rounding(self, self.rounding_mode.data, (RoundingMode.NEAREST_EVEN,))
@@ -212,14 +212,14 @@ class TruncIOp(ResizingOp):
     name = "cuda_tile.trunci"
     overflow = prop_def(IntegerOverflowAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """The result is narrower than the source."""
         source, result = self.widths()
         if result >= source:
             fail(self, f"result has {result}-bit elements, expected fewer than {source}")
 
 
-class RepackingOp(IRDLOperation, ABC):
+class RepackingOp(TileOp, ABC):
     """Reinterprets the bytes of a rank-1 tile, little-endian, as elements of another width."""
 
     FROM: ClassVar[ElementClass] = NUMBER_OR_I4
@@ -228,7 +228,7 @@ class RepackingOp(IRDLOperation, ABC):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Two rank-1 tiles of the same number of bits, with elements of different widths."""
         source = check_tile(self, self.source, "source", self.FROM)
         result = check_tile(self, self.result, "result", self.TO)

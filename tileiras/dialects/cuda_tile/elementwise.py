@@ -6,7 +6,7 @@ A chapter's operation derives from one of these, and adds its properties and wha
 from abc import ABC
 from typing import ClassVar
 
-from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
+from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import NoMemoryEffect, Pure
 
 from tileiras.dialects.cuda_tile.checks import check_same_shape, check_tile, check_uniform
@@ -15,15 +15,16 @@ from tileiras.dialects.cuda_tile.element_types import (
     INTEGER,
     ElementClass,
 )
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.dialects.cuda_tile.types import TileType
 
 
-class UniformOp(IRDLOperation, ABC):
+class UniformOp(TileOp, ABC):
     """Operands and results all have one type, a tile of `ELEMENTS`."""
 
     ELEMENTS: ClassVar[ElementClass] = INTEGER
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One type, of the right elements."""
         check_uniform(self, self.ELEMENTS)
 
@@ -76,7 +77,7 @@ class PartialIntegerOp(UniformOp, ABC):
     traits = traits_def(NoMemoryEffect())
 
 
-class ConversionOp(IRDLOperation, ABC):
+class ConversionOp(TileOp, ABC):
     """`result[i] = f(source[i])`: one shape, element types of `FROM` and `TO`."""
 
     FROM: ClassVar[ElementClass] = INTEGER
@@ -85,7 +86,7 @@ class ConversionOp(IRDLOperation, ABC):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One shape, and the right element types on both sides."""
         self.check_conversion()
 

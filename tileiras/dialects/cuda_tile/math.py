@@ -8,7 +8,6 @@ from abc import ABC
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -30,6 +29,7 @@ from tileiras.dialects.cuda_tile.checks import (
 )
 from tileiras.dialects.cuda_tile.element_types import BASE_FLOAT, EXPONENT_INTEGER
 from tileiras.dialects.cuda_tile.elementwise import UnaryFloatOp
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 
 EXP_ROUNDING = frozenset({RoundingMode.FULL, RoundingMode.APPROX})
 SQRT_ROUNDING = IEEE_ROUNDING | {RoundingMode.APPROX}
@@ -54,7 +54,7 @@ class FullOrApproxOp(UnaryFloatOp, ABC):
 
     rounding_mode = prop_def(RoundingModeAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One float type; rounding full or approx, approx for f32 only."""
         type = check_uniform(self, self.ELEMENTS)
         mode = self.rounding_mode.data
@@ -75,7 +75,7 @@ class FlushableOp(UnaryFloatOp, ABC):
 
     flush_to_zero = opt_prop_def(UnitAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One float type, flush_to_zero for f32 only."""
         type = check_uniform(self, self.ELEMENTS)
         check_f32_modifiers(self, type, None, self.flush_to_zero is not None)
@@ -103,7 +103,7 @@ class Log2Op(UnaryFloatOp):
 
 
 @irdl_op_definition
-class FPowFOp(IRDLOperation):
+class FPowFOp(TileOp):
     """`result[i] = source[i] ** exponent[i]`; `fpowf` in the text form since 13.4."""
 
     name = "cuda_tile.pow"
@@ -112,7 +112,7 @@ class FPowFOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One float type."""
         check_uniform(self, BASE_FLOAT)
 
@@ -145,7 +145,7 @@ class SqrtOp(FlushableOp):
     name = "cuda_tile.sqrt"
     rounding_mode = prop_def(RoundingModeAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One float type; an IEEE rounding or approx; modifiers for f32 only."""
         type = check_uniform(self, self.ELEMENTS)
         mode = self.rounding_mode.data
@@ -168,7 +168,7 @@ class TanHOp(FullOrApproxOp):
 
 
 @irdl_op_definition
-class Atan2Op(IRDLOperation):
+class Atan2Op(TileOp):
     """`result[i] = atan2(x[i], y[i])`. Trap: `x`, the first operand, is the ordinate."""
 
     name = "cuda_tile.atan2"
@@ -177,13 +177,13 @@ class Atan2Op(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One float type."""
         check_uniform(self, BASE_FLOAT)
 
 
 @irdl_op_definition
-class FPowIOp(IRDLOperation):
+class FPowIOp(TileOp):
     """`result[i] = source[i] ** exponent[i]` with an integer exponent, since 13.4."""
 
     name = "cuda_tile.fpowi"
@@ -192,7 +192,7 @@ class FPowIOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """A float base, an exponent of at most 32 bits and the same shape."""
         source = check_tile(self, self.source, "source", BASE_FLOAT)
         exponent = check_tile(self, self.exponent, "exponent", EXPONENT_INTEGER)

@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitA
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -47,6 +46,7 @@ from tileiras.dialects.cuda_tile.checks import (
     fail,
 )
 from tileiras.dialects.cuda_tile.element_types import ANY, BOOL, POINTER, bit_width
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 
 _LETTERS = "diuoxXeEfFgGaAcsSpn"
@@ -69,7 +69,7 @@ def check_mask(op: Operation, mask: SSAValue | None, tile: TileType) -> None:
 
 
 @irdl_op_definition
-class LoadViewTkoOp(IRDLOperation):
+class LoadViewTkoOp(TileOp):
     """Loads the tile of a view at an index.
 
     Out of bounds the padding value of the view, or anything if it has none. An `inbounds` flag
@@ -88,7 +88,7 @@ class LoadViewTkoOp(IRDLOperation):
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """The view's tile and index, an ordering of loads."""
         view = check_unicast_view(self, self.view)
         check_view_indices(self, view, self.index)
@@ -101,7 +101,7 @@ class LoadViewTkoOp(IRDLOperation):
 
 
 @irdl_op_definition
-class StoreViewTkoOp(IRDLOperation):
+class StoreViewTkoOp(TileOp):
     """Stores a tile to a view at an index; what is out of bounds is left out."""
 
     name = "cuda_tile.store_view_tko"
@@ -116,7 +116,7 @@ class StoreViewTkoOp(IRDLOperation):
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """The view's tile and index, an ordering of stores."""
         view = check_unicast_view(self, self.view)
         check_view_indices(self, view, self.index)
@@ -129,7 +129,7 @@ class StoreViewTkoOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LoadPtrTkoOp(IRDLOperation):
+class LoadPtrTkoOp(TileOp):
     """`result[i] = mask[i] ? *source[i] : padding_value[i]`, i1 read from a byte.
 
     Masked off without a padding value it is anything; padding without a mask is legal and idle.
@@ -147,7 +147,7 @@ class LoadPtrTkoOp(IRDLOperation):
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Pointers to the result's elements, an ordering of loads."""
         source = check_tile(self, self.source, "source", POINTER)
         result = check_tile(self, self.result, "result", ANY)
@@ -164,7 +164,7 @@ class LoadPtrTkoOp(IRDLOperation):
 
 
 @irdl_op_definition
-class StorePtrTkoOp(IRDLOperation):
+class StorePtrTkoOp(TileOp):
     """`*destination[i] = value[i]` where `mask[i]`; i1 is stored as a byte, 0 or 1."""
 
     name = "cuda_tile.store_ptr_tko"
@@ -178,7 +178,7 @@ class StorePtrTkoOp(IRDLOperation):
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Pointers to the value's elements, an ordering of stores."""
         destination = check_tile(self, self.destination, "destination", POINTER)
         value = check_tile(self, self.value, "value", ANY)
@@ -193,20 +193,20 @@ class StorePtrTkoOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MakeTokenOp(IRDLOperation):
+class MakeTokenOp(TileOp):
     """A token that waits for nothing."""
 
     name = "cuda_tile.make_token"
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """The result is a token."""
         check_token(self, self.result, "result")
 
 
 @irdl_op_definition
-class JoinTokensOp(IRDLOperation):
+class JoinTokensOp(TileOp):
     """A token that waits for all operands, two or more."""
 
     name = "cuda_tile.join_tokens"
@@ -214,7 +214,7 @@ class JoinTokensOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Two or more tokens."""
         if len(self.tokens) < 2:
             fail(self, f"has {len(self.tokens)} operands, expected at least 2")
@@ -224,7 +224,7 @@ class JoinTokensOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AllocaOp(IRDLOperation):
+class AllocaOp(TileOp):
     """Memory for `num_elem` elements that lives as long as the tile block; since 13.3.
 
     With `global` all threads of the block can share it.
@@ -236,7 +236,7 @@ class AllocaOp(IRDLOperation):
     is_global = opt_prop_def(UnitAttr, prop_name="global")
     result = result_def()
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Sizes not negative, an alignment that is a power of two and fits the pointee."""
         type = check_scalar(self, self.result, "result", POINTER)
         count = self.num_elem.value.data
@@ -253,27 +253,27 @@ class AllocaOp(IRDLOperation):
             fail(self, f"has alignment {alignment}, expected at least {size} (the pointee)")
 
 
-class TokenOp(IRDLOperation):
+class TokenOp(TileOp):
     """An operation on the order of memory accesses alone."""
 
     token = opt_operand_def()
     result_token = result_def()
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Tokens in and out."""
         check_token(self, self.token, "token")
         check_token(self, self.result_token, "result token")
 
 
 @irdl_op_definition
-class MemoryFenceAliasTkoOp(IRDLOperation):
+class MemoryFenceAliasTkoOp(TileOp):
     """Orders accesses to one memory through different addresses; since 13.4."""
 
     name = "cuda_tile.memory_fence_alias_tko"
     token = operand_def()
     result_token = result_def()
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """A token in and a token out."""
         check_token(self, self.token, "token")
         check_token(self, self.result_token, "result token")
@@ -294,7 +294,7 @@ class GdcWaitTkoOp(TokenOp):
 
 
 @irdl_op_definition
-class PrintTkoOp(IRDLOperation):
+class PrintTkoOp(TileOp):
     """Prints tiles by a C `printf` format, one conversion per operand."""
 
     name = "cuda_tile.print_tko"
@@ -304,7 +304,7 @@ class PrintTkoOp(IRDLOperation):
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """As many conversions (`%%` is none) as operands, all tiles."""
         kinds = [match.lastgroup for match in PRINT_CONVERSION.finditer(self.format.data)]
         if "open" in kinds:

@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -39,6 +38,7 @@ from tileiras.dialects.cuda_tile.element_types import (
     ElementClass,
     element_text,
 )
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType, TileType
 
 MMAF_ACCUMULATORS: dict[type[Attribute], tuple[type[Attribute], ...]] = {
@@ -79,7 +79,7 @@ def check_mma_shapes(op: Operation, lhs: TileType, rhs: TileType, acc: TileType)
         fail(op, f"acc has shape {list(acc.shape)}, expected {[*batch, m, n]}")
 
 
-class MmaOp(IRDLOperation, ABC):
+class MmaOp(TileOp, ABC):
     """What the unscaled multiplications share."""
 
     lhs = operand_def()
@@ -111,7 +111,7 @@ class MmaFOp(MmaOp):
     name = "cuda_tile.mmaf"
     fast_acc = opt_prop_def(UnitAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Operands of one element type, and an accumulator that it has."""
         lhs, rhs, acc = self.check_tiles(FLOAT, FLOAT)
         left, right = lhs.element_type, rhs.element_type
@@ -136,13 +136,13 @@ class MmaIOp(MmaOp):
     signedness_lhs = prop_def(SignednessAttr)
     signedness_rhs = prop_def(SignednessAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """i8 operands and an i32 accumulator."""
         self.check_tiles(I8, I32)
 
 
 @irdl_op_definition
-class MmaFScaledOp(IRDLOperation):
+class MmaFScaledOp(TileOp):
     """`result = (lhs * lhs_scale) @ (rhs * rhs_scale) + acc`, a scale per V elements along K.
 
     `lhs_scale` is M x K/V, `rhs_scale` K/V x N.
@@ -157,7 +157,7 @@ class MmaFScaledOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Element types and shapes of operands and scales (`SCALE_VECTORS`)."""
         lhs = check_tile(self, self.lhs, "lhs", FLOAT)
         rhs = check_tile(self, self.rhs, "rhs", FLOAT)

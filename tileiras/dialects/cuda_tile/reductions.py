@@ -9,7 +9,6 @@ from abc import ABC
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     prop_def,
     region_def,
@@ -29,6 +28,7 @@ from tileiras.dialects.cuda_tile.checks import (
 from tileiras.dialects.cuda_tile.constants import FloatBitsAttr
 from tileiras.dialects.cuda_tile.effects import is_pure
 from tileiras.dialects.cuda_tile.element_types import NUMBER, element_text
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.dialects.cuda_tile.types import TileType
 
 HALF_FLOATS = ("f16", "bf16")
@@ -38,7 +38,7 @@ REFUSED = ("cuda_tile.for", "cuda_tile.assume")
 """What may not be in a body though it has no effect (observed behaviour)."""
 
 
-class FoldingOp(IRDLOperation, ABC):
+class FoldingOp(TileOp, ABC):
     """What reduce and scan share: operands of one shape, identities, and a body of scalars."""
 
     arguments = var_operand_def()
@@ -111,7 +111,7 @@ class ReduceOp(FoldingOp):
 
     name = "cuda_tile.reduce"
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Results have the operands' shape without `dim`."""
         tiles = self.check_operands()
         dim = self.dim.value.data
@@ -129,7 +129,7 @@ class ScanOp(FoldingOp):
     name = "cuda_tile.scan"
     reverse = prop_def(IntegerAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Results have the operands' types."""
         tiles = self.check_operands()
         found = [result.type for result in self.results]

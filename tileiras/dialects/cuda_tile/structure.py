@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     opt_prop_def,
     prop_def,
@@ -32,11 +31,12 @@ from tileiras.dialects.cuda_tile.checks import (
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.control_flow import check_body, types_of
 from tileiras.dialects.cuda_tile.element_types import POINTER
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.dialects.cuda_tile.types import TileType
 
 
 @irdl_op_definition
-class ModuleOp(IRDLOperation):
+class ModuleOp(TileOp):
     """A program: entries and globals. Bytecode does not keep its name."""
 
     name = "cuda_tile.module"
@@ -45,7 +45,7 @@ class ModuleOp(IRDLOperation):
     body = region_def()
     traits = traits_def(NoTerminator())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One block of entries and globals (`verify_module` checks that their names differ)."""
         if len(self.body.blocks) != 1:
             fail(self, f"body has {len(self.body.blocks)} blocks, expected 1")
@@ -62,7 +62,7 @@ class ModuleOp(IRDLOperation):
 
 
 @irdl_op_definition
-class EntryOp(IRDLOperation):
+class EntryOp(TileOp):
     """A kernel. Its block arguments are the parameters, all scalars (rank-0 tiles)."""
 
     name = "cuda_tile.entry"
@@ -73,7 +73,7 @@ class EntryOp(IRDLOperation):
     optimization_hints = opt_prop_def(OptimizationHintsAttr)
     body = region_def()
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Scalar parameters, no results, one block that ends in a return."""
         _check_parent_module(self)
         parameters = self.function_type.inputs.data
@@ -87,7 +87,7 @@ class EntryOp(IRDLOperation):
 
 
 @irdl_op_definition
-class GlobalOp(IRDLOperation):
+class GlobalOp(TileOp):
     """Device memory with an initial value of rank 1; `constant` promises that none writes it."""
 
     name = "cuda_tile.global"
@@ -97,7 +97,7 @@ class GlobalOp(IRDLOperation):
     symbol_visibility = prop_def(SymbolVisibilityAttr)
     constant = opt_prop_def(UnitAttr)
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """A rank-1 value; an alignment that is 0 (none) or a power of two."""
         _check_parent_module(self)
         rank = self.value.type.rank
@@ -116,7 +116,7 @@ def _check_parent_module(op: Operation) -> None:
 
 
 @irdl_op_definition
-class GetGlobalOp(IRDLOperation):
+class GetGlobalOp(TileOp):
     """The address of a global of this module."""
 
     name = "cuda_tile.get_global"
@@ -124,7 +124,7 @@ class GetGlobalOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """The symbol is a global; the result points to its elements."""
         type = check_scalar(self, self.result, "result", POINTER)
         parent = self.parent_op()

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -36,6 +35,7 @@ from tileiras.dialects.cuda_tile.element_types import (
     element_text,
 )
 from tileiras.dialects.cuda_tile.predicates import check_predicate
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.dialects.cuda_tile.types import TileType
 
 
@@ -65,7 +65,7 @@ def _check_slices(op: Operation, whole: TileType, part: TileType, names: tuple[s
 
 
 @irdl_op_definition
-class BroadcastOp(IRDLOperation):
+class BroadcastOp(TileOp):
     """`result[.., i, ..] = source[.., 0, ..]` along the dims of size 1 that grow."""
 
     name = "cuda_tile.broadcast"
@@ -73,7 +73,7 @@ class BroadcastOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Same rank and elements; only dims of size 1 change."""
         source = check_tile(self, self.source, "source", ANY)
         result = check_tile(self, self.result, "result", ANY)
@@ -86,7 +86,7 @@ class BroadcastOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CatOp(IRDLOperation):
+class CatOp(TileOp):
     """`result` is `lhs` followed by `rhs` along `dim`."""
 
     name = "cuda_tile.cat"
@@ -96,7 +96,7 @@ class CatOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Same rank and elements; sizes add up along `dim` and agree elsewhere."""
         lhs = check_tile(self, self.lhs, "lhs", ANY)
         rhs = check_tile(self, self.rhs, "rhs", ANY)
@@ -118,7 +118,7 @@ class CatOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ConstantOp(IRDLOperation):
+class ConstantOp(TileOp):
     """A tile of known elements."""
 
     name = "cuda_tile.constant"
@@ -126,14 +126,14 @@ class ConstantOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """The value has the type of the result."""
         check_tile(self, self.result, "result", NUMBER)
         check_same_type(self, self.value.type, self.result.type, "value and result")
 
 
 @irdl_op_definition
-class ExtractOp(IRDLOperation):
+class ExtractOp(TileOp):
     """`result` is the slice of `source` with the given slice index (not offset) in every dim.
 
     Undefined for an index that is out of range.
@@ -145,7 +145,7 @@ class ExtractOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Same rank and elements, sizes that divide, one i32 index per dim."""
         source = check_tile(self, self.source, "source", ANY)
         result = check_tile(self, self.result, "result", ANY)
@@ -155,7 +155,7 @@ class ExtractOp(IRDLOperation):
 
 
 @irdl_op_definition
-class InsertOp(IRDLOperation):
+class InsertOp(TileOp):
     """`destination` with one slice replaced by `source`: the inverse of `extract`, since 13.4."""
 
     name = "cuda_tile.insert"
@@ -165,7 +165,7 @@ class InsertOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Same rank and elements, sizes that divide, one i32 index per dim."""
         source = check_tile(self, self.source, "source", ANY)
         destination = check_tile(self, self.destination, "destination", ANY)
@@ -176,14 +176,14 @@ class InsertOp(IRDLOperation):
 
 
 @irdl_op_definition
-class IotaOp(IRDLOperation):
+class IotaOp(TileOp):
     """`result[i] = i`, rank 1."""
 
     name = "cuda_tile.iota"
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """A rank-1 integer tile that can hold its last index."""
         result = check_tile(self, self.result, "result", INTEGER)
         if result.rank != 1:
@@ -194,7 +194,7 @@ class IotaOp(IRDLOperation):
 
 
 @irdl_op_definition
-class OffsetOp(IRDLOperation):
+class OffsetOp(TileOp):
     """`result[i] = ptr[i] + offset[i] * size of the pointee`, the offset signed."""
 
     name = "cuda_tile.offset"
@@ -203,7 +203,7 @@ class OffsetOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """A pointer tile, an integer tile of its shape."""
         ptr = check_tile(self, self.ptr, "ptr", POINTER)
         offset = check_tile(self, self.offset, "offset", INTEGER)
@@ -212,7 +212,7 @@ class OffsetOp(IRDLOperation):
 
 
 @irdl_op_definition
-class PermuteOp(IRDLOperation):
+class PermuteOp(TileOp):
     """Reorders dims: `result.shape[i] = source.shape[permutation[i]]`."""
 
     name = "cuda_tile.permute"
@@ -221,7 +221,7 @@ class PermuteOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """A permutation of all dims of a source of rank 2 or more."""
         source = check_tile(self, self.source, "source", ANY)
         result = check_tile(self, self.result, "result", ANY)
@@ -241,7 +241,7 @@ class PermuteOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ReshapeOp(IRDLOperation):
+class ReshapeOp(TileOp):
     """The same elements in row-major order, in another shape."""
 
     name = "cuda_tile.reshape"
@@ -249,7 +249,7 @@ class ReshapeOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Same elements and as many of them."""
         source = check_tile(self, self.source, "source", ANY)
         result = check_tile(self, self.result, "result", ANY)
@@ -260,7 +260,7 @@ class ReshapeOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AssumeOp(IRDLOperation):
+class AssumeOp(TileOp):
     """`result = value`, with a promise about it; undefined where the promise is broken."""
 
     name = "cuda_tile.assume"
@@ -269,7 +269,7 @@ class AssumeOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """The predicate fits the value (`predicates.py`); the type does not change."""
         if self.value.type != self.result.type:
             found, expected = show(self.result.type), show(self.value.type)
@@ -283,7 +283,7 @@ def _check_three_i32(op: Operation) -> None:
 
 
 @irdl_op_definition
-class GetNumTileBlocksOp(IRDLOperation):
+class GetNumTileBlocksOp(TileOp):
     """The size of the grid of tile blocks, at most 2^24 - 1 in each dim."""
 
     name = "cuda_tile.get_num_tile_blocks"
@@ -292,13 +292,13 @@ class GetNumTileBlocksOp(IRDLOperation):
     grid_size_z = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Three i32 scalars."""
         _check_three_i32(self)
 
 
 @irdl_op_definition
-class GetTileBlockIdOp(IRDLOperation):
+class GetTileBlockIdOp(TileOp):
     """The position of this tile block in the grid."""
 
     name = "cuda_tile.get_tile_block_id"
@@ -307,6 +307,6 @@ class GetTileBlockIdOp(IRDLOperation):
     block_id_z = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """Three i32 scalars."""
         _check_three_i32(self)

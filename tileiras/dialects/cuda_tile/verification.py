@@ -19,22 +19,25 @@ from tileiras.dialects.cuda_tile.debug_info import (
     source_location,
 )
 from tileiras.dialects.cuda_tile.structure import EntryOp, GlobalOp, ModuleOp
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.errors import BytecodeError
 
 
-def verify_module(module: BuiltinModuleOp) -> None:
+def verify_module(module: BuiltinModuleOp, *, well_formed: bool = False) -> None:
     """Verifies a program: a builtin module that holds one `cuda_tile.module`.
 
+    `well_formed` says that the number and kind of operands, results and properties are known to be
+    right, as the bytecode reader makes them; checking that again takes longer than all the rest.
     Raises BytecodeError with the location of the first operation that is wrong.
     """
     tops = list(module.body.block.ops)
     if len(tops) != 1 or not isinstance(tops[0], ModuleOp):
         found = ", ".join(f"'{op.name}'" for op in tops) or "nothing"
         raise BytecodeError(f"program holds {found}, expected one 'cuda_tile.module'")
-    _verify_op(tops[0], None)
+    _verify_op(tops[0], None, well_formed)
     names: set[str] = set()
     for op in tops[0].body.blocks[0].ops:
-        _verify_tree(op, _Scopes(op))
+        _verify_tree(op, _Scopes(op), well_formed)
         symbol = op.properties["sym_name"]
         if isinstance(symbol, StringAttr) and symbol.data in names:
             message = f"'{mnemonic(op)}' op defines symbol '{symbol.data}' again"
@@ -108,7 +111,7 @@ def scope_of(loc: Attribute) -> Attribute | None:
             return None
 
 
-def _verify_tree(root: Operation, scopes: _Scopes) -> None:
+def _verify_tree(root: Operation, scopes: _Scopes, well_formed: bool) -> None:
     """Verifies an entry or global and all in it, outer operations first.
 
     Iterative: a program may nest deeper than Python's stack.
@@ -116,16 +119,19 @@ def _verify_tree(root: Operation, scopes: _Scopes) -> None:
     pending = [root]
     while pending:
         op = pending.pop()
-        _verify_op(op, scopes)
+        _verify_op(op, scopes, well_formed)
         for region in op.regions:
             for block in region.blocks:
                 _verify_order(block)
                 pending.extend(block.ops)
 
 
-def _verify_op(op: Operation, scopes: _Scopes | None) -> None:
+def _verify_op(op: Operation, scopes: _Scopes | None, well_formed: bool) -> None:
     try:
-        op.verify_()
+        if well_formed and isinstance(op, TileOp):
+            op.check_semantics()
+        else:
+            op.verify_()
         if scopes is not None:
             if op.parent_op() is None or isinstance(op, EntryOp | GlobalOp):
                 scopes.check_top()

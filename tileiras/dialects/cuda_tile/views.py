@@ -9,7 +9,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import NoneAttr
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     result_def,
@@ -29,6 +28,7 @@ from tileiras.dialects.cuda_tile.checks import (
     show,
 )
 from tileiras.dialects.cuda_tile.element_types import INTEGER, POINTER
+from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.dialects.cuda_tile.types import (
     DYNAMIC,
     GatherScatterViewType,
@@ -42,7 +42,7 @@ from tileiras.dialects.cuda_tile.types import (
 
 
 @irdl_op_definition
-class MakeTensorViewOp(IRDLOperation):
+class MakeTensorViewOp(TileOp):
     """A tensor at `base`; the operands give the sizes and strides that the type leaves open.
 
     Strides are in elements.
@@ -56,7 +56,7 @@ class MakeTensorViewOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One operand, of one integer type, per open size and stride; a pointer to the elements."""
         view = self.result.type
         if not isinstance(view, TensorViewType):
@@ -91,7 +91,7 @@ def _kind_text(kind: PointerKindAttr | NoneAttr) -> str:
     return kind.data.value if isinstance(kind, PointerKindAttr) else "absent"
 
 
-class MakeViewOp(IRDLOperation, ABC):
+class MakeViewOp(TileOp, ABC):
     """Cuts a tensor view into tiles, as the result type says."""
 
     RESULT: ClassVar[type[ViewType]] = ViewType
@@ -99,7 +99,7 @@ class MakeViewOp(IRDLOperation, ABC):
     result = result_def()
     traits = traits_def(Pure())
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """The result is a view of the operand."""
         view = self.result.type
         if not isinstance(view, self.RESULT):
@@ -134,7 +134,7 @@ class MakeGatherScatterViewOp(MakeViewOp):
     RESULT: ClassVar[type[ViewType]] = GatherScatterViewType
 
 
-class GetShapeOp(IRDLOperation, ABC):
+class GetShapeOp(TileOp, ABC):
     """One scalar per dim, all of one integer type."""
 
     src = operand_def()
@@ -158,7 +158,7 @@ class GetIndexSpaceShapeOp(GetShapeOp):
 
     name = "cuda_tile.get_index_space_shape"
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One result per dim of the view."""
         self.check_results(check_view(self, self.src).rank)
 
@@ -169,7 +169,7 @@ class GetTensorShapeOp(GetShapeOp):
 
     name = "cuda_tile.get_tensor_shape"
 
-    def verify_(self) -> None:
+    def check_semantics(self) -> None:
         """One result per dim of the tensor view."""
         if not isinstance(self.src.type, TensorViewType):
             fail(self, f"src has type {show(self.src.type)}, expected a tensor_view")

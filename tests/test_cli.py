@@ -116,13 +116,26 @@ class TestExitCodes:
         shown = capsys.readouterr().err
         assert all(name in shown for name in TARGET_NAMES)
 
-    @pytest.mark.parametrize("name", ["sm_75", "sm_107", "90", "sm_90a"])
-    def test_unsupported_gpu(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-        """Names it and what is supported."""
-        assert compile_it(VECTOR_ADD, "--gpu-name", name) == 2
+    @pytest.mark.parametrize("name", ["sm_75", "90", "sm_90a"])
+    def test_unknown_gpu(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """A mistake on the command line, which lists the names, as with NVIDIA's tool."""
+        assert compile_it(VECTOR_ADD, "--gpu-name", name) == 1
         shown = capsys.readouterr().err
-        assert name in shown
-        assert "sm_90" in shown
+        assert f"'{name}' is not one of 'sm_80', 'sm_86'" in shown
+        assert all(known in shown for known in (*TARGET_NAMES, "sm_107"))
+
+    def test_unsupported_gpu(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A GPU that exists and that LLVM lacks: says so and what is supported."""
+        assert compile_it(VECTOR_ADD, "--gpu-name=sm_107") == 2
+        shown = capsys.readouterr().err
+        assert "error: target 'sm_107' is not supported: LLVM 22 has no such processor" in shown
+        assert all(name in shown for name in TARGET_NAMES)
+
+    def test_unknown_preview_feature(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A mistake; the one that NVIDIA's tool knows is accepted and does nothing."""
+        assert compile_it(VECTOR_ADD, "--gpu-name=sm_90", "--preview=warp") == 1
+        shown = capsys.readouterr().err
+        assert shown == "error: unknown preview feature 'warp', expected one of simt\n"
 
     def test_unknown_feature(self, capsys: pytest.CaptureFixture[str]) -> None:
         """`--disable-feature` lists what exists."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from tileiras.command_line import (
     DISASSEMBLER_OPTIONS,
     INPUT,
+    PREVIEW_FEATURES,
     Option,
     Values,
     compiler_options,
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
+
+FLAGS_VARIABLE = "TILEIRAS_FLAGS"
+"""Options for `tileiras` where a client writes the command line; they win over its own."""
 
 CLOSED_PIPE = 141
 """Exit code when nobody reads our output any more: 128 + SIGPIPE."""
@@ -155,6 +159,24 @@ def _parse(program: str, argv: Sequence[str], options: Sequence[Option], summary
         raise problem from error
 
 
+def _with_flags(values: Values, text: str, options: Sequence[Option]) -> Values:
+    """The command line followed by the options in `text`, which is quoted as for a shell.
+
+    Raises UsageError for mistakes in it, and where it names an input file.
+    """
+    import shlex
+
+    try:
+        added = _parse("tileiras", shlex.split(text), options, "")
+    except (UsageError, ValueError) as error:
+        raise UsageError(f"in the environment variable {FLAGS_VARIABLE}: {error}") from error
+    if INPUT in added:
+        found = added[INPUT][0]
+        raise UsageError(f"{FLAGS_VARIABLE} takes options only, found the argument '{found}'")
+    names = dict.fromkeys([*values, *added])
+    return {name: [*values.get(name, ()), *added.get(name, ())] for name in names}
+
+
 def _say_inert(options: Sequence[Option], values: Values) -> None:
     """Under -v, names the options given that have no effect."""
     for option in options:
@@ -232,6 +254,10 @@ def compile_request(values: Values, knobs: dict[str, str]) -> Request:
     options = _compile_options(values, knobs)
     if "l" in values:
         raise CompileError(f"tile library '{values['l'][0]}' cannot be loaded: not supported")
+    for name in _names(values, "preview"):
+        if name not in PREVIEW_FEATURES:
+            known = ", ".join(PREVIEW_FEATURES)
+            raise UsageError(f"unknown preview feature '{name}', expected one of {known}")
     remarks_file = ""
     if _last(values, "remark-format") == "yaml":
         remarks_file = _last(values, "remarks-output-file", "tileir_remarks.yaml")
@@ -266,10 +292,12 @@ def _bytecode_versions() -> tuple[str, ...]:
 
 def _compile(argv: Sequence[str]) -> None:
     """The body of `tileiras`."""
-    from tileiras.codegen.target import TARGET_NAMES
+    from tileiras.codegen.target import KNOWN_NAMES
 
-    table = compiler_options(TARGET_NAMES)
+    table = compiler_options(KNOWN_NAMES)
     values = _parse("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
+    if text := os.environ.get(FLAGS_VARIABLE):
+        values = _with_flags(values, text, table)
     if _flag(values, "version"):
         print(_version_text("tileiras"))
         return

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Values = dict[str, list[str]]
 """Option name -> the values given, in order. A flag's value is "true". "" is the input file."""
 
+PREVIEW_FEATURES = ("simt",)
+"""The features that `--preview` names in NVIDIA's tool."""
+
 INPUT = ""
 """The key of the input file in `Values`."""
 
@@ -60,7 +63,7 @@ def _remark_option(kind: str, what: str) -> Option:
 
 
 def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
-    """The options of `tileiras`. `gpu_names` are the targets that the compiler knows."""
+    """The options of `tileiras`. `gpu_names` are the values of `--gpu-name`."""
     return (
         Option(
             "output-file",
@@ -71,9 +74,10 @@ def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
         ),
         Option(
             "gpu-name",
-            f"The GPU to generate code for: {', '.join(gpu_names)}.",
+            "The GPU to generate code for.",
             "NAME",
             ("arch",),
+            choices=gpu_names,
             group=_VENDOR,
         ),
         Option("opt-level", "Optimization level, 0 to 3 (3).", "N", ("O",), group=_VENDOR),
@@ -117,7 +121,7 @@ def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
             "Enable named preview features.",
             "FEATURE[,FEATURE...]",
             group=_VENDOR,
-            inert="no preview feature exists",
+            inert="simt, the only one, is not supported",
         ),
         Option(
             "sanitize",
@@ -197,7 +201,7 @@ DISASSEMBLER_OPTIONS: tuple[Option, ...] = (
         "preview",
         "Enable named preview features.",
         "FEATURE[,FEATURE...]",
-        inert="no preview feature exists",
+        inert="simt, the only one, is not supported",
     ),
     Option("verbose", "Say which options have no effect.", aliases=("v",)),
     Option("version", "Show the version and exit."),

@@ -82,7 +82,12 @@ _BY_NAME = {record.name: record for record in _RECORDS}
 _WITHOUT_LLVM_PROCESSOR = ("sm_107",)
 
 TARGET_NAMES = tuple(_BY_NAME)
-"""Names that `--gpu-name` accepts, in ascending order."""
+"""Names of the targets that can be compiled for, in ascending order."""
+
+KNOWN_NAMES = tuple(
+    sorted((*TARGET_NAMES, *_WITHOUT_LLVM_PROCESSOR), key=lambda name: int(name[len("sm_") :]))
+)
+"""Names that `--gpu-name` accepts: also those that NVIDIA's tool knows and LLVM does not."""
 
 
 def get_target(name: str) -> GpuTarget:

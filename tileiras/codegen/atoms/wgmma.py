@@ -1,28 +1,20 @@
-"""wgmma instructions as rows, and how an operand lies in shared memory for them.
+"""wgmma instructions as rows.
 
-Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate": tables of shapes, of
-operand majorness, and "Matrix Descriptor Format". A family is a row; an atom is a family with an N:
-`m64n256k16_f32_f16`.
+Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate": tables of shapes and of
+operand majorness. A family is a row; an atom is a family with an N: `m64n256k16_f32_f16`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
-
 from tileiras.codegen.target.features import Feature
 from tileiras.errors import InternalError
-
-Major = Literal["k", "mn"]
-"""Which dim of an operand is contiguous in shared memory."""
 
 WARPGROUP = 128
 ROWS = 64
 K_BYTES = 32
 """Every instruction multiplies 32 bytes of K."""
-SWIZZLE_CODES = {0: 0, 128: 1, 64: 2, 32: 3}
-"""Swizzle spans in bytes and their codes in bits 62-63 of a descriptor."""
 
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 _ANY_N = tuple(range(8, 257, 8))
@@ -159,87 +151,3 @@ def find_wgmma_atom(accumulator: str, a_type: str, b_type: str, n: int) -> Wgmma
         if (family.accumulator, family.a_type, family.b_type) == (accumulator, a_type, b_type):
             return WgmmaAtom(family, n) if n in family.sizes_n else None
     return None
-
-
-@dataclass(frozen=True)
-class SharedOperand:
-    """An operand of `extent` (M or N) by `k` elements in swizzled shared memory, as TMA writes it.
-
-    It is cut into panels whose contiguous dim is one swizzle span long: along K for a K-major
-    operand, along M or N for an MN-major one. A panel is a box of `box` elements, contiguous dim
-    first; panels lie one behind the other. Descriptors need the start aligned to 1024 bytes (8
-    swizzle rows of 128 bytes; 512, 256 for the smaller spans).
-    """
-
-    major: Major
-    extent: int
-    k: int
-    element_bits: int
-    swizzle: int = 128
-
-    def __post_init__(self) -> None:
-        """Whole panels, and a span that wgmma knows."""
-        span = self.span
-        along = self.k if self.major == "k" else self.extent
-        across = self.extent if self.major == "k" else self.k
-        if self.swizzle not in (32, 64, 128) or along % span or across % 8:
-            raise InternalError(f"{self} is not made of whole panels", where="atoms")
-        if self.major == "mn" and self.element_bits != 16:
-            raise InternalError(f"{self}: only 16-bit operands may be MN-major", where="atoms")
-
-    @property
-    def span(self) -> int:
-        """Elements of one swizzle row."""
-        return self.swizzle * 8 // self.element_bits
-
-    @property
-    def panels(self) -> int:
-        """Number of panels."""
-        return (self.k if self.major == "k" else self.extent) // self.span
-
-    @property
-    def box(self) -> tuple[int, int]:
-        """Elements of a panel along (contiguous dim, other dim)."""
-        return (self.span, self.extent if self.major == "k" else self.k)
-
-    @property
-    def panel_bytes(self) -> int:
-        """Bytes of a panel."""
-        return self.swizzle * self.box[1]
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the operand."""
-        return self.panels * self.panel_bytes
-
-    @property
-    def leading_bytes(self) -> int:
-        """The descriptor's leading byte offset: the next panel along M or N; unused if K-major."""
-        return 16 if self.major == "k" else self.panel_bytes
-
-    @property
-    def stride_bytes(self) -> int:
-        """The descriptor's stride byte offset: the next 8 swizzle rows."""
-        return 8 * self.swizzle
-
-    @property
-    def k_offsets(self) -> tuple[int, ...]:
-        """Bytes from the start of the operand to each K step of an instruction."""
-        step = K_BYTES * 8 // self.element_bits
-        if self.major == "mn":
-            return tuple(k * self.swizzle for k in range(0, self.k, step))
-        row = self.swizzle
-        starts = range(0, self.k * self.element_bits // 8, K_BYTES)
-        return tuple(start // row * self.panel_bytes + start % row for start in starts)
-
-    def extent_offset(self, index: int) -> int:
-        """Bytes from the start of the operand to element `index` along M or N.
-
-        `index` is a multiple of 8 (K-major) or of a panel (MN-major).
-        """
-        unit = 8 if self.major == "k" else self.span
-        if index % unit:
-            raise InternalError(f"{self}: element {index} starts no descriptor", where="atoms")
-        if self.major == "k":
-            return index * self.swizzle
-        return index // self.span * self.panel_bytes

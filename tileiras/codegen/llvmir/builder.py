@@ -14,6 +14,7 @@ and inserts are folded while building, so that IR stays small. Methods are sprea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Block, SSAValue
@@ -35,6 +36,9 @@ from tileiras.dialects.llvm.types import (
 )
 from tileiras.dialects.nvvm import copies, matrix, threads
 from tileiras.errors import InternalError
+
+if TYPE_CHECKING:
+    from tileiras.codegen.atoms.matrix_tiles import MatrixTiles
 
 
 class ThreadBuilder(TmaBuilder):
@@ -186,8 +190,13 @@ class ThreadBuilder(TmaBuilder):
         """Warp in the CTA, i32: thread id / 32. Trap: `%warpid` is not this."""
         return self.lshr(self.thread_id(), self.i32(5))
 
-    def barrier(self, number: int = 0, count: int | None = None) -> None:
-        """Waits for all threads of the CTA, or at a named barrier for `count` threads."""
+    cta_barrier: tuple[int, int | None] = (0, None)
+    """Where `barrier()` waits: barrier number and threads (None: the whole CTA)."""
+
+    def barrier(self, number: int | None = None, count: int | None = None) -> None:
+        """Waits at `cta_barrier`, or at a named barrier for `count` threads."""
+        if number is None:
+            number, count = self.cta_barrier
         properties = {"id": IntAttr(number)}
         if count is not None:
             properties["threads"] = IntAttr(count)
@@ -279,6 +288,41 @@ class ThreadBuilder(TmaBuilder):
         if transposed:
             properties["transposed"] = UnitAttr()
         self.append(matrix.StMatrixOp, (value, pointer), (), properties)
+
+    def store_matrices(
+        self, value: SSAValue, base: SSAValue, thread_offset: SSAValue, tiles: MatrixTiles
+    ) -> None:
+        """A thread's fragment into shared memory at `base`, by stmatrix.
+
+        `thread_offset` (i32, bytes) is the `^` of `tiles.lane` and `tiles.warp` over the set bits
+        of lane and warp.
+        """
+        words = self.bitcast(value, vector_type(integer_type(32), bit_width(value.type) // 32))
+        for group, pointer in enumerate(self._matrix_pointers(base, thread_offset, tiles)):
+            part = self.slice(words, group * tiles.count, tiles.count)
+            self.stmatrix(part, pointer, tiles.transposed)
+
+    def load_matrices(
+        self, type: Attribute, base: SSAValue, thread_offset: SSAValue, tiles: MatrixTiles
+    ) -> SSAValue:
+        """The mirror of `store_matrices`, by ldmatrix: a fragment of vector type `type`."""
+        pointers = self._matrix_pointers(base, thread_offset, tiles)
+        words = [self.ldmatrix(pointer, tiles.count, tiles.transposed) for pointer in pointers]
+        return self.bitcast(self.concat(words), type)
+
+    def _matrix_pointers(
+        self, base: SSAValue, thread_offset: SSAValue, tiles: MatrixTiles
+    ) -> list[SSAValue]:
+        """This thread's address for each group: offset bits that the thread changes are `^`ed."""
+        rows: dict[int, SSAValue] = {}
+        pointers: list[SSAValue] = []
+        for offset in tiles.offsets:
+            mixed = offset & tiles.thread_mask
+            if mixed not in rows:
+                flipped = self.xor(thread_offset, self.i32(mixed))
+                rows[mixed] = self.gep(base, self.zext(flipped, integer_type(64)))
+            pointers.append(self.gep(rows[mixed], offset - mixed))
+        return pointers
 
     def cp_async(
         self,

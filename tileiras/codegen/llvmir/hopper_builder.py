@@ -12,17 +12,23 @@ so that nothing moves across; see docs/hopper.md. TMA is in `tma_builder`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, UnitAttr, f16, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
-from tileiras.codegen.atoms.wgmma import SWIZZLE_CODES, Major, SharedOperand, get_wgmma_atom
+from tileiras.codegen.atoms.wgmma import get_wgmma_atom
 from tileiras.codegen.llvmir.memory_builder import MemoryBuilder
 from tileiras.dialects.llvm.types import integer_type, pointer_type, vector_type
 from tileiras.dialects.llvm.vectors import IndicesAttr
 from tileiras.dialects.nvvm import cluster, mbarrier, wgmma
 from tileiras.errors import InternalError
 
+if TYPE_CHECKING:
+    from tileiras.codegen.atoms.shared_operands import Major, SharedOperand
+
+SWIZZLE_CODES = {0: 0, 128: 1, 64: 2, 32: 3}
+"""Swizzle spans in bytes and their codes in bits 62-63 of a descriptor."""
 _ELEMENTS: dict[str, Attribute] = {"f32": f32, "f16": f16, "s32": i32}
 _ADDRESS_MASK = 0x3FFF
 
@@ -36,6 +42,12 @@ def segments(*groups: Sequence[SSAValue]) -> dict[str, Attribute]:
 def optional(value: SSAValue | None) -> tuple[SSAValue, ...]:
     """An optional operand as a group."""
     return () if value is None else (value,)
+
+
+def accumulator_type(atom: str, reps_m: int = 1) -> Attribute:
+    """The vector type of one thread's accumulators of `reps_m` instructions."""
+    row = get_wgmma_atom(atom)
+    return vector_type(_ELEMENTS[row.family.accumulator], reps_m * row.accumulator_elements)
 
 
 class HopperBuilder(MemoryBuilder):
@@ -175,9 +187,9 @@ class HopperBuilder(MemoryBuilder):
         properties |= {name: UnitAttr() for name, wanted in flags.items() if wanted}
         if wait is not None:
             properties["wait"] = IntAttr(wait)
-        element = _ELEMENTS[row.family.accumulator]
-        type = vector_type(element, reps_m * row.accumulator_elements)
-        return self.value(wgmma.WgmmaOp, sum(groups, ()), type, properties)
+        return self.value(
+            wgmma.WgmmaOp, sum(groups, ()), accumulator_type(atom, reps_m), properties
+        )
 
     def wgmma_fence(self, *values: SSAValue) -> tuple[SSAValue, ...]:
         """Before the first wgmma that reads registers of `values`; use what it returns."""

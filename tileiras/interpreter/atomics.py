@@ -104,11 +104,12 @@ def _atomic_cas(run: BlockRun, op: ct.AtomicCASTkoOp) -> list[Any]:
     mask = _mask(run, op, addresses.shape)
     result = np.array(expected)
     flat = zip(addresses[mask], expected[mask], new[mask])
-    result[mask] = [_compare_and_swap(run.memory, *element) for element in flat]
+    result[mask] = [compare_and_swap(run.memory, *element) for element in flat]
     return [from_bits(result, fmt), None]
 
 
-def _compare_and_swap(memory: SimulatedMemory, address: Array, expected: Any, new: Any) -> Any:
+def compare_and_swap(memory: SimulatedMemory, address: Array, expected: Any, new: Any) -> Any:
+    """Stores `new` where the bits are as expected; returns the old bits."""
     old = memory.gather(np.asarray(address), new.dtype)
     if old == expected:
         memory.scatter(np.asarray(address), np.asarray(new))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +10,11 @@ import numpy as np
 from xdsl.dialects import builtin
 from xdsl.ir import Operation, Region, SSAValue
 
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile import control_flow as cf
 from tileiras.dialects.cuda_tile.attributes import RoundingMode
 from tileiras.dialects.cuda_tile.structure import EntryOp, GlobalOp, ModuleOp
-from tileiras.dialects.cuda_tile.types import PointerType, TileType
+from tileiras.dialects.cuda_tile.types import PointerType
 from tileiras.interpreter import (
     atomics,
     conversions,
@@ -22,7 +23,10 @@ from tileiras.interpreter import (
     math_functions,
     matrix,
     memory_access,
+    pipelines,
     reductions,
+    tensor_rules,
+    thread_rules,
     tiles,
     views,
 )
@@ -36,8 +40,10 @@ from tileiras.interpreter.formats import (
     to_bits,
 )
 from tileiras.interpreter.memory import DeviceBuffer, HostArrays, SimulatedMemory
+from tileiras.interpreter.races import RaceDetector
 from tileiras.interpreter.rounding import round_to
 from tileiras.interpreter.state import BlockRun, EffectRule, Exit, PureRule, RunLog, scalar
+from tileiras.interpreter.twins import Twins, tile_type
 
 Argument = int | float | Array | DeviceBuffer
 """A kernel argument; pointers take arrays (updated in place), buffers or plain addresses."""
@@ -45,7 +51,13 @@ Argument = int | float | Array | DeviceBuffer
 DEFAULT_LOOP_LIMIT = 1_000_000
 """Rounds after which a `loop` counts as endless."""
 
-_TERMINATORS = (cf.BreakOp, cf.ContinueOp, cf.ReturnOp, cf.YieldOp)
+_YIELDS = (cf.YieldOp, aa.YieldOp)
+_CONTINUES = (cf.ContinueOp, aa.ContinueOp)
+_BREAKS = (cf.BreakOp, aa.BreakOp)
+_TERMINATORS = (*_YIELDS, *_CONTINUES, *_BREAKS, cf.ReturnOp, aa.ReturnOp)
+
+Entry = EntryOp | aa.FuncOp
+Container = ModuleOp | builtin.ModuleOp
 
 PURE_RULES: dict[type[Operation], PureRule] = {
     **float_arithmetic.RULES,
@@ -76,6 +88,7 @@ def run_entry(
     """
     container = _find_module(module)
     entry = _find_entry(container, entry_name)
+    rules = _rules_for(entry)
     memory = memory if memory is not None else SimulatedMemory()
     log = RunLog()
     arrays = HostArrays(memory, [arg for arg in args if isinstance(arg, np.ndarray)])
@@ -85,23 +98,30 @@ def run_entry(
     arrays.copy_in()
     with np.errstate(all="ignore"):
         for z, y, x in np.ndindex(grid[2], grid[1], grid[0]):
-            run = TileBlockRun(memory, log, (x, y, z), grid, global_addresses, allocas, loop_limit)
+            block = (x, y, z)
+            run = TileBlockRun(
+                memory, log, block, grid, global_addresses, allocas, rules, loop_limit
+            )
             run.run_region(entry.body, values)
+            rules.end_block()
     arrays.copy_out()
     return log
 
 
-def _find_module(module: builtin.ModuleOp | ModuleOp) -> ModuleOp:
+def _find_module(module: builtin.ModuleOp | ModuleOp) -> Container:
+    """The module with the entries: that of cuda_tile, or the outermost in later stages."""
     if isinstance(module, ModuleOp):
         return module
     for op in module.ops:
         if isinstance(op, ModuleOp):
             return op
-    raise InterpreterError("the module holds no cuda_tile.module")
+        if isinstance(op, aa.FuncOp):
+            return module
+    raise InterpreterError("the module holds no cuda_tile.module and no nv_tileaa.func")
 
 
-def _find_entry(container: ModuleOp, name: str | None) -> EntryOp:
-    entries = [op for op in container.body.ops if isinstance(op, EntryOp)]
+def _find_entry(container: Container, name: str | None) -> Entry:
+    entries = [op for op in container.body.block.ops if isinstance(op, Entry)]
     names = ", ".join(entry.sym_name.data for entry in entries)
     if name is None:
         if len(entries) == 1:
@@ -113,7 +133,31 @@ def _find_entry(container: ModuleOp, name: str | None) -> EntryOp:
     raise InterpreterError(f"no entry '{name}', found: {names}")
 
 
-def _bind_arguments(entry: EntryOp, args: Sequence[Argument], arrays: HostArrays) -> list[Array]:
+@dataclass(frozen=True)
+class StageRules:
+    """How the operations of one stage act; `end_block` is called after every tile block."""
+
+    pure: Mapping[type[Operation], PureRule]
+    effects: Mapping[type[Operation], EffectRule]
+    end_block: Callable[[], None] = lambda: None
+
+
+def _rules_for(entry: Entry) -> StageRules:
+    """The rules of the stage that a function belongs to: warps are counted from nv_tileas on."""
+    if isinstance(entry, EntryOp):
+        return StageRules(PURE_RULES, EFFECT_RULES)
+    twins = Twins()
+    if entry.num_warps is None:
+        return StageRules(tensor_rules.pure_rules(twins), tensor_rules.EFFECT_RULES)
+    races = RaceDetector()
+    effects = {
+        **thread_rules.effect_rules(twins, races),
+        **pipelines.effect_rules(twins),
+    }
+    return StageRules(thread_rules.pure_rules(twins), effects, races.barrier)
+
+
+def _bind_arguments(entry: Entry, args: Sequence[Argument], arrays: HostArrays) -> list[Array]:
     """The tiles of the entry's parameters."""
     parameters = entry.body.block.args
     if len(parameters) != len(args):
@@ -127,7 +171,7 @@ def _bind_arguments(entry: EntryOp, args: Sequence[Argument], arrays: HostArrays
 
 
 def _bind_argument(position: int, type_: Any, arg: Argument, arrays: HostArrays) -> Array:
-    element_type = type_.element_type if isinstance(type_, TileType) else type_
+    element_type = tile_type(type_).element_type
     match arg:
         case np.ndarray() if isinstance(element_type, PointerType):
             return np.asarray(arrays.address_of(arg), dtype=np.int64)
@@ -145,11 +189,11 @@ def _bind_argument(position: int, type_: Any, arg: Argument, arrays: HostArrays)
             return np.asarray(fmt.wrap(np.asarray(low, dtype=np.uint64).view(np.int64)))
 
 
-def _allocate_globals(container: ModuleOp, memory: SimulatedMemory) -> dict[str, int]:
+def _allocate_globals(container: Container, memory: SimulatedMemory) -> dict[str, int]:
     """Addresses of the module's globals, freshly initialised."""
     addresses = {}
-    for op in container.body.ops:
-        if not isinstance(op, GlobalOp):
+    for op in container.body.block.ops:
+        if not isinstance(op, GlobalOp | aa.GlobalOp):
             continue
         fmt = format_of(op.value.type.element_type)
         bits = to_bits(tiles.constant_value(op.value), fmt)
@@ -167,6 +211,7 @@ class TileBlockRun(BlockRun):
     grid: tuple[int, int, int]
     globals: dict[str, int]
     allocas: dict[Operation, int]
+    rules: StageRules
     loop_limit: int = DEFAULT_LOOP_LIMIT
     _env: dict[SSAValue, Any] = field(default_factory=dict)
 
@@ -183,7 +228,7 @@ class TileBlockRun(BlockRun):
         env = self._env
         env.update(zip(region.block.args, arguments))
         for op in region.block.ops:
-            rule = PURE_RULES.get(type(op))
+            rule = self.rules.pure.get(type(op))
             try:
                 if rule is not None:
                     result = rule(op, *[env[operand] for operand in op.operands])
@@ -201,30 +246,30 @@ class TileBlockRun(BlockRun):
     def _run_structured(self, op: Operation) -> Exit | None:
         """Runs control flow or an op with effects; an Exit leaves the enclosing region too."""
         match op:
-            case cf.IfOp():
+            case cf.IfOp() | aa.IfOp():
                 return self._run_if(op)
-            case cf.ForOp():
+            case cf.ForOp() | aa.ForOp():
                 return self._run_for(op)
-            case cf.LoopOp():
+            case cf.LoopOp() | aa.LoopOp():
                 return self._run_loop(op)
-        rule = EFFECT_RULES.get(type(op))
+        rule = self.rules.effects.get(type(op))
         if rule is None:
             raise InterpreterError("the interpreter does not know this operation", op)
         self._env.update(zip(op.results, rule(self, op)))
         return None
 
-    def _run_if(self, op: cf.IfOp) -> Exit | None:
+    def _run_if(self, op: cf.IfOp | aa.IfOp) -> Exit | None:
         region = op.then_region if bool(self.value(op.condition)) else op.else_region
         if not region.blocks:
             return None
         exit_ = self.run_region(region, ())
-        if not isinstance(exit_.terminator, cf.YieldOp):
+        if not isinstance(exit_.terminator, _YIELDS):
             return exit_
         self._env.update(zip(op.results, exit_.values))
         return None
 
-    def _run_for(self, op: cf.ForOp) -> Exit | None:
-        fmt = int_format_of(op.lower_bound.type.element_type)  # pyright: ignore
+    def _run_for(self, op: cf.ForOp | aa.ForOp) -> Exit | None:
+        fmt = int_format_of(tile_type(op.lower_bound.type).element_type)
         is_signed = op.unsigned_cmp is None
         bounds = self.values((op.lower_bound, op.upper_bound, op.step))
         lower, upper, step = (scalar(fmt.read(bound, is_signed)) for bound in bounds)
@@ -234,24 +279,22 @@ class TileBlockRun(BlockRun):
         for index in range(lower, upper, step):
             iv = np.asarray(fmt.wrap(np.asarray(index & 0xFFFFFFFFFFFFFFFF, dtype=np.uint64)))
             exit_ = self.run_region(op.body, (iv, *carried))
-            if not isinstance(exit_.terminator, cf.ContinueOp):
+            if not isinstance(exit_.terminator, _CONTINUES):
                 return exit_
             carried = exit_.values
         self._env.update(zip(op.results, carried))
         return None
 
-    def _run_loop(self, op: cf.LoopOp) -> Exit | None:
+    def _run_loop(self, op: cf.LoopOp | aa.LoopOp) -> Exit | None:
         carried: Sequence[Any] = self.values(op.init_values)
         for _ in range(self.loop_limit):
             exit_ = self.run_region(op.body, carried)
-            match exit_.terminator:
-                case cf.ContinueOp():
-                    carried = exit_.values
-                case cf.BreakOp():
-                    self._env.update(zip(op.results, exit_.values))
-                    return None
-                case _:
-                    return exit_
+            if isinstance(exit_.terminator, _BREAKS):
+                self._env.update(zip(op.results, exit_.values))
+                return None
+            if not isinstance(exit_.terminator, _CONTINUES):
+                return exit_
+            carried = exit_.values
         raise InterpreterError(f"the loop did not end within {self.loop_limit} rounds", op)
 
 

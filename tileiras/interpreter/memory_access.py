@@ -30,6 +30,7 @@ from tileiras.interpreter.formats import (
 from tileiras.interpreter.memory import SimulatedMemory
 from tileiras.interpreter.printing import format_message
 from tileiras.interpreter.state import AssertionFailure, BlockRun, EffectRule, TileView
+from tileiras.interpreter.tensor_views import TiledTensor
 from tileiras.interpreter.views import TileAccess, tile_access
 
 _PADDING: dict[PaddingValue, float] = {
@@ -73,7 +74,7 @@ def padding_tile(padding: PaddingValue | None, shape: Sequence[int], fmt: Format
     return np.full(shape, value).astype(fmt.dtype)
 
 
-def load_tile(memory: SimulatedMemory, view: TileView, access: TileAccess) -> Array:
+def load_tile(memory: SimulatedMemory, view: TileView | TiledTensor, access: TileAccess) -> Array:
     """The tile that an access reads, padded where it is out of bounds."""
     fmt = format_of(view.tensor.element_type)
     shape = view.type.tile_shape
@@ -87,7 +88,9 @@ def load_tile(memory: SimulatedMemory, view: TileView, access: TileAccess) -> Ar
     return tile
 
 
-def store_tile(memory: SimulatedMemory, view: TileView, access: TileAccess, tile: Array) -> None:
+def store_tile(
+    memory: SimulatedMemory, view: TileView | TiledTensor, access: TileAccess, tile: Array
+) -> None:
     """Writes what lies in bounds of a tile."""
     fmt = format_of(view.tensor.element_type)
     inside = np.broadcast_to(access.inside, tile.shape)
@@ -149,21 +152,29 @@ def _token(run: BlockRun, op: Any) -> list[None]:
 
 
 def _alloca(run: BlockRun, op: ct.AllocaOp) -> list[Array]:
-    """One zeroed allocation per alloca, reused by every tile block that comes after."""
     pointee = op.result.type.element_type.pointee  # pyright: ignore
-    size = op.num_elem.value.data * storage_bytes(pointee)
+    return [zeroed_alloca(run, op, storage_bytes(pointee))]
+
+
+def zeroed_alloca(run: BlockRun, op: Any, element_bytes: int) -> Array:
+    """One zeroed allocation per alloca, reused by every tile block that comes after."""
+    size = op.num_elem.value.data * element_bytes
     if op not in run.allocas:
         run.allocas[op] = run.memory.allocate(size, max(op.alignment.value.data, 1)).address
     address = run.allocas[op]
     run.memory.write_bytes(address, np.zeros(size, dtype=np.uint8))
-    return [np.asarray(address, dtype=np.int64)]
+    return np.asarray(address, dtype=np.int64)
 
 
 def _get_global(run: BlockRun, op: structure.GetGlobalOp) -> list[Array]:
-    name = op.symbol.string_value()
+    return [global_address(run, op, op.symbol.string_value())]
+
+
+def global_address(run: BlockRun, op: Operation, name: str) -> Array:
+    """The address of a global; InterpreterError if there is none."""
     if name not in run.globals:
         raise InterpreterError(f"no global '{name}'", op)
-    return [np.asarray(run.globals[name], dtype=np.int64)]
+    return np.asarray(run.globals[name], dtype=np.int64)
 
 
 def _print(run: BlockRun, op: ct.PrintTkoOp) -> list[None]:
@@ -173,15 +184,18 @@ def _print(run: BlockRun, op: ct.PrintTkoOp) -> list[None]:
 
 
 def _assert(run: BlockRun, op: cf.AssertOp) -> list[None]:
-    condition = np.asarray(run.value(op.condition))
-    if not np.all(condition):
-        failed = [tuple(map(int, place)) for place in np.argwhere(~condition)]
-        run.log.failures.append(
-            AssertionFailure(
-                op.message.data, run.block_id, tuple(failed), source_location(op.location)
-            )
-        )
+    check_assertion(run, op, run.value(op.condition), op.message.data)
     return []
+
+
+def check_assertion(run: BlockRun, op: Operation, condition: Array, message: str) -> None:
+    """Logs the elements of a condition that are false."""
+    condition = np.asarray(condition)
+    if np.all(condition):
+        return
+    failed = tuple(tuple(map(int, place)) for place in np.argwhere(~condition))
+    place = source_location(op.location)
+    run.log.failures.append(AssertionFailure(message, run.block_id, failed, place))
 
 
 EFFECT_RULES: dict[type[Operation], EffectRule] = {

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile import reductions as ct
 from tileiras.dialects.cuda_tile.control_flow import YieldOp
 from tileiras.dialects.cuda_tile.conversions import PackOp, UnpackOp
@@ -26,6 +27,7 @@ from tileiras.interpreter import (
 )
 from tileiras.interpreter.formats import Array
 from tileiras.interpreter.state import BlockRun, EffectRule
+from tileiras.interpreter.twins import ELEMENTWISE as TWINS
 
 ELEMENTWISE: frozenset[type[Operation]] = frozenset(
     {
@@ -36,6 +38,9 @@ ELEMENTWISE: frozenset[type[Operation]] = frozenset(
         AssumeOp,
         ConstantOp,
         YieldOp,
+        *TWINS,
+        aa.ConstantOp,
+        aa.YieldOp,
     }
     - {PackOp, UnpackOp}
 )
@@ -65,7 +70,8 @@ def _combiner(run: BlockRun, op: Any) -> Combine:
     return whole if is_elementwise else one_by_one
 
 
-def _reduce_rule(run: BlockRun, op: ct.ReduceOp) -> list[Array]:
+def reduce_rule(run: BlockRun, op: ct.ReduceOp | aa.ReduceOp) -> list[Array]:
+    """Combines along an axis."""
     combine = _combiner(run, op)
     axis = op.dim.value.data
     parts = [np.moveaxis(tile, axis, 0) for tile in run.values(op.arguments)]
@@ -74,7 +80,8 @@ def _reduce_rule(run: BlockRun, op: ct.ReduceOp) -> list[Array]:
     return [part[0] for part in parts]
 
 
-def _scan_rule(run: BlockRun, op: ct.ScanOp) -> list[Array]:
+def scan_rule(run: BlockRun, op: ct.ScanOp | aa.ScanOp) -> list[Array]:
+    """Inclusive prefixes along an axis."""
     combine = _combiner(run, op)
     axis = op.dim.value.data
     is_reversed = bool(op.reverse.value.data)
@@ -94,7 +101,7 @@ def _scan_rule(run: BlockRun, op: ct.ScanOp) -> list[Array]:
 
 
 EFFECT_RULES: dict[type[Operation], EffectRule] = {
-    ct.ReduceOp: _reduce_rule,
-    ct.ScanOp: _scan_rule,
+    ct.ReduceOp: reduce_rule,
+    ct.ScanOp: scan_rule,
 }
 """Reductions by class."""

@@ -1,0 +1,216 @@
+"""The operations of nv_tileaa on whole tensors, by the rules of their twins in cuda_tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.ir import Operation
+
+from tileiras.dialects import cuda_tile as ct
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.interpreter import (
+    conversions,
+    float_arithmetic,
+    integer_arithmetic,
+    math_functions,
+    matrix,
+    memory_access,
+    reductions,
+    tensor_views,
+    tiles,
+)
+from tileiras.interpreter.atomics import combination, compare_and_swap, read_modify_write
+from tileiras.interpreter.formats import Array, from_bits, to_bits
+from tileiras.interpreter.memory_access import load_tile, padding_tile, store_tile
+from tileiras.interpreter.printing import format_message
+from tileiras.interpreter.state import BlockRun, EffectRule, PureRule
+from tileiras.interpreter.twins import (
+    ELEMENTWISE,
+    REARRANGING,
+    Twins,
+    pointee_format,
+    tile_type,
+    value_format,
+)
+
+TWIN_RULES: dict[type[Operation], PureRule] = {
+    **float_arithmetic.RULES,
+    **integer_arithmetic.RULES,
+    **math_functions.RULES,
+    **conversions.RULES,
+    **tiles.RULES,
+    **matrix.RULES,
+}
+"""Rules of cuda_tile that twins are given to."""
+
+
+def twin_rule(twins: Twins, twin_class: type[Operation]) -> PureRule:
+    """The rule of a class of operations, by way of their twins."""
+    rule = TWIN_RULES[twin_class]
+
+    def compute(op: Operation, *operands: Array) -> Array:
+        return rule(twins.of(op, twin_class), *operands)
+
+    return compute
+
+
+def _dot_rule(twins: Twins) -> PureRule:
+    """Integer and float products have different twins."""
+    integers, floats = twin_rule(twins, ct.MmaIOp), twin_rule(twins, ct.MmaFOp)
+
+    def compute(op: Operation, *operands: Array) -> Array:
+        is_integer = isinstance(tile_type(op.operands[0].type).element_type, IntegerType)
+        return (integers if is_integer else floats)(op, *operands)
+
+    return compute
+
+
+def splat(op: aa.SplatOp, source: Array) -> Array:
+    """The scalar everywhere."""
+    shape = op.result.type.get_shape() if isinstance(op.result.type, TensorType) else ()
+    return np.broadcast_to(source, shape)
+
+
+def pure_rules(twins: Twins) -> dict[type[Operation], PureRule]:
+    """Rules of all operations without effects, on whole tensors."""
+    rules = {cls: twin_rule(twins, twin) for cls, twin in (ELEMENTWISE | REARRANGING).items()}
+    return {
+        **rules,
+        aa.DotOp: _dot_rule(twins),
+        aa.SplatOp: splat,
+        aa.UnsplatOp: lambda op, source: np.reshape(source, ()),
+    }
+
+
+def _tiled_load(run: BlockRun, op: aa.TiledLoadOp) -> list[Any]:
+    view, access = tensor_views.view_access(run, op)
+    return [load_tile(run.memory, view, access), None]
+
+
+def _tiled_store(run: BlockRun, op: aa.TiledStoreOp) -> list[Any]:
+    view, access = tensor_views.view_access(run, op)
+    store_tile(run.memory, view, access, run.value(op.value))
+    return [None]
+
+
+def _tiled_atomic_red(run: BlockRun, op: aa.TiledAtomicRedOp) -> list[Any]:
+    view, access = tensor_views.view_access(run, op)
+    fmt = view.format
+    addresses = view.tensor.base + access.offsets[access.inside] * fmt.storage.itemsize
+    bits = to_bits(run.value(op.value), fmt)[access.inside]
+    read_modify_write(run.memory, addresses, bits, combination(op.mode.data, fmt))
+    return [None]
+
+
+def mask_of(run: BlockRun, op: Any, shape: Sequence[int]) -> Array:
+    """The mask of an access through pointers: all true where it has none."""
+    return np.ones(shape, np.bool_) if op.mask is None else np.asarray(run.value(op.mask))
+
+
+def _load(run: BlockRun, op: aa.LoadOp) -> list[Any]:
+    fmt = pointee_format(op.pointers.type)
+    addresses = run.value(op.pointers)
+    mask = mask_of(run, op, addresses.shape)
+    if op.other is not None:
+        result = np.array(run.value(op.other))
+    else:
+        result = padding_tile(None, mask.shape, fmt)
+    result[mask] = from_bits(run.memory.gather(addresses[mask], fmt.storage), fmt)
+    return [result, None]
+
+
+def _store(run: BlockRun, op: aa.StoreOp) -> list[Any]:
+    fmt = pointee_format(op.pointers.type)
+    addresses, bits = run.value(op.pointers), to_bits(run.value(op.value), fmt)
+    mask = mask_of(run, op, addresses.shape)
+    run.memory.scatter(addresses[mask], bits[mask])
+    return [None]
+
+
+def _atomic_rmw(run: BlockRun, op: aa.AtomicRMWOp) -> list[Any]:
+    fmt = pointee_format(op.pointers.type)
+    addresses, bits = run.value(op.pointers), to_bits(run.value(op.value), fmt)
+    mask = mask_of(run, op, addresses.shape)
+    result = np.zeros(addresses.shape, dtype=fmt.storage)
+    result[mask] = read_modify_write(
+        run.memory, addresses[mask], bits[mask], combination(op.mode.data, fmt)
+    )
+    return [from_bits(result, fmt), None]
+
+
+def _atomic_cas(run: BlockRun, op: aa.AtomicCASOp) -> list[Any]:
+    fmt = pointee_format(op.pointers.type)
+    addresses = run.value(op.pointers)
+    expected, new = to_bits(run.value(op.compare), fmt), to_bits(run.value(op.value), fmt)
+    mask = mask_of(run, op, addresses.shape)
+    result = np.array(expected)
+    flat = zip(addresses[mask], expected[mask], new[mask])
+    result[mask] = [compare_and_swap(run.memory, *element) for element in flat]
+    return [from_bits(result, fmt), None]
+
+
+def _program_id(run: BlockRun, op: aa.GetProgramIdOp) -> list[Array]:
+    return [np.asarray(run.block_id[op.axis.value.data], dtype=np.int32)]
+
+
+def _num_programs(run: BlockRun, op: aa.GetNumProgramsOp) -> list[Array]:
+    return [np.asarray(run.grid[op.axis.value.data], dtype=np.int32)]
+
+
+def _alloca(run: BlockRun, op: aa.AllocaOp) -> list[Array]:
+    element = pointee_format(op.result.type)
+    return [memory_access.zeroed_alloca(run, op, element.storage.itemsize)]
+
+
+def _get_global(run: BlockRun, op: aa.GetGlobalOp) -> list[Array]:
+    return [memory_access.global_address(run, op, op.symbol.string_value())]
+
+
+def _print(run: BlockRun, op: aa.PrintOp) -> list[None]:
+    formats = [value_format(argument.type) for argument in op.arguments]
+    text = format_message(op.format.data, run.values(op.arguments), formats)
+    run.log.printed.append(text)
+    return [None]
+
+
+def _token(run: BlockRun, op: Operation) -> list[None]:
+    return [None] * len(op.results)
+
+
+def _assert(run: BlockRun, op: aa.AssertOp) -> list[None]:
+    memory_access.check_assertion(run, op, run.value(op.condition), op.message.data)
+    return []
+
+
+EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
+    aa.AllocaOp: _alloca,
+    aa.AssertOp: _assert,
+    aa.AtomicCASOp: _atomic_cas,
+    aa.AtomicRMWOp: _atomic_rmw,
+    aa.BlockTileOp: tensor_views.block_tile,
+    aa.CreateMemTokenOp: _token,
+    aa.FenceAliasOp: _token,
+    aa.GetGlobalOp: _get_global,
+    aa.GetNumProgramsOp: _num_programs,
+    aa.GetProgramIdOp: _program_id,
+    aa.GridDependencyOp: _token,
+    aa.JoinMemTokensOp: _token,
+    aa.LoadOp: _load,
+    aa.MakeMemRefOp: tensor_views.make_memref,
+    aa.PrintOp: _print,
+    aa.ReduceOp: reductions.reduce_rule,
+    aa.ScanOp: reductions.scan_rule,
+    aa.StoreOp: _store,
+    aa.TiledAtomicRedOp: _tiled_atomic_red,
+    aa.TiledLoadOp: _tiled_load,
+    aa.TiledStoreOp: _tiled_store,
+}
+"""Operations of nv_tileaa with effects, with regions, or on memrefs."""
+
+
+def effect_rules() -> dict[type[Operation], EffectRule]:
+    """A copy of the table, to be changed for another stage."""
+    return dict(EFFECT_RULES)

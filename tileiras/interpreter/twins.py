@@ -1,0 +1,161 @@
+"""Operations of later stages as the cuda_tile operations of the same meaning: their twins.
+
+The stages keep properties and change types: a rule of cuda_tile, given the twin of an operation,
+computes what that operation means. A twin is detached; its operands only have types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation
+
+from tileiras.dialects import cuda_tile as ct
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.types import PointerType, TileType
+from tileiras.dialects.nv_tileas.pipeline import SharedTileType
+from tileiras.interpreter.formats import Format, format_of
+
+ELEMENTWISE: dict[type[Operation], type[Operation]] = {
+    aa.AbsFOp: ct.AbsFOp,
+    aa.AbsIOp: ct.AbsIOp,
+    aa.AddFOp: ct.AddFOp,
+    aa.AddIOp: ct.AddIOp,
+    aa.AddPtrOp: ct.OffsetOp,
+    aa.AndIOp: ct.AndIOp,
+    aa.Atan2Op: ct.Atan2Op,
+    aa.BitcastOp: ct.BitcastOp,
+    aa.CeilOp: ct.CeilOp,
+    aa.CmpFOp: ct.CmpFOp,
+    aa.CmpIOp: ct.CmpIOp,
+    aa.CosOp: ct.CosOp,
+    aa.CoshOp: ct.CosHOp,
+    aa.DivFOp: ct.DivFOp,
+    aa.DivIOp: ct.DivIOp,
+    aa.Exp2Op: ct.Exp2Op,
+    aa.ExpOp: ct.ExpOp,
+    aa.ExtIOp: ct.ExtIOp,
+    aa.FPowIOp: ct.FPowIOp,
+    aa.FloorOp: ct.FloorOp,
+    aa.FmaOp: ct.FmaOp,
+    aa.FpToFpOp: ct.FToFOp,
+    aa.FpToIntOp: ct.FToIOp,
+    aa.IntToFpOp: ct.IToFOp,
+    aa.IntToPtrOp: ct.IntToPtrOp,
+    aa.Log2Op: ct.Log2Op,
+    aa.LogOp: ct.LogOp,
+    aa.MaxFOp: ct.MaxFOp,
+    aa.MaxIOp: ct.MaxIOp,
+    aa.MinFOp: ct.MinFOp,
+    aa.MinIOp: ct.MinIOp,
+    aa.MulFOp: ct.MulFOp,
+    aa.MulIOp: ct.MulIOp,
+    aa.MulhiIOp: ct.MulhiIOp,
+    aa.NegFOp: ct.NegFOp,
+    aa.NegIOp: ct.NegIOp,
+    aa.OrIOp: ct.OrIOp,
+    aa.PowOp: ct.FPowFOp,
+    aa.PtrToIntOp: ct.PtrToIntOp,
+    aa.PtrToPtrOp: ct.PtrToPtrOp,
+    aa.RemFOp: ct.RemFOp,
+    aa.RemIOp: ct.RemIOp,
+    aa.RsqrtOp: ct.RsqrtOp,
+    aa.SelectOp: ct.SelectOp,
+    aa.ShLIOp: ct.ShLIOp,
+    aa.ShRIOp: ct.ShRIOp,
+    aa.SinOp: ct.SinOp,
+    aa.SinhOp: ct.SinHOp,
+    aa.SqrtOp: ct.SqrtOp,
+    aa.SubFOp: ct.SubFOp,
+    aa.SubIOp: ct.SubIOp,
+    aa.TanOp: ct.TanOp,
+    aa.TanhOp: ct.TanHOp,
+    aa.TruncIOp: ct.TruncIOp,
+    aa.XOrIOp: ct.XOrIOp,
+}
+"""Elementwise operations and the classes of their twins."""
+
+REARRANGING: dict[type[Operation], type[Operation]] = {
+    aa.BroadcastOp: ct.BroadcastOp,
+    aa.CatOp: ct.CatOp,
+    aa.ConstantOp: ct.ConstantOp,
+    aa.ExtractOp: ct.ExtractOp,
+    aa.InsertOp: ct.InsertOp,
+    aa.MakeRangeOp: ct.IotaOp,
+    aa.PackOp: ct.PackOp,
+    aa.PermuteOp: ct.PermuteOp,
+    aa.ReshapeOp: ct.ReshapeOp,
+    aa.UnpackOp: ct.UnpackOp,
+}
+"""Operations that make tensors or move their elements, and the classes of their twins."""
+
+
+@cache
+def tile_type(type: Attribute) -> TileType:
+    """The tile that a tensor or scalar is."""
+    if isinstance(type, TensorType):
+        return TileType(tile_element(type.element_type), type.get_shape())
+    if isinstance(type, TileType):
+        return type
+    return TileType(tile_element(type), ())
+
+
+@cache
+def tile_element(type: Attribute) -> Attribute:
+    """An element type as cuda_tile has it: pointers are its own."""
+    return PointerType(tile_element(type.pointee)) if isinstance(type, aa.PointerType) else type
+
+
+def value_format(type: Attribute) -> Format:
+    """The format of the elements of a tensor, tile or scalar type."""
+    return format_of(tile_type(type).element_type)
+
+
+def pointee_format(type: Attribute) -> Format:
+    """The format of what a pointer, or a tensor of pointers, points to."""
+    element = tile_type(type).element_type
+    return format_of(element.pointee if isinstance(element, PointerType) else element)
+
+
+def twin_properties(op: Operation, *names: str) -> dict[str, Attribute]:
+    """Those of the named properties that an operation has."""
+    return {name: op.properties[name] for name in names if name in op.properties}
+
+
+def _type_of_twin(type: Attribute) -> TileType:
+    """As `tile_type`; a tile in shared memory is a tile, too."""
+    if isinstance(type, SharedTileType):
+        return TileType(tile_element(type.element_type), type.shape)
+    return tile_type(type)
+
+
+class Twins:
+    """Makes twins, one per operation, and keeps them as long as a run lasts."""
+
+    def __init__(self) -> None:
+        self._made: dict[Operation, Operation] = {}
+
+    def of(
+        self,
+        op: Operation,
+        twin_class: type[Operation],
+        properties: Mapping[str, Attribute] | None = None,
+    ) -> Operation:
+        """The twin of an operation whose operands and results are tensors or scalars.
+
+        It has the operation's own properties unless others are given.
+        """
+        known = self._made.get(op)
+        if known is None:
+            types = [operand.type for operand in op.operands]
+            stand_ins = Block(arg_types=[_type_of_twin(type) for type in types])
+            known = twin_class.create(
+                operands=list(stand_ins.args),
+                result_types=[tile_type(result.type) for result in op.results],
+                properties=dict(op.properties if properties is None else properties),
+                location=op.location,
+            )
+            self._made[op] = known
+        return known

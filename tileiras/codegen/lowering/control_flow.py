@@ -10,7 +10,10 @@ from tileiras.codegen.lowering.context import KernelLowering, LoopFrame, has_reg
 from tileiras.codegen.lowering.variables import free_heap
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.nv_tileas.pipeline import WgmmaDotOp
 from tileiras.errors import InternalError
+
+_DOTS = (tas.MmaDotOp, tas.FmaDotOp, WgmmaDotOp)
 
 LowerBlock = Callable[[KernelLowering, Block], None]
 
@@ -80,7 +83,7 @@ def lower_for(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> No
 
 def _has_dot(op: Operation) -> bool:
     """Whether a matrix product is in the loop: ptxas would unroll it at great cost for no gain."""
-    return any(isinstance(inner, tas.MmaDotOp | tas.FmaDotOp) for inner in op.walk())
+    return any(isinstance(inner, _DOTS) for inner in op.walk())
 
 
 def lower_loop(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> None:
@@ -112,6 +115,10 @@ def lower_break(ctx: KernelLowering, op: Operation) -> None:
 
 
 def lower_return(ctx: KernelLowering, op: Operation) -> None:
-    """The tile block is done."""
-    free_heap(ctx)
+    """The tile block is done; a producer gives back its tensor maps, others the heap."""
+    maps = ctx.agents.maps
+    if not ctx.agents.is_producer:
+        free_heap(ctx)
+    elif maps is not None:
+        ctx.b.release_tensor_maps(maps.table, maps.pointer, ctx.agents.elected(ctx))
     ctx.b.ret()

@@ -1,0 +1,122 @@
+"""Rings of slots in shared memory: positions of the agents, waiting, filling, handing back.
+
+Each agent keeps its position in local variables, which LLVM turns into registers (SROA): a stage
+number and the parity of the pass through the ring. The consumer also remembers the newest slot that
+it has waited for and one older that it has not handed back yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.codegen.llvmir.tma_builder import TensorMapTable
+from tileiras.dialects.llvm.types import integer_type
+from tileiras.errors import InternalError
+
+if TYPE_CHECKING:
+    from tileiras.codegen.lowering.context import KernelLowering
+
+_I32 = integer_type(32)
+BARRIER_BYTES = 8
+NONE = -1
+"""No slot."""
+
+
+class Variable:
+    """An i32 of this thread."""
+
+    def __init__(self, ctx: KernelLowering, initial: int):
+        self.pointer = ctx.prologue.alloca(4, 4)
+        ctx.prologue.store(ctx.prologue.i32(initial), self.pointer, 4)
+
+    def get(self, b: ThreadBuilder) -> SSAValue:
+        """Its value."""
+        return b.load(self.pointer, _I32, 4)
+
+    def set(self, b: ThreadBuilder, value: SSAValue) -> None:
+        """Changes it."""
+        b.store(value, self.pointer, 4)
+
+
+@dataclass
+class Ring:
+    """A pipeline: `stages` slots, then per stage a full and an empty mbarrier."""
+
+    slots: SSAValue
+    barriers: SSAValue
+    stages: int
+    slot_bytes: int
+    consumers: int
+    stage: Variable | None = None
+    parity: Variable | None = None
+    newest: Variable | None = None
+    older: Variable | None = None
+
+    def full_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
+        """The barrier that completes when a slot has been filled."""
+        return b.gep(self.barriers, b.mul(stage, b.i32(BARRIER_BYTES)))
+
+    def empty_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
+        """The barrier that completes when all consumers have handed a slot back."""
+        return b.gep(self.full_barrier(b, stage), self.stages * BARRIER_BYTES)
+
+    def slot(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
+        """Where a slot starts."""
+        return b.gep(self.slots, b.mul(stage, b.i32(self.slot_bytes)))
+
+    def position(self, ctx: KernelLowering) -> tuple[Variable, Variable]:
+        """Stage and parity. Producer and consumer are different threads: one pair serves both."""
+        if self.stage is None or self.parity is None:
+            self.stage, self.parity = Variable(ctx, 0), Variable(ctx, 0)
+        return self.stage, self.parity
+
+    def held(self, ctx: KernelLowering) -> tuple[Variable, Variable]:
+        """The newest slot waited for, and an older one; -1 if there is none."""
+        if self.newest is None or self.older is None:
+            self.newest, self.older = Variable(ctx, NONE), Variable(ctx, NONE)
+        return self.newest, self.older
+
+    def advance(self, ctx: KernelLowering) -> None:
+        """On to the next slot; the parity changes after the last."""
+        b = ctx.b
+        stage, parity = self.position(ctx)
+        following = b.add(stage.get(b), b.i32(1))
+        wraps = b.icmp("eq", following, b.i32(self.stages))
+        stage.set(b, b.select(wraps, b.i32(0), following))
+        parity.set(b, b.xor(parity.get(b), b.zext(wraps, _I32)))
+
+
+@dataclass
+class AgentState:
+    """What the lowering of agents keeps: rings by pipeline value, and the tensor maps."""
+
+    @dataclass
+    class Maps:
+        """The slot of tensor maps that the producer owns."""
+
+        table: TensorMapTable
+        pointer: SSAValue
+        scratch: SSAValue
+        makers: list[Operation]
+
+    rings: dict[SSAValue, Ring] = field(default_factory=dict[SSAValue, Ring])
+    maps: AgentState.Maps | None = None
+    is_producer: bool = False
+
+    def ring(self, pipeline: SSAValue) -> Ring:
+        """The ring of a pipeline value."""
+        known = self.rings.get(pipeline)
+        if known is None:
+            raise InternalError("a pipeline has not been created", where="pipelines")
+        return known
+
+    def elected(self, ctx: KernelLowering) -> SSAValue:
+        """i1: whether this is the first lane of its warp."""
+        elected = ctx.threads.all_zero(31, 0)
+        if elected is None:
+            raise InternalError("a warp has more than one lane", where="pipelines")
+        return elected

@@ -1,0 +1,112 @@
+"""The consumer's operations: waiting for full slots, wgmma on them, handing them back."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tileiras.codegen.atoms.wgmma import find_wgmma_atom
+from tileiras.codegen.atoms.shared_operands import SharedOperand
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.types import storage_bits
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.llvm.types import integer_type
+from tileiras.errors import InternalError
+
+ROWS = 64
+WARPGROUP_THREADS = 128
+
+
+def lower_consumer_wait(ctx: KernelLowering, op: Operation) -> None:
+    """Waits until the next slot is full; its tiles are pointers into it."""
+    if not isinstance(op, pl.ConsumerWaitOp):
+        raise InternalError("the rule of consumer_wait got another operation")
+    b, ring = ctx.b, ctx.agents.ring(op.pipeline)
+    stage, parity = ring.position(ctx)
+    newest, older = ring.held(ctx)
+    current = stage.get(b)
+    b.mbarrier_wait(ring.full_barrier(b, current), parity.get(b))
+    slot = ring.slot(b, current)
+    for tile in op.tiles:
+        ctx.values[tile] = b.gep(slot, _tile_type(tile).offset.data)
+    older.set(b, newest.get(b))
+    newest.set(b, current)
+    ring.advance(ctx)
+
+
+def lower_consumer_release(ctx: KernelLowering, op: Operation) -> None:
+    """One thread of each warpgroup arrives for every slot that is handed back."""
+    if not isinstance(op, pl.ConsumerReleaseOp):
+        raise InternalError("the rule of consumer_release got another operation")
+    b, ring = ctx.b, ctx.agents.ring(op.pipeline)
+    newest, older = ring.held(ctx)
+    first = b.icmp("eq", b.and_(b.thread_id(), b.i32(WARPGROUP_THREADS - 1)), b.i32(0))
+    for variable in (older,) if op.keep.data else (older, newest):
+        stage = variable.get(b)
+        is_held = b.icmp("sge", stage, b.i32(0))
+        b.mbarrier_arrive(ring.empty_barrier(b, stage), predicate=b.and_(first, is_held))
+        variable.set(b, b.i32(-1))
+
+
+def _tile_type(tile: SSAValue) -> pl.SharedTileType:
+    if not isinstance(tile.type, pl.SharedTileType):
+        raise InternalError("an operand of wgmma is not in shared memory", where="wgmma")
+    return tile.type
+
+
+def _operand(tile: SSAValue, k_axis: int) -> SharedOperand:
+    """How the tile lies, seen from the product: K runs along dim `k_axis`."""
+    type = _tile_type(tile)
+    major = "k" if type.major.data == k_axis else "mn"
+    return SharedOperand(
+        major, type.shape[1 - k_axis], type.shape[k_axis], storage_bits(type.element_type)
+    )
+
+
+def _ptx_type(element: Attribute) -> str:
+    match element:
+        case Float16Type():
+            return "f16"
+        case BFloat16Type():
+            return "bf16"
+        case _:
+            raise InternalError(f"no wgmma for {element}", where="wgmma")
+
+
+def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
+    """All K steps and blocks of rows of one product, as one group."""
+    if not isinstance(op, pl.WgmmaDotOp):
+        raise InternalError("the rule of wgmma_dot got another operation")
+    b = ctx.b
+    lhs, rhs = _operand(op.lhs, 1), _operand(op.rhs, 0)
+    element = _ptx_type(_tile_type(op.lhs).element_type)
+    atom = find_wgmma_atom("f32", element, element, rhs.extent)
+    if atom is None:
+        raise InternalError(f"no wgmma of {element} with N = {rhs.extent}", where="wgmma")
+    warpgroups = ctx.num_warps // 4
+    group = b.shfl("idx", b.lshr(b.thread_id(), b.i32(7)), 0)
+    a_pointer = ctx.value(op.lhs)
+    if warpgroups > 1:
+        rows = b.mul(group, b.i32(lhs.extent_offset(ROWS)))
+        a_pointer = b.gep(a_pointer, b.zext(rows, integer_type(64)))
+    repeats = lhs.extent // (ROWS * warpgroups)
+    ctx.values[op.result] = b.wgmma(
+        atom.name,
+        b.operand_descriptor(a_pointer, lhs),
+        b.operand_descriptor(ctx.value(op.rhs), rhs),
+        ctx.value(op.acc),
+        a_offsets=lhs.k_offsets,
+        b_offsets=rhs.k_offsets,
+        reps_m=repeats,
+        m_stride=lhs.extent_offset(ROWS * warpgroups) if repeats > 1 else 0,
+        a_major=lhs.major,
+        b_major=rhs.major,
+        fence=True,
+        commit=True,
+        wait=op.pending.data,
+    )
+
+
+def lower_dot_wait(ctx: KernelLowering, op: Operation) -> None:
+    """The accumulator once everything is finished."""
+    ctx.values[op.results[0]] = ctx.b.wgmma_wait(0, ctx.value(op.operands[0]))[0]

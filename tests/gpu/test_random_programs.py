@@ -1,5 +1,7 @@
 """Random programs on the GPU against the interpreter: every output bit for bit.
 
+Two of four programs are compiled for the features of other targets.
+
 More of them: `RANDOM_PROGRAMS=1000:3000 pytest -m gpu tests/gpu/test_random_programs.py`.
 """
 
@@ -26,6 +28,7 @@ from tileiras.options import CompileOptions  # noqa: E402
 
 from .launch import gpu_name, launch_cubin  # noqa: E402
 from .random_programs import differences, make_program  # noqa: E402
+from .restrictions import IMITATED, missing_features  # noqa: E402
 
 FIRST, LAST = map(int, os.environ.get("RANDOM_PROGRAMS", "0:200").split(":"))
 WORKERS = 12
@@ -45,7 +48,9 @@ def prepare(seed: int, arch: str) -> Prepared:
     program = make_program(seed)
     source = write_module(program.kernel.module)
     try:
-        options = with_environment(CompileOptions(gpu_name=arch))
+        imitated = (arch, arch, *IMITATED)[seed % 4]
+        disabled = missing_features(arch, imitated)
+        options = with_environment(CompileOptions(gpu_name=arch, disabled_features=disabled))
         cubin = compile_module(source, options).output
     except TileirasError as error:
         return Prepared(message=error.render())

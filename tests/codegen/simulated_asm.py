@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from simulated_ops import Machine, Value, element_bits, from_float, read, signed, to_float, write
 from xdsl.dialects.builtin import bf16, f16, f32, f64
@@ -15,6 +16,13 @@ _ATOMIC = re.compile(
     r"\.global\.(?P<kind>[a-z]+)(?:\.noftz)?\.(?P<type>[a-z]+\d+) (?P<args>[^;]*);"
 )
 _FLOATS = {"f16": f16, "bf16": bf16, "f32": f32, "f64": f64}
+_WIDENING = re.compile(r"cvt\.rn\.f16x2\.(?P<pair>\w+) ")
+_PAIRS = {
+    "e4m3x2": (ml_dtypes.float8_e4m3fn, 8),
+    "e5m2x2": (ml_dtypes.float8_e5m2, 8),
+    "e2m1x2": (ml_dtypes.float4_e2m1fn, 4),
+}
+"""Small floats that come in pairs: what they are and the bits of each."""
 _HARMLESS = (
     "fence.proxy.alias;",
     "{ .reg .pred p; .reg .b32 t; WAIT: atom.acquire.gpu.global.cas.b32 t, [$0], 0, 1; "
@@ -33,6 +41,9 @@ def run_asm(machine: Machine, op: Any) -> Value | None:
         machine.shared.barrier()
         (flags,) = (machine.values[value] for value in op.arguments)
         return np.full(machine.threads, int(flags.any()), np.uint64)
+    if (widening := _WIDENING.search(template)) is not None:
+        (pairs,) = (machine.values[value] for value in op.arguments)
+        return _widened(pairs, *_PAIRS[widening["pair"]])
     if template == "cvt.rzi.s64.f64 $0, $1;":
         (numbers,) = (to_float(machine.values[value], f64) for value in op.arguments)
         return np.trunc(numbers).astype(np.int64).view(np.uint64)
@@ -45,6 +56,16 @@ def run_asm(machine: Machine, op: Any) -> Value | None:
     if match is None:
         raise NotImplementedError(f"the simulator does not know the PTX '{template}'")
     return _atomic(machine, op, match)
+
+
+def _widened(pairs: Value, dtype: Any, bits: int) -> Value:
+    """Two small floats as the f16s in the halves of a word."""
+    word = np.zeros(pairs.shape, np.uint64)
+    for half in range(2):
+        small = (pairs >> np.uint64(half * bits)) & np.uint64((1 << bits) - 1)
+        wide = small.astype(np.uint8).view(dtype).astype(np.float16).view(np.uint16)
+        word |= wide.astype(np.uint64) << np.uint64(16 * half)
+    return word
 
 
 def _atomic(machine: Machine, op: Any, match: re.Match[str]) -> Value | None:

@@ -158,17 +158,3 @@ class DotOp(IRDLOperation):
     signedness_rhs = opt_prop_def(SignednessAttr)
     result = result_def()
     traits = traits_def(Pure())
-
-
-@irdl_op_definition
-class DotScaledOp(IRDLOperation):
-    """`result = (lhs * lhs_scale) @ (rhs * rhs_scale) + acc`, scales per block along K."""
-
-    name = "nv_tileaa.dot_scaled"
-    lhs = operand_def()
-    rhs = operand_def()
-    acc = operand_def()
-    lhs_scale = operand_def()
-    rhs_scale = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())

@@ -9,6 +9,7 @@ from tileiras.passes.cuda_tile_to_nv_tileaa.converter import Rule
 from tileiras.passes.cuda_tile_to_nv_tileaa.elementwise import ELEMENTWISE_RULES
 from tileiras.passes.cuda_tile_to_nv_tileaa.memory import MEMORY_RULES
 from tileiras.passes.cuda_tile_to_nv_tileaa.printing import PRINTING_RULES
+from tileiras.passes.cuda_tile_to_nv_tileaa.scaled_dot import SCALED_DOT_RULES
 from tileiras.passes.cuda_tile_to_nv_tileaa.tensors import TENSOR_RULES
 
 RULES: dict[type[Operation], Rule] = {
@@ -17,4 +18,5 @@ RULES: dict[type[Operation], Rule] = {
     **CONTROL_FLOW_RULES,
     **MEMORY_RULES,
     **PRINTING_RULES,
+    **SCALED_DOT_RULES,
 }

@@ -145,6 +145,22 @@ def read_source(source: bytes, filename: str = "<input>") -> ModuleOp:
     return parse_text(source.decode("utf-8"), filename)
 
 
+def verify_input(module: ModuleOp, from_bytecode: bool) -> None:
+    """Verifies a user's module; raises BytecodeError with the place of the first mistake.
+
+    Tile IR has rules beyond those of single operations (symbols, debug scopes), and a reader that
+    makes well-formed operations only.
+    """
+    if from_bytecode or any(op.name == "cuda_tile.module" for op in module.body.block.ops):
+        from tileiras.dialects.cuda_tile.verification import verify_module as verify_program
+
+        verify_program(module, well_formed=from_bytecode)
+        return
+    from tileiras.stages import verify_module
+
+    verify_module(module)
+
+
 def _looks_like_ir(text: str) -> bool:
     """Whether text could be IR: it names a module, an entry or an operation of ours."""
     words = ("entry", "cuda_tile", "module", "nv_tileaa", "nv_tileas", "llvm.", "global")
@@ -187,7 +203,7 @@ def compile_module(
     from tileiras.ir_pass import CompileContext
     from tileiras.pass_manager import Timings, run_passes
     from tileiras.remarks import RemarkCollector
-    from tileiras.stages import find_stage, print_stage, stage_of, verify_module
+    from tileiras.stages import find_stage, print_stage, stage_of
 
     check_pass_names((*options.print_before, *options.print_after, *pass_names))
     timings = Timings()
@@ -195,7 +211,7 @@ def compile_module(
     with timings.measure("read input"):
         module = read_source(source, filename)
     with timings.measure("verify input"):
-        verify_module(module)
+        verify_input(module, from_bytecode=is_bytecode(source))
         start = stage_of(module)
     if STAGES.index(start.name) > STAGES.index(options.emit) and not pass_names:
         raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")

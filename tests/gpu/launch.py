@@ -25,7 +25,7 @@ class LaunchError(Exception):
     """The driver refused, or the kernel wrote where it may not."""
 
 
-def _check(result: tuple[Any, ...], what: str) -> Any:
+def check(result: tuple[Any, ...], what: str) -> Any:
     """The value of a driver call that returns (status, value...)."""
     from cuda.bindings import driver
 
@@ -37,24 +37,24 @@ def _check(result: tuple[Any, ...], what: str) -> Any:
 
 
 @cache
-def _primary_context() -> Any:
+def primary_context() -> Any:
     """Makes device 0's primary context current (shared with torch in this process)."""
     from cuda.bindings import driver
 
-    _check(driver.cuInit(0), "cuInit")
-    device = _check(driver.cuDeviceGet(0), "cuDeviceGet")
-    return _check(driver.cuDevicePrimaryCtxRetain(device), "cuDevicePrimaryCtxRetain")
+    check(driver.cuInit(0), "cuInit")
+    device = check(driver.cuDeviceGet(0), "cuDeviceGet")
+    return check(driver.cuDevicePrimaryCtxRetain(device), "cuDevicePrimaryCtxRetain")
 
 
 def gpu_name() -> str:
     """The name of device 0's architecture as `--gpu-name` takes it."""
     from cuda.bindings import driver
 
-    _check(driver.cuInit(0), "cuInit")
-    device = _check(driver.cuDeviceGet(0), "cuDeviceGet")
+    check(driver.cuInit(0), "cuInit")
+    device = check(driver.cuDeviceGet(0), "cuDeviceGet")
     attribute = driver.CUdevice_attribute
     major, minor = (
-        _check(driver.cuDeviceGetAttribute(which, device), "cuDeviceGetAttribute")
+        check(driver.cuDeviceGetAttribute(which, device), "cuDeviceGetAttribute")
         for which in (
             attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
             attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
@@ -77,11 +77,11 @@ class _DeviceArray:
         if not host.flags.c_contiguous:
             raise LaunchError("array arguments must be contiguous")
         size = host.nbytes + 2 * GUARD_BYTES
-        base = int(_check(driver.cuMemAlloc(size), "cuMemAlloc"))
+        base = int(check(driver.cuMemAlloc(size), "cuMemAlloc"))
         array = cls(host, base)
         image = np.full(size, GUARD_VALUE, dtype=np.uint8)
         image[GUARD_BYTES : GUARD_BYTES + host.nbytes] = host.reshape(-1).view(np.uint8)
-        _check(driver.cuMemcpyHtoD(base, image.ctypes.data, size), "cuMemcpyHtoD")
+        check(driver.cuMemcpyHtoD(base, image.ctypes.data, size), "cuMemcpyHtoD")
         return array
 
     @property
@@ -94,7 +94,7 @@ class _DeviceArray:
         from cuda.bindings import driver
 
         image = np.empty(self.host.nbytes + 2 * GUARD_BYTES, dtype=np.uint8)
-        _check(driver.cuMemcpyDtoH(image.ctypes.data, self.base, image.size), "cuMemcpyDtoH")
+        check(driver.cuMemcpyDtoH(image.ctypes.data, self.base, image.size), "cuMemcpyDtoH")
         end = GUARD_BYTES + self.host.nbytes
         for name, guard in (("before", image[:GUARD_BYTES]), ("behind", image[end:])):
             touched = np.flatnonzero(guard != GUARD_VALUE)
@@ -119,7 +119,7 @@ def launch_cubin(
     """Loads a cubin, launches an entry on arrays (updated in place) and scalars, and waits."""
     from cuda.bindings import driver
 
-    _check(driver.cuCtxSetCurrent(_primary_context()), "cuCtxSetCurrent")
+    check(driver.cuCtxSetCurrent(primary_context()), "cuCtxSetCurrent")
     arrays = {
         position: _DeviceArray.upload(arg)
         for position, arg in enumerate(args)
@@ -130,12 +130,12 @@ def launch_cubin(
         for position, arg in enumerate(args)
     ]
     pointers = np.array([value.ctypes.data for value in values] or [0], dtype=np.uint64)
-    module = _check(driver.cuModuleLoadData(cubin), "cuModuleLoadData")
+    module = check(driver.cuModuleLoadData(cubin), "cuModuleLoadData")
     try:
-        function = _check(driver.cuModuleGetFunction(module, entry.encode()), "cuModuleGetFunction")
+        function = check(driver.cuModuleGetFunction(module, entry.encode()), "cuModuleGetFunction")
         launched = driver.cuLaunchKernel(function, *grid, *block, 0, 0, pointers.ctypes.data, 0)
-        _check(launched, "cuLaunchKernel")
-        _check(driver.cuCtxSynchronize(), "cuCtxSynchronize")
+        check(launched, "cuLaunchKernel")
+        check(driver.cuCtxSynchronize(), "cuCtxSynchronize")
         for position, array in arrays.items():
             array.download(position)
     finally:

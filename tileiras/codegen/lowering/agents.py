@@ -47,6 +47,7 @@ def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
     slots = llvm_memory.GlobalOp.make(ctx.symbols.unique("ring"), stages * size, SHARED, RING_ALIGN)
     barriers = llvm_memory.GlobalOp.make(ctx.symbols.unique("barriers"), 16 * stages, SHARED, 8)
     ctx.add_globals(slots, barriers)
+    ctx.scratch.reserve(stages * size + RING_ALIGN)
     ctx.agents.rings[op.result] = Ring(
         slots=ctx.prologue.address_of(slots),
         barriers=ctx.prologue.address_of(barriers),
@@ -112,6 +113,7 @@ def _claim_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
         ctx.symbols.unique("tensor_map_scratch"), TENSOR_MAP_BYTES, SHARED, TENSOR_MAP_BYTES
     )
     ctx.add_globals(*table.globals, scratch)
+    ctx.scratch.reserve(RING_ALIGN)
     maps = ctx.b.claim_tensor_maps(table)
     ctx.agents.maps = AgentState.Maps(table, maps, ctx.prologue.address_of(scratch), makers)
 

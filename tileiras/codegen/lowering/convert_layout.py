@@ -46,7 +46,7 @@ def convert(
         case RegisterPermutation(sources):
             return ctx.b.shuffle(value, None, sources)
         case SharedMemory():
-            if plan.bytes > ctx.target.static_shared_limit:
+            if plan.bytes > ctx.scratch.limit:
                 return _in_rounds(ctx, value, source, target, plan)
             region = ctx.scratch.region(plan.bytes)
             store_tile(ctx, value, region, source, plan.shared, plan.store_vector)
@@ -65,7 +65,7 @@ def _in_rounds(
 ) -> SSAValue:
     """Through a buffer that holds a part of the tile at a time."""
     element = scalar_of(value.type)
-    limit = ctx.target.static_shared_limit
+    limit = ctx.scratch.limit
     rounds = plan_rounds(source, target, plan, bit_width(element), limit)
     shared, load_vector = rounds.shared, plan.load_vector
     collected: SSAValue | None = None

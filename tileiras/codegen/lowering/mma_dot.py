@@ -92,7 +92,7 @@ def _parts(
     ctx: KernelLowering, op: Operation, staged: Sequence[StagedOperand], steps: FragmentSteps
 ) -> int:
     """Into how many parts of K the product falls so that the staged operands fit."""
-    limit = ctx.target.static_shared_limit
+    limit = ctx.scratch.limit
     parts = 1
     while _bytes(staged) > limit:
         parts *= 2

@@ -39,6 +39,16 @@ class Scratch:
         self._next = 0
         self._known = False
 
+    @property
+    def limit(self) -> int:
+        """Bytes that there are for one operation."""
+        return self._limit
+
+    def reserve(self, size: int) -> None:
+        """Takes `size` bytes away for something that lives as long as the kernel."""
+        self._limit -= size
+        self._ring = min(RING_BYTES, self._limit)
+
     def synchronized(self) -> None:
         """A barrier has just been passed: every region is free."""
         self._next = 0

@@ -41,15 +41,15 @@ class ConvertTileAAToTileASPass(IrPass):
         target = ctx.require_target()
         for func in list(op.body.ops):
             if isinstance(func, aa.FuncOp):
-                plan = _plan(func, target)
+                plan = _plan(func, target, ctx.options.opt_level)
                 insert_barriers(func)
                 op.body.block.insert_op_before(_place_func(func, plan), func)
                 func.detach()
 
 
-def _plan(func: aa.FuncOp, target: GpuTarget) -> CtaPlan:
-    """Specialised warps where that is better, else warps that all do the same."""
-    hopper = plan_hopper(func, target)
+def _plan(func: aa.FuncOp, target: GpuTarget, opt_level: int) -> CtaPlan:
+    """Specialised warps where that is better, else (and at -O0) warps that all do the same."""
+    hopper = plan_hopper(func, target) if opt_level > 0 else None
     if hopper is not None:
         return CtaPlan(4 * hopper.warpgroups, target, hopper)
     return plan_cta(func, target)

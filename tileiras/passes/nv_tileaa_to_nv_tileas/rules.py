@@ -220,8 +220,7 @@ def _place_tiled_store(placer: Placer, op: Operation) -> Sequence[SSAValue]:
         raise InternalError("the rule of tiled_store got another operation")
     access = plan_view_access(op.view, placer.plan.num_warps)
     natural = placer.classes.natural(op.value)
-    # Beside the rings of a specialised kernel there is no room to bring a large tile into order.
-    suits = natural is not None and (access.suits(natural) or placer.consumer is not None)
+    suits = natural is not None and access.suits(natural)
     layout = natural if natural is not None and suits else access.layout
     operands = [placer.in_layout(op.value, layout), *_view_operands(placer, op, layout)]
     properties = _access_properties(op, access)

@@ -19,8 +19,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import SharedOperand
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
 
 ROWS_PER_WARPGROUP = 64
-ENABLED = False
-"""Off until the lowering of agents has been checked on hardware."""
 MAX_N = 256
 K_STEP = 16
 MAX_ACCUMULATORS = 128
@@ -66,7 +64,7 @@ class HopperPlan:
 
 def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     """The plan, or None where another way of computing is better or the only one."""
-    if not ENABLED or not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
+    if not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
         return None
     dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
     chosen = [planned for op in dots if (planned := _wgmma_dot(op)) is not None]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, IntAttr, LocationAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
@@ -17,19 +17,19 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import SWIZZLE_BYTES, contiguous_axis
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import ProducerSlice
+from tileiras.passes.op_builder import OpBuilder
 
 
-class ProducerBuilder:
+class ProducerBuilder(OpBuilder):
     """Clones the slice; `pipelines` are the pipelines' values, by number."""
 
     def __init__(self, kept: ProducerSlice, plan: HopperPlan, pipelines: Sequence[SSAValue]):
+        super().__init__()
         self.kept = kept
         self.plan = plan
         self.pipelines = pipelines
         self.values: dict[SSAValue, SSAValue] = {}
         self.maps: dict[SSAValue, SSAValue] = {}
-        self.block = Block()
-        self.location: LocationAttr = UNKNOWN_LOC
 
     def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
         """The program for a function body whose arguments are given as values from outside."""
@@ -37,24 +37,6 @@ class ProducerBuilder:
         block = Block()
         self._copy_block(source, block)
         return Region(block)
-
-    def _emit(
-        self,
-        op_class: type[Operation],
-        operands: Sequence[SSAValue] = (),
-        result_types: Sequence[Attribute] = (),
-        properties: Mapping[str, Attribute] | None = None,
-        regions: Sequence[Region] = (),
-    ) -> Operation:
-        op = op_class.create(
-            operands=operands,
-            result_types=result_types,
-            properties=dict(properties) if properties else {},
-            regions=regions,
-            location=self.location,
-        )
-        self.block.add_op(op)
-        return op
 
     def _copy_block(self, source: Block, target: Block) -> None:
         outer = self.block
@@ -85,19 +67,19 @@ class ProducerBuilder:
                 self._leave(op, enclosing(op, aa.LoopOp).results)
             case aa.ReturnOp():
                 for pipe in self.pipelines:
-                    self._emit(pl.ProducerDrainOp, [pipe])
-                self._emit(aa.ReturnOp)
+                    self.emit(pl.ProducerDrainOp, [pipe])
+                self.emit(aa.ReturnOp)
             case _:
                 operands = [self.values[operand] for operand in op.operands]
                 types = [result.type for result in op.results]
-                copy = self._emit(type_of(op), operands, types, op.properties)
+                copy = self.emit(type_of(op), operands, types, op.properties)
                 self.values.update(zip(op.results, copy.results, strict=True))
 
     def _leave(self, op: Operation, receivers: Sequence[SSAValue]) -> None:
         """A terminator with the values whose receivers the producer carries."""
         pairs = zip(op.operands, receivers, strict=True)
         values = [self.values[v] for v, receiver in pairs if self.kept.carries(receiver)]
-        self._emit(type_of(op), values)
+        self.emit(type_of(op), values)
 
     def _copy_loop(self, op: aa.ForOp | aa.LoopOp) -> None:
         bounds = [op.lower_bound, op.upper_bound, op.step] if isinstance(op, aa.ForOp) else []
@@ -116,7 +98,7 @@ class ProducerBuilder:
         else:
             results = [result for result in op.results if self.kept.carries(result)]
         types = [result.type for result in results]
-        copy = self._emit(type_of(op), operands, types, op.properties, [Region(block)])
+        copy = self.emit(type_of(op), operands, types, op.properties, [Region(block)])
         self.values.update(zip(results, copy.results, strict=True))
 
     def _copy_if(self, op: aa.IfOp) -> None:
@@ -131,7 +113,7 @@ class ProducerBuilder:
             regions.append(Region(block))
         results = [result for result in op.results if self.kept.carries(result)]
         types = [result.type for result in results]
-        copy = self._emit(aa.IfOp, [self.values[op.condition]], types, op.properties, regions)
+        copy = self.emit(aa.IfOp, [self.values[op.condition]], types, op.properties, regions)
         self.values.update(zip(results, copy.results, strict=True))
 
     def _copy_load(self, op: aa.TiledLoadOp) -> None:
@@ -143,7 +125,7 @@ class ProducerBuilder:
         pipe = self.pipelines[number]
         in_order = [other for other in op_block(op).ops if other in loads]
         if op is in_order[0]:
-            self._emit(pl.ProducerAcquireOp, [pipe])
+            self.emit(pl.ProducerAcquireOp, [pipe])
         view = self.values[op.view]
         operands = [pipe, self._tensor_map(op, view), view]
         operands += [self.values[index] for index in op.indices]
@@ -152,9 +134,9 @@ class ProducerBuilder:
             raise InternalError("a TMA load has no contiguous dim")
         offset = sum(tile_bytes(other) for other in loads[: loads.index(op)])
         properties = {"axis": IntAttr(axis), "offset": IntAttr(offset)}
-        self._emit(pl.TmaLoadOp, operands, (), properties)
+        self.emit(pl.TmaLoadOp, operands, (), properties)
         if op is in_order[-1]:
-            self._emit(pl.ProducerAdvanceOp, [pipe])
+            self.emit(pl.ProducerAdvanceOp, [pipe])
 
     def _tensor_map(self, op: aa.TiledLoadOp, view: SSAValue) -> SSAValue:
         """The descriptor of the view, made where the view is."""

@@ -1,0 +1,1 @@
+"""Agreement with NVIDIA's own tools, run as black boxes (marker `oracle`)."""

@@ -49,14 +49,14 @@ def lower_pack(ctx: KernelLowering, op: Operation) -> None:
     bits = _packed_bits(op.source.type)
     if bits < 8:
         together = convert(ctx, value, source, _divided(wanted, 8 // bits))
-        ctx.values[op.result] = _join(ctx, together, bits)
+        ctx.values[op.result] = join_bits(ctx, together, bits)
         return
     parts = bits // 8
     split = ctx.b.bitcast(value, vector_type(_BYTE, (lanes_of(value.type) or 1) * parts))
     ctx.values[op.result] = convert(ctx, split, _divided(source, parts), wanted)
 
 
-def _join(ctx: KernelLowering, value: SSAValue, bits: int) -> SSAValue:
+def join_bits(ctx: KernelLowering, value: SSAValue, bits: int) -> SSAValue:
     """Bytes of 8 / `bits` neighbouring elements each."""
     b = ctx.b
     per_byte, lanes = 8 // bits, lanes_of(value.type) or 1
@@ -78,7 +78,7 @@ def lower_unpack(ctx: KernelLowering, op: Operation) -> None:
     bits = _packed_bits(op.result.type)
     element = op.result.type.element_type
     if bits < 8:
-        elements = _split(ctx, value, bits)
+        elements = split_bits(ctx, value, bits)
         if bits == 1:
             elements = ctx.b.trunc(elements, integer_type(1))
         ctx.values[op.result] = convert(ctx, elements, _divided(source, 8 // bits), wanted)
@@ -92,7 +92,7 @@ def lower_unpack(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.result] = ctx.b.bitcast(together, type)
 
 
-def _split(ctx: KernelLowering, value: SSAValue, bits: int) -> SSAValue:
+def split_bits(ctx: KernelLowering, value: SSAValue, bits: int) -> SSAValue:
     """The 8 / `bits` elements of each byte, one register each."""
     b = ctx.b
     per_byte, lanes = 8 // bits, lanes_of(value.type) or 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerType, i32, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.lowering.access_order import memory_order
 from tileiras.codegen.lowering.addressing import (
@@ -15,6 +15,7 @@ from tileiras.codegen.lowering.addressing import (
     thread_coordinate,
 )
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.packing import join_bits, split_bits
 from tileiras.codegen.lowering.padding import padding_bits
 from tileiras.codegen.lowering.staging import memory_element, memory_form, register_form
 from tileiras.codegen.lowering.types import register_type, storage_bits, storage_bytes
@@ -64,13 +65,35 @@ class ViewAddressing:
         self.inbounds = inbounds
         self.indices = [ctx.value(index) for index in indices]
         self.index_type = self._index_type()
-        self.size = self._element_bytes()
+        self.element: Attribute = self.type.memref.element_type
+        self.packed = storage_bits(self.element) < 8
+        self.size = storage_bytes(self.element)
+        if self.packed:
+            self._check_pairs()
 
-    def _element_bytes(self) -> int:
-        element = self.type.memref.element_type
-        if storage_bits(element) % 8:
-            raise self.ctx.unsupported(f"a view of {element} elements")
-        return storage_bytes(element)
+    def _check_pairs(self) -> None:
+        """Two 4-bit elements share a byte: everything known must move by whole bytes."""
+        known = [stride for stride in self.type.memref.strides if stride not in (1, DYNAMIC)]
+        steps = [
+            step
+            for axis, step in enumerate(self.type.steps)
+            if self.type.memref.strides[self.type.dim_map[axis]] == 1
+            and self.type.sparse_dim is None
+        ]
+        if any(amount % 2 for amount in (*known, *steps)):
+            what = f"a view of {self.element} elements with an odd stride"
+            raise self.ctx.unsupported(what)
+
+    def access_bytes(self, elements: int) -> int:
+        """Bytes of neighbouring elements."""
+        return elements // 2 if self.packed else elements * self.size
+
+    def _bytes(self, elements: SSAValue) -> SSAValue:
+        """Byte offsets; 4-bit elements have been counted as bytes."""
+        if not self.packed:
+            return elements
+        b = self.ctx.b
+        return b.ashr(elements, b.const_int(elements.type, 1))
 
     def _index_type(self) -> IntegerType:
         """i32 where all sizes and indices fit: a coordinate in bounds then does, too."""
@@ -118,6 +141,8 @@ class ViewAddressing:
     def access(self, vector: int, axis: int) -> TileAccess:
         """Pointers and guards of all groups of registers that move together."""
         width = contiguous_vector(self.layout, axis, vector)
+        if self.packed and width % 2:
+            raise self.ctx.unsupported(f"a view of {self.element} elements without unit stride")
         unique = register_representatives(self.layout)
         leaders = [r for r in range(0, len(unique), width) if unique[r] == r]
         registers = tuple(r + i for r in leaders for i in range(width))
@@ -157,10 +182,11 @@ class ViewAddressing:
             elif any(deltas):
                 spread = b.splat(stride_bytes, len(leaders))
                 dynamic.append(b.mul(spread, b.dense(vector_type(i64, len(leaders)), deltas)))
-        pointers = b.gep(base, scalar)
+        pointers = b.gep(base, self._bytes(scalar))
         for part in dynamic:
-            pointers = b.gep(pointers, part)
-        return b.gep(pointers, b.dense(vector_type(i64, len(leaders)), static))
+            pointers = b.gep(pointers, self._bytes(part))
+        offsets = [self.access_bytes(offset // self.size) for offset in static]
+        return b.gep(pointers, b.dense(vector_type(i64, len(leaders)), offsets))
 
     def _guard(self, starts: Sequence[SSAValue], leaders: Sequence[int]) -> SSAValue | None:
         """Which groups are in bounds; None if all are, a scalar if all or none are."""
@@ -213,20 +239,23 @@ def lower_tiled_load(ctx: KernelLowering, op: Operation) -> None:
     layout = ctx.layout(op.result.type)
     view = ViewAddressing(ctx, op.view, op.indices, _inbounds(op), layout)
     access = view.access(op.vector.data, op.axis.data)
-    element = register_type(view.type.memref.element_type)
-    type = vector_type(memory_element(element), len(access.registers))
+    element = register_type(view.element)
+    count = len(access.registers) // (2 if view.packed else 1)
+    type = vector_type(memory_element(element), count)
     passthru = None
     if access.guard is not None:
-        bits = padding_bits(view.type.memref.element_type, view.type.padding_value)
-        passthru = ctx.b.const_bits(type, bits)
+        bits = padding_bits(view.element, view.type.padding_value)
+        passthru = ctx.b.const_bits(type, bits | bits << 4 if view.packed else bits)
     loaded = ctx.b.masked_load(
         access.pointers,
         access.guard,
         type,
-        access.vector * view.size,
+        view.access_bytes(access.vector),
         passthru,
         memory_order(ctx, op),
     )
+    if view.packed:
+        loaded = split_bits(ctx, loaded, 4)
     ordered = ctx.b.shuffle(loaded, None, gather_order(layout, access.registers))
     ctx.values[op.result] = register_form(ctx, ordered, element)
 
@@ -247,9 +276,9 @@ def lower_tiled_store(ctx: KernelLowering, op: Operation) -> None:
     guard = ctx.both(access.guard, ctx.owner(layout))
     value = ctx.b.shuffle(ctx.value(op.value), None, access.registers)
     ctx.b.masked_store(
-        memory_form(ctx, value),
+        join_bits(ctx, value, 4) if view.packed else memory_form(ctx, value),
         access.pointers,
         guard,
-        access.vector * view.size,
+        view.access_bytes(access.vector),
         memory_order(ctx, op),
     )

@@ -13,7 +13,7 @@ from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import blocked, contiguous_vector
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
-from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 
 MAX_ACCESS_BYTES = 16
@@ -88,24 +88,25 @@ def _view_vector(type: aa.TiledViewType, memref: aa.MakeMemRefOp, axis: int) -> 
     dim = type.dim_map[axis]
     if type.memref.strides[dim] != 1 or type.sparse_dim == axis:
         return 1
-    size = storage_bytes(type.memref.element_type)
+    bits = storage_bits(type.memref.element_type)
+    least = 2 if bits < 8 else 1
     align = memref.base_align.value.data if memref.base_align is not None else 1
     shape_divisor = memref.shape_divisor.data if memref.shape_divisor is not None else ()
     stride_divisor = memref.stride_divisor.data if memref.stride_divisor is not None else ()
     limits = [
-        MAX_ACCESS_BYTES // size,
+        8 * MAX_ACCESS_BYTES // bits,
         type.tile_shape[axis],
-        max(1, align // size),
+        max(1, 8 * align // bits),
         _power_of_two(type.steps[axis]),
     ]
     if type.sparse_dim is not None:
         # Indices of a gather/scatter view are element offsets, of which nothing is known.
-        return 1
+        return least
     limits.append(shape_divisor[dim] if shape_divisor else 1)
     for other in range(len(type.memref.strides)):
         if other != dim:
             limits.append(stride_divisor[other] if stride_divisor else 1)
-    return max(1, min(_power_of_two(limit) for limit in limits))
+    return max(least, min(_power_of_two(limit) for limit in limits))
 
 
 def plan_pointer_access(op: LoadBase | StoreBase, num_warps: int) -> AccessPlan | None:

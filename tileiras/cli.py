@@ -359,5 +359,6 @@ def _disassemble(argv: Sequence[str]) -> None:
     if not driver.is_bytecode(source):
         raise BytecodeError(driver.NOT_TILE_IR)
     module = driver.read_source(source)
+    driver.verify_input(module, from_bytecode=True)
     text = print_module(module, generic=False, debug_info=_flag(values, "print-debug-info"))
     write_output(_last(values, "output-file", "-"), text.encode())

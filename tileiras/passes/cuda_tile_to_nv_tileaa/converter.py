@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects.locations import place_of
 from tileiras.errors import CompileError
 from tileiras.passes.analysis.facts import Facts
 from tileiras.passes.cuda_tile_to_nv_tileaa.types import convert_type
+from tileiras.passes.op_builder import OpBuilder
 
 Rule = Callable[["Converter", Operation], Sequence[SSAValue]]
 """Emits the operations that replace one, and returns the values of its results."""
 
 
-class Converter:
+class Converter(OpBuilder):
     """Rebuilds blocks of cuda_tile operations as nv_tileaa operations.
 
     `facts` are the analysis results on the source values, `gpu_name` selects optimization hints.
     """
 
     def __init__(self, rules: Mapping[type[Operation], Rule], facts: Facts, gpu_name: str):
+        super().__init__()
         self.rules = rules
         self.facts = facts
         self.gpu_name = gpu_name
         self.values: dict[SSAValue, SSAValue] = {}
-        self.block = Block()
-        self.location: LocationAttr = UNKNOWN_LOC
 
     def map_values(self, old: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
         """Records what the old values have become."""
@@ -41,25 +40,6 @@ class Converter:
     def mapped(self, olds: Sequence[SSAValue]) -> list[SSAValue]:
         """What source values have become."""
         return [self.values[old] for old in olds]
-
-    def emit(
-        self,
-        op_class: type[Operation],
-        operands: Sequence[SSAValue] = (),
-        result_types: Sequence[Attribute] = (),
-        properties: Mapping[str, Attribute] | None = None,
-        regions: Sequence[Region] = (),
-    ) -> Operation:
-        """Appends an operation at the location of the operation being converted."""
-        op = op_class.create(
-            operands=operands,
-            result_types=result_types,
-            properties=dict(properties) if properties else {},
-            regions=regions,
-            location=self.location,
-        )
-        self.block.add_op(op)
-        return op
 
     def emit_value(
         self,

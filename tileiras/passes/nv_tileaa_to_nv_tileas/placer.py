@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -23,6 +23,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.classes import (
     shape_of,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
+from tileiras.passes.op_builder import OpBuilder
 
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
@@ -33,7 +34,7 @@ MAX_REMATERIALIZED_OPS = 12
 PlaceRule = Callable[["Placer", Operation], Sequence[SSAValue]]
 
 
-class Placer:
+class Placer(OpBuilder):
     """One linear rebuild. `values` maps what has been built, in the layout of its class."""
 
     def __init__(
@@ -43,35 +44,13 @@ class Placer:
         rules: Mapping[type[Operation], PlaceRule],
         consumer: ConsumerSide | None = None,
     ):
+        super().__init__()
         self.classes = classes
         self.plan = plan
         self.rules = rules
         self.consumer = consumer
         self.values: dict[SSAValue, SSAValue] = {}
-        self.block = Block()
-        self.location: LocationAttr = UNKNOWN_LOC
         self._made: list[dict[tuple[SSAValue, LinearLayout], SSAValue]] = [{}]
-
-    # building
-
-    def emit(
-        self,
-        op_class: type[Operation],
-        operands: Sequence[SSAValue] = (),
-        result_types: Sequence[Attribute] = (),
-        properties: Mapping[str, Attribute] | None = None,
-        regions: Sequence[Region] = (),
-    ) -> Operation:
-        """Appends an operation at the location of the one being placed."""
-        op = op_class.create(
-            operands=operands,
-            result_types=result_types,
-            properties=dict(properties) if properties else {},
-            regions=regions,
-            location=self.location,
-        )
-        self.block.add_op(op)
-        return op
 
     def place_block(self, source: Block, target: Block) -> None:
         """Places the operations of a block at the end of another."""

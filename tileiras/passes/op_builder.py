@@ -1,0 +1,35 @@
+"""Appends operations to a block: what the passes that rebuild a program have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+
+class OpBuilder:
+    """Appends to `block`; what is made gets `location`, the place of what it is made for."""
+
+    def __init__(self) -> None:
+        self.block = Block()
+        self.location: LocationAttr = UNKNOWN_LOC
+
+    def emit(
+        self,
+        op_class: type[Operation],
+        operands: Sequence[SSAValue] = (),
+        result_types: Sequence[Attribute] = (),
+        properties: Mapping[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> Operation:
+        """Appends an operation, without verifying it."""
+        op = op_class.create(
+            operands=operands,
+            result_types=result_types,
+            properties=dict(properties) if properties else {},
+            regions=regions,
+            location=self.location,
+        )
+        self.block.add_op(op)
+        return op

@@ -44,6 +44,8 @@ def copy(shape: str, strides: str, tile: str, padding: str = "", rows: str = "[%
         ("?x64", "[64, 1]", "4x2", 8),
         ("?x64", "[1, 64]", "32x16", 64),
         ("?x64", "[1, 64]", "32x16", 48),
+        ("?x64", "[1, 64]", "32x16", 39),
+        ("?x64", "[1, 64]", "2x16", 3),
     ],
 )
 @pytest.mark.parametrize("padding", ["", "zero", "neg_zero"])

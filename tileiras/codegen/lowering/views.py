@@ -24,7 +24,7 @@ from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
 from tileiras.dialects.layout.offsets import register_representatives
-from tileiras.dialects.llvm.types import scalar_of, vector_type
+from tileiras.dialects.llvm.types import integer_type, scalar_of, vector_type
 from tileiras.dialects.nv_tileaa.memory import MakeMemRefOp
 from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
@@ -45,6 +45,8 @@ class TileAccess:
     registers: tuple[int, ...]
     vector: int
     groups: int
+    halves: SSAValue | None = None
+    """For each register whether it is in bounds, where the bounds may split a byte of two."""
 
 
 class ViewAddressing:
@@ -148,7 +150,16 @@ class ViewAddressing:
         registers = tuple(r + i for r in leaders for i in range(width))
         starts = self.starts()
         pointers = self._pointers(starts, leaders)
-        return TileAccess(pointers, self._guard(starts, leaders), registers, width, len(leaders))
+        guard = self._guard(starts, leaders)
+        halves = self._guard(starts, registers) if self._may_split_bytes(axis) else None
+        return TileAccess(pointers, guard, registers, width, len(leaders), halves)
+
+    def _may_split_bytes(self, axis: int) -> bool:
+        """Whether a bound may lie between two elements of one byte."""
+        if not self.packed or self.inbounds[axis]:
+            return False
+        divisors = self.memref.shape_divisor
+        return divisors is None or divisors.data[self.type.dim_map[axis]] % 2 != 0
 
     def _deltas(self, axis: int, leaders: Sequence[int]) -> list[int]:
         if not is_disjoint(self.layout, axis):
@@ -256,6 +267,9 @@ def lower_tiled_load(ctx: KernelLowering, op: Operation) -> None:
     )
     if view.packed:
         loaded = split_bits(ctx, loaded, 4)
+    if access.halves is not None:
+        bits = padding_bits(view.element, view.type.padding_value)
+        loaded = ctx.b.select(access.halves, loaded, ctx.b.const_bits(loaded.type, bits))
     ordered = ctx.b.shuffle(loaded, None, gather_order(layout, access.registers))
     ctx.values[op.result] = register_form(ctx, ordered, element)
 
@@ -275,6 +289,8 @@ def lower_tiled_store(ctx: KernelLowering, op: Operation) -> None:
     access = view.access(op.vector.data, op.axis.data)
     guard = ctx.both(access.guard, ctx.owner(layout))
     value = ctx.b.shuffle(ctx.value(op.value), None, access.registers)
+    if access.halves is not None:
+        value = ctx.b.select(access.halves, value, _old_halves(ctx, view, access, guard))
     ctx.b.masked_store(
         join_bits(ctx, value, 4) if view.packed else memory_form(ctx, value),
         access.pointers,
@@ -282,3 +298,13 @@ def lower_tiled_store(ctx: KernelLowering, op: Operation) -> None:
         view.access_bytes(access.vector),
         memory_order(ctx, op),
     )
+
+
+def _old_halves(
+    ctx: KernelLowering, view: ViewAddressing, access: TileAccess, guard: SSAValue | None
+) -> SSAValue:
+    """What memory holds where 4-bit elements are to be stored."""
+    type = vector_type(integer_type(8), len(access.registers) // 2)
+    size = view.access_bytes(access.vector)
+    old = ctx.b.masked_load(access.pointers, guard, type, size, ctx.b.zero(type))
+    return split_bits(ctx, old, 4)

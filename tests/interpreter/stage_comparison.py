@@ -7,8 +7,9 @@ simulated thread by thread as it would run, where sums of floats may come out in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tileiras.codegen.target import get_target
 from tileiras.dialects import cuda_tile as ct
 from tileiras.errors import CompileError
 from tileiras.interpreter import InterpreterError, run_entry
+from tileiras.interpreter.formats import format_of, to_bits
 from tileiras.ir_pass import CompileContext
 from tileiras.options import CompileOptions
 from tileiras.pipeline import PIPELINE
@@ -38,8 +40,8 @@ GRID = (2, 2, 1)
 class Outcome:
     """How the comparison of one kernel ended.
 
-    `kind`: "same", "different" (a miscompile), "refused" (the compiler does not support it), or
-    "unusable" (the made-up arguments do not suit the kernel).
+    `kind`: "unsimulated" (an operation that the simulator lacks), "same", "idle" (the same, but nothing was written), "different" (a miscompile), "refused"
+    (the compiler does not support it), or "unusable" (the made-up arguments do not suit the kernel).
     """
 
     name: str
@@ -47,10 +49,13 @@ class Outcome:
     detail: str = ""
 
 
-def compare_file(path: Path, disabled: Sequence[str] = (), arch: str = "sm_90") -> list[Outcome]:
-    """Every entry of a bytecode file at every stage."""
+def compare_file(
+    path: Path, disabled: Sequence[str] = (), arch: str = "sm_90", by_threads: bool = False
+) -> list[Outcome]:
+    """Every entry of a bytecode file at every stage; `by_threads` adds the last one."""
     names = [op.sym_name.data for op in read_module(path.read_bytes()).walk() if is_entry(op)]
-    return [compare_entry(path, name, disabled, arch) for name in names]
+    read = partial(read_module, path.read_bytes())
+    return [compare_entry(read(), path.name, name, disabled, arch, by_threads) for name in names]
 
 
 def is_entry(op: Operation) -> bool:
@@ -58,36 +63,52 @@ def is_entry(op: Operation) -> bool:
     return isinstance(op, ct.EntryOp)
 
 
-def compare_entry(path: Path, name: str, disabled: Sequence[str], arch: str) -> Outcome:
-    """One entry: interprets it as read, then after every pass up to nv_tileas."""
-    label = f"{path.name}:{name}"
-    module = read_module(path.read_bytes())
+def compare_entry(
+    module: ModuleOp,
+    origin: str,
+    name: str,
+    disabled: Sequence[str] = (),
+    arch: str = "sm_90",
+    by_threads: bool = False,
+) -> Outcome:
+    """One entry of a cuda_tile module, which is converted in place: before and after every pass."""
+    label = f"{origin}:{name}"
     entry = next(op for op in module.walk() if is_entry(op) and op.sym_name.data == name)  # type: ignore[attr-defined]
     try:
         arguments = make_arguments(entry)  # type: ignore[arg-type]
+        types = [arg.type.element_type for arg in entry.body.block.args]  # type: ignore[attr-defined]
         wanted = interpret(module, name, arguments)
     except (InterpreterError, ValueError) as error:
         return Outcome(label, "unusable", str(error))
+    step = "nothing"
     try:
-        for step, _ in passes(module, disabled, arch):
-            found = interpret(module, name, arguments)
-            difference = first_difference(wanted, found)
+        for step, stage in passes(module, disabled, arch, by_threads):
+            if stage == "llvm-dialect":
+                found = simulate(module, arguments, types)
+                difference = first_difference(wanted, found)
+            else:
+                difference = first_difference(wanted, interpret(module, name, arguments))
             if difference:
                 return Outcome(label, "different", f"after {step}: {difference}")
     except CompileError as error:
         return Outcome(label, "refused", str(error))
-    except InterpreterError as error:
+    except NotImplementedError as error:
+        return Outcome(label, "unsimulated", str(error))
+    except (InterpreterError, RuntimeError) as error:
         return Outcome(label, "different", f"after {step}: {error}")
-    return Outcome(label, "same")
+    before = [arg for arg in arguments if isinstance(arg, np.ndarray)]
+    return Outcome(label, "same" if first_difference(before, wanted) else "idle")
 
 
-def passes(module: ModuleOp, disabled: Sequence[str], arch: str) -> Any:
-    """Applies the passes up to nv_tileas in place, yielding after each its name and stage."""
+def passes(
+    module: ModuleOp, disabled: Sequence[str], arch: str, to_threads: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Applies the passes in place, up to nv_tileas or the last; yields each one's name and stage."""
     target = get_target(arch).without(disabled)
-    options = CompileOptions(opt_level=3, emit="nv_tileas", gpu_name=arch)
+    options = CompileOptions(opt_level=3, emit="llvm-dialect", gpu_name=arch)
     context = CompileContext(target=target, options=options, remarks=RemarkCollector())
     for step in PIPELINE:
-        if step.stage == "llvm-dialect":
+        if step.stage == "llvm-dialect" and not to_threads:
             return
         load_pass(step.pass_name)().apply(context, module)
         yield step.pass_name, step.stage
@@ -98,6 +119,26 @@ def interpret(module: ModuleOp, name: str, arguments: Sequence[Any]) -> list[np.
     copies = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in arguments]
     run_entry(module, name, copies, GRID, loop_limit=LOOP_LIMIT)
     return [copy for copy in copies if isinstance(copy, np.ndarray)]
+
+
+def simulate(
+    module: ModuleOp, arguments: Sequence[Any], types: Sequence[Any]
+) -> list[np.ndarray]:
+    """The arrays after all threads ran the program of the last stage."""
+    from simulate import run_kernel
+
+    copies = [
+        arg.copy() if isinstance(arg, np.ndarray) else _pattern(arg, type_)
+        for arg, type_ in zip(arguments, types, strict=True)
+    ]
+    run_kernel(module, copies, GRID)
+    return [copy for copy in copies if isinstance(copy, np.ndarray)]
+
+
+def _pattern(number: float, type_: Any) -> int:
+    """A scalar as the bits of its type."""
+    fmt = format_of(type_)
+    return int(to_bits(np.asarray(number).astype(fmt.dtype), fmt))
 
 
 def first_difference(wanted: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> str:

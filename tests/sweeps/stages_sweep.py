@@ -15,7 +15,8 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "codegen")]
 
 from interpreter.stage_comparison import Outcome, compare_file  # noqa: E402
 
@@ -37,6 +38,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=20, help="per file")
     parser.add_argument("--pattern", default="*.tileirbc")
     parser.add_argument("--part", default="0/1", help="i/n: every n-th file, from the i-th")
+    parser.add_argument("--threads", action="store_true", help="simulate the last stage, too")
     options = parser.parse_args()
     part, parts = map(int, options.part.split("/"))
     counts: Counter[str] = Counter()
@@ -45,7 +47,9 @@ def main() -> int:
     for path in sorted(options.corpus.glob(options.pattern))[part::parts]:
         signal.alarm(options.seconds)
         try:
-            outcomes = compare_file(path, options.disable_feature, options.gpu_name)
+            outcomes = compare_file(
+                path, options.disable_feature, options.gpu_name, options.threads
+            )
         except _TooSlow:
             outcomes = [Outcome(path.name, "slow")]
         except Exception as error:  # a crash of a pass is a finding, too

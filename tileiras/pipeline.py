@@ -51,6 +51,11 @@ PIPELINE: tuple[Step, ...] = (
         "makes memory order and pointer facts explicit, before anything is placed",
     ),
     Step(
+        "tileaa-split-large-tiles",
+        "nv_tileaa",
+        "tiles beyond the register file become loops, while every dim is still as good as another",
+    ),
+    Step(
         "convert-tileaa-to-tileas",
         "nv_tileas",
         "gives every tensor a layout, which the target and the facts determine",

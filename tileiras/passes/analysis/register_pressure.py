@@ -1,0 +1,107 @@
+"""How many registers the tensors that are live at once take, over all threads of a tile block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+
+_FREE = (aa.ConstantOp, aa.SplatOp, aa.MakeRangeOp)
+_VIEWS = (aa.BroadcastOp, aa.ReshapeOp, aa.PermuteOp)
+
+
+def tensor_words(type: Attribute) -> int:
+    """32-bit registers that a tensor takes if no element is held twice; 0 for anything else.
+
+    Pointers are counted as one word: mostly they are a base and an offset.
+    """
+    if not isinstance(type, TensorType):
+        return 0
+    count = 1
+    for dim in type.get_shape():
+        count *= dim
+    element = type.element_type
+    if isinstance(element, IntegerType) and element.width.data == 1:
+        return -(-count // 8)
+    bits = 32 if isinstance(element, aa.PointerType) else storage_bits(element)
+    return -(-count * bits // 32)
+
+
+def held_value(value: SSAValue) -> SSAValue | None:
+    """The value whose registers `value` is read from; None if it is made where it is needed."""
+    while isinstance(value, OpResult):
+        if isinstance(value.op, _FREE):
+            return None
+        if not isinstance(value.op, _VIEWS):
+            break
+        value = value.op.operands[0]
+    return value if isinstance(value.type, TensorType) else None
+
+
+def block_pressure(block: Block) -> int:
+    """The most words that tensors take at one time while the block runs, from outside included."""
+    return _pressure(block, {})
+
+
+Live = dict[SSAValue, int]
+"""Live tensors and their words, in a fixed order."""
+
+
+def _pressure(block: Block, live_after: Live) -> int:
+    live = dict(live_after)
+    most = sum(live.values())
+    for op in reversed(list(block.ops)):
+        if op.regions and not isinstance(op, aa.ReduceOp | aa.ScanOp):
+            around = dict(live)
+            for result in op.results:
+                around.pop(result, None)
+            _use(around, _captured(op))
+            for region in op.regions:
+                for inner in region.blocks:
+                    most = max(most, _pressure(inner, around))
+        written = dict(live)
+        _use(written, op.results)
+        most = max(most, sum(written.values()))
+        for result in op.results:
+            live.pop(result, None)
+        _use(live, op.operands)
+        most = max(most, sum(live.values()))
+    return most
+
+
+def _use(live: Live, values: Iterable[SSAValue]) -> None:
+    """Makes values live."""
+    for value in values:
+        held = held_value(value)
+        if held is not None:
+            live[held] = tensor_words(held.type)
+
+
+def _captured(op: Operation) -> list[SSAValue]:
+    """Values from outside that the regions of an operation use: live all the time it runs."""
+    captured: dict[SSAValue, None] = {}
+    for inner in op.walk():
+        if inner is op:
+            continue
+        for operand in inner.operands:
+            held = held_value(operand)
+            if held is not None and not _is_within(held, op):
+                captured[held] = None
+    return list(captured)
+
+
+def _is_within(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is defined inside of an operation."""
+    block: Block | None = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while block is not None:
+        parent = block.parent_op()
+        if parent is None:
+            return False
+        if parent is op:
+            return True
+        block = parent.parent_block()
+    return False

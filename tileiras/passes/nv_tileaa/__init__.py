@@ -1,0 +1,1 @@
+"""Passes on nv_tileaa: before anything has a place."""

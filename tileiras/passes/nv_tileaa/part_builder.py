@@ -1,0 +1,203 @@
+"""Builds the body of a loop over the parts of a cut tile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import IntegerType, LocationAttr, TensorType, i32, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import (
+    IntegerOverflow,
+    IntegerOverflowAttr,
+    IntTupleAttr,
+    Signedness,
+    SignednessAttr,
+)
+from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.cuda_tile.types import DYNAMIC, TileType
+from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa.slicing import Cut, cut_type
+
+_I32_LIMIT = 1 << 31
+
+
+class PartBuilder:
+    """Writes, into one block, what the operations of a cut do for part number `part`."""
+
+    def __init__(self, cut: Cut, block: Block, part: SSAValue):
+        self.cut = cut
+        self.block = block
+        self.part = part
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.location: LocationAttr | None = None
+
+    # building
+
+    def emit(
+        self,
+        op_class: type[Operation],
+        operands: Sequence[SSAValue] = (),
+        types: Sequence[Attribute] = (),
+        properties: Mapping[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> Operation:
+        """Appends an operation."""
+        op = op_class.create(
+            operands=operands,
+            result_types=types,
+            properties=dict(properties) if properties else {},
+            regions=regions,
+            location=self.location,
+        )
+        self.block.add_op(op)
+        return op
+
+    def integer(self, value: int, type: IntegerType) -> SSAValue:
+        """A scalar constant."""
+        raw = value.to_bytes(type.width.data // 8, "little")
+        properties = {"value": DenseAttr(TileType(type), raw)}
+        return self.emit(aa.ConstantOp, (), [type], properties).results[0]
+
+    def binary(self, op_class: type[Operation], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """`addi` or `muli` of two values of one type, wrapping."""
+        properties = {"overflow": IntegerOverflowAttr(IntegerOverflow.NONE)}
+        return self.emit(op_class, [lhs, rhs], [lhs.type], properties).results[0]
+
+    def scaled(self, value: SSAValue, factor: int) -> SSAValue:
+        """A scalar times a constant."""
+        if factor == 1 or not isinstance(value.type, IntegerType):
+            return value
+        return self.binary(aa.MulIOp, value, self.integer(factor, value.type))
+
+    def converted(self, value: SSAValue, type: IntegerType, signed: bool) -> SSAValue:
+        """A scalar integer of another width."""
+        if value.type == type or not isinstance(value.type, IntegerType):
+            return value
+        if value.type.width.data > type.width.data:
+            overflow = {"overflow": IntegerOverflowAttr(IntegerOverflow.NONE)}
+            return self.emit(aa.TruncIOp, [value], [type], overflow).results[0]
+        sign = SignednessAttr(Signedness.SIGNED if signed else Signedness.UNSIGNED)
+        return self.emit(aa.ExtIOp, [value], [type], {"signedness": sign}).results[0]
+
+    # parts of operations
+
+    def add(self, op: Operation, dim: int) -> Operation:
+        """The part of an operation whose result (or stored value) is cut along `dim`."""
+        self.location = op.location
+        match op:
+            case aa.ConstantOp():
+                built = self._constant(op, dim)
+            case aa.MakeRangeOp():
+                built = self._range(op)
+            case aa.TiledLoadOp() | aa.TiledStoreOp():
+                built = self._tiled(op, dim)
+            case _:
+                regions = [region.clone() for region in op.regions]
+                operands = [self.values.get(operand, operand) for operand in op.operands]
+                properties = dict(op.properties)
+                if isinstance(op, LoadBase | StoreBase):
+                    properties |= self._facts(op, dim)
+                built = self.emit(type(op), operands, self._types(op, dim), properties, regions)
+        self.values.update(zip(op.results, built.results, strict=True))
+        return built
+
+    def _types(self, op: Operation, dim: int) -> list[Attribute]:
+        return [cut_type(result.type, dim, self.cut.parts) for result in op.results]
+
+    def _constant(self, op: aa.ConstantOp, dim: int) -> Operation:
+        """A splat of the one element."""
+        element = op.value.type.element_type
+        scalar_type = op.result.type
+        if isinstance(scalar_type, TensorType):
+            scalar_type = scalar_type.element_type
+        value = {"value": DenseAttr(TileType(element), op.value.raw.data)}
+        scalar = self.emit(aa.ConstantOp, (), [scalar_type], value).results[0]
+        return self.emit(aa.SplatOp, [scalar], self._types(op, dim))
+
+    def _range(self, op: aa.MakeRangeOp) -> Operation:
+        """`first .. first + size` for the part."""
+        (type,) = self._types(op, 0)
+        local = self.emit(aa.MakeRangeOp, (), [type], op.properties).results[0]
+        if not isinstance(type, TensorType) or not isinstance(type.element_type, IntegerType):
+            raise InternalError("a range of something that is no integer")
+        first = self.converted(
+            self.scaled(self.part, type.get_shape()[0]), type.element_type, signed=False
+        )
+        spread = self.emit(aa.SplatOp, [first], [type]).results[0]
+        overflow = {"overflow": IntegerOverflowAttr(IntegerOverflow.NONE)}
+        return self.emit(aa.AddIOp, [local, spread], [type], overflow)
+
+    def _tiled(self, op: aa.TiledLoadOp | aa.TiledStoreOp, dim: int) -> Operation:
+        """The access through a view of smaller tiles: index * step + part * size."""
+        view = view_type_of(op.view)
+        size = view.tile_shape[dim] // self.cut.parts
+        steps, tile = list(view.steps), list(view.tile_shape)
+        ratio = steps[dim] // size if steps[dim] % size == 0 else steps[dim]
+        part_steps = 1 if steps[dim] % size == 0 else size
+        steps[dim] = size if part_steps == 1 else 1
+        tile[dim] = size
+        type = aa.TiledViewType(
+            view.memref,
+            IntTupleAttr(tile),
+            view.dim_map_dims,
+            IntTupleAttr(steps),
+            view.padding,
+            view.sparse,
+        )
+        memref = memref_of(op.view).result
+        part_view = self.emit(aa.BlockTileOp, [memref], [type]).results[0]
+        indices = list(op.indices)
+        indices[dim] = self._index(op, indices[dim], dim, ratio, part_steps)
+        token = [self.values.get(op.token, op.token)] if op.token is not None else []
+        stored = [self.values[op.value]] if isinstance(op, aa.TiledStoreOp) else []
+        operands = [*stored, part_view, *indices, *token]
+        return self.emit(type_of(op), operands, self._types(op, dim), op.properties)
+
+    def _index(
+        self,
+        op: aa.TiledLoadOp | aa.TiledStoreOp,
+        index: SSAValue,
+        dim: int,
+        ratio: int,
+        part_steps: int,
+    ) -> SSAValue:
+        """`index * ratio + part * part_steps`, as i64 where i32 might not do."""
+        view = view_type_of(op.view)
+        extent = view.memref.shape[view.dim_map[dim]]
+        is_wide = extent != DYNAMIC and extent >= _I32_LIMIT
+        type = i64 if is_wide else i32
+        if isinstance(index.type, IntegerType) and index.type.width.data > type.width.data:
+            type = index.type
+        wide = self.converted(index, type, signed=True)
+        offset = self.converted(self.scaled(self.part, part_steps), type, signed=False)
+        return self.binary(aa.AddIOp, self.scaled(wide, ratio), offset)
+
+    def _facts(self, op: LoadBase | StoreBase, dim: int) -> dict[str, Attribute]:
+        """Runs of pointers are no longer than the part."""
+        pointers = op.pointers.type
+        facts: dict[str, Attribute] = {}
+        if not isinstance(pointers, TensorType):
+            return facts
+        size = pointers.get_shape()[dim] // self.cut.parts
+        for name in ("contiguity", "mask_constancy"):
+            known = op.properties.get(name)
+            if isinstance(known, IntTupleAttr) and dim < len(known.data):
+                runs = list(known.data)
+                runs[dim] = min(runs[dim], size)
+                facts[name] = IntTupleAttr(runs)
+        element = pointers.element_type
+        known = op.properties.get("alignment")
+        if isinstance(known, IntTupleAttr) and isinstance(element, aa.PointerType):
+            limit = size * storage_bytes(element.pointee)
+            facts["alignment"] = IntTupleAttr([min(value, limit) for value in known.data])
+        return facts
+
+
+def type_of(op: Operation) -> type[Operation]:
+    """The class of an operation."""
+    return type(op)

@@ -1,0 +1,68 @@
+"""The pass `tileaa-split-large-tiles`: tiles that no register file holds are computed in parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, Region
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.analysis.register_pressure import tensor_words
+
+MAX_WORDS = 32768
+"""Words of a tile that stay whole: half of the registers of an SM (65536 on every target)."""
+PART_WORDS = 8192
+"""Words of a part: 64 registers for each thread of 4 warps, enough loads in flight."""
+
+
+@dataclass(frozen=True)
+class SplitLargeTilesPass(IrPass):
+    """Computes what ends in a store or a reduction part by part, where the tile is too large.
+
+    Before   %a = tiled_load : tensor<1048576xf32>;  %b = addf %a, %a;  tiled_store %b
+    After    for %i in [0, 128) { the same on tensor<8192xf32>, at the index * 128 + %i }
+    Requires nv_tileaa
+    Leaves   tiles that fit into registers; values that come from a loop, a product, a scan, a
+             gather along the cut or an atomic; loads that a store must not overtake
+    """
+
+    name = "tileaa-split-large-tiles"
+    title: ClassVar[str] = "Split tiles larger than the register file"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Splits in all functions."""
+        funcs = [func for func in op.body.ops if isinstance(func, aa.FuncOp)]
+        large = [func for func in funcs if _has_large_tensor(func)]
+        if not large:
+            return
+        from tileiras.passes.nv_tileaa.part_loops import Limits, split_block
+
+        for func in large:
+            for region in _regions(func):
+                split_block(region.block, Limits(MAX_WORDS, PART_WORDS))
+
+
+def _regions(func: Operation) -> list[Region]:
+    """Regions of code, innermost last; bodies of reductions and scans are none."""
+    found = []
+    for op in func.walk():
+        if not isinstance(op, aa.ReduceOp | aa.ScanOp):
+            found += [region for region in op.regions if region.first_block is not None]
+    return [region for region in found if not _is_in_combination(region)]
+
+
+def _is_in_combination(region: Region) -> bool:
+    parent = region.parent_op()
+    while parent is not None:
+        if isinstance(parent, aa.ReduceOp | aa.ScanOp):
+            return True
+        parent = parent.parent_op()
+    return False
+
+
+def _has_large_tensor(func: Operation) -> bool:
+    """Whether any tensor is worth splitting."""
+    return any(tensor_words(r.type) > MAX_WORDS for op in func.walk() for r in op.results)

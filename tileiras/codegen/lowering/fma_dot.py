@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.lowering.addressing import register_coordinates, thread_coordinate
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.scratch import aligned
 from tileiras.codegen.lowering.staging import store_tile
 from tileiras.codegen.lowering.types import element_type, register_type
 from tileiras.dialects import nv_tileas as tas
@@ -38,8 +39,12 @@ def lower_fma_dot(ctx: KernelLowering, op: Operation) -> None:
         _operand(ctx, op, op.rhs, "signedness_rhs"),
     )
     a_layout, b_layout = ctx.layout(op.lhs.type), ctx.layout(op.rhs.type)
-    a_region = _stage(ctx, lhs, a_layout)
-    b_region = _stage(ctx, rhs, b_layout)
+    # One region: asking for a second one may recycle the first.
+    a_bytes = aligned(_bytes(lhs, a_layout))
+    a_region = ctx.scratch.region(a_bytes + _bytes(rhs, b_layout))
+    b_region = ctx.b.gep(a_region, a_bytes)
+    _stage(ctx, lhs, a_layout, a_region)
+    _stage(ctx, rhs, b_layout, b_region)
     ctx.b.barrier()
     acc = ctx.value(op.acc)
     compute = _compute_type(acc)
@@ -79,13 +84,16 @@ def _operand(ctx: KernelLowering, op: tas.FmaDotOp, value: SSAValue, sign: str) 
     raise ctx.unsupported(f"a matrix product of {element} elements on this target")
 
 
-def _stage(ctx: KernelLowering, value: SSAValue, layout: LinearLayout) -> SSAValue:
+def _bytes(value: SSAValue, layout: LinearLayout) -> int:
+    """Bytes of an operand in shared memory."""
+    return layout.size * bit_width(getattr(value.type, "element_type", value.type)) // 8
+
+
+def _stage(ctx: KernelLowering, value: SSAValue, layout: LinearLayout, region: SSAValue) -> None:
     """Writes an operand to shared memory, row-major."""
     shared = row_major(layout.shape)
     bits = bit_width(getattr(value.type, "element_type", value.type))
-    region = ctx.scratch.region(shared.size * bits // 8)
     store_tile(ctx, value, region, layout, shared, vector_elements(layout, shared, bits))
-    return region
 
 
 def _k_loop(

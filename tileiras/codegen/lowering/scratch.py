@@ -20,8 +20,16 @@ RING_BYTES = 48 * 1024
 """Regions follow each other up to here before a barrier recycles them."""
 
 
+def aligned(size: int) -> int:
+    """`size` rounded up to where a region may start."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 class Scratch:
-    """Hands out regions; the global grows to the largest need."""
+    """Hands out regions; the global grows to the largest need.
+
+    A region is valid until the next one is asked for: that may recycle it.
+    """
 
     def __init__(
         self,
@@ -63,7 +71,7 @@ class Scratch:
 
         Raises CompileError if the target has not so much.
         """
-        size = -(-size // ALIGNMENT) * ALIGNMENT
+        size = aligned(size)
         if size > self._limit:
             raise CompileError(
                 f"an operation needs {size} bytes of shared memory, the target has {self._limit}: "

@@ -120,7 +120,9 @@ def _shift(compute: Callable[[Value, Value, int], Any]) -> Rule:
 
 def _truncating_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     safe = np.where(b == 0, 1, b)
-    return (np.abs(a) // np.abs(safe)) * np.sign(a) * np.sign(safe)
+    sizes = (np.abs(x.astype(np.int64)).view(np.uint64) for x in (a, safe))
+    size = np.floor_divide(*sizes).view(np.int64)
+    return np.where((a < 0) != (safe < 0), -size, size).astype(a.dtype)
 
 
 def _floats(compute: Callable[..., Any]) -> Rule:
@@ -433,10 +435,16 @@ def _intrinsic(machine: Machine, op: Any) -> Value | None:
 
 
 def _fmax(nan: bool, pick: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The maximum or minimum; -0 is less than +0, which numpy leaves open."""
+
     def compute(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        picked = pick(a, b)
+        is_negative = pick(~np.signbit(a), ~np.signbit(b)) == 0
+        zero = np.where(is_negative, -0.0, 0.0).astype(picked.dtype)
+        picked = np.where((a == 0) & (b == 0), zero, picked)
         if nan:
-            return pick(a, b)
-        return np.where(np.isnan(a), b, np.where(np.isnan(b), a, pick(a, b)))
+            return picked
+        return np.where(np.isnan(a), b, np.where(np.isnan(b), a, picked))
 
     return compute
 
@@ -451,7 +459,7 @@ def _unary(compute: Callable[[Value, int], Any]) -> Rule:
 
 
 INTRINSICS: dict[str, Rule] = {
-    "fma": _floats(lambda a, b, c: a.astype(np.float64) * b + c),
+    "fma": _floats(lambda a, b, c: a.astype(np.longdouble) * b + c),
     "sqrt": _floats(np.sqrt),
     "fabs": _floats(np.abs),
     "floor": _floats(np.floor),

@@ -17,6 +17,8 @@ _CONVERSION = re.compile(r"%(?:%|(?P<form>[-+ #0]*\d*(?:\.\d*)?)(?P<long>ll)?(?P
 
 def call_runtime(machine: Machine, op: Any) -> Value | None:
     """Calls a function of the runtime."""
+    if op.callee.data.startswith("__nv_"):
+        raise NotImplementedError(f"the simulator has no {op.callee.data} of libdevice")
     if machine.threads != 1:
         raise RuntimeError(f"{op.callee.data} is called by {machine.threads} threads")
     arguments = [int(machine.values[value][0]) for value in op.arguments]

@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 from tileiras.dialects.cuda_tile import math as ct
 from tileiras.dialects.cuda_tile.attributes import RoundingMode
 from tileiras.interpreter.float_arithmetic import result_float_format, square_root
-from tileiras.interpreter.formats import Array
+from tileiras.interpreter.formats import Array, int_format_of
 from tileiras.interpreter.rounding import flush_subnormals, round_to
 from tileiras.interpreter.state import PureRule
 
@@ -34,6 +34,12 @@ def _via_float64(compute: Callable[..., Array]) -> PureRule:
     return rule
 
 
+def _power_of_integer(op: Any, base: Array, exponent: Array) -> Array:
+    """The exponent is signed; a true i1 is -1."""
+    signed = int_format_of(op.exponent.type.element_type).signed(exponent)
+    return _via_float64(np.power)(op, base, signed)
+
+
 def _sqrt_rule(op: ct.SqrtOp, source: Array) -> Array:
     flushes = op.flush_to_zero is not None
     if flushes:
@@ -49,7 +55,7 @@ RULES: dict[type[Operation], PureRule] = {
     ct.ExpOp: _via_float64(np.exp),
     ct.Exp2Op: _via_float64(np.exp2),
     ct.FPowFOp: _via_float64(np.power),
-    ct.FPowIOp: _via_float64(np.power),
+    ct.FPowIOp: _power_of_integer,
     ct.LogOp: _via_float64(np.log),
     ct.Log2Op: _via_float64(np.log2),
     ct.RsqrtOp: _via_float64(lambda source: 1.0 / np.sqrt(source)),

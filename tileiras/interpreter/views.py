@@ -80,24 +80,25 @@ def _coordinates(type_: ViewType, dim: int, index: Array) -> Array:
     size = type_.tile_shape[dim]
     if isinstance(type_, GatherScatterViewType) and dim == type_.sparse_dim:
         return np.asarray(index, dtype=np.int64)
-    step = type_.traversal_strides[dim] if isinstance(type_, StridedViewType) else size
-    return int(index) * step + np.arange(size, dtype=np.int64)
+    return int(index) * _step(type_, dim) + np.arange(size, dtype=np.int64)
+
+
+def _step(type_: ViewType, dim: int) -> int:
+    """Elements between neighbouring indices; those of a gather view count elements."""
+    match type_:
+        case StridedViewType():
+            return type_.traversal_strides[dim]
+        case GatherScatterViewType():
+            return 1
+    return type_.tile_shape[dim]
 
 
 def index_space(view: TileView) -> list[int]:
-    """Number of tiles along each dim; rows, not tiles, along the sparse dim of a gather view."""
-    type_, sizes = view.type, []
-    for dim, tensor_dim in enumerate(_dim_map(type_)):
-        extent = view.tensor.shape[tensor_dim]
-        match type_:
-            case StridedViewType():
-                step = type_.traversal_strides[dim]
-            case GatherScatterViewType() if dim == type_.sparse_dim:
-                step = 1
-            case _:
-                step = type_.tile_shape[dim]
-        sizes.append(-(-extent // step))
-    return sizes
+    """Number of tiles along each dim, of elements for a gather view."""
+    return [
+        -(-view.tensor.shape[tensor_dim] // _step(view.type, dim))
+        for dim, tensor_dim in enumerate(_dim_map(view.type))
+    ]
 
 
 def _fill(static: Sequence[int], dynamic: Sequence[Array]) -> tuple[int, ...]:

@@ -176,8 +176,15 @@ def _index(kernel: Kernel, access: Access, rows: Any) -> tuple[list[Any], Any]:
         wide = TileType(access.index_type)
         index = [kernel.add(ct.ExtIOp, [part], wide, signedness=SIGNED) for part in index]
     if access.sparse is not None:
+        index = [_scaled(kernel, part, size) for part, size in zip(index, access.tile)]
         index[access.sparse] = kernel.load(rows, (access.tile[access.sparse],))
     return index, number
+
+
+def _scaled(kernel: Kernel, index: Any, count: int) -> Any:
+    """Indices of a gather view count elements, not tiles."""
+    size = kernel.constant(index.type.element_type, count)
+    return kernel.add(ct.MulIOp, [index, size], index.type, overflow=NO_OVERFLOW)
 
 
 def view_row(access: Access, stores: bool) -> Row:

@@ -191,6 +191,14 @@ def test_producer_is_a_comment() -> None:
     assert parse_module(printed).is_structurally_equivalent(parse_module(text))
 
 
+def test_empty_module_is_an_empty_line() -> None:
+    """As the vendor prints it, with the location of the module that is not there."""
+    module = parse_module("cuda_tile.module @kernels {\n}\n")
+    assert print_module(module) == "\n"
+    assert print_module(module, debug_info=True) == "\n#loc = loc(unknown)\n"
+    assert parse_module("\n").is_structurally_equivalent(module)
+
+
 def test_named_module_keeps_its_name() -> None:
     """Only the bytecode reader's own name is left out."""
     text = "cuda_tile.module @mine {\n  entry @k() {\n    return\n  }\n}\n"

@@ -77,8 +77,12 @@ class CustomPrinter:
             self.print_op(op, indent)
         if wrapped:
             self.parts.append("}\n")
+        empty = self.module.body.block.first_op is None
+        if empty and not wrapped:
+            self.parts.append("\n")
         if self.locations is not None:
             self.parts.append(self.locations.definitions())
+            self.parts.append("#loc = loc(unknown)\n" if empty and not wrapped else "")
         return "".join(self.parts)
 
     def print_op(self, op: Operation, indent: str) -> None:

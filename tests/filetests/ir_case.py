@@ -6,7 +6,8 @@ A file holds cases separated by `// -----` lines. Its first lines say what to ru
     // RUN: --emit=ptx --gpu-name=sm_80           options of `tileiras`
     // EXACT                                      compare with FILE.expected, whole
 
-An empty `// RUN:` reads, verifies and prints. Every case has `CHECK` lines (see LLVM's FileCheck)
+An empty `// RUN:` reads, verifies and prints. Several RUN lines run every case several times, each
+for a target of its own, whose name stands in the expected file's: FILE.sm_80.expected. Every case has `CHECK` lines (see LLVM's FileCheck)
 or lines that say which error must be reported where:
 
     %0 = ...  // expected-error {{part of the message}}
@@ -33,6 +34,7 @@ from tileiras.errors import TileirasError
 from tileiras.remarks import RemarkCollector
 
 SEPARATOR = "// -----"
+GPU_NAME = re.compile(r"--gpu-name=(\S+)")
 DEFAULT_TARGET = "sm_90"
 EXPECTED_ERROR = re.compile(r"//\s*expected-error(?:@([+-]\d+))?\s*\{\{(.*?)\}\}")
 RUN_LINE = re.compile(r"^//\s*RUN:(.*)$", re.MULTILINE)
@@ -50,35 +52,57 @@ class FileTestMistake(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """One piece of a file. `first_line` is the 1-based line in the file at which it starts."""
+    """One piece of a file and one way to run it.
+
+    `first_line` is the 1-based line in the file at which it starts. `target` is the target's name
+    where the file has several RUN lines.
+    """
 
     path: Path
     run_line: str
     text: str
     first_line: int
     is_exact: bool = False
+    target: str = ""
 
     @property
     def name(self) -> str:
         """The symbol of the first function in the case, or its line where it has none."""
         symbol = re.search(r"\b(?:entry|func|global)\s+(?:private\s+)?@(\w+)", self.text)
-        return symbol.group(1) if symbol else f"line{self.first_line}"
+        name = symbol.group(1) if symbol else f"line{self.first_line}"
+        return f"{name}-{self.target}" if self.target else name
+
+    @property
+    def expected_file(self) -> Path:
+        """The output of an exact case, whole."""
+        suffix = f".{self.target}.expected" if self.target else ".expected"
+        return self.path.with_suffix(suffix)
 
 
 def read_cases(path: Path) -> list[Case]:
     """The cases of a file. Raises FileTestMistake where it has no RUN line."""
     text = path.read_text(encoding="utf-8")
-    run = RUN_LINE.search(text)
-    if run is None:
+    runs = [run.strip() for run in RUN_LINE.findall(text)]
+    if not runs:
         raise FileTestMistake(f"{path}: no '// RUN:' line")
     is_exact = EXACT_LINE.search(text) is not None
-    cases: list[Case] = []
-    line = 1
     pieces = [text] if is_exact else re.split(rf"(?m)^{SEPARATOR}\n", text)
-    for piece in pieces:
-        cases.append(Case(path, run.group(1).strip(), piece, line, is_exact))
-        line += piece.count("\n") + 1
+    targets = [""] if len(runs) == 1 else [target_of(run) for run in runs]
+    if len(set(targets)) < len(targets):
+        raise FileTestMistake(f"{path}: two RUN lines for one target")
+    cases: list[Case] = []
+    for run, target in zip(runs, targets, strict=True):
+        line = 1
+        for piece in pieces:
+            cases.append(Case(path, run, piece, line, is_exact, target))
+            line += piece.count("\n") + 1
     return cases
+
+
+def target_of(run_line: str) -> str:
+    """The GPU that a RUN line compiles for."""
+    named = GPU_NAME.search(run_line)
+    return named.group(1) if named else DEFAULT_TARGET
 
 
 def expected_errors(case: Case) -> list[tuple[int, str]]:
@@ -128,7 +152,7 @@ def match_checks(case: Case, output: str) -> None:
 
 def match_exactly(case: Case, output: str, bless: bool) -> None:
     """Compares with the file beside; writes it when blessing."""
-    expected = case.path.with_suffix(".expected")
+    expected = case.expected_file
     if bless:
         expected.write_text(output, encoding="utf-8")
         return

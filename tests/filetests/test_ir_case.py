@@ -42,6 +42,21 @@ def test_file_without_run_line_is_a_mistake(tmp_path: Path) -> None:
         read_cases(path)
 
 
+def test_several_run_lines_are_cases_by_target(tmp_path: Path) -> None:
+    """Each has its own name and its own expected file; two for one target would share it."""
+    path = tmp_path / "a.mlir"
+    path.write_text("// RUN: --gpu-name=sm_80\n// RUN: -O0\n// EXACT\nentry @one() {}\n")
+    old, new = read_cases(path)
+    assert (old.name, new.name) == ("one-sm_80", "one-sm_90")
+    assert [case.expected_file.name for case in (old, new)] == [
+        "a.sm_80.expected",
+        "a.sm_90.expected",
+    ]
+    path.write_text("// RUN: --gpu-name=sm_90\n// RUN: -O0\nentry @one() {}\n")
+    with pytest.raises(FileTestMistake, match="two RUN lines"):
+        read_cases(path)
+
+
 def test_case_that_expects_nothing_is_a_mistake() -> None:
     """A case must have checks or an expected error."""
     with pytest.raises(FileTestMistake):

@@ -108,6 +108,11 @@ def test_product_of_shapes(m, n, k):
     check(m, n, k)
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(4, 8, 2), (32, 16, 8), (64, 64, 128)])
+def test_product_by_multiply_adds(m, n, k):
+    check(m, n, k, f32)
+
+
 def test_batched_product():
     check(16, 16, 32, batch=2)
 

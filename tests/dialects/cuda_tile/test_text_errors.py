@@ -7,8 +7,9 @@ import random
 import pytest
 
 from tests.dialects.cuda_tile.kernels import kernel
-from tileiras.dialects.cuda_tile.text import parse_module
+from tileiras.dialects.cuda_tile.text import parse_module, print_module
 from tileiras.dialects.cuda_tile.text.lexer import ParseError
+from tileiras.dialects.cuda_tile.verification import verify_module
 from tileiras.errors import SourceLocation
 
 MISTAKES: tuple[tuple[str, str, int, int], ...] = (
@@ -144,3 +145,14 @@ def test_broken_text_is_never_a_crash() -> None:
             parse_module("".join(text))
         except ParseError as error:
             assert error.location is not None
+
+
+def test_nests_as_deep_as_bytecode_may() -> None:
+    """120 regions; both forms, verified and printed."""
+    depth = 120
+    body = "if %c {\n" * depth + '%0 = print_tko "deep" -> token\n' + "}\n" * depth
+    module = parse_module(kernel(body, "%c: tile<i1>"))
+    verify_module(module)
+    for generic in (False, True):
+        text = print_module(module, generic=generic)
+        assert parse_module(text).is_structurally_equivalent(module)

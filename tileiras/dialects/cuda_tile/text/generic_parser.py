@@ -34,7 +34,7 @@ _PLAIN_ENUMS: dict[str, Any] = {
     "mode": (AtomicRMWModeAttr, tuple(AtomicRMWMode)),
 }
 SEGMENTS = "operandSegmentSizes"
-MAX_REGION_DEPTH = 64
+MAX_REGION_DEPTH = 128
 
 
 class GenericParser(ValueParser):

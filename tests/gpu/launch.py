@@ -151,3 +151,40 @@ def compile_for_this_gpu(source: bytes) -> bytes:
 
     options = with_environment(CompileOptions(gpu_name=gpu_name()))
     return compile_module(source, options).output
+
+
+def launch_exactly(
+    cubin: bytes,
+    entry: str,
+    args: Sequence[np.ndarray | Scalar],
+    grid: tuple[int, int, int],
+) -> None:
+    """Launches on arrays in allocations of exactly their size, and forgets the results.
+
+    There are no guards here: this is for tools that watch every access.
+    """
+    from cuda.bindings import driver
+
+    check(driver.cuCtxSetCurrent(primary_context()), "cuCtxSetCurrent")
+    module = check(driver.cuModuleLoadData(cubin), "cuModuleLoadData")
+    allocations: list[int] = []
+    values = []
+    try:
+        for arg in args:
+            if not isinstance(arg, np.ndarray):
+                values.append(np.array([arg]))
+                continue
+            data = np.ascontiguousarray(arg)
+            address = int(check(driver.cuMemAlloc(max(data.nbytes, 1)), "cuMemAlloc"))
+            allocations.append(address)
+            check(driver.cuMemcpyHtoD(address, data.ctypes.data, data.nbytes), "cuMemcpyHtoD")
+            values.append(np.array([address], np.uint64))
+        pointers = np.array([value.ctypes.data for value in values] or [0], dtype=np.uint64)
+        function = check(driver.cuModuleGetFunction(module, entry.encode()), "cuModuleGetFunction")
+        launched = driver.cuLaunchKernel(function, *grid, 1, 1, 1, 0, 0, pointers.ctypes.data, 0)
+        check(launched, "cuLaunchKernel")
+        check(driver.cuCtxSynchronize(), "cuCtxSynchronize")
+    finally:
+        for address in allocations:
+            driver.cuMemFree(address)
+        driver.cuModuleUnload(module)

@@ -15,6 +15,7 @@ from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.elementwise import lower_elementwise
 from tileiras.codegen.lowering.fma_dot import lower_fma_dot
 from tileiras.codegen.lowering.mma_dot import lower_mma_dot
+from tileiras.codegen.lowering.multimem import MULTIMEM_RULES
 from tileiras.codegen.lowering.packing import PACKING_RULES
 from tileiras.codegen.lowering.printing import PRINTING_RULES
 from tileiras.codegen.lowering.rearrange import REARRANGE_RULES
@@ -70,6 +71,7 @@ RULES: dict[type[Operation], LoweringRule] = {
     **PACKING_RULES,
     **ATOMIC_RULES,
     **VARIABLE_RULES,
+    **MULTIMEM_RULES,
     **PRINTING_RULES,
     **ASSERTION_RULES,
 }

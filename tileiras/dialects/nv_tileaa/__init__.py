@@ -97,6 +97,11 @@ from tileiras.dialects.nv_tileaa.memory import (
     TiledLoadOp,
     TiledStoreOp,
 )
+from tileiras.dialects.nv_tileaa.multimem import (
+    MultimemLoadOp,
+    MultimemReduceOp,
+    MultimemStoreOp,
+)
 from tileiras.dialects.nv_tileaa.tensors import (
     BroadcastOp,
     CatOp,
@@ -215,6 +220,9 @@ NvTileAA = Dialect(
         GlobalOp,
         GetGlobalOp,
         AllocaOp,
+        MultimemLoadOp,
+        MultimemStoreOp,
+        MultimemReduceOp,
     ],
     [PointerType, MemTokenType, MemRefType, TiledViewType],
 )
@@ -287,6 +295,9 @@ __all__ = [
     "MulFOp",
     "MulIOp",
     "MulhiIOp",
+    "MultimemLoadOp",
+    "MultimemReduceOp",
+    "MultimemStoreOp",
     "NegFOp",
     "NegIOp",
     "OrIOp",

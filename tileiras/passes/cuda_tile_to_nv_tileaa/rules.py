@@ -8,6 +8,7 @@ from tileiras.passes.cuda_tile_to_nv_tileaa.control_flow import CONTROL_FLOW_RUL
 from tileiras.passes.cuda_tile_to_nv_tileaa.converter import Rule
 from tileiras.passes.cuda_tile_to_nv_tileaa.elementwise import ELEMENTWISE_RULES
 from tileiras.passes.cuda_tile_to_nv_tileaa.memory import MEMORY_RULES
+from tileiras.passes.cuda_tile_to_nv_tileaa.multimem import MULTIMEM_RULES
 from tileiras.passes.cuda_tile_to_nv_tileaa.printing import PRINTING_RULES
 from tileiras.passes.cuda_tile_to_nv_tileaa.scaled_dot import SCALED_DOT_RULES
 from tileiras.passes.cuda_tile_to_nv_tileaa.tensors import TENSOR_RULES
@@ -17,6 +18,7 @@ RULES: dict[type[Operation], Rule] = {
     **TENSOR_RULES,
     **CONTROL_FLOW_RULES,
     **MEMORY_RULES,
+    **MULTIMEM_RULES,
     **PRINTING_RULES,
     **SCALED_DOT_RULES,
 }

@@ -266,6 +266,20 @@ def _place_atomic_red(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     return placer.emit(type_of(op), operands, types, op.properties).results
 
 
+def _place_multimem(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """Accesses to multicast memory, coalesced."""
+    if not isinstance(op, aa.MultimemLoadOp | aa.MultimemStoreOp | aa.MultimemReduceOp):
+        raise InternalError("the rule of multimem got another operation")
+    access = plan_view_access(op.view, placer.plan.num_warps)
+    value = [] if isinstance(op, aa.MultimemLoadOp) else [op.value]
+    operands = [placer.in_layout(tile, access.layout) for tile in value]
+    operands += _view_operands(placer, op, access.layout)
+    types = [_typed(result, access.layout) for result in op.results]
+    properties = dict(op.properties) | {"axis": IntAttr(access.axis)}
+    built = placer.emit(type_of(op), operands, types, properties).results
+    return [placer.settle(old, new) for old, new in zip(op.results, built, strict=True)]
+
+
 def _place_rearranging(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """Slices, concatenations, packs: operands where they are, the result where it is wanted."""
     operands = [placer.any_layout(operand) for operand in op.operands]
@@ -294,6 +308,9 @@ PLACE_RULES: dict[type[Operation], PlaceRule] = {
     aa.TiledLoadOp: _place_tiled_load,
     aa.TiledStoreOp: _place_tiled_store,
     aa.TiledAtomicRedOp: _place_atomic_red,
+    aa.MultimemLoadOp: _place_multimem,
+    aa.MultimemStoreOp: _place_multimem,
+    aa.MultimemReduceOp: _place_multimem,
     aa.LoadOp: _place_pointer_access,
     aa.StoreOp: _place_pointer_access,
     aa.AtomicRMWOp: _place_atomic,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from io import StringIO
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,14 +53,23 @@ def pytest_terminal_summary(
     for row, outcome in results:
         families[row.family].append((row, outcome))
     statuses = ("passed", "failed", "crashed", "unsupported")
-    terminalreporter.section("operations on the GPU")
-    heads = "".join(f"{status:>12}" for status in statuses)
-    terminalreporter.write_line(f"{'family':12}{'rows':>6}{heads}   worst error / bound (ulp)")
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("family", "rows", *statuses, "worst error / bound (ulp)", "row")
     for family, members in families.items():
-        counts = "".join(f"{sum(o.status == s for _, o in members):>12}" for s in statuses)
-        bounded = [(row, o) for row, o in members if o.bound > 0]
-        text = "exact"
-        if bounded:
-            row, worst = max(bounded, key=lambda pair: pair[1].error / pair[1].bound)
-            text = f"{worst.error:.3g} / {worst.bound:.3g}  {row.name}"
-        terminalreporter.write_line(f"{family:12}{len(members):>6}{counts}   {text}")
+        counts = [str(sum(o.status == status for _, o in members)) for status in statuses]
+        table.add_row(family, str(len(members)), *counts, *worst_of(members))
+    terminalreporter.section("operations on the GPU")
+    text = StringIO()
+    Console(file=text, width=150).print(table)
+    terminalreporter.write_line(text.getvalue())
+
+
+def worst_of(members: list[tuple[Row, Outcome]]) -> tuple[str, str]:
+    """The error nearest to (or farthest above) its bound, and whose it is."""
+    bounded = [(row, outcome) for row, outcome in members if outcome.bound > 0]
+    if not bounded:
+        return "exact", ""
+    row, worst = max(bounded, key=lambda pair: pair[1].error / pair[1].bound)
+    return f"{worst.error:.3g} / {worst.bound:.3g}", row.name

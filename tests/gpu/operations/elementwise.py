@@ -175,6 +175,8 @@ WAYS: tuple[tuple[str, Callable[[OpRow], Kernel], tuple[int, ...], int], ...] = 
     ("ptr8x32", lambda row: pointer_kernel(row, (8, 32)), (1024,), 4),
     ("view16x32", lambda row: view_kernel(row, (16, 32), (37, 27)), (37, 27), 3),
     ("ptr2x8x16", lambda row: pointer_kernel(row, (2, 8, 16)), (1024,), 4),
+    ("view64x64", lambda row: view_kernel(row, (64, 64), (50, 60)), (50, 60), 1),
+    ("ptr2048", lambda row: pointer_kernel(row, (2048,)), (4096,), 2),
 )
 """Name, kernel, shape of the arrays, number of blocks."""
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from interpreter.kernels import NO_OVERFLOW, SIGNED, UNIT, UNSIGNED, Kernel, rounding
+from interpreter.kernels import SIGNED, UNIT, UNSIGNED, Kernel
 from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, f64, tf32
-from xdsl.dialects.builtin import i32 as builtin_i32
 from xdsl.ir import Attribute
 
 from tileiras.dialects import cuda_tile as ct
-from tileiras.dialects.cuda_tile.types import PointerType, TileType
+from tileiras.dialects.cuda_tile.types import PointerType
 from tileiras.interpreter.formats import format_of, from_bits
 
 from .rows import Close, Row, i8, i32
@@ -51,6 +50,14 @@ SHAPES: tuple[tuple[int, int, int], ...] = (
     (2, 4, 1),
 )
 """m, n, k."""
+
+LARGE_SHAPES: tuple[tuple[int, int, int], ...] = (
+    (128, 128, 64),
+    (128, 256, 64),
+    (64, 256, 128),
+    (256, 128, 32),
+)
+"""For operands of 16 bits and less."""
 
 BATCHES: tuple[tuple[int, tuple[int, int, int]], ...] = (
     (2, (16, 16, 16)),
@@ -169,6 +176,10 @@ def _rows() -> Iterator[Row]:
             yield product_row(types, size, None, way, rounds=False)
             if place % 3 == number % 3:
                 yield product_row(types, size, None, way, rounds=True)
+        if types[0] not in (f32, f64, tf32):
+            for place, size in enumerate(LARGE_SHAPES):
+                way = ("pointer", "view")[place % 2]
+                yield product_row(types, size, None, way, rounds=False)
         for place, (batch, size) in enumerate(BATCHES):
             way = ("pointer", "view")[(number + place) % 2]
             yield product_row(types, size, batch, way, rounds=place == 0)
@@ -179,7 +190,6 @@ def _rows() -> Iterator[Row]:
                 way = ("pointer", "view")[place % 2]
                 yield product_row((i8, i32), size, None, way, False, **signs)
             yield product_row((i8, i32), (32, 16, 16), 4, "pointer", False, **signs)
-    yield from _chains()
     for size in SHAPES[3:6]:
         row = product_row((f8E4M3FN, f32), size, None, "view", True)
         yield Row(
@@ -191,69 +201,6 @@ def _rows() -> Iterator[Row]:
             row.arguments,
             close=row.close,
         )
-
-
-def _chains() -> Iterator[Row]:
-    """A product in a loop over k, and a product of a product."""
-    for operand, sum_type in ((f16, f32), (bf16, f32), (tf32, f32), (f64, f64)):
-        yield Row(
-            "matrix",
-            f"loop_{operand}_{sum_type}",
-            lambda o=operand, s=sum_type: loop_kernel(o, s),
-            lambda o=operand, s=sum_type: [
-                small_integers(o, (4, 32, 32), "lhs", 2),
-                small_integers(o, (4, 32, 64), "rhs", 2),
-                empty(s, (32, 64)),
-            ],
-        )
-    for operand in (f16, bf16):
-        yield Row(
-            "matrix",
-            f"twice_{operand}",
-            lambda o=operand: twice_kernel(o),
-            lambda o=operand: [
-                *(small_integers(o, (64, 64), f"twice{p}", 1) for p in range(3)),
-                empty(f32, (64, 64)),
-            ],
-        )
-
-
-def loop_kernel(operand: Attribute, sum_type: Attribute) -> Kernel:
-    """Sums four products in a loop."""
-    kernel = Kernel(PointerType(operand), PointerType(operand), PointerType(sum_type))
-    lhs, rhs, out = kernel.args
-    sums = TileType(sum_type, (32, 64))
-    first, last, one = (kernel.constant(i32, n) for n in (0, 4, 1))
-
-    def body(step: Any, acc: Any) -> None:
-        tiles = []
-        for pointer, shape in ((lhs, (32, 32)), (rhs, (32, 64))):
-            size = kernel.constant(i32, shape[0] * shape[1])
-            distance = kernel.add(
-                ct.MulIOp, [step, size], TileType(builtin_i32), overflow=NO_OVERFLOW
-            )
-            moved = kernel.add(ct.OffsetOp, [pointer, distance], pointer.type)
-            tiles.append(kernel.load(moved, shape))
-        result = kernel.add(ct.MmaFOp, [*tiles, acc], sums)
-        kernel.add(ct.ContinueOp, [[result]])
-
-    region = kernel.region([TileType(builtin_i32), sums], body)
-    zero = kernel.constant(sum_type, 0, (32, 64))
-    total = kernel.add(ct.ForOp, [first, last, one, [zero]], [[sums]], [region])
-    kernel.store(out, total[0] if isinstance(total, list) else total)
-    return kernel
-
-
-def twice_kernel(operand: Attribute) -> Kernel:
-    """(a x b, narrowed) x c: an accumulator becomes an operand."""
-    kernel = Kernel(*[PointerType(operand)] * 3, PointerType(f32))
-    a, b, c = (kernel.load(pointer, (64, 64)) for pointer in kernel.args[:3])
-    sums = TileType(f32, (64, 64))
-    zero = kernel.constant(f32, 0, (64, 64))
-    first = kernel.add(ct.MmaFOp, [a, b, zero], sums)
-    narrow = kernel.add(ct.FToFOp, [first], TileType(operand, (64, 64)), rounding_mode=rounding())
-    kernel.store(kernel.args[3], kernel.add(ct.MmaFOp, [narrow, c, zero], sums))
-    return kernel
 
 
 ROWS = list(_rows())

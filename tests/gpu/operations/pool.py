@@ -31,10 +31,12 @@ def _serve(pipe: Connection, how: How, gpu_name: str) -> None:
             index = pipe.recv()
         except EOFError:
             return
-        outcome = run_row(ROWS[index], how, gpu_name)
-        pipe.send(outcome)
-        if "CUDA_ERROR" in outcome.message and any(word in outcome.message for word in STICKY):
-            return
+        pipe.send(run_row(ROWS[index], how, gpu_name))
+
+
+def spoils_context(outcome: Outcome) -> bool:
+    """Whether the process that had this outcome cannot launch any more."""
+    return "CUDA_ERROR" in outcome.message and any(word in outcome.message for word in STICKY)
 
 
 @dataclass
@@ -103,7 +105,10 @@ def _outcome(worker: _Worker, is_ready: bool) -> Outcome | None:
     """A busy worker's outcome, if its row has ended in any way."""
     if is_ready:
         try:
-            return worker.pipe.recv()
+            outcome: Outcome = worker.pipe.recv()
+            if spoils_context(outcome):
+                worker.end()
+            return outcome
         except (EOFError, OSError):
             worker.end()
             return Outcome("crashed", f"the process ended with {worker.process.exitcode}")

@@ -4,10 +4,11 @@ VENV    ?= .venv
 BIN     := $(VENV)/bin
 CORPUS  ?= ../shared/corpus
 TARGET  ?= sm_90
+BASE    ?= HEAD
 JOBS    ?= 2
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu corpus fuzz bench bench-compile lint format bless clean
+.PHONY: help install example test test-gpu corpus replay fuzz bench bench-compile lint format bless clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -34,6 +35,9 @@ test-gpu:  ## the kernels on this machine's GPU
 
 corpus:  ## compile every file of CORPUS for TARGET; one table, corpus-summary.json
 	$(RUN) benchmarks/corpus_sweep.py $(CORPUS) --gpu-name $(TARGET) --jobs $(JOBS)
+
+replay:  ## whether the working tree makes the PTX that BASE made, on a sample of CORPUS
+	$(RUN) benchmarks/replay.py $(CORPUS) --base $(BASE) --gpu-name $(TARGET) --jobs $(JOBS)
 
 fuzz:  ## the property and mutation tests, longer than in `make test`
 	$(RUN) -m pytest -q tests -k 'fuzz or property' --hypothesis-seed=random

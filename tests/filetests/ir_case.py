@@ -7,8 +7,8 @@ A file holds cases separated by `// -----` lines. Its first lines say what to ru
     // EXACT                                      compare with FILE.expected, whole
 
 An empty `// RUN:` reads, verifies and prints. Several RUN lines run every case several times, each
-for a target of its own, whose name stands in the expected file's: FILE.sm_80.expected. Every case has `CHECK` lines (see LLVM's FileCheck)
-or lines that say which error must be reported where:
+for a target of its own, whose name stands in the expected file's: FILE.sm_80.expected. Every case
+has `CHECK` lines (see LLVM's FileCheck) or lines that say which error must be reported where:
 
     %0 = ...  // expected-error {{part of the message}}
     // expected-error@+1 {{part of the message}}

@@ -1,8 +1,9 @@
 """Makes small arguments for a kernel that nobody described, from what the kernel does with them.
 
-Sizes cover a tile and a half of every view, strides are those of a dense array, scalars are small;
-all keep what `assume` promises of them. Arrays hold small numbers: floats are quarters, of which
-sums are exact in most formats, integers do for indices.
+Sizes cover a tile and a half of every view, strides are those of a dense array, scalars are small
+and grow from one to the next (`start`, `stop`); all keep what `assume` promises of them. Arrays
+hold small numbers: floats are quarters, of which sums are exact in most formats; integers do for indices
+and are not zero (divisors).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class _Parameter:
     low: int = 0
     value: int | None = None
     elements: int = 0
+    rank: int | None = None
     pointee: Any = None
 
 
@@ -52,12 +54,21 @@ def root(value: SSAValue) -> SSAValue:
     return value
 
 
+def _moved_from(value: SSAValue) -> SSAValue:
+    """The pointer that offsets start from."""
+    value = root(value)
+    while isinstance(value, OpResult) and isinstance(value.op, ct.OffsetOp):
+        value = root(value.op.operands[0])
+    return value
+
+
 class _Maker:
     """Collects facts about the parameters of one entry, then makes values."""
 
     def __init__(self, entry: ct.EntryOp, rng: np.random.Generator):
         self.entry = entry
         self.rng = rng
+        self.scalars = 0
         self.parameters = [_Parameter(arg.type.element_type) for arg in entry.body.block.args]  # type: ignore[attr-defined]
 
     def parameter(self, value: SSAValue) -> _Parameter | None:
@@ -96,6 +107,9 @@ class _Maker:
         strides = self._resolved(type_.strides, op.dynamic_strides, steps)
         base = self.parameter(op.base)
         if base is None:
+            moved = self.parameter(_moved_from(op.base))
+            if moved is not None:
+                moved.rank = len(shape)
             return
         last = sum((size - 1) * stride for size, stride in zip(shape, strides))
         base.elements = max(base.elements, last + 1)
@@ -132,7 +146,7 @@ class _Maker:
             while position < len(self.parameters) and _is_free_integer(self.parameters[position]):
                 group.append(self.parameters[position])
                 position += 1
-            rank = len(group) // 2
+            rank = len(group) // 2 if parameter.rank is None else parameter.rank
             for size in group[:rank]:
                 size.value = _aligned(max(PLAIN_SIZE, size.low), size.divisor)
             step = 1
@@ -149,7 +163,10 @@ class _Maker:
             return 0.5
         if parameter.value is not None:
             return parameter.value
-        return _aligned(max(2, parameter.low), parameter.divisor) if fmt.bits > 1 else 1
+        if fmt.bits == 1:
+            return 1
+        self.scalars += 1
+        return _aligned(max(3 * self.scalars - 1, parameter.low), parameter.divisor)
 
     def _array(self, pointee: Any, elements: int) -> np.ndarray:
         """Elements of the type, as their bits."""
@@ -163,7 +180,7 @@ class _Maker:
         if isinstance(fmt, FloatFormat):
             values = (self.rng.integers(-8, 9, elements) / 4).astype(fmt.dtype)
             return np.array(to_bits(values, fmt))
-        return np.array(to_bits(fmt.wrap(self.rng.integers(0, 8, elements)), fmt))
+        return np.array(to_bits(fmt.wrap(self.rng.integers(1, 8, elements)), fmt))
 
 
 def _is_free_integer(parameter: _Parameter) -> bool:

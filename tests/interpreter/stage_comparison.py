@@ -40,8 +40,9 @@ GRID = (2, 2, 1)
 class Outcome:
     """How the comparison of one kernel ended.
 
-    `kind`: "unsimulated" (an operation that the simulator lacks), "same", "idle" (the same, but nothing was written), "different" (a miscompile), "refused"
-    (the compiler does not support it), or "unusable" (the made-up arguments do not suit the kernel).
+    `kind`: "same"; "idle" (the same, but nothing was written); "different" (a miscompile);
+    "refused" (the compiler does not support it); "unsimulated" (an operation that the simulator of
+    the last stage lacks); "unusable" (the made-up arguments do not suit the kernel).
     """
 
     name: str
@@ -103,7 +104,7 @@ def compare_entry(
 def passes(
     module: ModuleOp, disabled: Sequence[str], arch: str, to_threads: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Applies the passes in place, up to nv_tileas or the last; yields each one's name and stage."""
+    """Applies the passes in place, up to nv_tileas or all; yields each one's name and stage."""
     target = get_target(arch).without(disabled)
     options = CompileOptions(opt_level=3, emit="llvm-dialect", gpu_name=arch)
     context = CompileContext(target=target, options=options, remarks=RemarkCollector())
@@ -121,9 +122,7 @@ def interpret(module: ModuleOp, name: str, arguments: Sequence[Any]) -> list[np.
     return [copy for copy in copies if isinstance(copy, np.ndarray)]
 
 
-def simulate(
-    module: ModuleOp, arguments: Sequence[Any], types: Sequence[Any]
-) -> list[np.ndarray]:
+def simulate(module: ModuleOp, arguments: Sequence[Any], types: Sequence[Any]) -> list[np.ndarray]:
     """The arrays after all threads ran the program of the last stage."""
     from simulate import run_kernel
 

@@ -136,14 +136,16 @@ def _multimem_load(run: BlockRun, op: ct.MultimemLoadReduceViewTkoOp) -> list[An
     return [load_tile(run.memory, *view_access(run, op)), None]
 
 
+def multimem_mode(kind: MultimemReductionKind, fmt: Format) -> AtomicRMWMode:
+    """The read-modify-write that does a reduction of elements of a format."""
+    if kind is MultimemReductionKind.ADD:
+        return AtomicRMWMode.ADD if isinstance(fmt, IntFormat) else AtomicRMWMode.ADDF
+    return AtomicRMWMode(kind.value)
+
+
 def _multimem_reduce(run: BlockRun, op: ct.MultimemReduceViewTkoOp) -> list[Any]:
     view = run.value(op.view)
-    is_float = not isinstance(format_of(view.tensor.element_type), IntFormat)
-    kind = op.reduction.data
-    if kind is MultimemReductionKind.ADD:
-        mode = AtomicRMWMode.ADDF if is_float else AtomicRMWMode.ADD
-    else:
-        mode = AtomicRMWMode(kind.value)
+    mode = multimem_mode(op.reduction.data, format_of(view.tensor.element_type))
     _reduce_into_view(run, op, run.value(op.tile), mode)
     return [None]
 

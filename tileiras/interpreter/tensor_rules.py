@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import AtomicRMWMode
 from tileiras.interpreter import (
     conversions,
     float_arithmetic,
@@ -22,7 +23,12 @@ from tileiras.interpreter import (
     tensor_views,
     tiles,
 )
-from tileiras.interpreter.atomics import combination, compare_and_swap, read_modify_write
+from tileiras.interpreter.atomics import (
+    combination,
+    compare_and_swap,
+    multimem_mode,
+    read_modify_write,
+)
 from tileiras.interpreter.formats import Array, from_bits, to_bits
 from tileiras.interpreter.memory_access import load_tile, padding_tile, store_tile
 from tileiras.interpreter.printing import format_message
@@ -85,24 +91,35 @@ def pure_rules(twins: Twins) -> dict[type[Operation], PureRule]:
     }
 
 
-def _tiled_load(run: BlockRun, op: aa.TiledLoadOp) -> list[Any]:
+def _tiled_load(run: BlockRun, op: aa.TiledLoadOp | aa.MultimemLoadOp) -> list[Any]:
     view, access = tensor_views.view_access(run, op)
     return [load_tile(run.memory, view, access), None]
 
 
-def _tiled_store(run: BlockRun, op: aa.TiledStoreOp) -> list[Any]:
+def _tiled_store(run: BlockRun, op: aa.TiledStoreOp | aa.MultimemStoreOp) -> list[Any]:
     view, access = tensor_views.view_access(run, op)
     store_tile(run.memory, view, access, run.value(op.value))
     return [None]
 
 
 def _tiled_atomic_red(run: BlockRun, op: aa.TiledAtomicRedOp) -> list[Any]:
+    _reduce_into_view(run, op, op.mode.data)
+    return [None]
+
+
+def _multimem_reduce(run: BlockRun, op: aa.MultimemReduceOp) -> list[Any]:
+    fmt = run.value(op.view).format
+    _reduce_into_view(run, op, multimem_mode(op.reduction.data, fmt))
+    return [None]
+
+
+def _reduce_into_view(run: BlockRun, op: Any, mode: AtomicRMWMode) -> None:
+    """Combines a tile into memory, element after element."""
     view, access = tensor_views.view_access(run, op)
     fmt = view.format
     addresses = view.tensor.base + access.offsets[access.inside] * fmt.storage.itemsize
     bits = to_bits(run.value(op.value), fmt)[access.inside]
-    read_modify_write(run.memory, addresses, bits, combination(op.mode.data, fmt))
-    return [None]
+    read_modify_write(run.memory, addresses, bits, combination(mode, fmt))
 
 
 def mask_of(run: BlockRun, op: Any, shape: Sequence[int]) -> Array:
@@ -200,6 +217,9 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.JoinMemTokensOp: _token,
     aa.LoadOp: _load,
     aa.MakeMemRefOp: tensor_views.make_memref,
+    aa.MultimemLoadOp: _tiled_load,
+    aa.MultimemReduceOp: _multimem_reduce,
+    aa.MultimemStoreOp: _tiled_store,
     aa.PrintOp: _print,
     aa.ReduceOp: reductions.reduce_rule,
     aa.ScanOp: reductions.scan_rule,

@@ -117,6 +117,22 @@ def test_batched_product():
     check(16, 16, 32, batch=2)
 
 
+@pytest.mark.parametrize("turned", [(a, b) for a in (False, True) for b in (False, True)])
+def test_product_by_multiply_add(turned):
+    text = check(32, 16, 64, f32, f32, turned)
+    assert "nvvm.mma_tile" not in text
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(4, 8, 2), (2, 2, 64), (64, 32, 16)])
+def test_shapes_by_multiply_add(m, n, k):
+    check(m, n, k, f32, f32)
+    check(m, n, k, f32, f32, batch=2)
+
+
+def test_multiply_add_with_operands_larger_than_shared_memory():
+    check(32, 32, 256, f32, f32, arch="sm_80")
+
+
 def test_half_precision_operands_are_read_by_ldmatrix():
     text = check(64, 64, 64)
     assert "nvvm.ldmatrix" in text and "transposed" in text

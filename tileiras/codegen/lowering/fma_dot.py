@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import (
     Float32Type,
     Float64Type,
@@ -14,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.codegen.lowering.addressing import register_coordinates, thread_coordinate
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.scratch import aligned
-from tileiras.codegen.lowering.staging import store_tile
+from tileiras.codegen.lowering.staging import Window, store_tile
 from tileiras.codegen.lowering.types import element_type, register_type
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
@@ -22,14 +25,15 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.offsets import vector_elements
 from tileiras.dialects.layout.shared import row_major
 from tileiras.dialects.llvm.types import bit_width, lanes_of, vector_type
-from tileiras.errors import InternalError
+from tileiras.dialects.locations import place_of
+from tileiras.errors import CompileError, InternalError
 
 
 def lower_fma_dot(ctx: KernelLowering, op: Operation) -> None:
     """For each k: every thread multiplies its rows of A with its columns of B.
 
-    The operands lie in shared memory, row-major, in the accumulator's type; the loop over k is a
-    loop of the program, so that code size does not depend on K.
+    The operands lie in shared memory, K slowest, in the accumulator's type, as many parts of K at a
+    time as fit; the loop over k is a loop of the program, so that code size does not depend on K.
     """
     if not isinstance(op, tas.FmaDotOp):
         raise InternalError("the rule of fma_dot got another operation")
@@ -38,21 +42,84 @@ def lower_fma_dot(ctx: KernelLowering, op: Operation) -> None:
         _operand(ctx, op, op.lhs, "signedness_lhs"),
         _operand(ctx, op, op.rhs, "signedness_rhs"),
     )
-    a_layout, b_layout = ctx.layout(op.lhs.type), ctx.layout(op.rhs.type)
-    # One region: asking for a second one may recycle the first.
-    a_bytes = aligned(_bytes(lhs, a_layout))
-    a_region = ctx.scratch.region(a_bytes + _bytes(rhs, b_layout))
-    b_region = ctx.b.gep(a_region, a_bytes)
-    _stage(ctx, lhs, a_layout, a_region)
-    _stage(ctx, rhs, b_layout, b_region)
-    ctx.b.barrier()
+    a = _Operand(lhs, ctx.layout(op.lhs.type), 1)
+    b = _Operand(rhs, ctx.layout(op.rhs.type), 2)
+    parts = _parts(ctx, op, a, b)
     acc = ctx.value(op.acc)
     compute = _compute_type(acc)
     narrow = acc.type
     if compute != narrow:
         acc = ctx.b.fpext(acc, compute)
-    result = _k_loop(ctx, a_region, b_region, a_layout.shape, b_layout.shape, layout, acc)
-    ctx.values[op.result] = result if compute == narrow else ctx.b.fptrunc(result, narrow)
+    for part in range(parts):
+        # One region: asking for a second one may recycle the first.
+        a_bytes = aligned(a.bytes // parts)
+        region = ctx.scratch.region(a_bytes + b.bytes // parts)
+        regions = (region, ctx.b.gep(region, a_bytes))
+        for operand, place in zip((a, b), regions, strict=True):
+            operand.stage(ctx, place, parts, part)
+        ctx.b.barrier()
+        acc = _k_loop(ctx, regions, (a, b), a.layout.shape[-1] // parts, layout, acc)
+    ctx.values[op.result] = acc if compute == narrow else ctx.b.fptrunc(acc, narrow)
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """An operand as a vector in its layout; K is dim `-k_position`: 1 for A, 2 for B."""
+
+    value: SSAValue
+    layout: LinearLayout
+    k_position: int
+
+    @property
+    def k_dim(self) -> int:
+        """The dim of K."""
+        return self.layout.rank - self.k_position
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element."""
+        return bit_width(getattr(self.value.type, "element_type", self.value.type)) // 8
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the operand in shared memory."""
+        return self.layout.size * self.element_bytes
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Dims fastest first: K last, so that a step along K reads neighbours."""
+        others = [dim for dim in reversed(range(self.layout.rank)) if dim != self.k_dim]
+        return (*others, self.k_dim)
+
+    @property
+    def strides(self) -> list[int]:
+        """Bytes between neighbours along each dim."""
+        strides, step = [0] * self.layout.rank, self.element_bytes
+        for dim in self.order:
+            strides[dim] = step
+            step *= self.layout.shape[dim]
+        return strides
+
+    def stage(self, ctx: KernelLowering, region: SSAValue, parts: int, part: int) -> None:
+        """Writes one of the parts along K."""
+        shared = row_major(self.layout.shape, self.order)
+        vector = vector_elements(self.layout, shared, 8 * self.element_bytes)
+        window = Window(self.layout.size // parts, part) if parts > 1 else None
+        store_tile(ctx, self.value, region, self.layout, shared, vector, window=window)
+
+
+def _parts(ctx: KernelLowering, op: Operation, a: _Operand, b: _Operand) -> int:
+    """Into how many parts of K the product falls so that the operands fit."""
+    limit, parts = ctx.target.static_shared_limit, 1
+    while aligned(a.bytes // parts) + b.bytes // parts > limit:
+        parts *= 2
+        if parts > a.layout.shape[a.k_dim]:
+            raise CompileError(
+                f"'{op.name.partition('.')[2]}' op needs {(a.bytes + b.bytes) * 2 // parts} bytes "
+                f"of shared memory for each step, the target has {limit}: use smaller tiles",
+                place_of(op),
+            )
+    return parts
 
 
 def _compute_type(acc: SSAValue) -> Attribute:
@@ -84,37 +151,25 @@ def _operand(ctx: KernelLowering, op: tas.FmaDotOp, value: SSAValue, sign: str) 
     raise ctx.unsupported(f"a matrix product of {element} elements on this target")
 
 
-def _bytes(value: SSAValue, layout: LinearLayout) -> int:
-    """Bytes of an operand in shared memory."""
-    return layout.size * bit_width(getattr(value.type, "element_type", value.type)) // 8
-
-
-def _stage(ctx: KernelLowering, value: SSAValue, layout: LinearLayout, region: SSAValue) -> None:
-    """Writes an operand to shared memory, row-major."""
-    shared = row_major(layout.shape)
-    bits = bit_width(getattr(value.type, "element_type", value.type))
-    store_tile(ctx, value, region, layout, shared, vector_elements(layout, shared, bits))
-
-
 def _k_loop(
     ctx: KernelLowering,
-    a_region: SSAValue,
-    b_region: SSAValue,
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
+    regions: tuple[SSAValue, SSAValue],
+    operands: tuple[_Operand, _Operand],
+    depth: int,
     layout: LinearLayout,
     acc: SSAValue,
 ) -> SSAValue:
-    """acc += A[:, k] * B[k, :] for all k."""
+    """acc += A[:, k] * B[k, :] for the `depth` values of k that are staged."""
     b = ctx.b
     element = getattr(acc.type, "element_type", acc.type)
-    size = bit_width(element) // 8
-    rows, columns = a_shape[-2], b_shape[-1]
-    depth = a_shape[-1]
-    a_strides = (rows * depth * size, depth * size, 0)
-    b_strides = (depth * columns * size, 0, size)
-    a_base, a_offsets = _thread_offsets(ctx, layout, a_strides)
-    b_base, b_offsets = _thread_offsets(ctx, layout, b_strides)
+    places = []
+    for region, operand in zip(regions, operands, strict=True):
+        strides = operand.strides
+        step = strides[operand.k_dim]
+        strides[operand.k_dim] = 0
+        # A is not indexed by columns, B not by rows: K's dim stands where the other's would.
+        base, offsets = _thread_offsets(ctx, layout, strides)
+        places.append((b.gep(region, base), offsets, step))
     head = b.new_block([i32, acc.type])
     body, done = b.new_block(), b.new_block()
     b.br(head, [b.i32(0), acc])
@@ -122,28 +177,26 @@ def _k_loop(
     k, carried = head.args
     b.cond_br(b.icmp("slt", k, b.i32(depth)), body, done)
     ctx.start_block(body)
-    a_pointer = b.gep(b.gep(a_region, a_base), b.mul(k, b.i32(size)))
-    b_pointer = b.gep(b.gep(b_region, b_base), b.mul(k, b.i32(columns * size)))
-    a = _load_operand(ctx, a_pointer, a_offsets, element)
-    c = _load_operand(ctx, b_pointer, b_offsets, element)
+    left, right = (
+        _load_operand(ctx, b.gep(pointer, b.mul(k, b.i32(step))), offsets, element)
+        for pointer, offsets, step in places
+    )
     if isinstance(element, IntegerType):
-        total = b.add(carried, b.mul(a, c))
+        total = b.add(carried, b.mul(left, right))
     else:
-        total = b.unary_intrinsic("llvm.fma", a, c, carried)
+        total = b.unary_intrinsic("llvm.fma", left, right, carried)
     b.br(head, [b.add(k, b.i32(1)), total], no_unroll=depth > 64)
     ctx.start_block(done)
     return carried
 
 
 def _thread_offsets(
-    ctx: KernelLowering, layout: LinearLayout, strides: tuple[int, int, int]
+    ctx: KernelLowering, layout: LinearLayout, strides: Sequence[int]
 ) -> tuple[SSAValue, list[int]]:
     """Byte offset of this thread's element of an operand, and what each register adds to it."""
-    rank = layout.rank
-    used = strides[-rank:] if rank <= 3 else strides
     base: SSAValue = ctx.b.i32(0)
     offsets = [0] * layout.in_size("register")
-    for axis, stride in enumerate(used):
+    for axis, stride in enumerate(strides):
         if stride == 0:
             continue
         thread = thread_coordinate(ctx, layout, axis)

@@ -38,7 +38,8 @@ def load(kind: str = "add", order: str = "weak") -> str:
         if kind == "add"
         else f"attributes {{reduction = #cuda_tile.multimem_reduction_kind<{kind}>}} "
     )
-    return f"""%r, %k = multimem_load_reduce_view_tko {order} %v[%z, %z] {attributes}: VIEW, tile<i32>
+    return f"""%r, %k = multimem_load_reduce_view_tko {order} %v[%z, %z] {attributes}
+        : VIEW, tile<i32>
         -> TILE, token
       %w = multimem_store_view_tko weak %v, %r[%z, %z] token = %k : VIEW, TILE, tile<i32>, token
         -> token"""

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from xdsl.ir import Block, Operation
 
 from tileiras.codegen.lowering import control_flow, pointers, tensors, views
+from tileiras.codegen.lowering.agents import AGENT_RULES, lower_agent_switch
 from tileiras.codegen.lowering.assertions import ASSERTION_RULES
 from tileiras.codegen.lowering.atomics import ATOMIC_RULES
-from tileiras.codegen.lowering.agents import AGENT_RULES, lower_agent_switch
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.elementwise import lower_elementwise

@@ -21,7 +21,7 @@ from tileiras.dialects.cuda_tile.attributes import RoundingMode, RoundingModeAtt
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.conversion import plan_conversion
 from tileiras.dialects.layout.plans import SharedMemory
-from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
+from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase, TiledLoadBase, TiledStoreBase
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.views import view_type_of
@@ -174,7 +174,7 @@ def _access_properties(op: Operation, access: AccessPlan | None) -> dict[str, At
 
 
 def _view_operands(
-    placer: Placer, op: aa.TiledLoadOp | aa.TiledStoreOp | aa.TiledAtomicRedOp, layout: LinearLayout
+    placer: Placer, op: TiledLoadBase | TiledStoreBase | aa.TiledAtomicRedOp, layout: LinearLayout
 ) -> list[SSAValue]:
     """View, indices and token; a tile of indices lies where the tile has its sparse coordinate."""
     operands: list[SSAValue] = [placer.plain(op.view)]

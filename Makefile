@@ -8,7 +8,7 @@ BASE    ?= HEAD
 JOBS    ?= 2
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu corpus replay fuzz bench bench-compile lint format bless clean
+.PHONY: help install example test test-gpu sanitizer determinism corpus replay fuzz bench bench-compile lint format bless clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -38,6 +38,15 @@ corpus:  ## compile every file of CORPUS for TARGET; one table, corpus-summary.j
 
 replay:  ## whether the working tree makes the PTX that BASE made, on a sample of CORPUS
 	$(RUN) benchmarks/replay.py $(CORPUS) --base $(BASE) --gpu-name $(TARGET) --jobs $(JOBS)
+
+stages:  ## run every kernel of CORPUS at every stage of the compiler and compare memory
+	$(RUN) tests/sweeps/stages_sweep.py $(CORPUS) --gpu-name $(TARGET) --threads
+
+sanitizer:  ## a sample of kernels under compute-sanitizer's memcheck and racecheck (GPU)
+	$(RUN) benchmarks/sanitizer_sweep.py
+
+determinism:  ## compile every file of CORPUS twice and compare the bytes
+	$(RUN) tests/sweeps/determinism_sweep.py $(CORPUS) --gpu-name $(TARGET)
 
 fuzz:  ## the property and mutation tests, longer than in `make test`
 	$(RUN) -m pytest -q tests -k 'fuzz or property' --hypothesis-seed=random

@@ -105,7 +105,9 @@ def _make_barriers(ctx: KernelLowering) -> None:
 
 def _claim_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     """The producer takes a slot for all tensor maps of its program."""
-    makers = [inner for inner in op.producer.walk() if isinstance(inner, pl.MakeTensorMapOp)]
+    makers: list[Operation] = [
+        inner for inner in op.producer.walk() if isinstance(inner, pl.MakeTensorMapOp)
+    ]
     if not makers:
         return
     table = TensorMapTable.make(ctx.symbols.unique("tensor_maps"), len(makers), TENSOR_MAP_SLOTS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import FloatTF32Type, IntegerAttr, TensorType, i32
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
@@ -230,7 +232,9 @@ def _identity(attr: Attribute) -> DenseAttr:
     return DenseAttr(TileType(type), (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
 
 
-def _combine(builder: PartBuilder, sink: aa.ReduceOp, carried: list[SSAValue]) -> list[SSAValue]:
+def _combine(
+    builder: PartBuilder, sink: aa.ReduceOp, carried: Sequence[SSAValue]
+) -> list[SSAValue]:
     """Reduces a part, then combines with what earlier parts gave, by the body on whole tensors."""
     operands = [builder.values[operand] for operand in sink.arguments]
     types = [result.type for result in sink.results]

@@ -45,6 +45,15 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.placer import (
 SMALL_FLOATS = (Float8E4M3FNType, Float8E5M2Type, Float4E2M1FNType)
 """Types that multiply-adds do not take; every value of them is an f32."""
 
+ViewAccess = (
+    TiledLoadBase
+    | TiledStoreBase
+    | aa.TiledAtomicRedOp
+    | aa.MultimemLoadOp
+    | aa.MultimemStoreOp
+    | aa.MultimemReduceOp
+)
+
 
 def _like(placer: Placer, value: SSAValue, model: SSAValue) -> SSAValue:
     """`value` in the layout of `model` (which has the same shape)."""
@@ -173,9 +182,7 @@ def _access_properties(op: Operation, access: AccessPlan | None) -> dict[str, At
     return dict(op.properties) | {"vector": IntAttr(vector), "axis": IntAttr(axis)}
 
 
-def _view_operands(
-    placer: Placer, op: TiledLoadBase | TiledStoreBase | aa.TiledAtomicRedOp, layout: LinearLayout
-) -> list[SSAValue]:
+def _view_operands(placer: Placer, op: ViewAccess, layout: LinearLayout) -> list[SSAValue]:
     """View, indices and token; a tile of indices lies where the tile has its sparse coordinate."""
     operands: list[SSAValue] = [placer.plain(op.view)]
     sparse = view_type_of(op.view).sparse_dim

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+
 from tileiras.codegen.target.features import Feature
 from tileiras.errors import InternalError
 

@@ -118,6 +118,6 @@ def _check_shared_memory(
         raise CompileError(
             f"kernel '{func.sym_name.data}' needs {total} bytes of shared memory, "
             f"{target.name} has {target.static_shared_limit}: use smaller tiles or "
-                "smaller allocations",
+            "smaller allocations",
             place_of(func),
         )

@@ -19,7 +19,7 @@ SWIZZLE_BYTES = 128
 
 
 def tma_dims(type: TiledViewType, axis: int) -> list[int]:
-    """Tile dims in the order of a tensor map, fastest first: `axis`, then from the last to the first."""
+    """Tile dims in the order of a tensor map: `axis` first, then from the last to the first."""
     rest = [dim for dim in reversed(range(len(type.tile_shape))) if dim != axis]
     return [axis, *rest]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.codegen.atoms.wgmma import find_wgmma_atom
 from tileiras.codegen.atoms.shared_operands import SharedOperand
+from tileiras.codegen.atoms.wgmma import find_wgmma_atom
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.types import storage_bits
-from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.llvm.types import integer_type
+from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
 ROWS = 64

@@ -190,7 +190,7 @@ NvTileAA = Dialect(
         PackOp,
         UnpackOp,
         DotOp,
-            FuncOp,
+        FuncOp,
         ForOp,
         LoopOp,
         IfOp,

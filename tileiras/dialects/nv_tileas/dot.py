@@ -19,7 +19,7 @@ from tileiras.dialects.cuda_tile.attributes import SignednessAttr
 class MmaDotOp(IRDLOperation):
     """`lhs @ rhs + acc` by warp-wide mma.sync instructions.
 
-    `atom` names a row of `codegen.atoms.mma`; `acc` lies in that atom's fragments, tiled. An operand
+    `atom` names a row of `codegen.atoms.mma`; `acc` lies in its fragments, tiled. An operand
     that lies in its fragments is used from registers, any other is read through shared memory.
     """
 

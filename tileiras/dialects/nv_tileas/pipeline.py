@@ -1,8 +1,9 @@
 """Agents and pipelines: warps with different programs, joined by rings of buffers in shared memory.
 
-A pipeline has `stages` slots with a full and an empty mbarrier each. The producer acquires a slot (waits
-until it is empty, arms the full barrier with the byte count), issues copies into it, and goes on to the
-next. The consumer waits until a slot is full, reads it, and releases it. Both keep their own position.
+A pipeline has `stages` slots with a full and an empty mbarrier each. The producer acquires a slot
+(waits until it is empty, arms the full barrier with the byte count), issues copies into it, and
+goes on to the next. The consumer waits until a slot is full, reads it, and releases it. Both keep
+their own position.
 """
 
 from collections.abc import Sequence

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import FloatTF32Type, IntegerAttr, TensorType, i32
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue

@@ -2,8 +2,9 @@
 
 Elementwise operations and control flow tie their values together (union-find). A class takes the
 layout that its most demanding member wants: a matrix product before a memory access before what it
-is computed from. Values that cost nothing to make anywhere (constants, ranges, splats, and reshapes,
-permutations and broadcasts of anything) belong to no class: they are made where they are needed.
+is computed from. Values that cost nothing to make anywhere (constants, ranges, splats, and
+reshapes, permutations and broadcasts of anything) belong to no class: they are made where they are
+needed.
 """
 
 from __future__ import annotations

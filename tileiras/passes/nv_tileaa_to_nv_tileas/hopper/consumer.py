@@ -93,7 +93,7 @@ class ConsumerSide:
     def finish_loop(
         self, placer: Placer, op: Operation, results: Sequence[SSAValue]
     ) -> list[SSAValue]:
-        """After a loop: finishes the products that it left unfinished, and hands back their slots."""
+        """After a loop: finishes the products left unfinished, and hands back their slots."""
         finished = list(results)
         for planned in self.plan.dots.values():
             position = running_position(planned)
@@ -126,7 +126,7 @@ def running_position(planned: WgmmaDot) -> int | None:
         if dot.acc is not argument or len(list(argument.uses)) != 1 or len(uses) != 1:
             continue
         use = uses[0]
-        if isinstance(use.operation, aa.ContinueOp) and use.index == position:
-            if use.operation.parent_op() is loop:
-                return position
+        is_carried = isinstance(use.operation, aa.ContinueOp) and use.index == position
+        if is_carried and use.operation.parent_op() is loop:
+            return position
     return None

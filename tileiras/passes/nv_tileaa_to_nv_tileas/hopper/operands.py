@@ -1,8 +1,9 @@
 """Which dot operands can be brought by TMA into shared memory, where wgmma reads them.
 
-An operand qualifies if it is a tile loaded through a view, reshaped and permuted at most, and the view
-meets TMA's conditions (CUDA Driver API, "Tensor Map Object Management"; PTX ISA, "Tensors"): base
-16-byte aligned, strides multiples of 16 bytes but for a unit inner one, at most 5 dims, boxes of at most 256.
+An operand qualifies if it is a tile loaded through a view, reshaped and permuted at most, and the
+view meets TMA's conditions (CUDA Driver API, "Tensor Map Object Management"; PTX ISA, "Tensors"):
+base 16-byte aligned, strides multiples of 16 bytes but for a unit inner one, at most 5 dims, boxes
+of at most 256.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TMA_ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class SharedOperand:
-    """A dot operand in shared memory: the load that brings it, and its contiguous dim (of the 2-d tile)."""
+    """A dot operand in shared memory: the load that brings it, its contiguous dim in the tile."""
 
     load: aa.TiledLoadOp
     major_axis: int

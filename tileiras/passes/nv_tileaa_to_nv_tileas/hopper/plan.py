@@ -1,8 +1,8 @@
 """Whether and how a kernel is specialised: one producer warp issuing TMA, warpgroups computing.
 
-Asked of a kernel: a matrix product inside a loop whose right operand (and left, or one in registers)
-can come by TMA; rows for whole warpgroups; registers for the accumulators; and addresses that the
-producer can compute by itself, without loading from memory.
+Asked of a kernel: a matrix product inside a loop whose right operand (and left, or one in
+registers) can come by TMA; rows for whole warpgroups; registers for the accumulators; and addresses
+that the producer can compute by itself, without loading from memory.
 """
 
 from __future__ import annotations

@@ -126,9 +126,9 @@ def _sources_of_result(op: Operation, index: int) -> list[SSAValue]:
         return [op.body.block.args[index + 1], op.init_values[index]]
     sources: list[SSAValue] = []
     for inner in op.walk():
-        if isinstance(inner, aa.BreakOp) and isinstance(op, aa.LoopOp):
-            if enclosing(inner, aa.ForOp, aa.LoopOp) is op:
-                sources.append(inner.operands[index])
+        is_break = isinstance(inner, aa.BreakOp) and isinstance(op, aa.LoopOp)
+        if is_break and enclosing(inner, aa.ForOp, aa.LoopOp) is op:
+            sources.append(inner.operands[index])
         if isinstance(inner, aa.YieldOp) and inner.parent_op() is op:
             sources.append(inner.operands[index])
     return sources

@@ -2,8 +2,8 @@
 
 Sizes cover a tile and a half of every view, strides are those of a dense array, scalars are small
 and grow from one to the next (`start`, `stop`); all keep what `assume` promises of them. Arrays
-hold small numbers: floats are quarters, of which sums are exact in most formats; integers do for indices
-and are not zero (divisors).
+hold small numbers: floats are quarters, of which sums are exact in most formats; integers do for
+indices and are not zero (divisors).
 """
 
 from __future__ import annotations
@@ -103,8 +103,7 @@ class _Maker:
         type_: Any = op.result.type
         extents = _tile_extents(op)
         shape = self._resolved(type_.shape, op.dynamic_shape, extents)
-        steps = _dense_strides(shape, type_.strides)
-        strides = self._resolved(type_.strides, op.dynamic_strides, steps)
+        strides = self._dense_strides(shape, type_.strides, op.dynamic_strides)
         base = self.parameter(op.base)
         if base is None:
             moved = self.parameter(_moved_from(op.base))
@@ -114,6 +113,20 @@ class _Maker:
         last = sum((size - 1) * stride for size, stride in zip(shape, strides))
         base.elements = max(base.elements, last + 1)
         base.pointee = type_.element_type
+
+    def _dense_strides(
+        self, shape: Sequence[int], static: Sequence[int], dynamic: Sequence[SSAValue]
+    ) -> list[int]:
+        """Strides of an array without overlap; dims with a known stride are the inner ones."""
+        extent = 1 + sum(
+            (size - 1) * stride for size, stride in zip(shape, static) if stride != DYNAMIC
+        )
+        result, values = list(static), list(dynamic)
+        for dim in reversed(range(len(shape))):
+            if static[dim] == DYNAMIC:
+                result[dim] = self._resolved([DYNAMIC], [values.pop()], [extent])[0]
+                extent = max(extent, result[dim] * shape[dim])
+        return result
 
     def _resolved(
         self, static: Sequence[int], dynamic: Sequence[SSAValue], wanted: Sequence[int]
@@ -207,18 +220,6 @@ def _tile_extents(view: ct.MakeTensorViewOp) -> list[int]:
             for extent, dim in zip(tile, dims):
                 extents[dim] = max(extents[dim], extent + extent // 2)
     return extents
-
-
-def _dense_strides(shape: Sequence[int], static: Sequence[int]) -> list[int]:
-    """Strides of a dense array; dims with a known stride are the inner ones."""
-    known = [dim for dim in range(len(shape)) if static[dim] != DYNAMIC]
-    extent = 1 + sum((shape[dim] - 1) * static[dim] for dim in known)
-    result = list(static)
-    for dim in reversed(range(len(shape))):
-        if static[dim] == DYNAMIC:
-            result[dim] = extent
-            extent *= shape[dim]
-    return result
 
 
 def _aligned(value: int, divisor: int) -> int:

@@ -308,7 +308,7 @@ class MemoryRules:
     def atomic(self, rule: EffectRule, addressed: Callable[..., Any]) -> EffectRule:
         """An atomic: done by owners, hence as on the whole tile."""
 
-        def act(run: BlockRun, op: Any) -> list[Any]:
+        def act(run: BlockRun, op: Any) -> Sequence[Any]:
             addresses, fmt, mask, layout = addressed(WholeTiles(run, op), op)
             threads = np.zeros(addresses.shape, np.int32)
             if layout is not None:
@@ -319,7 +319,7 @@ class MemoryRules:
             kind = Kind(is_write=True, is_strong=True)
             size = fmt.storage.itemsize
             self.races.access(op, addresses[mask], size, threads[mask], kind)
-            return _whole(rule)(run, op)
+            return list(_whole(rule)(run, op))
 
         return act
 

@@ -7,6 +7,7 @@ import pytest
 from simulate import lower_to_llvm, run_kernel
 from simulated_ops import Log
 
+from tileiras.codegen.lowering import rows
 from tileiras.dialects.cuda_tile.text import parse_module
 from tileiras.interpreter import RunLog, SimulatedMemory, run_entry
 
@@ -58,7 +59,11 @@ def test_floats_print_in_every_form(element: str, conversion: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", ["1", "32", "64", "256", "2x16", "16x4", "4x64", "2x4x16", "64x2", "1x128", "8x2x2x8"]
+    "shape",
+    [
+        *("1", "32", "64", "256", "2x16", "16x4", "4x64", "2x4x16", "64x2", "1x128", "8x2x2x8"),
+        "4x1024",
+    ],
 )
 def test_tiles_print_as_nested_lists(shape: str) -> None:
     body = tile("i32", shape)
@@ -130,3 +135,23 @@ def test_failed_scalar() -> None:
     assert len(wanted.failures) == 1
     assert len(found.printed) == 1 and "no (tile block [0, 0, 0])\n" in found.printed[0]
     assert [failure[0] for failure in found.failures] == ["no"]
+
+
+@pytest.mark.parametrize("shape", ["1024", "8x128", "2x2x256"])
+def test_failed_elements_are_found_in_every_round(
+    shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "ROUND_BYTES", 256)
+    wanted, found = run_both(assertion(shape, "700"))
+    (line,) = found.printed
+    assert f"element {list(wanted.failures[0].elements[0])} of" in line
+    assert len(found.failures) == 1
+
+
+@pytest.mark.parametrize("shape", ["256", "2x128", "16x16", "2x64x2"])
+def test_long_tiles_print_in_rounds(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "ROUND_BYTES", 512)
+    wanted, found = run_both(
+        tile("i32", shape) + f'print_tko "%d", %v : tile<{shape}xi32> -> token'
+    )
+    assert "".join(found.printed) == "".join(wanted.printed)

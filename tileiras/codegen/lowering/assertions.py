@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.print_text import escaped
 from tileiras.codegen.lowering.printing import call_printf, text_address
-from tileiras.codegen.lowering.rearrange import store_rows
+from tileiras.codegen.lowering.rows import visit_rows
 from tileiras.codegen.lowering.tensors import block_index
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm.types import lanes_of
@@ -22,7 +22,8 @@ from tileiras.dialects.locations import place_of
 from tileiras.errors import InternalError
 
 _ANY_THREAD = (
-    "{ .reg .pred p, q; setp.ne.b32 p, $1, 0; bar.red.or.pred q, 0, p; selp.b32 $0, 1, 0, q; }"
+    "{{ .reg .pred p, q; setp.ne.b32 p, $1, 0; "
+    "bar.red.or.pred q, {barrier}, p; selp.b32 $0, 1, 0, q; }}"
 )
 
 
@@ -42,9 +43,13 @@ def lower_assert(ctx: KernelLowering, op: Operation) -> None:
     else:
         b.cond_br(_somebody_fails(ctx, condition), failing, after)
         ctx.start_block(failing)
-        region = store_rows(ctx, condition, ctx.layout(op.condition.type))
+        shape = op.condition.type.get_shape()
+
+        def report(start: SSAValue, first: SSAValue, count: int) -> None:
+            _report_elements(ctx, op, shape, start, first, count)
+
+        visit_rows(ctx, condition, ctx.layout(op.condition.type), report)
         with ctx.first_thread():
-            _report_elements(ctx, op, region, op.condition.type.get_shape())
             _fail(ctx, op)
     ctx.b.br(after)
     ctx.start_block(after)
@@ -58,8 +63,10 @@ def _somebody_fails(ctx: KernelLowering, condition: SSAValue) -> SSAValue:
         condition = b.and_(b.slice(condition, 0, half), b.slice(condition, half, half))
     holds = condition if lanes_of(condition.type) is None else b.extract(condition, 0)
     fails = b.select(holds, b.i32(0), b.i32(1))
+    barrier = ", ".join(str(part) for part in b.cta_barrier if part is not None)
+    template = _ANY_THREAD.format(barrier=barrier)
     anywhere = b.inline_asm(
-        _ANY_THREAD, "=r,r,~{memory}", i32, [fails], side_effects=True, convergent=True
+        template, "=r,r,~{memory}", i32, [fails], side_effects=True, convergent=True
     )
     ctx.scratch.synchronized()
     if anywhere is None:
@@ -68,9 +75,14 @@ def _somebody_fails(ctx: KernelLowering, condition: SSAValue) -> SSAValue:
 
 
 def _report_elements(
-    ctx: KernelLowering, op: aa.AssertOp, region: SSAValue, shape: Sequence[int]
+    ctx: KernelLowering,
+    op: aa.AssertOp,
+    shape: Sequence[int],
+    start: SSAValue,
+    first: SSAValue,
+    count: int,
 ) -> None:
-    """A loop of one thread over the elements, which lie in a row at `region`, a byte each."""
+    """A loop of one thread over elements from number `first` on, a byte each at `start`."""
     b = ctx.b
     size = 1
     for dim in shape:
@@ -79,20 +91,21 @@ def _report_elements(
     b.br(head, [b.i32(0)])
     b.at(head)
     index = head.args[0]
-    holds = b.load(b.gep(region, index), i8, 1, volatile=True)
+    holds = b.load(b.gep(start, index), i8, 1, volatile=True)
     b.cond_br(b.icmp("eq", holds, b.const_int(i8, 0)), report, following)
     b.at(report)
+    number = b.add(first, index)
     coordinates: list[SSAValue] = []
     stride = size
     for dim in shape:
         stride //= dim
-        shifted = b.lshr(index, b.i32(stride.bit_length() - 1))
+        shifted = b.lshr(number, b.i32(stride.bit_length() - 1))
         coordinates.append(b.and_(shifted, b.i32(dim - 1)))
     _report(ctx, op, coordinates)
     b.br(following)
     b.at(following)
-    number = b.add(index, b.i32(1))
-    b.cond_br(b.icmp("eq", number, b.i32(size)), done, head, (), [number], no_unroll=True)
+    behind = b.add(index, b.i32(1))
+    b.cond_br(b.icmp("eq", behind, b.i32(count)), done, head, (), [behind], no_unroll=True)
     b.at(done)
 
 

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.print_text import MAX_ARGUMENTS, Brackets, split_format
 from tileiras.codegen.lowering.rearrange import store_rows
+from tileiras.codegen.lowering.rows import visit_rows
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm.types import GENERIC, GLOBAL, bit_width, pointer_type, vector_type
 from tileiras.errors import InternalError
@@ -122,10 +123,10 @@ class _Printer:
             self._add(conversion, [self.ctx.value(value)])
             return
         brackets = Brackets(value.type.get_shape())
-        region = store_rows(self.ctx, self.ctx.value(value), self.ctx.layout(value.type))
         if brackets.size > MAX_ARGUMENTS:
-            self._print_chunks(value, conversion, brackets, region)
+            self._print_chunks(value, conversion, brackets)
             return
+        region = store_rows(self.ctx, self.ctx.value(value), self.ctx.layout(value.type))
         elements = self._read(value, region, brackets.size)
         row = brackets.row(conversion, brackets.size)
         self._add(brackets.opening + row + brackets.closing, elements)
@@ -159,31 +160,31 @@ class _Printer:
             raise InternalError("a printed tile is no tensor", where="lowering")
         return value.type.element_type
 
-    def _print_chunks(
-        self, value: SSAValue, conversion: str, brackets: Brackets, region: SSAValue
-    ) -> None:
-        """A loop of the first thread over chunks of as many elements as a call takes."""
+    def _print_chunks(self, value: SSAValue, conversion: str, brackets: Brackets) -> None:
+        """Loops of the first thread over chunks of as many elements as a call takes."""
         ctx, b, count = self.ctx, self.ctx.b, MAX_ARGUMENTS
         self.call.format += brackets.opening
-        first, self.call.format = self.call.format, ""
         if self.call.arguments:
-            self.call.format = first
             self._flush()
-            first = ""
+        first, self.call.format = self.call.format, ""
         row = brackets.row(conversion, count)
         chunk_bytes = count * bit_width(self._element(value)) // 8
-        with ctx.first_thread():
+
+        def print_run(start: SSAValue, number: SSAValue, elements: int) -> None:
             head, done = b.new_block([i32]), b.new_block()
+            first_chunk = b.lshr(number, b.i32(count.bit_length() - 1))
             b.br(head, [b.i32(0)])
             b.at(head)
-            chunk = head.args[0]
-            format = self._chunk_format(chunk, first, row, brackets)
-            start = b.gep(region, b.mul(chunk, b.i32(chunk_bytes)))
-            call_printf(ctx, format, self._read(value, start, count))
-            following = b.add(chunk, b.i32(1))
-            last = b.icmp("eq", following, b.i32(brackets.size // count))
+            index = head.args[0]
+            format = self._chunk_format(b.add(first_chunk, index), first, row, brackets)
+            place = b.gep(start, b.mul(index, b.i32(chunk_bytes)))
+            call_printf(ctx, format, self._read(value, place, count))
+            following = b.add(index, b.i32(1))
+            last = b.icmp("eq", following, b.i32(elements // count))
             b.cond_br(last, done, head, (), [following], no_unroll=True)
             b.at(done)
+
+        visit_rows(ctx, ctx.value(value), ctx.layout(value.type), print_run)
         self.call.format = brackets.closing
 
     def _chunk_format(self, chunk: SSAValue, first: str, row: str, brackets: Brackets) -> SSAValue:

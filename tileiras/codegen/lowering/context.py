@@ -74,7 +74,8 @@ class KernelLowering:
         self.prologue = ThreadBuilder(entry)
         self.b = ThreadBuilder(entry)
         self.threads = ThreadMap(self.prologue, num_warps)
-        self.scratch = Scratch(self.b, self.prologue, scratch_global, target.static_shared_limit)
+        limit = target.static_shared_limit
+        self.scratch = Scratch(self.b, self.prologue, scratch_global, limit, self.too_large)
         self.values: dict[SSAValue, SSAValue] = {}
         self.loops: list[LoopFrame] = []
         self.op: Operation | None = None
@@ -125,6 +126,14 @@ class KernelLowering:
     def state_space(self) -> str:
         """PTX's suffix of accesses through such pointers."""
         return ".global" if self.memory_space == GLOBAL else ""
+
+    def too_large(self, size: int, limit: int) -> CompileError:
+        """The error for an operation that needs more shared memory than there is."""
+        what = f"needs {size} bytes of shared memory, {self.target.name} has {limit}"
+        if self.op is None:
+            return CompileError(f"the kernel {what}: use smaller tiles")
+        name = self.op.name.partition(".")[2]
+        return CompileError(f"'{name}' op {what}: use smaller tiles", place_of(self.op))
 
     def constant_global(
         self, data: bytes, align: int, space: int = CONSTANT

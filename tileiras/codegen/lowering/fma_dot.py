@@ -25,8 +25,7 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.offsets import vector_elements
 from tileiras.dialects.layout.shared import row_major
 from tileiras.dialects.llvm.types import bit_width, lanes_of, vector_type
-from tileiras.dialects.locations import place_of
-from tileiras.errors import CompileError, InternalError
+from tileiras.errors import InternalError
 
 
 def lower_fma_dot(ctx: KernelLowering, op: Operation) -> None:
@@ -44,7 +43,7 @@ def lower_fma_dot(ctx: KernelLowering, op: Operation) -> None:
     )
     a = _Operand(lhs, ctx.layout(op.lhs.type), 1)
     b = _Operand(rhs, ctx.layout(op.rhs.type), 2)
-    parts = _parts(ctx, op, a, b)
+    parts = _parts(ctx, a, b)
     acc = ctx.value(op.acc)
     compute = _compute_type(acc)
     narrow = acc.type
@@ -108,17 +107,13 @@ class _Operand:
         store_tile(ctx, self.value, region, self.layout, shared, vector, window=window)
 
 
-def _parts(ctx: KernelLowering, op: Operation, a: _Operand, b: _Operand) -> int:
+def _parts(ctx: KernelLowering, a: _Operand, b: _Operand) -> int:
     """Into how many parts of K the product falls so that the operands fit."""
-    limit, parts = ctx.target.static_shared_limit, 1
+    limit, parts = ctx.scratch.limit, 1
     while aligned(a.bytes // parts) + b.bytes // parts > limit:
         parts *= 2
         if parts > a.layout.shape[a.k_dim]:
-            raise CompileError(
-                f"'{op.name.partition('.')[2]}' op needs {(a.bytes + b.bytes) * 2 // parts} bytes "
-                f"of shared memory for each step, the target has {limit}: use smaller tiles",
-                place_of(op),
-            )
+            raise ctx.too_large((a.bytes + b.bytes) * 2 // parts, limit)
     return parts
 
 

@@ -14,14 +14,13 @@ from tileiras.codegen.lowering.dot_operands import (
     StagedOperand,
     register_count,
 )
-from tileiras.codegen.lowering.scratch import ALIGNMENT
+from tileiras.codegen.lowering.scratch import aligned
 from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout.mma import Operand, mma_operand_layout
 from tileiras.dialects.layout.operands import plan_operand
 from tileiras.dialects.llvm.types import bit_width, scalar_of
-from tileiras.dialects.locations import place_of
-from tileiras.errors import CompileError, InternalError
+from tileiras.errors import InternalError
 
 _STEP_REGISTERS = 64
 """32-bit registers that the fragments of one step may take; fewer steps make shorter code."""
@@ -40,7 +39,7 @@ def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
         for value, step, k_dim in zip((op.lhs, op.rhs), steps, (-1, -2), strict=True)
     ]
     staged = [operand for operand in operands if isinstance(operand, StagedOperand)]
-    parts = _parts(ctx, op, staged, steps[0])
+    parts = _parts(ctx, staged, steps[0])
     acc = ctx.value(op.acc)
     shape = ctx.layout(op.result.type).shape
     batches = shape[0] if len(shape) == 3 else 1
@@ -88,34 +87,22 @@ def _operand(ctx: KernelLowering, value: SSAValue, steps: FragmentSteps, k_dim: 
     return StagedOperand(ctx, registers, source, steps, tile)
 
 
-def _parts(
-    ctx: KernelLowering, op: Operation, staged: Sequence[StagedOperand], steps: FragmentSteps
-) -> int:
+def _parts(ctx: KernelLowering, staged: Sequence[StagedOperand], steps: FragmentSteps) -> int:
     """Into how many parts of K the product falls so that the staged operands fit."""
     limit = ctx.scratch.limit
     parts = 1
     while _bytes(staged) > limit:
         parts *= 2
         if parts > min([steps.count, *(operand.tile.k_parts for operand in staged)]):
-            name = op.name.partition(".")[2]
-            raise CompileError(
-                f"'{name}' op needs {_bytes(staged)} bytes of shared memory, the target has "
-                f"{limit}: use smaller tiles",
-                place_of(op),
-            )
+            raise ctx.too_large(_bytes(staged), limit)
         for operand in staged:
             operand.parts = parts
     return parts
 
 
-def _aligned(size: int) -> int:
-    """Bytes, with what is lost between the operands."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
 def _bytes(staged: Sequence[StagedOperand]) -> int:
     """Bytes that a part of all staged operands takes."""
-    return sum(_aligned(operand.bytes) for operand in staged)
+    return sum(aligned(operand.bytes) for operand in staged)
 
 
 def _stage(ctx: KernelLowering, staged: Sequence[StagedOperand], part: int) -> None:
@@ -126,7 +113,7 @@ def _stage(ctx: KernelLowering, staged: Sequence[StagedOperand], part: int) -> N
     offset = 0
     for operand in staged:
         operand.stage(ctx.b.gep(region, offset), part)
-        offset += _aligned(operand.bytes)
+        offset += aligned(operand.bytes)
     ctx.b.barrier()
 
 

@@ -7,6 +7,8 @@ is known (at the start of a block), a barrier comes first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import SSAValue
 
@@ -28,7 +30,8 @@ def aligned(size: int) -> int:
 class Scratch:
     """Hands out regions; the global grows to the largest need.
 
-    A region is valid until the next one is asked for: that may recycle it.
+    A region is valid until the next one is asked for: that may recycle it. `too_large` makes the
+    error for an operation that needs more bytes (first) than there are (second).
     """
 
     def __init__(
@@ -37,11 +40,13 @@ class Scratch:
         prologue: ThreadBuilder,
         memory: llvm_memory.GlobalOp,
         limit: int,
+        too_large: Callable[[int, int], CompileError],
     ):
         self._b = builder
         self._prologue = prologue
         self._memory = memory
         self._limit = limit
+        self._too_large = too_large
         self._ring = min(RING_BYTES, limit)
         self._base: SSAValue | None = None
         self._next = 0
@@ -73,10 +78,7 @@ class Scratch:
         """
         size = aligned(size)
         if size > self._limit:
-            raise CompileError(
-                f"an operation needs {size} bytes of shared memory, the target has {self._limit}: "
-                "use smaller tiles"
-            )
+            raise self._too_large(size, self._limit)
         if not self._known or (self._next and self._next + size > self._ring):
             self._b.barrier()
             self.synchronized()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType
+from xdsl.ir import SSAValue
 
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.errors import CompileError
+from tileiras.passes.analysis.register_pressure import block_pressure, held_value
 
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
@@ -18,6 +23,12 @@ ELEMENTS_PER_WARP = 256
 EIGHT_WARPS_FROM = 16384
 SIXTEEN_WARPS_FROM = 65536
 """Larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a thread."""
+COMFORTABLE_WORDS = 128
+"""Registers of a thread that tiles may take: the other half of 255 is for addresses and work."""
+MAX_WARPS_FOR_SPACE = 8
+"""8 warps of 255 registers have all 65536 of an SM: more warps give a tile block no more space."""
+MAX_ELEMENTS_PER_THREAD = 512
+"""A tile of more, each in a register, takes LLVM and ptxas minutes (a scan of this: 24 s)."""
 
 
 @dataclass(frozen=True)
@@ -36,26 +47,59 @@ class CtaPlan:
 
 
 def plan_cta(func: aa.FuncOp, target: GpuTarget) -> CtaPlan:
-    """Warps by the largest tile, or as the hint `num_worker_warps_per_cta` asks."""
+    """Warps by the largest tile and by what is live at once, or as `num_worker_warps_per_cta` asks.
+
+    Raises CompileError for a tile that would take far more registers than there are.
+    """
     asked = _hint(func, "num_worker_warps_per_cta")
     if asked is not None and 1 <= asked <= 32 and asked & (asked - 1) == 0:
+        _check_registers(func, asked, target)
         return CtaPlan(asked, target)
+    warps = _for_largest_tile(func)
+    pressure = block_pressure(func.body.block)
+    while warps < MAX_WARPS_FOR_SPACE and pressure > warps * 32 * COMFORTABLE_WORDS:
+        warps *= 2
+    _check_registers(func, warps, target)
+    return CtaPlan(warps, target)
+
+
+def _for_largest_tile(func: aa.FuncOp) -> int:
+    """Warps that give each thread of the largest tile a fair share of elements."""
     largest = 1
     for op in func.walk():
         for result in op.results:
-            if isinstance(result.type, TensorType):
-                count = 1
-                for dim in result.type.get_shape():
-                    count *= dim
-                largest = max(largest, count)
+            largest = max(largest, _elements(result))
     if largest >= SIXTEEN_WARPS_FROM:
-        return CtaPlan(16, target)
+        return 16
     if largest >= EIGHT_WARPS_FROM:
-        return CtaPlan(8, target)
+        return 8
     warps = 1
     while warps < 4 and warps * ELEMENTS_PER_WARP < largest:
         warps *= 2
-    return CtaPlan(warps, target)
+    return warps
+
+
+def _elements(value: SSAValue) -> int:
+    """Elements of a tensor, 1 for a scalar."""
+    return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
+
+
+def _check_registers(func: aa.FuncOp, warps: int, target: GpuTarget) -> None:
+    """Raises CompileError for a tile that not even memory for spilled registers makes bearable."""
+    threads = warps * 32
+    limit = threads * MAX_ELEMENTS_PER_THREAD
+    for op in func.walk():
+        for result in op.results:
+            count = _elements(result)
+            if count <= limit or held_value(result) is not result:
+                continue
+            registers = min(target.max_registers_per_thread, target.registers_per_sm // threads)
+            raise CompileError(
+                f"'{op.name.partition('.')[2]}' op makes a tile of {count} elements that cannot be "
+                f"computed in parts: {count // threads} registers in each of {threads} threads, "
+                f"{target.name} has {registers}: use tiles of at most {limit} elements",
+                place_of(op),
+            )
 
 
 def _hint(func: aa.FuncOp, key: str) -> int | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, i32
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i32, i64
 
 from interpreter.kernels import WEAK, Kernel
 from interpreter.stage_arguments import make_arguments
@@ -26,8 +26,15 @@ from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.cuda_tile.types import TOKEN, PointerType, TileType
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
+from tileiras.dialects.nv_tileas.pipeline import (
+    AgentSwitchOp,
+    ConsumerReleaseOp,
+    CreatePipelineOp,
+    ProducerAcquireOp,
+    WgmmaDotOp,
+)
 from tileiras.driver import read_source
-from tileiras.interpreter import InterpreterError, run_entry
+from tileiras.interpreter import DeviceBuffer, InterpreterError, SimulatedMemory, run_entry
 from tileiras.interpreter.distribution import collect, element_indices, owned, place
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +53,9 @@ SAMPLE = (
 """Control flow, views, gathers, reductions, products, aliasing: one or two of each."""
 
 MATMUL = (ROOT / "examples" / "matmul.mlir").read_bytes()
+
+SPECIALISED = MATMUL.replace(b"64x32", b"64x64").replace(b"32x64", b"64x64")
+"""The same with tiles that arrive by TMA and are multiplied by wgmma."""
 
 with_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus beside the checkout")
 
@@ -105,6 +115,65 @@ def test_finds_an_alignment_that_does_not_hold():
             op.properties["stride_divisor"] = IntTupleAttr((64, 64))
     with pytest.raises(InterpreterError, match="stride 48 is not a multiple of 64"):
         interpret(module, "matmul", arguments)
+
+
+def test_specialised_warps_agree():
+    module, arguments, wanted = converted(SPECIALISED)
+    assert any(isinstance(op, AgentSwitchOp) for op in module.walk())
+    assert any(isinstance(op, WgmmaDotOp) for op in module.walk())
+    assert first_difference(wanted, interpret(module, "matmul", arguments)) == ""
+
+
+def test_a_slot_that_is_not_handed_back_hangs():
+    module, arguments, _ = converted(SPECIALISED)
+    for op in [op for op in module.walk() if isinstance(op, ConsumerReleaseOp)]:
+        op.detach()
+    for op in module.walk():
+        if isinstance(op, CreatePipelineOp):
+            op.properties["stages"] = IntAttr(1)
+    with pytest.raises(InterpreterError, match="slot 1 is waited for before one is handed back"):
+        interpret(module, "matmul", arguments)
+
+
+def test_a_slot_that_nobody_fills_hangs():
+    module, arguments, _ = converted(SPECIALISED)
+    acquire = next(op for op in module.walk() if isinstance(op, ProducerAcquireOp))
+    loop = acquire.parent_op()
+    assert isinstance(loop, aa.ForOp)
+    loop.operands[1] = loop.lower_bound
+    with pytest.raises(InterpreterError, match="slot 0 is never filled"):
+        interpret(module, "matmul", arguments)
+
+
+def test_finds_a_vector_that_is_not_aligned():
+    """The view starts one element late, which its facts do not say."""
+    module, arguments, _ = converted(MATMUL)
+    for op in module.walk():
+        if isinstance(op, aa.MakeMemRefOp):
+            op.properties["base_align"] = IntegerAttr(2, i64)
+    memory = SimulatedMemory()
+    late = DeviceBuffer(memory.upload(arguments[0]).address + 2, arguments[0].nbytes)
+    with pytest.raises(InterpreterError, match="access of 16 bytes at .* is not aligned"):
+        run_entry(module, "matmul", [late, *arguments[1:]], (1, 1, 1), memory)
+
+
+def test_operands_must_lie_as_the_result_does():
+    module = read_source((ROOT / "examples" / "vector_add.mlir").read_bytes())
+    for _ in passes(module, (), "sm_90"):
+        pass
+    op = next(op for op in module.walk() if isinstance(op, aa.AddFOp))
+    layout = layout_of(op.result.type)
+    assert layout is not None
+    flat = {**dict(layout.index_bases), "lane": tuple(reversed(layout.vectors("lane")))}
+    other = LinearLayout.from_index_bases(flat, layout.shape)
+    moved = tas.ConvertLayoutOp.create(
+        operands=[op.lhs], result_types=[encoded(op.result.type.element_type, other)]
+    )
+    op.parent_block().insert_op_before(moved, op)
+    op.operands[0] = moved.result
+    arrays = [np.zeros(4096, np.float32) for _ in range(3)]
+    with pytest.raises(InterpreterError, match="an operand lies in .*, the result in"):
+        run_entry(module, None, [*arrays, 4096], (1, 1, 1))
 
 
 def written_and_read_back() -> ModuleOp:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from gpu.random_programs import differences, make_program
+from gpu.exact_program import differences
+from gpu.random_programs import make_program
 from simulate import lower_to_llvm, run_kernel
 
 from tileiras.dialects import cuda_tile as ct

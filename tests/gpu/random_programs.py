@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,91 +41,13 @@ from tileiras.dialects.cuda_tile.types import PartitionViewType, PointerType, Te
 from tileiras.dialects.cuda_tile.types import TileType as Tile
 from tileiras.interpreter.formats import format_of, to_bits
 
+from .exact_program import BLOCKS, EXACT_UP_TO, INPUT_SIZE, Held, Program
+
 i1, i8, i16, i32, i64 = (IntegerType(width) for width in (1, 8, 16, 32, 64))
 INTEGERS = (i8, i16, i32, i64)
-EXACT_UP_TO = {bf16: 2**8, f16: 2**11, f32: 2**24, f64: 2**53}
-"""Float types, and the size up to which they hold every whole number."""
-
-INPUT_SIZE = 5
-"""The largest float in memory."""
-
 INPUT_COUNT = 4
-BLOCKS = 2
 MAX_ELEMENTS = 1024
 PAD = PaddingValueAttr(PaddingValue.ZERO)
-
-
-@dataclass(frozen=True)
-class Held:
-    """A tile in the program: its value, and how large its floats can be (0: integers)."""
-
-    value: Any
-    size: int
-
-    @property
-    def element(self) -> Attribute:
-        """The element type."""
-        return self.value.type.element_type
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The dims."""
-        return tuple(self.value.type.shape)
-
-    @property
-    def is_float(self) -> bool:
-        """Whether the elements are floats."""
-        return self.element in EXACT_UP_TO
-
-
-@dataclass(frozen=True)
-class Program:
-    """A finished kernel and how to call it."""
-
-    kernel: Kernel
-    inputs: tuple[tuple[Attribute, int], ...]
-    outputs: tuple[tuple[Attribute, int], ...]
-    seed: int
-
-    @property
-    def grid(self) -> tuple[int, int, int]:
-        """The tile blocks; each has its own part of every array."""
-        return (BLOCKS, 1, 1)
-
-    def arguments(self) -> list[np.ndarray]:
-        """Fresh memory: random integers, small whole floats, outputs full of ones."""
-        rng = np.random.default_rng(self.seed)
-        arrays = []
-        for element, count in self.inputs:
-            fmt = format_of(element)
-            if element in EXACT_UP_TO:
-                values = rng.integers(-INPUT_SIZE, INPUT_SIZE + 1, count).astype(fmt.dtype)
-                arrays.append(np.ascontiguousarray(to_bits(values, fmt)))
-            else:
-                data = rng.integers(0, 256, count * np.dtype(fmt.storage).itemsize, dtype=np.uint8)
-                arrays.append(data.view(fmt.storage))
-        arrays += [np.ones(count, format_of(element).storage) for element, count in self.outputs]
-        return arrays
-
-
-def differences(program: Program, found: Sequence[Any], wanted: Sequence[Any]) -> list[str]:
-    """What differs in the outputs; zeros of either sign are alike."""
-    texts = []
-    first = len(program.inputs)
-    for number, (element, _) in enumerate(program.outputs):
-        fmt = format_of(element)
-        got, want = found[first + number], wanted[first + number]
-        bad = got != want
-        if element in EXACT_UP_TO:
-            sign = np.array(1, fmt.storage) << np.array(8 * got.itemsize - 1, fmt.storage)
-            bad &= ((got | want) & ~sign) != 0
-        if bad.any():
-            place = int(np.flatnonzero(bad)[0])
-            texts.append(
-                f"output {number} ({element}): {int(bad.sum())} of {bad.size} differ, first at "
-                f"{place}: bits {int(got[place]):#x} instead of {int(want[place]):#x}"
-            )
-    return texts
 
 
 def make_program(seed: int) -> Program:
@@ -520,27 +441,27 @@ class _Generator:
         start = self.pick()
         if start is None:
             return None
-        times = self.random.randrange(3)
-        limit = start.size
-        added = self.pick(
-            lambda tile: (
-                tile.value.type == start.value.type
-                and start.size + (times + 1) * tile.size <= EXACT_UP_TO.get(start.element, 0)
-            )
-        )
-        if start.is_float and added is not None:
-            limit = start.size + (times + 1) * added.size
+        times, load = self.random.randrange(3), self.loop_load(start)
+        if load is None:
+            tile = self.pick(lambda tile: tile.value.type == start.value.type)
+            size = INPUT_SIZE if tile is None else tile.size
+        else:
+            tile, size = None, INPUT_SIZE
+        most = start.size + (times + 1) * size
+        adds = start.is_float and (load or tile) and most <= EXACT_UP_TO[start.element]
+        limit = most if adds else start.size
         type_ = start.value.type
 
-        def body(_: Any, carried: Any) -> None:
+        def body(index: Any, carried: Any) -> None:
             outside = list(self.live)
             held = Held(carried, limit)
             self.live.append(held)
-            if start.is_float and added is not None:
-                operands = [carried, added.value]
+            other = load(index, times) if load is not None else tile
+            if adds and other is not None:
+                operands = [carried, other.value]
                 result = self.kernel.add(ct.AddFOp, operands, type_, rounding_mode=rounding())
             else:
-                other = self.like(held)
+                other = other or self.like(held)
                 fits = other if other.size <= limit else held
                 result = self.combined(held, fits, max(limit, 1)).value
             self.live = outside
@@ -551,6 +472,24 @@ class _Generator:
         bounds = [first, self.block_id, one]
         result = self.kernel.add(ct.ForOp, [*bounds, [start.value]], [[type_]], [region])
         return Held(result, limit)
+
+    def loop_load(self, like: Held) -> Callable[[Any, int], Held] | None:
+        """Sometimes: what loads a tile of an input in each round, perhaps from outside of it."""
+        numbers = [n for n, element in enumerate(self.input_types) if element == like.element]
+        if not numbers or not like.shape or self.random.random() < 0.3:
+            return None
+        number = self.random.choice(numbers)
+        view, sizes, index = self.view(self.kernel.args[number], like.shape)
+        self.input_counts[number] = max(self.input_counts[number], int(np.prod(sizes)))
+
+        def load(round_: Any, start: int) -> Held:
+            first = self.kernel.constant(i32, start)
+            operands = [round_, first]
+            place = self.kernel.add(ct.AddIOp, operands, Tile(i32), overflow=NO_OVERFLOW)
+            value = load_view(self.kernel, view, [place, *index[1:]])
+            return Held(value, INPUT_SIZE if like.is_float else 0)
+
+        return load
 
     def branch(self) -> Held | None:
         """One of two tiles, made in the branches."""

@@ -1,0 +1,91 @@
+"""The documentation is true to the tree: files, targets, options and variables that it names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tileiras.cli import FLAGS_VARIABLE
+from tileiras.command_line import DISASSEMBLER_OPTIONS, Option, compiler_options
+from tileiras.driver import KNOWN_KNOBS
+from tileiras.registry import PASSES
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+COMMAND_LINE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+
+FOLDERS = "tileiras|tests|docs|benchmarks|examples"
+IN_PACKAGE = "bytecode|codegen|dialects|interpreter|passes"
+FILE = re.compile(rf"(?<![\w/.])((?:{FOLDERS}|{IN_PACKAGE})/[\w./-]*[\w-]\.(?:py|md|mlir|json))\b")
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+MADE = ("corpus-summary.json",)
+
+
+def name_of(path: Path) -> str:
+    """The path as shown in test ids."""
+    return str(path.relative_to(ROOT))
+
+
+def missing_files(text: str, folder: Path) -> list[str]:
+    """What a page in `folder` names and links to that does not exist."""
+    named = [name for name in FILE.findall(text) if Path(name).name not in MADE]
+    bases = (ROOT, ROOT / "tileiras")
+    missing = [name for name in named if not any((base / name).exists() for base in bases)]
+    return missing + [link for link in LINK.findall(text) if not (folder / link).exists()]
+
+
+def unknown_targets(text: str) -> list[str]:
+    """Targets that a page tells to `make` and the Makefile lacks."""
+    known = re.findall(
+        r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    told = re.findall(r"(?:`|^    )make ((?:[a-z-]+ ?)+)", text, re.MULTILINE)
+    return [word for words in told for word in words.split() if word not in known]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_named_files_exist(page: Path) -> None:
+    """Paths into the tree and links between pages."""
+    assert missing_files(page.read_text(encoding="utf-8"), page.parent) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_make_targets_exist(page: Path) -> None:
+    """What a reader is told to run."""
+    assert unknown_targets(page.read_text(encoding="utf-8")) == []
+
+
+def test_the_checks_find_what_is_missing() -> None:
+    """They can fail."""
+    text = "see `tests/no_such.py`, codegen/libdevice.py and [a page](no_such.md)"
+    assert missing_files(text, ROOT / "docs") == ["tests/no_such.py", "no_such.md"]
+    assert unknown_targets("run `make test nonsense`\n    make help\n") == ["nonsense"]
+
+
+@pytest.mark.parametrize("option", compiler_options(()), ids=lambda option: option.name)
+def test_options_are_documented(option: Option) -> None:
+    """docs/command-line.md has every option with its short forms."""
+    for name in (option.name, *option.aliases):
+        if name.startswith("help") or name == "h":
+            name = "help"
+        dashes = "-" if len(name) == 1 else "--"
+        assert f"`{dashes}{name}`" in COMMAND_LINE
+
+
+def test_options_in_the_documentation_exist() -> None:
+    """The tables have no option that was removed, and no variable that nobody reads."""
+    known = {option.name for option in (*compiler_options(()), *DISASSEMBLER_OPTIONS)} | {"arch"}
+    named = re.findall(r"`--([\w-]+)`", COMMAND_LINE)
+    assert sorted(set(named) - known) == []
+    variables = re.findall(r"`(TILEIR\w*)`", COMMAND_LINE)
+    assert sorted(set(variables)) == sorted((FLAGS_VARIABLE, *KNOWN_KNOBS))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_passes_that_commands_name_exist(page: Path) -> None:
+    """`--print-after=NAME` and `--pass-pipeline=NAME` in examples."""
+    text = page.read_text(encoding="utf-8")
+    for names in re.findall(r"--(?:print-(?:before|after)|pass-pipeline)=([a-z][\w,-]*)", text):
+        assert [name for name in names.split(",") if name not in PASSES] == []

@@ -19,7 +19,7 @@ ROUND_BYTES = 16 * 1024
 """What a round puts into shared memory."""
 
 Visit = Callable[[SSAValue, SSAValue, int], None]
-"""Builds what the first thread does with `count` elements: (address, number of the first, count)."""
+"""Builds what the first thread does with `count` elements: (address, number of the first, count)"""
 
 
 def visit_rows(ctx: KernelLowering, value: SSAValue, layout: LinearLayout, visit: Visit) -> None:

@@ -1,4 +1,4 @@
-"""Globals, allocations, prints and assertions on the device; children print, so that it is read."""
+"""Globals, allocations, prints and assertions on the device; children print to be read."""
 
 from __future__ import annotations
 

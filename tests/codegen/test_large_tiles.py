@@ -10,7 +10,7 @@ import pytest
 from interpreter.kernels import Kernel, rounding
 from simulate import lower_to_llvm, run_kernel
 from test_lowering_reductions import IDENTITY
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, f32, i32
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, f32, i32, i64
 
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
@@ -150,25 +150,43 @@ def test_cut_that_only_one_side_can_make_is_not_made():
     check(pointer_kernel((64, 32), fill), numbers(64, 32), (32, 64), 0)
 
 
-def test_scan_is_left_whole():
+def scanned(kernel: Kernel, tile: Any, shape: Sequence[int], dim: int) -> Any:
+    """Running sums along a dim."""
+    scalar = TileType(f32)
+
+    def body(a: Any, b: Any) -> None:
+        kernel.add(ct.YieldOp, [[kernel.add(ct.AddFOp, [a, b], scalar, **ADD)]])
+
+    result = kernel.add(
+        ct.ScanOp,
+        [[tile]],
+        [[TileType(f32, shape)]],
+        [kernel.region([scalar, scalar], body)],
+        dim=IntegerAttr(dim, i32),
+        reverse=IntegerAttr(0, 1),
+        identities=ArrayAttr([IDENTITY[f32]]),
+    )
+    return result[0] if isinstance(result, list) else result
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "expected_loops"), [((1024,), 0, 0), ((32, 64), 1, 1), ((1, 1024), 1, 0)]
+)
+def test_scan_is_cut_across_its_dim_only(shape, dim, expected_loops):
+    kernel = pointer_kernel(shape, lambda kernel, tile: scanned(kernel, tile, shape, dim))
+    check(kernel, numbers(*shape), shape, expected_loops)
+
+
+def test_concatenation_and_slice_are_cut_along_other_dims():
+    shape = (64, 16)
+
     def fill(kernel, tile):
-        scalar = TileType(f32)
+        type_ = TileType(f32, (64, 32))
+        both = kernel.add(ct.CatOp, [tile, tile], type_, dim=IntegerAttr(1, i64))
+        zero, one = kernel.constant(i32, 0), kernel.constant(i32, 1)
+        return kernel.add(ct.ExtractOp, [both, [zero, one]], TileType(f32, shape))
 
-        def body(a: Any, b: Any) -> None:
-            kernel.add(ct.YieldOp, [[kernel.add(ct.AddFOp, [a, b], scalar, **ADD)]])
-
-        result = kernel.add(
-            ct.ScanOp,
-            [[tile]],
-            [[TileType(f32, (1024,))]],
-            [kernel.region([scalar, scalar], body)],
-            dim=IntegerAttr(0, i32),
-            reverse=IntegerAttr(0, 1),
-            identities=ArrayAttr([IDENTITY[f32]]),
-        )
-        return result[0] if isinstance(result, list) else result
-
-    check(pointer_kernel((1024,), fill), numbers(1024), (1024,), 0)
+    check(pointer_kernel(shape, fill), numbers(*shape), shape, 1)
 
 
 VIEWS = """

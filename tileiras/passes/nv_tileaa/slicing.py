@@ -7,6 +7,7 @@ that does not change along the cut (broadcast from size 1, a scalar) is used who
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -64,7 +65,7 @@ class Cut:
         """Cuts the operands of an operation whose result is cut."""
         match op:
             case ElementwiseOp() | aa.LoadOp():
-                return all(self.needs(operand, dim) for operand in op.operands)
+                return self._need_all(op.operands, dim)
             case aa.SplatOp() | aa.MakeRangeOp():
                 return True
             case aa.ConstantOp():
@@ -82,9 +83,23 @@ class Cut:
             case aa.ReduceOp():
                 along = op.dim.value.data
                 inner = dim if dim < along else dim + 1
-                return all(self.needs(operand, inner) for operand in op.arguments)
+                return self._need_all(op.arguments, inner)
+            case aa.ScanOp():
+                return dim != op.dim.value.data and self._need_all(op.arguments, dim)
+            case aa.CatOp():
+                return dim != op.dim.value.data and self._need_all((op.lhs, op.rhs), dim)
+            case aa.ExtractOp():
+                # Where the slice is as long as its source, its index is 0 for every part.
+                is_whole = shape_of(op.source)[dim] == shape_of(op.result)[dim]
+                return is_whole and self.needs(op.source, dim)
+            case aa.PackOp() | aa.UnpackOp():
+                return self.needs(op.source, dim)
             case _:
                 return False
+
+    def _need_all(self, values: Sequence[SSAValue], dim: int) -> bool:
+        """Cuts several values along one dim."""
+        return all(self.needs(value, dim) for value in values)
 
     def divides(self, view: SSAValue, dim: int) -> bool:
         """Whether accesses through a view can be cut: not along gathered coordinates."""

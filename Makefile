@@ -6,9 +6,11 @@ CORPUS  ?= ../shared/corpus
 TARGET  ?= sm_90
 BASE    ?= HEAD
 JOBS    ?= 2
+CLIENT  ?= $(PYTHON)
+BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu sanitizer determinism corpus replay fuzz bench bench-compile lint format bless clean
+.PHONY: help install example test test-gpu sanitizer determinism corpus replay fuzz bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -53,6 +55,13 @@ fuzz:  ## the property and mutation tests, longer than in `make test`
 
 bench-compile:  ## cold compile times, beside NVIDIA's compiler where VENDOR_TILEIRAS names it
 	$(RUN) benchmarks/bench_compile.py --gpu-name $(TARGET)
+
+bench-gpu-prepare:  ## make the cubins of bench-gpu with CLIENT, a Python that has cuda-tile; no GPU
+	$(CLIENT) benchmarks/gpu/prepare.py --directory $(BENCH_GPU) --jobs $(JOBS)
+
+bench-gpu:  ## prepared cubins beside NVIDIA's and the libraries, on this machine's GPU
+	@test -e $(BENCH_GPU)/manifest.json || $(MAKE) bench-gpu-prepare
+	$(RUN) benchmarks/gpu/run.py --directory $(BENCH_GPU) --json $(BENCH_GPU)/results.json
 
 bench: bench-compile  ## all benchmarks that this machine can run
 

@@ -1,0 +1,214 @@
+"""The benchmark's figures as a table on the terminal, as Markdown, and as a bar chart in SVG.
+
+python benchmarks/gpu/report.py bench-gpu.json --output docs/performance.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+RATES = {"f16": 798e12, "tf32": 399e12, "fp8": 1596e12, "int8": 1596e12}
+"""Operations per second that an H100 SXM holds under load: f16 as measured with torch on random
+data at 8192^3, the others by the instruction's rate relative to f16."""
+
+DEFAULT_COPY = 3.0e12
+"""Bytes per second of a copy on an H100 SXM; a run measures its own."""
+
+TOOLS = ("ours", "vendor", "library")
+COLOURS = {"ours": "#2f6fab", "vendor": "#b8b8b8", "library": "#e0a030"}
+HEADINGS = {"GEMM": "Products", "attention": "Attention", "memory": "Memory-bound kernels"}
+
+
+def figures(
+    entry: dict[str, Any], result: dict[str, Any], machine: dict[str, Any]
+) -> dict[str, Any]:
+    """A row of the tables: speeds, ratios, and what is wrong with our cubin."""
+    tools = result["tools"]
+    floor = max(
+        entry["flops"] / RATES[entry["rate"]], entry["bytes"] / machine.get("copy", DEFAULT_COPY)
+    )
+    is_memory = entry["group"] == "memory" or floor > entry["flops"] / RATES[entry["rate"]]
+    work = entry["bytes"] / 1e3 if is_memory else entry["flops"] / 1e6
+    row: dict[str, Any] = {
+        "name": entry["name"],
+        "group": entry["group"],
+        "unit": "GB/s" if is_memory else "TFLOP/s",
+        "floor_us": floor * 1e6,
+        "asked": entry["asked"],
+        "specialised": entry["ours"].get("specialised"),
+        "registers": entry["ours"].get("registers"),
+        "spills": entry["ours"].get("spills"),
+        "tools": tools,
+        "speed": {name: work / tools[name]["us"] for name in TOOLS if "us" in tools.get(name, {})},
+        "faults": faults(entry, result),
+    }
+    us = {name: tools[name]["us"] for name in row["speed"]}
+    if "ours" in us:
+        row["of_floor"] = floor * 1e6 / us["ours"]
+        for other in ("library", "vendor"):
+            if other in us:
+                row[f"of_{other}"] = us[other] / us["ours"]
+    return row
+
+
+def faults(entry: dict[str, Any], result: dict[str, Any]) -> list[str]:
+    """What makes the entry fail: errors, wrong results, spills, serialised products."""
+    found = []
+    ours = result["tools"].get("ours", {})
+    if "error" in result:
+        found.append(result["error"])
+    if "error" in entry["ours"]:
+        found.append("does not compile")
+    if "error" in ours:
+        found.append(ours["error"].splitlines()[0][:80])
+    if ours.get("wrong"):
+        found.append(f"{ours['wrong']} elements wrong")
+    if entry["ours"].get("spills"):
+        found.append(f"{entry['ours']['spills']} bytes spilled")
+    if any("C7510" in line or "C7511" in line for line in entry["ours"].get("advisories", [])):
+        found.append("products serialised")
+    return found
+
+
+def speed_of(row: dict[str, Any], tool: str) -> str:
+    """A cell: time and speed, or what happened instead."""
+    record = row["tools"].get(tool, {})
+    if "us" not in record:
+        return "error" if "error" in record else "-"
+    mark = " wrong" if record.get("wrong") else ""
+    return f"{record['us']:.1f} us {row['speed'][tool]:.0f}{mark}"
+
+
+def ratio(row: dict[str, Any], key: str) -> str:
+    """A cell: a ratio of speeds."""
+    return f"{row[key]:.2f}" if key in row else "-"
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """A row of either table."""
+    asked = "" if row["asked"] is None else f"{row['asked']:.2f}"
+    return [
+        row["name"],
+        *(speed_of(row, tool) for tool in TOOLS),
+        ratio(row, "of_library"),
+        asked,
+        ratio(row, "of_vendor"),
+        ratio(row, "of_floor"),
+        "yes" if row["specialised"] else "no",
+        "; ".join(row["faults"]),
+    ]
+
+
+COLUMNS = [
+    "work",
+    "ours",
+    "vendor",
+    "library",
+    "x library",
+    "asked",
+    "x vendor",
+    "x floor",
+    "specialised",
+    "faults",
+]
+
+
+def rich_table(outcome: dict[str, Any]) -> None:
+    """Prints the figures."""
+    from rich.console import Console
+    from rich.table import Table
+
+    machine = outcome["machine"]
+    copy = machine.get("copy", DEFAULT_COPY) / 1e12
+    table = Table(title=f"{machine.get('device')}, a copy moves {copy:.2f} TB/s")
+    for position, column in enumerate(COLUMNS):
+        table.add_column(column, justify="left" if position in (0, 9) else "right")
+    for row in outcome["rows"]:
+        table.add_row(*cells(row))
+    Console(width=200).print(table)
+
+
+def markdown(outcome: dict[str, Any], chart: str) -> str:
+    """The page docs/performance.md."""
+    machine = outcome["machine"]
+    lines = [
+        "# Performance",
+        "",
+        f"Measured on one {machine.get('device', 'GPU')} by `make bench-gpu`: cubins of this",
+        "compiler and of NVIDIA's tileiras 13.5 from the same bytecode, and the libraries (cuBLAS,",
+        "cuDNN or the kernels of torch), in one process, in turns. A cell has the median time of a",
+        "launch, warm, and the speed: TFLOP/s, or GB/s where memory is the floor. Results are",
+        "checked against float64 before anything is timed. `x library`, `x vendor` and `x floor`",
+        "are our speed as a multiple of theirs; the floor is the larger of operations over the",
+        f"tensor cores' rate and bytes over the speed of a copy"
+        f" ({machine.get('copy', DEFAULT_COPY) / 1e12:.2f} TB/s here).",
+        "",
+        f"![Speed relative to the library]({chart})",
+    ]
+    for group, heading in HEADINGS.items():
+        rows = [row for row in outcome["rows"] if row["group"] == group]
+        if not rows:
+            continue
+        lines += ["", f"## {heading}", "", "| " + " | ".join(COLUMNS) + " |"]
+        lines.append("|---|" + "---:|" * (len(COLUMNS) - 2) + "---|")
+        lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def svg(outcome: dict[str, Any]) -> str:
+    """Bars for every entry that a library was timed on: speed relative to the library's."""
+    rows = [row for row in outcome["rows"] if "library" in row["speed"]]
+    left, width, step, bar = 330, 420, 34, 12
+    height = step * len(rows) + 60
+    scale = width / 1.5
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{height}"'
+        ' font-family="sans-serif" font-size="12">',
+        f'<rect width="{left + width + 60}" height="{height}" fill="white"/>',
+    ]
+    for position, tool in enumerate(("ours", "vendor")):
+        x = left + 110 * position
+        parts.append(f'<rect x="{x}" y="12" width="14" height="14" fill="{COLOURS[tool]}"/>')
+        parts.append(f'<text x="{x + 20}" y="24">{tool}</text>')
+    parts.append(f'<text x="{left + 220}" y="24">line: the library</text>')
+    for index, row in enumerate(rows):
+        top, name = 40 + step * index, html.escape(row["name"])
+        parts.append(f'<text x="{left - 8}" y="{top + 17}" text-anchor="end">{name}</text>')
+        for position, tool in enumerate(("ours", "vendor")):
+            share = row["speed"].get(tool, 0.0) / row["speed"]["library"]
+            y, length = top + position * bar, min(share, 1.5) * scale
+            parts.append(
+                f'<rect x="{left}" y="{y}" width="{length:.1f}" height="{bar - 1}"'
+                f' fill="{COLOURS[tool]}"/>'
+            )
+            parts.append(
+                f'<text x="{left + length + 4:.1f}" y="{y + 10}" font-size="10">{share:.2f}</text>'
+            )
+    line = left + scale
+    parts.append(
+        f'<line x1="{line}" x2="{line}" y1="34" y2="{height - 20}" stroke="{COLOURS["library"]}"'
+        ' stroke-width="2"/>'
+    )
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def main() -> int:
+    """Writes the page and its chart."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("json", type=Path)
+    parser.add_argument("--output", type=Path, default=Path("docs/performance.md"))
+    options = parser.parse_args()
+    outcome = json.loads(options.json.read_text())
+    chart = options.output.with_suffix(".svg")
+    chart.write_text(svg(outcome))
+    options.output.write_text(markdown(outcome, chart.name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -27,6 +27,22 @@ MAX_STAGES = 4
 RESERVED_BYTES = 34 * 1024
 """Shared memory kept for the epilogue's layout changes, barriers and tensor maps."""
 
+NEEDS_ROOM = (
+    aa.AllocaOp,
+    aa.AssertOp,
+    aa.AtomicCASOp,
+    aa.AtomicRMWOp,
+    aa.CatOp,
+    aa.ExtractOp,
+    aa.InsertOp,
+    aa.PackOp,
+    aa.PrintOp,
+    aa.ReduceOp,
+    aa.ScanOp,
+    aa.UnpackOp,
+)
+"""Operations that may want more shared memory at once than the rings leave."""
+
 
 @dataclass(frozen=True)
 class WgmmaDot:
@@ -65,6 +81,8 @@ class HopperPlan:
 def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     """The plan, or None where another way of computing is better or the only one."""
     if not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
+        return None
+    if any(isinstance(op, NEEDS_ROOM) for op in func.walk()):
         return None
     dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
     chosen = [planned for op in dots if (planned := _wgmma_dot(op)) is not None]

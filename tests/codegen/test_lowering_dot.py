@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "interpreter"))
-
-from kernels import SIGNED, UNSIGNED, Kernel
+from interpreter.kernels import SIGNED, UNSIGNED, Kernel
 from simulate import lower_to_llvm, run_kernel
 from xdsl.dialects.builtin import DenseArrayBase, bf16, f16, f32, f64, i8, i32
 
@@ -152,10 +148,23 @@ def test_operands_larger_than_shared_memory_are_staged_in_parts(turned):
     assert "nvvm.ldmatrix" in text
 
 
+@pytest.mark.parametrize(("operand", "acc"), [(i8, i32), (f64, f64)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_parts_of_one_atom(monkeypatch, operand, acc, turned):
+    import simulate
+
+    target = replace(get_target("sm_90"), static_shared_limit=4096)
+    monkeypatch.setattr(simulate, "get_target", lambda arch: target)
+    k = {i8: 128, f64: 32}[operand]
+    check(32, 32, k, operand, acc, turned=(turned, not turned))
+
+
 def test_operands_without_k_to_divide_are_refused():
-    kernel = dot_kernel(512, 512, 64, f16, f32, (False, False))
+    kernel = dot_kernel(2048, 16, 16, f16, f32, (False, False))
     kernel.add(ct.ReturnOp, [[]])
-    with pytest.raises(CompileError, match="'mma_dot' op needs .* bytes of shared memory, sm_80 has 49152"):
+    with pytest.raises(
+        CompileError, match="'mma_dot' op needs .* bytes of shared memory, sm_80 has 49152"
+    ):
         lower_to_llvm(kernel.module, "sm_80")
 
 

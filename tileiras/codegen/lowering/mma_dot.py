@@ -17,7 +17,9 @@ from tileiras.codegen.lowering.dot_operands import (
 from tileiras.codegen.lowering.scratch import aligned
 from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.mma import Operand, mma_operand_layout
+from tileiras.dialects.layout.offsets import storage_bytes
 from tileiras.dialects.layout.operands import plan_operand
 from tileiras.dialects.llvm.types import bit_width, scalar_of
 from tileiras.errors import InternalError
@@ -33,13 +35,14 @@ def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, tas.MmaDotOp):
         raise InternalError("the rule of mma_dot got another operation")
     atom = get_mma_atom(op.atom.data)
-    steps = _divide(ctx, op, atom)
+    layouts = _fragments(ctx, op, atom)
+    parts = _parts(ctx, op, layouts, ctx.layout(op.lhs.type).shape[-1] // atom.k)
+    steps = _divide(ctx, op, atom, layouts, parts)
     operands: list[AnyOperand] = [
-        _operand(ctx, value, step, k_dim)
+        _operand(ctx, value, step, k_dim, parts)
         for value, step, k_dim in zip((op.lhs, op.rhs), steps, (-1, -2), strict=True)
     ]
     staged = [operand for operand in operands if isinstance(operand, StagedOperand)]
-    parts = _parts(ctx, staged, steps[0])
     acc = ctx.value(op.acc)
     shape = ctx.layout(op.result.type).shape
     batches = shape[0] if len(shape) == 3 else 1
@@ -52,21 +55,53 @@ def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.result] = acc
 
 
-def _divide(ctx: KernelLowering, op: tas.MmaDotOp, atom: MmaAtom) -> list[FragmentSteps]:
-    """The fragments of A and B, and how many atoms along K make a step."""
+def _fragments(ctx: KernelLowering, op: tas.MmaDotOp, atom: MmaAtom) -> list[LinearLayout]:
+    """The fragment layouts of A and B."""
     rows = atom.layouts()
     warps = (op.warps_m.data, op.warps_n.data)
-    k_bits = (ctx.layout(op.lhs.type).shape[-1] // atom.k).bit_length() - 1
-    layouts = []
     operands: Sequence[tuple[SSAValue, Operand]] = ((op.lhs, "A"), (op.rhs, "B"))
-    for value, which in operands:
-        shape = ctx.layout(value.type).shape
-        layouts.append(mma_operand_layout(rows.operand(which), shape, warps, which))
+    return [
+        mma_operand_layout(rows.operand(which), ctx.layout(value.type).shape, warps, which)
+        for value, which in operands
+    ]
+
+
+def _parts(
+    ctx: KernelLowering, op: tas.MmaDotOp, layouts: Sequence[LinearLayout], reps_k: int
+) -> int:
+    """Into how many parts of K the product falls so that the staged operands fit."""
+    sizes = [
+        layout.size * storage_bytes(_bits(ctx, value))
+        for value, layout in zip((op.lhs, op.rhs), layouts, strict=True)
+        if ctx.layout(value.type) != layout
+    ]
+    limit, parts = ctx.scratch.limit, 1
+    while (needed := sum(aligned(size // parts) for size in sizes)) > limit:
+        if parts == reps_k:
+            raise ctx.too_large(needed, limit)
+        parts *= 2
+    return parts
+
+
+def _bits(ctx: KernelLowering, value: SSAValue) -> int:
+    """Bits of an element in registers."""
+    return bit_width(scalar_of(ctx.value(value).type))
+
+
+def _divide(
+    ctx: KernelLowering,
+    op: tas.MmaDotOp,
+    atom: MmaAtom,
+    layouts: Sequence[LinearLayout],
+    parts: int,
+) -> list[FragmentSteps]:
+    """How many atoms along K make a step, which lies in one part."""
+    k_bits = (ctx.layout(op.lhs.type).shape[-1] // atom.k).bit_length() - 1
     words = sum(
-        layout.in_size("register") * bit_width(scalar_of(ctx.value(value).type)) // 32
-        for layout, (value, _) in zip(layouts, operands, strict=True)
+        layout.in_size("register") * _bits(ctx, value) // 32
+        for layout, value in zip(layouts, (op.lhs, op.rhs), strict=True)
     )
-    step_bits = k_bits
+    step_bits = k_bits - (parts.bit_length() - 1)
     while step_bits and words >> (k_bits - step_bits) > _STEP_REGISTERS:
         step_bits -= 1
     elements = (atom.a_elements, atom.b_elements)
@@ -76,28 +111,16 @@ def _divide(ctx: KernelLowering, op: tas.MmaDotOp, atom: MmaAtom) -> list[Fragme
     ]
 
 
-def _operand(ctx: KernelLowering, value: SSAValue, steps: FragmentSteps, k_dim: int) -> AnyOperand:
+def _operand(
+    ctx: KernelLowering, value: SSAValue, steps: FragmentSteps, k_dim: int, parts: int
+) -> AnyOperand:
     """An operand as it is, or to be staged."""
     source, registers = ctx.layout(value.type), ctx.value(value)
     if source == steps.layout:
         return RegisterOperand(ctx, registers, steps)
-    bits = bit_width(scalar_of(registers.type))
     has_ldmatrix = ctx.target.has(Feature.LDMATRIX)
-    tile = plan_operand(source, steps.layout, k_dim, bits, has_ldmatrix)
-    return StagedOperand(ctx, registers, source, steps, tile)
-
-
-def _parts(ctx: KernelLowering, staged: Sequence[StagedOperand], steps: FragmentSteps) -> int:
-    """Into how many parts of K the product falls so that the staged operands fit."""
-    limit = ctx.scratch.limit
-    parts = 1
-    while _bytes(staged) > limit:
-        parts *= 2
-        if parts > min([steps.count, *(operand.tile.k_parts for operand in staged)]):
-            raise ctx.too_large(_bytes(staged), limit)
-        for operand in staged:
-            operand.parts = parts
-    return parts
+    tile = plan_operand(source, steps.layout, k_dim, _bits(ctx, value), has_ldmatrix, parts)
+    return StagedOperand(ctx, registers, source, steps, tile, parts)
 
 
 def _bytes(staged: Sequence[StagedOperand]) -> int:

@@ -31,24 +31,21 @@ from tileiras.dialects.layout.offsets import (
 _REGISTER_BITS = 32
 _ROW_BITS = 3
 """Eight rows make a matrix of ldmatrix."""
-_K_KEPT_BITS = 6
-"""Bits of K that take part in the swizzle: a part of K is never below 64 elements."""
 
 
 @dataclass(frozen=True)
 class OperandTile:
     """An operand in shared memory, `shared` as "offset" (elements) -> coordinates.
 
-    The highest offset bits are the highest bits of K, `k_dim`, so that equal parts of K are equal
-    parts of the buffer: at most `k_parts` of them. `is_matrix` says that ldmatrix reads the
-    fragments, `transposed` in its transposed form.
+    The highest offset bits are the highest bits of K, so that equal parts of K are equal parts of
+    the buffer. `is_matrix` says that ldmatrix reads the fragments, `transposed` in its transposed
+    form.
     """
 
     shared: LinearLayout
     store_vector: int
     is_matrix: bool
     transposed: bool
-    k_parts: int
 
 
 def dim_vectors(shape: Sequence[int], axis: int) -> list[int]:
@@ -59,26 +56,30 @@ def dim_vectors(shape: Sequence[int], axis: int) -> list[int]:
 
 @lru_cache(maxsize=1024)
 def plan_operand(
-    source: LinearLayout, fragment: LinearLayout, k_dim: int, bits: int, use_ldmatrix: bool
+    source: LinearLayout,
+    fragment: LinearLayout,
+    k_dim: int,
+    bits: int,
+    use_ldmatrix: bool,
+    parts: int = 1,
 ) -> OperandTile:
     """How to stage an operand of `bits`-bit elements that lies in `source`.
 
     `fragment` is the operand's layout for the instruction (`mma_operand_layout`), `k_dim` the
-    matrix dim of K (-1 for A, -2 for B).
+    matrix dim of K (-1 for A, -2 for B), `parts` into how many parts of K the buffer falls.
     """
     other = -3 - k_dim
-    k_parts = max(1, source.shape[k_dim] >> _K_KEPT_BITS)
     wide = MAX_VECTOR_BYTES // storage_bytes(bits)
     rows_along = sorted((k_dim, other), key=lambda dim: _slowness(source, dim, wide))
     for row_dim in rows_along if use_ldmatrix else ():
         transposed = row_dim != k_dim
         if reads_as_matrices(fragment, row_dim, bits, transposed):
-            shared = _swizzled(source, row_dim, k_dim, bits)
+            shared = _swizzled(source, row_dim, k_dim, bits, parts)
             vector = vector_elements(source, shared, bits)
-            return OperandTile(shared, vector, True, transposed, k_parts)
-    shared = _swizzled(source, rows_along[0], k_dim, bits)
+            return OperandTile(shared, vector, True, transposed)
+    shared = _swizzled(source, rows_along[0], k_dim, bits, parts)
     vector = vector_elements(source, shared, bits)
-    return OperandTile(shared, vector, False, False, k_parts)
+    return OperandTile(shared, vector, False, False)
 
 
 def _slowness(source: LinearLayout, dim: int, wide: int) -> tuple[int, int]:
@@ -114,8 +115,10 @@ def _row_bits(bits: int) -> int:
     return (MAX_VECTOR_BYTES // storage_bytes(bits)).bit_length() - 1
 
 
-def _swizzled(source: LinearLayout, row_dim: int, k_dim: int, bits: int) -> LinearLayout:
-    """Rows of 16 bytes lowest, then the banks and the segments, then the upper half of K bits.
+def _swizzled(
+    source: LinearLayout, row_dim: int, k_dim: int, bits: int, parts: int
+) -> LinearLayout:
+    """Rows of 16 bytes lowest, then the banks and the segments, then the bits of the parts of K.
 
     Everything is counted modulo the bits of a row, and the upper bits of K are kept apart: so a
     row stays in one piece, and a part of K in one part of the buffer.
@@ -124,7 +127,8 @@ def _swizzled(source: LinearLayout, row_dim: int, k_dim: int, bits: int) -> Line
     shape = source.shape
     row = dim_vectors(shape, row_dim)[: _row_bits(bits)]
     column = dim_vectors(shape, -3 - row_dim)[:_ROW_BITS]
-    k_high = [v for v in dim_vectors(shape, k_dim)[_K_KEPT_BITS:] if v not in row + column]
+    along_k = dim_vectors(shape, k_dim)
+    k_high = along_k[len(along_k) - (parts.bit_length() - 1) :]
     apart = sum(row) + sum(k_high)
     rest = [v & ~apart for v in (1 << b for b in range(source.size.bit_length() - 1))]
     rest = [v for v in rest if v]

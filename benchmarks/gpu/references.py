@@ -61,6 +61,14 @@ def expected_gemm(arguments: Arguments) -> Iterator[Piece]:
             yield (place if out.dim() == 2 else (batch, place)), exact, bound
 
 
+def expected_split_gemm(arguments: Arguments) -> Iterator[Piece]:
+    """A product whose parts are added in the result's format: a rounding for each part."""
+    a, b, out, parts = arguments[0], arguments[1], arguments[2], arguments[-1]
+    terms = (a.double().square() @ b.double().square()).sqrt()
+    for place, exact, bound in expected_gemm(arguments):
+        yield place, exact, bound + 2 * parts**0.5 * ROUNDING[out.dtype] * terms[place]
+
+
 def library_gemm(arguments: Arguments) -> Callable[[], Any] | None:
     """cuBLAS through torch; a product for each matrix of a batch where torch wants it so."""
     a, b, out = arguments[:3]
@@ -216,6 +224,7 @@ def _into(out: torch.Tensor, function: Callable[[torch.Tensor], Any]) -> Callabl
 
 EXPECTED: dict[str, Callable[[Arguments], Iterator[Piece]]] = {
     "gemm": expected_gemm,
+    "split_gemm": expected_split_gemm,
     "experts": expected_experts,
     "attention": lambda a: _expected_attention(a, False),
     "causal_attention": lambda a: _expected_attention(a, True),
@@ -228,6 +237,7 @@ EXPECTED: dict[str, Callable[[Arguments], Iterator[Piece]]] = {
 
 LIBRARY: dict[str, Callable[[Arguments], Callable[[], Any] | None]] = {
     "gemm": library_gemm,
+    "split_gemm": library_gemm,
     "experts": library_experts,
     "attention": lambda a: _library_attention(a, False),
     "causal_attention": lambda a: _library_attention(a, True),

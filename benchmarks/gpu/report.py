@@ -61,7 +61,7 @@ def faults(entry: dict[str, Any], result: dict[str, Any]) -> list[str]:
     found = []
     ours = result["tools"].get("ours", {})
     if "error" in result:
-        found.append(result["error"])
+        found.append(result["error"].splitlines()[0][:120])
     if "error" in entry["ours"]:
         found.append("does not compile")
     if "error" in ours:

@@ -30,6 +30,8 @@ class Session:
     """What is known so far, and what is left to do."""
 
     manifest: Path
+    entries: list[dict[str, Any]]
+    output: Path
     tools: str
     deadline: float
     todo: list[int]
@@ -70,7 +72,8 @@ class Session:
             index = message["done"]
             self.results[index] = message["result"]
             self.todo.remove(index)
-            print(f"{len(self.results)} done", file=sys.stderr, flush=True)
+            self.save()
+            print(f"{index} {self.entries[index]['name']}", file=sys.stderr, flush=True)
             return None
         if "broken" in message:
             self.note = message["broken"]
@@ -90,10 +93,14 @@ class Session:
             return
         self.lost.setdefault(index, {})[step] = detail
 
-    def outcome(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    def save(self) -> None:
+        """Writes what is known, so that a run that is stopped leaves its results."""
+        self.output.write_text(json.dumps(self.outcome(), indent=1) + "\n")
+
+    def outcome(self) -> dict[str, Any]:
         """The JSON document: facts of the machine and a row for each entry."""
         rows = []
-        for index, entry in enumerate(entries):
+        for index, entry in enumerate(self.entries):
             result = self.results.get(index)
             if result is None:
                 continue
@@ -123,11 +130,12 @@ def main() -> int:
         for index, entry in enumerate(entries)
         if re.search(options.only or "", f"{entry['group']} {entry['name']}")
     ]
-    session = Session(manifest, options.tools, time.monotonic() + options.budget, todo)
+    deadline = time.monotonic() + options.budget
+    session = Session(manifest, entries, options.json, options.tools, deadline, todo)
     while session.todo and time.monotonic() < session.deadline:
         session.run_worker()
-        options.json.write_text(json.dumps(session.outcome(entries), indent=1) + "\n")
-    outcome = session.outcome(entries)
+    session.save()
+    outcome = session.outcome()
     rich_table(outcome)
     for index in session.todo:
         print(f"not measured, the time was over: {entries[index]['name']}")

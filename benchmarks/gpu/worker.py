@@ -107,6 +107,7 @@ class Kernel:
         self._module = checked(driver.cuModuleLoadData(cubin))
         self._function = checked(driver.cuModuleGetFunction(self._module, symbol.encode()))
         self._grid = grid
+        self._arguments = arguments  # graphs and launches know addresses alone
         self._values, self._types = flatten(arguments)
 
     def launch(self) -> None:

@@ -41,6 +41,8 @@ from tileiras.dialects.cuda_tile.types import TOKEN, PointerType, TileType
 from tileiras.interpreter import DeviceBuffer, RunLog, SimulatedMemory, run_entry
 from tileiras.interpreter.formats import format_of, from_bits, to_bits
 
+from .every_stage import run_and_compare
+
 F4 = Float4E2M1FNType()
 UNIT = UnitAttr()
 NO_OVERFLOW = IntegerOverflowAttr(IntegerOverflow.NONE)
@@ -169,9 +171,11 @@ class Kernel:
         grid: tuple[int, int, int] = (1, 1, 1),
         memory: SimulatedMemory | None = None,
     ) -> RunLog:
-        """Ends the entry and runs it."""
+        """Ends the entry and runs it, at every stage where no memory is given."""
         if self.block.last_op is None or not isinstance(self.block.last_op, ct.ReturnOp):
             self.add(ct.ReturnOp, [[]])
+        if memory is None:
+            return run_and_compare(self.module, "kernel", args, grid)
         return run_entry(self.module, "kernel", args, grid, memory)
 
 

@@ -32,7 +32,7 @@ from tileiras.interpreter.formats import format_of, to_bits
 from .rows import Row, i1, i32, i64
 from .shapes import text
 from .tiles import block_index
-from .values import empty, generator, mixed, small_integers
+from .values import empty, gaussian, generator, mixed, small_integers
 
 INTEGER_MODES = tuple(
     mode for mode in AtomicRMWMode if mode not in (AtomicRMWMode.ADDF, AtomicRMWMode.XCHG)
@@ -84,7 +84,10 @@ def spread_row(mode: AtomicRMWMode, element: Attribute, shape: tuple[int, ...], 
 
     def arguments() -> list[Any]:
         mask = generator(name).integers(0, 2, shape or (1,)).astype(np.uint8)
-        return [*(mixed(element, shape, name, p) for p in range(2)), empty(element, shape), mask]
+        inputs = [mixed(element, shape, name, p) for p in range(2)]
+        if mode is AtomicRMWMode.ADDF and element == f32:  # PTX ISA, "atom": subnormals are flushed
+            inputs = [gaussian(element, shape, f"{name}{p}") for p in range(2)]
+        return [*inputs, empty(element, shape), mask]
 
     return Row("atomic", name, build, arguments)
 

@@ -139,9 +139,7 @@ def _loops() -> Iterator[Row]:
 
         region = kernel.region([INT, zero.type], body)
         bounds = list(kernel.args[1:])
-        result = kernel.add(
-            ct.ForOp, [*bounds, [zero]], [[zero.type]], [region], unsignedCmp=UNIT
-        )
+        result = kernel.add(ct.ForOp, [*bounds, [zero]], [[zero.type]], [region], unsignedCmp=UNIT)
         kernel.store(kernel.args[0], one(result))
 
     yield kernel_row(

@@ -17,6 +17,7 @@ np = pytest.importorskip("numpy")
 driver = pytest.importorskip("cuda.bindings.driver")
 
 from interpreter.kernels import NO_OVERFLOW, Kernel  # noqa: E402
+from passes.nv_tileas.gemm import gemm  # noqa: E402
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, i32  # noqa: E402
 
 from tileiras.bytecode.writer import write_module  # noqa: E402
@@ -60,6 +61,22 @@ def matmul_work(stream: int) -> Work:
     expected = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
     sizes = (np.int32(m), np.int32(n), np.int32(k))
     return Work((a, b), sizes, (-(-m // 64), -(-n // 64), 1), expected)
+
+
+def specialised_matmul_work(stream: int) -> Work:
+    """As `matmul_work`, with sizes that TMA takes: tensor maps of all launches live at once."""
+    rng = np.random.default_rng(stream)
+    m, n, k = 136 + 24 * stream, 208 + 16 * stream, 64 + 48 * stream
+    a = rng.integers(-1, 2, (m, k)).astype(np.float16)
+    b = rng.integers(-1, 2, (k, n)).astype(np.float16)
+    expected = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
+    sizes = (np.int32(m), np.int32(n), np.int32(k))
+    return Work((a, b), sizes, (-(-m // 64), -(-n // 128), 1), expected)
+
+
+def specialised_matmul() -> bytes:
+    """A product with a TMA producer and wgmma consumers."""
+    return gemm(64, 128, 64).replace(b"@gemm", b"@specialised_matmul")
 
 
 def column_sums_work(stream: int) -> Work:
@@ -111,6 +128,7 @@ def transpose() -> bytes:
 KERNELS: dict[str, tuple[Callable[[], bytes], Callable[[int], Work]]] = {
     "vector_add": ((EXAMPLES / "vector_add.mlir").read_bytes, vector_add_work),
     "matmul": ((EXAMPLES / "matmul.mlir").read_bytes, matmul_work),
+    "specialised_matmul": (specialised_matmul, specialised_matmul_work),
     "column_sums": (column_sums, column_sums_work),
     "transpose": (transpose, transpose_work),
 }

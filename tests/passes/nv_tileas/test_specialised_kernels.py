@@ -7,65 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.passes.nv_tileas.gemm import gemm
 from tileiras.driver import compile_module, with_environment
 from tileiras.options import CompileOptions
-
-GEMM = """
-cuda_tile.module @m {
-  entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f16>>,
-              %M: tile<i32>, %N: tile<i32>, %K: tile<i32>) {
-    %A1 = assume div_by<ALIGN>, %A : tile<ptr<f16>>
-    %B1 = assume div_by<16>, %B : tile<ptr<f16>>
-    %N1 = assume div_by<16>, %N : tile<i32>
-    %K1 = assume div_by<16>, %K : tile<i32>
-    %t0 = make_token : token
-    %ta = make_tensor_view %A1, shape = [%M, %K1], strides = [%K1, 1]
-      : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
-    %tb = make_tensor_view %B1, shape = [%K1, %N1], strides = [%N1, 1]
-      : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
-    %tc = make_tensor_view %C, shape = [%M, %N1], strides = [%N1, 1]
-      : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
-    %pa = make_partition_view %ta : VIEWA
-    %pb = make_partition_view %tb : VIEWB
-    %pc = make_partition_view %tc : VIEWC
-    %bx, %by, %bz = get_tile_block_id : tile<i32>
-    %is:2 = get_index_space_shape %pa : VIEWA -> tile<i32>
-    %c0 = constant <i32: 0> : tile<i32>
-    %c1 = constant <i32: 1> : tile<i32>
-    %z = constant <f32: 0.0> : tile<RxCxf32>
-    %acc, %tl = for %k in (%c0 to %is#1, step %c1) : tile<i32>
-        iter_values(%a0 = %z, %t = %t0) -> (tile<RxCxf32>, token) {
-      %a, %ka = load_view_tko weak %pa[%bx, %k] token = ORDER
-        : VIEWA, tile<i32> -> tile<RxDxf16>, token
-      %b, %kb = load_view_tko weak %pb[%k, %by] token = %t0
-        : VIEWB, tile<i32> -> tile<DxCxf16>, token
-      %d = mmaf %a, %b, %a0 : tile<RxDxf16>, tile<DxCxf16>, tile<RxCxf32>
-      STORE
-      continue %d, NEXT : tile<RxCxf32>, token
-    }
-    %h = ftof %acc : tile<RxCxf32> -> tile<RxCxf16>
-    %s = store_view_tko weak %h, %pc[%bx, %by] token = %tl
-      : tile<RxCxf16>, VIEWC, tile<i32> -> token
-    return
-  }
-}
-"""
-IN_LOOP = """%h0 = ftof %d : tile<RxCxf32> -> tile<RxCxf16>
-      %ts = store_view_tko weak %h0, %pc[%bx, %by] token = %t
-        : tile<RxCxf16>, VIEWC, tile<i32> -> token"""
-
-
-def gemm(rows: int, columns: int, depth: int, align: int = 16, stores: bool = False) -> bytes:
-    """A product of f16; with `stores` the loop also stores, and A is loaded after that."""
-    text = GEMM.replace("STORE", IN_LOOP if stores else "").replace("ALIGN", str(align))
-    text = text.replace("NEXT", "%ts" if stores else "%t")
-    text = text.replace("ORDER", "%t" if stores else "%t0")
-    view = "partition_view<tile=(%s), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>"
-    for name, tile in (("VIEWA", "RxD"), ("VIEWB", "DxC"), ("VIEWC", "RxC")):
-        text = text.replace(name, view % tile)
-    text = re.sub(r"\bRxD", f"{rows}x{depth}", text)
-    text = re.sub(r"\bDxC", f"{depth}x{columns}", text)
-    return re.sub(r"\bRxC", f"{rows}x{columns}", text).encode()
 
 
 def compiled(source: bytes, emit: str = "nv_tileas", **changes: object) -> str:

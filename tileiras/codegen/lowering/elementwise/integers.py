@@ -214,6 +214,9 @@ def _guarded_shift(request: Request, shift: Callable[..., SSAValue]) -> SSAValue
     if _amount_fits(request, amount):
         return shift(lhs, amount)
     register = integer_type(width)
+    if width == 64:
+        # LLVM makes of the guard below PTX's own, which reads the low 32 bits of the amount only.
+        amount = b.unary_intrinsic("llvm.umin", amount, request.constant(register, width))
     fits = b.icmp("ult", amount, request.constant(register, width))
     return b.select(fits, shift(lhs, amount), request.constant(register, 0))
 

@@ -56,9 +56,9 @@ def splat_signed(value: SSAValue) -> int | None:
 
 
 def integer_splat(type: object, number: int) -> DenseAttr | None:
-    """A tile that repeats an integer, of which only the low bits count."""
+    """A tile that repeats an integer, of which only the low bits count; there is none of i4."""
     width = integer_width(type)
-    if width is None or not isinstance(type, TileType):
+    if width is None or width == 4 or not isinstance(type, TileType):
         return None
     size = storage_bytes(type.element_type)
     return DenseAttr(type, (number & ((1 << width) - 1)).to_bytes(size, "little"))

@@ -35,6 +35,16 @@ def test_leaves_the_last_product_unfinished_within_the_loop():
     assert "nv_tileas.dot_wait" in text
 
 
+def test_builds_descriptors_before_the_loop_even_of_views_made_in_it():
+    source = gemm(128, 128, 64).decode()
+    [view] = re.findall(r"\n *%pb = .*", source)
+    in_loop = source.replace(view, "").replace("      %b, %kb", view + "\n      %b, %kb")
+    text = compiled(in_loop.encode())
+    producer = text[text.index("nv_tileas.agent_switch") :]
+    assert producer.count("nv_tileas.make_tensor_map") == 2
+    assert producer.rindex("nv_tileas.make_tensor_map") < producer.index("nv_tileaa.for")
+
+
 @pytest.mark.parametrize(
     ("source", "changes"),
     [

@@ -139,7 +139,7 @@ class ProducerBuilder(OpBuilder):
             self.emit(pl.ProducerAdvanceOp, [pipe])
 
     def _tensor_map(self, op: aa.TiledLoadOp, view: SSAValue) -> SSAValue:
-        """The descriptor of the view, made where the view is."""
+        """The descriptor of the view, made where the view's memref is: before any loop."""
         known = self.maps.get(view)
         if known is not None:
             return known
@@ -149,9 +149,7 @@ class ProducerBuilder(OpBuilder):
         for tile_dim, dim in enumerate(type.dim_map):
             extent = type.tile_shape[tile_dim]
             box[dim] = SWIZZLE_BYTES // size if tile_dim == axis else extent
-        owner = view.owner
-        if not isinstance(owner, Operation):
-            raise InternalError("a view has no maker")
+        owner = moved_to_its_memref(view)
         made = pl.MakeTensorMapOp.create(
             operands=[view],
             result_types=[pl.TENSOR_MAP],
@@ -164,6 +162,18 @@ class ProducerBuilder(OpBuilder):
         block.insert_op_after(made, owner)
         self.maps[view] = made.result
         return made.result
+
+
+def moved_to_its_memref(view: SSAValue) -> Operation:
+    """The maker of a view, moved out of loops: building a descriptor costs a microsecond."""
+    owner, memref = view.owner, memref_of(view)
+    if not isinstance(owner, Operation):
+        raise InternalError("a view has no maker")
+    block = op_block(memref)
+    if owner.parent_block() is not block and list(owner.operands) == list(memref.results):
+        owner.detach()
+        block.insert_op_after(owner, memref)
+    return owner
 
 
 def type_of(op: Operation) -> type[Operation]:

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -125,22 +126,31 @@ def compile_vendor(source: Path) -> dict[str, Any]:
     return record
 
 
-def prepare(entry: Entry, directory: Path, with_vendor: bool) -> dict[str, Any]:
+def write_bytecode(entry: Entry, directory: Path) -> Path:
+    """The file with an entry's bytecode; entries that differ in shapes alone share it."""
+    bytecode = export(entry)
+    name = f"{entry.kernel}-{hashlib.sha256(bytecode).hexdigest()[:12]}"
+    source = directory / f"{name}.tileirbc"
+    source.write_bytes(bytecode)
+    return source
+
+
+def compile_all(source: Path, with_vendor: bool) -> dict[str, Any]:
+    """What both compilers make of a file."""
+    made: dict[str, Any] = {"symbol": SYMBOL, "ours": compile_ours(source)}
+    if with_vendor:
+        made["vendor"] = compile_vendor(source)
+    print(f"{source.stem}: {summary(made)}", file=sys.stderr, flush=True)
+    return made
+
+
+def described(entry: Entry, made: dict[str, Any]) -> dict[str, Any]:
     """An entry of the manifest."""
     record: dict[str, Any] = asdict(entry)
     for argument, given in zip(record["arguments"], entry.arguments):
         if isinstance(given, Array):
             argument["strides"] = given.strides
-    bytecode = export(entry)
-    name = f"{entry.kernel}-{hashlib.sha256(bytecode).hexdigest()[:12]}"
-    source = directory / f"{name}.tileirbc"
-    source.write_bytes(bytecode)
-    record["symbol"] = SYMBOL
-    record["ours"] = compile_ours(source)
-    if with_vendor:
-        record["vendor"] = compile_vendor(source)
-    print(f"{entry.name}: {summary(record)}", file=sys.stderr, flush=True)
-    return record
+    return record | made
 
 
 def summary(record: dict[str, Any]) -> str:
@@ -165,11 +175,15 @@ def main() -> int:
     options = parser.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
     chosen = [entry for entry in entries() if re.search(options.only or "", entry.name)]
-    work = partial(
-        prepare, directory=options.directory, with_vendor="VENDOR_TILEIRAS" in os.environ
-    )
+    if shutil.which("tileiras") is None:
+        print("tileiras is not on PATH", file=sys.stderr)
+        return 2
+    sources = [write_bytecode(entry, options.directory) for entry in chosen]
+    distinct = list(dict.fromkeys(sources))
+    work = partial(compile_all, with_vendor="VENDOR_TILEIRAS" in os.environ)
     with ThreadPoolExecutor(options.jobs) as pool:
-        records = list(pool.map(work, chosen))
+        made = dict(zip(distinct, pool.map(work, distinct)))
+    records = [described(entry, made[source]) for entry, source in zip(chosen, sources)]
     manifest = options.directory / "manifest.json"
     manifest.write_text(json.dumps({"entries": records}, indent=1) + "\n")
     failed = sum("error" in record["ours"] for record in records)

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from thread_kernels import kernel_module, llvm_text, options_with, ptx_text
+from xdsl.dialects import test as test_dialect
 from xdsl.dialects.builtin import (
     CallSiteLoc,
     FileLineColLoc,
@@ -18,7 +19,6 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.dialects.test import TestOp
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.printer import print_module
@@ -200,7 +200,7 @@ def test_instruction_that_the_target_lacks_is_refused_with_its_location() -> Non
 
 def test_foreign_op_is_refused() -> None:
     func = FuncOp.make_kernel("k", [i64])
-    func.entry.add_op(TestOp())
+    func.entry.add_op(test_dialect.TestOp())
     ThreadBuilder(func.entry).ret()
     with pytest.raises(InternalError, match="'test.op' has no LLVM form"):
         print_module(ModuleOp([func]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -64,7 +65,9 @@ class Outcome:
 def in_child(action: Callable[[], object]) -> Outcome:
     """Runs `action` in a forked process: LLVM ends the process on what it cannot lower."""
     reader, writer = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the child does not touch what other threads may hold
+        child = os.fork()
     if child == 0:
         os.close(reader)
         os.dup2(writer, 2)

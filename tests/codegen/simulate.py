@@ -102,9 +102,7 @@ class _Block:
             if isinstance(op, GlobalOp):
                 globals_[op.sym_name.data] = _place(op, memory, shared)
         self.func = func
-        self.machine = Machine(
-            threads, memory, shared, globals_, tuple(index), tuple(grid), log
-        )
+        self.machine = Machine(threads, memory, shared, globals_, tuple(index), tuple(grid), log)
 
     def run(self, args: Sequence[int]) -> None:
         """From the entry to the return."""

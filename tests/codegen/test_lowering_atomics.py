@@ -33,7 +33,6 @@ from tileiras.dialects.cuda_tile.types import (
     TensorViewType,
     TileType,
 )
-from tileiras.errors import CompileError
 from tileiras.interpreter.formats import format_of
 
 MODES = [
@@ -133,12 +132,18 @@ def test_unused_result_of_an_acquire_stays_an_atom():
     assert "atom.acq_rel.gpu.global.add.u32" in ptx and "red." not in ptx
 
 
-def test_addition_of_bf16_needs_hopper():
-    kernel = rmw_kernel(bf16, (4,), "addf")
+@pytest.mark.parametrize("used", [True, False])
+def test_addition_of_bf16_is_a_compare_and_swap_loop_before_hopper(used: bool):
+    kernel = rmw_kernel(bf16, (4,), "addf", used=used)
     kernel.add(ct.ReturnOp, [[]])
-    with pytest.raises(CompileError, match="addition of bf16 is not supported on sm_80") as error:
-        lower_to_llvm(kernel.module, "sm_80")
-    assert error.value.render().startswith('loc("kernel.py":')
+    text = str(lower_to_llvm(kernel.module, "sm_80"))
+    assert "fma.rn.bf16 sum, found, one" in text
+    assert ".gpu.global.cas.b16 old, [" in text
+    assert "add.noftz.bf16" not in text
+    if used:
+        assert "mov.b16 $0, old" in text
+    else:
+        assert "mov.b16 $0" not in text
 
 
 def test_tile_block_scope():

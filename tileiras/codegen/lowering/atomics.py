@@ -28,8 +28,7 @@ from tileiras.dialects.llvm.types import (
     scalar_of,
     with_scalar,
 )
-from tileiras.dialects.locations import place_of
-from tileiras.errors import CompileError, InternalError
+from tileiras.errors import InternalError
 
 _LETTERS = {16: "h", 32: "r", 64: "l"}
 _RED_ORDERS = (MemoryOrdering.RELAXED, MemoryOrdering.RELEASE)
@@ -56,8 +55,6 @@ def _suffix(ctx: KernelLowering, mode: AtomicRMWMode, element: Attribute) -> str
         case Float16Type():
             return "add.noftz.f16"
         case BFloat16Type():
-            if not ctx.target.has(Feature.BF16_ATOMIC):
-                raise _not_on_target(ctx, element)
             return "add.noftz.bf16"
         case Float32Type():
             return "add.f32"
@@ -65,13 +62,31 @@ def _suffix(ctx: KernelLowering, mode: AtomicRMWMode, element: Attribute) -> str
             return "add.f64"
 
 
-def _not_on_target(ctx: KernelLowering, element: Attribute) -> CompileError:
-    """The error for an element type that the target's atomics do not have."""
-    if ctx.op is None:
-        raise InternalError("an atomic without an operation", where="lowering")
-    name = ctx.op.name.partition(".")[2]
-    message = f"'{name}' op: addition of {element} is not supported on {ctx.target.name}"
-    return CompileError(message, place_of(ctx.op))
+_BF16_LOOP = (
+    "{{ .reg .pred p; .reg .b16 one, found, sum, old; {skip}mov.b16 one, 0x3F80; "
+    "ld.relaxed.{place}.b16 found, [{pointer}]; "
+    "AGAIN: fma.rn.bf16 sum, found, one, {value}; {cas} old, [{pointer}], found, sum; "
+    "setp.ne.b16 p, old, found; mov.b16 found, old; @p bra AGAIN; {keep}DONE: }}"
+)
+"""Addition of bf16 where only compare-and-swap is atomic; `found * 1 + value` rounds once."""
+
+
+def _instruction(
+    ctx: KernelLowering, opcode: str, result: str, pointer: str, value: str, guard: str
+) -> str:
+    """The PTX of one atomic; `result` is empty for a `red`, `guard` where all act."""
+    if not opcode.endswith("add.noftz.bf16") or ctx.target.has(Feature.BF16_ATOMIC):
+        at = f"@{guard} " if guard else ""
+        return f"{at}{opcode} {result + ', ' if result else ''}[{pointer}], {value};"
+    order, _, place = opcode.removesuffix(".add.noftz.bf16").partition(".")[2].partition(".")
+    return _BF16_LOOP.format(
+        skip=f"@!{guard} bra DONE; " if guard else "",
+        place=place,
+        pointer=pointer,
+        value=value,
+        cas=f"atom.{order}.{place}.cas.b16",
+        keep=f"mov.b16 {result}, old; " if result else "",
+    )
 
 
 @dataclass(frozen=True)
@@ -107,8 +122,7 @@ def _exchange(
     guards = [] if guard is None else [guard]
     first = 1 + len(guards)
     operands = ", ".join(f"${first + 1 + index}" for index in range(len(values)))
-    at = "@$1 " if guards else ""
-    template = f"{at}{opcode} $0, [${first}], {operands};"
+    template = _instruction(ctx, opcode, "$0", f"${first}", operands, "$1" if guards else "")
     constraints = [f"={letter}", *["b"] * len(guards), "l", *[letter] * len(values)]
     args = [*guards, elements.pointers, *values]
     if guards:
@@ -134,9 +148,9 @@ def _reduce_into(ctx: KernelLowering, opcode: str, elements: _Elements) -> None:
     letter = _LETTERS[bit_width(scalar_of(value.type))]
     guard = _spread(ctx, elements.guard, elements.pointers)
     parts = [part for part in (guard, elements.pointers, value) if part is not None]
-    at = "" if guard is None else "@$0 "
     place = len(parts) - 2
-    template = f"{at}{opcode} [${place}], ${place + 1};"
+    first = "" if guard is None else "$0"
+    template = _instruction(ctx, opcode, "", f"${place}", f"${place + 1}", first)
     constraints = ",".join([*["b"] * place, "l", letter, "~{memory}"])
     lanes = lanes_of(value.type)
     for lane in range(lanes or 1):

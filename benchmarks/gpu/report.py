@@ -23,6 +23,8 @@ TOOLS = ("ours", "vendor", "library")
 COLOURS = {"ours": "#2f6fab", "vendor": "#b8b8b8", "library": "#e0a030"}
 HEADINGS = {"GEMM": "Products", "attention": "Attention", "memory": "Memory-bound kernels"}
 
+NOTES = "\n## Notes\n"
+
 
 def figures(
     entry: dict[str, Any], result: dict[str, Any], machine: dict[str, Any]
@@ -197,6 +199,12 @@ def svg(outcome: dict[str, Any]) -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
+def kept_notes(page: Path) -> str:
+    """What people wrote below the tables: all from the heading of the notes on."""
+    text = page.read_text() if page.exists() else ""
+    return text[text.index(NOTES) :] if NOTES in text else ""
+
+
 def main() -> int:
     """Writes the page and its chart."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -206,7 +214,8 @@ def main() -> int:
     outcome = json.loads(options.json.read_text())
     chart = options.output.with_suffix(".svg")
     chart.write_text(svg(outcome))
-    options.output.write_text(markdown(outcome, chart.name))
+    notes = kept_notes(options.output)
+    options.output.write_text(markdown(outcome, chart.name) + notes)
     return 0
 
 

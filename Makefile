@@ -5,6 +5,7 @@ BIN     := $(VENV)/bin
 CORPUS  ?= ../shared/corpus
 TARGET  ?= sm_90
 BASE    ?= HEAD
+ROUNDS  ?= 5
 JOBS    ?= 2
 CLIENT  ?= $(PYTHON)
 BENCH_GPU ?= build/bench-gpu
@@ -50,8 +51,10 @@ sanitizer:  ## a sample of kernels under compute-sanitizer's memcheck and racech
 determinism:  ## compile every file of CORPUS twice and compare the bytes
 	$(RUN) tests/sweeps/determinism_sweep.py $(CORPUS) --gpu-name $(TARGET)
 
-fuzz:  ## the property and mutation tests, longer than in `make test`
-	$(RUN) -m pytest -q tests -k 'fuzz or property' --hypothesis-seed=random
+fuzz:  ## the tests of random inputs, ROUNDS times with other inputs
+	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; \
+	env -u CI RANDOM_PROGRAMS=$${round}00:$${round}99 $(RUN) -m pytest -q -n $(JOBS) -m 'not gpu' \
+	    -k 'fuzz or hypothesis or random_programs' --fuzz-round=$$round tests || exit 1; done
 
 bench-compile:  ## cold compile times, beside NVIDIA's compiler where VENDOR_TILEIRAS names it
 	$(RUN) benchmarks/bench_compile.py --gpu-name $(TARGET)

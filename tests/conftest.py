@@ -1,4 +1,4 @@
-"""What all tests share: the `--bless` option and which marked tests can run on this machine."""
+"""What all tests share: options, and which marked tests can run on this machine."""
 
 from __future__ import annotations
 
@@ -10,12 +10,24 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--bless`, which rewrites the expected outputs of exact file tests."""
+    """Adds `--bless` for exact file tests, `--fuzz-round` for tests of random inputs."""
     parser.addoption(
         "--bless",
         action="store_true",
         help="write the actual output into exact file tests instead of comparing",
     )
+    parser.addoption(
+        "--fuzz-round",
+        type=int,
+        default=0,
+        help="fuzz tests take other random inputs in each round (see `make fuzz`)",
+    )
+
+
+@pytest.fixture
+def fuzz_round(pytestconfig: pytest.Config) -> int:
+    """The number that makes the random inputs of fuzz tests differ between rounds."""
+    return int(pytestconfig.getoption("--fuzz-round"))
 
 
 def has_gpu() -> bool:

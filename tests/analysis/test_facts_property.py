@@ -70,13 +70,13 @@ def check_program(
     return checked
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**48), st.integers(4, 24))
 def test_claimed_facts_hold_property(seed: int, steps: int) -> None:
     assert check_program(seed, steps) > 0
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**48))
 def test_rules_hold_next_to_the_place_where_integers_wrap_property(seed: int) -> None:
     assert check_program(seed, 12, aimed_entry) > 0

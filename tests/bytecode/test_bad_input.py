@@ -73,16 +73,16 @@ def test_file_cut_anywhere_is_refused(version):
 
 
 @pytest.mark.parametrize("version", [V13_1, V13_5])
-def test_fuzz_of_a_file_with_every_operation(version):
+def test_fuzz_of_a_file_with_every_operation(version, fuzz_round):
     data = all_operations(version)
-    rng = random.Random(1)
+    rng = random.Random(f"operations {fuzz_round}")
     refused = sum(not check(damage(data, rng)) for _ in range(500))
     assert refused > 150
 
 
 @needs_corpus
-def test_fuzz_of_corpus_files():
-    rng = random.Random(2)
+def test_fuzz_of_corpus_files(fuzz_round):
+    rng = random.Random(f"corpus {fuzz_round}")
     paths = [path for path in corpus_files() if path.stat().st_size < 2000]
     refused = sum(not check(damage(rng.choice(paths).read_bytes(), rng)) for _ in range(3000))
     assert refused > 1000

@@ -211,8 +211,9 @@ def _rows() -> Iterator[Row]:
             yield view_row(mode, element, (100,), (64,))
             yield view_row(mode, element, (20, 30), (16, 16))
     for element in (i32, i64, f32, f64):
+        # One block: several would write their old values to one place.
         yield colliding_row(
-            AtomicRMWMode.ADDF if element in (f32, f64) else AtomicRMWMode.ADD, element, True, 8
+            AtomicRMWMode.ADDF if element in (f32, f64) else AtomicRMWMode.ADD, element, True, 1
         )
         for number, shape in enumerate(SHAPES):
             yield swap_row(element, shape, number % 2 == 0, number)

@@ -69,7 +69,7 @@ ULP_F64 = {
     math.ExpOp: 1,
     math.Exp2Op: 1,
     math.LogOp: 1,
-    math.Log2Op: 1,
+    math.Log2Op: 2,
     math.PowOp: 2,
     math.FPowIOp: 2,
     math.RsqrtOp: 1,
@@ -77,7 +77,7 @@ ULP_F64 = {
     math.CosOp: 2,
     math.TanOp: 2,
     math.SinhOp: 2,
-    math.CoshOp: 1,
+    math.CoshOp: 2,
     math.TanhOp: 1,
     math.Atan2Op: 2,
 }

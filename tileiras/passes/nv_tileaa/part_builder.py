@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from xdsl.dialects.builtin import IntegerType, LocationAttr, TensorType, i32, i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IntegerType, TensorType, i32, i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -22,40 +20,20 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.slicing import Cut, cut_type
+from tileiras.passes.op_builder import OpBuilder
 
 _I32_LIMIT = 1 << 31
 
 
-class PartBuilder:
+class PartBuilder(OpBuilder):
     """Writes, into one block, what the operations of a cut do for part number `part`."""
 
     def __init__(self, cut: Cut, block: Block, part: SSAValue):
+        super().__init__()
         self.cut = cut
         self.block = block
         self.part = part
         self.values: dict[SSAValue, SSAValue] = {}
-        self.location: LocationAttr | None = None
-
-    # building
-
-    def emit(
-        self,
-        op_class: type[Operation],
-        operands: Sequence[SSAValue] = (),
-        types: Sequence[Attribute] = (),
-        properties: Mapping[str, Attribute] | None = None,
-        regions: Sequence[Region] = (),
-    ) -> Operation:
-        """Appends an operation."""
-        op = op_class.create(
-            operands=operands,
-            result_types=types,
-            properties=dict(properties) if properties else {},
-            regions=regions,
-            location=self.location,
-        )
-        self.block.add_op(op)
-        return op
 
     def integer(self, value: int, type: IntegerType) -> SSAValue:
         """A scalar constant."""

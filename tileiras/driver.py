@@ -266,9 +266,32 @@ def _generate(
         else kernel
         for kernel in kernels
     )
+    for used in result.kernels:
+        _report_spills(remarks, used.name, used.spill_stores + used.spill_loads)
     usage = (
         f"{used.name}: {used.registers} registers, {used.shared} bytes of shared memory, "
         f"{used.spill_stores + used.spill_loads} bytes spilled"
         for used in result.kernels
     )
     return Artefacts(result.cubin, timings, remarks, kernels, (*usage, *result.advice))
+
+
+def _report_spills(remarks: RemarkCollector, kernel: str, size: int) -> None:
+    """A remark for a kernel whose values did not fit into registers."""
+    from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+
+    if size:
+        message = f"{size} bytes of registers spilled to local memory: smaller tiles are faster"
+        arguments = (("Bytes", str(size)),)
+        remarks.add(
+            Remark(
+                RemarkCategory.MEMORY,
+                RemarkKind.MISSED,
+                "ptxas",
+                "RegisterSpills",
+                message,
+                kernel,
+                None,
+                arguments,
+            )
+        )

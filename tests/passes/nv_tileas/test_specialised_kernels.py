@@ -10,6 +10,7 @@ import pytest
 from tests.passes.nv_tileas.gemm import gemm
 from tileiras.driver import compile_module, with_environment
 from tileiras.options import CompileOptions
+from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
 
 def compiled(source: bytes, emit: str = "nv_tileas", **changes: object) -> str:
@@ -88,3 +89,25 @@ def test_does_not_spill():
     options = with_environment(CompileOptions(gpu_name="sm_90"))
     kernel = compile_module(gemm(128, 256, 64), options).kernels[0]
     assert kernel.registers == 168
+
+
+def test_remarks_say_whether_a_kernel_is_specialised():
+    def told(rows: int) -> list[str]:
+        wanted = dict.fromkeys(RemarkKind, "all")
+        remarks = RemarkCollector(RemarkFilter(wanted))
+        options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+        found = compile_module(gemm(rows, 128, 64), options, remarks=remarks).remarks.remarks
+        return [f"{remark.kind.value}: {remark.message}" for remark in found]
+
+    assert told(128) == [
+        "analysis: 8 warps",
+        "passed: 1 producer warp, 2 consumer warpgroups, rings: 4 slots of 32768 bytes",
+    ]
+    assert told(32)[1] == "missed: products without TMA and wgmma: all warps do the same"
+
+
+def test_a_remark_tells_of_spilled_registers():
+    remarks = RemarkCollector(RemarkFilter({RemarkKind.MISSED: "memory"}))
+    options = with_environment(CompileOptions(gpu_name="sm_90"))
+    found = compile_module(gemm(256, 256, 64), options, remarks=remarks).remarks.remarks
+    assert [remark.name for remark in found] == ["RegisterSpills"]

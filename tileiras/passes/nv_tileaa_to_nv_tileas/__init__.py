@@ -13,6 +13,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import LayoutClasses
+from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.agents import specialised
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
@@ -42,6 +43,7 @@ class ConvertTileAAToTileASPass(IrPass):
         for func in list(op.body.ops):
             if isinstance(func, aa.FuncOp):
                 plan = _plan(func, target, ctx.options.opt_level)
+                explain_plan(ctx.remarks, func, plan)
                 insert_barriers(func)
                 op.body.block.insert_op_before(_place_func(func, plan), func)
                 func.detach()

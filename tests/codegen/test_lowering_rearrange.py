@@ -27,14 +27,18 @@ from xdsl.dialects.builtin import (
 
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
-from tileiras.errors import CompileError
 from tileiras.interpreter.formats import format_of
 
 i4 = IntegerType(4)
 Fill = Callable[[Kernel, Sequence[Any]], Any]
 
 
-def check(inputs: Sequence[tuple[Any, Sequence[int]]], scalars: Sequence[int], fill: Fill) -> str:
+def check(
+    inputs: Sequence[tuple[Any, Sequence[int]]],
+    scalars: Sequence[int],
+    fill: Fill,
+    arch: str = "sm_90",
+) -> str:
     """Random tiles of (element type, shape) go through `fill`; its one result is compared.
 
     `fill` gets the loaded tiles, then the i32 scalars.
@@ -51,7 +55,7 @@ def check(inputs: Sequence[tuple[Any, Sequence[int]]], scalars: Sequence[int], f
     wanted = np.zeros(result.shape, fmt.storage)
     kernel.run(*[item.copy() for item in data], *scalars, wanted)
     has_f4 = "f4E2M1FN" in str(kernel.module)
-    module = lower_to_llvm(kernel.module, "sm_100" if has_f4 else "sm_90")
+    module = lower_to_llvm(kernel.module, "sm_100" if has_f4 else arch)
     found = np.full(result.shape, 0x55, fmt.storage)
     run_kernel(module, [*data, *scalars, found])
     np.testing.assert_array_equal(found, wanted)
@@ -166,11 +170,49 @@ def test_bytes_survive_a_change_of_type(type_, bits, size):
     check([(i8, (size,))], [], fill)
 
 
-def test_tile_larger_than_shared_memory_is_an_error():
-    def fill(kernel: Kernel, values: Sequence[Any]) -> Any:
-        return kernel.add(ct.ExtractOp, [values[0], values[1:]], TileType(f32, (8,)))
+LARGE_SLICES = [
+    ((65536,), (8,)),
+    ((65536,), (32768,)),
+    ((256, 256), (128, 128)),
+    ((8, 8192), (8, 64)),
+]
 
-    kernel, _ = build([(f32, (65536,))], 1, fill)
-    kernel.add(ct.ReturnOp, [[]])
-    with pytest.raises(CompileError, match=r"needs 262144 bytes of shared memory"):
-        lower_to_llvm(kernel.module)
+
+@pytest.mark.parametrize(("whole", "part"), LARGE_SLICES)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_slice_of_a_tile_larger_than_shared_memory(whole, part, arch):
+    def fill(kernel: Kernel, values: Sequence[Any]) -> Any:
+        return kernel.add(ct.ExtractOp, [values[0], values[1:]], TileType(f32, part))
+
+    check([(f32, whole)], start_indices(whole, part, last=True), fill, arch)
+
+
+def test_slice_of_which_each_thread_holds_a_part_needs_no_shared_memory():
+    """An index that is not known yet chooses among registers as well."""
+
+    def fill(kernel: Kernel, values: Sequence[Any]) -> Any:
+        return kernel.add(ct.ExtractOp, [values[0], values[1:]], TileType(f32, (32, 64)))
+
+    text = check([(f32, (64, 64))], [1, 0], fill)
+    assert "nvvm.barrier" not in text
+
+
+@pytest.mark.parametrize(
+    ("whole", "part"), [((256, 128), (128, 128)), ((128, 256), (128, 128)), ((32768,), (16384,))]
+)
+def test_inserted_slice_larger_than_shared_memory(whole, part):
+    def fill(kernel: Kernel, values: Sequence[Any]) -> Any:
+        whole_tile, part_tile, *indices = values
+        return kernel.add(ct.InsertOp, [part_tile, whole_tile, indices], TileType(f32, whole))
+
+    check([(f32, whole), (f32, part)], start_indices(whole, part, last=True), fill, "sm_80")
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((128, 128), 0), ((128, 128), 1), ((16384,), 0)])
+def test_joined_tiles_larger_than_shared_memory(shape, dim):
+    result = [size * 2 if d == dim else size for d, size in enumerate(shape)]
+
+    def fill(kernel: Kernel, values: Sequence[Any]) -> Any:
+        return kernel.add(ct.CatOp, values, TileType(f32, result), dim=IntegerAttr(dim, i64))
+
+    check([(f32, shape), (f32, shape)], [], fill, "sm_80")

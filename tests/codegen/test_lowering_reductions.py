@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -177,6 +178,20 @@ def test_order_is_kept_in_a_tile_larger_than_shared_memory():
     data = [numbers((65536,), 1), numbers((65536,), 2)]
     one_and_zero = [IntegerAttr(1, i32), IntegerAttr(0, i32)]
     check((65536,), 0, data, [i32, i32], matrix_product, identities=one_and_zero)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "body", "operands"),
+    [((64, 8, 32), 1, integer_sum, 1), ((16, 32, 64), 1, matrix_product, 2)],
+)
+def test_no_thread_gathers_what_all_warps_have_of_many_rows(shape, dim, body, operands):
+    """No read of shared memory brings more than a thread's part of an operand."""
+    data = [numbers(shape, seed) for seed in range(operands)]
+    text = check(shape, dim, data, [i32] * operands, body)
+    first, *others = [
+        int(count) for count in re.findall(r"nvvm\.guarded_load.*-> vector<(\d+)x", text)
+    ]
+    assert others and max(others) <= first
 
 
 def test_last_element_is_the_result():

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.codegen.lowering.access_order import ordering_of, scope_name
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pointers import broadcast_first, pointee_of
-from tileiras.codegen.lowering.rearrange import load_rows, store_rows
+from tileiras.codegen.lowering.rows import load_rows, store_rows
 from tileiras.codegen.lowering.types import register_type
 from tileiras.codegen.lowering.views import ViewAddressing
 from tileiras.codegen.target import Feature

@@ -40,10 +40,14 @@ def axis_bits(layout: LinearLayout, axis: int) -> tuple[AxisBit, ...]:
     return tuple(sorted(found, key=lambda bit: bit.position))
 
 
-def along_axis_first(layout: LinearLayout, axis: int) -> LinearLayout:
-    """A unit layout of the same tile whose axis bits are registers, then lanes, then warps."""
+def along_axis_first(layout: LinearLayout, axis: int, vector: int | None = None) -> LinearLayout:
+    """A unit layout of the same tile whose axis bits are registers, then lanes, then warps.
+
+    `vector` elements along the axis are in each thread, or as many as leave no thread idle.
+    """
     warps = layout.in_size("warp")
-    vector = max(1, min(layout.shape[axis], layout.size // (32 * warps)))
+    if vector is None:
+        vector = max(1, min(layout.shape[axis], layout.size // (32 * warps)))
     others = [dim for dim in reversed(range(layout.rank)) if dim != axis]
     return blocked(layout.shape, (axis, *others), vector, warps)
 

@@ -22,6 +22,7 @@ from tileiras.dialects.layout.plans import (
     WarpShuffle,
 )
 from tileiras.dialects.layout.rounds import plan_rounds
+from tileiras.dialects.layout.staging import plan_staging
 from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of
 from tileiras.errors import InternalError
 
@@ -46,14 +47,42 @@ def convert(
         case RegisterPermutation(sources):
             return ctx.b.shuffle(value, None, sources)
         case SharedMemory():
-            if plan.bytes > ctx.scratch.limit:
-                return _in_rounds(ctx, value, source, target, plan)
-            region = ctx.scratch.region(plan.bytes)
-            store_tile(ctx, value, region, source, plan.shared, plan.store_vector)
-            ctx.b.barrier()
-            return load_tile(ctx, element, region, target, plan.shared, plan.load_vector)
+            return _staged(ctx, value, source, target, plan)
         case WarpShuffle():
             return _shuffle(ctx, value, plan)
+
+
+def convert_from(
+    ctx: KernelLowering,
+    value: SSAValue,
+    source: LinearLayout,
+    target: LinearLayout,
+    owner: SSAValue,
+) -> SSAValue:
+    """As `convert`, but only the threads with `owner` hold what `source` says of them.
+
+    Each element is held by one of them.
+    """
+    plan = plan_staging(source, target, bit_width(scalar_of(value.type)))
+    return _staged(ctx, value, source, target, plan, owner)
+
+
+def _staged(
+    ctx: KernelLowering,
+    value: SSAValue,
+    source: LinearLayout,
+    target: LinearLayout,
+    plan: SharedMemory,
+    owner: SSAValue | None = None,
+) -> SSAValue:
+    """Through shared memory; `owner` as for `store_tile`."""
+    if plan.bytes > ctx.scratch.limit:
+        return _in_rounds(ctx, value, source, target, plan, owner)
+    region = ctx.scratch.region(plan.bytes)
+    store_tile(ctx, value, region, source, plan.shared, plan.store_vector, owner)
+    ctx.b.barrier()
+    element = scalar_of(value.type)
+    return load_tile(ctx, element, region, target, plan.shared, plan.load_vector)
 
 
 def _in_rounds(
@@ -62,6 +91,7 @@ def _in_rounds(
     source: LinearLayout,
     target: LinearLayout,
     plan: SharedMemory,
+    owner: SSAValue | None = None,
 ) -> SSAValue:
     """Through a buffer that holds a part of the tile at a time."""
     element = scalar_of(value.type)
@@ -72,7 +102,7 @@ def _in_rounds(
     for index in range(rounds.count):
         window = Window(rounds.window, index)
         region = ctx.scratch.region(plan.bytes // rounds.count)
-        store_tile(ctx, value, region, source, shared, plan.store_vector, window=window)
+        store_tile(ctx, value, region, source, shared, plan.store_vector, owner, window)
         ctx.b.barrier()
         collected = load_windows(
             ctx, element, region, target, shared, load_vector, window, collected

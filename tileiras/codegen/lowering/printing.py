@@ -14,8 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.print_text import MAX_ARGUMENTS, Brackets, split_format
-from tileiras.codegen.lowering.rearrange import store_rows
-from tileiras.codegen.lowering.rows import visit_rows
+from tileiras.codegen.lowering.rows import store_rows, visit_rows
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm.types import GENERIC, GLOBAL, bit_width, pointer_type, vector_type
 from tileiras.errors import InternalError

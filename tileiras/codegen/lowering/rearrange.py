@@ -1,7 +1,8 @@
 """Slices and concatenations: elements change tiles, mostly without changing threads.
 
-Where the bits that tell slices apart are register bits, a slice is a choice of registers; else the
-tile is read back from shared memory at an offset.
+Some input bits of a layout tell the slices of a tile apart. Register bits are a choice of
+registers; where lane or warp bits do, the threads that hold the slice write it to shared memory
+and all read what they need. So no more than one slice is ever in shared memory.
 """
 
 from __future__ import annotations
@@ -15,12 +16,10 @@ from tileiras.codegen.llvmir.folding import constant_int
 from tileiras.codegen.lowering.addressing import coordinates
 from tileiras.codegen.lowering.axis_bits import is_unit, without_register_bit
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.convert_layout import convert
-from tileiras.codegen.lowering.staging import load_tile, memory_element, store_tile
+from tileiras.codegen.lowering.convert_layout import convert, convert_from
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.offsets import storage_bytes, vector_elements
-from tileiras.dialects.llvm.types import bit_width, scalar_of
+from tileiras.dialects.layout.blocked import blocked
 from tileiras.errors import InternalError
 
 Shape = tuple[int, ...]
@@ -33,38 +32,6 @@ def _shape(type: Attribute) -> Shape:
     return type.get_shape()
 
 
-def row_major(shape: Sequence[int]) -> LinearLayout:
-    """The shared layout of a tile without gaps or swizzle, last dim fastest."""
-    size = 1
-    for dim in shape:
-        size *= dim
-    return LinearLayout.identity("offset", size).reshape(shape)
-
-
-def _bytes(value: SSAValue) -> int:
-    """Bytes that one element takes in shared memory."""
-    return storage_bytes(bit_width(memory_element(scalar_of(value.type))))
-
-
-def store_rows(ctx: KernelLowering, value: SSAValue, layout: LinearLayout) -> SSAValue:
-    """Writes a tile row-major to shared memory, where all threads may read it; its address."""
-    shared = row_major(layout.shape)
-    size = _bytes(value)
-    region = ctx.scratch.region(layout.size * size)
-    store_tile(ctx, value, region, layout, shared, vector_elements(layout, shared, 8 * size))
-    ctx.b.barrier()
-    return region
-
-
-def load_rows(
-    ctx: KernelLowering, region: SSAValue, element: Attribute, layout: LinearLayout
-) -> SSAValue:
-    """Reads what `store_rows` wrote, at the coordinates of `layout`."""
-    shared = row_major(layout.shape)
-    bits = bit_width(memory_element(element))
-    return load_tile(ctx, element, region, layout, shared, vector_elements(layout, shared, bits))
-
-
 # extract
 
 
@@ -74,60 +41,69 @@ def lower_extract(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of extract got another operation")
     value, source = ctx.value(op.source), ctx.layout(op.source.type)
     wanted = ctx.layout(op.result.type)
-    indices = [ctx.value(index) for index in op.indices]
-    known = [constant_int(index) for index in indices]
-    fixed = [index for index in known if index is not None]
-    if len(fixed) == len(known) and _is_in_registers(source, wanted.shape):
-        layout, registers = _register_slice(source, wanted.shape, fixed)
-        chosen = ctx.b.shuffle(value, None, registers)
-        ctx.values[op.result] = convert(ctx, chosen, layout, wanted)
+    if not is_unit(source):
+        order = tuple(reversed(range(source.rank)))
+        unit = blocked(source.shape, order, 1, source.in_size("warp"))
+        value, source = convert(ctx, value, source, unit), unit
+    numbers = [ctx.b.int_cast(ctx.value(index), i32, signed=False) for index in op.indices]
+    value, layout = _choose_registers(ctx, value, source, wanted.shape, numbers)
+    held = _within_slice(layout, wanted.shape)
+    holders = _holds_slice(ctx, layout, wanted.shape, numbers)
+    if holders is None:
+        ctx.values[op.result] = convert(ctx, value, held, wanted)
         return
-    region = store_rows(ctx, value, source)
-    start = _offset(ctx, indices, source.shape, wanted.shape)
-    first = ctx.b.gep(region, ctx.b.mul(start, ctx.b.i32(_bytes(value))))
-    inside = LinearLayout(dict(wanted.bases), source.shape)
-    ctx.values[op.result] = load_rows(ctx, first, scalar_of(value.type), inside)
+    first = ctx.owner(source)
+    owner = holders if first is None else ctx.b.and_(first, holders)
+    ctx.values[op.result] = convert_from(ctx, value, held, wanted, owner)
 
 
-def _is_in_registers(layout: LinearLayout, shape: Shape) -> bool:
-    """Whether each thread holds its part of every slice of `shape`."""
-
-    def leaves_slice(vector: Sequence[int]) -> bool:
-        return any(c >= size for c, size in zip(vector, shape, strict=True))
-
-    threads = (*layout.basis("lane"), *layout.basis("warp"))
-    return is_unit(layout) and not any(leaves_slice(vector) for vector in threads)
-
-
-def _register_slice(
-    layout: LinearLayout, shape: Shape, indices: Sequence[int]
-) -> tuple[LinearLayout, list[int]]:
-    """The layout of one slice, and which registers hold it."""
-    choosing, wanted = 0, 0
-    for bit, vector in enumerate(layout.basis("register")):
-        for coordinate, size, index in zip(vector, shape, indices, strict=True):
-            if coordinate >= size:
-                choosing |= 1 << bit
-                wanted |= (1 << bit) if index & (coordinate // size) else 0
-    registers = [r for r in range(layout.in_size("register")) if r & choosing == wanted]
-    for bit in reversed(range(layout.in_bits("register"))):
-        if choosing >> bit & 1:
-            layout = without_register_bit(layout, bit)
-    return LinearLayout(dict(layout.bases), shape), registers
-
-
-def _offset(
-    ctx: KernelLowering, indices: Sequence[SSAValue], whole: Shape, part: Shape
-) -> SSAValue:
-    """Elements from the start of the whole tile to the slice with these indices, i32."""
+def _holds_slice(
+    ctx: KernelLowering, layout: LinearLayout, shape: Shape, numbers: Sequence[SSAValue]
+) -> SSAValue | None:
+    """i1: whether this thread holds a part of the slice; None if every thread does."""
     b = ctx.b
-    total: SSAValue = b.i32(0)
-    stride = 1
-    for index, size, slice_size in reversed(list(zip(indices, whole, part, strict=True))):
-        number = b.int_cast(index, i32, signed=False)
-        total = b.add(total, b.mul(number, b.i32(stride * slice_size)))
-        stride *= size
-    return total
+    guard: SSAValue | None = None
+    for axis, (size, number) in enumerate(zip(shape, numbers, strict=True)):
+        lane = [vector[axis] // size for vector in layout.basis("lane")]
+        warp = [vector[axis] // size for vector in layout.basis("warp")]
+        mask = 0
+        for moved in (*lane, *warp):
+            mask |= moved
+        if mask:
+            mine = ctx.threads.linear(lane, warp)
+            guard = ctx.both(guard, b.icmp("eq", mine, b.and_(number, b.i32(mask))))
+    return guard
+
+
+def _choose_registers(
+    ctx: KernelLowering,
+    value: SSAValue,
+    layout: LinearLayout,
+    shape: Shape,
+    numbers: Sequence[SSAValue],
+) -> tuple[SSAValue, LinearLayout]:
+    """The registers that hold the slice in the threads that hold any of it, and their layout.
+
+    Indices that are known choose at once, the others halve the registers bit by bit.
+    """
+    b = ctx.b
+    for bit in reversed(range(layout.in_bits("register"))):
+        vector = layout.basis("register")[bit]
+        axis = next((d for d, c in enumerate(vector) if c >= shape[d]), None)
+        if axis is None:
+            continue
+        count = layout.in_size("register")
+        low = b.shuffle(value, None, [r for r in range(count) if not r >> bit & 1])
+        high = b.shuffle(value, None, [r for r in range(count) if r >> bit & 1])
+        place = vector[axis] // shape[axis]
+        known = constant_int(numbers[axis])
+        if known is not None:
+            value = high if known & place else low
+        else:
+            is_low = b.icmp("eq", b.and_(numbers[axis], b.i32(place)), b.i32(0))
+            value = b.select(is_low, low, high)
+        layout = without_register_bit(layout, bit)
+    return value, layout
 
 
 # insert
@@ -139,9 +115,7 @@ def lower_insert(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of insert got another operation")
     source, wanted = ctx.layout(op.source.type), ctx.layout(op.result.type)
     old = convert(ctx, ctx.value(op.destination), ctx.layout(op.destination.type), wanted)
-    value = ctx.value(op.source)
-    region = store_rows(ctx, value, source)
-    new = load_rows(ctx, region, scalar_of(value.type), _within_slice(wanted, source.shape))
+    new = convert(ctx, ctx.value(op.source), source, _within_slice(wanted, source.shape))
     inside: SSAValue | None = None
     for axis, size in enumerate(source.shape):
         if size != wanted.shape[axis]:

@@ -29,10 +29,16 @@ from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import LANE_BITS
+from tileiras.dialects.llvm.types import bit_width, scalar_of
 from tileiras.errors import InternalError
 
 MAX_GATHERED = 32
 """Partial results of one row that a thread may read; where more are left, a better layout pays."""
+MAX_GATHERED_REGISTERS = 64
+"""Partial results of all rows that a thread may hold at once; beyond, rows are dealt out.
+
+A quarter of the 255 registers of a thread: the combination needs both halves and its result.
+"""
 
 
 @dataclass(frozen=True)
@@ -151,14 +157,32 @@ def _without_lane_bit(layout: LinearLayout, bit: int) -> LinearLayout:
 
 
 def _combine_rest(ctx: KernelLowering, body: CombineBody, partial: Partial, axis: int) -> Partial:
-    """What is left of each row goes to every thread of the row, which combines it in order."""
+    """What is left of each row goes to threads of the row, which combine it in order.
+
+    To all of them, if that is little; else each row to one thread.
+    """
     bits = axis_bits(partial.layout, axis)
     if not bits:
         return partial
-    partial = partial.converted(ctx, gathered_in_registers(partial.layout, axis))
+    words = sum(-(-bit_width(scalar_of(value.type)) // 32) for value in partial.values)
+    partial = partial.converted(ctx, _gathered(partial.layout, axis, words))
     for _ in bits:
         partial = combine_register_bit(ctx, body, partial, 0)
     return Partial(compressed(partial.layout, axis), partial.values)
+
+
+def _gathered(layout: LinearLayout, axis: int, words: int) -> LinearLayout:
+    """A layout with the axis in the lowest registers, in order, and not too many others above.
+
+    An element of all operands takes `words` registers of 32 bits. Threads of the first choice
+    repeat each other's work, so that all hold the result at once.
+    """
+    everywhere = gathered_in_registers(layout, axis)
+    if everywhere.in_size("register") * words <= MAX_GATHERED_REGISTERS:
+        return everywhere
+    dealt_out = along_axis_first(layout, axis, layout.shape[axis])
+    fewer = dealt_out.in_size("register") < everywhere.in_size("register")
+    return dealt_out if fewer else everywhere
 
 
 def _finish(ctx: KernelLowering, op: aa.ReduceOp, partial: Partial, axis: int) -> None:

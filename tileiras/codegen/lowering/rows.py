@@ -1,18 +1,21 @@
-"""Elements of a tile in row-major order for one thread, in rounds where shared memory is short."""
+"""Tiles in shared memory row-major, and visits of one thread, in rounds where that is short."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.lowering.addressing import coordinates
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.rearrange import store_rows
-from tileiras.codegen.lowering.staging import memory_element, memory_form
+from tileiras.codegen.lowering.staging import load_tile, memory_element, memory_form, store_tile
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.offsets import register_representatives
+from tileiras.dialects.layout.offsets import (
+    register_representatives,
+    storage_bytes,
+    vector_elements,
+)
 from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of
 
 ROUND_BYTES = 16 * 1024
@@ -20,6 +23,33 @@ ROUND_BYTES = 16 * 1024
 
 Visit = Callable[[SSAValue, SSAValue, int], None]
 """Builds what the first thread does with `count` elements: (address, number of the first, count)"""
+
+
+def row_major(shape: Sequence[int]) -> LinearLayout:
+    """The shared layout of a tile without gaps or swizzle, last dim fastest."""
+    size = 1
+    for dim in shape:
+        size *= dim
+    return LinearLayout.identity("offset", size).reshape(shape)
+
+
+def store_rows(ctx: KernelLowering, value: SSAValue, layout: LinearLayout) -> SSAValue:
+    """Writes a tile row-major to shared memory, where all threads may read it; its address."""
+    shared = row_major(layout.shape)
+    size = storage_bytes(bit_width(memory_element(scalar_of(value.type))))
+    region = ctx.scratch.region(layout.size * size)
+    store_tile(ctx, value, region, layout, shared, vector_elements(layout, shared, 8 * size))
+    ctx.b.barrier()
+    return region
+
+
+def load_rows(
+    ctx: KernelLowering, region: SSAValue, element: Attribute, layout: LinearLayout
+) -> SSAValue:
+    """Reads what `store_rows` wrote, at the coordinates of `layout`."""
+    shared = row_major(layout.shape)
+    bits = bit_width(memory_element(element))
+    return load_tile(ctx, element, region, layout, shared, vector_elements(layout, shared, bits))
 
 
 def visit_rows(ctx: KernelLowering, value: SSAValue, layout: LinearLayout, visit: Visit) -> None:

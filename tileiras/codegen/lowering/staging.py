@@ -155,15 +155,13 @@ def store_tile(
     `owner` says which threads do, where that is not the first of those with copies. With a window
     only the elements in it, and `region` is the buffer of the window.
     """
-    if owner is None:
-        owner = ctx.owner(layout)
     value = memory_form(ctx, value)
     size = storage_bytes(bit_width(scalar_of(value.type)))
     accesses = _accesses(ctx, region, layout, shared, vector, size, window)
     if accesses is None:
         return
     order = [register for group in accesses.groups for register in group.registers]
-    guard = ctx.both(owner, accesses.guard)
+    guard = ctx.both(owner if owner is not None else ctx.owner(layout), accesses.guard)
     ctx.b.masked_store(ctx.b.shuffle(value, None, order), accesses.pointers, guard, vector * size)
 
 

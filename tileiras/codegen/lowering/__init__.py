@@ -78,6 +78,7 @@ def lower_function(
         name,
         [register_type(arg.type) for arg in source.args],
         threads=32 * num_warps + agent_threads(func),
+        min_ctas=1 if agent_threads(func) else None,
         cluster_dim=(1, 1, 1) if clusters else None,
         blocks_are_clusters=clusters,
     )

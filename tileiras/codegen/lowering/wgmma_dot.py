@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.codegen.atoms.shared_operands import SharedOperand
+from tileiras.codegen.atoms.shared_operands import Major, SharedOperand
 from tileiras.codegen.atoms.wgmma import find_wgmma_atom
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.types import storage_bits
@@ -78,33 +81,56 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, pl.WgmmaDotOp):
         raise InternalError("the rule of wgmma_dot got another operation")
     b = ctx.b
-    lhs, rhs = _operand(op.lhs, 1), _operand(op.rhs, 0)
-    element = _ptx_type(_tile_type(op.lhs).element_type)
+    rhs = _operand(op.rhs, 0)
+    element = _ptx_type(_tile_type(op.rhs).element_type)
     atom = find_wgmma_atom("f32", element, element, rhs.extent)
     if atom is None:
         raise InternalError(f"no wgmma of {element} with N = {rhs.extent}", where="wgmma")
-    warpgroups = ctx.num_warps // 4
-    group = b.shfl("idx", b.lshr(b.thread_id(), b.i32(7)), 0)
-    a_pointer = ctx.value(op.lhs)
-    if warpgroups > 1:
-        rows = b.mul(group, b.i32(lhs.extent_offset(ROWS)))
-        a_pointer = b.gep(a_pointer, b.zext(rows, integer_type(64)))
-    repeats = lhs.extent // (ROWS * warpgroups)
+    rows = ctx.layout(op.result.type).shape[0]
+    repeats = rows // (ROWS * (ctx.num_warps // 4))
+    left = _left_in_shared(ctx, op, repeats) if _is_shared(op.lhs) else _Left(ctx.value(op.lhs))
     ctx.values[op.result] = b.wgmma(
         atom.name,
-        b.operand_descriptor(a_pointer, lhs),
+        left.value,
         b.operand_descriptor(ctx.value(op.rhs), rhs),
         ctx.value(op.acc),
-        a_offsets=lhs.k_offsets,
+        a_offsets=left.offsets,
         b_offsets=rhs.k_offsets,
         reps_m=repeats,
-        m_stride=lhs.extent_offset(ROWS * warpgroups) if repeats > 1 else 0,
-        a_major=lhs.major,
+        m_stride=left.row_stride,
+        a_major=left.major,
         b_major=rhs.major,
         fence=True,
         commit=True,
         wait=op.pending.data,
     )
+
+
+@dataclass(frozen=True)
+class _Left:
+    """The left operand: fragments, or a descriptor with the way to its K steps and row blocks."""
+
+    value: SSAValue
+    offsets: Sequence[int] | None = None
+    row_stride: int = 0
+    major: Major = "k"
+
+
+def _is_shared(tile: SSAValue) -> bool:
+    return isinstance(tile.type, pl.SharedTileType)
+
+
+def _left_in_shared(ctx: KernelLowering, op: pl.WgmmaDotOp, repeats: int) -> _Left:
+    """This warpgroup's rows of a tile in shared memory."""
+    b, lhs = ctx.b, _operand(op.lhs, 1)
+    warpgroups = ctx.num_warps // 4
+    pointer = ctx.value(op.lhs)
+    if warpgroups > 1:
+        group = b.shfl("idx", b.lshr(b.thread_id(), b.i32(7)), 0)
+        rows = b.mul(group, b.i32(lhs.extent_offset(ROWS)))
+        pointer = b.gep(pointer, b.zext(rows, integer_type(64)))
+    stride = lhs.extent_offset(ROWS * warpgroups) if repeats > 1 else 0
+    return _Left(b.operand_descriptor(pointer, lhs), lhs.k_offsets, stride, lhs.major)
 
 
 def lower_dot_wait(ctx: KernelLowering, op: Operation) -> None:

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.layout.mma import wgmma_accumulator
+from tileiras.dialects.layout.mma import M16N8K16_F16, mma_operand_layout, wgmma_accumulator
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import encoded
@@ -35,7 +35,7 @@ class ConsumerSide:
         number = self.plan.pipeline_of(op)
         if number is None:
             raise InternalError("a load without a pipeline was taken for one with")
-        loads = self.plan.pipelines[number].loads
+        loads = self.plan.pipelines[number].filling(op)
         block = op.parent_block()
         in_order = [other for other in block.ops if other in loads] if block is not None else []
         if in_order and op is in_order[-1]:
@@ -72,23 +72,32 @@ class ConsumerSide:
     def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
         """A product from shared memory; it stays unfinished if only the next one needs it."""
         planned = self.plan.dots[op]
-        if planned.lhs is None:
-            raise InternalError("a product with its left operand in registers is not planned")
         if not isinstance(op.result.type, TensorType):
             raise InternalError("a product gives no tensor")
         layout = wgmma_accumulator(op.result.type.get_shape(), self.plan.warpgroups)
         acc = placer.in_layout(op.acc, layout)
-        tiles = [self.tiles[planned.lhs.load], self.tiles[planned.rhs.load]]
+        operands = [self._left(placer, planned), self.tiles[planned.rhs.load]]
         number = self.plan.pipeline_of(planned.rhs.load)
         if number is None:
             raise InternalError("a product reads a tile that no pipeline brings")
         pending = 1 if is_running(planned) else 0
         type = encoded(op.result.type.element_type, layout)
         properties = {"pending": IntAttr(pending)}
-        built = placer.emit(pl.WgmmaDotOp, [*tiles, acc], [type], properties).results[0]
+        built = placer.emit(pl.WgmmaDotOp, [*operands, acc], [type], properties).results[0]
         release = {"keep": IntAttr(pending)}
         placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
         return [placer.settle(op.result, built)]
+
+    def _left(self, placer: Placer, planned: WgmmaDot) -> SSAValue:
+        """The left operand: a tile in shared memory, or this thread's fragments of it."""
+        if planned.lhs is not None:
+            return self.tiles[planned.lhs.load]
+        lhs = planned.dot.lhs
+        if not isinstance(lhs.type, TensorType):
+            raise InternalError("an operand is no tensor")
+        warps = (4 * self.plan.warpgroups, 1)
+        layout = mma_operand_layout(M16N8K16_F16.a, lhs.type.get_shape(), warps, "A")
+        return placer.in_layout(lhs, layout)
 
     def finish_loop(
         self, placer: Placer, op: Operation, results: Sequence[SSAValue]
@@ -106,11 +115,32 @@ class ConsumerSide:
             if number is not None:
                 release = {"keep": IntAttr(0)}
                 placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
+        self._release_kept(placer, op)
         return finished
+
+    def _release_kept(self, placer: Placer, loop: Operation) -> None:
+        """After the last loop that needs them: hands back the left operands that were kept."""
+        for number, pipeline in enumerate(self.plan.pipelines):
+            load = pipeline.loads[0]
+            readers = [
+                planned.dot
+                for planned in self.plan.dots.values()
+                if planned.lhs is not None and planned.is_lhs_kept and planned.lhs.load is load
+            ]
+            block = load.parent_block()
+            if not readers or block is None or loop.parent_block() is not block:
+                continue
+            users = [op for op in block.ops if any(op.is_ancestor(dot) for dot in readers)]
+            if users and users[-1] is loop:
+                release = {"keep": IntAttr(0)}
+                placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
 
 
 def is_running(planned: WgmmaDot) -> bool:
-    """Whether the product may stay unfinished over the end of an iteration."""
+    """Whether the product may stay unfinished over the end of an iteration.
+
+    One that reads registers must be finished before they are written again.
+    """
     return running_position(planned) is not None
 
 
@@ -118,7 +148,7 @@ def running_position(planned: WgmmaDot) -> int | None:
     """The carried value that the product only adds to: read by nothing else in the loop."""
     dot = planned.dot
     loop = dot.parent_op()
-    if not isinstance(loop, aa.ForOp):
+    if not isinstance(loop, aa.ForOp) or planned.lhs is None:
         return None
     arguments = loop.body.block.args[1:]
     uses = list(dot.result.uses)

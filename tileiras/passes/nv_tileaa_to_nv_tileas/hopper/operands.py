@@ -45,7 +45,7 @@ class SharedOperand:
 
 def shared_operand(value: SSAValue) -> SharedOperand | None:
     """The operand as TMA would bring it, None if it cannot."""
-    root = _root_load(value)
+    root = root_load(value)
     if root is None or not _is_tma_load(root):
         return None
     axis = contiguous_axis(root)
@@ -56,7 +56,7 @@ def shared_operand(value: SSAValue) -> SharedOperand | None:
     return None if major is None else SharedOperand(root, major)
 
 
-def _root_load(value: SSAValue) -> aa.TiledLoadOp | None:
+def root_load(value: SSAValue) -> aa.TiledLoadOp | None:
     """The load under reshapes and permutations."""
     while isinstance(value, OpResult) and isinstance(value.op, aa.ReshapeOp | aa.PermuteOp):
         value = value.op.source

@@ -8,6 +8,7 @@ that the producer can compute by itself, without loading from memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, TensorType
 from xdsl.ir import Operation, SSAValue
@@ -15,7 +16,11 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.memory import StoreBase, TiledStoreBase
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import SharedOperand, shared_operand
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
+    SharedOperand,
+    root_load,
+    shared_operand,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
 
 ROWS_PER_WARPGROUP = 64
@@ -23,10 +28,14 @@ MAX_N = 256
 K_STEP = 16
 MAX_ACCUMULATORS = 128
 """f32 registers of a thread for one accumulator; with 232 registers a thread nothing spills."""
+MAX_REGISTERS = 176
+"""Registers of a thread for all accumulators and left operands together."""
 MAX_STAGES = 4
 RESERVED_BYTES = 34 * 1024
 """Shared memory kept for the epilogue's layout changes, barriers and tensor maps."""
 
+MAX_REDUCED = 512
+"""Results of a reduction: partial ones of all warps together take 16 KB at most."""
 NEEDS_ROOM = (
     aa.AllocaOp,
     aa.AssertOp,
@@ -37,7 +46,6 @@ NEEDS_ROOM = (
     aa.InsertOp,
     aa.PackOp,
     aa.PrintOp,
-    aa.ReduceOp,
     aa.ScanOp,
     aa.UnpackOp,
 )
@@ -46,20 +54,41 @@ NEEDS_ROOM = (
 
 @dataclass(frozen=True)
 class WgmmaDot:
-    """A product done by wgmma: operands in shared memory (`lhs` None: from registers)."""
+    """A product done by wgmma: operands in shared memory (`lhs` None: from registers).
+
+    A left operand loaded outside the loop of the product stays in its slot until the loop is over.
+    """
 
     dot: aa.DotOp
     lhs: SharedOperand | None
     rhs: SharedOperand
 
+    @property
+    def is_lhs_kept(self) -> bool:
+        """Whether the left operand is loaded outside the block of the product."""
+        lhs = self.lhs
+        return lhs is not None and lhs.load.parent_block() is not self.dot.parent_block()
+
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A ring of `stages` slots, each for one tile of every load, filled and drained together."""
+    """A ring of `stages` slots. A slot holds one tile of every load of one of the `fillings`.
 
-    loads: tuple[aa.TiledLoadOp, ...]
+    Loops that follow each other share a ring: their loads are different fillings of it.
+    """
+
+    fillings: tuple[tuple[aa.TiledLoadOp, ...], ...]
     bytes: int
     stages: int
+
+    @property
+    def loads(self) -> tuple[aa.TiledLoadOp, ...]:
+        """All loads that go through the ring."""
+        return tuple(load for filling in self.fillings for load in filling)
+
+    def filling(self, load: Operation) -> tuple[aa.TiledLoadOp, ...]:
+        """The loads that share a slot with this one, itself included, in the slot's order."""
+        return next(filling for filling in self.fillings if load in filling)
 
 
 @dataclass(frozen=True)
@@ -82,7 +111,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     """The plan, or None where another way of computing is better or the only one."""
     if not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
         return None
-    if any(isinstance(op, NEEDS_ROOM) for op in func.walk()):
+    if any(_needs_room(op) for op in func.walk()):
         return None
     dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
     chosen = [planned for op in dots if (planned := _wgmma_dot(op)) is not None]
@@ -92,13 +121,35 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     warpgroups = 2 if rows % (2 * ROWS_PER_WARPGROUP) == 0 else 1
     if any(_accumulators(planned.dot, warpgroups) > MAX_ACCUMULATORS for planned in chosen):
         return None
-    pipelines = _pipelines(chosen, target)
+    loops: dict[Operation | None, list[WgmmaDot]] = {}
+    for planned in chosen:
+        loops.setdefault(planned.dot.parent_op(), []).append(planned)
+    for together in loops.values():
+        if sum(_registers(planned, warpgroups) for planned in together) > MAX_REGISTERS:
+            return None
+    if not _kept_for_products_only(chosen):
+        return None
+    pipelines = _pipelines(list(loops.values()), target)
     if pipelines is None:
         return None
     loads = [load for pipeline in pipelines for load in pipeline.loads]
     if any(_follows_store(load) for load in loads) or producer_slice(func, loads) is None:
         return None
     return HopperPlan(warpgroups, {planned.dot: planned for planned in chosen}, pipelines)
+
+
+def _needs_room(op: Operation) -> bool:
+    """Whether the operation may want more shared memory than the rings leave."""
+    if isinstance(op, aa.ReduceOp):
+        return any(prod(_shape(result)) > MAX_REDUCED for result in op.results)
+    return isinstance(op, NEEDS_ROOM)
+
+
+def _registers(planned: WgmmaDot, warpgroups: int) -> int:
+    """Registers of a thread for the accumulator and a left operand in registers."""
+    rows, depth = _shape(planned.dot.lhs)
+    operand = 0 if planned.lhs is not None else rows * depth // (2 * 128 * warpgroups)
+    return _accumulators(planned.dot, warpgroups) + operand
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
@@ -120,14 +171,14 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     if rows % ROWS_PER_WARPGROUP or columns % 8 or columns > MAX_N or depth[0] % K_STEP:
         return None
     lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
-    if lhs is None or rhs is None or _loop_of(op) is None:
+    if rhs is None or _loop_of(op) is None or _uses(rhs.load) != 1:
         return None
-    # Both tiles of one product arrive together: they belong to the block of the product.
-    if lhs.load.parent_block() is not op.parent_block():
-        return None
+    # What arrives in a slot is used up in the same iteration.
     if rhs.load.parent_block() is not op.parent_block():
         return None
-    if any(_uses(load) != 1 for load in (lhs.load, rhs.load)):
+    if lhs is None and root_load(op.lhs) is not None:
+        return None
+    if lhs is not None and lhs.load.parent_block() is op.parent_block() and _uses(lhs.load) != 1:
         return None
     return WgmmaDot(op, lhs, rhs)
 
@@ -157,18 +208,37 @@ def _accumulators(op: aa.DotOp, warpgroups: int) -> int:
     return rows * columns // (128 * warpgroups)
 
 
-def _pipelines(dots: list[WgmmaDot], target: GpuTarget) -> tuple[Pipeline, ...] | None:
-    """One ring per product; all share what shared memory there is."""
-    per_dot: list[tuple[tuple[aa.TiledLoadOp, ...], int]] = []
+def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:
+    """Whether the left operands that stay in their slots are read by planned products alone."""
+    readers: dict[aa.TiledLoadOp, int] = {}
     for planned in dots:
-        operands = [planned.rhs] if planned.lhs is None else [planned.lhs, planned.rhs]
-        size = sum(operand.bytes for operand in operands)
-        per_dot.append((tuple(operand.load for operand in operands), size))
-    available = target.static_shared_limit - RESERVED_BYTES
-    stages = min(MAX_STAGES, available // max(1, sum(size for _, size in per_dot)))
+        if planned.lhs is not None and planned.is_lhs_kept:
+            readers[planned.lhs.load] = readers.get(planned.lhs.load, 0) + 1
+    return all(_uses(load) <= count for load, count in readers.items())
+
+
+def _pipelines(loops: list[list[WgmmaDot]], target: GpuTarget) -> tuple[Pipeline, ...] | None:
+    """A ring per product of a loop, which the loops share; kept operands have one slot."""
+    rings: dict[tuple[int, int], list[tuple[aa.TiledLoadOp, ...]]] = {}
+    kept: dict[aa.TiledLoadOp, Pipeline] = {}
+    for dots in loops:
+        for position, planned in enumerate(dots):
+            operands = [planned.rhs]
+            if planned.lhs is not None and planned.is_lhs_kept:
+                load = planned.lhs.load
+                kept[load] = Pipeline(((load,),), planned.lhs.bytes, 1)
+            elif planned.lhs is not None:
+                operands = [planned.lhs, planned.rhs]
+            size = sum(operand.bytes for operand in operands)
+            filling = tuple(operand.load for operand in operands)
+            rings.setdefault((position, size), []).append(filling)
+    reserved = RESERVED_BYTES + sum(ring.bytes for ring in kept.values())
+    available = target.static_shared_limit - reserved
+    stages = min(MAX_STAGES, available // max(1, sum(size for _, size in rings)))
     if stages < 2:
         return None
-    return tuple(Pipeline(loads, size, stages) for loads, size in per_dot)
+    shared = (Pipeline(tuple(all_of), size, stages) for (_, size), all_of in rings.items())
+    return (*shared, *kept.values())
 
 
 def _follows_store(load: aa.TiledLoadOp) -> bool:

@@ -121,7 +121,7 @@ class ProducerBuilder(OpBuilder):
         number = self.plan.pipeline_of(op)
         if number is None:
             raise InternalError("the producer keeps a load that no pipeline brings")
-        loads = self.plan.pipelines[number].loads
+        loads = self.plan.pipelines[number].filling(op)
         pipe = self.pipelines[number]
         in_order = [other for other in op_block(op).ops if other in loads]
         if op is in_order[0]:

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.interpreter.stage_comparison import compare_entry
+from tests.passes.nv_tileas.attention import attention
 from tests.passes.nv_tileas.gemm import gemm
-from tileiras.driver import compile_module, with_environment
+from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.options import CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
@@ -111,3 +113,26 @@ def test_a_remark_tells_of_spilled_registers():
     options = with_environment(CompileOptions(gpu_name="sm_90"))
     found = compile_module(gemm(256, 256, 64), options, remarks=remarks).remarks.remarks
     assert [remark.name for remark in found] == ["RegisterSpills"]
+
+
+@pytest.mark.parametrize("loops", [1, 2])
+def test_attention_keeps_its_queries_and_shares_its_rings(loops):
+    text = compiled(attention(loops))
+    # Keys, values, queries: however many loops there are.
+    assert text.count("nv_tileas.create_pipeline") == 3
+    assert text.count("nv_tileas.tma_load") == 1 + 2 * loops
+    assert text.count("nv_tileas.wgmma_dot") == 2 * loops
+    # The queries are handed back once, after the last loop.
+    assert text.count("nv_tileas.consumer_release") == 2 * loops + 1
+
+
+@pytest.mark.parametrize("loops", [1, 2])
+def test_attention_computes_the_same_at_every_stage(loops):
+    module = read_source(attention(loops))
+    assert compare_entry(module, "attention", "attention").kind == "same"
+
+
+def test_products_from_registers_do_not_spill():
+    options = with_environment(CompileOptions(gpu_name="sm_90"))
+    artefacts = compile_module(attention(), options)
+    assert "0 bytes spilled" in artefacts.notes[0]

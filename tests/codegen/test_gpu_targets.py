@@ -28,6 +28,8 @@ def test_each_matrix_unit_is_where_it_belongs() -> None:
     assert having(Feature.TCGEN05) == ["sm_100", "sm_103", "sm_110"]
     assert having(Feature.BLOCK_SCALED_MMA) == ["sm_120", "sm_121"]
     assert "sm_88" not in having(Feature.FP8_MMA) and "sm_89" in having(Feature.FP8_MMA)
+    emulated = set(having(Feature.FP8_MMA)) - set(having(Feature.FP8_MMA_NATIVE))
+    assert emulated == {"sm_90"}
     assert "sm_89" not in having(Feature.TMA) and "sm_90" in having(Feature.TMA)
 
 

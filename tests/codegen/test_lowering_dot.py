@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from interpreter.kernels import SIGNED, UNSIGNED, Kernel
 from simulate import lower_to_llvm, run_kernel
-from xdsl.dialects.builtin import DenseArrayBase, bf16, f16, f32, f64, i8, i32
+from xdsl.dialects.builtin import DenseArrayBase, bf16, f8E4M3FN, f16, f32, f64, i8, i32
 
 from tileiras.codegen.target import get_target
 from tileiras.dialects import cuda_tile as ct
@@ -24,6 +24,7 @@ from tileiras.errors import CompileError
 DTYPES: dict[Any, Any] = {
     f16: np.float16,
     bf16: ml_dtypes.bfloat16,
+    f8E4M3FN: ml_dtypes.float8_e4m3fn,
     f32: np.float32,
     f64: np.float64,
     i8: np.int8,
@@ -84,7 +85,8 @@ def check(
     kernel = dot_kernel(m, n, k, operand, acc, turned, batch)
     kernel.add(ct.ReturnOp, [[]])
     module = lower_to_llvm(kernel.module, arch)
-    images = [x.view(np.uint16) if x.dtype == ml_dtypes.bfloat16 else x for x in memory]
+    carriers = {bf16: np.uint16, f8E4M3FN: np.uint8}
+    images = [x.view(carriers.get(operand, x.dtype)) for x in memory]
     run_kernel(module, [*images, found])
     np.testing.assert_array_equal(found, wanted)
     return str(module)
@@ -132,6 +134,12 @@ def test_multiply_add_with_operands_larger_than_shared_memory():
 def test_half_precision_operands_are_read_by_ldmatrix():
     text = check(64, 64, 64)
     assert "nvvm.ldmatrix" in text and "transposed" in text
+
+
+@pytest.mark.parametrize("turned", [(a, b) for a in (False, True) for b in (False, True)])
+def test_f8_operands_are_made_f16_where_only_wgmma_has_f8_units(turned):
+    assert "m16n8k16_f32_f16" in check(32, 16, 64, f8E4M3FN, f32, turned, arch="sm_90")
+    assert "m16n8k32_f32_e4m3" in check(32, 16, 64, f8E4M3FN, f32, turned, arch="sm_89")
 
 
 def test_target_without_ldmatrix_reads_elements(monkeypatch):

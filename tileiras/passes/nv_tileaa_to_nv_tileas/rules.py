@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     IntAttr,
     StringAttr,
     TensorType,
+    f16,
     f32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -150,13 +151,16 @@ def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     acc = placer.in_layout(op.acc, plan.result)
     type = encoded(_element(op.result), plan.result)
     if plan.lhs is None or plan.rhs is None:
-        operands = [_widened(placer, op.lhs), _widened(placer, op.rhs), acc]
+        operands = [_widened(placer, op.lhs, f32), _widened(placer, op.rhs, f32), acc]
         kept = ("signedness_lhs", "signedness_rhs")
         signs = {key: op.properties[key] for key in kept if key in op.properties}
         built = placer.emit(tas.FmaDotOp, operands, [type], signs)
     else:
         pairs = ((op.lhs, plan.lhs), (op.rhs, plan.rhs))
-        operands = [*(_dot_operand(placer, value, layout) for value, layout in pairs), acc]
+        if plan.widens_to_f16:
+            operands = [*(_widened(placer, value, f16) for value, _ in pairs), acc]
+        else:
+            operands = [*(_dot_operand(placer, value, layout) for value, layout in pairs), acc]
         properties = {
             "atom": StringAttr(plan.atom),
             "warps_m": IntAttr(plan.warps[0]),
@@ -166,13 +170,13 @@ def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     return [placer.settle(op.result, built.results[0])]
 
 
-def _widened(placer: Placer, operand: SSAValue) -> SSAValue:
-    """An operand for multiply-adds: small floats exactly in f32, other types as they are."""
+def _widened(placer: Placer, operand: SSAValue, wide: Attribute) -> SSAValue:
+    """An operand whose small floats are exactly in a wider type; other types as they are."""
     value = placer.any_layout(operand)
     if not isinstance(_element(operand), SMALL_FLOATS):
         return value
     properties = {"rounding_mode": RoundingModeAttr(RoundingMode.NEAREST_EVEN)}
-    type = encoded(f32, placer.layout(operand))
+    type = encoded(wide, placer.layout(operand))
     return placer.emit(aa.FpToFpOp, [value], [type], properties).results[0]
 
 

@@ -1,4 +1,4 @@
-"""Types that a target does not have are rejected, with the place and the vendor's words."""
+"""Types and atomics that a target lacks are rejected, with the place and the vendor's words."""
 
 from __future__ import annotations
 
@@ -79,6 +79,38 @@ def test_multicast_pointers(target: str) -> None:
         return
     with pytest.raises(CompileError, match="multicast pointers require sm_100 or sm_103"):
         check(text, target)
+
+
+ATOMICS = (
+    "%0, %1 = atomic_rmw_tko relaxed device %p, addf, %v : "
+    "tile<8xptr<ELEMENT>>, tile<8xELEMENT> -> tile<8xELEMENT>, token",
+    "%t = make_tensor_view %b, shape = [16], strides = [1] : "
+    "tensor_view<16xELEMENT, strides=[1]>\n"
+    "%w = make_partition_view %t : "
+    "partition_view<tile=(8), tensor_view<16xELEMENT, strides=[1]>>\n"
+    "%i = constant <i32: 0> : tile<i32>\n"
+    "%0 = atomic_red_view_tko relaxed device %w[%i], addf, %v : tile<8xELEMENT>, "
+    "partition_view<tile=(8), tensor_view<16xELEMENT, strides=[1]>>, tile<i32> -> token",
+)
+
+
+@pytest.mark.parametrize("target", TARGET_NAMES)
+@pytest.mark.parametrize("element", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("atomic", ATOMICS)
+def test_atomic_additions(atomic: str, element: str, target: str) -> None:
+    setup = (
+        "%r = reshape %b : tile<ptr<ELEMENT>> -> tile<1xptr<ELEMENT>>\n"
+        "%p = broadcast %r : tile<1xptr<ELEMENT>> -> tile<8xptr<ELEMENT>>\n"
+        "%v = constant <ELEMENT: 1.0> : tile<8xELEMENT>\n"
+    )
+    text = entry(setup + atomic, "%b: tile<ptr<ELEMENT>>").replace("ELEMENT", element)
+    if element != "bf16" or target not in OLD:
+        check(text, target)
+        return
+    message = f"architecture '{target}': atomicRMW ADDF with bf16 is not supported"
+    with pytest.raises(CompileError, match=re.escape(message)) as raised:
+        check(text, target)
+    assert raised.value.exit_code == 5
 
 
 def test_nothing_is_rejected_without_a_target() -> None:

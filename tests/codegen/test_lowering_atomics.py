@@ -136,7 +136,7 @@ def test_unused_result_of_an_acquire_stays_an_atom():
 def test_addition_of_bf16_is_a_compare_and_swap_loop_before_hopper(used: bool):
     kernel = rmw_kernel(bf16, (4,), "addf", used=used)
     kernel.add(ct.ReturnOp, [[]])
-    text = str(lower_to_llvm(kernel.module, "sm_80"))
+    text = str(lower_to_llvm(kernel.module, "sm_89"))
     assert "fma.rn.bf16 sum, found, one" in text
     assert ".gpu.global.cas.b16 old, [" in text
     assert "add.noftz.bf16" not in text

@@ -75,7 +75,7 @@ def _instruction(
     ctx: KernelLowering, opcode: str, result: str, pointer: str, value: str, guard: str
 ) -> str:
     """The PTX of one atomic; `result` is empty for a `red`, `guard` where all act."""
-    if not opcode.endswith("add.noftz.bf16") or ctx.target.has(Feature.BF16_ATOMIC):
+    if not opcode.endswith("add.noftz.bf16") or ctx.target.has(Feature.BF16_ATOMIC_NATIVE):
         at = f"@{guard} " if guard else ""
         return f"{at}{opcode} {result + ', ' if result else ''}[{pointer}], {value};"
     order, _, place = opcode.removesuffix(".add.noftz.bf16").partition(".")[2].partition(".")

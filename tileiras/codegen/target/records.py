@@ -20,7 +20,12 @@ _OLD_STATIC_SHARED_KIB = 48
 _AMPERE = frozenset(
     {Feature.MMA_SYNC, Feature.LDMATRIX, Feature.CP_ASYNC, Feature.REDUX, Feature.F64_MMA}
 )
-_ADA = _AMPERE | {Feature.FP8_MMA, Feature.FP8_MMA_NATIVE, Feature.FP8_CONVERT}
+_ADA = _AMPERE | {
+    Feature.FP8_MMA,
+    Feature.FP8_MMA_NATIVE,
+    Feature.FP8_CONVERT,
+    Feature.BF16_ATOMIC,
+}
 _SINCE_HOPPER = _ADA | {
     Feature.STMATRIX,
     Feature.TMA,
@@ -30,7 +35,7 @@ _SINCE_HOPPER = _ADA | {
     Feature.ELECT,
     Feature.TANH_BF16,
     Feature.BF16_ARITHMETIC,
-    Feature.BF16_ATOMIC,
+    Feature.BF16_ATOMIC_NATIVE,
     Feature.VECTOR_ATOMIC,
     Feature.SETMAXNREG,
 }

@@ -1,16 +1,16 @@
-"""Rejects programs with types that the target does not have, before any work is done on them."""
+"""Rejects programs with types and atomics that the target does not have, before any other work."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import BFloat16Type, ModuleOp
 from xdsl.ir import Attribute, Operation
 
 from tileiras.codegen.target import TARGET_NAMES, Feature, GpuTarget, get_target
 from tileiras.dialects import cuda_tile as ct
-from tileiras.dialects.cuda_tile.attributes import PointerKind, PointerKindAttr
+from tileiras.dialects.cuda_tile.attributes import AtomicRMWMode, PointerKind, PointerKindAttr
 from tileiras.dialects.cuda_tile.element_types import element_text
 from tileiras.dialects.cuda_tile.types import (
     PointerType,
@@ -34,19 +34,19 @@ _NEEDED: dict[str, Feature] = {
 
 @dataclass(frozen=True)
 class CheckTargetPass(IrPass):
-    """Raises an error for the first value whose type the target does not have.
+    """Raises an error for the first value or atomic that the target does not have.
 
-    Before   a program that may use any element type and multicast pointers
+    Before   a program that may use any element type, multicast pointers and atomics
     After    the same program
     Requires nothing.
     Leaves   everything; does nothing where the pipeline stops before a target matters.
     """
 
     name = "check-target"
-    title: ClassVar[str] = "Check that the target has all types"
+    title: ClassVar[str] = "Check that the target has all types and atomics"
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
-        """Looks at the type of every value."""
+        """Looks at the type of every value and at every atomic."""
         if ctx.target is None:
             return
         checked: dict[int, Attribute] = {}
@@ -55,6 +55,7 @@ class CheckTargetPass(IrPass):
                 if id(type) not in checked:
                     checked[id(type)] = type
                     _check_type(inner, type, ctx.target)
+            _check_atomic(inner, ctx.target)
 
 
 def _types_of(op: Operation) -> list[Attribute]:
@@ -88,6 +89,26 @@ def _check_type(op: Operation, type: Attribute, target: GpuTarget) -> None:
     if needed is not None and not target.has(needed):
         raise CompileError(
             f"Incompatibility with architecture '{target.name}': unsupported type '{text}'",
+            place_of(op),
+        )
+
+
+def _check_atomic(op: Operation, target: GpuTarget) -> None:
+    """The oldest targets have no atomic addition of bf16."""
+    match op:
+        case ct.AtomicRMWTkoOp():
+            value = op.arg.type
+        case ct.AtomicRedViewTkoOp():
+            value = op.value.type
+        case _:
+            return
+    if op.mode.data is not AtomicRMWMode.ADDF or target.has(Feature.BF16_ATOMIC):
+        return
+    if isinstance(value, TileType) and isinstance(value.element_type, BFloat16Type):
+        first = next(name for name in TARGET_NAMES if get_target(name).has(Feature.BF16_ATOMIC))
+        raise CompileError(
+            f"Incompatibility with architecture '{target.name}': atomicRMW ADDF with bf16 "
+            f"is not supported (it is since {first})",
             place_of(op),
         )
 

@@ -10,6 +10,7 @@ import pytest
 from tests.interpreter.stage_comparison import compare_entry
 from tests.passes.nv_tileas.attention import attention
 from tests.passes.nv_tileas.gemm import gemm
+from tests.passes.nv_tileas.split_gemm import split_gemm
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.options import CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
@@ -55,6 +56,8 @@ def test_builds_descriptors_before_the_loop_even_of_views_made_in_it():
         (gemm(32, 128, 64), {}),
         (gemm(256, 256, 64), {}),
         (gemm(128, 128, 64, stores=True), {}),
+        (split_gemm("acquire"), {}),
+        (split_gemm("grid"), {}),
         (gemm(128, 128, 64), {"opt_level": 0}),
         (gemm(128, 128, 64), {"disabled_features": ("wgmma",)}),
         (gemm(128, 128, 64), {"disabled_features": ("tma",)}),
@@ -66,6 +69,8 @@ def test_builds_descriptors_before_the_loop_even_of_views_made_in_it():
         "few_rows",
         "too_many_accumulators",
         "loads_after_stores",
+        "loads_after_an_acquire",
+        "loads_after_another_grid",
         "O0",
         "no_wgmma",
         "no_tma",
@@ -113,6 +118,27 @@ def test_a_remark_tells_of_spilled_registers():
     options = with_environment(CompileOptions(gpu_name="sm_90"))
     found = compile_module(gemm(256, 256, 64), options, remarks=remarks).remarks.remarks
     assert [remark.name for remark in found] == ["RegisterSpills"]
+
+
+def test_a_lock_around_the_epilogue_does_not_keep_a_kernel_together():
+    text = compiled(split_gemm())
+    assert "nv_tileas.agent_switch" in text
+    # All threads wait for the one that took the lock, and it for all before it gives it back.
+    consumer = text[text.index("nv_tileaa.atomic_cas") :]
+    order = re.findall(r'"nv_tilea[as]\.(barrier|tiled_load|tiled_store|atomic_rmw)"', consumer)
+    assert order == [
+        "barrier",
+        "tiled_load",
+        "barrier",
+        "tiled_store",
+        "barrier",
+        "atomic_rmw",
+    ]
+
+
+def test_a_product_under_a_lock_computes_the_same_at_every_stage():
+    module = read_source(split_gemm())
+    assert compare_entry(module, "split", "split").kind == "same"
 
 
 @pytest.mark.parametrize("loops", [1, 2])

@@ -8,20 +8,26 @@ that the producer can compute by itself, without loading from memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.memory import StoreBase, TiledStoreBase
+from tileiras.dialects.nv_tileaa.memory import (
+    LoadBase,
+    StoreBase,
+    TiledLoadBase,
+    TiledStoreBase,
+)
+from tileiras.passes.analysis.memory_hazards import ACQUIRES
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     SharedOperand,
     root_load,
     shared_operand,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import calls_runtime, scratch_bytes
 
 ROWS_PER_WARPGROUP = 64
 MAX_N = 256
@@ -34,22 +40,8 @@ MAX_STAGES = 4
 RESERVED_BYTES = 34 * 1024
 """Shared memory kept for the epilogue's layout changes, barriers and tensor maps."""
 
-MAX_REDUCED = 512
-"""Results of a reduction: partial ones of all warps together take 16 KB at most."""
-NEEDS_ROOM = (
-    aa.AllocaOp,
-    aa.AssertOp,
-    aa.AtomicCASOp,
-    aa.AtomicRMWOp,
-    aa.CatOp,
-    aa.ExtractOp,
-    aa.InsertOp,
-    aa.PackOp,
-    aa.PrintOp,
-    aa.ScanOp,
-    aa.UnpackOp,
-)
-"""Operations that may want more shared memory at once than the rings leave."""
+MAX_SCRATCH_BYTES = 32 * 1024
+"""What of it a single operation may want at once."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +103,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     """The plan, or None where another way of computing is better or the only one."""
     if not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
         return None
-    if any(_needs_room(op) for op in func.walk()):
+    if any(calls_runtime(op) or scratch_bytes(op) > MAX_SCRATCH_BYTES for op in func.walk()):
         return None
     dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
     chosen = [planned for op in dots if (planned := _wgmma_dot(op)) is not None]
@@ -136,13 +128,6 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     if any(_follows_store(load) for load in loads) or producer_slice(func, loads) is None:
         return None
     return HopperPlan(warpgroups, {planned.dot: planned for planned in chosen}, pipelines)
-
-
-def _needs_room(op: Operation) -> bool:
-    """Whether the operation may want more shared memory than the rings leave."""
-    if isinstance(op, aa.ReduceOp):
-        return any(prod(_shape(result)) > MAX_REDUCED for result in op.results)
-    return isinstance(op, NEEDS_ROOM)
 
 
 def _registers(planned: WgmmaDot, warpgroups: int) -> int:
@@ -242,7 +227,10 @@ def _pipelines(loops: list[list[WgmmaDot]], target: GpuTarget) -> tuple[Pipeline
 
 
 def _follows_store(load: aa.TiledLoadOp) -> bool:
-    """Whether token order puts the load after a write of this kernel: then it may not run ahead."""
+    """Whether token order puts the load after a write of this kernel or what others wait for.
+
+    Then it may not run ahead: it would miss what this or another tile block, or grid, has written.
+    """
     pending: list[SSAValue] = [] if load.token is None else [load.token]
     seen: dict[SSAValue, None] = {}
     while pending:
@@ -254,7 +242,9 @@ def _follows_store(load: aa.TiledLoadOp) -> bool:
         if isinstance(owner, Operation):
             if isinstance(owner, StoreBase | TiledStoreBase | aa.AtomicRMWOp | aa.AtomicCASOp):
                 return True
-            if isinstance(owner, aa.TiledAtomicRedOp):
+            if isinstance(owner, aa.TiledAtomicRedOp | aa.GridDependencyOp):
+                return True
+            if isinstance(owner, LoadBase | TiledLoadBase) and owner.ordering.data in ACQUIRES:
                 return True
             if isinstance(owner, aa.ForOp | aa.LoopOp | aa.IfOp):
                 pending += _leaving_tokens(owner)

@@ -1,0 +1,78 @@
+"""Shared memory that operations need beside the rings of a specialised kernel.
+
+Operations need it for a moment, one after another, so a kernel needs the largest of the needs. A
+change of layout takes the whole tile if there is room, and goes in rounds if not: it counts
+with at most `ROUND_BYTES`. Scalars are the same in all threads and need nothing, except what one
+thread finds out and tells the others.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.memory import (
+    LoadBase,
+    StoreBase,
+    TiledLoadBase,
+    TiledStoreBase,
+)
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.types import MemTokenType
+
+ALIGNMENT = 128
+"""Bytes; a region of shared memory starts and ends at such a multiple."""
+ROUND_BYTES = 32 * 1024
+"""What a change of layout should get: a tile of 128x128 f32 takes two rounds of it."""
+MAX_WARPS = 8
+"""Warps that compute in a specialised kernel: each has its partial result of a reduction."""
+
+_MOVING = (
+    aa.CatOp,
+    aa.ExtractOp,
+    aa.InsertOp,
+    aa.PackOp,
+    aa.PermuteOp,
+    aa.ReshapeOp,
+    aa.ScanOp,
+    aa.UnpackOp,
+    aa.TiledAtomicRedOp,
+    LoadBase,
+    StoreBase,
+    TiledLoadBase,
+    TiledStoreBase,
+)
+"""Operations with a layout of their own, which their tiles have to be brought into or out of."""
+_CALLING = (aa.AllocaOp, aa.AssertOp, aa.PrintOp)
+"""Operations that call the device runtime, or keep shared memory for as long as the kernel runs."""
+
+
+def scratch_bytes(op: Operation) -> int:
+    """Bytes of shared memory that one execution of an operation should get, 0 for most."""
+    match op:
+        case aa.AtomicRMWOp() | aa.AtomicCASOp():
+            size = _bytes(op.result) if op.result.first_use is not None else 0
+        case aa.ReduceOp():
+            size = sum(MAX_WARPS * _bytes(result) for result in op.results)
+        case _ if isinstance(op, _MOVING):
+            values = (*op.operands, *op.results)
+            tiles = (value for value in values if isinstance(value.type, TensorType))
+            size = min(ROUND_BYTES, max(map(_bytes, tiles), default=0))
+        case _:
+            size = 0
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def calls_runtime(op: Operation) -> bool:
+    """Whether an operation wants more than room: a call ends what `setmaxnreg` promises ptxas."""
+    return isinstance(op, _CALLING)
+
+
+def _bytes(value: SSAValue) -> int:
+    """Bytes of a tile or scalar in memory."""
+    if isinstance(value.type, TensorType):
+        return prod(value.type.get_shape()) * storage_bytes(value.type.element_type)
+    return 0 if isinstance(value.type, MemTokenType) else storage_bytes(value.type)

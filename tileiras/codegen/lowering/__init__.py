@@ -26,6 +26,8 @@ from tileiras.ir_pass import CompileContext, IrPass
 
 SCRATCH_ALIGN = 128
 """Bytes; shared memory starts where a wavefront does."""
+ONE_CTA = (1, 1, 1)
+"""CTAs of a cluster, which is a tile block; `tensors.block_index` relies on there being one."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def lower_function(
         [register_type(arg.type) for arg in source.args],
         threads=32 * num_warps + agent_threads(func),
         min_ctas=1 if agent_threads(func) else None,
-        cluster_dim=(1, 1, 1) if clusters else None,
+        cluster_dim=ONE_CTA if clusters else None,
         blocks_are_clusters=clusters,
     )
     kernel.location = func.location

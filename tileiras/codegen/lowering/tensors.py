@@ -16,7 +16,6 @@ from tileiras.codegen.lowering.constants import element_bits, is_splat
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.staging import memory_element, register_form
 from tileiras.codegen.lowering.types import register_type
-from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.llvm.types import bit_width, vector_type
@@ -101,15 +100,16 @@ def lower_program_id(ctx: KernelLowering, op: Operation) -> None:
 
 
 def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
-    """Tile block id: the cluster's where tile blocks are clusters, else the CTA's."""
-    unit = "clusterid" if ctx.target.has(Feature.CLUSTER_LAUNCH) else "ctaid"
-    return ctx.prologue.sreg(f"{unit}.{_AXES[axis]}")
+    """Tile block id: the CTA's, also where it is a cluster, which has this one CTA.
+
+    ptxas computes `clusterid` from `ctaid`, by a division, whatever size of clusters is required.
+    """
+    return ctx.prologue.sreg(f"ctaid.{_AXES[axis]}")
 
 
 def lower_num_programs(ctx: KernelLowering, op: Operation) -> None:
-    """Number of tile blocks of the grid."""
-    unit = "nclusterid" if ctx.target.has(Feature.CLUSTER_LAUNCH) else "nctaid"
-    ctx.values[op.results[0]] = ctx.prologue.sreg(f"{unit}.{_axis(op)}")
+    """Number of tile blocks of the grid: of CTAs, see `block_index`."""
+    ctx.values[op.results[0]] = ctx.prologue.sreg(f"nctaid.{_axis(op)}")
 
 
 def lower_nothing(ctx: KernelLowering, op: Operation) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ELEMENTS_PER_WARP = 256
 """A warp per so many elements, up to four: 8 a thread, two 16-byte accesses of f32."""
+COMBINED_BY_WARP = 1024
+"""A warp gets up to so many if they are combined: then shuffles do, without waiting for others."""
 EIGHT_WARPS_FROM = 16384
 SIXTEEN_WARPS_FROM = 65536
 """Larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a thread."""
@@ -64,7 +66,10 @@ def plan_cta(func: aa.FuncOp, target: GpuTarget) -> CtaPlan:
 
 
 def _for_largest_tile(func: aa.FuncOp) -> int:
-    """Warps that give each thread of the largest tile a fair share of elements."""
+    """Warps that give each thread of the largest tile a fair share of elements.
+
+    A row that is reduced or scanned stays within a warp if it is not too long.
+    """
     largest = 1
     for op in func.walk():
         for result in op.results:
@@ -73,10 +78,22 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
         return 16
     if largest >= EIGHT_WARPS_FROM:
         return 8
+    share = max(ELEMENTS_PER_WARP, min(COMBINED_BY_WARP, _longest_combined(func)))
     warps = 1
-    while warps < 4 and warps * ELEMENTS_PER_WARP < largest:
+    while warps < 4 and warps * share < largest:
         warps *= 2
     return warps
+
+
+def _longest_combined(func: aa.FuncOp) -> int:
+    """Elements of the longest row that a reduction or scan goes along."""
+    longest = 1
+    for op in func.walk():
+        if isinstance(op, aa.ReduceOp | aa.ScanOp):
+            for operand in op.operands:
+                if isinstance(operand.type, TensorType):
+                    longest = max(longest, operand.type.get_shape()[op.dim.value.data])
+    return longest
 
 
 def _elements(value: SSAValue) -> int:

@@ -1,0 +1,71 @@
+"""How many warps a tile block gets: by its largest tile, fewer where rows are combined."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tileiras.driver import compile_module, with_environment
+from tileiras.options import CompileOptions
+
+SUM = """
+    %s = reduce %x dim=AXIS identities=[0.0 : f32] : tile<SHAPExf32> -> tile<RESTxf32>
+    (%a: tile<f32>, %b: tile<f32>) {
+      %c = addf %a, %b : tile<f32>
+      yield %c : tile<f32>
+    }"""
+
+
+def warps(shape: tuple[int, int], axis: int | None) -> int:
+    """Warps of a kernel that loads a tile and stores it, and sums it along an axis if asked."""
+    dims = "x".join(map(str, shape))
+    view = "tensor_view<?x?xf32, strides=[?,1]>"
+    tile = f"partition_view<tile=({dims}), {view}>"
+    combined = ""
+    if axis is not None:
+        combined = SUM.replace("AXIS", str(axis)).replace("SHAPE", dims)
+        combined = combined.replace("REST", str(shape[1 - axis]))
+    text = f"""entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {{
+    %v = make_tensor_view %p, shape = [%n, %n], strides = [%n, 1] : tile<i32> -> {view}
+    %w = make_partition_view %v : {tile}
+    %i = constant <i32: 0> : tile<i32>
+    %x, %t = load_view_tko weak %w[%i, %i] : {tile}, tile<i32> -> tile<{dims}xf32>, token
+    {combined}
+    KEEP
+    %u = store_view_tko weak %x, %w[%i, %i] token = %t
+      : tile<{dims}xf32>, {tile}, tile<i32> -> token
+    return
+    }}"""
+    keep = ""
+    if axis is not None:
+        rest = shape[1 - axis]
+        keep = (
+            f"%q = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>\n"
+            f"%r = broadcast %q : tile<1xptr<f32>> -> tile<{rest}xptr<f32>>\n"
+            f"%y = store_ptr_tko weak %r, %s : tile<{rest}xptr<f32>>, tile<{rest}xf32> -> token"
+        )
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+    made = compile_module(text.replace("KEEP", keep).encode(), options).output.decode()
+    found = re.search(r"num_warps = (\d+)", made)
+    assert found is not None
+    return int(found[1])
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"), [((1, 128), 1), ((1, 512), 2), ((1, 1024), 4), ((2, 1024), 4)]
+)
+def test_copies_are_shared_by_up_to_four_warps(shape: tuple[int, int], wanted: int):
+    assert warps(shape, None) == wanted
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"),
+    [((1, 512), 1), ((1, 1024), 1), ((1, 2048), 2), ((2, 1024), 2), ((1, 4096), 4), ((4, 256), 4)],
+)
+def test_rows_of_up_to_1024_are_combined_within_a_warp(shape: tuple[int, int], wanted: int):
+    assert warps(shape, 1) == wanted
+
+
+def test_columns_that_are_short_do_not_change_the_number():
+    assert warps((64, 16), 0) == warps((64, 16), None) == 4

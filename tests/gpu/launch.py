@@ -7,7 +7,7 @@ cuda-bindings (part of cuda-python).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -138,6 +138,50 @@ def launch_cubin(
         check(driver.cuCtxSynchronize(), "cuCtxSynchronize")
         for position, array in arrays.items():
             array.download(position)
+    finally:
+        for array in arrays.values():
+            array.free()
+        driver.cuModuleUnload(module)
+
+
+def launch_repeatedly(
+    cubin: bytes,
+    entry: str,
+    args: Sequence[np.ndarray | Scalar],
+    grid: tuple[int, int, int],
+    result: int,
+    times: int,
+) -> Iterator[np.ndarray]:
+    """Loads a cubin once and launches an entry `times` times; yields one argument's copies.
+
+    That argument is put back before every launch; the others must not be written.
+    """
+    from cuda.bindings import driver
+
+    check(driver.cuCtxSetCurrent(primary_context()), "cuCtxSetCurrent")
+    arrays = {
+        position: _DeviceArray.upload(arg.copy())
+        for position, arg in enumerate(args)
+        if isinstance(arg, np.ndarray)
+    }
+    values = [
+        np.array([arrays[position].address], np.uint64) if position in arrays else np.array([arg])
+        for position, arg in enumerate(args)
+    ]
+    pointers = np.array([value.ctypes.data for value in values], dtype=np.uint64)
+    before, place = np.ascontiguousarray(args[result]), arrays[result]
+    module = check(driver.cuModuleLoadData(cubin), "cuModuleLoadData")
+    try:
+        function = check(driver.cuModuleGetFunction(module, entry.encode()), "cuModuleGetFunction")
+        for _ in range(times):
+            check(driver.cuMemcpyHtoD(place.address, before.ctypes.data, before.nbytes), "copy")
+            launched = driver.cuLaunchKernel(
+                function, *grid, 1, 1, 1, 0, 0, pointers.ctypes.data, 0
+            )
+            check(launched, "cuLaunchKernel")
+            check(driver.cuCtxSynchronize(), "cuCtxSynchronize")
+            place.download(result)
+            yield place.host.copy()
     finally:
         for array in arrays.values():
             array.free()

@@ -1,0 +1,237 @@
+"""What moves into the loop over the parts of a product, and whether memory order allows it.
+
+Operations that hold anything cut move to the place of the last of them. Tokens say what that may
+change: an access keeps its place behind what its token names, since tokens are values that have
+to be there; but part 1 of an access now follows part 0 of everything else in the loop. So no
+access of the loop may be ordered behind another one, except where one of them only writes: a store
+of just the elements that its own part has loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
+from tileiras.dialects.nv_tileaa.types import MemTokenType
+from tileiras.passes.analysis.memory_hazards import same_elements
+from tileiras.passes.nv_tileaa.product_cut import (
+    STRUCTURED,
+    TERMINATORS,
+    CannotCutError,
+    ProductCut,
+    is_pure,
+    target_of,
+    top_of,
+)
+
+LOADS = (aa.LoadOp, aa.TiledLoadOp)
+STORES = (aa.StoreOp, aa.TiledStoreOp)
+_TOKENS = (aa.CreateMemTokenOp, aa.JoinMemTokensOp)
+Load = aa.LoadOp | aa.TiledLoadOp
+Store = aa.StoreOp | aa.TiledStoreOp
+
+
+@dataclass(frozen=True)
+class ProductRegion:
+    """What the loop over the parts holds, in program order.
+
+    `moved`: operations of the block that are in the loop only; the others of `ops` are pure and
+    stay where somebody else uses them. `sunk`: joins of tokens that go behind the loop; `leaving`:
+    tokens that something behind the loop waits for.
+    """
+
+    cut: ProductCut
+    ops: tuple[Operation, ...]
+    moved: tuple[Operation, ...]
+    sunk: tuple[Operation, ...]
+    leaving: tuple[SSAValue, ...]
+
+    @property
+    def last(self) -> Operation:
+        """The operation in whose place the loop stands."""
+        return self.moved[-1]
+
+
+def region_of(cut: ProductCut) -> ProductRegion:
+    """The operations that a cut takes into the loop; raises CannotCutError."""
+    held = [op for op in cut.block.ops if cut.has_cut(op)]
+    moved = [op for op in held if not is_pure(op) or _flows(op, cut)]
+    if not moved:
+        raise CannotCutError
+    _check_content(moved, cut)
+    sunk = _add_joins(moved, cut)
+    leaving = _leaving(moved, _vanishing(held, moved, cut), cut)
+    _check_order(moved, cut)
+    inside = dict.fromkeys([*held, *moved])
+    ops = [*_around(cut), *(op for op in cut.block.ops if op in inside)]
+    return ProductRegion(cut, tuple(ops), tuple(moved), tuple(sunk), tuple(leaving))
+
+
+def _around(cut: ProductCut) -> list[Operation]:
+    """Pure operations from around the block that are made anew, in program order."""
+    found = dict.fromkeys(
+        value.op
+        for value in cut.dims
+        if isinstance(value, OpResult) and top_of(value.op, cut.block) is None
+    )
+    func: Operation | None = cut.block.parent_op() if found else None
+    while func is not None and not isinstance(func, aa.FuncOp):
+        func = func.parent_op()
+    return [] if func is None else [op for op in func.walk() if op in found]
+
+
+def _flows(op: Operation, cut: ProductCut) -> bool:
+    return op in cut.sinks or any(result in cut.flowing for result in op.results)
+
+
+def _vanishing(
+    held: list[Operation], moved: list[Operation], cut: ProductCut
+) -> dict[Operation, None]:
+    """The operations of the block that nobody uses once the loop stands."""
+    found = dict.fromkeys(moved)
+    for op in reversed(held):
+        users = [top_of(use.operation, cut.block) for r in op.results for use in r.uses]
+        if all(user in found for user in users):
+            found[op] = None
+    return found
+
+
+# content
+
+
+def _check_content(moved: list[Operation], cut: ProductCut) -> None:
+    """All parts may run what moves: no product that is not cut, no other effect, no way out."""
+    for op in moved:
+        for inner in op.walk():
+            match inner:
+                case aa.DotOp() if inner.result not in cut.dims:
+                    raise CannotCutError
+                case aa.LoadOp() | aa.TiledLoadOp():
+                    if inner.ordering.data != MemoryOrdering.WEAK:
+                        raise CannotCutError
+                case aa.StoreOp() | aa.TiledStoreOp():
+                    if inner not in cut.sinks or inner.ordering.data != MemoryOrdering.WEAK:
+                        raise CannotCutError
+                case aa.ContinueOp() | aa.BreakOp():
+                    if top_of(target_of(inner), cut.block) is not op:
+                        raise CannotCutError
+                case _:
+                    known = isinstance(inner, (*STRUCTURED, *TERMINATORS, *_TOKENS))
+                    if not known and not is_pure(inner):
+                        raise CannotCutError
+
+
+def _add_joins(moved: list[Operation], cut: ProductCut) -> list[Operation]:
+    """Takes joins in that stand between moved operations; returns those to be put behind."""
+    block_ops = list(cut.block.ops)
+    place = {op: number for number, op in enumerate(block_ops)}
+    last = max(place[op] for op in moved)
+    held = dict.fromkeys(moved)
+    dependent: dict[Operation, None] = {}
+    for op in block_ops[: last + 1]:
+        if op in held or (cut.has_cut(op) and is_pure(op)):
+            continue
+        if not _uses_any(op, {**held, **dependent}):
+            continue
+        if not isinstance(op, aa.JoinMemTokensOp):
+            raise CannotCutError
+        dependent[op] = None
+    sunk: list[Operation] = []
+    for op in reversed(list(dependent)):
+        users = [top_of(use.operation, cut.block) for result in op.results for use in result.uses]
+        if any(user in held for user in users):
+            held[op] = None
+            moved.append(op)
+        else:
+            sunk.insert(0, op)
+    moved.sort(key=place.__getitem__)
+    return sunk
+
+
+def _uses_any(op: Operation, makers: dict[Operation, None]) -> bool:
+    """Whether an operation, or one in it, uses what others of the block make."""
+    for inner in op.walk():
+        for operand in inner.operands:
+            if isinstance(operand, OpResult) and operand.op in makers:
+                return True
+    return False
+
+
+def _leaving(
+    moved: list[Operation], vanishing: dict[Operation, None], cut: ProductCut
+) -> list[SSAValue]:
+    """The tokens used behind the loop; other values may not be, results of reductions aside."""
+    held = dict.fromkeys(moved)
+    leaving: list[SSAValue] = []
+    for op in moved:
+        for result in op.results:
+            users = [top_of(use.operation, cut.block) for use in result.uses]
+            if isinstance(op, aa.ReduceOp) and op in cut.sinks:
+                if any(user in vanishing for user in users):
+                    raise CannotCutError
+            elif isinstance(result.type, MemTokenType):
+                if any(user not in held for user in users):
+                    leaving.append(result)
+            elif any(user not in vanishing for user in users):
+                raise CannotCutError
+    return leaving
+
+
+# order of memory
+
+
+def _check_order(moved: list[Operation], cut: ProductCut) -> None:
+    """No access of the loop may be ordered behind another, but for stores in place."""
+    accesses = [op for top in moved for op in top.walk() if isinstance(op, LOADS + STORES)]
+    if not any(isinstance(op, STORES) for op in accesses):
+        return
+    held = dict.fromkeys(accesses)
+    for op in accesses:
+        if not isinstance(op, LOADS + STORES) or op.token is None:
+            continue
+        for earlier in _accesses_before(op.token, held, cut):
+            if isinstance(op, LOADS) and isinstance(earlier, LOADS):
+                continue
+            if not _in_place(earlier, op, cut):
+                raise CannotCutError
+
+
+def _in_place(earlier: Operation, op: Operation, cut: ProductCut) -> bool:
+    """Whether each part of a store overwrites just what its own part of a load has read."""
+    if not isinstance(earlier, LOADS) or not isinstance(op, STORES):
+        return False
+    if earlier.parent_block() is not cut.block or not same_elements(earlier, op):
+        return False
+    return cut.dims.get(earlier.result) == [cut.sinks[op]]
+
+
+def _accesses_before(
+    token: SSAValue, held: dict[Operation, None], cut: ProductCut
+) -> list[Operation]:
+    """The accesses among `held` that a token follows; loops and branches count as a whole."""
+    found: dict[Operation, None] = {}
+    pending, seen = [token], {token: None}
+    while pending:
+        value = pending.pop()
+        sources: list[SSAValue] = []
+        if isinstance(value, BlockArgument):
+            owner = value.block.parent_op()
+        else:
+            owner = value.owner if isinstance(value.owner, Operation) else None
+        if owner is None or top_of(owner, cut.block) is None:
+            continue
+        if isinstance(owner, STRUCTURED):
+            inside = [op for op in owner.walk() if op in held]
+            found.update(dict.fromkeys(inside))
+            sources += [v for op in owner.walk() for v in op.operands]
+        elif owner in held:
+            found[owner] = None
+        sources += owner.operands
+        for source in sources:
+            if isinstance(source.type, MemTokenType) and source not in seen:
+                seen[source] = None
+                pending.append(source)
+    return list(found)

@@ -83,12 +83,12 @@ class ProductCut:
     def _need(self, value: SSAValue, dim: int) -> None:
         """Notes that a value is cut."""
         if not isinstance(value.type, TensorType):
-            raise CannotCutError
+            raise CannotCutError(f"a value of type {value.type}")
         known = self.dims.setdefault(value, [])
         if dim in known:
             return
         if shape_of(value)[dim] % self.parts or (known and value in self.flowing):
-            raise CannotCutError
+            raise CannotCutError(f"{value.type} along dim {dim}, beside {known}")
         known.append(dim)
         self._to_source.append((value, dim))
 
@@ -97,7 +97,7 @@ class ProductCut:
         if value in self.flowing:
             return
         if len(self.dims[value]) != 1:
-            raise CannotCutError
+            raise CannotCutError("a product flows into a value that is cut in two ways")
         self.flowing[value] = None
         self._to_users.append(value)
 
@@ -114,10 +114,10 @@ class ProductCut:
             self._argument(value, dim)
             return
         if not isinstance(value, OpResult):
-            raise CannotCutError
+            raise CannotCutError("a value that is no result")
         op = value.op
         if not self._is_inside(op) and not _is_pure(op):
-            raise CannotCutError
+            raise CannotCutError(f"'{op.name}' around the block")
         match op:
             case aa.ForOp():
                 self._also(op.body.block.args[value.index + 1], dim)
@@ -138,7 +138,7 @@ class ProductCut:
         """Cuts the operands of an operation whose result is cut."""
         dims = operand_dims(op, dim, self.parts)
         if dims is None:
-            raise CannotCutError
+            raise CannotCutError(f"'{op.name}' along dim {dim}")
         for operand, at in zip(op.operands, dims, strict=True):
             if at is not None:
                 self._need(operand, at)
@@ -147,10 +147,10 @@ class ProductCut:
         """A carried value: the initial one and what continues hand on."""
         loop = value.block.parent_op()
         if not isinstance(loop, aa.ForOp | aa.LoopOp) or not self._is_inside(loop):
-            raise CannotCutError
+            raise CannotCutError("an argument of something around the block")
         position = value.index - first_carried(loop)
         if position < 0:
-            raise CannotCutError
+            raise CannotCutError("the number of an iteration")
         self._flow(value)
         self._need(loop.init_values[position], dim)
         for end in ends_of(loop, aa.ContinueOp):
@@ -173,7 +173,7 @@ class ProductCut:
                 self._sink(op, dim)
             case aa.ReduceOp() if op.dim.value.data == dim:
                 if op.parent_block() is not self.block or not self.can_combine(op):
-                    raise CannotCutError
+                    raise CannotCutError("a reduction along the cut, needed within a part")
                 self.sinks[op] = dim
                 for operand in op.arguments:
                     self._need(operand, dim)
@@ -184,19 +184,19 @@ class ProductCut:
         """Finds the dim of the results that takes `value` along `dim`."""
         uses = [index for index, operand in enumerate(op.operands) if operand is value]
         tensors = [r for r in op.results if isinstance(r.type, TensorType)]
-        for at in range(len(shape_of(tensors[0])) if tensors else 0):
-            dims = operand_dims(op, at, self.parts)
+        for at, size in enumerate(shape_of(tensors[0]) if tensors else ()):
+            dims = None if size % self.parts else operand_dims(op, at, self.parts)
             if dims is not None and all(dims[index] == dim for index in uses):
                 for result in tensors:
                     self._also(result, at)
                 return
-        raise CannotCutError
+        raise CannotCutError(f"'{op.name}' of a part")
 
     def _end(self, op: Operation, dim: int, position: int) -> None:
         """A value that ends an iteration, a loop or a branch."""
         target = target_of(op)
         if not self._is_inside(target):
-            raise CannotCutError
+            raise CannotCutError("a part leaves the block")
         if isinstance(op, aa.ContinueOp):
             self._also(target.regions[0].block.args[position + first_carried(target)], dim)
         else:
@@ -208,9 +208,9 @@ class ProductCut:
         while parent is not None and parent.parent_block() is not self.block:
             parent = parent.parent_op()
             if not isinstance(parent, aa.IfOp):
-                raise CannotCutError
+                raise CannotCutError("a store in a loop")
         if self.sinks.setdefault(op, dim) != dim:
-            raise CannotCutError
+            raise CannotCutError("a store that is cut in two ways")
         self._operands(op, dim)
 
     def _is_inside(self, op: Operation) -> bool:

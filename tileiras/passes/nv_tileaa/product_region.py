@@ -60,7 +60,7 @@ def region_of(cut: ProductCut) -> ProductRegion:
     held = [op for op in cut.block.ops if cut.has_cut(op)]
     moved = [op for op in held if not is_pure(op) or _flows(op, cut)]
     if not moved:
-        raise CannotCutError
+        raise CannotCutError("nothing is moved")
     _check_content(moved, cut)
     sunk = _add_joins(moved, cut)
     leaving = _leaving(moved, _vanishing(held, moved, cut), cut)
@@ -108,20 +108,20 @@ def _check_content(moved: list[Operation], cut: ProductCut) -> None:
         for inner in op.walk():
             match inner:
                 case aa.DotOp() if inner.result not in cut.dims:
-                    raise CannotCutError
+                    raise CannotCutError("a product that all parts would compute")
                 case aa.LoadOp() | aa.TiledLoadOp():
                     if inner.ordering.data != MemoryOrdering.WEAK:
-                        raise CannotCutError
+                        raise CannotCutError("a load in stronger than weak order")
                 case aa.StoreOp() | aa.TiledStoreOp():
                     if inner not in cut.sinks or inner.ordering.data != MemoryOrdering.WEAK:
-                        raise CannotCutError
+                        raise CannotCutError("a store that is not cut, or in stronger than weak order")
                 case aa.ContinueOp() | aa.BreakOp():
                     if top_of(target_of(inner), cut.block) is not op:
-                        raise CannotCutError
+                        raise CannotCutError("a way out of the loop")
                 case _:
                     known = isinstance(inner, (*STRUCTURED, *TERMINATORS, *_TOKENS))
                     if not known and not is_pure(inner):
-                        raise CannotCutError
+                        raise CannotCutError(f"'{inner.name}' in the loop")
 
 
 def _add_joins(moved: list[Operation], cut: ProductCut) -> list[Operation]:
@@ -137,7 +137,7 @@ def _add_joins(moved: list[Operation], cut: ProductCut) -> list[Operation]:
         if not _uses_any(op, {**held, **dependent}):
             continue
         if not isinstance(op, aa.JoinMemTokensOp):
-            raise CannotCutError
+            raise CannotCutError(f"'{op.name}' between what moves")
         dependent[op] = None
     sunk: list[Operation] = []
     for op in reversed(list(dependent)):
@@ -171,12 +171,12 @@ def _leaving(
             users = [top_of(use.operation, cut.block) for use in result.uses]
             if isinstance(op, aa.ReduceOp) and op in cut.sinks:
                 if any(user in vanishing for user in users):
-                    raise CannotCutError
+                    raise CannotCutError("a reduction along the cut, needed within a part")
             elif isinstance(result.type, MemTokenType):
                 if any(user not in held for user in users):
                     leaving.append(result)
             elif any(user not in vanishing for user in users):
-                raise CannotCutError
+                raise CannotCutError(f"a result of '{op.name}' needed behind the loop")
     return leaving
 
 
@@ -196,7 +196,7 @@ def _check_order(moved: list[Operation], cut: ProductCut) -> None:
             if isinstance(op, LOADS) and isinstance(earlier, LOADS):
                 continue
             if not _in_place(earlier, op, cut):
-                raise CannotCutError
+                raise CannotCutError(f"'{op.name}' is ordered behind '{earlier.name}'")
 
 
 def _in_place(earlier: Operation, op: Operation, cut: ProductCut) -> bool:

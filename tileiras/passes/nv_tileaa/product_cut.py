@@ -249,6 +249,32 @@ def ends_of(op: Operation, kind: type[Operation]) -> list[Operation]:
     ]
 
 
+def sources_of(value: SSAValue) -> list[SSAValue]:
+    """What a value is made from or, in structured control flow, may be."""
+    if isinstance(value, BlockArgument):
+        loop = value.block.parent_op()
+        is_loop = isinstance(loop, aa.ForOp | aa.LoopOp)
+        return _carried(loop, value.index - first_carried(loop)) if is_loop else []
+    if not isinstance(value, OpResult):
+        return []
+    match value.op:
+        case aa.ForOp() as loop:
+            return _carried(loop, value.index)
+        case aa.LoopOp() | aa.IfOp() as op:
+            kind = aa.BreakOp if isinstance(op, aa.LoopOp) else aa.YieldOp
+            return [end.operands[value.index] for end in ends_of(op, kind)]
+        case op:
+            return list(op.operands)
+
+
+def _carried(loop: aa.ForOp | aa.LoopOp, position: int) -> list[SSAValue]:
+    """What a carried value may be."""
+    if position < 0:
+        return []
+    ends = [end.operands[position] for end in ends_of(loop, aa.ContinueOp)]
+    return [loop.init_values[position], *ends]
+
+
 def first_carried(loop: Operation) -> int:
     """The number of the first carried value among the arguments of a loop's body."""
     return 1 if isinstance(loop, aa.ForOp) else 0

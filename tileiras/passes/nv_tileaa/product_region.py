@@ -23,6 +23,7 @@ from tileiras.passes.nv_tileaa.product_cut import (
     CannotCutError,
     ProductCut,
     is_pure,
+    sources_of,
     target_of,
     top_of,
 )
@@ -114,7 +115,7 @@ def _check_content(moved: list[Operation], cut: ProductCut) -> None:
                         raise CannotCutError("a load in stronger than weak order")
                 case aa.StoreOp() | aa.TiledStoreOp():
                     if inner not in cut.sinks or inner.ordering.data != MemoryOrdering.WEAK:
-                        raise CannotCutError("a store that is not cut, or in stronger than weak order")
+                        raise CannotCutError("a store that is not cut, or not weak")
                 case aa.ContinueOp() | aa.BreakOp():
                     if top_of(target_of(inner), cut.block) is not op:
                         raise CannotCutError("a way out of the loop")
@@ -188,7 +189,7 @@ def _check_order(moved: list[Operation], cut: ProductCut) -> None:
     accesses = [op for top in moved for op in top.walk() if isinstance(op, LOADS + STORES)]
     if not any(isinstance(op, STORES) for op in accesses):
         return
-    held = dict.fromkeys(accesses)
+    held: dict[Operation, None] = dict.fromkeys(accesses)
     for op in accesses:
         if not isinstance(op, LOADS + STORES) or op.token is None:
             continue
@@ -211,26 +212,17 @@ def _in_place(earlier: Operation, op: Operation, cut: ProductCut) -> bool:
 def _accesses_before(
     token: SSAValue, held: dict[Operation, None], cut: ProductCut
 ) -> list[Operation]:
-    """The accesses among `held` that a token follows; loops and branches count as a whole."""
+    """The accesses among `held` that a token follows."""
     found: dict[Operation, None] = {}
     pending, seen = [token], {token: None}
     while pending:
         value = pending.pop()
-        sources: list[SSAValue] = []
-        if isinstance(value, BlockArgument):
-            owner = value.block.parent_op()
-        else:
-            owner = value.owner if isinstance(value.owner, Operation) else None
-        if owner is None or top_of(owner, cut.block) is None:
+        maker = value.block.parent_op() if isinstance(value, BlockArgument) else value.owner
+        if not isinstance(maker, Operation) or top_of(maker, cut.block) is None:
             continue
-        if isinstance(owner, STRUCTURED):
-            inside = [op for op in owner.walk() if op in held]
-            found.update(dict.fromkeys(inside))
-            sources += [v for op in owner.walk() for v in op.operands]
-        elif owner in held:
-            found[owner] = None
-        sources += owner.operands
-        for source in sources:
+        if maker in held:
+            found[maker] = None
+        for source in sources_of(value):
             if isinstance(source.type, MemTokenType) and source not in seen:
                 seen[source] = None
                 pending.append(source)

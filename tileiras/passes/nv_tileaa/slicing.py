@@ -74,6 +74,7 @@ def operand_dims(op: Operation, dim: int, parts: int) -> list[int | None] | None
     operation that cannot be cut there.
     """
     whole: list[int | None] = [None] * len(op.operands)
+    every: list[int | None] = [dim] * len(op.operands)
     match op:
         case ElementwiseOp() | aa.LoadOp() | aa.StoreOp():
             return [dim if isinstance(v.type, TensorType) else None for v in op.operands]
@@ -97,9 +98,9 @@ def operand_dims(op: Operation, dim: int, parts: int) -> list[int | None] | None
             return _dot_dims(op, dim)
         case aa.ReduceOp():
             inner = dim if dim < op.dim.value.data else dim + 1
-            return [inner] * len(whole)
+            return [inner for _ in whole]
         case aa.ScanOp() | aa.CatOp():
-            return None if dim == op.dim.value.data else [dim] * len(whole)
+            return None if dim == op.dim.value.data else every
         case aa.ExtractOp():
             # Where the slice is as long as its source, its index is 0 for every part.
             is_whole = shape_of(op.source)[dim] == shape_of(op.result)[dim]

@@ -40,8 +40,8 @@ class ProductRegion:
     """What the loop over the parts holds, in program order.
 
     `moved`: operations of the block that are in the loop only; the others of `ops` are pure and
-    stay where somebody else uses them. `sunk`: joins of tokens that go behind the loop; `leaving`:
-    tokens that something behind the loop waits for.
+    stay where somebody else uses them. `sunk`: what goes behind the loop; `leaving`: tokens that
+    something there waits for.
     """
 
     cut: ProductCut
@@ -63,7 +63,7 @@ def region_of(cut: ProductCut) -> ProductRegion:
     if not moved:
         raise CannotCutError("nothing is moved")
     _check_content(moved, cut)
-    sunk = _add_joins(moved, cut)
+    sunk = _between(moved, cut)
     leaving = _leaving(moved, _vanishing(held, moved, cut), cut)
     _check_order(moved, cut)
     inside = dict.fromkeys([*held, *moved])
@@ -111,10 +111,10 @@ def _check_content(moved: list[Operation], cut: ProductCut) -> None:
                 case aa.DotOp() if inner.result not in cut.dims:
                     raise CannotCutError("a product that all parts would compute")
                 case aa.LoadOp() | aa.TiledLoadOp():
-                    if inner.ordering.data != MemoryOrdering.WEAK:
+                    if not _is_weak(inner):
                         raise CannotCutError("a load in stronger than weak order")
                 case aa.StoreOp() | aa.TiledStoreOp():
-                    if inner not in cut.sinks or inner.ordering.data != MemoryOrdering.WEAK:
+                    if inner not in cut.sinks or not _is_weak(inner):
                         raise CannotCutError("a store that is not cut, or not weak")
                 case aa.ContinueOp() | aa.BreakOp():
                     if top_of(target_of(inner), cut.block) is not op:
@@ -125,28 +125,36 @@ def _check_content(moved: list[Operation], cut: ProductCut) -> None:
                         raise CannotCutError(f"'{inner.name}' in the loop")
 
 
-def _add_joins(moved: list[Operation], cut: ProductCut) -> list[Operation]:
-    """Takes joins in that stand between moved operations; returns those to be put behind."""
+def _is_weak(op: Operation) -> bool:
+    """Whether an operation is a load or store without effect on the order of others."""
+    return isinstance(op, LOADS + STORES) and op.ordering.data == MemoryOrdering.WEAK
+
+
+def _between(moved: list[Operation], cut: ProductCut) -> list[Operation]:
+    """Takes joins in that stand between moved operations; returns what goes behind the loop.
+
+    That is what uses results of the loop and stood before its end. Tokens being values, nothing
+    is overtaken that it would have to wait for.
+    """
     block_ops = list(cut.block.ops)
     place = {op: number for number, op in enumerate(block_ops)}
     last = max(place[op] for op in moved)
-    held = dict.fromkeys(moved)
+    inside = {op: None for op in block_ops if op in moved or cut.has_cut(op)}
     dependent: dict[Operation, None] = {}
     for op in block_ops[: last + 1]:
-        if op in held or (cut.has_cut(op) and is_pure(op)):
-            continue
-        if not _uses_any(op, {**held, **dependent}):
-            continue
-        if not isinstance(op, aa.JoinMemTokensOp):
-            raise CannotCutError(f"'{op.name}' between what moves")
-        dependent[op] = None
+        if op not in inside and _uses_any(op, {**dict.fromkeys(moved), **dependent}):
+            dependent[op] = None
     sunk: list[Operation] = []
     for op in reversed(list(dependent)):
         users = [top_of(use.operation, cut.block) for result in op.results for use in result.uses]
-        if any(user in held for user in users):
-            held[op] = None
+        if any(user in inside for user in users):
+            if not isinstance(op, aa.JoinMemTokensOp):
+                raise CannotCutError(f"'{op.name}' between what moves")
+            inside[op] = None
             moved.append(op)
         else:
+            if not is_pure(op) and not _is_weak(op):
+                raise CannotCutError(f"'{op.name}' would move behind the loop")
             sunk.insert(0, op)
     moved.sort(key=place.__getitem__)
     return sunk

@@ -11,22 +11,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.passes.analysis.memory_hazards import same_elements
+from tileiras.passes.nv_tileaa.part_loops import can_combine
 from tileiras.passes.nv_tileaa.product_cut import (
     STRUCTURED,
     TERMINATORS,
     CannotCutError,
     ProductCut,
+    Seed,
     is_pure,
     sources_of,
     target_of,
     top_of,
 )
+from tileiras.passes.nv_tileaa.slicing import shape_of
 
 LOADS = (aa.LoadOp, aa.TiledLoadOp)
 STORES = (aa.StoreOp, aa.TiledStoreOp)
@@ -54,6 +58,50 @@ class ProductRegion:
     def last(self) -> Operation:
         """The operation in whose place the loop stands."""
         return self.moved[-1]
+
+
+def find_region(value: SSAValue, dim: int, parts: int) -> ProductRegion | None:
+    """The region of the cut of a value, in the innermost block in which it is possible."""
+    block = value.owner.parent if isinstance(value.owner, Operation) else None
+    while block is not None:
+        region = _try([(value, dim)], block, parts)
+        if region is not None:
+            return region
+        parent = block.parent_op()
+        block = None if parent is None or isinstance(parent, aa.FuncOp) else parent.parent_block()
+    return None
+
+
+def _try(seeds: list[Seed], block: Block, parts: int) -> ProductRegion | None:
+    """The region of a cut of one block; what must be cut beside the seeds becomes one."""
+    cut = ProductCut(block, parts, can_combine)
+    try:
+        cut.cut(seeds)
+        uncut = _uncut(cut)
+        if uncut is None:
+            return region_of(cut)
+    except CannotCutError:
+        return None
+    dims = sorted(range(len(shape_of(uncut))), key=lambda dim: dim != seeds[0][1])
+    for dim in dims:
+        region = _try([*seeds, (uncut, dim)], block, parts)
+        if region is not None:
+            return region
+    return None
+
+
+def _uncut(cut: ProductCut) -> SSAValue | None:
+    """A product that all parts would compute, or a result of a loop that something else needs."""
+    for op in cut.block.ops:
+        if not isinstance(op, STRUCTURED) or not cut.has_cut(op):
+            continue
+        for inner in op.walk():
+            if isinstance(inner, aa.DotOp) and inner.result not in cut.dims:
+                return inner.result
+        for result in op.results:
+            if isinstance(result.type, TensorType) and result not in cut.dims and result.uses:
+                return result
+    return None
 
 
 def region_of(cut: ProductCut) -> ProductRegion:

@@ -43,6 +43,10 @@ class SplitLargeTilesPass(IrPass):
                 from tileiras.passes.nv_tileaa.split_products import split_products
 
                 split_products(func)
+            if _carries_much(func):
+                from tileiras.passes.nv_tileaa.split_carried import split_carried
+
+                split_carried(func)
         large = [func for func in funcs if _has_large_tensor(func)]
         if not large:
             return
@@ -80,3 +84,9 @@ def _has_large_product(func: Operation) -> bool:
     """Whether any product may be worth splitting, alone or with others."""
     results = [op.result for op in func.walk() if isinstance(op, aa.DotOp)]
     return any(tensor_words(result.type) >= PRODUCT_WORDS for result in results)
+
+
+def _carries_much(func: Operation) -> bool:
+    """Whether any loop may carry too much."""
+    loops = [op for op in func.walk() if isinstance(op, aa.ForOp | aa.LoopOp)]
+    return any(sum(tensor_words(r.type) for r in op.results) > MAX_WORDS for op in loops)

@@ -10,17 +10,13 @@ tiles, left operands that are computed. Operands that are loaded come through sh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-
-from xdsl.ir import Block, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.passes.analysis.register_pressure import Live, live_at_products
-from tileiras.passes.nv_tileaa.part_loops import can_combine
-from tileiras.passes.nv_tileaa.product_cut import CannotCutError, ProductCut, Seed
+from tileiras.passes.nv_tileaa.product_cut import ProductCut
 from tileiras.passes.nv_tileaa.product_loops import build_part_loop
-from tileiras.passes.nv_tileaa.product_region import ProductRegion, region_of
+from tileiras.passes.nv_tileaa.product_region import ProductRegion, find_region
 from tileiras.passes.nv_tileaa.slicing import shape_of
 
 MAX_LIVE_WORDS = 176
@@ -52,7 +48,7 @@ def split_products(func: aa.FuncOp) -> None:
         product = next((d for d in live if d not in settled and _is_too_large(d, live)), None)
         if product is None:
             return
-        choice = min(_choices(product, live), key=lambda choice: choice.rank, default=None)
+        choice = _best(product, live)
         if choice is None:
             settled[product] = None
         else:
@@ -64,18 +60,18 @@ def _is_too_large(product: aa.DotOp, live: dict[aa.DotOp, Live]) -> bool:
     return sum(live[product].values()) > MAX_LIVE_WORDS * THREADS
 
 
-def _choices(product: aa.DotOp, live: dict[aa.DotOp, Live]) -> Iterator[_Choice]:
-    """The cuts that help, fewest parts first, along the rows rather than the columns."""
-    rank = len(shape_of(product.result))
+def _best(product: aa.DotOp, live: dict[aa.DotOp, Live]) -> _Choice | None:
+    """The cut that makes all fit with the fewest parts; failing that, one that helps."""
+    found: list[_Choice] = []
     parts = 2
-    while parts <= MAX_PARTS:
-        for dim in range(rank):
-            region = _try(product, dim, parts)
-            if region is None:
-                continue
-            if (quality := _quality(region.cut, live)) is not None:
-                yield _Choice((quality, parts, dim), region)
+    while parts <= MAX_PARTS and not any(choice.rank[0] == 0 for choice in found):
+        for dim in range(len(shape_of(product.result))):
+            region = find_region(product.result, dim, parts)
+            quality = None if region is None else _quality(region.cut, live)
+            if region is not None and quality is not None:
+                found.append(_Choice((quality, parts, dim), region))
         parts *= 2
+    return min(found, key=lambda choice: choice.rank, default=None)
 
 
 def _quality(cut: ProductCut, live: dict[aa.DotOp, Live]) -> int | None:
@@ -100,45 +96,3 @@ def _quality(cut: ProductCut, live: dict[aa.DotOp, Live]) -> int | None:
             return None
         best = 1
     return best
-
-
-def _try(product: aa.DotOp, dim: int, parts: int) -> ProductRegion | None:
-    """The region of a cut, in the innermost block in which it is possible."""
-    block = product.parent_block()
-    while block is not None and not isinstance(block.parent_op(), aa.ReduceOp | aa.ScanOp):
-        region = _region(block, [(product.result, dim)], parts)
-        if region is not None:
-            return region
-        parent = block.parent_op()
-        block = None if parent is None else parent.parent_block()
-        if parent is None or isinstance(parent, aa.FuncOp):
-            return None
-    return None
-
-
-def _region(block: Block, seeds: list[Seed], parts: int) -> ProductRegion | None:
-    """The region of a cut of one block; products beside the first are cut, too."""
-    cut = ProductCut(block, parts, can_combine)
-    try:
-        cut.cut(seeds)
-        uncut = _uncut_product(cut)
-        if uncut is None:
-            return region_of(cut)
-    except CannotCutError:
-        return None
-    others = (0, 1) if seeds[0][1] == 0 else (1, 0)
-    for dim in others:
-        region = _region(block, [*seeds, (uncut, dim)], parts)
-        if region is not None:
-            return region
-    return None
-
-
-def _uncut_product(cut: ProductCut) -> SSAValue | None:
-    """A product that all parts would compute, were it not cut."""
-    for op in cut.block.ops:
-        if op.regions and cut.has_cut(op):
-            for inner in op.walk():
-                if isinstance(inner, aa.DotOp) and inner.result not in cut.dims:
-                    return inner.result
-    return None

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.elementwise import UnaryOp
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp, UnaryOp
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 
 _FREE = (aa.ConstantOp, aa.SplatOp, aa.MakeRangeOp)
@@ -54,13 +54,20 @@ def block_pressure(block: Block) -> int:
 
 
 def live_at_products(block: Block) -> dict[aa.DotOp, Live]:
-    """What is live with each product, its result included; operands loaded for it are not.
+    """What is live with each product, its result included.
 
-    Those come from shared memory, a piece at a time.
+    Not counted are operands loaded for it, which come from shared memory a piece at a time, and
+    what is computed from ranges and scalars alone (addresses, masks): that can wait.
     """
     products = [op for op in block.walk() if isinstance(op, aa.DotOp)]
-    loaded = {v: None for op in products for v in _loaded_for(op)}
-    walk = _Walk(loaded)
+    made: dict[SSAValue, None] = {}
+    for op in block.walk():
+        if isinstance(op, (*_FREE, *_VIEWS, ElementwiseOp)):
+            tensors = [v for v in op.operands if isinstance(v.type, TensorType)]
+            if isinstance(op, _FREE) or (tensors and all(v in made for v in tensors)):
+                made.update(dict.fromkeys(op.results))
+    ignored = made | {v: None for op in products for v in _loaded_for(op)}
+    walk = _Walk(ignored)
     walk.block(block, {})
     return walk.at_products
 

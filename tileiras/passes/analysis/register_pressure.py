@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp, UnaryOp
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 
 _FREE = (aa.ConstantOp, aa.SplatOp, aa.MakeRangeOp)
@@ -42,43 +44,86 @@ def held_value(value: SSAValue) -> SSAValue | None:
     return value if isinstance(value.type, TensorType) else None
 
 
-def block_pressure(block: Block) -> int:
-    """The most words that tensors take at one time while the block runs, from outside included."""
-    return _pressure(block, {})
-
-
 Live = dict[SSAValue, int]
 """Live tensors and their words, in a fixed order."""
 
 
-def _pressure(block: Block, live_after: Live) -> int:
-    live = dict(live_after)
-    most = sum(live.values())
-    for op in reversed(list(block.ops)):
-        if op.regions and not isinstance(op, aa.ReduceOp | aa.ScanOp):
-            around = dict(live)
+def block_pressure(block: Block) -> int:
+    """The most words that tensors take at one time while the block runs, from outside included."""
+    return _Walk().block(block, {})
+
+
+def live_at_products(block: Block) -> dict[aa.DotOp, Live]:
+    """What is live with each product, its result included.
+
+    Not counted are operands loaded for it, which come from shared memory a piece at a time, and
+    what is computed from ranges and scalars alone (addresses, masks): that can wait.
+    """
+    products = [op for op in block.walk() if isinstance(op, aa.DotOp)]
+    made: dict[SSAValue, None] = {}
+    for op in block.walk():
+        if isinstance(op, (*_FREE, *_VIEWS, ElementwiseOp)):
+            tensors = [v for v in op.operands if isinstance(v.type, TensorType)]
+            if isinstance(op, _FREE) or (tensors and all(v in made for v in tensors)):
+                made.update(dict.fromkeys(op.results))
+    ignored = made | {v: None for op in products for v in _loaded_for(op)}
+    walk = _Walk(ignored)
+    walk.block(block, {})
+    return walk.at_products
+
+
+def _loaded_for(op: aa.DotOp) -> list[SSAValue]:
+    """The operands that are loaded, converted at most, and all values between."""
+    found: list[SSAValue] = []
+    for operand in (op.lhs, op.rhs):
+        chain: list[SSAValue] = [operand]
+        while isinstance(operand, OpResult) and len(operand.op.operands) == 1:
+            if not isinstance(operand.op, (*_VIEWS, UnaryOp)):
+                break
+            operand = operand.op.operands[0]
+            chain.append(operand)
+        if isinstance(operand, OpResult) and isinstance(operand.op, aa.LoadOp | aa.TiledLoadOp):
+            found += chain
+    return found
+
+
+@dataclass
+class _Walk:
+    """A walk backwards over a block and what is in it."""
+
+    ignored: Mapping[SSAValue, None] = field(default_factory=dict[SSAValue, None])
+    at_products: dict[aa.DotOp, Live] = field(default_factory=dict[aa.DotOp, Live])
+
+    def block(self, block: Block, live_after: Live) -> int:
+        """The most words at one time, if `live_after` is live behind the block."""
+        live = dict(live_after)
+        most = sum(live.values())
+        for op in reversed(list(block.ops)):
+            if op.regions and not isinstance(op, aa.ReduceOp | aa.ScanOp):
+                around = dict(live)
+                for result in op.results:
+                    around.pop(result, None)
+                self._use(around, _captured(op))
+                for region in op.regions:
+                    for inner in region.blocks:
+                        most = max(most, self.block(inner, around))
+            written = dict(live)
+            self._use(written, op.results)
+            if isinstance(op, aa.DotOp):
+                self.at_products[op] = written
+            most = max(most, sum(written.values()))
             for result in op.results:
-                around.pop(result, None)
-            _use(around, _captured(op))
-            for region in op.regions:
-                for inner in region.blocks:
-                    most = max(most, _pressure(inner, around))
-        written = dict(live)
-        _use(written, op.results)
-        most = max(most, sum(written.values()))
-        for result in op.results:
-            live.pop(result, None)
-        _use(live, op.operands)
-        most = max(most, sum(live.values()))
-    return most
+                live.pop(result, None)
+            self._use(live, op.operands)
+            most = max(most, sum(live.values()))
+        return most
 
-
-def _use(live: Live, values: Iterable[SSAValue]) -> None:
-    """Makes values live."""
-    for value in values:
-        held = held_value(value)
-        if held is not None:
-            live[held] = tensor_words(held.type)
+    def _use(self, live: Live, values: Iterable[SSAValue]) -> None:
+        """Makes values live."""
+        for value in values:
+            held = held_value(value)
+            if held is not None and held not in self.ignored:
+                live[held] = tensor_words(held.type)
 
 
 def _captured(op: Operation) -> list[SSAValue]:

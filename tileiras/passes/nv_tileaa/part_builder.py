@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerType, TensorType, i32, i64
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -19,7 +19,7 @@ from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.slicing import Cut, cut_type
+from tileiras.passes.nv_tileaa.slicing import cut_type, operand_dims
 from tileiras.passes.op_builder import OpBuilder
 
 _I32_LIMIT = 1 << 31
@@ -28,12 +28,21 @@ _I32_LIMIT = 1 << 31
 class PartBuilder(OpBuilder):
     """Writes, into one block, what the operations of a cut do for part number `part`."""
 
-    def __init__(self, cut: Cut, block: Block, part: SSAValue):
+    def __init__(self, parts: int, block: Block, part: SSAValue):
         super().__init__()
-        self.cut = cut
+        self.parts = parts
         self.block = block
         self.part = part
         self.values: dict[SSAValue, SSAValue] = {}
+        """What stands for a value that is not cut; itself where it is absent."""
+        self.cut_values: dict[tuple[SSAValue, int], SSAValue] = {}
+        """The parts of values that are cut, by the dim of the cut."""
+
+    def part_of(self, value: SSAValue, dim: int | None) -> SSAValue:
+        """The part of a value cut along `dim`; with None, what stands for the whole value."""
+        if dim is None:
+            return self.values.get(value, value)
+        return self.cut_values[value, dim]
 
     def integer(self, value: int, type: IntegerType) -> SSAValue:
         """A scalar constant."""
@@ -75,17 +84,33 @@ class PartBuilder(OpBuilder):
             case aa.TiledLoadOp() | aa.TiledStoreOp():
                 built = self._tiled(op, dim)
             case _:
-                regions = [region.clone() for region in op.regions]
-                operands = [self.values.get(operand, operand) for operand in op.operands]
+                regions = [self._combination(region) for region in op.regions]
+                operands = self._operands(op, dim)
                 properties = dict(op.properties)
                 if isinstance(op, LoadBase | StoreBase):
                     properties |= self._facts(op, dim)
                 built = self.emit(type(op), operands, self._types(op, dim), properties, regions)
-        self.values.update(zip(op.results, built.results, strict=True))
+        for old, new in zip(op.results, built.results, strict=True):
+            if isinstance(old.type, TensorType):
+                self.cut_values[old, dim] = new
+            else:
+                self.values[old] = new
         return built
 
+    def _combination(self, region: Region) -> Region:
+        """The body of a reduction or scan."""
+        copy = Region()
+        region.clone_into(copy, None, dict(self.values))
+        return copy
+
+    def _operands(self, op: Operation, dim: int) -> list[SSAValue]:
+        dims = operand_dims(op, dim, self.parts)
+        if dims is None:
+            raise InternalError(f"'{op.name}' cannot be cut along dim {dim}")
+        return [self.part_of(value, at) for value, at in zip(op.operands, dims, strict=True)]
+
     def _types(self, op: Operation, dim: int) -> list[Attribute]:
-        return [cut_type(result.type, dim, self.cut.parts) for result in op.results]
+        return [cut_type(result.type, dim, self.parts) for result in op.results]
 
     def _constant(self, op: aa.ConstantOp, dim: int) -> Operation:
         """A splat of the one element."""
@@ -113,7 +138,7 @@ class PartBuilder(OpBuilder):
     def _tiled(self, op: aa.TiledLoadOp | aa.TiledStoreOp, dim: int) -> Operation:
         """The access through a view of smaller tiles: index * step + part * size."""
         view = view_type_of(op.view)
-        size = view.tile_shape[dim] // self.cut.parts
+        size = view.tile_shape[dim] // self.parts
         steps, tile = list(view.steps), list(view.tile_shape)
         ratio = steps[dim] // size if steps[dim] % size == 0 else steps[dim]
         part_steps = 1 if steps[dim] % size == 0 else size
@@ -127,12 +152,12 @@ class PartBuilder(OpBuilder):
             view.padding,
             view.sparse,
         )
-        memref = memref_of(op.view).result
+        memref = self.part_of(memref_of(op.view).result, None)
         part_view = self.emit(aa.BlockTileOp, [memref], [type]).results[0]
-        indices = list(op.indices)
+        indices = [self.part_of(index, None) for index in op.indices]
         indices[dim] = self._index(op, indices[dim], dim, ratio, part_steps)
-        token = [self.values.get(op.token, op.token)] if op.token is not None else []
-        stored = [self.values[op.value]] if isinstance(op, aa.TiledStoreOp) else []
+        token = [self.part_of(op.token, None)] if op.token is not None else []
+        stored = [self.part_of(op.value, dim)] if isinstance(op, aa.TiledStoreOp) else []
         operands = [*stored, part_view, *indices, *token]
         return self.emit(type_of(op), operands, self._types(op, dim), op.properties)
 
@@ -161,7 +186,7 @@ class PartBuilder(OpBuilder):
         facts: dict[str, Attribute] = {}
         if not isinstance(pointers, TensorType):
             return facts
-        size = pointers.get_shape()[dim] // self.cut.parts
+        size = pointers.get_shape()[dim] // self.parts
         for name in ("contiguity", "mask_constancy"):
             known = op.properties.get(name)
             if isinstance(known, IntTupleAttr) and dim < len(known.data):

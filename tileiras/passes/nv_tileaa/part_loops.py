@@ -18,7 +18,7 @@ from tileiras.errors import InternalError
 from tileiras.passes.analysis.memory_hazards import same_elements
 from tileiras.passes.analysis.register_pressure import tensor_words
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder
-from tileiras.passes.nv_tileaa.slicing import Cut, shape_of
+from tileiras.passes.nv_tileaa.slicing import Cut, divides, shape_of
 
 Sink = aa.TiledStoreOp | aa.StoreOp | aa.ReduceOp
 
@@ -92,17 +92,17 @@ def _cut(sink: Sink, block: Block, dim: int, parts: int) -> Cut | None:
     cut = Cut(block, parts)
     match sink:
         case aa.TiledStoreOp():
-            consumed = [sink.value] if cut.divides(sink.view, dim) else None
+            consumed = [sink.value] if divides(sink.view, dim, cut.parts) else None
         case aa.StoreOp():
             consumed = list(sink.operands)
         case _:
-            consumed = list(sink.arguments) if _can_combine(sink) else None
+            consumed = list(sink.arguments) if can_combine(sink) else None
     if consumed is None or not all(cut.needs(value, dim) for value in consumed):
         return None
     return cut
 
 
-def _can_combine(op: aa.ReduceOp) -> bool:
+def can_combine(op: aa.ReduceOp) -> bool:
     """Whether the body can be applied to whole tensors: elementwise operations and constants."""
     body = list(op.body.block.ops)[:-1]
     plain = all(isinstance(inner, ElementwiseOp | aa.ConstantOp) for inner in body)
@@ -166,13 +166,13 @@ def _build_loop(sink: Sink, cut: Cut) -> Block:
     block = sink.parent_block()
     if block is None:
         raise InternalError("a sink stands in no block")
-    before = PartBuilder(cut, Block(), sink.results[0])
+    before = PartBuilder(cut.parts, Block(), sink.results[0])
     before.location = sink.location
     bounds = [before.integer(bound, i32) for bound in (0, cut.parts, 1)]
-    initial = _initial_values(before, sink)
+    initial = initial_values(before, sink)
     types = [value.type for value in initial]
     body = Block(arg_types=[i32, *types])
-    builder = PartBuilder(cut, body, body.args[0])
+    builder = PartBuilder(cut.parts, body, body.args[0])
     for op in cut.ops:
         dim = next(cut.dims[r] for r in op.results if r in cut.dims)
         if isinstance(op, aa.LoadOp | aa.TiledLoadOp) and op.token is not None:
@@ -181,7 +181,7 @@ def _build_loop(sink: Sink, cut: Cut) -> Block:
     carried = list(body.args[1:])
     builder.location = sink.location
     if isinstance(sink, aa.ReduceOp):
-        results = _combine(builder, sink, carried)
+        results = combine(builder, sink, carried)
     else:
         _order_after_loads(builder, sink, cut)
         part = builder.add(sink, cut.dims[sink.value])
@@ -197,7 +197,7 @@ def _build_loop(sink: Sink, cut: Cut) -> Block:
     return body
 
 
-def _initial_values(builder: PartBuilder, sink: Sink) -> list[SSAValue]:
+def initial_values(builder: PartBuilder, sink: Sink) -> list[SSAValue]:
     """Identities of a reduction; the token of a store."""
     if not isinstance(sink, aa.ReduceOp):
         if sink.token is not None:
@@ -231,11 +231,10 @@ def _identity(attr: Attribute) -> DenseAttr:
     return DenseAttr(TileType(type), (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
 
 
-def _combine(
-    builder: PartBuilder, sink: aa.ReduceOp, carried: Sequence[SSAValue]
-) -> list[SSAValue]:
+def combine(builder: PartBuilder, sink: aa.ReduceOp, carried: Sequence[SSAValue]) -> list[SSAValue]:
     """Reduces a part, then combines with what earlier parts gave, by the body on whole tensors."""
-    operands = [builder.values[operand] for operand in sink.arguments]
+    along = sink.dim.value.data
+    operands = [builder.part_of(operand, along) for operand in sink.arguments]
     types = [result.type for result in sink.results]
     regions = [region.clone() for region in sink.regions]
     part = builder.emit(aa.ReduceOp, operands, types, sink.properties, regions).results

@@ -7,7 +7,6 @@ that does not change along the cut (broadcast from size 1, a scalar) is used who
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -51,68 +50,88 @@ class Cut:
         if shape_of(value)[dim] % self.parts or not isinstance(value, OpResult):
             return False
         op = value.op
+        if isinstance(op, aa.DotOp):
+            return False
         if op.parent_block() is not self.block and isinstance(op, aa.LoadOp | aa.TiledLoadOp):
             return False
         for result in op.results:
             if isinstance(result.type, TensorType):
                 self.dims[result] = dim
-        if not self._needs_operands(op, dim):
+        dims = operand_dims(op, dim, self.parts)
+        if dims is None:
+            return False
+        pairs = zip(op.operands, dims, strict=True)
+        if not all(self.needs(operand, at) for operand, at in pairs if at is not None):
             return False
         self.ops[op] = None
         return True
 
-    def _needs_operands(self, op: Operation, dim: int) -> bool:
-        """Cuts the operands of an operation whose result is cut."""
-        match op:
-            case ElementwiseOp() | aa.LoadOp():
-                return self._need_all(op.operands, dim)
-            case aa.SplatOp() | aa.MakeRangeOp():
-                return True
-            case aa.ConstantOp():
-                return op.value.is_splat
-            case aa.BroadcastOp():
-                is_whole = shape_of(op.source)[dim] != shape_of(op.result)[dim]
-                return is_whole or self.needs(op.source, dim)
-            case aa.PermuteOp():
-                return self.needs(op.source, int(op.permutation.get_values()[dim]))
-            case aa.ReshapeOp():
-                source = self._reshaped_dim(op, dim)
-                return source is not None and self.needs(op.source, source)
-            case aa.TiledLoadOp():
-                return self.divides(op.view, dim)
-            case aa.ReduceOp():
-                along = op.dim.value.data
-                inner = dim if dim < along else dim + 1
-                return self._need_all(op.arguments, inner)
-            case aa.ScanOp():
-                return dim != op.dim.value.data and self._need_all(op.arguments, dim)
-            case aa.CatOp():
-                return dim != op.dim.value.data and self._need_all((op.lhs, op.rhs), dim)
-            case aa.ExtractOp():
-                # Where the slice is as long as its source, its index is 0 for every part.
-                is_whole = shape_of(op.source)[dim] == shape_of(op.result)[dim]
-                return is_whole and self.needs(op.source, dim)
-            case aa.PackOp() | aa.UnpackOp():
-                return self.needs(op.source, dim)
-            case _:
-                return False
 
-    def _need_all(self, values: Sequence[SSAValue], dim: int) -> bool:
-        """Cuts several values along one dim."""
-        return all(self.needs(value, dim) for value in values)
+def operand_dims(op: Operation, dim: int, parts: int) -> list[int | None] | None:
+    """Where the operands are cut if the results, or the value stored, are cut along `dim`.
 
-    def divides(self, view: SSAValue, dim: int) -> bool:
-        """Whether accesses through a view can be cut: not along gathered coordinates."""
-        type = view_type_of(view)
-        return type.sparse_dim is None and type.tile_shape[dim] % self.parts == 0
-
-    def _reshaped_dim(self, op: aa.ReshapeOp, dim: int) -> int | None:
-        """The dim of the source whose highest index bits are those of the result's `dim`."""
-        if not isinstance(op.source.type, TensorType):
+    None stands for an operand that every part uses whole; None instead of the list, for an
+    operation that cannot be cut there.
+    """
+    whole: list[int | None] = [None] * len(op.operands)
+    every: list[int | None] = [dim] * len(op.operands)
+    match op:
+        case ElementwiseOp() | aa.LoadOp() | aa.StoreOp():
+            return [dim if isinstance(v.type, TensorType) else None for v in op.operands]
+        case aa.SplatOp() | aa.MakeRangeOp():
+            return whole
+        case aa.ConstantOp():
+            return whole if op.value.is_splat else None
+        case aa.BroadcastOp():
+            is_whole = shape_of(op.source)[dim] != shape_of(op.result)[dim]
+            return whole if is_whole else [dim]
+        case aa.PermuteOp():
+            return [int(op.permutation.get_values()[dim])]
+        case aa.ReshapeOp():
+            source = _reshaped_dim(op, dim, parts)
+            return None if source is None else [source]
+        case aa.TiledLoadOp():
+            return whole if divides(op.view, dim, parts) else None
+        case aa.TiledStoreOp():
+            return [dim, *whole[1:]] if divides(op.view, dim, parts) else None
+        case aa.DotOp():
+            return _dot_dims(op, dim)
+        case aa.ReduceOp():
+            inner = dim if dim < op.dim.value.data else dim + 1
+            return [inner for _ in whole]
+        case aa.ScanOp() | aa.CatOp():
+            return None if dim == op.dim.value.data else every
+        case aa.ExtractOp():
+            # Where the slice is as long as its source, its index is 0 for every part.
+            is_whole = shape_of(op.source)[dim] == shape_of(op.result)[dim]
+            return [dim, *whole[1:]] if is_whole else None
+        case aa.PackOp() | aa.UnpackOp():
+            return [dim]
+        case _:
             return None
-        shape, source = shape_of(op.result), shape_of(op.source)
-        end = prod(shape[dim:])
-        for axis, size in enumerate(source):
-            if prod(source[axis:]) == end and size >= self.parts:
-                return axis
+
+
+def _dot_dims(op: aa.DotOp, dim: int) -> list[int | None]:
+    """Rows come from the left operand, columns from the right one, batches from both."""
+    shape = shape_of(op.result)
+    if dim == len(shape) - 1:
+        return [None, dim, dim]
+    return [dim, dim if dim < len(shape) - 2 else None, dim]
+
+
+def divides(view: SSAValue, dim: int, parts: int) -> bool:
+    """Whether accesses through a view can be cut: not along gathered coordinates."""
+    type = view_type_of(view)
+    return type.sparse_dim is None and type.tile_shape[dim] % parts == 0
+
+
+def _reshaped_dim(op: aa.ReshapeOp, dim: int, parts: int) -> int | None:
+    """The dim of the source whose highest index bits are those of the result's `dim`."""
+    if not isinstance(op.source.type, TensorType):
         return None
+    shape, source = shape_of(op.result), shape_of(op.source)
+    end = prod(shape[dim:])
+    for axis, size in enumerate(source):
+        if prod(source[axis:]) == end and size >= parts:
+            return axis
+    return None

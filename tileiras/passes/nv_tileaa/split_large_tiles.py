@@ -17,6 +17,9 @@ MAX_WORDS = 32768
 PART_WORDS = 8192
 """Words of a part: 64 registers for each thread of 4 warps, enough loads in flight."""
 
+PRODUCT_WORDS = 8192
+"""Words of a product's result from which on it is looked at, with what is live beside it."""
+
 
 @dataclass(frozen=True)
 class SplitLargeTilesPass(IrPass):
@@ -35,6 +38,15 @@ class SplitLargeTilesPass(IrPass):
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Splits in all functions."""
         funcs = [func for func in op.body.ops if isinstance(func, aa.FuncOp)]
+        for func in funcs:
+            if _has_large_product(func):
+                from tileiras.passes.nv_tileaa.split_products import split_products
+
+                split_products(func)
+            if _carries_much(func):
+                from tileiras.passes.nv_tileaa.split_carried import split_carried
+
+                split_carried(func)
         large = [func for func in funcs if _has_large_tensor(func)]
         if not large:
             return
@@ -66,3 +78,15 @@ def _is_in_combination(region: Region) -> bool:
 def _has_large_tensor(func: Operation) -> bool:
     """Whether any tensor is worth splitting."""
     return any(tensor_words(r.type) > MAX_WORDS for op in func.walk() for r in op.results)
+
+
+def _has_large_product(func: Operation) -> bool:
+    """Whether any product may be worth splitting, alone or with others."""
+    results = [op.result for op in func.walk() if isinstance(op, aa.DotOp)]
+    return any(tensor_words(result.type) >= PRODUCT_WORDS for result in results)
+
+
+def _carries_much(func: Operation) -> bool:
+    """Whether any loop may carry too much."""
+    loops = [op for op in func.walk() if isinstance(op, aa.ForOp | aa.LoopOp)]
+    return any(sum(tensor_words(r.type) for r in op.results) > MAX_WORDS for op in loops)

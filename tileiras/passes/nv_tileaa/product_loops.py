@@ -1,0 +1,207 @@
+"""Builds the loop over the parts of a product, from what `product_region.py` found."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
+from tileiras.passes.nv_tileaa.part_builder import PartBuilder
+from tileiras.passes.nv_tileaa.part_loops import combine, initial_values
+from tileiras.passes.nv_tileaa.product_cut import (
+    STRUCTURED,
+    ProductCut,
+    Structured,
+    first_carried,
+    target_of,
+)
+from tileiras.passes.nv_tileaa.product_region import LOADS, ProductRegion
+from tileiras.passes.nv_tileaa.slicing import cut_type, operand_dims
+
+
+def build_part_loop(region: ProductRegion) -> Block:
+    """Puts the loop in place of what it replaces; returns its body."""
+    block, cut = region.cut.block, region.cut
+    before = PartBuilder(cut.parts, Block(), region.last.operands[0])
+    before.location = region.last.location
+    bounds = [before.integer(bound, i32) for bound in (0, cut.parts, 1)]
+    replaced = list(region.leaving)
+    initial = [before.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0] for _ in replaced]
+    reductions = [op for op in region.moved if isinstance(op, aa.ReduceOp) and op in cut.sinks]
+    for op in reductions:
+        replaced += op.results
+        initial += initial_values(before, op)
+    types = [value.type for value in initial]
+    body = Block(arg_types=[i32, *types])
+    writer = _RegionWriter(cut, body)
+    writer.write(region)
+    carried = list(body.args[1:])
+    ends = [
+        writer.emit(aa.JoinMemTokensOp, [old, writer.values[token]], [MEM_TOKEN]).results[0]
+        for token, old in zip(region.leaving, carried)
+    ]
+    position = len(region.leaving)
+    for op in reductions:
+        count = len(op.results)
+        ends += combine(writer, op, carried[position : position + count])
+        position += count
+    writer.emit(aa.ContinueOp, ends)
+    loop = before.emit(aa.ForOp, [*bounds, *initial], types, {}, [Region(body)])
+    for op in list(before.block.ops):
+        op.detach()
+        block.insert_op_before(op, region.last)
+    for op in reversed(region.sunk):
+        op.detach()
+        block.insert_op_after(op, loop)
+    for old, new in zip(replaced, loop.results, strict=True):
+        old.replace_all_uses_with(new)
+    _erase(region)
+    return body
+
+
+def _erase(region: ProductRegion) -> None:
+    """Erases what moved, and what nobody uses any more."""
+    moved = dict.fromkeys(region.moved)
+    for op in reversed(region.ops):
+        if op in moved or not any(True for result in op.results for _ in result.uses):
+            op.detach()
+            op.erase()
+
+
+class _RegionWriter(PartBuilder):
+    """Writes the operations of a region for one part: cut where they are, else as they were."""
+
+    def __init__(self, cut: ProductCut, block: Block):
+        super().__init__(cut.parts, block, block.args[0])
+        self.cut = cut
+
+    def write(self, region: ProductRegion) -> None:
+        """Writes all operations, reductions along the cut aside."""
+        for op in region.ops:
+            if isinstance(op, STRUCTURED):
+                self._structured(op)
+            elif not (isinstance(op, aa.ReduceOp) and op in self.cut.sinks):
+                self._plain(op, self._dims(op), is_whole=not self._dims(op))
+
+    def _dims(self, op: Operation) -> list[int]:
+        """How an operation is cut."""
+        if op in self.cut.sinks:
+            return [self.cut.sinks[op]]
+        return next((self.cut.dims[r] for r in op.results if r in self.cut.dims), [])
+
+    def _plain(self, op: Operation, dims: list[int], is_whole: bool) -> None:
+        """An operation once for each way it is cut, and whole."""
+        tokens: list[SSAValue] = []
+        for dim in dims:
+            built = self.add(op, dim)
+            tokens += [r for r in built.results if isinstance(r.type, MemTokenType)]
+        if is_whole:
+            built = op.clone(self.values)
+            self.block.add_op(built)
+            tokens += [r for r in built.results if isinstance(r.type, MemTokenType)]
+        if len(tokens) > 1 and isinstance(op, LOADS):
+            joined = self.emit(aa.JoinMemTokensOp, tokens, [MEM_TOKEN]).results[0]
+            self.values[op.result_token] = joined
+
+    # structured control flow
+
+    def _structured(self, op: Structured) -> None:
+        """A loop or branch with everything in it."""
+        self.location = op.location
+        inputs: list[SSAValue] = []
+        dims = [self.cut.dim_of(result) for result in op.results]
+        if isinstance(op, aa.IfOp):
+            inputs = [self.part_of(op.condition, None)]
+        else:
+            first = first_carried(op)
+            carried = [self.cut.dim_of(arg) for arg in op.body.block.args[first:]]
+            bounds = list(op.operands)[: len(op.operands) - len(op.init_values)]
+            inputs = [self.part_of(value, None) for value in bounds]
+            inputs += [self.part_of(v, d) for v, d in zip(op.init_values, carried, strict=True)]
+        regions = [self._region(inner) for inner in op.regions]
+        self.location = op.location
+        types = [self._type(r.type, d) for r, d in zip(op.results, dims, strict=True)]
+        built = self.emit(type(op), inputs, types, op.properties, regions)
+        for old, dim, new in zip(op.results, dims, built.results, strict=True):
+            self._record(old, dim, new)
+
+    def _region(self, old: Region) -> Region:
+        """A body or branch; an absent one stays absent."""
+        if old.first_block is None:
+            return Region()
+        args = old.block.args
+        dims = [self.cut.dim_of(arg) for arg in args]
+        block = Block(arg_types=[self._type(a.type, d) for a, d in zip(args, dims, strict=True)])
+        for arg, dim, new in zip(args, dims, block.args, strict=True):
+            self._record(arg, dim, new)
+        outer, self.block = self.block, block
+        for op in old.block.ops:
+            self._inner(op)
+        self.block = outer
+        return Region(block)
+
+    def _inner(self, op: Operation) -> None:
+        """An operation of a body or branch."""
+        match op:
+            case aa.ForOp() | aa.LoopOp() | aa.IfOp():
+                self._structured(op)
+            case aa.ContinueOp() | aa.BreakOp() | aa.YieldOp():
+                self.location = op.location
+                ends = zip(op.operands, self._end_dims(op), strict=True)
+                self.emit(type(op), [self.part_of(value, dim) for value, dim in ends])
+            case _:
+                dims = self._dims(op)
+                flows = any(result in self.cut.flowing for result in op.results)
+                is_whole = not dims or (
+                    op not in self.cut.sinks and not flows and self._is_used_whole(op)
+                )
+                self._plain(op, dims, is_whole)
+
+    def _end_dims(self, op: Operation) -> list[int | None]:
+        """How the operands of a terminator are cut."""
+        target = target_of(op)
+        if isinstance(op, aa.ContinueOp):
+            args = target.regions[0].block.args[first_carried(target) :]
+            return [self.cut.dim_of(arg) for arg in args]
+        return [self.cut.dim_of(result) for result in target.results]
+
+    def _type(self, type: Attribute, dim: int | None) -> Attribute:
+        return type if dim is None else cut_type(type, dim, self.parts)
+
+    def _record(self, old: SSAValue, dim: int | None, new: SSAValue) -> None:
+        if dim is None:
+            self.values[old] = new
+        else:
+            self.cut_values[old, dim] = new
+
+    # what is used whole beside being cut
+
+    def _is_used_whole(self, op: Operation) -> bool:
+        """Whether anything needs more of a tensor that an operation makes than parts."""
+        return any(
+            self._takes_whole(use.operation, use.index)
+            for result in op.results
+            if isinstance(result.type, TensorType)
+            for use in result.uses
+        )
+
+    def _takes_whole(self, op: Operation, index: int) -> bool:
+        """Whether a user takes the whole of its operand."""
+        match op:
+            case aa.ContinueOp() | aa.BreakOp() | aa.YieldOp():
+                return self._end_dims(op)[index] is None
+            case aa.ForOp() | aa.LoopOp():
+                first = len(op.operands) - len(op.init_values)
+                args = op.body.block.args[first_carried(op) :]
+                return index < first or args[index - first] not in self.cut.dims
+            case _:
+                dims = self._dims(op)
+                if not dims:
+                    return True
+                for dim in dims:
+                    cut = operand_dims(op, dim, self.parts)
+                    if cut is None or cut[index] is None:
+                        return True
+                flows = any(result in self.cut.flowing for result in op.results)
+                return not flows and op not in self.cut.sinks and self._is_used_whole(op)

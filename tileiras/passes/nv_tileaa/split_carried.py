@@ -1,0 +1,54 @@
+"""Decides which loops without products are run in parts: those that carry too much.
+
+for ... iter(%a: 32x1024 f32, %b: 32x1024 f32)   65536 words
+-> 4 parts of 32x256, each with a loop of its own that reads its part of every tile
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.passes.analysis.register_pressure import block_pressure, tensor_words
+from tileiras.passes.nv_tileaa.product_loops import build_part_loop
+from tileiras.passes.nv_tileaa.product_region import ProductRegion, find_region
+from tileiras.passes.nv_tileaa.slicing import shape_of
+
+MAX_CARRIED_WORDS = 45056
+"""Words that a loop may carry: 176 registers for each thread of 8 warps."""
+PART_WORDS = 32768
+"""Words that are live at once in a part: 128 registers of a thread, as `plan_cta` likes them."""
+MAX_PARTS = 64
+
+
+def split_carried(func: aa.FuncOp) -> None:
+    """Splits the loops that carry more than the registers hold, where they can be."""
+    for loop in [op for op in func.walk() if isinstance(op, aa.ForOp | aa.LoopOp)]:
+        if any(isinstance(op, aa.DotOp) for op in loop.walk()):
+            continue
+        words = sum(tensor_words(result.type) for result in loop.results)
+        if words > MAX_CARRIED_WORDS and (region := _best(loop)) is not None:
+            build_part_loop(region)
+
+
+def _best(loop: aa.ForOp | aa.LoopOp) -> ProductRegion | None:
+    """The cut of the loop that makes its parts small enough, if there is one."""
+    largest = max(loop.results, key=_words)
+    live = block_pressure(loop.body.block)
+    parts = 2
+    while live > parts * PART_WORDS:
+        parts *= 2
+    if parts > MAX_PARTS:
+        return None
+    dims = range(len(shape_of(largest)))
+    found = [region for dim in dims if (region := find_region(largest, dim, parts)) is not None]
+    return min(found, key=_combines, default=None)
+
+
+def _combines(region: ProductRegion) -> bool:
+    """Whether parts of a sum are added up: another order than asked for, and more to carry."""
+    return any(isinstance(op, aa.ReduceOp) for op in region.cut.sinks)
+
+
+def _words(value: SSAValue) -> int:
+    return tensor_words(value.type)

@@ -24,6 +24,9 @@ MULTIPLY_ADDS = 2048
 PLAIN, CONVERSIONS, SPECIAL, MANY = 128, 64, 16, 4
 """Results in a cycle: simple arithmetic, conversions, ex2 and its like, whole routines."""
 
+FEW = 16
+"""A tensor of so many times fewer elements counts as few values."""
+
 _SPECIAL = (aa.Exp2Op, aa.RsqrtOp, aa.Log2Op, aa.SqrtOp, aa.TanhOp, aa.ExpOp, aa.LogOp)
 _ROUTINES = (
     aa.SinOp,
@@ -111,15 +114,29 @@ class TileCosts:
         rows, depth = op.lhs.type.get_shape()[-2:]
         return rows * depth * op.rhs.type.get_shape()[-1] // MULTIPLY_ADDS
 
+    def is_interleaved(self, value: SSAValue) -> bool:
+        """Whether elements are computed, each where it is read, from few values (as masks are)."""
+        if not isinstance(value, OpResult) or not isinstance(value.op, ElementwiseOp):
+            return False
+        return all(
+            self.elements(operand) * FEW <= _size(value) or self.is_interleaved(operand)
+            for operand in value.op.operands
+        )
+
     def registers(self, value: SSAValue) -> int:
         """Registers of a thread that a tensor takes."""
-        if not isinstance(value.type, TensorType):
+        if not isinstance(value.type, TensorType) or self.is_interleaved(value):
             return 0
-        total = prod(value.type.get_shape())
+        total = _size(value)
         # A row of a tile is spread over four lanes, which all hold what belongs to the row.
         copies = 1 if self.elements(value) == total and total >= 8 * self.threads else 4
         words = tensor_words(value.type) * self.elements(value) // max(1, total)
         return -(-words * copies // self.threads)
+
+
+def _size(value: SSAValue) -> int:
+    """Elements of a tensor, equal ones included."""
+    return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
 
 
 def _rate(op: Operation) -> int:

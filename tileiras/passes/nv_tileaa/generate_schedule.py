@@ -41,7 +41,7 @@ class GenerateSchedulePass(IrPass):
         """Schedules the loops of all functions that will be specialised."""
         target = ctx.require_target()
         for func in list(op.body.ops):
-            if isinstance(func, aa.FuncOp) and any(isinstance(o, aa.DotOp) for o in func.walk()):
+            if isinstance(func, aa.FuncOp):
                 _schedule_func(ctx, op, func, target)
 
 
@@ -49,21 +49,25 @@ def _schedule_func(
     ctx: CompileContext, module: ModuleOp, func: aa.FuncOp, target: GpuTarget
 ) -> None:
     """Puts the scheduled function in the place of this one, if it can still be specialised."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import root_load
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
 
-    plan = plan_hopper(func, target)
-    if plan is None or all(planned.lhs is not None for planned in plan.dots.values()):
+    dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    if all(root_load(dot.lhs) is not None for dot in dots):
         return
     changed = func.clone()
     plan = plan_hopper(changed, target)
-    schedules = _schedule_loops(changed, plan) if plan is not None else []
+    if plan is None:
+        return
+    schedules = _schedule_loops(changed, plan)
     found = [schedule for schedule in schedules if schedule is not None]
     if found and plan_hopper(changed, target) is not None:
         module.body.block.insert_op_before(changed, func)
         func.detach()
     else:
         found = []
-    _explain(ctx.remarks, func, found)
+    if schedules:
+        _explain(ctx.remarks, func, found)
 
 
 def _schedule_loops(func: aa.FuncOp, plan: HopperPlan) -> list[Schedule | None]:

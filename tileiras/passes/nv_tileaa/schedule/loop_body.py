@@ -81,7 +81,9 @@ class LoopBody:
         self.block: Block = loop.body.block
         self.costs = costs
         self.products: Mapping[Operation, Product] = {p.dot: p for p in products}
-        self.loads = {load: p.dot for p in products for load in p.loads}
+        self.loads: Mapping[Operation, aa.DotOp] = {
+            load: product.dot for product in products for load in product.loads
+        }
         self.ops = [
             op
             for op in self.block.ops

@@ -46,11 +46,7 @@ def overlapped(body: LoopBody, registers: int) -> Schedule | None:
     """The schedule with the shortest interval in that many registers; None if it does not pay."""
     nodes, edges = body.graph()
     serial = _serial_length(nodes, edges)
-    busy: dict[str, int] = {}
-    for node in nodes:
-        busy[node.unit] = busy.get(node.unit, 0) + node.cycles
-    shortest = max((1, *busy.values()))
-    for interval in range(shortest, int(serial * MAX_SHARE) + 1):
+    for interval in range(_shortest(body, nodes, edges), int(serial * MAX_SHARE) + 1):
         times = modulo_schedule(nodes, edges, interval)
         if times is None:
             continue
@@ -62,6 +58,30 @@ def overlapped(body: LoopBody, registers: int) -> Schedule | None:
         if needed <= registers:
             return Schedule(order, interval * QUANTUM, serial * QUANTUM, needed)
     return None
+
+
+def _shortest(body: LoopBody, nodes: Sequence[Node], edges: Sequence[Edge]) -> int:
+    """No interval is shorter than the work of a unit, nor than what must be in the first stage.
+
+    That is all but the products that wait for something, and what follows from them.
+    """
+    busy: dict[str, int] = {}
+    for node in nodes:
+        busy[node.unit] = busy.get(node.unit, 0) + node.cycles
+    early: list[tuple[int, int]] = []
+    starts: dict[int, int] = {}
+    for number, node in enumerate(nodes):
+        into = [edge for edge in edges if edge.target == number and not edge.distance]
+        is_product = body.ops[number] in body.products
+        if any(edge.source not in starts for edge in into) or (is_product and into):
+            continue
+        starts[number] = max((starts[edge.source] + edge.latency for edge in into), default=0)
+        if not is_product:
+            early.append((starts[number], node.cycles))
+    ends = [
+        start + sum(cycles for other, cycles in early if other >= start) for start, _ in early
+    ]
+    return max((1, *busy.values(), *ends))
 
 
 def _serial_length(nodes: Sequence[Node], edges: Sequence[Edge]) -> int:

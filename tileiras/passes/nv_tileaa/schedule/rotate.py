@@ -12,7 +12,7 @@ What stage 1 reads of stage 0 is carried by the new loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container
 
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
@@ -26,6 +26,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.schedule.loop_body import LoopBody, is_free, operands_of
 from tileiras.passes.nv_tileaa.schedule.overlap import Schedule
@@ -119,7 +120,7 @@ class _Rotation(OpBuilder):
         around = self.block
         block = Block(arg_types=[type, *(value.type for value in self.carried)])
         self.block = block
-        kept = dict(zip(self.carried, block.args[1:], strict=True))
+        kept: Values = dict(zip(self.carried, block.args[1:], strict=True))
         self.values = ({arguments[0]: block.args[0]}, kept)
         self._emit_stages(0, 1)
         self.emit(aa.ContinueOp, [self._value(value, 0) for value in self.carried])
@@ -185,7 +186,7 @@ class _Rotation(OpBuilder):
                     crossing[value] = None
         return self._in_order(crossing)
 
-    def _in_order(self, values: Sequence[SSAValue] | dict[SSAValue, None]) -> list[SSAValue]:
+    def _in_order(self, values: Container[SSAValue]) -> list[SSAValue]:
         """In the order of the body: arguments, then results."""
         arguments = [value for value in self.body.block.args if value in values]
         results = [r for op in self.body.block.ops for r in op.results if r in values]
@@ -201,8 +202,6 @@ def is_rotatable(loop: aa.ForOp) -> bool:
 
 def _may_move(op: Operation) -> bool:
     """Whether the order of the operation follows from its operands alone."""
-    from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
-
     if isinstance(op, aa.ContinueOp) or is_free(op):
         return True
     if isinstance(op, aa.IfOp):

@@ -56,6 +56,13 @@ PIPELINE: tuple[Step, ...] = (
         "tiles beyond the register file become loops, while every dim is still as good as another",
     ),
     Step(
+        "generate-schedule",
+        "nv_tileaa",
+        "iterations overlap while operations are still whole tiles; each copy gets its own layouts",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
         "convert-tileaa-to-tileas",
         "nv_tileas",
         "gives every tensor a layout, which the target and the facts determine",

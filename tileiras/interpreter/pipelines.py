@@ -3,6 +3,9 @@
 The producer only reads memory that nobody writes meanwhile and does not depend on the consumers, so
 that order is one of those that can happen. What could hang is checked by counting: the slot that a
 consumer waits for must have been filled, and before that handed back as often as the ring is short.
+
+A product's registers hold NaN until a wait has finished it, and the slots that it reads must not be
+handed back before.
 """
 
 from __future__ import annotations
@@ -114,38 +117,101 @@ def _read_tile(slot: dict[int, SharedTile], type_: Any, op: Operation) -> Array:
     return tile
 
 
-def _release(run: BlockRun, op: pl.ConsumerReleaseOp) -> list[Any]:
-    ring: Ring = run.value(op.pipeline)
-    ring.released = max(ring.released, ring.waited - op.keep.data)
-    return []
+@dataclass
+class Product:
+    """A product that was issued: what its registers will hold, what they hold until then."""
+
+    whole: Array
+    placed: Array
+    unfinished: Array
+    reads: list[tuple[Ring, int]]
+    is_finished: bool = False
 
 
-def _wgmma(twins: Twins) -> EffectRule:
-    """The product of two shared tiles."""
+@dataclass
+class Products:
+    """Products that run, in the order in which they were issued; what holds which slot's tile.
 
-    def act(run: BlockRun, op: pl.WgmmaDotOp) -> list[Array]:
-        operands: Sequence[Array] = WholeTiles(run, op).values(op.operands)
-        return placed(op, [MATRIX_RULES[ct.MmaFOp](twins.of(op, ct.MmaFOp, {}), *operands)])
+    Values are told apart by identity: loops hand them on as they are.
+    """
 
-    return act
+    twins: Twins
+    issued: list[Product] = field(default_factory=list[Product])
+    unread: dict[int, Product] = field(default_factory=dict[int, Product])
+    slots: dict[int, tuple[Array, Ring, int]] = field(default_factory=dict[Any, Any])
 
+    def wait_for_slot(self, run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
+        """The tiles of the next slot, and where they lie."""
+        tiles = _wait(run, op)
+        ring: Ring = run.value(op.pipeline)
+        self.slots.update((id(tile), (tile, ring, ring.waited - 1)) for tile in tiles)
+        return tiles
 
-def _dot_wait(run: BlockRun, op: pl.DotWaitOp) -> list[Any]:
-    return [run.value(op.acc)]
+    def release(self, run: BlockRun, op: pl.ConsumerReleaseOp) -> list[Any]:
+        """Hands slots back that no product reads any more."""
+        ring: Ring = run.value(op.pipeline)
+        ring.released = max(ring.released, ring.waited - op.keep.data)
+        self.slots = {
+            key: (tile, its, slot)
+            for key, (tile, its, slot) in self.slots.items()
+            if its is not ring or slot >= ring.released
+        }
+        for product in self.issued:
+            if any(its is ring and slot < ring.released for its, slot in product.reads):
+                raise InterpreterError("a slot is handed back while a product reads it", op)
+        return []
+
+    def issue(self, run: BlockRun, op: pl.WgmmaDotOp) -> list[Array]:
+        """A product of two shared tiles, or of registers and a shared tile."""
+        tiles = WholeTiles(run, op)
+        before = self.unread.pop(id(run.value(op.acc)), None)
+        acc = tiles.value(op.acc) if before is None else before.whole
+        operands: Sequence[Array] = [tiles.value(op.lhs), tiles.value(op.rhs), acc]
+        whole = MATRIX_RULES[ct.MmaFOp](self.twins.of(op, ct.MmaFOp, {}), *operands)
+        [value] = placed(op, [whole])
+        found = [self.slots.get(id(run.value(tile))) for tile in (op.lhs, op.rhs)]
+        reads = [(slot[1], slot[2]) for slot in found if slot is not None]
+        product = Product(whole, value, np.full_like(value, np.nan), reads)
+        self.issued.append(product)
+        if op.pending is not None:
+            self._finish(op.pending.data)
+        if product.is_finished:
+            return [value]
+        self.unread[id(product.unfinished)] = product
+        return [product.unfinished]
+
+    def wait(self, run: BlockRun, op: pl.DotWaitOp) -> list[Any]:
+        """The accumulator, which must be among the finished ones."""
+        acc = run.value(op.acc)
+        product = self.unread.pop(id(acc), None)
+        self._finish(op.pending.data)
+        if product is None:
+            return [acc]
+        if not product.is_finished:
+            raise InterpreterError("the wait leaves the product unfinished", op)
+        return [product.placed]
+
+    def _finish(self, pending: int) -> None:
+        """All but the newest `pending` are finished."""
+        count = len(self.issued) - pending
+        for product in self.issued[: max(0, count)]:
+            product.is_finished = True
+        self.issued = self.issued[max(0, count) :]
 
 
 def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
     """Operations of agents and pipelines by class."""
+    products = Products(twins)
     return {
         pl.AgentSwitchOp: _agent_switch,
-        pl.ConsumerReleaseOp: _release,
-        pl.ConsumerWaitOp: _wait,
+        pl.ConsumerReleaseOp: products.release,
+        pl.ConsumerWaitOp: products.wait_for_slot,
         pl.CreatePipelineOp: _create,
-        pl.DotWaitOp: _dot_wait,
+        pl.DotWaitOp: products.wait,
         pl.MakeTensorMapOp: _tensor_map,
         pl.ProducerAcquireOp: _acquire,
         pl.ProducerAdvanceOp: _advance,
         pl.ProducerDrainOp: _drain,
         pl.TmaLoadOp: _tma_load,
-        pl.WgmmaDotOp: _wgmma(twins),
+        pl.WgmmaDotOp: products.issue,
     }

@@ -102,7 +102,7 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
         b_major=rhs.major,
         fence=True,
         commit=True,
-        wait=op.pending.data,
+        wait=op.pending.data if op.pending is not None else None,
     )
 
 
@@ -134,5 +134,8 @@ def _left_in_shared(ctx: KernelLowering, op: pl.WgmmaDotOp, repeats: int) -> _Le
 
 
 def lower_dot_wait(ctx: KernelLowering, op: Operation) -> None:
-    """The accumulator once everything is finished."""
-    ctx.values[op.results[0]] = ctx.b.wgmma_wait(0, ctx.value(op.operands[0]))[0]
+    """The accumulator once it is finished; what the product reads stays where it is until then."""
+    if not isinstance(op, pl.DotWaitOp):
+        raise InternalError("the rule of dot_wait got another operation")
+    values = [ctx.value(operand) for operand in op.operands]
+    ctx.values[op.result] = ctx.b.wgmma_wait(op.pending.data, *values)[0]

@@ -15,6 +15,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -163,25 +164,31 @@ class ConsumerReleaseOp(IRDLOperation):
 
 @irdl_op_definition
 class WgmmaDotOp(IRDLOperation):
-    """`lhs @ rhs + acc` by wgmma from shared memory; at most `pending` products stay unfinished.
+    """`lhs @ rhs + acc` by wgmma from shared memory, issued without waiting for it.
 
-    Nothing may read the result while it is unfinished, but the next product into it.
+    With `pending` it then waits until at most so many products are unfinished. Nothing may read
+    the result of an unfinished product, but the next product into it.
     """
 
     name = "nv_tileas.wgmma_dot"
     lhs = operand_def()
     rhs = operand_def()
     acc = operand_def()
-    pending = prop_def(IntAttr)
+    pending = opt_prop_def(IntAttr)
     result = result_def()
 
 
 @irdl_op_definition
 class DotWaitOp(IRDLOperation):
-    """The accumulator once all products are finished."""
+    """The accumulator once at most `pending` products are unfinished, those issued last.
+
+    `kept` are registers that the product reads: nothing else may be in them before the wait.
+    """
 
     name = "nv_tileas.dot_wait"
     acc = operand_def()
+    kept = var_operand_def()
+    pending = prop_def(IntAttr)
     result = result_def()
 
 

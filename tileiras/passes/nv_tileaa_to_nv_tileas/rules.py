@@ -93,7 +93,10 @@ def _place_if(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     operands = [placer.plain(op.operands[0])]
     regions = [placer.place_region(region) for region in op.regions]
     types = [placer.placed_type(result) for result in op.results]
-    return placer.emit(aa.IfOp, operands, types, op.properties, regions).results
+    results = placer.emit(aa.IfOp, operands, types, op.properties, regions).results
+    if placer.consumer is not None:
+        placer.consumer.release_kept(placer, op)
+    return results
 
 
 def _place_terminator(placer: Placer, op: Operation) -> Sequence[SSAValue]:

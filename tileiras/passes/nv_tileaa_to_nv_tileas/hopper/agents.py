@@ -14,6 +14,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.waits import insert_waits
 
 PRODUCER_REGISTERS = 40
 CONSUMER_REGISTERS = {1: 240, 2: 232}
@@ -46,6 +47,7 @@ def specialised(func: aa.FuncOp, plan: HopperPlan, place_body: PlaceBody) -> aa.
     entry.add_op(aa.ReturnOp.create(location=func.location))
     source_to_entry = ConsumerSide(plan, pipelines)
     place_body(source_to_entry, entry, body)
+    insert_waits(body, source_to_entry.unfinished)
     properties = dict(func.properties)
     properties["num_warps"] = IntegerAttr(4 * plan.warpgroups, i32)
     return aa.FuncOp.create(properties=properties, regions=[Region(entry)], location=func.location)

@@ -25,6 +25,8 @@ class ConsumerSide:
         self.plan = plan
         self.pipelines = pipelines
         self.tiles: dict[Operation, SSAValue] = {}
+        self.unfinished: dict[Operation, SSAValue] = {}
+        """Products issued without a wait, with the pipelines that their slots go back to."""
 
     def brings(self, load: Operation) -> bool:
         """Whether a pipeline brings the tile of this load."""
@@ -70,7 +72,7 @@ class ConsumerSide:
         raise InternalError("no product reads what a pipeline brings")
 
     def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
-        """A product from shared memory; it stays unfinished if only the next one needs it."""
+        """A product from shared memory, issued; `insert_waits` says where it is waited for."""
         planned = self.plan.dots[op]
         if not isinstance(op.result.type, TensorType):
             raise InternalError("a product gives no tensor")
@@ -80,13 +82,16 @@ class ConsumerSide:
         number = self.plan.pipeline_of(planned.rhs.load)
         if number is None:
             raise InternalError("a product reads a tile that no pipeline brings")
-        pending = 1 if is_running(planned) else 0
         type = encoded(op.result.type.element_type, layout)
-        properties = {"pending": IntAttr(pending)}
-        built = placer.emit(pl.WgmmaDotOp, [*operands, acc], [type], properties).results[0]
-        release = {"keep": IntAttr(pending)}
-        placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
-        return [placer.settle(op.result, built)]
+        pipeline = self.pipelines[number]
+        if is_running(planned):
+            properties = {"pending": IntAttr(1)}
+            built = placer.emit(pl.WgmmaDotOp, [*operands, acc], [type], properties)
+            placer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(1)})
+        else:
+            built = placer.emit(pl.WgmmaDotOp, [*operands, acc], [type])
+            self.unfinished[built] = pipeline
+        return [placer.settle(op.result, built.results[0])]
 
     def _left(self, placer: Placer, planned: WgmmaDot) -> SSAValue:
         """The left operand: a tile in shared memory, or this thread's fragments of it."""
@@ -109,17 +114,17 @@ class ConsumerSide:
             if position is None or planned.dot.parent_op() is not op:
                 continue
             acc = finished[position]
-            wait = placer.emit(pl.DotWaitOp, [acc], [acc.type])
+            wait = placer.emit(pl.DotWaitOp, [acc], [acc.type], {"pending": IntAttr(0)})
             finished[position] = wait.results[0]
             number = self.plan.pipeline_of(planned.rhs.load)
             if number is not None:
                 release = {"keep": IntAttr(0)}
                 placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
-        self._release_kept(placer, op)
+        self.release_kept(placer, op)
         return finished
 
-    def _release_kept(self, placer: Placer, loop: Operation) -> None:
-        """After the last loop that needs them: hands back the left operands that were kept."""
+    def release_kept(self, placer: Placer, loop: Operation) -> None:
+        """After the last loop (or if) that needs them: hands back left operands that were kept."""
         for number, pipeline in enumerate(self.plan.pipelines):
             load = pipeline.loads[0]
             readers = [

@@ -156,7 +156,7 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     if rows % ROWS_PER_WARPGROUP or columns % 8 or columns > MAX_N or depth[0] % K_STEP:
         return None
     lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
-    if rhs is None or _loop_of(op) is None or _uses(rhs.load) != 1:
+    if rhs is None or not _is_of_loop(op) or _uses(rhs.load) != 1:
         return None
     # What arrives in a slot is used up in the same iteration.
     if rhs.load.parent_block() is not op.parent_block():
@@ -181,10 +181,13 @@ def _uses(load: aa.TiledLoadOp) -> int:
     return count
 
 
-def _loop_of(op: Operation) -> Operation | None:
-    """The loop whose body the operation stands in directly."""
-    parent = op.parent_op()
-    return parent if isinstance(parent, aa.ForOp) else None
+def _is_of_loop(op: aa.DotOp) -> bool:
+    """Whether the product stands in the body of a loop, or was peeled off one beside it."""
+    block = op.parent_block()
+    if isinstance(op.parent_op(), aa.ForOp) or block is None:
+        return block is not None
+    loops = [other for other in block.ops if isinstance(other, aa.ForOp)]
+    return any(isinstance(inner, aa.DotOp) for loop in loops for inner in loop.body.block.ops)
 
 
 def _accumulators(op: aa.DotOp, warpgroups: int) -> int:

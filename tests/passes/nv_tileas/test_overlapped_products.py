@@ -1,0 +1,145 @@
+"""Loops whose products feed each other: rotated, waited for late, and the same at every stage."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.interpreter.stage_comparison import passes
+from tests.passes.nv_tileas.gemm import gemm
+from tests.passes.nv_tileas.softmax_attention import KINDS, run_attention, softmax_attention
+from tests.passes.nv_tileas.test_specialised_kernels import compiled
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.driver import compile_module, read_source, with_environment
+from tileiras.interpreter import InterpreterError
+from tileiras.options import CompileOptions
+from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
+
+
+def converted(source: bytes, **_: object):
+    """The module after the last pass before threads."""
+    module = read_source(source)
+    for _name, _stage in passes(module, (), "sm_90"):
+        pass
+    return module
+
+
+@pytest.mark.parametrize("iterations", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize(("rows", "columns", "share"), [(128, 128, 1), (64, 64, 2), (128, 64, 1)])
+def test_full_attention_is_the_same_after_any_number_of_iterations(
+    iterations, rows, columns, share
+):
+    source = softmax_attention("full", rows, columns, 64, share)
+    length = iterations * columns
+    wanted = run_attention(read_source(source), rows, length, 64, share)
+    assert np.array_equal(wanted, run_attention(converted(source), rows, length, 64, share))
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+@pytest.mark.parametrize(("rows", "columns"), [(128, 64), (64, 128)])
+def test_causal_attention_is_the_same_in_every_block_of_rows(kind, rows, columns):
+    source = softmax_attention(kind, rows, columns, 64, 2)
+    length = 3 * 128
+    blocks = [length // rows]
+    wanted = run_attention(read_source(source), rows, length, 64, 2, blocks)
+    assert np.array_equal(wanted, run_attention(converted(source), rows, length, 64, 2, blocks))
+
+
+def lines_of_loop(text: str) -> list[str]:
+    """The operations of interest of the consumer's loop, in order."""
+    consumer = text[text.index("nv_tileas.consumer_wait") :]
+    loop = consumer[consumer.index('"nv_tileaa.for"') :]
+    loop = loop[: loop.index('"nv_tileaa.continue"')]
+    return re.findall(r'"nv_tilea[as]\.(\w+)"', loop)
+
+
+def test_both_products_are_issued_before_either_is_waited_for():
+    names = lines_of_loop(compiled(softmax_attention("full", 128, 128, 128)))
+    kept = ("wgmma_dot", "dot_wait", "consumer_wait", "consumer_release", "exp2", "fp_to_fp")
+    assert [name for name in names if name in kept] == [
+        *("consumer_wait", "wgmma_dot"),
+        *("consumer_wait", "wgmma_dot"),
+        *("dot_wait", "consumer_release"),
+        *("exp2", "exp2"),
+        # The probabilities take the registers that the product of the iteration before reads.
+        *("dot_wait", "consumer_release", "fp_to_fp"),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_waits_leave_later_products_running(kind):
+    text = compiled(softmax_attention(kind, 128, 64, 128))
+    pending = re.findall(r'dot_wait"\(.*?pending = #builtin.int<(\d)>', text)
+    assert pending.count("1") == len(KINDS[kind])
+
+
+def test_rotation_peels_half_an_iteration_off_each_end():
+    text = compiled(softmax_attention("full", 128, 128, 128))
+    assert text.count("nv_tileas.wgmma_dot") == 4
+    assert text.count("nv_tileas.tma_load") == 5
+    assert text.count("nv_tileas.make_tensor_map") == 3
+    assert text.count("nv_tileas.create_pipeline") == 3
+
+
+def test_other_kernels_are_not_rotated():
+    assert compiled(gemm(128, 128, 64)).count("nv_tileas.wgmma_dot") == 1
+    assert "wgmma_dot" not in compiled(softmax_attention("full", 128, 128, 128), opt_level=0)
+
+
+def told(source: bytes) -> list[str]:
+    """What the pass says of a kernel."""
+    remarks = RemarkCollector(RemarkFilter(dict.fromkeys(RemarkKind, "all")))
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+    found = compile_module(source, options, remarks=remarks).remarks.remarks
+    return [f"{r.kind.value}: {r.message}" for r in found if r.name == "Overlap"]
+
+
+def test_remarks_tell_of_the_schedule():
+    [message] = told(softmax_attention("full", 128, 128, 128))
+    assert re.match(r"passed: .*: \d+ of \d+ cycles, \d+ registers$", message)
+
+
+def test_too_few_registers_keep_the_loop_as_it_is(monkeypatch):
+    from tileiras.passes.nv_tileaa import generate_schedule
+
+    monkeypatch.setattr(generate_schedule, "RESERVED_REGISTERS", 100)
+    source = softmax_attention("full", 128, 128, 128)
+    [message] = told(source)
+    assert message.startswith("missed: ")
+    assert compiled(source).count("nv_tileas.wgmma_dot") == 2
+
+
+@pytest.mark.parametrize("change", ["wait_too_short", "read_too_early", "released_too_early"])
+def test_the_interpreter_notices_a_product_that_is_not_finished(change):
+    source = softmax_attention("full", 128, 64, 64)
+    module = converted(source)
+    wanted = run_attention(read_source(source), 128, 256, 64)
+    waits = [op for op in module.walk() if isinstance(op, pl.DotWaitOp)]
+    short = next(op for op in waits if op.pending.data)
+    match change:
+        case "wait_too_short":
+            short.properties["pending"] = type(short.pending)(2)
+        case "read_too_early":
+            short.result.replace_all_uses_with(short.acc)
+        case _:
+            release = short.next_op
+            assert isinstance(release, pl.ConsumerReleaseOp)
+            release.detach()
+            short.parent_block().insert_op_before(release, short)
+    try:
+        found = run_attention(module, 128, 256, 64)
+    except InterpreterError as error:
+        assert change != "read_too_early", error
+    else:
+        assert change == "read_too_early"
+        assert not np.array_equal(wanted, found)
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(128, 128, 128), (64, 64, 128)])
+def test_overlapped_attention_does_not_spill_nor_wait_in_between(rows, columns, depth):
+    options = with_environment(CompileOptions(gpu_name="sm_90"))
+    found = compile_module(softmax_attention("causal", rows, columns, depth), options)
+    assert "0 bytes spilled" in found.notes[0]
+    assert not [note for note in found.notes if "C75" in note]

@@ -1,0 +1,125 @@
+"""The pass `generate-schedule`: loops whose products feed each other overlap their iterations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+    from tileiras.passes.nv_tileaa.schedule.overlap import Schedule
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+
+RESERVED_REGISTERS = 48
+"""Registers of a thread for addresses, barriers, scalars and what is between two operations."""
+
+
+@dataclass(frozen=True)
+class GenerateSchedulePass(IrPass):
+    """Rotates loops so that products run beside the vector work of another iteration.
+
+    Before   for %i { %s = dot(%q, %k); %p = exp2(%s); %o2 = dot(%p, %v, %o) }
+    After    if lower < upper { the first %s and %p;
+             for %i { %s = dot(%q, %k); %o2 = dot(%p_before, %v_before, %o); %p = exp2(%s) };
+             the last %o2 }
+    Requires nv_tileaa, a target with wgmma and TMA
+    Leaves   kernels that are not specialised; loops without a product whose left operand is
+             computed in the loop; loops whose tiles would not fit into registers
+    """
+
+    name = "generate-schedule"
+    title: ClassVar[str] = "Generate schedules of loops with products"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Schedules the loops of all functions that will be specialised."""
+        target = ctx.require_target()
+        for func in list(op.body.ops):
+            if isinstance(func, aa.FuncOp):
+                _schedule_func(ctx, op, func, target)
+
+
+def _schedule_func(
+    ctx: CompileContext, module: ModuleOp, func: aa.FuncOp, target: GpuTarget
+) -> None:
+    """Puts the scheduled function in the place of this one, if it can still be specialised."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import root_load
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
+
+    dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    if all(root_load(dot.lhs) is not None for dot in dots):
+        return
+    changed = func.clone()
+    plan = plan_hopper(changed, target)
+    if plan is None:
+        return
+    schedules = _schedule_loops(changed, plan)
+    found = [schedule for schedule in schedules if schedule is not None]
+    if found and plan_hopper(changed, target) is not None:
+        module.body.block.insert_op_before(changed, func)
+        func.detach()
+    else:
+        found = []
+    if schedules:
+        _explain(ctx.remarks, func, found)
+
+
+def _schedule_loops(func: aa.FuncOp, plan: HopperPlan) -> list[Schedule | None]:
+    """Rotates every loop that gains by it."""
+    from tileiras.passes.nv_tileaa.schedule.costs import TileCosts
+    from tileiras.passes.nv_tileaa.schedule.loop_body import LoopBody, Product
+    from tileiras.passes.nv_tileaa.schedule.overlap import overlapped
+    from tileiras.passes.nv_tileaa.schedule.rotate import is_rotatable, rotate
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.agents import CONSUMER_REGISTERS
+
+    registers = CONSUMER_REGISTERS[plan.warpgroups] - RESERVED_REGISTERS
+    found: list[Schedule | None] = []
+    for loop in [op for op in func.walk() if isinstance(op, aa.ForOp)]:
+        here = [p for p in plan.dots.values() if p.dot.parent_op() is loop]
+        if all(planned.lhs is not None for planned in here) or not is_rotatable(loop):
+            continue
+        products = [
+            Product(
+                planned.dot,
+                tuple(
+                    operand.load
+                    for operand in (planned.lhs, planned.rhs)
+                    if operand is not None and operand.load.parent_op() is loop
+                ),
+                planned.lhs is None,
+            )
+            for planned in here
+        ]
+        body = LoopBody(loop, products, TileCosts(128 * plan.warpgroups))
+        schedule = overlapped(body, registers)
+        if schedule is not None:
+            rotate(body, schedule)
+        found.append(schedule)
+    return found
+
+
+def _explain(remarks: RemarkCollector, func: aa.FuncOp, schedules: list[Schedule]) -> None:
+    """One remark for a kernel that has loops to schedule."""
+    if schedules:
+        parts = [f"{s.interval} of {s.serial} cycles, {s.registers} registers" for s in schedules]
+        text = f"products run beside the iteration after theirs: {'; '.join(parts)}"
+    else:
+        text = "products are waited for in their own iteration: no schedule fits or pays"
+    remarks.add(
+        Remark(
+            RemarkCategory.SCHEDULE,
+            RemarkKind.PASSED if schedules else RemarkKind.MISSED,
+            GenerateSchedulePass.name,
+            "Overlap",
+            text,
+            func.sym_name.data,
+            place_of(func),
+            (("Loops", str(len(schedules))),),
+        )
+    )

@@ -1,0 +1,1 @@
+"""Modulo schedules of loops with asynchronous products: costs, schedule, rotation."""

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,17 +66,24 @@ def classify(exit_code: int, message: str) -> str:
     return "rejected"
 
 
-def compile_file(path: Path, arguments: list[str], limit: float) -> Outcome:
+def run_limited(command: Sequence[str], limit: float) -> subprocess.CompletedProcess[str] | None:
+    """Runs a command and keeps what it prints; None if it was killed after `limit` seconds."""
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=limit, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def compile_file(path: Path, arguments: Sequence[str], limit: float) -> Outcome:
     """Compiles one file in a process of its own, killed after `limit` seconds."""
     with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, "-c", "from tileiras.cli import main; main()", str(path)]
         command += ["-o", f"{scratch}/out", *arguments]
         start = time.perf_counter()
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=limit
-            )
-        except subprocess.TimeoutExpired:
+        done = run_limited(command, limit)
+        if done is None:
             return Outcome(path.name, "hung", -1, limit, f"over {limit:g} s")
         seconds = round(time.perf_counter() - start, 3)
         message = "" if done.returncode == 0 else first_error(done.stderr)

@@ -11,26 +11,21 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import multiprocessing
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from corpus_sweep import SUFFIXES, first_error
+from corpus_sweep import SUFFIXES, compile_file, first_error, run_limited
 from rich.console import Console
 from rich.table import Table
-
-from tileiras.driver import compile_module, with_environment
-from tileiras.errors import TileirasError
-from tileiras.options import CompileOptions
 
 TARGETS = (
     *("sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90"),
@@ -76,42 +71,31 @@ def ask_vendor(vendor: str, path: Path, target: str, limit: float) -> tuple[bool
     """Whether NVIDIA's compiler accepts a file (None: no answer in time), and its first error."""
     with tempfile.TemporaryDirectory() as scratch:
         command = [vendor, str(path), "-o", f"{scratch}/out", "--gpu-name", target]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=limit
-            )
-        except subprocess.TimeoutExpired:
+        done = run_limited(command, limit)
+        if done is None:
             return None, f"over {limit:g} s"
         return done.returncode == 0, "" if done.returncode == 0 else first_error(done.stderr)
 
 
-def ask_ours(path: Path, options: CompileOptions, limit: float) -> tuple[bool | None, str]:
-    """Whether this compiler accepts a file (None: no answer in time), in this process."""
+def ask_ours(path: Path, target: str, emit: str, limit: float) -> tuple[bool | None, str]:
+    """Whether this compiler accepts a file (None: no answer in time), and its first error.
 
-    def give_up(_signal: int, _frame: object) -> None:
-        raise TimeoutError
-
-    previous = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, limit)
-    try:
-        compile_module(path.read_bytes(), options, path.name)
-    except TimeoutError:
-        return None, f"over {limit:g} s"
-    except TileirasError as error:
-        return False, str(error).splitlines()[0]
-    except Exception as error:  # a crash is a rejection that has to show up in the table
-        return False, f"crash: {type(error).__name__}: {error}"
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-    return True, ""
+    A crash is a rejection whose message shows up in the table.
+    """
+    outcome = compile_file(path, ("--gpu-name", target, "--emit", emit), limit)
+    match outcome.status:
+        case "hung":
+            return None, outcome.message
+        case "crashed":
+            return False, f"crash: {outcome.message}"
+        case _:
+            return outcome.status == "compiled", outcome.message
 
 
 def compare(question: Question) -> Verdict:
     """Asks both compilers, the vendor's only where no earlier run has its answer."""
     path, target = question.path, question.target
-    options = with_environment(CompileOptions(gpu_name=target, emit=question.emit))
-    ours, message = ask_ours(path, options, question.limit)
+    ours, message = ask_ours(path, target, question.emit, question.limit)
     known = question.known
     if known is None:
         known = ask_vendor(question.vendor, path, target, question.limit)
@@ -141,13 +125,14 @@ def spread(paths: list[Path], count: int, generator: random.Random) -> list[Path
 
 
 def sweep(questions: list[Question], jobs: int, seconds: float) -> list[Verdict]:
-    """Compares in `jobs` forked processes; stops taking results after `seconds` (0: never)."""
+    """Compares `jobs` at a time; stops taking results after `seconds` (0: never)."""
     start = time.monotonic()
     verdicts: list[Verdict] = []
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        for verdict in pool.imap(compare, questions):
+    with ThreadPoolExecutor(jobs) as pool:
+        for verdict in pool.map(compare, questions):
             verdicts.append(verdict)
             if seconds and time.monotonic() - start > seconds:
+                pool.shutdown(cancel_futures=True)
                 break
     return verdicts
 

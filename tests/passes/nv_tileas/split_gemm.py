@@ -11,12 +11,13 @@ cuda_tile.module @m {{
                %locks: tile<ptr<i32>>, %M: tile<i32>, %N: tile<i32>, %K: tile<i32>) {{
     %A1 = assume div_by<16>, %A : tile<ptr<f16>>
     %B1 = assume div_by<16>, %B : tile<ptr<f16>>
+    %C1 = assume div_by<16>, %C : tile<ptr<f32>>
     %N1 = assume div_by<16>, %N : tile<i32>
     %K1 = assume div_by<16>, %K : tile<i32>
     %t0 = make_token : token
     %ta = make_tensor_view %A1, shape = [%M, %K1], strides = [%K1, 1] : tile<i32> -> {OPERAND}
     %tb = make_tensor_view %B1, shape = [%K1, %N1], strides = [%N1, 1] : tile<i32> -> {OPERAND}
-    %tc = make_tensor_view %C, shape = [%M, %N1], strides = [%N1, 1] : tile<i32> -> {RESULT}
+    %tc = make_tensor_view %C1, shape = [%M, %N1], strides = [%N1, 1] : tile<i32> -> {RESULT}
     %pa = make_partition_view %ta : VIEWA
     %pb = make_partition_view %tb : VIEWB
     %pc = make_partition_view %tc : VIEWC

@@ -23,6 +23,7 @@ from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import plan_pointer_access, plan_view_access
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
+from tileiras.passes.nv_tileaa_to_nv_tileas.epilogue import Epilogues
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 
 LAZY_OPS = (
@@ -74,6 +75,7 @@ class LayoutClasses:
         self._wishes: dict[SSAValue, list[Wish]] = {}
         self._layouts: dict[SSAValue, LinearLayout] = {}
         self._assigning: list[SSAValue] = []
+        self._epilogues = Epilogues(self._reads_as_well)
 
     # union-find
 
@@ -114,7 +116,8 @@ class LayoutClasses:
     def _collect_op(self, op: Operation) -> None:
         match op:
             case ElementwiseOp() | aa.ScanOp():
-                self.tie([*op.operands, *op.results])
+                apart = self._epilogues.products(op)
+                self.tie([*(value for value in op.operands if value not in apart), *op.results])
             case aa.ForOp():
                 arguments = op.body.block.args[1:]
                 self._tie_each(arguments, op.init_values, op.results)
@@ -135,6 +138,18 @@ class LayoutClasses:
                 self.tie(op.results)
             case _:
                 self._collect_access(op)
+
+    def _reads_as_well(self, load: Operation, dot: aa.DotOp) -> bool:
+        """Whether a load may go straight to the layout of a product."""
+        access = None
+        match load:
+            case aa.TiledLoadOp():
+                access = plan_view_access(load.view, self.plan.num_warps)
+            case aa.LoadOp():
+                access = plan_pointer_access(load, self.plan.num_warps)
+            case _:
+                pass
+        return access is None or access.suits(plan_dot(dot, self.plan).result)
 
     def _tie_each(self, *groups: Sequence[SSAValue]) -> None:
         for values in zip(*groups, strict=True):

@@ -245,7 +245,9 @@ def _follows_store(load: aa.TiledLoadOp) -> bool:
         if isinstance(owner, Operation):
             if isinstance(owner, StoreBase | TiledStoreBase | aa.AtomicRMWOp | aa.AtomicCASOp):
                 return True
-            if isinstance(owner, aa.TiledAtomicRedOp | aa.GridDependencyOp):
+            if isinstance(owner, aa.TiledAtomicRedOp):
+                return True
+            if isinstance(owner, aa.GridDependencyOp) and owner.kind.data == "wait":
                 return True
             if isinstance(owner, LoadBase | TiledLoadBase) and owner.ordering.data in ACQUIRES:
                 return True

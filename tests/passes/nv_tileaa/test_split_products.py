@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 
 from tests.interpreter.stage_comparison import passes
 from tests.passes.nv_tileaa.products import LEFT, LOOP, RIGHT, STORE, kernel
@@ -13,7 +13,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.driver import read_source
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.passes.nv_tileaa import split_large_tiles, split_products
+from tileiras.passes.nv_tileaa import split_carried, split_large_tiles, split_products
 
 
 @pytest.fixture
@@ -299,3 +299,40 @@ def test_parts_are_what_two_warpgroups_hold(tile, part, loops):
             break
     assert product_shapes(module) == [part]
     assert sum(isinstance(op, aa.ForOp) for op in module.walk()) == 1 + loops
+
+
+CARRIED = """%first, %second = for %k in (%c0 to %c2, step %c1) : tile<i32>
+        iter_values(%s = %z, %r = %z) -> (tile<32x32xf32>, tile<32x32xf32>) {
+      %e, %ke = load_view_tko weak %pe[%k, %y] token = %t0
+          : VIEWC, tile<i32> -> tile<32x32xf32>, token
+      %d = addf %s, %e : tile<32x32xf32>
+      %f = maxf %r, %e : tile<32x32xf32>
+      continue %d, %f : tile<32x32xf32>, tile<32x32xf32>
+    }
+    %both = addf %first, %second : tile<32x32xf32>
+    %sums = reduce %both dim=0 identities=[0.0 : f32] : tile<32x32xf32> -> tile<32xf32>
+      (%g: tile<f32>, %h: tile<f32>) {
+        %i = addf %g, %h : tile<f32>
+        yield %i : tile<f32>
+      }
+    %line = reshape %sums : tile<32xf32> -> tile<1x32xf32>
+    %pl = make_partition_view %tc
+        : partition_view<tile=(1x32), tensor_view<56x56xf32, strides=[56,1]>>
+    %w = store_view_tko weak %line, %pl[%x, %y] token = %t0
+        : tile<1x32xf32>, partition_view<tile=(1x32), tensor_view<56x56xf32, strides=[56,1]>>,
+          tile<i32> -> token"""
+
+
+def test_loop_that_carries_much_runs_in_parts_that_share_no_sum(monkeypatch):
+    monkeypatch.setattr(split_large_tiles, "MAX_WORDS", 1024)
+    monkeypatch.setattr(split_carried, "MAX_CARRIED_WORDS", 1024)
+    monkeypatch.setattr(split_carried, "PART_WORDS", 1024)
+    text = kernel(CARRIED)
+    assert parts_of(text) == []
+    module = parse_text(text, "kernel.mlir")
+    for name, _ in passes(module, (), "sm_90"):
+        if name == "tileaa-split-large-tiles":
+            break
+    loops = [op for op in module.walk() if isinstance(op, aa.ForOp)]
+    carried = [[result.type for result in loop.results] for loop in loops]
+    assert carried == [[], [TensorType(f32, (32, 8))] * 2]

@@ -7,7 +7,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
-from tileiras.passes.nv_tileaa.part_builder import PartBuilder
+from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
 from tileiras.passes.nv_tileaa.part_loops import combine, initial_values
 from tileiras.passes.nv_tileaa.product_cut import (
     STRUCTURED,
@@ -23,7 +23,7 @@ from tileiras.passes.nv_tileaa.slicing import cut_type, operand_dims
 def build_part_loop(region: ProductRegion) -> Block:
     """Puts the loop in place of what it replaces; returns its body."""
     block, cut = region.cut.block, region.cut
-    before = PartBuilder(cut.parts, Block(), region.last.operands[0])
+    before = ScalarBuilder()
     before.location = region.last.location
     bounds = [before.integer(bound, i32) for bound in (0, cut.parts, 1)]
     replaced = list(region.leaving)

@@ -129,6 +129,21 @@ GATHERED = LOOP.replace(
             : tile<32x16xptr<f32>>, tile<32x16xi1>, tile<32x16xf32> -> tile<32x16xf32>, token""",
 )
 
+SQUARE = """%at = permute %a [1, 0] : tile<32x16xf32> -> tile<16x32xf32>
+        %d = mmaf %a, %at, SUM : tile<32x16xf32>, tile<16x32xf32>, tile<32x32xf32>"""
+
+SQUARES = f"""%acc = for %k in (%c0 to %c3, step %c1) : tile<i32>
+          iter_values(%s = %z) -> (tile<32x32xf32>) {{
+        {LEFT}
+        {SQUARE.replace("SUM", "%s")}
+        continue %d : tile<32x32xf32>
+      }}
+    {STORE}"""
+
+ONE_SQUARE = f"""{LEFT.replace("%k]", "%c1]")}
+    {SQUARE.replace("SUM", "%z").replace("%d", "%acc")}
+    {STORE}"""
+
 TWO = """%acc, %other = for %k in (%c0 to %c3, step %c1) : tile<i32>
           iter_values(%s = %z, %r = %z) -> (tile<32x32xf32>, tile<32x32xf32>) {
         LEFT
@@ -167,12 +182,17 @@ CUT = {
     "sums over the parts": kernel(LOOP + "\n" + SUMS + "\n" + STORE),
     "gathered rows": kernel(GATHERED + "\n" + STORE),
     "stores in branches": kernel(BRANCH),
+    "one tile on both sides": kernel(SQUARES),
 }
 
 
 @pytest.mark.parametrize("text", CUT.values(), ids=CUT)
 def test_product_is_computed_once_in_parts_of_rows(small_limits, text):
     assert parts_of(text) == [(16, 32)]
+
+
+def test_tile_that_is_also_read_whole_is_loaded_both_ways(small_limits):
+    assert parts_of(kernel(ONE_SQUARE)) == [(32, 16)]
 
 
 def test_products_of_one_loop_share_a_loop_over_parts(small_limits):
@@ -231,6 +251,12 @@ def test_attention_carries_parts_of_its_maxima_and_sums(small_limits, monkeypatc
     assert parts_of(kernel(ATTENTION)) == [(16, 32), (16, 16)]
 
 
+SQUARE_IN_PLACE = """%old, %k0 = load_view_tko weak %pc[%x, %y] token = %t0
+        : VIEWC, tile<i32> -> tile<32x32xf32>, token
+    %d = mmaf %old, %old, %z : tile<32x32xf32>, tile<32x32xf32>, tile<32x32xf32>
+    %u = store_view_tko weak %d, %pc[%x, %y] token = %k0
+        : tile<32x32xf32>, VIEWC, tile<i32> -> token"""
+
 AFTER_LOADS = f"""%acc, %last = for %k in (%c0 to %c3, step %c1) : tile<i32>
           iter_values(%s = %z, %t = %t0) -> (tile<32x32xf32>, token) {{
         {LEFT.replace("%t0", "%t")}
@@ -270,6 +296,7 @@ READ_BACK = f"""{LOOP}
 WHOLE = {
     "stores behind the loop's loads": kernel(AFTER_LOADS),
     "stores in the loop": kernel(WITHIN),
+    "stores over an operand": kernel(SQUARE_IN_PLACE),
     "a sum that the parts need": kernel(NORMALISED),
     "reads what another part stores": kernel(READ_BACK),
 }

@@ -262,7 +262,8 @@ def _in_place(earlier: Operation, op: Operation, cut: ProductCut) -> bool:
         return False
     if earlier.parent_block() is not cut.block or not same_elements(earlier, op):
         return False
-    return cut.dims.get(earlier.result) == [cut.sinks[op]]
+    is_cut_alike = cut.dims.get(earlier.result) == [cut.sinks[op]]
+    return is_cut_alike and not cut.is_used_whole(earlier)
 
 
 def _accesses_before(

@@ -293,9 +293,19 @@ READ_BACK = f"""{LOOP}
     %v = store_view_tko weak %new, %pe[%x, %y] token = %t0
         : tile<32x32xf32>, VIEWC, tile<i32> -> token"""
 
+LEAVES = f"""{LOOP}
+    {STORE}
+    %is = cmpi equal %x, %c0, signed : tile<i32> -> tile<i1>
+    if %is {{
+      return
+    }}
+    %v = store_view_tko weak %acc, %pe[%x, %y] token = %t0
+        : tile<32x32xf32>, VIEWC, tile<i32> -> token"""
+
 WHOLE = {
     "stores behind the loop's loads": kernel(AFTER_LOADS),
     "stores in the loop": kernel(WITHIN),
+    "may end between stores": kernel(LEAVES),
     "stores over an operand": kernel(SQUARE_IN_PLACE),
     "a sum that the parts need": kernel(NORMALISED),
     "reads what another part stores": kernel(READ_BACK),

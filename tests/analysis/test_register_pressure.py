@@ -10,7 +10,7 @@ from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
-from tileiras.passes.analysis.register_pressure import block_pressure
+from tileiras.passes.analysis.register_pressure import block_pressure, live_at_products
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import plan_cta
 from tileiras.registry import load_pass
 from tileiras.remarks import RemarkCollector
@@ -88,6 +88,51 @@ def test_value_from_outside_is_live_throughout_a_loop():
         " -> (tile<1024xf32>) {\n" + inner + "continue %d : tile<1024xf32>\n}\n"
     )
     assert pressure(body + STORE.format(value="r", shape=1024)) == 3 * 1024
+
+
+PRODUCT = """
+cuda_tile.module @m {
+  entry @kernel(%p: tile<ptr<f32>>) {
+    %t = make_token : token
+    %i = constant <i32: 0> : tile<i32>
+    %zero = constant <f32: 0.0> : tile<32x32xf32>
+    %tv = make_tensor_view %p, shape = [64, 64], strides = [64, 1]
+        : tensor_view<64x64xf32, strides=[64,1]>
+    %v = make_partition_view %tv
+        : partition_view<tile=(32x32), tensor_view<64x64xf32, strides=[64,1]>>
+    %n = iota : tile<1024xi32>
+    %m = reshape %n : tile<1024xi32> -> tile<32x32xi32>
+    %o = addi %m, %m : tile<32x32xi32>
+    %q = constant <i32: 7> : tile<32x32xi32>
+    %is = cmpi less_than %o, %q, signed : tile<32x32xi32> -> tile<32x32xi1>
+    %a, %ta = load_view_tko weak %v[%i, %i] token = %t
+        : partition_view<tile=(32x32), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32>
+          -> tile<32x32xf32>, token
+    %b, %tb = load_view_tko weak %v[%i, %i] token = %t
+        : partition_view<tile=(32x32), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32>
+          -> tile<32x32xf32>, token
+    %d = mmaf %a, %a, %zero : tile<32x32xf32>, tile<32x32xf32>, tile<32x32xf32>
+    %e = select %is, %d, %b : tile<32x32xi1>, tile<32x32xf32>
+    %s = store_view_tko weak %e, %v[%i, %i] token = %t
+        : tile<32x32xf32>, partition_view<tile=(32x32), tensor_view<64x64xf32, strides=[64,1]>>,
+          tile<i32> -> token
+    return
+  }
+}
+"""
+
+
+def test_neither_loaded_operands_nor_masks_are_live_with_a_product():
+    module = parse_text(PRODUCT, "kernel.mlir")
+    context = CompileContext(
+        target=get_target("sm_90"),
+        options=CompileOptions(gpu_name="sm_90"),
+        remarks=RemarkCollector(),
+    )
+    load_pass("convert-cudatile-to-tileaa")().apply(context, module)
+    (func,) = [op for op in module.body.ops if isinstance(op, aa.FuncOp)]
+    (live,) = live_at_products(func.body.block).values()
+    assert list(live.values()) == [1024, 1024]
 
 
 def test_constants_take_no_registers():

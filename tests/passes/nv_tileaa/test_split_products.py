@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 
 from tests.interpreter.stage_comparison import passes
 from tests.passes.nv_tileaa.products import LEFT, LOOP, RIGHT, STORE, kernel
@@ -13,7 +13,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.driver import read_source
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.passes.nv_tileaa import split_large_tiles, split_products
+from tileiras.passes.nv_tileaa import split_carried, split_large_tiles, split_products
 
 
 @pytest.fixture
@@ -129,6 +129,21 @@ GATHERED = LOOP.replace(
             : tile<32x16xptr<f32>>, tile<32x16xi1>, tile<32x16xf32> -> tile<32x16xf32>, token""",
 )
 
+SQUARE = """%at = permute %a [1, 0] : tile<32x16xf32> -> tile<16x32xf32>
+        %d = mmaf %a, %at, SUM : tile<32x16xf32>, tile<16x32xf32>, tile<32x32xf32>"""
+
+SQUARES = f"""%acc = for %k in (%c0 to %c3, step %c1) : tile<i32>
+          iter_values(%s = %z) -> (tile<32x32xf32>) {{
+        {LEFT}
+        {SQUARE.replace("SUM", "%s")}
+        continue %d : tile<32x32xf32>
+      }}
+    {STORE}"""
+
+ONE_SQUARE = f"""{LEFT.replace("%k]", "%c1]")}
+    {SQUARE.replace("SUM", "%z").replace("%d", "%acc")}
+    {STORE}"""
+
 TWO = """%acc, %other = for %k in (%c0 to %c3, step %c1) : tile<i32>
           iter_values(%s = %z, %r = %z) -> (tile<32x32xf32>, tile<32x32xf32>) {
         LEFT
@@ -167,12 +182,17 @@ CUT = {
     "sums over the parts": kernel(LOOP + "\n" + SUMS + "\n" + STORE),
     "gathered rows": kernel(GATHERED + "\n" + STORE),
     "stores in branches": kernel(BRANCH),
+    "one tile on both sides": kernel(SQUARES),
 }
 
 
 @pytest.mark.parametrize("text", CUT.values(), ids=CUT)
 def test_product_is_computed_once_in_parts_of_rows(small_limits, text):
     assert parts_of(text) == [(16, 32)]
+
+
+def test_tile_that_is_also_read_whole_is_loaded_both_ways(small_limits):
+    assert parts_of(kernel(ONE_SQUARE)) == [(32, 16)]
 
 
 def test_products_of_one_loop_share_a_loop_over_parts(small_limits):
@@ -231,6 +251,12 @@ def test_attention_carries_parts_of_its_maxima_and_sums(small_limits, monkeypatc
     assert parts_of(kernel(ATTENTION)) == [(16, 32), (16, 16)]
 
 
+SQUARE_IN_PLACE = """%old, %k0 = load_view_tko weak %pc[%x, %y] token = %t0
+        : VIEWC, tile<i32> -> tile<32x32xf32>, token
+    %d = mmaf %old, %old, %z : tile<32x32xf32>, tile<32x32xf32>, tile<32x32xf32>
+    %u = store_view_tko weak %d, %pc[%x, %y] token = %k0
+        : tile<32x32xf32>, VIEWC, tile<i32> -> token"""
+
 AFTER_LOADS = f"""%acc, %last = for %k in (%c0 to %c3, step %c1) : tile<i32>
           iter_values(%s = %z, %t = %t0) -> (tile<32x32xf32>, token) {{
         {LEFT.replace("%t0", "%t")}
@@ -267,9 +293,20 @@ READ_BACK = f"""{LOOP}
     %v = store_view_tko weak %new, %pe[%x, %y] token = %t0
         : tile<32x32xf32>, VIEWC, tile<i32> -> token"""
 
+LEAVES = f"""{LOOP}
+    {STORE}
+    %is = cmpi equal %x, %c0, signed : tile<i32> -> tile<i1>
+    if %is {{
+      return
+    }}
+    %v = store_view_tko weak %acc, %pe[%x, %y] token = %t0
+        : tile<32x32xf32>, VIEWC, tile<i32> -> token"""
+
 WHOLE = {
     "stores behind the loop's loads": kernel(AFTER_LOADS),
     "stores in the loop": kernel(WITHIN),
+    "may end between stores": kernel(LEAVES),
+    "stores over an operand": kernel(SQUARE_IN_PLACE),
     "a sum that the parts need": kernel(NORMALISED),
     "reads what another part stores": kernel(READ_BACK),
 }
@@ -299,3 +336,40 @@ def test_parts_are_what_two_warpgroups_hold(tile, part, loops):
             break
     assert product_shapes(module) == [part]
     assert sum(isinstance(op, aa.ForOp) for op in module.walk()) == 1 + loops
+
+
+CARRIED = """%first, %second = for %k in (%c0 to %c2, step %c1) : tile<i32>
+        iter_values(%s = %z, %r = %z) -> (tile<32x32xf32>, tile<32x32xf32>) {
+      %e, %ke = load_view_tko weak %pe[%k, %y] token = %t0
+          : VIEWC, tile<i32> -> tile<32x32xf32>, token
+      %d = addf %s, %e : tile<32x32xf32>
+      %f = maxf %r, %e : tile<32x32xf32>
+      continue %d, %f : tile<32x32xf32>, tile<32x32xf32>
+    }
+    %both = addf %first, %second : tile<32x32xf32>
+    %sums = reduce %both dim=0 identities=[0.0 : f32] : tile<32x32xf32> -> tile<32xf32>
+      (%g: tile<f32>, %h: tile<f32>) {
+        %i = addf %g, %h : tile<f32>
+        yield %i : tile<f32>
+      }
+    %line = reshape %sums : tile<32xf32> -> tile<1x32xf32>
+    %pl = make_partition_view %tc
+        : partition_view<tile=(1x32), tensor_view<56x56xf32, strides=[56,1]>>
+    %w = store_view_tko weak %line, %pl[%x, %y] token = %t0
+        : tile<1x32xf32>, partition_view<tile=(1x32), tensor_view<56x56xf32, strides=[56,1]>>,
+          tile<i32> -> token"""
+
+
+def test_loop_that_carries_much_runs_in_parts_that_share_no_sum(monkeypatch):
+    monkeypatch.setattr(split_large_tiles, "MAX_WORDS", 1024)
+    monkeypatch.setattr(split_carried, "MAX_CARRIED_WORDS", 1024)
+    monkeypatch.setattr(split_carried, "PART_WORDS", 1024)
+    text = kernel(CARRIED)
+    assert parts_of(text) == []
+    module = parse_text(text, "kernel.mlir")
+    for name, _ in passes(module, (), "sm_90"):
+        if name == "tileaa-split-large-tiles":
+            break
+    loops = [op for op in module.walk() if isinstance(op, aa.ForOp)]
+    carried = [[result.type for result in loop.results] for loop in loops]
+    assert carried == [[], [TensorType(f32, (32, 8))] * 2]

@@ -25,24 +25,8 @@ from tileiras.passes.op_builder import OpBuilder
 _I32_LIMIT = 1 << 31
 
 
-class PartBuilder(OpBuilder):
-    """Writes, into one block, what the operations of a cut do for part number `part`."""
-
-    def __init__(self, parts: int, block: Block, part: SSAValue):
-        super().__init__()
-        self.parts = parts
-        self.block = block
-        self.part = part
-        self.values: dict[SSAValue, SSAValue] = {}
-        """What stands for a value that is not cut; itself where it is absent."""
-        self.cut_values: dict[tuple[SSAValue, int], SSAValue] = {}
-        """The parts of values that are cut, by the dim of the cut."""
-
-    def part_of(self, value: SSAValue, dim: int | None) -> SSAValue:
-        """The part of a value cut along `dim`; with None, what stands for the whole value."""
-        if dim is None:
-            return self.values.get(value, value)
-        return self.cut_values[value, dim]
+class ScalarBuilder(OpBuilder):
+    """Writes arithmetic on scalars into one block."""
 
     def integer(self, value: int, type: IntegerType) -> SSAValue:
         """A scalar constant."""
@@ -70,6 +54,26 @@ class PartBuilder(OpBuilder):
             return self.emit(aa.TruncIOp, [value], [type], overflow).results[0]
         sign = SignednessAttr(Signedness.SIGNED if signed else Signedness.UNSIGNED)
         return self.emit(aa.ExtIOp, [value], [type], {"signedness": sign}).results[0]
+
+
+class PartBuilder(ScalarBuilder):
+    """Writes, into one block, what the operations of a cut do for part number `part`."""
+
+    def __init__(self, parts: int, block: Block, part: SSAValue):
+        super().__init__()
+        self.parts = parts
+        self.block = block
+        self.part = part
+        self.values: dict[SSAValue, SSAValue] = {}
+        """What stands for a value that is not cut; itself where it is absent."""
+        self.cut_values: dict[tuple[SSAValue, int], SSAValue] = {}
+        """The parts of values that are cut, by the dim of the cut."""
+
+    def part_of(self, value: SSAValue, dim: int | None) -> SSAValue:
+        """The part of a value cut along `dim`; with None, what stands for the whole value."""
+        if dim is None:
+            return self.values.get(value, value)
+        return self.cut_values[value, dim]
 
     # parts of operations
 

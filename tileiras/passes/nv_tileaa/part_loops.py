@@ -17,7 +17,7 @@ from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.errors import InternalError
 from tileiras.passes.analysis.memory_hazards import same_elements
 from tileiras.passes.analysis.register_pressure import tensor_words
-from tileiras.passes.nv_tileaa.part_builder import PartBuilder
+from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
 from tileiras.passes.nv_tileaa.slicing import Cut, divides, shape_of
 
 Sink = aa.TiledStoreOp | aa.StoreOp | aa.ReduceOp
@@ -166,7 +166,7 @@ def _build_loop(sink: Sink, cut: Cut) -> Block:
     block = sink.parent_block()
     if block is None:
         raise InternalError("a sink stands in no block")
-    before = PartBuilder(cut.parts, Block(), sink.results[0])
+    before = ScalarBuilder()
     before.location = sink.location
     bounds = [before.integer(bound, i32) for bound in (0, cut.parts, 1)]
     initial = initial_values(before, sink)
@@ -197,7 +197,7 @@ def _build_loop(sink: Sink, cut: Cut) -> Block:
     return body
 
 
-def initial_values(builder: PartBuilder, sink: Sink) -> list[SSAValue]:
+def initial_values(builder: ScalarBuilder, sink: Sink) -> list[SSAValue]:
     """Identities of a reduction; the token of a store."""
     if not isinstance(sink, aa.ReduceOp):
         if sink.token is not None:

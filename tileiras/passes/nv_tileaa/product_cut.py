@@ -78,6 +78,46 @@ class ProductCut:
             for inner in op.walk()
         )
 
+    def dims_of(self, op: Operation) -> list[int]:
+        """How an operation is cut."""
+        if op in self.sinks:
+            return [self.sinks[op]]
+        return next((self.dims[result] for result in op.results if result in self.dims), [])
+
+    def end_dims(self, op: Operation) -> list[int | None]:
+        """How the operands of a terminator are cut."""
+        target = target_of(op)
+        if isinstance(op, aa.ContinueOp):
+            args = target.regions[0].block.args[first_carried(target) :]
+            return [self.dim_of(arg) for arg in args]
+        return [self.dim_of(result) for result in target.results]
+
+    def is_used_whole(self, op: Operation) -> bool:
+        """Whether anything needs more of a tensor that an operation makes than parts."""
+        if op in self.sinks or any(result in self.flowing for result in op.results):
+            return False
+        return any(
+            self._takes_whole(use.operation, use.index)
+            for result in op.results
+            if isinstance(result.type, TensorType)
+            for use in result.uses
+        )
+
+    def _takes_whole(self, op: Operation, index: int) -> bool:
+        """Whether a user takes the whole of its operand."""
+        match op:
+            case aa.ContinueOp() | aa.BreakOp() | aa.YieldOp():
+                return self.end_dims(op)[index] is None
+            case aa.ForOp() | aa.LoopOp():
+                position = index - (len(op.operands) - len(op.init_values))
+                args = op.body.block.args[first_carried(op) :]
+                return position < 0 or args[position] not in self.dims
+            case _:
+                operands = [operand_dims(op, dim, self.parts) for dim in self.dims_of(op)]
+                if not operands or any(dims is None or dims[index] is None for dims in operands):
+                    return True
+                return self.is_used_whole(op)
+
     # values
 
     def _need(self, value: SSAValue, dim: int) -> None:

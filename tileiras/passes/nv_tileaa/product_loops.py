@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
-from tileiras.passes.nv_tileaa.part_builder import PartBuilder
+from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
 from tileiras.passes.nv_tileaa.part_loops import combine, initial_values
 from tileiras.passes.nv_tileaa.product_cut import (
     STRUCTURED,
     ProductCut,
     Structured,
     first_carried,
-    target_of,
 )
 from tileiras.passes.nv_tileaa.product_region import LOADS, ProductRegion
-from tileiras.passes.nv_tileaa.slicing import cut_type, operand_dims
+from tileiras.passes.nv_tileaa.slicing import cut_type
 
 
 def build_part_loop(region: ProductRegion) -> Block:
     """Puts the loop in place of what it replaces; returns its body."""
     block, cut = region.cut.block, region.cut
-    before = PartBuilder(cut.parts, Block(), region.last.operands[0])
+    before = ScalarBuilder()
     before.location = region.last.location
     bounds = [before.integer(bound, i32) for bound in (0, cut.parts, 1)]
     replaced = list(region.leaving)
@@ -82,16 +81,12 @@ class _RegionWriter(PartBuilder):
             if isinstance(op, STRUCTURED):
                 self._structured(op)
             elif not (isinstance(op, aa.ReduceOp) and op in self.cut.sinks):
-                self._plain(op, self._dims(op), is_whole=not self._dims(op))
+                self._plain(op)
 
-    def _dims(self, op: Operation) -> list[int]:
-        """How an operation is cut."""
-        if op in self.cut.sinks:
-            return [self.cut.sinks[op]]
-        return next((self.cut.dims[r] for r in op.results if r in self.cut.dims), [])
-
-    def _plain(self, op: Operation, dims: list[int], is_whole: bool) -> None:
-        """An operation once for each way it is cut, and whole."""
+    def _plain(self, op: Operation) -> None:
+        """An operation once for each way it is cut, and whole if anything needs it so."""
+        dims = self.cut.dims_of(op)
+        is_whole = not dims or self.cut.is_used_whole(op)
         tokens: list[SSAValue] = []
         for dim in dims:
             built = self.add(op, dim)
@@ -148,23 +143,10 @@ class _RegionWriter(PartBuilder):
                 self._structured(op)
             case aa.ContinueOp() | aa.BreakOp() | aa.YieldOp():
                 self.location = op.location
-                ends = zip(op.operands, self._end_dims(op), strict=True)
+                ends = zip(op.operands, self.cut.end_dims(op), strict=True)
                 self.emit(type(op), [self.part_of(value, dim) for value, dim in ends])
             case _:
-                dims = self._dims(op)
-                flows = any(result in self.cut.flowing for result in op.results)
-                is_whole = not dims or (
-                    op not in self.cut.sinks and not flows and self._is_used_whole(op)
-                )
-                self._plain(op, dims, is_whole)
-
-    def _end_dims(self, op: Operation) -> list[int | None]:
-        """How the operands of a terminator are cut."""
-        target = target_of(op)
-        if isinstance(op, aa.ContinueOp):
-            args = target.regions[0].block.args[first_carried(target) :]
-            return [self.cut.dim_of(arg) for arg in args]
-        return [self.cut.dim_of(result) for result in target.results]
+                self._plain(op)
 
     def _type(self, type: Attribute, dim: int | None) -> Attribute:
         return type if dim is None else cut_type(type, dim, self.parts)
@@ -174,34 +156,3 @@ class _RegionWriter(PartBuilder):
             self.values[old] = new
         else:
             self.cut_values[old, dim] = new
-
-    # what is used whole beside being cut
-
-    def _is_used_whole(self, op: Operation) -> bool:
-        """Whether anything needs more of a tensor that an operation makes than parts."""
-        return any(
-            self._takes_whole(use.operation, use.index)
-            for result in op.results
-            if isinstance(result.type, TensorType)
-            for use in result.uses
-        )
-
-    def _takes_whole(self, op: Operation, index: int) -> bool:
-        """Whether a user takes the whole of its operand."""
-        match op:
-            case aa.ContinueOp() | aa.BreakOp() | aa.YieldOp():
-                return self._end_dims(op)[index] is None
-            case aa.ForOp() | aa.LoopOp():
-                first = len(op.operands) - len(op.init_values)
-                args = op.body.block.args[first_carried(op) :]
-                return index < first or args[index - first] not in self.cut.dims
-            case _:
-                dims = self._dims(op)
-                if not dims:
-                    return True
-                for dim in dims:
-                    cut = operand_dims(op, dim, self.parts)
-                    if cut is None or cut[index] is None:
-                        return True
-                flows = any(result in self.cut.flowing for result in op.results)
-                return not flows and op not in self.cut.sinks and self._is_used_whole(op)

@@ -154,6 +154,8 @@ def _vanishing(
 def _check_content(moved: list[Operation], cut: ProductCut) -> None:
     """All parts may run what moves: no product that is not cut, no other effect, no way out."""
     for op in moved:
+        if _may_leave(op, cut):
+            raise CannotCutError("a way out of the loop")
         for inner in op.walk():
             match inner:
                 case aa.DotOp() if inner.result not in cut.dims:
@@ -164,13 +166,21 @@ def _check_content(moved: list[Operation], cut: ProductCut) -> None:
                 case aa.StoreOp() | aa.TiledStoreOp():
                     if inner not in cut.sinks or not _is_weak(inner):
                         raise CannotCutError("a store that is not cut, or not weak")
-                case aa.ContinueOp() | aa.BreakOp():
-                    if top_of(target_of(inner), cut.block) is not op:
-                        raise CannotCutError("a way out of the loop")
                 case _:
                     known = isinstance(inner, (*STRUCTURED, *TERMINATORS, *_TOKENS))
                     if not known and not is_pure(inner):
                         raise CannotCutError(f"'{inner.name}' in the loop")
+
+
+def _may_leave(op: Operation, cut: ProductCut) -> bool:
+    """Whether what follows an operation of the block may be skipped from within it."""
+    for inner in op.walk():
+        if isinstance(inner, aa.ReturnOp):
+            return True
+        ends_loop = isinstance(inner, aa.ContinueOp | aa.BreakOp)
+        if ends_loop and top_of(target_of(inner), cut.block) is not op:
+            return True
+    return False
 
 
 def _is_weak(op: Operation) -> bool:
@@ -186,8 +196,10 @@ def _between(moved: list[Operation], cut: ProductCut) -> list[Operation]:
     """
     block_ops = list(cut.block.ops)
     place = {op: number for number, op in enumerate(block_ops)}
-    last = max(place[op] for op in moved)
+    first, last = place[moved[0]], place[moved[-1]]
     inside = {op: None for op in block_ops if op in moved or cut.has_cut(op)}
+    if any(_may_leave(op, cut) for op in block_ops[first:last] if op not in inside):
+        raise CannotCutError("what moves would come behind a way out")
     dependent: dict[Operation, None] = {}
     for op in block_ops[: last + 1]:
         if op not in inside and _uses_any(op, {**dict.fromkeys(moved), **dependent}):
@@ -262,7 +274,8 @@ def _in_place(earlier: Operation, op: Operation, cut: ProductCut) -> bool:
         return False
     if earlier.parent_block() is not cut.block or not same_elements(earlier, op):
         return False
-    return cut.dims.get(earlier.result) == [cut.sinks[op]]
+    is_cut_alike = cut.dims.get(earlier.result) == [cut.sinks[op]]
+    return is_cut_alike and not cut.is_used_whole(earlier)
 
 
 def _accesses_before(

@@ -21,14 +21,17 @@ PART_WORDS = 32768
 MAX_PARTS = 64
 
 
-def split_carried(func: aa.FuncOp) -> None:
-    """Splits the loops that carry more than the registers hold, where they can be."""
+def split_carried(func: aa.FuncOp) -> list[str]:
+    """Splits the loops that carry more than the registers hold, if possible; says which."""
+    done: list[str] = []
     for loop in [op for op in func.walk() if isinstance(op, aa.ForOp | aa.LoopOp)]:
         if any(isinstance(op, aa.DotOp) for op in loop.walk()):
             continue
         words = sum(tensor_words(result.type) for result in loop.results)
         if words > MAX_CARRIED_WORDS and (region := _best(loop)) is not None:
+            done.append(f"loop that carries {words} registers in {region.cut.parts} parts")
             build_part_loop(region)
+    return done
 
 
 def _best(loop: aa.ForOp | aa.LoopOp) -> ProductRegion | None:

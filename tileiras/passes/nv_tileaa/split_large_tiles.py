@@ -9,27 +9,30 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Region
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.analysis.register_pressure import tensor_words
+from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 MAX_WORDS = 32768
 """Words of a tile that stay whole: half of the registers of an SM (65536 on every target)."""
 PART_WORDS = 8192
 """Words of a part: 64 registers for each thread of 4 warps, enough loads in flight."""
-
 PRODUCT_WORDS = 8192
 """Words of a product's result from which on it is looked at, with what is live beside it."""
 
 
 @dataclass(frozen=True)
 class SplitLargeTilesPass(IrPass):
-    """Computes what ends in a store or a reduction part by part, where the tile is too large.
+    """Computes part by part what no register file holds.
 
+    Before   for %k iter(%c : tensor<256x256xf32>) { dot };  tiled_store
+    After    for %i in [0, 2) { for %k iter(%c : tensor<128x256xf32>) { dot };  tiled_store }
     Before   %a = tiled_load : tensor<1048576xf32>;  %b = addf %a, %a;  tiled_store %b
     After    for %i in [0, 128) { the same on tensor<8192xf32>, at the index * 128 + %i }
     Requires nv_tileaa
-    Leaves   tiles that fit into registers; values that come from a loop, a product, a scan, a
-             gather along the cut or an atomic; loads that a store must not overtake
+    Leaves   tiles that fit into registers; values that come from a scan, a gather along the cut
+             or an atomic; products with a store in their loop; loads that a store must not overtake
     """
 
     name = "tileaa-split-large-tiles"
@@ -39,14 +42,8 @@ class SplitLargeTilesPass(IrPass):
         """Splits in all functions."""
         funcs = [func for func in op.body.ops if isinstance(func, aa.FuncOp)]
         for func in funcs:
-            if _has_large_product(func):
-                from tileiras.passes.nv_tileaa.split_products import split_products
-
-                split_products(func)
-            if _carries_much(func):
-                from tileiras.passes.nv_tileaa.split_carried import split_carried
-
-                split_carried(func)
+            for text in _split_loops(func):
+                ctx.remarks.add(_remark(func, text))
         large = [func for func in funcs if _has_large_tensor(func)]
         if not large:
             return
@@ -55,6 +52,33 @@ class SplitLargeTilesPass(IrPass):
         for func in large:
             for region in _regions(func):
                 split_block(region.block, Limits(MAX_WORDS, PART_WORDS))
+
+
+def _split_loops(func: aa.FuncOp) -> list[str]:
+    """Splits products and loops; says what was done."""
+    done: list[str] = []
+    if _has_large_product(func):
+        from tileiras.passes.nv_tileaa.split_products import split_products
+
+        done += split_products(func)
+    if _carries_much(func):
+        from tileiras.passes.nv_tileaa.split_carried import split_carried
+
+        done += split_carried(func)
+    return done
+
+
+def _remark(func: aa.FuncOp, text: str) -> Remark:
+    """What became of a product or loop."""
+    return Remark(
+        RemarkCategory.SCHEDULE,
+        RemarkKind.PASSED,
+        SplitLargeTilesPass.name,
+        "Parts",
+        text,
+        func.sym_name.data,
+        place_of(func),
+    )
 
 
 def _regions(func: Operation) -> list[Region]:

@@ -40,18 +40,20 @@ class _Choice:
     region: ProductRegion
 
 
-def split_products(func: aa.FuncOp) -> None:
-    """Splits products until all fit, or those that do not cannot be split."""
+def split_products(func: aa.FuncOp) -> list[str]:
+    """Splits products until all fit, or those that do not cannot be split; says what was done."""
+    done: list[str] = []
     settled: dict[aa.DotOp, None] = {}
     while True:
         live = live_at_products(func.body.block)
         product = next((d for d in live if d not in settled and _is_too_large(d, live)), None)
         if product is None:
-            return
+            return done
         choice = _best(product, live)
         if choice is None:
             settled[product] = None
         else:
+            done.append(_described(product, choice.region.cut))
             build_part_loop(choice.region)
 
 
@@ -96,3 +98,12 @@ def _quality(cut: ProductCut, live: dict[aa.DotOp, Live]) -> int | None:
             return None
         best = 1
     return best
+
+
+def _described(product: aa.DotOp, cut: ProductCut) -> str:
+    """The product and its parts, for a remark."""
+    whole = shape_of(product.result)
+    part = list(whole)
+    part[cut.dims[product.result][0]] //= cut.parts
+    texts = ["x".join(map(str, shape)) for shape in (whole, part)]
+    return f"product of {texts[0]} in {cut.parts} parts of {texts[1]}"

@@ -16,7 +16,7 @@ from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.passes.analysis.register_pressure import tensor_words
 
 QUANTUM = 32
-"""Cycles of the unit of time that schedules are made in."""
+"""Cycles of the smallest unit of time that schedules are made in."""
 PRODUCT_LATENCY = 128
 """Cycles from the end of a product to the first instruction that reads it."""
 MULTIPLY_ADDS = 2048

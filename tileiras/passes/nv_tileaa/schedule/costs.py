@@ -13,14 +13,15 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.passes.analysis.register_pressure import tensor_words
 
 QUANTUM = 32
-"""Cycles of the unit of time that schedules are made in."""
+"""Cycles of the smallest unit of time that schedules are made in."""
 PRODUCT_LATENCY = 128
 """Cycles from the end of a product to the first instruction that reads it."""
 MULTIPLY_ADDS = 2048
-"""f16 multiply-adds of the tensor cores in a cycle."""
+"""f16 multiply-adds of the tensor cores in a cycle; the wider the operands, the fewer."""
 PLAIN, CONVERSIONS, SPECIAL, MANY = 128, 64, 16, 4
 """Results in a cycle: simple arithmetic, conversions, ex2 and its like, whole routines."""
 
@@ -112,7 +113,8 @@ class TileCosts:
         if not isinstance(op.lhs.type, TensorType) or not isinstance(op.rhs.type, TensorType):
             return 0
         rows, depth = op.lhs.type.get_shape()[-2:]
-        return rows * depth * op.rhs.type.get_shape()[-1] // MULTIPLY_ADDS
+        multiply_adds = rows * depth * op.rhs.type.get_shape()[-1]
+        return multiply_adds * storage_bits(op.rhs.type.element_type) // (16 * MULTIPLY_ADDS)
 
     def is_interleaved(self, value: SSAValue) -> bool:
         """Whether elements are computed, each where it is read, from few values (as masks are)."""

@@ -17,6 +17,8 @@ from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.passes.nv_tileaa.schedule.costs import PRODUCT_LATENCY, QUANTUM, TileCosts
 from tileiras.passes.nv_tileaa.schedule.modulo import Edge, Node
 
+MAX_TIME = 256
+"""Units of time that a body takes at most: longer bodies are scheduled in larger units."""
 TENSOR_CORES, VECTOR_UNITS = "tensor cores", "vector units"
 
 _SHAPES = (
@@ -134,27 +136,31 @@ class LoopBody:
         found.pop((op, 0), None)
         return list(found)
 
-    def graph(self) -> tuple[list[Node], list[Edge]]:
-        """Units and cycles, and who waits for whom, in units of QUANTUM cycles."""
-        nodes: list[Node] = []
-        for op in self.ops:
-            if op in self.products and isinstance(op, aa.DotOp):
-                nodes.append(Node(TENSOR_CORES, _quanta(self.costs.product_cycles(op))))
-            else:
-                nodes.append(Node(VECTOR_UNITS, _quanta(self.costs.cycles(op))))
+    def graph(self) -> tuple[list[Node], list[Edge], int]:
+        """Units and times, who waits for whom, and the cycles of a unit of time."""
+        units = [TENSOR_CORES if op in self.products else VECTOR_UNITS for op in self.ops]
+        cycles = [
+            self.costs.product_cycles(op) if isinstance(op, aa.DotOp) else self.costs.cycles(op)
+            for op in self.ops
+        ]
+        quantum = max(QUANTUM, sum(cycles) // MAX_TIME)
+        nodes = [
+            Node(unit, _rounded(its, quantum)) for unit, its in zip(units, cycles, strict=True)
+        ]
+        after_product = _rounded(PRODUCT_LATENCY, quantum)
         edges: dict[Edge, None] = {}
         for target, op in enumerate(self.ops):
             for maker, distance in self.reads(op):
                 source = self.number[maker]
                 latency = nodes[source].cycles
                 if maker in self.products and op not in self.products:
-                    latency += _quanta(PRODUCT_LATENCY)
+                    latency += after_product
                 edges[Edge(source, target, latency, distance)] = None
         for source, op in enumerate(self.ops):
             for writer in self.overwriters(op):
-                latency = nodes[source].cycles + _quanta(PRODUCT_LATENCY)
+                latency = nodes[source].cycles + after_product
                 edges[Edge(source, self.number[writer], latency, 1)] = None
-        return nodes, list(edges)
+        return nodes, list(edges), quantum
 
     def overwriters(self, op: Operation) -> list[Operation]:
         """What writes the registers that a product reads: not before the product is finished."""
@@ -164,6 +170,6 @@ class LoopBody:
         return [maker for maker, distance in self.makers(product.dot.lhs) if not distance]
 
 
-def _quanta(cycles: int) -> int:
-    """Cycles in units of QUANTUM; next to nothing is nothing."""
-    return (cycles + QUANTUM // 2) // QUANTUM
+def _rounded(cycles: int, quantum: int) -> int:
+    """Cycles in units of so many; next to nothing is nothing."""
+    return (cycles + quantum // 2) // quantum

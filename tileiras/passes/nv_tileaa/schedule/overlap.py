@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.passes.analysis.register_pressure import held_value
-from tileiras.passes.nv_tileaa.schedule.costs import QUANTUM
 from tileiras.passes.nv_tileaa.schedule.loop_body import LoopBody, operands_of
 from tileiras.passes.nv_tileaa.schedule.modulo import Edge, Node, modulo_schedule
 
@@ -44,7 +43,7 @@ class Schedule:
 
 def overlapped(body: LoopBody, registers: int) -> Schedule | None:
     """The schedule with the shortest interval in that many registers; None if it does not pay."""
-    nodes, edges = body.graph()
+    nodes, edges, quantum = body.graph()
     serial = _serial_length(nodes, edges)
     for interval in range(_shortest(body, nodes, edges), int(serial * MAX_SHARE) + 1):
         times = modulo_schedule(nodes, edges, interval)
@@ -56,7 +55,7 @@ def overlapped(body: LoopBody, registers: int) -> Schedule | None:
         order = _order(body, times, interval, edges)
         needed = registers_needed(body, order)
         if needed <= registers:
-            return Schedule(order, interval * QUANTUM, serial * QUANTUM, needed)
+            return Schedule(order, interval * quantum, serial * quantum, needed)
     return None
 
 
@@ -78,9 +77,7 @@ def _shortest(body: LoopBody, nodes: Sequence[Node], edges: Sequence[Edge]) -> i
         starts[number] = max((starts[edge.source] + edge.latency for edge in into), default=0)
         if not is_product:
             early.append((starts[number], node.cycles))
-    ends = [
-        start + sum(cycles for other, cycles in early if other >= start) for start, _ in early
-    ]
+    ends = [start + sum(cycles for other, cycles in early if other >= start) for start, _ in early]
     return max((1, *busy.values(), *ends))
 
 

@@ -33,32 +33,36 @@ def insert_waits(block: Block, slots: Slots) -> None:
 
 
 class _BlockWaits:
-    """The walk over one block; `issued` are its products in order, `running` the unfinished."""
+    """The walk over one block; `issued` are its products in order.
+
+    `running` are the unfinished ones, each with the products before it that went into its sum.
+    """
 
     def __init__(self, block: Block, slots: Slots):
         self.block = block
         self.slots = slots
         self.issued: list[pl.WgmmaDotOp] = []
-        self.running: dict[pl.WgmmaDotOp, None] = {}
+        self.running: dict[pl.WgmmaDotOp, list[pl.WgmmaDotOp]] = {}
 
     def run(self) -> None:
         """Inserts the waits of the block."""
         for op in list(self.block.ops):
+            before: list[pl.WgmmaDotOp] = []
             for product in list(self.running):
-                if op.has_trait(IsTerminator) or self._needs(op, product):
+                if _goes_on_with(op, product):
+                    before = self.running.pop(product)
+                elif op.has_trait(IsTerminator) or self._needs(op, product):
                     self._wait(product, op)
             if isinstance(op, pl.WgmmaDotOp):
                 self.issued.append(op)
                 if op in self.slots:
-                    self.running[op] = None
+                    self.running[op] = [*before, op]
 
     def _needs(self, op: Operation, product: pl.WgmmaDotOp) -> bool:
         """Whether the operation must not run before the product is finished."""
-        uses = [use for use in product.result.uses if _is_within(use.operation, op)]
-        if uses and isinstance(op, pl.WgmmaDotOp):
-            # Into the same registers: no wait, as long as nobody else wants the sum so far.
-            return op.acc is not product.result or len(list(product.result.uses)) > 1
-        return bool(uses) or op is self._overwriter(product)
+        if any(_is_within(use.operation, op) for use in product.result.uses):
+            return True
+        return any(op is self._overwriter(summand) for summand in self.running[product])
 
     def _overwriter(self, product: pl.WgmmaDotOp) -> Operation | None:
         """What computes the value that takes the left operand's registers in the next iteration."""
@@ -75,26 +79,43 @@ class _BlockWaits:
 
     def _wait(self, product: pl.WgmmaDotOp, before: Operation) -> None:
         """Waits for a product in front of an operation, then hands its slots back."""
-        del self.running[product]
+        summands = self.running.pop(product)
         later = len(self.issued) - 1 - self.issued.index(product)
-        in_registers = not isinstance(product.lhs.type, pl.SharedTileType)
-        kept = [product.lhs] if in_registers else []
+        kept = {
+            summand.lhs: None
+            for summand in summands
+            if not isinstance(summand.lhs.type, pl.SharedTileType)
+        }
         wait = pl.DotWaitOp.create(
             operands=[product.result, *kept],
             result_types=[product.result.type],
             properties={"pending": IntAttr(later)},
             location=product.location,
         )
-        # A sum that another product goes on with is not read: that product's wait is for both.
-        if not any(isinstance(use.operation, pl.WgmmaDotOp) for use in product.result.uses):
-            product.result.replace_all_uses_with(wait.result)
-            wait.operands[0] = product.result
-        release = pl.ConsumerReleaseOp.create(
-            operands=[self.slots[product]],
-            properties={"keep": IntAttr(0)},
-            location=product.location,
-        )
-        self.block.insert_ops_before([wait, release], before)
+        product.result.replace_all_uses_with(wait.result)
+        wait.operands[0] = product.result
+        releases = [
+            pl.ConsumerReleaseOp.create(
+                operands=[pipeline],
+                properties={"keep": IntAttr(0)},
+                location=product.location,
+            )
+            for pipeline in dict.fromkeys(self.slots[summand] for summand in summands)
+        ]
+        self.block.insert_ops_before([wait, *releases], before)
+
+
+def _goes_on_with(op: Operation, product: pl.WgmmaDotOp) -> bool:
+    """Whether the operation is a product into the same registers, and the sum so far is not read.
+
+    It needs no wait, and the wait for it is one for both.
+    """
+    return (
+        isinstance(op, pl.WgmmaDotOp)
+        and op.acc is product.result
+        and op.pending is None
+        and len(list(product.result.uses)) == 1
+    )
 
 
 def _unconverted(value: SSAValue) -> SSAValue:

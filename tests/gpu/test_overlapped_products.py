@@ -1,0 +1,47 @@
+"""Attention whose products overlap the next iteration's softmax, on the GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+from passes.nv_tileas.softmax_attention import softmax_attention  # noqa: E402
+
+from .launch import compile_for_this_gpu, launch_cubin  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+HEADS, DEPTH = 8, 128
+
+
+def reference(queries, keys, values, share: int, is_causal: bool):
+    """Softmax attention in float64."""
+    scores = queries @ np.repeat(keys, share, 0).transpose(0, 2, 1)
+    if is_causal:
+        scores[:, ~np.tri(*scores.shape[1:], dtype=bool)] = -np.inf
+    powers = np.exp2(scores * 0.125 - (scores * 0.125).max(-1, keepdims=True))
+    return powers @ np.repeat(values, share, 0) / powers.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("kind", ["full", "causal", "masked"])
+@pytest.mark.parametrize(("rows", "columns"), [(128, 128), (128, 64), (64, 128), (64, 64)])
+@pytest.mark.parametrize(("iterations", "share"), [(1, 1), (2, 2), (3, 1), (24, 4)])
+def test_attention_is_right_after_any_number_of_iterations(kind, rows, columns, iterations, share):
+    cubin = compile_for_this_gpu(softmax_attention(kind, rows, columns, DEPTH, share))
+    length = iterations * columns
+    total = rows if kind == "full" else -(-length // rows) * rows
+    rng = np.random.default_rng(iterations)
+    queries = rng.standard_normal((HEADS, total, DEPTH)).astype(np.float16)
+    keys, values = rng.standard_normal((2, HEADS // share, length, DEPTH)).astype(np.float16)
+    arrays = [array.astype(np.float64) for array in (queries, keys, values)]
+    wanted = reference(*arrays, share, kind != "full")
+    sizes = [np.int32(HEADS), np.int32(HEADS // share), np.int32(total), np.int32(length)]
+    results = []
+    for _ in range(3):
+        out = np.zeros_like(queries)
+        arguments = [queries, keys, values, out, *sizes, np.float32(0.125)]
+        launch_cubin(cubin, "attention", arguments, (total // rows, HEADS, 1))
+        results.append(out)
+    np.testing.assert_allclose(results[0].astype(np.float64), wanted, rtol=1e-2, atol=2e-3)
+    assert all(np.array_equal(results[0], other) for other in results[1:])

@@ -11,13 +11,23 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import (
+    GATHER_WARPS,
+    chunks_per_thread,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import (
+    ProducerSlice,
+    producer_slice,
+)
 
 PRODUCER_REGISTERS = 40
 CONSUMER_REGISTERS = {1: 240, 2: 232}
 """By number of warpgroups; with the producer's warpgroup they fill the 64 K registers of an SM."""
+
+REGISTERS_PER_COPY = 4
 
 PlaceBody = Callable[[ConsumerSide, Block, Block], None]
 
@@ -29,15 +39,18 @@ def specialised(func: aa.FuncOp, plan: HopperPlan, place_body: PlaceBody) -> aa.
     pipelines = [_create(entry, plan, number) for number in range(len(plan.pipelines))]
     loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
     kept = producer_slice(func, loads)
-    if kept is None:
+    layouts = producer_layouts(kept) if kept is not None else None
+    if kept is None or layouts is None:
         raise InternalError("a planned kernel has no producer")
-    producer = ProducerBuilder(kept, plan, pipelines).build(source, list(entry.args))
+    producer = ProducerBuilder(kept, layouts, plan, pipelines).build(source, list(entry.args))
+    producer_registers, consumer_registers = agent_registers(kept, plan.warpgroups)
     body = Block()
     switch = pl.AgentSwitchOp.create(
         properties={
             "consumer_warps": IntAttr(4 * plan.warpgroups),
-            "producer_registers": IntAttr(PRODUCER_REGISTERS),
-            "consumer_registers": IntAttr(CONSUMER_REGISTERS[plan.warpgroups]),
+            "producer_warps": IntAttr(layouts.warps),
+            "producer_registers": IntAttr(producer_registers),
+            "consumer_registers": IntAttr(consumer_registers),
         },
         regions=[producer, Region(body)],
         location=func.location,
@@ -51,6 +64,21 @@ def specialised(func: aa.FuncOp, plan: HopperPlan, place_body: PlaceBody) -> aa.
     return aa.FuncOp.create(properties=properties, regions=[Region(entry)], location=func.location)
 
 
+def agent_registers(kept: ProducerSlice, warpgroups: int) -> tuple[int, int]:
+    """Registers of a thread of the producer and of the consumers.
+
+    A copy of the gather keeps an address (two registers), a mask and an offset. What the producer
+    takes beyond a TMA warp's registers the consumers give up, in steps of 8.
+    """
+    copies = sum(chunks_per_thread(load) for load in kept.gathers)
+    if not copies:
+        return PRODUCER_REGISTERS, CONSUMER_REGISTERS[warpgroups]
+    steps = -(-REGISTERS_PER_COPY * copies // (8 * warpgroups))
+    given = 8 * steps if warpgroups > 1 else 0
+    producer = PRODUCER_REGISTERS + 8 * steps * warpgroups
+    return producer, CONSUMER_REGISTERS[warpgroups] - given
+
+
 def _create(block: Block, plan: HopperPlan, number: int) -> SSAValue:
     """A pipeline at the start of the kernel."""
     pipeline = plan.pipelines[number]
@@ -60,6 +88,7 @@ def _create(block: Block, plan: HopperPlan, number: int) -> SSAValue:
             "stages": IntAttr(pipeline.stages),
             "slot_bytes": IntAttr(pipeline.bytes),
             "consumers": IntAttr(plan.warpgroups),
+            "gather_threads": IntAttr(32 * GATHER_WARPS if pipeline.gathers else 0),
         },
     )
     block.add_op(op)

@@ -17,10 +17,12 @@ from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.memory import StoreBase, TiledStoreBase
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
+    OperandLoad,
     SharedOperand,
     root_load,
     shared_operand,
 )
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
 
 ROWS_PER_WARPGROUP = 64
@@ -77,16 +79,21 @@ class Pipeline:
     Loops that follow each other share a ring: their loads are different fillings of it.
     """
 
-    fillings: tuple[tuple[aa.TiledLoadOp, ...], ...]
+    fillings: tuple[tuple[OperandLoad, ...], ...]
     bytes: int
     stages: int
 
     @property
-    def loads(self) -> tuple[aa.TiledLoadOp, ...]:
+    def loads(self) -> tuple[OperandLoad, ...]:
         """All loads that go through the ring."""
         return tuple(load for filling in self.fillings for load in filling)
 
-    def filling(self, load: Operation) -> tuple[aa.TiledLoadOp, ...]:
+    @property
+    def gathers(self) -> bool:
+        """Whether threads copy into the slots, too, not TMA alone."""
+        return any(isinstance(load, aa.LoadOp) for load in self.loads)
+
+    def filling(self, load: Operation) -> tuple[OperandLoad, ...]:
         """The loads that share a slot with this one, itself included, in the slot's order."""
         return next(filling for filling in self.fillings if load in filling)
 
@@ -133,7 +140,10 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     if pipelines is None:
         return None
     loads = [load for pipeline in pipelines for load in pipeline.loads]
-    if any(_follows_store(load) for load in loads) or producer_slice(func, loads) is None:
+    kept = producer_slice(func, loads)
+    if kept is None or producer_layouts(kept) is None:
+        return None
+    if any(_follows_store(load) for load in (*loads, *kept.own_loads)):
         return None
     return HopperPlan(warpgroups, {planned.dot: planned for planned in chosen}, pipelines)
 
@@ -183,7 +193,7 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     return WgmmaDot(op, lhs, rhs)
 
 
-def _uses(load: aa.TiledLoadOp) -> int:
+def _uses(load: OperandLoad) -> int:
     """How many operations read the loaded tile, reshapes and permutations aside."""
     count = 0
     pending: list[SSAValue] = [load.result]
@@ -210,7 +220,7 @@ def _accumulators(op: aa.DotOp, warpgroups: int) -> int:
 
 def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:
     """Whether the left operands that stay in their slots are read by planned products alone."""
-    readers: dict[aa.TiledLoadOp, int] = {}
+    readers: dict[OperandLoad, int] = {}
     for planned in dots:
         if planned.lhs is not None and planned.is_lhs_kept:
             readers[planned.lhs.load] = readers.get(planned.lhs.load, 0) + 1
@@ -219,8 +229,8 @@ def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:
 
 def _pipelines(loops: list[list[WgmmaDot]], target: GpuTarget) -> tuple[Pipeline, ...] | None:
     """A ring per product of a loop, which the loops share; kept operands have one slot."""
-    rings: dict[tuple[int, int], list[tuple[aa.TiledLoadOp, ...]]] = {}
-    kept: dict[aa.TiledLoadOp, Pipeline] = {}
+    rings: dict[tuple[int, int], list[tuple[OperandLoad, ...]]] = {}
+    kept: dict[OperandLoad, Pipeline] = {}
     for dots in loops:
         for position, planned in enumerate(dots):
             operands = [planned.rhs]
@@ -241,7 +251,7 @@ def _pipelines(loops: list[list[WgmmaDot]], target: GpuTarget) -> tuple[Pipeline
     return (*shared, *kept.values())
 
 
-def _follows_store(load: aa.TiledLoadOp) -> bool:
+def _follows_store(load: OperandLoad) -> bool:
     """Whether token order puts the load after a write of this kernel: then it may not run ahead."""
     pending: list[SSAValue] = [] if load.token is None else [load.token]
     seen: dict[SSAValue, None] = {}

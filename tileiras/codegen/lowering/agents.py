@@ -1,8 +1,9 @@
 """Agents: the producer's warps and the consumer warpgroups of a specialised kernel.
 
 Threads 0 .. 32 * consumer_warps - 1 are the consumers, so that their code is that of an ordinary
-kernel; the warpgroup after them is the producer's: one warp that issues TMA, or all if they gather. All meet once, after the barriers of the
-pipelines are made; from then on they meet at mbarriers only, and consumers at a named barrier.
+kernel; the warpgroup after them is the producer's: one warp issues TMA, all four gather. All meet
+once, after the barriers of the pipelines are made; from then on they meet at mbarriers only, and
+consumers at a named barrier.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
 
     ctx.start_block(producer)
     b.setmaxnreg(op.producer_registers.data, "dec")
-    _dismiss_idle_warps(ctx, warp, consumer_warps + op.producer_warps.data)
+    _dismiss_idle_warps(ctx, warp, consumer_warps + op.working_warps.data)
     ctx.agents.is_producer = True
-    ctx.agents.producer_warps = op.producer_warps.data
+    ctx.agents.working_warps = op.working_warps.data
     _claim_tensor_maps(ctx, op)
     lower_block(ctx, op.producer.block)
     ctx.agents.is_producer = False

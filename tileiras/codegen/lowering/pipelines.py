@@ -107,7 +107,7 @@ class AgentState:
     rings: dict[SSAValue, Ring] = field(default_factory=dict[SSAValue, Ring])
     maps: AgentState.Maps | None = None
     is_producer: bool = False
-    producer_warps: int = 1
+    working_warps: int = 1
 
     def ring(self, pipeline: SSAValue) -> Ring:
         """The ring of a pipeline value."""
@@ -118,7 +118,7 @@ class AgentState:
 
     def elected(self, ctx: KernelLowering) -> SSAValue:
         """i1: whether this is the first thread of the producer."""
-        elected = ctx.threads.all_zero(31, self.producer_warps - 1)
+        elected = ctx.threads.all_zero(31, self.working_warps - 1)
         if elected is None:
             raise InternalError("a warp has more than one lane", where="pipelines")
         return elected
@@ -128,7 +128,7 @@ class AgentState:
 
         Nothing that is built inside may be used after `leave_first_producer_warp`.
         """
-        is_first = ctx.threads.all_zero(0, self.producer_warps - 1)
+        is_first = ctx.threads.all_zero(0, self.working_warps - 1)
         if is_first is None:
             return None
         inside, after = ctx.b.new_block(), ctx.b.new_block()

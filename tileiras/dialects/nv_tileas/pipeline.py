@@ -87,14 +87,14 @@ class CreatePipelineOp(IRDLOperation):
 
 @irdl_op_definition
 class AgentSwitchOp(IRDLOperation):
-    """Splits the warps: `consumer_warps` run the consumer region, `producer_warps` the producer's.
+    """Splits the warps: `consumer_warps` run the consumer region, `working_warps` the producer's.
 
     `*_registers` are the registers of a thread of each agent (setmaxnreg).
     """
 
     name = "nv_tileas.agent_switch"
     consumer_warps = prop_def(IntAttr)
-    producer_warps = prop_def(IntAttr)
+    working_warps = prop_def(IntAttr)
     producer_registers = prop_def(IntAttr)
     consumer_registers = prop_def(IntAttr)
     producer = region_def()

@@ -13,7 +13,7 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import (
     GATHER_WARPS,
-    chunks_per_thread,
+    gather_registers,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
@@ -26,8 +26,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import (
 PRODUCER_REGISTERS = 40
 CONSUMER_REGISTERS = {1: 240, 2: 232}
 """By number of warpgroups; with the producer's warpgroup they fill the 64 K registers of an SM."""
-
-REGISTERS_PER_COPY = 4
 
 PlaceBody = Callable[[ConsumerSide, Block, Block], None]
 
@@ -48,7 +46,7 @@ def specialised(func: aa.FuncOp, plan: HopperPlan, place_body: PlaceBody) -> aa.
     switch = pl.AgentSwitchOp.create(
         properties={
             "consumer_warps": IntAttr(4 * plan.warpgroups),
-            "producer_warps": IntAttr(layouts.warps),
+            "working_warps": IntAttr(layouts.warps),
             "producer_registers": IntAttr(producer_registers),
             "consumer_registers": IntAttr(consumer_registers),
         },
@@ -65,18 +63,15 @@ def specialised(func: aa.FuncOp, plan: HopperPlan, place_body: PlaceBody) -> aa.
 
 
 def agent_registers(kept: ProducerSlice, warpgroups: int) -> tuple[int, int]:
-    """Registers of a thread of the producer and of the consumers.
+    """Registers of a thread of the producer and of the consumers, who give up what it takes more.
 
-    A copy of the gather keeps an address (two registers), a mask and an offset. What the producer
-    takes beyond a TMA warp's registers the consumers give up, in steps of 8.
+    Both are multiples of 8; one warpgroup of consumers leaves registers over anyway.
     """
-    copies = sum(chunks_per_thread(load) for load in kept.gathers)
-    if not copies:
-        return PRODUCER_REGISTERS, CONSUMER_REGISTERS[warpgroups]
-    steps = -(-REGISTERS_PER_COPY * copies // (8 * warpgroups))
-    given = 8 * steps if warpgroups > 1 else 0
-    producer = PRODUCER_REGISTERS + 8 * steps * warpgroups
-    return producer, CONSUMER_REGISTERS[warpgroups] - given
+    most = CONSUMER_REGISTERS[warpgroups]
+    if warpgroups == 1:
+        return PRODUCER_REGISTERS + gather_registers(kept.gathers), most
+    steps = -(-gather_registers(kept.gathers) // (8 * warpgroups))
+    return PRODUCER_REGISTERS + 8 * steps * warpgroups, most - 8 * steps
 
 
 def _create(block: Block, plan: HopperPlan, number: int) -> SSAValue:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -30,13 +30,14 @@ SPAN_BYTES = 128
 MAX_CHUNKS = 16
 """Copies of a thread for one tile; every one holds an address and a mask in registers."""
 
+REGISTERS_PER_COPY = 4
+"""An address takes two registers; the row under it or its mask, and what is in flight, the rest."""
+
 
 def gathered_axis(load: aa.LoadOp) -> int | None:
     """The dim along which cp.async may copy 16 bytes at a time; None if it may not."""
     type = load.result.type
     if not isinstance(type, TensorType) or load.ordering.data != MemoryOrdering.WEAK:
-        return None
-    if not isinstance(type.element_type, Float16Type | BFloat16Type):
         return None
     if load.other is not None and not _is_zero(load.other):
         return None
@@ -78,9 +79,10 @@ def chunk_layout(load: aa.LoadOp) -> LinearLayout:
     return LinearLayout.from_index_bases(bases, shape)
 
 
-def chunks_per_thread(load: aa.LoadOp) -> int:
-    """Copies that one thread issues for the tile."""
-    return chunk_layout(load).in_size("register")
+def gather_registers(loads: Sequence[aa.LoadOp]) -> int:
+    """Registers that a thread of the producer needs more for these tiles, a multiple of 8."""
+    copies = sum(chunk_layout(load).in_size("register") for load in loads)
+    return -(-REGISTERS_PER_COPY * copies // 8) * 8
 
 
 def _is_zero(value: SSAValue) -> bool:

@@ -1,8 +1,8 @@
-"""Whether and how a kernel is specialised: one producer warp issuing TMA, warpgroups computing.
+"""Whether and how a kernel is specialised: a producer that copies, warpgroups computing.
 
 Asked of a kernel: a matrix product inside a loop whose right operand (and left, or one in
-registers) can come by TMA; rows for whole warpgroups; registers for the accumulators; and addresses
-that the producer can compute by itself, without loading from memory.
+registers) can come by TMA or be gathered by cp.async; rows for whole warpgroups; registers for the
+accumulators; and addresses that the producer can compute by itself.
 """
 
 from __future__ import annotations
@@ -139,6 +139,8 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     pipelines = _pipelines(list(loops.values()), target)
     if pipelines is None:
         return None
+    if any(pipeline.gathers for pipeline in pipelines) and not target.has(Feature.CP_ASYNC):
+        return None
     loads = [load for pipeline in pipelines for load in pipeline.loads]
     kept = producer_slice(func, loads)
     if kept is None or producer_layouts(kept) is None:
@@ -181,16 +183,24 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     if rows % ROWS_PER_WARPGROUP or columns % 8 or columns > MAX_N or depth[0] % K_STEP:
         return None
     lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
+    left_load = root_load(op.lhs)
+    if isinstance(left_load, aa.LoadOp) and _is_read_here(left_load, op) and _uses(left_load) != 1:
+        lhs = left_load = None
     if rhs is None or _loop_of(op) is None or _uses(rhs.load) != 1:
         return None
     # What arrives in a slot is used up in the same iteration.
     if rhs.load.parent_block() is not op.parent_block():
         return None
-    if lhs is None and root_load(op.lhs) is not None:
+    if lhs is None and left_load is not None:
         return None
-    if lhs is not None and lhs.load.parent_block() is op.parent_block() and _uses(lhs.load) != 1:
+    if lhs is not None and _is_read_here(lhs.load, op) and _uses(lhs.load) != 1:
         return None
     return WgmmaDot(op, lhs, rhs)
+
+
+def _is_read_here(load: OperandLoad, op: aa.DotOp) -> bool:
+    """Whether a load stands beside the product, not outside its loop."""
+    return load.parent_block() is op.parent_block()
 
 
 def _uses(load: OperandLoad) -> int:

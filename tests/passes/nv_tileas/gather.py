@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 EXPERTS = """
 cuda_tile.module @m {
@@ -199,3 +203,51 @@ def gathered_right(is_transposed: bool) -> bytes:
     turn = "permute %b [1, 0]" if is_transposed else "reshape %b"
     text = RIGHT.replace("TURN", f"%right = {turn} : tile<64x64xf16> -> tile<64x64xf16>")
     return text.encode()
+
+
+@dataclass(frozen=True)
+class Case:
+    """Arguments of a kernel, its grid, and what must become of argument `output`."""
+
+    arguments: list[Any]
+    grid: tuple[int, int, int]
+    wanted: Any
+    output: int = 2
+
+
+def quarters(rng: np.random.Generator, *shape: int) -> Any:
+    """Numbers whose products and sums are exact."""
+    return (rng.integers(-8, 8, shape) / 4).astype(np.float16)
+
+
+def experts_case(
+    rows: int, columns: int, depth: int, width: int, blocks: int = 2, tokens: int = 40
+) -> Case:
+    """Three experts, ragged sizes, and rows that are masked off: their addresses are out of reach.
+
+    `rows` by `columns` is the tile, `depth` and `width` the size of an expert's weights.
+    """
+    rng = np.random.default_rng(rows + depth)
+    source, weights = quarters(rng, tokens, depth), quarters(rng, 3, depth, width)
+    slots = rng.integers(0, tokens + 8, rows * blocks).astype(np.int32)
+    slots[::7] = 2**30 // depth
+    chosen = (2 - np.arange(blocks) % 3).astype(np.int32)
+    wanted = np.zeros((rows * blocks, width), np.float32)
+    for row, slot in enumerate(slots):
+        if slot < tokens:
+            expert = weights[chosen[row // rows]].astype(np.float32)
+            wanted[row] = source[slot].astype(np.float32) @ expert
+    scalars = [np.int32(n) for n in (tokens, depth, width, 3, rows * blocks)]
+    arguments = [source, weights, np.full_like(wanted, 7), slots, chosen, *scalars]
+    return Case(arguments, (blocks, -(-width // columns), 1), wanted)
+
+
+def right_case(is_transposed: bool) -> Case:
+    """Rows of the right operand in any order."""
+    rng = np.random.default_rng(2)
+    left, right = quarters(rng, 128, 128), quarters(rng, 200, 64)
+    rows = rng.permutation(200)[:128].astype(np.int32)
+    first, second = left.astype(np.float32)[:, :64], left.astype(np.float32)[:, 64:]
+    above, below = right[rows].astype(np.float32)[:64], right[rows].astype(np.float32)[64:]
+    wanted = first @ above.T + second @ below.T if is_transposed else first @ above + second @ below
+    return Case([left, right, np.zeros_like(wanted), rows, np.int32(128)], (1, 1, 1), wanted)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileas.gather import experts, gathered_right
+from tests.passes.nv_tileas.gather import experts, experts_case, gathered_right, right_case
 from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.lowering.gathers import chunk_offsets, panel_layout
 from tileiras.dialects import nv_tileaa as aa
@@ -20,8 +19,6 @@ from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.options import CompileOptions
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import chunk_layout, gathered_axis
-
-TOKENS, EXPERTS = 40, 3
 
 
 def compiled(source: bytes, emit: str = "nv_tileas", **changes: object) -> str:
@@ -38,11 +35,6 @@ def converted(source: bytes) -> ModuleOp:
     return module
 
 
-def quarters(rng: np.random.Generator, *shape: int) -> Any:
-    """Numbers whose products and sums are exact."""
-    return (rng.integers(-8, 8, shape) / 4).astype(np.float16)
-
-
 @pytest.mark.parametrize(
     ("rows", "columns", "depth", "loop", "size", "width"),
     [
@@ -54,43 +46,21 @@ def quarters(rng: np.random.Generator, *shape: int) -> Any:
 )
 def test_multiplies_rows_from_anywhere(rows, columns, depth, loop, size, width):
     """Several experts, masked rows whose addresses are out of reach, ragged depth and columns."""
-    rng = np.random.default_rng(1)
-    blocks = 2
-    tokens, weights = quarters(rng, TOKENS, size), quarters(rng, EXPERTS, size, width)
-    sources = rng.integers(0, TOKENS + 8, rows * blocks).astype(np.int32)
-    sources[::7] = 2**30 // size
-    chosen = np.array([2, 0], np.int32)
-    found = np.full((rows * blocks, width), 7, np.float32)
+    case = experts_case(rows, columns, size, width)
     module = converted(experts(rows, columns, depth, loop))
     assert sum(isinstance(op, pl.GatherLoadOp) for op in module.walk()) == 1
-    scalars = (TOKENS, size, width, EXPERTS, rows * blocks)
-    grid = (blocks, -(-width // columns), 1)
-    run_entry(module, "experts", [tokens, weights, found, sources, chosen, *scalars], grid)
-    wanted = np.zeros_like(found)
-    for row, source in enumerate(sources):
-        if source < TOKENS:
-            expert = weights[chosen[row // rows]].astype(np.float32)
-            wanted[row] = tokens[source].astype(np.float32) @ expert
-    np.testing.assert_array_equal(found, wanted)
+    run_entry(module, "experts", case.arguments, case.grid)
+    np.testing.assert_array_equal(case.arguments[case.output], case.wanted)
 
 
 @pytest.mark.parametrize("is_transposed", [False, True])
 def test_gathers_right_operands_too(is_transposed):
     """Both ways round: rows of the depth, or columns that are turned before the product."""
-    rng = np.random.default_rng(2)
-    left, right = quarters(rng, 128, 128), quarters(rng, 200, 64)
-    rows = rng.permutation(200)[:128].astype(np.int32)
-    found = np.zeros((128, 64), np.float32)
+    case = right_case(is_transposed)
     module = converted(gathered_right(is_transposed))
     assert sum(isinstance(op, pl.GatherLoadOp) for op in module.walk()) == 1
-    run_entry(module, "right", [left, right, found, rows, 128], (1, 1, 1))
-    picked = right[rows].astype(np.float32)
-    if is_transposed:
-        wanted = np.concatenate([left[:, :64].astype(np.float32) @ picked[:64].T])
-        wanted = wanted + left[:, 64:].astype(np.float32) @ picked[64:].T
-    else:
-        wanted = left.astype(np.float32) @ picked
-    np.testing.assert_array_equal(found, wanted)
+    run_entry(module, "right", case.arguments, case.grid)
+    np.testing.assert_array_equal(case.arguments[case.output], case.wanted)
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,10 @@ SPAN_BYTES = 128
 """A tile is at least one row of the swizzle long."""
 MAX_CHUNKS = 16
 """Copies of a thread for one tile; every one holds an address and a mask in registers."""
-
 REGISTERS_PER_COPY = 4
 """An address takes two registers; the row under it or its mask, and what is in flight, the rest."""
+REGISTERS_FOR_INDICES = 8
+"""Indices are on their way while the tensor maps are made."""
 
 
 def gathered_axis(load: aa.LoadOp) -> int | None:
@@ -82,7 +83,7 @@ def chunk_layout(load: aa.LoadOp) -> LinearLayout:
 def gather_registers(loads: Sequence[aa.LoadOp]) -> int:
     """Registers that a thread of the producer needs more for these tiles, a multiple of 8."""
     copies = sum(chunk_layout(load).in_size("register") for load in loads)
-    return -(-REGISTERS_PER_COPY * copies // 8) * 8
+    return -(-REGISTERS_PER_COPY * copies // 8) * 8 + REGISTERS_FOR_INDICES if copies else 0
 
 
 def _is_zero(value: SSAValue) -> bool:

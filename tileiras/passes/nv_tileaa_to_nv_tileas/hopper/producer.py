@@ -23,6 +23,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import ProducerLayouts
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import put_loads_first
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import ProducerSlice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_tensors import ProducerTensors
 from tileiras.passes.op_builder import OpBuilder
@@ -51,6 +52,7 @@ class ProducerBuilder(OpBuilder):
         self.values.update(zip(source.args, arguments, strict=True))
         block = Block()
         self._copy_block(source, block)
+        put_loads_first(block)
         return Region(block)
 
     def _copy_block(self, source: Block, target: Block) -> None:

@@ -8,8 +8,6 @@ has to move between threads then, which would take shared memory.
 
 from __future__ import annotations
 
-from math import prod
-
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
@@ -21,6 +19,7 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import (
     GATHER_WARPS,
     chunk_layout,
+    gather_registers,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import (
     ProducerSlice,
@@ -30,6 +29,8 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import (
 
 MAX_REGISTERS = 16
 """Elements of a tile that a thread of the producer may hold."""
+MAX_GATHER_REGISTERS = 96
+"""What consumers can give up and still hold their sums."""
 
 _MADE_ANYWHERE = (aa.ConstantOp, aa.MakeRangeOp, aa.SplatOp, aa.TiledLoadOp)
 """Operations that make a tile in any layout, from scalars."""
@@ -67,6 +68,8 @@ def producer_warps(kept: ProducerSlice) -> int:
 
 def producer_layouts(kept: ProducerSlice) -> ProducerLayouts | None:
     """The layouts of the slice's tiles; None if the producer's threads cannot compute them."""
+    if gather_registers(kept.gathers) > MAX_GATHER_REGISTERS:
+        return None
     result = ProducerLayouts(producer_warps(kept))
     pending: list[tuple[SSAValue, LinearLayout]] = []
     for load in kept.gathers:
@@ -148,8 +151,3 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     if not isinstance(value.type, TensorType):
         raise InternalError("expected a tensor")
     return value.type.get_shape()
-
-
-def elements_of(value: SSAValue) -> int:
-    """The number of elements of a tile."""
-    return prod(shape_of(value))

@@ -20,13 +20,14 @@ from xdsl.ir import Operation
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.interpreter import tensor_views
+from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.errors import InterpreterError
-from tileiras.interpreter.formats import Array
+from tileiras.interpreter.formats import Array, from_bits
 from tileiras.interpreter.matrix import RULES as MATRIX_RULES
 from tileiras.interpreter.memory_access import load_tile
 from tileiras.interpreter.state import BlockRun, EffectRule
 from tileiras.interpreter.thread_rules import WholeTiles, placed
-from tileiras.interpreter.twins import Twins
+from tileiras.interpreter.twins import Twins, pointee_format
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,35 @@ def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
     return []
 
 
+def _gather_load(run: BlockRun, op: pl.GatherLoadOp) -> list[Any]:
+    """Every thread copies the chunks whose first elements it points to; zeros where masked off."""
+    ring: Ring = run.value(op.pipeline)
+    if not ring.is_open:
+        raise InterpreterError("a copy goes into a slot that has not been acquired", op)
+    layout, fmt = required_layout(op.pointers.type), pointee_format(op.pointers.type)
+    size, width, axis = fmt.storage.itemsize, op.vector.data, op.axis.data
+    leaders = np.asarray(run.value(op.pointers)).reshape(-1)
+    mask = np.ones(leaders.shape, np.bool_)
+    if op.mask is not None:
+        mask = np.asarray(run.value(op.mask)).reshape(-1)
+    if np.any(leaders[mask] % (width * size)):
+        raise InterpreterError("a chunk is not aligned", op)
+    values = np.zeros((leaders.size, width), fmt.dtype)
+    places = leaders[mask][:, None] + np.arange(width) * size
+    values[mask] = from_bits(run.memory.gather(places.reshape(-1), fmt.storage), fmt).reshape(
+        -1, width
+    )
+    tile, filled = np.zeros(layout.shape, fmt.dtype), np.zeros(layout.shape, np.bool_)
+    first = np.unravel_index(element_indices(layout).reshape(-1), layout.shape)
+    for step in range(width):
+        at = tuple(index + step if dim == axis else index for dim, index in enumerate(first))
+        tile[at], filled[at] = values[:, step], True
+    if not np.all(filled):
+        raise InterpreterError("a gather leaves elements out", op)
+    ring.slots[-1][op.offset.data] = SharedTile(tile, axis)
+    return []
+
+
 def _wait(run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
     """The tiles of the next slot, turned to how the products read them."""
     ring: Ring = run.value(op.pipeline)
@@ -115,6 +145,10 @@ def _read_tile(slot: dict[int, SharedTile], type_: Any, op: Operation) -> Array:
     if tile.shape != type_.shape:
         raise InterpreterError(f"a tile of {tile.shape} is read as one of {type_.shape}", op)
     return tile
+
+
+def _proxy_fence(run: BlockRun, op: pl.ProxyFenceOp) -> list[Any]:
+    return []
 
 
 @dataclass
@@ -208,10 +242,12 @@ def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
         pl.ConsumerWaitOp: products.wait_for_slot,
         pl.CreatePipelineOp: _create,
         pl.DotWaitOp: products.wait,
+        pl.GatherLoadOp: _gather_load,
         pl.MakeTensorMapOp: _tensor_map,
         pl.ProducerAcquireOp: _acquire,
         pl.ProducerAdvanceOp: _advance,
         pl.ProducerDrainOp: _drain,
+        pl.ProxyFenceOp: _proxy_fence,
         pl.TmaLoadOp: _tma_load,
         pl.WgmmaDotOp: products.issue,
     }

@@ -1,18 +1,19 @@
-"""Agents: the producer warp and the consumer warpgroups of a specialised kernel.
+"""Agents: the producer's warps and the consumer warpgroups of a specialised kernel.
 
 Threads 0 .. 32 * consumer_warps - 1 are the consumers, so that their code is that of an ordinary
-kernel; the warpgroup after them holds the producer warp. All meet once, after the barriers of the
-pipelines are made; from then on they meet at mbarriers only, and consumers at a named barrier.
+kernel; the warpgroup after them is the producer's: one warp issues TMA, all four gather. All meet
+once, after the barriers of the pipelines are made; from then on they meet at mbarriers only, and
+consumers at a named barrier.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
-from tileiras.codegen.lowering import tma, wgmma_dot
+from tileiras.codegen.lowering import gathers, tma, wgmma_dot
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import AgentState, Ring
 from tileiras.dialects import nv_tileaa as aa
@@ -54,6 +55,7 @@ def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
         stages=stages,
         slot_bytes=size,
         consumers=op.consumers.data,
+        gather_threads=op.gather_threads.data,
     )
 
 
@@ -70,13 +72,10 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
 
     ctx.start_block(producer)
     b.setmaxnreg(op.producer_registers.data, "dec")
-    working, idle = b.new_block(), b.new_block()
-    b.cond_br(b.icmp("eq", warp, b.i32(consumer_warps)), working, idle)
-    ctx.start_block(idle)
-    b.ret()
-    ctx.start_block(working)
-    _claim_tensor_maps(ctx, op)
+    _dismiss_idle_warps(ctx, warp, consumer_warps + op.working_warps.data)
     ctx.agents.is_producer = True
+    ctx.agents.working_warps = op.working_warps.data
+    _claim_tensor_maps(ctx, op)
     lower_block(ctx, op.producer.block)
     ctx.agents.is_producer = False
 
@@ -87,6 +86,16 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     ctx.start_block(after)
 
 
+def _dismiss_idle_warps(ctx: KernelLowering, warp: SSAValue, working_warps: int) -> None:
+    """Warps of the producer's warpgroup that have nothing to do end here."""
+    b = ctx.b
+    working, idle = b.new_block(), b.new_block()
+    b.cond_br(b.icmp("ult", warp, b.i32(working_warps)), working, idle)
+    ctx.start_block(idle)
+    b.ret()
+    ctx.start_block(working)
+
+
 def _make_barriers(ctx: KernelLowering) -> None:
     """One thread initialises all mbarriers; then the whole CTA meets."""
     b = ctx.b
@@ -95,7 +104,7 @@ def _make_barriers(ctx: KernelLowering) -> None:
     ctx.start_block(first)
     for ring in ctx.agents.rings.values():
         for stage in range(ring.stages):
-            b.mbarrier_init(ring.full_barrier(b, b.i32(stage)), 1)
+            b.mbarrier_init(ring.full_barrier(b, b.i32(stage)), 1 + ring.gather_threads)
             b.mbarrier_init(ring.empty_barrier(b, b.i32(stage)), ring.consumers)
     b.fence_mbarrier_init()
     b.br(done)
@@ -104,7 +113,7 @@ def _make_barriers(ctx: KernelLowering) -> None:
 
 
 def _claim_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
-    """The producer takes a slot for all tensor maps of its program."""
+    """The producer's first warp takes a slot for all tensor maps of its program."""
     makers: list[Operation] = [
         inner for inner in op.producer.walk() if isinstance(inner, pl.MakeTensorMapOp)
     ]
@@ -116,7 +125,14 @@ def _claim_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     )
     ctx.add_globals(*table.globals, scratch)
     ctx.scratch.reserve(RING_ALIGN)
+    after = ctx.agents.enter_first_producer_warp(ctx)
     maps = ctx.b.claim_tensor_maps(table)
+    if after is not None:
+        # Other warps hold no slot and never use what they read here.
+        place = ctx.prologue.alloca(8, 8)
+        ctx.b.store(maps, place, 8)
+        ctx.agents.leave_first_producer_warp(ctx, after)
+        maps = ctx.b.load(place, maps.type, 8)
     ctx.agents.maps = AgentState.Maps(table, maps, ctx.prologue.address_of(scratch), makers)
 
 
@@ -127,6 +143,8 @@ AGENT_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] 
     pl.ProducerAdvanceOp: tma.lower_producer_advance,
     pl.ProducerDrainOp: tma.lower_producer_drain,
     pl.TmaLoadOp: tma.lower_tma_load,
+    pl.GatherLoadOp: gathers.lower_gather_load,
+    pl.ProxyFenceOp: gathers.lower_proxy_fence,
     pl.ConsumerWaitOp: wgmma_dot.lower_consumer_wait,
     pl.ConsumerReleaseOp: wgmma_dot.lower_consumer_release,
     pl.WgmmaDotOp: wgmma_dot.lower_wgmma_dot,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
@@ -51,6 +51,7 @@ class Ring:
     stages: int
     slot_bytes: int
     consumers: int
+    gather_threads: int = 0
     stage: Variable | None = None
     parity: Variable | None = None
     newest: Variable | None = None
@@ -106,6 +107,7 @@ class AgentState:
     rings: dict[SSAValue, Ring] = field(default_factory=dict[SSAValue, Ring])
     maps: AgentState.Maps | None = None
     is_producer: bool = False
+    working_warps: int = 1
 
     def ring(self, pipeline: SSAValue) -> Ring:
         """The ring of a pipeline value."""
@@ -115,8 +117,27 @@ class AgentState:
         return known
 
     def elected(self, ctx: KernelLowering) -> SSAValue:
-        """i1: whether this is the first lane of its warp."""
-        elected = ctx.threads.all_zero(31, 0)
+        """i1: whether this is the first thread of the producer."""
+        elected = ctx.threads.all_zero(31, self.working_warps - 1)
         if elected is None:
             raise InternalError("a warp has more than one lane", where="pipelines")
         return elected
+
+    def enter_first_producer_warp(self, ctx: KernelLowering) -> Block | None:
+        """What is built next the producer's first warp does; the block after, None if it is alone.
+
+        Nothing that is built inside may be used after `leave_first_producer_warp`.
+        """
+        is_first = ctx.threads.all_zero(0, self.working_warps - 1)
+        if is_first is None:
+            return None
+        inside, after = ctx.b.new_block(), ctx.b.new_block()
+        ctx.b.cond_br(is_first, inside, after)
+        ctx.b.at(inside)
+        return after
+
+    def leave_first_producer_warp(self, ctx: KernelLowering, after: Block | None) -> None:
+        """All warps of the producer again."""
+        if after is not None:
+            ctx.b.br(after)
+            ctx.b.at(after)

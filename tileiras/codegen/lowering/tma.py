@@ -55,6 +55,7 @@ def lower_make_tensor_map(ctx: KernelLowering, op: Operation) -> None:
     sizes = [_operand(ctx, type.memref.shape, memref.dynamic_shape, dim) for dim in order]
     strides = [_operand(ctx, type.memref.strides, memref.dynamic_strides, dim) for dim in order[1:]]
     pointer = b.tensor_map(maps.pointer, maps.makers.index(op))
+    after = ctx.agents.enter_first_producer_warp(ctx)
     b.build_tensor_map(
         maps.scratch,
         pointer,
@@ -66,6 +67,7 @@ def lower_make_tensor_map(ctx: KernelLowering, op: Operation) -> None:
         SWIZZLE_BYTES,
     )
     b.acquire_tensor_map(pointer)
+    ctx.agents.leave_first_producer_warp(ctx, after)
     ctx.values[op.result] = pointer
 
 
@@ -79,19 +81,29 @@ def _operand(
 
 
 def lower_producer_acquire(ctx: KernelLowering, op: Operation) -> None:
-    """Waits until the slot has been handed back, then announces what will arrive."""
-    ring = ctx.agents.ring(op.operands[0])
+    """Waits until the slot has been handed back, then announces what TMA will bring."""
+    if not isinstance(op, pl.ProducerAcquireOp):
+        raise InternalError("the rule of producer_acquire got another operation")
+    ring = ctx.agents.ring(op.pipeline)
     b = ctx.b
     stage, parity = ring.position(ctx)
     current = stage.get(b)
     b.mbarrier_wait(ring.empty_barrier(b, current), b.xor(parity.get(b), b.i32(1)))
     elected = ctx.agents.elected(ctx)
-    b.mbarrier_expect_tx(ring.full_barrier(b, current), ring.slot_bytes, elected)
+    full = ring.full_barrier(b, current)
+    if op.bytes.data:
+        b.mbarrier_expect_tx(full, op.bytes.data, elected)
+    else:
+        b.mbarrier_arrive(full, predicate=elected)
 
 
 def lower_producer_advance(ctx: KernelLowering, op: Operation) -> None:
-    """On to the next slot."""
-    ctx.agents.ring(op.operands[0]).advance(ctx)
+    """On to the next slot; threads that copy arrive at this one when their copies have landed."""
+    ring = ctx.agents.ring(op.operands[0])
+    if ring.gather_threads:
+        stage, _ = ring.position(ctx)
+        ctx.b.mbarrier_arrive_copies(ring.full_barrier(ctx.b, stage.get(ctx.b)))
+    ring.advance(ctx)
 
 
 def lower_producer_drain(ctx: KernelLowering, op: Operation) -> None:

@@ -15,6 +15,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -71,25 +72,30 @@ TENSOR_MAP = TensorMapType()
 
 @irdl_op_definition
 class CreatePipelineOp(IRDLOperation):
-    """A ring of `stages` slots of `slot_bytes`; `consumers` warpgroups release each slot."""
+    """A ring of `stages` slots of `slot_bytes`; `consumers` warpgroups release each slot.
+
+    `gather_threads` threads of the producer copy into the slots besides TMA, or none.
+    """
 
     name = "nv_tileas.create_pipeline"
     stages = prop_def(IntAttr)
     slot_bytes = prop_def(IntAttr)
     consumers = prop_def(IntAttr)
+    gather_threads = prop_def(IntAttr)
     result = result_def()
     traits = traits_def(Pure())
 
 
 @irdl_op_definition
 class AgentSwitchOp(IRDLOperation):
-    """Splits the warps: `consumer_warps` run the consumer region, one more the producer region.
+    """Splits the warps: `consumer_warps` run the consumer region, `working_warps` the producer's.
 
     `*_registers` are the registers of a thread of each agent (setmaxnreg).
     """
 
     name = "nv_tileas.agent_switch"
     consumer_warps = prop_def(IntAttr)
+    working_warps = prop_def(IntAttr)
     producer_registers = prop_def(IntAttr)
     consumer_registers = prop_def(IntAttr)
     producer = region_def()
@@ -109,10 +115,11 @@ class MakeTensorMapOp(IRDLOperation):
 
 @irdl_op_definition
 class ProducerAcquireOp(IRDLOperation):
-    """Waits until the current slot is empty and announces the bytes that will arrive."""
+    """Waits until the current slot is empty and announces the `bytes` that TMA will bring."""
 
     name = "nv_tileas.producer_acquire"
     pipeline = operand_def()
+    bytes = prop_def(IntAttr)
 
 
 @irdl_op_definition
@@ -145,12 +152,36 @@ class TmaLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
+class GatherLoadOp(IRDLOperation):
+    """Copies one tile through pointers into the current slot at byte `offset`, panels along `axis`.
+
+    `pointers` and `mask` have the first element of every chunk of `vector` elements along `axis`,
+    which is copied by the thread that holds it; where the mask is false zeros arrive.
+    """
+
+    name = "nv_tileas.gather_load"
+    pipeline = operand_def()
+    pointers = operand_def()
+    mask = opt_operand_def()
+    axis = prop_def(IntAttr)
+    offset = prop_def(IntAttr)
+    vector = prop_def(IntAttr)
+
+
+@irdl_op_definition
 class ConsumerWaitOp(IRDLOperation):
     """Waits until the next slot is full and gives its tiles."""
 
     name = "nv_tileas.consumer_wait"
     pipeline = operand_def()
     tiles = var_result_def()
+
+
+@irdl_op_definition
+class ProxyFenceOp(IRDLOperation):
+    """Lets wgmma read what threads have copied into the slots that have been waited for."""
+
+    name = "nv_tileas.proxy_fence"
 
 
 @irdl_op_definition
@@ -200,7 +231,9 @@ PIPELINE_OPS = (
     ProducerAdvanceOp,
     ProducerDrainOp,
     TmaLoadOp,
+    GatherLoadOp,
     ConsumerWaitOp,
+    ProxyFenceOp,
     ConsumerReleaseOp,
     WgmmaDotOp,
     DotWaitOp,

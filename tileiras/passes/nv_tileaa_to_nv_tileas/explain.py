@@ -24,7 +24,9 @@ def explain_plan(remarks: RemarkCollector, func: aa.FuncOp, plan: CtaPlan) -> No
 def _agents(plan: HopperPlan) -> str:
     """The agents and rings of a specialised kernel."""
     rings = ", ".join(f"{ring.stages} slots of {ring.bytes} bytes" for ring in plan.pipelines)
-    return f"1 producer warp, {plan.warpgroups} consumer warpgroups, rings: {rings}"
+    gathers = any(ring.gathers for ring in plan.pipelines)
+    producer = "4 gathering producer warps" if gathers else "1 producer warp"
+    return f"{producer}, {plan.warpgroups} consumer warpgroups, rings: {rings}"
 
 
 def _add(

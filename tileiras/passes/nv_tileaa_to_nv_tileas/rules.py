@@ -245,6 +245,8 @@ def _place_pointer_access(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """Loads and stores through pointers: all operands in the layout of the pointers."""
     if not isinstance(op, LoadBase | StoreBase):
         raise InternalError("the rule of pointer accesses got another operation")
+    if placer.consumer is not None and isinstance(op, aa.LoadOp) and placer.consumer.brings(op):
+        return placer.consumer.place_load(placer, op)
     access = plan_pointer_access(op, placer.plan.num_warps)
     target = tas.LoadOp if isinstance(op, LoadBase) else tas.StoreOp
     properties = _access_properties(op, access)

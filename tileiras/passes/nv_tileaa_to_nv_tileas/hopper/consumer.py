@@ -13,7 +13,7 @@ from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import SharedOperand
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad, SharedOperand
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, WgmmaDot
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 
@@ -32,7 +32,7 @@ class ConsumerSide:
         """Whether a pipeline brings the tile of this load."""
         return self.plan.pipeline_of(load) is not None
 
-    def place_load(self, placer: Placer, op: aa.TiledLoadOp) -> Sequence[SSAValue]:
+    def place_load(self, placer: Placer, op: OperandLoad) -> Sequence[SSAValue]:
         """Waits for the slot at the last load of the pipeline; the tile stays in shared memory."""
         number = self.plan.pipeline_of(op)
         if number is None:
@@ -44,10 +44,12 @@ class ConsumerSide:
             types = self._tile_types(loads)
             wait = placer.emit(pl.ConsumerWaitOp, [self.pipelines[number]], types)
             self.tiles.update(zip(loads, wait.results, strict=True))
+            if any(isinstance(load, aa.LoadOp) for load in loads):
+                placer.emit(pl.ProxyFenceOp)
         token = placer.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
         return [token, token]
 
-    def _tile_types(self, loads: Sequence[aa.TiledLoadOp]) -> list[pl.SharedTileType]:
+    def _tile_types(self, loads: Sequence[OperandLoad]) -> list[pl.SharedTileType]:
         """The tiles of a slot, one after another, as the products read them."""
         types: list[pl.SharedTileType] = []
         offset = 0
@@ -61,7 +63,7 @@ class ConsumerSide:
             offset += operand.bytes
         return types
 
-    def _reader(self, load: aa.TiledLoadOp) -> tuple[SharedOperand, tuple[int, ...]]:
+    def _reader(self, load: OperandLoad) -> tuple[SharedOperand, tuple[int, ...]]:
         """The operand that a load brings, and its shape in the product."""
         for planned in self.plan.dots.values():
             for operand, value in ((planned.lhs, planned.dot.lhs), (planned.rhs, planned.dot.rhs)):

@@ -1,7 +1,8 @@
-"""Which dot operands can be brought by TMA into shared memory, where wgmma reads them.
+"""Which dot operands can be brought into shared memory asynchronously, where wgmma reads them.
 
-An operand qualifies if it is a tile loaded through a view, reshaped and permuted at most, and the
-view meets TMA's conditions (CUDA Driver API, "Tensor Map Object Management"; PTX ISA, "Tensors"):
+An operand qualifies if it is a loaded tile, reshaped and permuted at most. A tile loaded through
+pointers is gathered (see `gathered`); one loaded through a view comes by TMA if the view meets its
+conditions (CUDA Driver API, "Tensor Map Object Management"; PTX ISA, "Tensors"):
 base 16-byte aligned, strides multiples of 16 bytes but for a unit inner one, at most 5 dims, boxes
 of at most 256.
 """
@@ -9,6 +10,7 @@ of at most 256.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, TensorType
 from xdsl.ir import OpResult, SSAValue
@@ -19,6 +21,8 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.shared import row_major
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import gathered_axis
 
 SWIZZLE_BYTES = 128
 """Inner extent of a box: the widest swizzle, free of bank conflicts for wgmma and TMA."""
@@ -26,27 +30,27 @@ MAX_BOX = 256
 TMA_ALIGNMENT = 16
 
 
+OperandLoad = aa.TiledLoadOp | aa.LoadOp
+"""A load whose tile may stay in shared memory: TMA brings the former, cp.async the latter."""
+
+
 @dataclass(frozen=True)
 class SharedOperand:
     """A dot operand in shared memory: the load that brings it, its contiguous dim in the tile."""
 
-    load: aa.TiledLoadOp
+    load: OperandLoad
     major_axis: int
 
     @property
     def bytes(self) -> int:
         """Size of the tile."""
-        type = view_type_of(self.load.view)
-        size = storage_bytes(type.memref.element_type)
-        for extent in type.tile_shape:
-            size *= extent
-        return size
+        return tile_bytes(self.load)
 
 
 def shared_operand(value: SSAValue) -> SharedOperand | None:
-    """The operand as TMA would bring it, None if it cannot."""
+    """The operand as TMA or cp.async would bring it, None if neither can."""
     root = root_load(value)
-    if root is None or not _is_tma_load(root):
+    if root is None or (isinstance(root, aa.TiledLoadOp) and not _is_tma_load(root)):
         return None
     axis = contiguous_axis(root)
     if axis is None:
@@ -56,17 +60,33 @@ def shared_operand(value: SSAValue) -> SharedOperand | None:
     return None if major is None else SharedOperand(root, major)
 
 
-def root_load(value: SSAValue) -> aa.TiledLoadOp | None:
-    """The load under reshapes and permutations."""
+def root_load(value: SSAValue) -> OperandLoad | None:
+    """The load under reshapes and permutations; one through pointers only if it can be gathered."""
     while isinstance(value, OpResult) and isinstance(value.op, aa.ReshapeOp | aa.PermuteOp):
         value = value.op.source
-    if isinstance(value, OpResult) and isinstance(value.op, aa.TiledLoadOp):
-        return value.op
-    return None
+    if not isinstance(value, OpResult):
+        return None
+    match value.op:
+        case aa.TiledLoadOp() as load:
+            return load
+        case aa.LoadOp() as load:
+            return load if gathered_axis(load) is not None else None
+        case _:
+            return None
 
 
-def contiguous_axis(load: aa.TiledLoadOp) -> int | None:
+def tile_bytes(load: OperandLoad) -> int:
+    """Bytes of the tile that a load brings."""
+    type = load.result.type
+    if not isinstance(type, TensorType):
+        raise InternalError("a load of an operand gives no tensor")
+    return storage_bytes(type.element_type) * prod(type.get_shape())
+
+
+def contiguous_axis(load: OperandLoad) -> int | None:
     """The tile dim along which memory is contiguous and at least a swizzle span long."""
+    if isinstance(load, aa.LoadOp):
+        return gathered_axis(load)
     type = view_type_of(load.view)
     size = storage_bytes(type.memref.element_type)
     for axis, extent in enumerate(type.tile_shape):
@@ -76,9 +96,9 @@ def contiguous_axis(load: aa.TiledLoadOp) -> int | None:
     return None
 
 
-def _plain_layout(load: aa.TiledLoadOp, axis: int) -> LinearLayout:
+def _plain_layout(load: OperandLoad, axis: int) -> LinearLayout:
     """Offsets of a tile whose fastest dim is `axis`, swizzle and boxes aside."""
-    shape = view_type_of(load.view).tile_shape
+    shape = load.result.type.get_shape() if isinstance(load.result.type, TensorType) else ()
     others = [dim for dim in reversed(range(len(shape))) if dim != axis]
     return row_major(shape, (axis, *others))
 

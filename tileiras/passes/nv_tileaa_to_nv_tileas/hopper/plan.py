@@ -1,8 +1,8 @@
-"""Whether and how a kernel is specialised: one producer warp issuing TMA, warpgroups computing.
+"""Whether and how a kernel is specialised: a producer that copies, warpgroups computing.
 
 Asked of a kernel: a matrix product inside a loop whose right operand (and left, or one in
-registers) can come by TMA; rows for whole warpgroups; registers for the accumulators; and addresses
-that the producer can compute by itself, without loading from memory.
+registers) can come by TMA or be gathered by cp.async; rows for whole warpgroups; registers for the
+accumulators; and addresses that the producer can compute by itself.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from tileiras.dialects.nv_tileaa.memory import (
 )
 from tileiras.passes.analysis.memory_hazards import ACQUIRES
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
+    OperandLoad,
     SharedOperand,
     root_load,
     shared_operand,
 )
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import calls_runtime, scratch_bytes
 
@@ -69,16 +71,21 @@ class Pipeline:
     Loops that follow each other share a ring: their loads are different fillings of it.
     """
 
-    fillings: tuple[tuple[aa.TiledLoadOp, ...], ...]
+    fillings: tuple[tuple[OperandLoad, ...], ...]
     bytes: int
     stages: int
 
     @property
-    def loads(self) -> tuple[aa.TiledLoadOp, ...]:
+    def loads(self) -> tuple[OperandLoad, ...]:
         """All loads that go through the ring."""
         return tuple(load for filling in self.fillings for load in filling)
 
-    def filling(self, load: Operation) -> tuple[aa.TiledLoadOp, ...]:
+    @property
+    def gathers(self) -> bool:
+        """Whether threads copy into the slots, too, not TMA alone."""
+        return any(isinstance(load, aa.LoadOp) for load in self.loads)
+
+    def filling(self, load: Operation) -> tuple[OperandLoad, ...]:
         """The loads that share a slot with this one, itself included, in the slot's order."""
         return next(filling for filling in self.fillings if load in filling)
 
@@ -124,8 +131,13 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     pipelines = _pipelines(list(loops.values()), target)
     if pipelines is None:
         return None
+    if any(pipeline.gathers for pipeline in pipelines) and not target.has(Feature.CP_ASYNC):
+        return None
     loads = [load for pipeline in pipelines for load in pipeline.loads]
-    if any(_follows_store(load) for load in loads) or producer_slice(func, loads) is None:
+    kept = producer_slice(func, loads)
+    if kept is None or producer_layouts(kept) is None:
+        return None
+    if any(_follows_store(load) for load in (*loads, *kept.own_loads)):
         return None
     return HopperPlan(warpgroups, {planned.dot: planned for planned in chosen}, pipelines)
 
@@ -156,19 +168,27 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     if rows % ROWS_PER_WARPGROUP or columns % 8 or columns > MAX_N or depth[0] % K_STEP:
         return None
     lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
+    left_load = root_load(op.lhs)
+    if isinstance(left_load, aa.LoadOp) and _is_read_here(left_load, op) and _uses(left_load) != 1:
+        lhs = left_load = None
     if rhs is None or not _is_of_loop(op) or _uses(rhs.load) != 1:
         return None
     # What arrives in a slot is used up in the same iteration.
     if rhs.load.parent_block() is not op.parent_block():
         return None
-    if lhs is None and root_load(op.lhs) is not None:
+    if lhs is None and left_load is not None:
         return None
-    if lhs is not None and lhs.load.parent_block() is op.parent_block() and _uses(lhs.load) != 1:
+    if lhs is not None and _is_read_here(lhs.load, op) and _uses(lhs.load) != 1:
         return None
     return WgmmaDot(op, lhs, rhs)
 
 
-def _uses(load: aa.TiledLoadOp) -> int:
+def _is_read_here(load: OperandLoad, op: aa.DotOp) -> bool:
+    """Whether a load stands beside the product, not outside its loop."""
+    return load.parent_block() is op.parent_block()
+
+
+def _uses(load: OperandLoad) -> int:
     """How many operations read the loaded tile, reshapes and permutations aside."""
     count = 0
     pending: list[SSAValue] = [load.result]
@@ -198,7 +218,7 @@ def _accumulators(op: aa.DotOp, warpgroups: int) -> int:
 
 def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:
     """Whether the left operands that stay in their slots are read by planned products alone."""
-    readers: dict[aa.TiledLoadOp, int] = {}
+    readers: dict[OperandLoad, int] = {}
     for planned in dots:
         if planned.lhs is not None and planned.is_lhs_kept:
             readers[planned.lhs.load] = readers.get(planned.lhs.load, 0) + 1
@@ -207,8 +227,8 @@ def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:
 
 def _pipelines(loops: list[list[WgmmaDot]], target: GpuTarget) -> tuple[Pipeline, ...] | None:
     """A ring per product of a loop, which the loops share; kept operands have one slot."""
-    rings: dict[tuple[int, int], list[tuple[aa.TiledLoadOp, ...]]] = {}
-    kept: dict[aa.TiledLoadOp, Pipeline] = {}
+    rings: dict[tuple[int, int], list[tuple[OperandLoad, ...]]] = {}
+    kept: dict[OperandLoad, Pipeline] = {}
     for dots in loops:
         for position, planned in enumerate(dots):
             operands = [planned.rhs]
@@ -229,7 +249,7 @@ def _pipelines(loops: list[list[WgmmaDot]], target: GpuTarget) -> tuple[Pipeline
     return (*shared, *kept.values())
 
 
-def _follows_store(load: aa.TiledLoadOp) -> bool:
+def _follows_store(load: OperandLoad) -> bool:
     """Whether token order puts the load after a write of this kernel or what others wait for.
 
     Then it may not run ahead: it would miss what this or another tile block, or grid, has written.

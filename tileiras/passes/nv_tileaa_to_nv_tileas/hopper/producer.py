@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -14,21 +14,37 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import SWIZZLE_BYTES, contiguous_axis
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import chunk_elements, chunk_layout
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
+    SWIZZLE_BYTES,
+    OperandLoad,
+    contiguous_axis,
+    tile_bytes,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import ProducerLayouts
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import put_loads_first
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import ProducerSlice
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_tensors import ProducerTensors
 from tileiras.passes.op_builder import OpBuilder
 
 
 class ProducerBuilder(OpBuilder):
     """Clones the slice; `pipelines` are the pipelines' values, by number."""
 
-    def __init__(self, kept: ProducerSlice, plan: HopperPlan, pipelines: Sequence[SSAValue]):
+    def __init__(
+        self,
+        kept: ProducerSlice,
+        layouts: ProducerLayouts,
+        plan: HopperPlan,
+        pipelines: Sequence[SSAValue],
+    ):
         super().__init__()
         self.kept = kept
         self.plan = plan
         self.pipelines = pipelines
         self.values: dict[SSAValue, SSAValue] = {}
+        self.tensors = ProducerTensors(layouts, self.values, self.emit)
         self.maps: dict[SSAValue, SSAValue] = {}
 
     def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
@@ -36,6 +52,7 @@ class ProducerBuilder(OpBuilder):
         self.values.update(zip(source.args, arguments, strict=True))
         block = Block()
         self._copy_block(source, block)
+        put_loads_first(block)
         return Region(block)
 
     def _copy_block(self, source: Block, target: Block) -> None:
@@ -49,8 +66,10 @@ class ProducerBuilder(OpBuilder):
 
     def _copy_op(self, op: Operation) -> None:
         match op:
-            case aa.TiledLoadOp():
+            case aa.TiledLoadOp() | aa.LoadOp() if self.plan.pipeline_of(op) is not None:
                 self._copy_load(op)
+            case aa.LoadOp() | aa.UnsplatOp():
+                self.tensors.make(op)
             case aa.ForOp() | aa.LoopOp():
                 self._copy_loop(op)
             case aa.IfOp():
@@ -69,6 +88,8 @@ class ProducerBuilder(OpBuilder):
                 for pipe in self.pipelines:
                     self.emit(pl.ProducerDrainOp, [pipe])
                 self.emit(aa.ReturnOp)
+            case _ if op.results and isinstance(op.results[0].type, TensorType):
+                self.tensors.make(op)
             case _:
                 operands = [self.values[operand] for operand in op.operands]
                 types = [result.type for result in op.results]
@@ -78,7 +99,7 @@ class ProducerBuilder(OpBuilder):
     def _leave(self, op: Operation, receivers: Sequence[SSAValue]) -> None:
         """A terminator with the values whose receivers the producer carries."""
         pairs = zip(op.operands, receivers, strict=True)
-        values = [self.values[v] for v, receiver in pairs if self.kept.carries(receiver)]
+        values = [self.tensors.carried(v, to) for v, to in pairs if self.kept.carries(to)]
         self.emit(type_of(op), values)
 
     def _copy_loop(self, op: aa.ForOp | aa.LoopOp) -> None:
@@ -87,19 +108,27 @@ class ProducerBuilder(OpBuilder):
         arguments = source.args[1:] if isinstance(op, aa.ForOp) else source.args
         carried = [i for i, arg in enumerate(arguments) if self.kept.carries(arg)]
         operands = [self.values[value] for value in bounds]
-        operands += [self.values[op.init_values[i]] for i in carried]
+        operands += [self.tensors.carried(op.init_values[i], arguments[i]) for i in carried]
         own = source.args[:1] if isinstance(op, aa.ForOp) else ()
         kept_args = [*own, *(arguments[i] for i in carried)]
-        block = Block(arg_types=[arg.type for arg in kept_args])
-        self.values.update(zip(kept_args, block.args, strict=True))
+        block = Block(arg_types=[self.tensors.type_of(arg) for arg in kept_args])
+        for arg, made in zip(kept_args, block.args, strict=True):
+            self.tensors.receive(arg, made)
         self._copy_block(source, block)
         if isinstance(op, aa.ForOp):
             results = [op.results[i] for i in carried]
+            types = [arg.type for arg in block.args[1:]]
         else:
             results = [result for result in op.results if self.kept.carries(result)]
-        types = [result.type for result in results]
+            types = [self.tensors.type_of(result) for result in results]
         copy = self.emit(type_of(op), operands, types, op.properties, [Region(block)])
-        self.values.update(zip(results, copy.results, strict=True))
+        self._receive_needed(results, copy.results)
+
+    def _receive_needed(self, results: Sequence[SSAValue], made: Sequence[SSAValue]) -> None:
+        """Notes the results of control flow that the producer uses."""
+        for old, new in zip(results, made, strict=True):
+            if self.kept.carries(old):
+                self.tensors.receive(old, new)
 
     def _copy_if(self, op: aa.IfOp) -> None:
         regions: list[Region] = []
@@ -112,11 +141,11 @@ class ProducerBuilder(OpBuilder):
             self._copy_block(source, block)
             regions.append(Region(block))
         results = [result for result in op.results if self.kept.carries(result)]
-        types = [result.type for result in results]
+        types = [self.tensors.type_of(result) for result in results]
         copy = self.emit(aa.IfOp, [self.values[op.condition]], types, op.properties, regions)
-        self.values.update(zip(results, copy.results, strict=True))
+        self._receive_needed(results, copy.results)
 
-    def _copy_load(self, op: aa.TiledLoadOp) -> None:
+    def _copy_load(self, op: OperandLoad) -> None:
         """Acquire before the first load of a pipeline, advance after its last."""
         number = self.plan.pipeline_of(op)
         if number is None:
@@ -125,16 +154,24 @@ class ProducerBuilder(OpBuilder):
         pipe = self.pipelines[number]
         in_order = [other for other in op_block(op).ops if other in loads]
         if op is in_order[0]:
-            self.emit(pl.ProducerAcquireOp, [pipe])
-        view = self.values[op.view]
-        operands = [pipe, self._tensor_map(op, view), view]
-        operands += [self.values[index] for index in op.indices]
+            by_tma = sum(tile_bytes(other) for other in loads if isinstance(other, aa.TiledLoadOp))
+            self.emit(pl.ProducerAcquireOp, [pipe], (), {"bytes": IntAttr(by_tma)})
         axis = contiguous_axis(op)
         if axis is None:
-            raise InternalError("a TMA load has no contiguous dim")
+            raise InternalError("a tile brought to shared memory has no contiguous dim")
         offset = sum(tile_bytes(other) for other in loads[: loads.index(op)])
         properties = {"axis": IntAttr(axis), "offset": IntAttr(offset)}
-        self.emit(pl.TmaLoadOp, operands, (), properties)
+        if isinstance(op, aa.LoadOp):
+            operands = [value for value in (op.pointers, op.mask) if value is not None]
+            layout = chunk_layout(op)
+            tiles = [self.tensors.get(value, layout) for value in operands]
+            properties["vector"] = IntAttr(chunk_elements(op))
+            self.emit(pl.GatherLoadOp, [pipe, *tiles], (), properties)
+        else:
+            view = self.values[op.view]
+            operands = [pipe, self._tensor_map(op, view), view]
+            operands += [self.values[index] for index in op.indices]
+            self.emit(pl.TmaLoadOp, operands, (), properties)
         if op is in_order[-1]:
             self.emit(pl.ProducerAdvanceOp, [pipe])
 
@@ -187,15 +224,6 @@ def op_block(op: Operation) -> Block:
     if block is None:
         raise InternalError("an operation is in no block")
     return block
-
-
-def tile_bytes(load: aa.TiledLoadOp) -> int:
-    """Bytes of the tile that a load brings."""
-    type = view_type_of(load.view)
-    size = storage_bytes(type.memref.element_type)
-    for extent in type.tile_shape:
-        size *= extent
-    return size
 
 
 def is_made_at_entry(load: aa.TiledLoadOp, func: aa.FuncOp) -> bool:

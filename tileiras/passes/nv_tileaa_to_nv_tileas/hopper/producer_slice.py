@@ -1,19 +1,21 @@
 """The part of a kernel that its producer must run: control flow and addresses of the loads.
 
 The producer has its own copy of the control flow, so that it runs ahead over outer loops, too. It
-carries only values that addresses, bounds and conditions depend on, all of them scalars.
+carries only values that addresses, bounds and conditions depend on: scalars, tiles of pointers and
+masks, and what it loads from memory for them (indices).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad
 
 _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
 _ALLOWED = (
@@ -22,13 +24,20 @@ _ALLOWED = (
     aa.GetNumProgramsOp,
     aa.MakeMemRefOp,
     aa.BlockTileOp,
+    aa.MakeRangeOp,
+    aa.SplatOp,
+    aa.UnsplatOp,
+    aa.BroadcastOp,
+    aa.ReshapeOp,
+    aa.PermuteOp,
 )
 
 
 class ProducerSlice:
     """The operations and values that the producer keeps."""
 
-    def __init__(self) -> None:
+    def __init__(self, loads: Sequence[OperandLoad]) -> None:
+        self.loads = loads
         self.ops: dict[Operation, None] = {}
         self.values: dict[SSAValue, None] = {}
 
@@ -40,10 +49,21 @@ class ProducerSlice:
         """Whether the producer needs the value."""
         return value in self.values
 
+    @property
+    def own_loads(self) -> list[OperandLoad]:
+        """The loads whose results the producer needs itself."""
+        found = (op for op in self.ops if isinstance(op, aa.TiledLoadOp | aa.LoadOp))
+        return [op for op in found if op not in self.loads]
 
-def producer_slice(func: aa.FuncOp, loads: Sequence[aa.TiledLoadOp]) -> ProducerSlice | None:
-    """The slice for these loads; None if it would have to load or compute tiles itself."""
-    result = ProducerSlice()
+    @property
+    def gathers(self) -> list[aa.LoadOp]:
+        """The operands that come through tiles of pointers."""
+        return [load for load in self.loads if isinstance(load, aa.LoadOp)]
+
+
+def producer_slice(func: aa.FuncOp, loads: Sequence[OperandLoad]) -> ProducerSlice | None:
+    """The slice for these loads; None if it would do what only all warps together can do."""
+    result = ProducerSlice(loads)
     pending: list[SSAValue] = []
 
     def keep(op: Operation) -> None:
@@ -54,6 +74,9 @@ def producer_slice(func: aa.FuncOp, loads: Sequence[aa.TiledLoadOp]) -> Producer
         match op:
             case aa.TiledLoadOp():
                 pending.extend([op.view, *op.indices])
+            case aa.LoadOp():
+                values = [op.pointers, op.mask, None if op in loads else op.other]
+                pending.extend(value for value in values if value is not None)
             case aa.ForOp():
                 pending.extend([op.lower_bound, op.upper_bound, op.step])
                 _keep_exits(op)
@@ -83,26 +106,31 @@ def producer_slice(func: aa.FuncOp, loads: Sequence[aa.TiledLoadOp]) -> Producer
         if value in result.values:
             continue
         result.values[value] = None
-        if isinstance(value.type, TensorType):
-            return None
         if isinstance(value, BlockArgument):
-            pending += _sources_of_argument(value)
+            pending += sources_of_argument(value)
             continue
         if not isinstance(value, OpResult):
             return None
         op = value.op
         if isinstance(op, _STRUCTURED):
             keep(op)
-            pending += _sources_of_result(op, value.index)
+            pending += sources_of_result(op, value.index)
         elif isinstance(op, (ElementwiseOp, *_ALLOWED)):
             keep(op)
             pending += op.operands
+        elif isinstance(op, aa.TiledLoadOp | aa.LoadOp) and _is_plain(op):
+            keep(op)
         else:
             return None
     return result
 
 
-def _sources_of_argument(argument: BlockArgument) -> list[SSAValue]:
+def _is_plain(load: OperandLoad) -> bool:
+    """Whether any warps may do the load by themselves, and more than once."""
+    return load.ordering.data == MemoryOrdering.WEAK
+
+
+def sources_of_argument(argument: BlockArgument) -> list[SSAValue]:
     """Where a block argument's values come from: initial values and what continues hand on."""
     loop = argument.block.parent_op()
     if isinstance(loop, aa.ForOp):
@@ -120,7 +148,7 @@ def _sources_of_argument(argument: BlockArgument) -> list[SSAValue]:
     return sources
 
 
-def _sources_of_result(op: Operation, index: int) -> list[SSAValue]:
+def sources_of_result(op: Operation, index: int) -> list[SSAValue]:
     """Where a result of structured control flow comes from."""
     if isinstance(op, aa.ForOp):
         return [op.body.block.args[index + 1], op.init_values[index]]

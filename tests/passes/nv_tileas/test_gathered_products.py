@@ -1,0 +1,159 @@
+"""Products whose left operand lies in rows anywhere: gathered by cp.async, multiplied by wgmma."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from tests.interpreter.stage_comparison import passes
+from tests.passes.nv_tileas.gather import experts, experts_case, gathered_right, right_case
+from tileiras.codegen.atoms.shared_operands import SharedOperand
+from tileiras.codegen.lowering.gathers import chunk_offsets, panel_layout
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.driver import compile_module, read_source, with_environment
+from tileiras.interpreter import run_entry
+from tileiras.options import CompileOptions
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import chunk_layout, gathered_axis
+
+
+def compiled(source: bytes, emit: str = "nv_tileas", **changes: object) -> str:
+    """The text of a stage for sm_90."""
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit))
+    return compile_module(source, replace(options, **changes)).output.decode()
+
+
+def converted(source: bytes) -> ModuleOp:
+    """The module at the nv_tileas stage."""
+    module = read_source(source)
+    for _ in passes(module, (), "sm_90"):
+        pass
+    return module
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "loop", "size", "width"),
+    [
+        (128, 128, 64, "computed", 144, 160),
+        (128, 64, 64, "carried", 144, 64),
+        (64, 64, 128, "computed", 80, 80),
+        (64, 64, 64, "carried", 64, 64),
+    ],
+)
+def test_multiplies_rows_from_anywhere(rows, columns, depth, loop, size, width):
+    """Several experts, masked rows whose addresses are out of reach, ragged depth and columns."""
+    case = experts_case(rows, columns, size, width)
+    module = converted(experts(rows, columns, depth, loop))
+    assert sum(isinstance(op, pl.GatherLoadOp) for op in module.walk()) == 1
+    run_entry(module, "experts", case.arguments, case.grid)
+    np.testing.assert_array_equal(case.arguments[case.output], case.wanted)
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_gathers_right_operands_too(is_transposed):
+    """Both ways round: rows of the depth, or columns that are turned before the product."""
+    case = right_case(is_transposed)
+    module = converted(gathered_right(is_transposed))
+    assert sum(isinstance(op, pl.GatherLoadOp) for op in module.walk()) == 1
+    run_entry(module, "right", case.arguments, case.grid)
+    np.testing.assert_array_equal(case.arguments[case.output], case.wanted)
+
+
+@pytest.mark.parametrize(
+    ("source", "changes"),
+    [
+        (experts(align=8), {}),
+        (experts(padding="1.0"), {}),
+        (experts(padding="-0.0"), {}),
+        (experts(loop="storing", ordered=True), {}),
+        (experts(depth=32), {}),
+        (experts(rows=32), {}),
+        (experts(), {"disabled_features": ("cp-async",)}),
+        (experts(), {"disabled_features": ("tma",)}),
+        (experts(), {"gpu_name": "sm_80"}),
+    ],
+    ids=[
+        "unaligned",
+        "padding",
+        "negative_zero",
+        "after_stores",
+        "short_rows",
+        "few_rows",
+        "no_cp_async",
+        "no_tma",
+        "sm_80",
+    ],
+)
+def test_does_not_gather(source, changes):
+    assert "gather_load" not in compiled(source, **changes)
+
+
+def test_stores_that_do_not_come_before_are_no_hindrance():
+    assert "gather_load" in compiled(experts(loop="storing"))
+
+
+def test_producer_computes_pointers_without_moving_tiles():
+    text = compiled(experts())
+    start = text.index("nv_tileas.agent_switch")
+    producer = text[start : text.index("}, {", start)]
+    assert "convert_layout" not in producer
+    # The rows' numbers are loaded once, before the loop, and nothing waits for them at once.
+    loaded, maps = producer.rindex("nv_tileas.load"), producer.index("make_tensor_map")
+    assert (
+        loaded < maps < producer.index('"nv_tileaa.muli"', maps) < producer.index("nv_tileaa.for")
+    )
+
+
+def test_threads_arrive_with_their_copies():
+    ptx = compiled(experts(), emit="ptx")
+    assert len(re.findall(r"cp\.async\.cg\.shared\.global \[\S+\], \[\S+\], 16, ", ptx)) == 8
+    assert ptx.count("cp.async.mbarrier.arrive.noinc") == 1
+    # One more than the threads: who announces TMA's bytes.
+    assert len(re.findall(r"mbarrier\.init\S* \[\S+\], 129;", ptx)) > 2
+    # Consumers pass the fence between the barrier and the product.
+    consumer = ptx[ptx.index("setmaxnreg.inc") :]
+    loop = consumer[: consumer.index("wgmma.mma_async")]
+    assert loop.rindex("mbarrier.try_wait") < loop.rindex("fence.proxy.async")
+    (kept,) = re.findall(r"setmaxnreg\.dec\.sync\.aligned\.u32 (\d+);", ptx)
+    assert 40 < int(kept) <= 96
+
+
+@pytest.mark.parametrize("shape", [(128, 128, 64), (256, 128, 64), (64, 64, 64)])
+def test_does_not_spill(shape):
+    options = with_environment(CompileOptions(gpu_name="sm_90"))
+    artefacts = compile_module(experts(*shape), options)
+    assert "0 bytes spilled" in artefacts.notes[0]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_panels_lie_as_tma_writes_them(axis, bits):
+    if bits != 16 and axis == 0:
+        pytest.skip("wgmma reads only 16-bit operands the other way round")
+    operand = SharedOperand("k" if axis == 1 else "mn", 128, 256, bits)
+    assert panel_layout((128, 256), axis, bits) == operand.layout(1)
+
+
+@pytest.mark.parametrize(("rows", "depth"), [(128, 64), (64, 128), (256, 64)])
+def test_every_chunk_has_one_place(rows, depth):
+    module = read_source(experts(rows, 64, depth))
+    for _, stage in passes(module, (), "sm_90"):
+        if stage == "nv_tileaa":
+            gathers = [op for op in module.walk() if isinstance(op, aa.LoadOp)]
+    (gather,) = [op for op in gathers if gathered_axis(op) is not None]
+    layout = chunk_layout(gather)
+    terms = chunk_offsets(layout, 1, 16)
+    operand = SharedOperand("k", rows, depth, 16).layout()
+    seen = set()
+    for lane in range(32):
+        for warp in range(4):
+            for register, offset in enumerate(terms.register):
+                place = terms.base(lane, warp) ^ offset
+                element = layout.apply(register=register, lane=lane, warp=warp)
+                assert operand.apply(offset=place) == element
+                seen.add(place)
+    assert seen == set(range(0, rows * depth, 8))

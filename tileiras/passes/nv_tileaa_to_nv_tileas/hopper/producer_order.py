@@ -1,0 +1,47 @@
+"""The start of the producer's program: what takes a trip to memory goes first.
+
+Loads of indices and the making of tensor maps take a microsecond each. A warp waits at the first
+use of what it loads, so everything that does not need the loaded values is moved before what does:
+the loads are under way while the maps are made.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation
+
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.nv_tileas import pipeline as pl
+
+_LOADS = (tas.LoadOp, tas.TiledLoadOp)
+
+
+def put_loads_first(block: Block) -> None:
+    """Reorders a block up to its first loop, branch or wait: loads, tensor maps, uses of loads."""
+    start = _straight_line(block)
+    if not any(isinstance(op, _LOADS) for op in start):
+        return
+    late: dict[Operation, None] = {}
+    for op in start:
+        owners = [value.owner for value in op.operands]
+        if any(owner in late or isinstance(owner, _LOADS) for owner in owners):
+            late[op] = None
+    makers = [op for op in start if isinstance(op, pl.MakeTensorMapOp) and op not in late]
+    behind = start[-1].next_op
+    for op in [*makers, *(op for op in late if op not in makers)]:
+        op.detach()
+        if behind is None:
+            block.add_op(op)
+        else:
+            block.insert_op_before(op, behind)
+
+
+def _straight_line(block: Block) -> list[Operation]:
+    """The operations before the first loop, branch or use of a pipeline."""
+    result: list[Operation] = []
+    for op in block.ops:
+        if op.regions or (
+            isinstance(op, pl.PIPELINE_OPS) and not isinstance(op, pl.MakeTensorMapOp)
+        ):
+            break
+        result.append(op)
+    return result

@@ -57,14 +57,15 @@ def live_at_products(block: Block) -> dict[aa.DotOp, Live]:
     """What is live with each product, its result included.
 
     Not counted are operands loaded for it, which come from shared memory a piece at a time, and
-    what is computed from ranges and scalars alone (addresses, masks): that can wait.
+    what is computed from ranges, scalars and broadcasts alone (addresses, masks): that can wait,
+    and repeats itself.
     """
     products = [op for op in block.walk() if isinstance(op, aa.DotOp)]
     made: dict[SSAValue, None] = {}
     for op in block.walk():
         if isinstance(op, (*_FREE, *_VIEWS, ElementwiseOp)):
             tensors = [v for v in op.operands if isinstance(v.type, TensorType)]
-            if isinstance(op, _FREE) or (tensors and all(v in made for v in tensors)):
+            if isinstance(op, (*_FREE, aa.BroadcastOp)) or (tensors and all(v in made for v in tensors)):
                 made.update(dict.fromkeys(op.results))
     ignored = made | {v: None for op in products for v in _loaded_for(op)}
     walk = _Walk(ignored)

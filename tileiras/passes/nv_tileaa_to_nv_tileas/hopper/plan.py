@@ -24,6 +24,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import precedes_write
 
 ROWS_PER_WARPGROUP = 64
 MAX_N = 256
@@ -146,6 +147,8 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     if kept is None or producer_layouts(kept) is None:
         return None
     if any(_follows_store(load) for load in (*loads, *kept.own_loads)):
+        return None
+    if any(precedes_write(load) for load in kept.own_loads):
         return None
     return HopperPlan(warpgroups, {planned.dot: planned for planned in chosen}, pipelines)
 

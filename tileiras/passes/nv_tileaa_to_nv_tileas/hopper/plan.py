@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.memory import StoreBase, TiledStoreBase
+from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
@@ -143,6 +144,10 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     if any(pipeline.gathers for pipeline in pipelines) and not target.has(Feature.CP_ASYNC):
         return None
     loads = [load for pipeline in pipelines for load in pipeline.loads]
+    # A tensor map made again in a loop would change under the copies that are on their way.
+    by_tma = [load for load in loads if isinstance(load, aa.TiledLoadOp)]
+    if any(memref_of(load.view).parent_op() is not func for load in by_tma):
+        return None
     kept = producer_slice(func, loads)
     if kept is None or producer_layouts(kept) is None:
         return None

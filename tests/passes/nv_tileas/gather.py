@@ -64,10 +64,13 @@ cuda_tile.module @m {
     %s = store_view_tko weak %acc, %po[%bx, %by] token = %t0
       : tile<RxCxf32>, partition_view<tile=(RxC), tensor_view<?x?xf32, strides=[?,1]>>, tile<i32>
       -> token
+    AFTER
     return
   }
 }
 """
+OVERWRITE = """%new = store_ptr_tko weak %sp, %slots token=%ts
+      : tile<Rxptr<i32>>, tile<Rxi32> -> token"""
 MASK = """%k0 = muli %k, %cd : tile<i32>
       %k1 = reshape %k0 : tile<i32> -> tile<1x1xi32>
       %k2 = broadcast %k1 : tile<1x1xi32> -> tile<1xDxi32>
@@ -121,13 +124,15 @@ def experts(
     align: int = 16,
     padding: str = "0.0",
     ordered: bool = False,
+    overwrites: bool = False,
 ) -> bytes:
     """out[i] = tokens[sources[i]] @ weights[expert of i's tile], zero where a source has no row.
 
     Pointers are "computed" in every iteration or "carried" by the loop, which may also be
-    "storing"; with `ordered` the gather comes after those stores.
+    "storing"; with `ordered` the gather comes after those stores. A kernel that `overwrites` leaves
+    other sources behind, once it has read its own.
     """
-    text = EXPERTS.replace("LOOP", LOOPS[loop])
+    text = EXPERTS.replace("LOOP", LOOPS[loop]).replace("AFTER", OVERWRITE if overwrites else "")
     text = text.replace("MASK", MASK).replace("PRODUCT", PRODUCT).replace("VIEWW", VIEW)
     text = text.replace("ALIGN", str(align)).replace("PADDING", padding)
     text = text.replace("ORDER", "%t" if ordered else "%t0")

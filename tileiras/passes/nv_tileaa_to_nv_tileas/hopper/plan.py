@@ -20,6 +20,7 @@ from tileiras.dialects.nv_tileaa.memory import (
     TiledLoadBase,
     TiledStoreBase,
 )
+from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.passes.analysis.memory_hazards import ACQUIRES
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
@@ -30,6 +31,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import calls_runtime, scratch_bytes
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import precedes_write
 
 ROWS_PER_WARPGROUP = 64
 MAX_N = 256
@@ -134,10 +136,16 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     if any(pipeline.gathers for pipeline in pipelines) and not target.has(Feature.CP_ASYNC):
         return None
     loads = [load for pipeline in pipelines for load in pipeline.loads]
+    # A tensor map made again in a loop would change under the copies that are on their way.
+    by_tma = [load for load in loads if isinstance(load, aa.TiledLoadOp)]
+    if any(memref_of(load.view).parent_op() is not func for load in by_tma):
+        return None
     kept = producer_slice(func, loads)
     if kept is None or producer_layouts(kept) is None:
         return None
     if any(_follows_store(load) for load in (*loads, *kept.own_loads)):
+        return None
+    if any(precedes_write(load) for load in kept.own_loads):
         return None
     return HopperPlan(warpgroups, {planned.dot: planned for planned in chosen}, pipelines)
 

@@ -224,8 +224,3 @@ def op_block(op: Operation) -> Block:
     if block is None:
         raise InternalError("an operation is in no block")
     return block
-
-
-def is_made_at_entry(load: aa.TiledLoadOp, func: aa.FuncOp) -> bool:
-    """Whether the view exists before any loop, so that its descriptor is made once."""
-    return memref_of(load.view).parent_op() is func

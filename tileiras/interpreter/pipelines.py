@@ -12,17 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import FloatTF32Type
 from xdsl.ir import Operation
 
-from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.interpreter import tensor_views
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array
-from tileiras.interpreter.matrix import RULES as MATRIX_RULES
 from tileiras.interpreter.memory_access import load_tile
 from tileiras.interpreter.state import BlockRun, EffectRule
-from tileiras.interpreter.thread_rules import WholeTiles, placed
+from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
 from tileiras.interpreter.twins import Twins
 
 
@@ -111,7 +110,12 @@ def _read_tile(slot: dict[int, SharedTile], type_: Any, op: Operation) -> Array:
     tile = rows if type_.major.data == 1 else rows.T
     if tile.shape != type_.shape:
         raise InterpreterError(f"a tile of {tile.shape} is read as one of {type_.shape}", op)
-    return tile
+    return _cut_to_tf32(tile) if isinstance(type_.element_type, FloatTF32Type) else tile
+
+
+def _cut_to_tf32(tile: Array) -> Array:
+    """f32 values as tensor cores read them: without the low 13 bits."""
+    return (tile.view(np.uint32) & np.uint32(0xFFFF_E000)).view(np.float32)
 
 
 def _release(run: BlockRun, op: pl.ConsumerReleaseOp) -> list[Any]:
@@ -122,10 +126,11 @@ def _release(run: BlockRun, op: pl.ConsumerReleaseOp) -> list[Any]:
 
 def _wgmma(twins: Twins) -> EffectRule:
     """The product of two shared tiles."""
+    products = dot_rule(twins)
 
     def act(run: BlockRun, op: pl.WgmmaDotOp) -> list[Array]:
         operands: Sequence[Array] = WholeTiles(run, op).values(op.operands)
-        return placed(op, [MATRIX_RULES[ct.MmaFOp](twins.of(op, ct.MmaFOp, {}), *operands)])
+        return placed(op, [products(op, *operands)])
 
     return act
 

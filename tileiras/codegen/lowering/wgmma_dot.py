@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from xdsl.ir import Operation, SSAValue
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type
-from xdsl.ir import Attribute, Operation, SSAValue
-
-from tileiras.codegen.atoms.shared_operands import Major, SharedOperand
-from tileiras.codegen.atoms.wgmma import find_wgmma_atom
+from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
+from tileiras.codegen.atoms.shared_operands import SharedOperand
+from tileiras.codegen.atoms.wgmma import WgmmaAtom, WgmmaFamily, find_wgmma_family
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.types import storage_bits
+from tileiras.codegen.lowering.promoted_dot import LeftOperand, promoted_product
+from tileiras.codegen.lowering.types import element_type, storage_bits
+from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
 ROWS = 64
 WARPGROUP_THREADS = 128
+_UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 
 def lower_consumer_wait(ctx: KernelLowering, op: Operation) -> None:
@@ -66,14 +66,17 @@ def _operand(tile: SSAValue, k_axis: int) -> SharedOperand:
     )
 
 
-def _ptx_type(element: Attribute) -> str:
-    match element:
-        case Float16Type():
-            return "f16"
-        case BFloat16Type():
-            return "bf16"
-        case _:
-            raise InternalError(f"no wgmma for {element}", where="wgmma")
+def _family(ctx: KernelLowering, op: pl.WgmmaDotOp) -> WgmmaFamily:
+    """The instructions for the types of the operands and the result."""
+    signs = (op.signedness_lhs, op.signedness_rhs)
+    names = [
+        wgmma_operand(element_type(value.type), sign == _UNSIGNED)
+        for value, sign in zip((op.lhs, op.rhs), signs, strict=True)
+    ]
+    family = find_wgmma_family(wgmma_accumulator(element_type(op.result.type)), *names)
+    if family is None:
+        raise InternalError(f"no wgmma of {names[0]} and {names[1]}", where="wgmma")
+    return family
 
 
 def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
@@ -82,15 +85,19 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of wgmma_dot got another operation")
     b = ctx.b
     rhs = _operand(op.rhs, 0)
-    element = _ptx_type(_tile_type(op.rhs).element_type)
-    atom = find_wgmma_atom("f32", element, element, rhs.extent)
-    if atom is None:
-        raise InternalError(f"no wgmma of {element} with N = {rhs.extent}", where="wgmma")
+    family = _family(ctx, op)
     rows = ctx.layout(op.result.type).shape[0]
     repeats = rows // (ROWS * (ctx.num_warps // 4))
-    left = _left_in_shared(ctx, op, repeats) if _is_shared(op.lhs) else _Left(ctx.value(op.lhs))
+    is_shared = isinstance(op.lhs.type, pl.SharedTileType)
+    left = _left_in_shared(ctx, op, repeats) if is_shared else LeftOperand(ctx.value(op.lhs))
+    if op.promoted is not None:
+        right = b.operand_descriptor(ctx.value(op.rhs), rhs)
+        ctx.values[op.result] = promoted_product(
+            ctx, family, left, right, rhs, ctx.value(op.acc), repeats
+        )
+        return
     ctx.values[op.result] = b.wgmma(
-        atom.name,
+        WgmmaAtom(family, rhs.extent).name,
         left.value,
         b.operand_descriptor(ctx.value(op.rhs), rhs),
         ctx.value(op.acc),
@@ -106,21 +113,7 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     )
 
 
-@dataclass(frozen=True)
-class _Left:
-    """The left operand: fragments, or a descriptor with the way to its K steps and row blocks."""
-
-    value: SSAValue
-    offsets: Sequence[int] | None = None
-    row_stride: int = 0
-    major: Major = "k"
-
-
-def _is_shared(tile: SSAValue) -> bool:
-    return isinstance(tile.type, pl.SharedTileType)
-
-
-def _left_in_shared(ctx: KernelLowering, op: pl.WgmmaDotOp, repeats: int) -> _Left:
+def _left_in_shared(ctx: KernelLowering, op: pl.WgmmaDotOp, repeats: int) -> LeftOperand:
     """This warpgroup's rows of a tile in shared memory."""
     b, lhs = ctx.b, _operand(op.lhs, 1)
     warpgroups = ctx.num_warps // 4
@@ -130,7 +123,7 @@ def _left_in_shared(ctx: KernelLowering, op: pl.WgmmaDotOp, repeats: int) -> _Le
         rows = b.mul(group, b.i32(lhs.extent_offset(ROWS)))
         pointer = b.gep(pointer, b.zext(rows, integer_type(64)))
     stride = lhs.extent_offset(ROWS * warpgroups) if repeats > 1 else 0
-    return _Left(b.operand_descriptor(pointer, lhs), lhs.k_offsets, stride, lhs.major)
+    return LeftOperand(b.operand_descriptor(pointer, lhs), lhs.k_offsets, stride, lhs.major)
 
 
 def lower_dot_wait(ctx: KernelLowering, op: Operation) -> None:

@@ -8,13 +8,14 @@ their own position.
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.builtin import IntAttr, UnitAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -24,7 +25,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import NoTerminator, Pure
 
-from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, SignednessAttr
 
 
 @irdl_attr_definition
@@ -165,7 +166,9 @@ class ConsumerReleaseOp(IRDLOperation):
 class WgmmaDotOp(IRDLOperation):
     """`lhs @ rhs + acc` by wgmma from shared memory; at most `pending` products stay unfinished.
 
-    Nothing may read the result while it is unfinished, but the next product into it.
+    Nothing may read the result while it is unfinished, but the next product into it. A `promoted`
+    product is summed up by itself, 128 of K at most at a time, and added to `acc` by the threads.
+    The signedness properties are present for integer operands only.
     """
 
     name = "nv_tileas.wgmma_dot"
@@ -173,6 +176,9 @@ class WgmmaDotOp(IRDLOperation):
     rhs = operand_def()
     acc = operand_def()
     pending = prop_def(IntAttr)
+    promoted = opt_prop_def(UnitAttr)
+    signedness_lhs = opt_prop_def(SignednessAttr)
+    signedness_rhs = opt_prop_def(SignednessAttr)
     result = result_def()
 
 

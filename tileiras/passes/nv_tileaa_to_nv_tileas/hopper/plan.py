@@ -10,26 +10,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.atoms.wgmma import WgmmaFamily
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.memory import StoreBase, TiledStoreBase
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import (
+    PARTIAL_REGISTERS,
+    accumulator_registers,
+    dot_family,
+    is_promoted,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     SharedOperand,
+    is_transparent,
     root_load,
     shared_operand,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
 
 ROWS_PER_WARPGROUP = 64
-MAX_N = 256
-K_STEP = 16
 MAX_ACCUMULATORS = 128
-"""f32 registers of a thread for one accumulator; with 232 registers a thread nothing spills."""
+"""Registers of a thread for one accumulator; with 232 registers a thread nothing spills."""
 MAX_REGISTERS = 176
 """Registers of a thread for all accumulators and left operands together."""
+MAX_REGISTERS_WITH_PARTIAL = 192
+"""The same with the partial sums of f8 products."""
 MAX_STAGES = 4
 RESERVED_BYTES = 34 * 1024
 """Shared memory kept for the epilogue's layout changes, barriers and tensor maps."""
@@ -62,6 +70,12 @@ class WgmmaDot:
     dot: aa.DotOp
     lhs: SharedOperand | None
     rhs: SharedOperand
+    family: WgmmaFamily
+
+    @property
+    def is_promoted(self) -> bool:
+        """Whether the product is summed up by itself and then added to the accumulator."""
+        return is_promoted(self.dot, self.family)
 
     @property
     def is_lhs_kept(self) -> bool:
@@ -119,13 +133,15 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
         return None
     rows = min(_shape(planned.dot.result)[0] for planned in chosen)
     warpgroups = 2 if rows % (2 * ROWS_PER_WARPGROUP) == 0 else 1
-    if any(_accumulators(planned.dot, warpgroups) > MAX_ACCUMULATORS for planned in chosen):
+    if any(_accumulators(planned, warpgroups) > MAX_ACCUMULATORS for planned in chosen):
         return None
     loops: dict[Operation | None, list[WgmmaDot]] = {}
     for planned in chosen:
         loops.setdefault(planned.dot.parent_op(), []).append(planned)
     for together in loops.values():
-        if sum(_registers(planned, warpgroups) for planned in together) > MAX_REGISTERS:
+        partial = max(_partial(planned, warpgroups) for planned in together)
+        limit = MAX_REGISTERS_WITH_PARTIAL if partial else MAX_REGISTERS
+        if partial + sum(_registers(planned, warpgroups) for planned in together) > limit:
             return None
     if not _kept_for_products_only(chosen):
         return None
@@ -148,27 +164,30 @@ def _needs_room(op: Operation) -> bool:
 def _registers(planned: WgmmaDot, warpgroups: int) -> int:
     """Registers of a thread for the accumulator and a left operand in registers."""
     rows, depth = _shape(planned.dot.lhs)
-    operand = 0 if planned.lhs is not None else rows * depth // (2 * 128 * warpgroups)
-    return _accumulators(planned.dot, warpgroups) + operand
+    bits = planned.family.operand_bits
+    operand = 0 if planned.lhs is not None else rows * depth * bits // (32 * 128 * warpgroups)
+    return _accumulators(planned, warpgroups) + operand
+
+
+def _partial(planned: WgmmaDot, warpgroups: int) -> int:
+    """Registers of a thread for partial sums."""
+    if not planned.is_promoted:
+        return 0
+    return min(PARTIAL_REGISTERS, _accumulators(planned, warpgroups))
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
     return value.type.get_shape() if isinstance(value.type, TensorType) else ()
 
 
-def _element(value: SSAValue) -> object:
-    return value.type.element_type if isinstance(value.type, TensorType) else value.type
-
-
 def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     """The product with its operands in shared memory, None if wgmma cannot do it."""
     shape, depth = _shape(op.result), _shape(op.lhs)[-1:]
-    if len(shape) != 2 or not isinstance(_element(op.lhs), Float16Type | BFloat16Type):
-        return None
-    if not isinstance(_element(op.result), Float32Type):
+    family = dot_family(op)
+    if len(shape) != 2 or family is None:
         return None
     rows, columns = shape
-    if rows % ROWS_PER_WARPGROUP or columns % 8 or columns > MAX_N or depth[0] % K_STEP:
+    if rows % ROWS_PER_WARPGROUP or columns not in family.sizes_n or depth[0] % family.k:
         return None
     lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
     if rhs is None or _loop_of(op) is None or _uses(rhs.load) != 1:
@@ -180,16 +199,18 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
         return None
     if lhs is not None and lhs.load.parent_block() is op.parent_block() and _uses(lhs.load) != 1:
         return None
-    return WgmmaDot(op, lhs, rhs)
+    if not family.transposes and (rhs.major_axis != 0 or (lhs is not None and lhs.major_axis != 1)):
+        return None
+    return WgmmaDot(op, lhs, rhs, family)
 
 
 def _uses(load: aa.TiledLoadOp) -> int:
-    """How many operations read the loaded tile, reshapes and permutations aside."""
+    """How many operations read the loaded tile, those that a product sees through aside."""
     count = 0
     pending: list[SSAValue] = [load.result]
     while pending:
         for use in pending.pop().uses:
-            if isinstance(use.operation, aa.ReshapeOp | aa.PermuteOp):
+            if is_transparent(use.operation):
                 pending.append(use.operation.results[0])
             else:
                 count += 1
@@ -202,10 +223,9 @@ def _loop_of(op: Operation) -> Operation | None:
     return parent if isinstance(parent, aa.ForOp) else None
 
 
-def _accumulators(op: aa.DotOp, warpgroups: int) -> int:
-    """f32 registers of one thread."""
-    rows, columns = _shape(op.result)
-    return rows * columns // (128 * warpgroups)
+def _accumulators(planned: WgmmaDot, warpgroups: int) -> int:
+    """Accumulator registers of one thread."""
+    return accumulator_registers(planned.dot, planned.family, warpgroups)
 
 
 def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:

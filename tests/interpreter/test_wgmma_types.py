@@ -1,0 +1,70 @@
+"""Products by wgmma in every type, before and after they are specialised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import f8E4M3FN, f8E5M2, f16, f32, i8, i32
+
+from tileiras.dialects.nv_tileas.pipeline import WgmmaDotOp
+from tileiras.interpreter import run_entry
+
+from .kernels import SIGNED, UNSIGNED
+from .product_kernels import TF32, Gemm
+from .stage_comparison import passes
+
+K_MAJOR = (
+    Gemm(i8, i32, (64, 32, 128), b_turned=True),
+    Gemm(i8, i32, (128, 16, 128), b_turned=True, signs=(UNSIGNED, SIGNED)),
+    Gemm(i8, i32, (64, 64, 256), b_turned=True, signs=(UNSIGNED, UNSIGNED)),
+    Gemm(f8E4M3FN, f32, (64, 128, 128), b_turned=True),
+    Gemm(f8E5M2, f32, (128, 64, 256), b_turned=True),
+    Gemm(f8E4M3FN, f32, (64, 32, 128), b_turned=True, fast_acc=True),
+    Gemm(f8E5M2, f16, (64, 32, 128), b_turned=True),
+    Gemm(f16, f16, (64, 64, 64)),
+    Gemm(f16, f16, (128, 64, 64), a_turned=True, b_turned=True),
+    Gemm(tile=(64, 64, 32), b_turned=True, **TF32),
+    Gemm(tile=(128, 32, 64), b_turned=True, **TF32),
+)
+
+
+def specialised(gemm: Gemm):
+    """The module of a GEMM after placement, and its products by wgmma."""
+    module = gemm.kernel().module
+    for _ in passes(module, (), "sm_90"):
+        pass
+    return module, [op for op in module.walk() if isinstance(op, WgmmaDotOp)]
+
+
+@pytest.mark.parametrize("gemm", K_MAJOR, ids=str)
+def test_products_are_specialised_and_exact(gemm: Gemm) -> None:
+    module, dots = specialised(gemm)
+    assert len(dots) == 1
+    tm, tn, tk = gemm.tile
+    arguments = gemm.arguments((tm + 16, tn + 16, 2 * tk + 16))
+    run_entry(module, "kernel", arguments, (2, 2, 1))
+    np.testing.assert_array_equal(arguments[2], gemm.product(arguments))
+
+
+@pytest.mark.parametrize(("fast_acc", "promoted"), [(False, True), (True, False)])
+def test_f8_sums_leave_the_tensor_core_unless_fast_acc(fast_acc: bool, promoted: bool) -> None:
+    gemm = Gemm(f8E4M3FN, f32, (64, 64, 128), b_turned=True, fast_acc=fast_acc)
+    _, (dot,) = specialised(gemm)
+    assert (dot.promoted is not None) == promoted
+
+
+def test_f32_products_stay_true_f32() -> None:
+    assert specialised(Gemm(f32, f32, (64, 64, 32), b_turned=True))[1] == []
+
+
+def test_tf32_products_cut_the_low_bits_of_f32() -> None:
+    gemm = Gemm(tile=(64, 64, 32), b_turned=True, **TF32)
+    arguments = gemm.arguments((64, 64, 32))
+    bits = np.full((64, 32), 1.0 + 2.0**-10 + 2.0**-11 + 2.0**-13, np.float32).view(np.uint32)
+    arguments[0][...] = bits
+    module, _ = specialised(gemm)
+    run_entry(module, "kernel", arguments, (1, 1, 1))
+    cut = replace(gemm).product([(bits & 0xFFFF_E000).astype(np.uint32), *arguments[1:]])
+    np.testing.assert_array_equal(arguments[2], cut)

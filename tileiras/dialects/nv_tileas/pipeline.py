@@ -8,7 +8,7 @@ their own position.
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr, UnitAttr
+from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
@@ -71,7 +71,11 @@ TENSOR_MAP = TensorMapType()
 
 @irdl_op_definition
 class CreatePipelineOp(IRDLOperation):
-    """A ring of `stages` slots of `slot_bytes`; `consumers` warpgroups release each slot."""
+    """A ring of `stages` slots of `slot_bytes`, each released by `consumers` groups of warps.
+
+    The groups are equal parts of the consumer's warps: warpgroups where only wgmma reads the slots,
+    which ends for all its warps at once, else single warps.
+    """
 
     name = "nv_tileas.create_pipeline"
     stages = prop_def(IntAttr)
@@ -168,7 +172,9 @@ class WgmmaDotOp(IRDLOperation):
 
     Nothing may read the result while it is unfinished, but the next product into it. A `promoted`
     product is summed up by itself, 128 of K at most at a time, and added to `acc` by the threads.
-    The signedness properties are present for integer operands only.
+    The signedness properties are present for integer operands only. `fragments` is "lhs" or "rhs"
+    where the threads read that tile, whose K is not contiguous, into registers; with "rhs" the
+    instructions compute the transposed product.
     """
 
     name = "nv_tileas.wgmma_dot"
@@ -177,6 +183,7 @@ class WgmmaDotOp(IRDLOperation):
     acc = operand_def()
     pending = prop_def(IntAttr)
     promoted = opt_prop_def(UnitAttr)
+    fragments = opt_prop_def(StringAttr)
     signedness_lhs = opt_prop_def(SignednessAttr)
     signedness_rhs = opt_prop_def(SignednessAttr)
     result = result_def()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.layout.mma import wgmma_accumulator
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import encoded
@@ -81,7 +80,7 @@ class ConsumerSide:
         planned = self.plan.dots[op]
         if not isinstance(op.result.type, TensorType):
             raise InternalError("a product gives no tensor")
-        layout = wgmma_accumulator(op.result.type.get_shape(), self.plan.warpgroups)
+        layout = self.plan.result_layout(op)
         acc = placer.in_layout(op.acc, layout)
         operands = [self._left(placer, planned), self.tiles[planned.rhs.load]]
         number = self.plan.pipeline_of(planned.rhs.load)
@@ -94,6 +93,8 @@ class ConsumerSide:
         properties |= {key: op.properties[key] for key in kept if key in op.properties}
         if planned.is_promoted:
             properties["promoted"] = UnitAttr()
+        if planned.fragments is not None:
+            properties["fragments"] = StringAttr(planned.fragments)
         built = placer.emit(pl.WgmmaDotOp, [*operands, acc], [type], properties).results[0]
         release = {"keep": IntAttr(pending)}
         placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
@@ -159,7 +160,8 @@ def running_position(planned: WgmmaDot) -> int | None:
     """The carried value that the product only adds to: read by nothing else in the loop."""
     dot = planned.dot
     loop = dot.parent_op()
-    if not isinstance(loop, aa.ForOp) or planned.lhs is None or planned.is_promoted:
+    is_closed = planned.is_promoted or planned.fragments is not None
+    if not isinstance(loop, aa.ForOp) or planned.lhs is None or is_closed:
         return None
     arguments = loop.body.block.args[1:]
     uses = list(dot.result.uses)

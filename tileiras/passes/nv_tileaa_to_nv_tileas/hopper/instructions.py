@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
@@ -16,6 +18,10 @@ from tileiras.dialects.layout.mma import (
     M16N8K32_S8,
     mma_operand_layout,
 )
+from tileiras.dialects.layout.mma import wgmma_accumulator as wgmma_tile
+from tileiras.dialects.layout.wgmma_rows import register_rows_accumulator
+
+Fragments = Literal["lhs", "rhs"] | None
 
 PARTIAL_REGISTERS = 64
 """Registers of a thread for partial sums of f8 products, which are added to the accumulator."""
@@ -47,6 +53,21 @@ def left_fragments(shape: tuple[int, ...], family: WgmmaFamily, warpgroups: int)
     """Where the elements of a left operand in registers lie."""
     fragments = _FRAGMENTS[family.operand_bits]
     return mma_operand_layout(fragments.a, shape, (4 * warpgroups, 1), "A")
+
+
+def accumulator_layout(
+    shape: tuple[int, ...], family: WgmmaFamily, fragments: Fragments, warpgroups: int
+) -> LinearLayout:
+    """Where the threads hold a result of `shape`; see `dialects/layout/wgmma_rows`."""
+    rows, columns = shape
+    bits = family.operand_bits
+    match fragments:
+        case "lhs":
+            return register_rows_accumulator((rows, columns), bits, warpgroups)
+        case "rhs":
+            return register_rows_accumulator((columns, rows), bits, warpgroups).permute((1, 0))
+        case None:
+            return wgmma_tile(shape, warpgroups)
 
 
 def accumulator_registers(op: aa.DotOp, family: WgmmaFamily, warpgroups: int) -> int:

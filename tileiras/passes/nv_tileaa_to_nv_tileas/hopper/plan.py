@@ -16,9 +16,12 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.atoms.wgmma import WgmmaFamily
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.memory import StoreBase, TiledStoreBase
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import (
     PARTIAL_REGISTERS,
+    Fragments,
+    accumulator_layout,
     accumulator_registers,
     dot_family,
     is_promoted,
@@ -71,6 +74,13 @@ class WgmmaDot:
     lhs: SharedOperand | None
     rhs: SharedOperand
     family: WgmmaFamily
+    fragments: Fragments = None
+    """The operand in shared memory that threads read into registers, "rhs" as left operand."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the instructions' results: with `fragments` "rhs" they are the columns."""
+        return _shape(self.dot.result)[1 if self.fragments == "rhs" else 0]
 
     @property
     def is_promoted(self) -> bool:
@@ -113,6 +123,22 @@ class HopperPlan:
     dots: dict[Operation, WgmmaDot]
     pipelines: tuple[Pipeline, ...]
 
+    def result_layout(self, dot: Operation) -> LinearLayout:
+        """Where the threads hold the result of a product."""
+        planned = self.dots[dot]
+        return accumulator_layout(
+            _shape(planned.dot.result), planned.family, planned.fragments, self.warpgroups
+        )
+
+    def is_read_by_warps(self, pipeline: Pipeline) -> bool:
+        """Whether threads read tiles of the pipeline, warp by warp."""
+        return any(
+            operand is not None and operand.load in pipeline.loads
+            for planned in self.dots.values()
+            if planned.fragments is not None
+            for operand in (planned.lhs, planned.rhs)
+        )
+
     def pipeline_of(self, load: Operation) -> int | None:
         """The number of the pipeline that brings the tile of a load."""
         for number, pipeline in enumerate(self.pipelines):
@@ -131,7 +157,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     chosen = [planned for op in dots if (planned := _wgmma_dot(op)) is not None]
     if not chosen or len(chosen) != len(dots):
         return None
-    rows = min(_shape(planned.dot.result)[0] for planned in chosen)
+    rows = min(planned.rows for planned in chosen)
     warpgroups = 2 if rows % (2 * ROWS_PER_WARPGROUP) == 0 else 1
     if any(_accumulators(planned, warpgroups) > MAX_ACCUMULATORS for planned in chosen):
         return None
@@ -186,8 +212,7 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     family = dot_family(op)
     if len(shape) != 2 or family is None:
         return None
-    rows, columns = shape
-    if rows % ROWS_PER_WARPGROUP or columns not in family.sizes_n or depth[0] % family.k:
+    if depth[0] % family.k:
         return None
     lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
     if rhs is None or _loop_of(op) is None or _uses(rhs.load) != 1:
@@ -199,9 +224,16 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
         return None
     if lhs is not None and lhs.load.parent_block() is op.parent_block() and _uses(lhs.load) != 1:
         return None
-    if not family.transposes and (rhs.major_axis != 0 or (lhs is not None and lhs.major_axis != 1)):
+    majors = (None if lhs is None else lhs.major_axis, rhs.major_axis)
+    ways: dict[tuple[int | None, int], Fragments] = {(0, 0): "lhs", (1, 1): "rhs"}
+    is_direct = family.transposes or majors in ((None, 0), (1, 0))
+    if not is_direct and majors not in ways:
         return None
-    return WgmmaDot(op, lhs, rhs, family)
+    planned = WgmmaDot(op, lhs, rhs, family, None if is_direct else ways[majors])
+    columns = shape[0] if planned.fragments == "rhs" else shape[1]
+    if planned.rows % ROWS_PER_WARPGROUP or columns not in family.sizes_n:
+        return None
+    return planned
 
 
 def _uses(load: aa.TiledLoadOp) -> int:

@@ -72,13 +72,15 @@ def _operand(tile: SSAValue, k_axis: int) -> SharedOperand:
     )
 
 
-def _family(ctx: KernelLowering, op: pl.WgmmaDotOp) -> WgmmaFamily:
-    """The instructions for the types of the operands and the result."""
+def _family(op: pl.WgmmaDotOp, is_transposed: bool) -> WgmmaFamily:
+    """The instructions for the types of the operands, in their order, and the result."""
     signs = (op.signedness_lhs, op.signedness_rhs)
     names = [
         wgmma_operand(element_type(value.type), sign == _UNSIGNED)
         for value, sign in zip((op.lhs, op.rhs), signs, strict=True)
     ]
+    if is_transposed:
+        names.reverse()
     family = find_wgmma_family(wgmma_accumulator(element_type(op.result.type)), *names)
     if family is None:
         raise InternalError(f"no wgmma of {names[0]} and {names[1]}", where="wgmma")
@@ -89,13 +91,15 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     """All K steps and blocks of rows of one product."""
     if not isinstance(op, pl.WgmmaDotOp):
         raise InternalError("the rule of wgmma_dot got another operation")
-    family, fragments = _family(ctx, op), op.fragments.data if op.fragments is not None else ""
-    right_tile, k_axis = (op.lhs, 1) if fragments == "rhs" else (op.rhs, 0)
+    fragments = op.fragments.data if op.fragments is not None else ""
+    is_transposed = fragments == "rhs"
+    family = _family(op, is_transposed)
+    right_tile, k_axis = (op.lhs, 1) if is_transposed else (op.rhs, 0)
     rhs = _operand(right_tile, k_axis)
-    rows = ctx.layout(op.result.type).shape[1 if fragments == "rhs" else 0]
+    rows = ctx.layout(op.result.type).shape[1 if is_transposed else 0]
     repeats = rows // (ROWS * (ctx.num_warps // 4))
     if fragments:
-        left = _left_by_threads(ctx, op.rhs if fragments == "rhs" else op.lhs, 1 - k_axis)
+        left = _left_by_threads(ctx, op.rhs if is_transposed else op.lhs, 1 - k_axis)
     elif isinstance(op.lhs.type, pl.SharedTileType):
         left = _left_in_shared(ctx, op, repeats)
     else:

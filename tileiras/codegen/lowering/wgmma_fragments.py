@@ -65,11 +65,15 @@ class FragmentReader:
             self._vector = vector_elements(layout, shared, self.bits)
         self._pointers: dict[int, SSAValue] = {}
         self._loaded: dict[int, SSAValue] = {}
+        self._made: dict[int, SSAValue] = {}
 
     def fragments(self, row_block: int, step: int) -> SSAValue:
         """The four words of this thread for 64 rows of its warpgroup and one K step."""
         place = self._blocks[row_block] ^ self._steps[step]
-        return self._by_matrices(place) if self.bits == 8 else self._by_vectors(place)
+        if place not in self._made:
+            read = self._by_matrices if self.bits == 8 else self._by_vectors
+            self._made[place] = read(place)
+        return self._made[place]
 
     def _by_vectors(self, place: int) -> SSAValue:
         """The elements of a fragment, whose vectors also hold those of other blocks of rows."""

@@ -125,7 +125,7 @@ def _numbers(data: np.ndarray, type_: str) -> np.ndarray:
 def _wgmma(machine: Machine, op: Any) -> Value:
     """All K steps and blocks of rows of every warpgroup, at once."""
     atom = get_wgmma_atom(op.atom.data)
-    if op.a_transposed is not None or op.b_transposed is not None or op.scale_d is not None:
+    if op.a_transposed is not None or op.b_transposed is not None:
         raise NotImplementedError("the simulator knows K-major operands")
     family, steps, blocks = atom.family, len(op.b_offsets.data), op.reps_m.data
     wide = np.int64 if family.is_integer else np.float64
@@ -139,7 +139,7 @@ def _wgmma(machine: Machine, op: Any) -> Value:
     size = atom.accumulator_elements
     dtype = _DTYPES[family.accumulator] if family.accumulator != "s32" else np.int32
     result = np.zeros((machine.threads, blocks * size), dtype)
-    if op.accumulator is not None:
+    if op.accumulator is not None and (op.scale_d is None or machine.values[op.scale_d].any()):
         result = _elements(machine, op.accumulator, family.accumulator).copy()
     for first in range(0, machine.threads, WARPGROUP):
         threads = slice(first, first + WARPGROUP)

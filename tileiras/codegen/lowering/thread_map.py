@@ -19,6 +19,7 @@ class ThreadMap:
         self._zero: dict[tuple[int, int], SSAValue | None] = {}
         self._moved: dict[tuple[tuple[int, ...], tuple[int, ...], int], SSAValue] = {}
         self._selected: dict[tuple[int, int, int], SSAValue] = {}
+        self._never: SSAValue | None = None
         self._lane: SSAValue | None = None
         self._warp: SSAValue | None = None
 
@@ -67,6 +68,13 @@ class ThreadMap:
             is_unset = self.b.icmp("eq", bits, self.b.i32(0))
             self._selected[key] = self.b.select(is_unset, self.b.i32(unset), self.b.i32(is_set))
         return self._selected[key]
+
+    def never(self) -> SSAValue:
+        """i1: false in every thread, which the compilers below cannot know."""
+        if self._never is None:
+            # No SM has this number (PTX ISA, "%smid": below %nsmid).
+            self._never = self.b.icmp("eq", self.b.sreg("smid"), self.b.i32(-1))
+        return self._never
 
     def _terms(self, source: SSAValue, bases: Sequence[int]) -> list[SSAValue]:
         """One term for each run of bits that moves as a whole, one for each other bit."""

@@ -132,7 +132,12 @@ class Product:
         return acc
 
     def promoted(self, acc: SSAValue) -> SSAValue:
-        """`acc`, a vector of f32, plus the product, summed up by itself first."""
+        """`acc`, a vector of f32, plus the product, summed up by itself first.
+
+        The registers of a finished partial sum are given to the next one. That starts from zero,
+        too, but by a predicate that ptxas cannot decide: else ptxas puts the additions off to the
+        end of the loop, with registers of their own for every partial sum, and spills.
+        """
         b = self.ctx.b
         size = lanes_of(acc.type) or 0
         is_alone = self.ctx.num_warps == 4
@@ -142,21 +147,47 @@ class Product:
         elements = atom.accumulator_elements
         parts = [b.slice(acc, start, elements) for start in range(0, size, elements)]
         running: list[tuple[int, SSAValue]] = []
+        finished: list[SSAValue] = []
 
         def add_oldest() -> None:
             number, partial = running.pop(0)
-            (finished,) = b.wgmma_wait(len(running), partial)
-            parts[number] = b.fadd(parts[number], finished)
+            (result,) = b.wgmma_wait(len(running), partial)
+            parts[number] = b.fadd(parts[number], result)
+            finished.append(result)
 
-        for block, column, steps in self._chunks(columns):
+        chunks = list(self._chunks(columns))
+        left = self._left_of(chunks[0])
+        for index, (block, column, steps) in enumerate(chunks):
             if len(running) == in_flight:
                 add_oldest()
-            left = self.left.part(range(block, block + 1), steps)
             number = block * (self.rhs.extent // columns) + column // columns
-            running.append((number, self._multiply(atom, left, steps, None, column)))
+            registers = finished.pop(0) if finished else None
+            running.append((number, self._sum(atom, left, steps, registers, column)))
+            # What threads read is read while the instructions before run.
+            if index + 1 < len(chunks):
+                left = self._left_of(chunks[index + 1])
         while running:
             add_oldest()
         return b.concat(parts)
+
+    def _sum(
+        self,
+        atom: WgmmaAtom,
+        left: OperandA,
+        steps: range,
+        registers: SSAValue | None,
+        column: int,
+    ) -> SSAValue:
+        """Starts a partial sum, in registers of which the contents do not matter."""
+        if registers is None:
+            return self._multiply(atom, left, steps, None, column)
+        never = self.ctx.threads.never()
+        return self._multiply(atom, left, steps, registers, column, adds=never)
+
+    def _left_of(self, chunk: tuple[int, int, range]) -> OperandA:
+        """The rows and steps of a partial sum."""
+        block, _, steps = chunk
+        return self.left.part(range(block, block + 1), steps)
 
     def _chunks(self, columns: int) -> Iterator[tuple[int, int, range]]:
         """Row block, first column and K steps of every partial sum."""
@@ -173,9 +204,10 @@ class Product:
         steps: range,
         acc: SSAValue | None,
         column: int = 0,
+        adds: SSAValue | None = None,
         wait: int | None = None,
     ) -> SSAValue:
-        """Some K steps for the columns of one instruction, as a group."""
+        """Some K steps for the columns of one instruction, as a group; `adds` false: to zero."""
         b = self.ctx.b
         elements = atom.accumulator_elements
         blocks = 1 if acc is None else (lanes_of(acc.type) or 0) // elements
@@ -190,6 +222,7 @@ class Product:
             m_stride=left.row_stride if blocks > 1 else 0,
             a_major=left.major,
             b_major=self.rhs.major,
+            scale_d=adds,
             fence=True,
             commit=True,
             wait=wait,

@@ -115,7 +115,9 @@ class Product:
     def accumulated(self, acc: SSAValue, pending: int) -> SSAValue:
         """`acc` plus the product; at most `pending` groups of instructions stay unfinished.
 
-        What threads read is read a step ahead of the instructions, while the step before runs.
+        What threads read is read a step ahead of the instructions, while the step before runs. The
+        registers of a step are written again, by the next product of a loop at the latest, when all
+        but the newest group is over.
         """
         blocks = range(self.row_blocks)
         atom = WgmmaAtom(self.family, self.rhs.extent)
@@ -126,7 +128,7 @@ class Product:
         for step in self._steps:
             is_last = step == self._steps[-1]
             here = range(step, step + 1)
-            acc = self._multiply(atom, ahead, here, acc, wait=pending if is_last else None)
+            acc = self._multiply(atom, ahead, here, acc, wait=pending if is_last else 1)
             if not is_last:
                 ahead = self.left.part(blocks, range(step + 1, step + 2))
         return acc

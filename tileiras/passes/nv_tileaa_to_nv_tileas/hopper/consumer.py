@@ -160,8 +160,7 @@ def running_position(planned: WgmmaDot) -> int | None:
     """The carried value that the product only adds to: read by nothing else in the loop."""
     dot = planned.dot
     loop = dot.parent_op()
-    is_closed = planned.is_promoted or planned.fragments is not None
-    if not isinstance(loop, aa.ForOp) or planned.lhs is None or is_closed:
+    if not isinstance(loop, aa.ForOp) or planned.lhs is None or planned.is_promoted:
         return None
     arguments = loop.body.block.args[1:]
     uses = list(dot.result.uses)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from simulate import _Block
 from simulated_matrix import _DTYPES, _coordinates, _elements
-from simulated_ops import INTRINSICS, RULES, WARP, Log, Machine, Value, from_bytes
+from simulated_ops import INTRINSICS, RULES, WARP, Log, Machine, Rule, Value, from_bytes
 from simulated_shared import FIRST_ADDRESS
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
@@ -71,7 +72,8 @@ def run_consumers(
         shared.data[place : place + len(data)] = data
         shared.written[place : place + len(data)] = True
         place += len(data)
-    block.run(values)
+    with patch.dict(RULES, _CONSUMER_RULES), patch.dict(INTRINSICS, {"nvvm.prmt": _prmt}):
+        block.run(values)
     for arg, buffer in zip(args, buffers, strict=True):
         if buffer is not None:
             data = memory.read_bytes(buffer.address, buffer.size)
@@ -193,17 +195,14 @@ def _passed(machine: Machine, op: Any) -> Value | None:
     return machine.values[op.results[0]] if op.results else None
 
 
-INTRINSICS["nvvm.prmt"] = _prmt
-RULES["nvvm.wgmma"] = _wgmma
-RULES |= dict.fromkeys(("nvvm.wgmma_fence", "nvvm.wgmma_wait"), _passed)
-RULES |= dict.fromkeys(
-    (
-        "nvvm.wgmma_commit",
-        "nvvm.mbarrier_init",
-        "nvvm.mbarrier_arrive",
-        "nvvm.mbarrier_wait",
-        "nvvm.fence_mbarrier_init",
-        "nvvm.setmaxnreg",
-    ),
-    lambda machine, op: None,
+_IGNORED = (
+    *("nvvm.wgmma_commit", "nvvm.mbarrier_init", "nvvm.mbarrier_arrive", "nvvm.mbarrier_wait"),
+    *("nvvm.fence_mbarrier_init", "nvvm.setmaxnreg"),
 )
+_CONSUMER_RULES: dict[str, Rule] = {
+    "nvvm.wgmma": _wgmma,
+    "nvvm.wgmma_fence": _passed,
+    "nvvm.wgmma_wait": _passed,
+    **dict.fromkeys(_IGNORED, lambda machine, op: None),
+}
+"""What holds while consumers run alone."""

@@ -358,7 +358,9 @@ def _guarded_store(machine: Machine, op: Any) -> None:
 def _sreg(machine: Machine, op: Any) -> Value:
     name, _, axis = op.register.data.rpartition(".")
     number = "xyz".find(axis)
-    match name:
+    match name or axis:
+        case "smid":
+            return as_bits(machine.threads, 0, op.result.type)
         case "tid":
             return machine.thread_ids.astype(np.uint64)
         case "ctaid" | "clusterid":

@@ -15,18 +15,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import FloatTF32Type
 from xdsl.ir import Operation
 
-from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.interpreter import tensor_views
 from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, from_bits
-from tileiras.interpreter.matrix import RULES as MATRIX_RULES
 from tileiras.interpreter.memory_access import load_tile
 from tileiras.interpreter.state import BlockRun, EffectRule
-from tileiras.interpreter.thread_rules import WholeTiles, placed
+from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
 from tileiras.interpreter.twins import Twins, pointee_format
 
 
@@ -144,7 +143,12 @@ def _read_tile(slot: dict[int, SharedTile], type_: Any, op: Operation) -> Array:
     tile = rows if type_.major.data == 1 else rows.T
     if tile.shape != type_.shape:
         raise InterpreterError(f"a tile of {tile.shape} is read as one of {type_.shape}", op)
-    return tile
+    return _cut_to_tf32(tile) if isinstance(type_.element_type, FloatTF32Type) else tile
+
+
+def _cut_to_tf32(tile: Array) -> Array:
+    """f32 values as tensor cores read them: without the low 13 bits."""
+    return (tile.view(np.uint32) & np.uint32(0xFFFF_E000)).view(np.float32)
 
 
 def _proxy_fence(run: BlockRun, op: pl.ProxyFenceOp) -> list[Any]:
@@ -201,7 +205,7 @@ class Products:
         before = self.unread.pop(id(run.value(op.acc)), None)
         acc = tiles.value(op.acc) if before is None else before.whole
         operands: Sequence[Array] = [tiles.value(op.lhs), tiles.value(op.rhs), acc]
-        whole = MATRIX_RULES[ct.MmaFOp](self.twins.of(op, ct.MmaFOp, {}), *operands)
+        whole = dot_rule(self.twins)(op, *operands)
         [value] = placed(op, [whole])
         found = [self.slots.get(id(run.value(tile))) for tile in (op.lhs, op.rhs)]
         reads = [(slot[1], slot[2]) for slot in found if slot is not None]

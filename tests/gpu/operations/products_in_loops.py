@@ -45,6 +45,13 @@ GEMMS: tuple[tuple[tuple[int, int, int], tuple[int, int, int]], ...] = (
     ((16, 32, 16), (33, 50, 41)),
 )
 """Tile sizes m, n, k and matrix sizes; those of the last are divisible by nothing."""
+LONG_GEMMS: tuple[tuple[tuple[int, int, int], tuple[int, int, int]], ...] = (
+    ((64, 64, 128), (80, 96, 272)),
+    ((128, 128, 128), (208, 144, 400)),
+    ((64, 256, 128), (64, 272, 656)),
+    ((256, 128, 128), (272, 144, 144)),
+)
+"""Rows of 128 bytes along K for operands of 8 bits; several K tiles, the last one ragged."""
 
 
 def gemm_kernel(
@@ -153,6 +160,12 @@ def _rows() -> Iterator[Row]:
             yield gemm_row(types, tile, sizes, turned=(number + place) % 2 == 0)
             if place < 2:
                 yield gemm_row(types, tile, sizes, turned=(number + place) % 2 == 1)
+    for types in ((i8, i32), (f8E4M3FN, f32), (f8E5M2, f32), (f8E4M3FN, f16)):
+        for tile, sizes in LONG_GEMMS:
+            for turned in (False, True):
+                yield gemm_row(types, tile, sizes, turned)
+    for tile, sizes in LONG_GEMMS[1:]:
+        yield gemm_row((tf32, f32), (tile[0], tile[1], 32), sizes, turned=False)
     for operand, sum_type in ((f16, f32), (bf16, f32), (tf32, f32), (f64, f64)):
         yield Row(
             "matrix",

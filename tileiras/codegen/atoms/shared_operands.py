@@ -11,7 +11,7 @@ from typing import Literal
 
 from tileiras.codegen.atoms.wgmma import K_BYTES
 from tileiras.dialects.layout.linear_layout import LinearLayout
-from tileiras.dialects.layout.shared import tma_swizzled
+from tileiras.dialects.layout.shared import swizzled_panels
 from tileiras.errors import InternalError
 
 Major = Literal["k", "mn"]
@@ -104,12 +104,5 @@ class SharedOperand:
     def layout(self, k_dim: int = 1) -> LinearLayout:
         """ "offset" in elements -> coordinates of the tile, whose dim `k_dim` (0 or 1) is K."""
         fast = k_dim if self.major == "k" else 1 - k_dim
-        shape = [self.box[1], self.box[1]]
-        shape[fast] = self.span
-        panel = tma_swizzled(shape, (fast, 1 - fast), self.element_bits, self.swizzle)
-        bases = list(panel.basis("offset"))
-        for bit in range(self.panels.bit_length() - 1):
-            step = self.span << bit
-            bases.append((step, 0) if fast == 0 else (0, step))
-        shape[fast] *= self.panels
-        return LinearLayout({"offset": bases}, shape)
+        shape = (self.k, self.extent) if k_dim == 0 else (self.extent, self.k)
+        return swizzled_panels(shape, fast, self.element_bits, self.swizzle)

@@ -146,9 +146,17 @@ def get_wgmma_atom(name: str) -> WgmmaAtom:
     return atom
 
 
-def find_wgmma_atom(accumulator: str, a_type: str, b_type: str, n: int) -> WgmmaAtom | None:
-    """The atom for these PTX types and N, or None if the hardware has none."""
+def find_wgmma_family(
+    accumulator: str | None, a_type: str | None, b_type: str | None
+) -> WgmmaFamily | None:
+    """The instructions for these PTX types, or None if the hardware has none."""
     for family in WGMMA_FAMILIES:
         if (family.accumulator, family.a_type, family.b_type) == (accumulator, a_type, b_type):
-            return WgmmaAtom(family, n) if n in family.sizes_n else None
+            return family
     return None
+
+
+def find_wgmma_atom(accumulator: str, a_type: str, b_type: str, n: int) -> WgmmaAtom | None:
+    """The atom for these PTX types and N, or None if the hardware has none."""
+    family = find_wgmma_family(accumulator, a_type, b_type)
+    return WgmmaAtom(family, n) if family is not None and n in family.sizes_n else None

@@ -103,6 +103,7 @@ _ROWS = (
     *_scalar("rsqrt.approx.d", 1, "double"),
     *_scalar("mulhi.i mulhi.ui", 2, "i32"),
     *_scalar("mulhi.ll mulhi.ull", 2, "i64"),
+    *_scalar("prmt", 3, "i32"),
 )
 
 INTRINSICS: dict[str, IntrinsicRow] = {row.name: row for row in _ROWS}

@@ -17,6 +17,9 @@ class ThreadMap:
         self.num_warps = num_warps
         self._linear: dict[tuple[tuple[int, ...], tuple[int, ...]], SSAValue] = {}
         self._zero: dict[tuple[int, int], SSAValue | None] = {}
+        self._moved: dict[tuple[tuple[int, ...], tuple[int, ...], int], SSAValue] = {}
+        self._selected: dict[tuple[int, int, int], SSAValue] = {}
+        self._never: SSAValue | None = None
         self._lane: SSAValue | None = None
         self._warp: SSAValue | None = None
 
@@ -47,6 +50,31 @@ class ThreadMap:
                 known = self.b.xor(known, part)
             self._linear[key] = known
         return known
+
+    def moved(self, lane: Sequence[int], warp: Sequence[int], offset: int) -> SSAValue:
+        """`linear(lane, warp) ^ offset`, i32."""
+        if not offset:
+            return self.linear(lane, warp)
+        key = (tuple(lane), tuple(warp), offset)
+        if key not in self._moved:
+            self._moved[key] = self.b.xor(self.linear(lane, warp), self.b.i32(offset))
+        return self._moved[key]
+
+    def selected(self, lane_mask: int, unset: int, is_set: int) -> SSAValue:
+        """One of two numbers, by whether any of these bits of the lane is set, i32."""
+        key = (lane_mask, unset, is_set)
+        if key not in self._selected:
+            bits = self.b.and_(self.lane, self.b.i32(lane_mask))
+            is_unset = self.b.icmp("eq", bits, self.b.i32(0))
+            self._selected[key] = self.b.select(is_unset, self.b.i32(unset), self.b.i32(is_set))
+        return self._selected[key]
+
+    def never(self) -> SSAValue:
+        """i1: false in every thread, which the compilers below cannot know."""
+        if self._never is None:
+            # No SM has this number (PTX ISA, "%smid": below %nsmid).
+            self._never = self.b.icmp("eq", self.b.sreg("smid"), self.b.i32(-1))
+        return self._never
 
     def _terms(self, source: SSAValue, bases: Sequence[int]) -> list[SSAValue]:
         """One term for each run of bits that moves as a whole, one for each other bit."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, i32, i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tileiras.codegen.atoms.element_names import tensor_map_element
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.types import storage_bytes
 from tileiras.dialects.cuda_tile.types import DYNAMIC
@@ -26,13 +27,10 @@ def tma_dims(type: TiledViewType, axis: int) -> list[int]:
 
 def element_name(element: Attribute) -> str:
     """What a tensor map calls an element type."""
-    match element:
-        case Float16Type():
-            return "f16"
-        case BFloat16Type():
-            return "bf16"
-        case _:
-            raise InternalError(f"no tensor map element for {element}", where="tma")
+    name = tensor_map_element(element)
+    if name is None:
+        raise InternalError(f"no tensor map element for {element}", where="tma")
+    return name
 
 
 def contiguous_dim(type: TiledViewType) -> int:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from xdsl.ir import Operation, SSAValue
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type
-from xdsl.ir import Attribute, Operation, SSAValue
-
-from tileiras.codegen.atoms.shared_operands import Major, SharedOperand
-from tileiras.codegen.atoms.wgmma import find_wgmma_atom
+from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
+from tileiras.codegen.atoms.shared_operands import SharedOperand
+from tileiras.codegen.atoms.wgmma import WgmmaFamily, find_wgmma_family
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.types import storage_bits
+from tileiras.codegen.lowering.types import element_type, storage_bits
+from tileiras.codegen.lowering.wgmma_fragments import FragmentReader
+from tileiras.codegen.lowering.wgmma_product import (
+    LeftByThreads,
+    LeftInRegisters,
+    LeftInShared,
+    Product,
+)
+from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
 ROWS = 64
-WARPGROUP_THREADS = 128
+_UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 
 def lower_consumer_wait(ctx: KernelLowering, op: Operation) -> None:
@@ -38,12 +43,13 @@ def lower_consumer_wait(ctx: KernelLowering, op: Operation) -> None:
 
 
 def lower_consumer_release(ctx: KernelLowering, op: Operation) -> None:
-    """One thread of each warpgroup arrives for every slot that is handed back."""
+    """One thread of each group of warps arrives for every slot that is handed back."""
     if not isinstance(op, pl.ConsumerReleaseOp):
         raise InternalError("the rule of consumer_release got another operation")
     b, ring = ctx.b, ctx.agents.ring(op.pipeline)
     newest, older = ring.held(ctx)
-    first = b.icmp("eq", b.and_(b.thread_id(), b.i32(WARPGROUP_THREADS - 1)), b.i32(0))
+    threads = 32 * ctx.num_warps // ring.consumers
+    first = b.icmp("eq", b.and_(b.thread_id(), b.i32(threads - 1)), b.i32(0))
     for variable in (older,) if op.keep.data else (older, newest):
         stage = variable.get(b)
         is_held = b.icmp("sge", stage, b.i32(0))
@@ -66,61 +72,54 @@ def _operand(tile: SSAValue, k_axis: int) -> SharedOperand:
     )
 
 
-def _ptx_type(element: Attribute) -> str:
-    match element:
-        case Float16Type():
-            return "f16"
-        case BFloat16Type():
-            return "bf16"
-        case _:
-            raise InternalError(f"no wgmma for {element}", where="wgmma")
+def _family(op: pl.WgmmaDotOp, is_transposed: bool) -> WgmmaFamily:
+    """The instructions for the types of the operands, in their order, and the result."""
+    signs = (op.signedness_lhs, op.signedness_rhs)
+    names = [
+        wgmma_operand(element_type(value.type), sign == _UNSIGNED)
+        for value, sign in zip((op.lhs, op.rhs), signs, strict=True)
+    ]
+    if is_transposed:
+        names.reverse()
+    family = find_wgmma_family(wgmma_accumulator(element_type(op.result.type)), *names)
+    if family is None:
+        raise InternalError(f"no wgmma of {names[0]} and {names[1]}", where="wgmma")
+    return family
 
 
 def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
-    """All K steps and blocks of rows of one product, as one group."""
+    """All K steps and blocks of rows of one product."""
     if not isinstance(op, pl.WgmmaDotOp):
         raise InternalError("the rule of wgmma_dot got another operation")
-    b = ctx.b
-    rhs = _operand(op.rhs, 0)
-    element = _ptx_type(_tile_type(op.rhs).element_type)
-    atom = find_wgmma_atom("f32", element, element, rhs.extent)
-    if atom is None:
-        raise InternalError(f"no wgmma of {element} with N = {rhs.extent}", where="wgmma")
-    rows = ctx.layout(op.result.type).shape[0]
+    fragments = op.fragments.data if op.fragments is not None else ""
+    is_transposed = fragments == "rhs"
+    family = _family(op, is_transposed)
+    right_tile, k_axis = (op.lhs, 1) if is_transposed else (op.rhs, 0)
+    rhs = _operand(right_tile, k_axis)
+    rows = ctx.layout(op.result.type).shape[1 if is_transposed else 0]
     repeats = rows // (ROWS * (ctx.num_warps // 4))
-    left = _left_in_shared(ctx, op, repeats) if _is_shared(op.lhs) else _Left(ctx.value(op.lhs))
-    ctx.values[op.result] = b.wgmma(
-        atom.name,
-        left.value,
-        b.operand_descriptor(ctx.value(op.rhs), rhs),
-        ctx.value(op.acc),
-        a_offsets=left.offsets,
-        b_offsets=rhs.k_offsets,
-        reps_m=repeats,
-        m_stride=left.row_stride,
-        a_major=left.major,
-        b_major=rhs.major,
-        fence=True,
-        commit=True,
-        wait=op.pending.data if op.pending is not None else None,
-    )
+    if fragments:
+        left = _left_by_threads(ctx, op.rhs if is_transposed else op.lhs, 1 - k_axis)
+    elif isinstance(op.lhs.type, pl.SharedTileType):
+        left = _left_in_shared(ctx, op, repeats)
+    else:
+        left = LeftInRegisters(ctx, ctx.value(op.lhs), len(rhs.k_offsets))
+    right = ctx.b.operand_descriptor(ctx.value(right_tile), rhs)
+    product = Product(ctx, family, left, right, rhs, repeats)
+    acc = ctx.value(op.acc)
+    if op.promoted is not None:
+        ctx.values[op.result] = product.promoted(acc)
+    else:
+        pending = op.pending.data if op.pending is not None else None
+        ctx.values[op.result] = product.accumulated(acc, pending)
 
 
-@dataclass(frozen=True)
-class _Left:
-    """The left operand: fragments, or a descriptor with the way to its K steps and row blocks."""
-
-    value: SSAValue
-    offsets: Sequence[int] | None = None
-    row_stride: int = 0
-    major: Major = "k"
+def _left_by_threads(ctx: KernelLowering, tile: SSAValue, k_axis: int) -> LeftByThreads:
+    """A tile whose rows are contiguous, which each warp reads into registers."""
+    return LeftByThreads(ctx, FragmentReader(ctx, ctx.value(tile), _tile_type(tile), k_axis))
 
 
-def _is_shared(tile: SSAValue) -> bool:
-    return isinstance(tile.type, pl.SharedTileType)
-
-
-def _left_in_shared(ctx: KernelLowering, op: pl.WgmmaDotOp, repeats: int) -> _Left:
+def _left_in_shared(ctx: KernelLowering, op: pl.WgmmaDotOp, repeats: int) -> LeftInShared:
     """This warpgroup's rows of a tile in shared memory."""
     b, lhs = ctx.b, _operand(op.lhs, 1)
     warpgroups = ctx.num_warps // 4
@@ -130,7 +129,7 @@ def _left_in_shared(ctx: KernelLowering, op: pl.WgmmaDotOp, repeats: int) -> _Le
         rows = b.mul(group, b.i32(lhs.extent_offset(ROWS)))
         pointer = b.gep(pointer, b.zext(rows, integer_type(64)))
     stride = lhs.extent_offset(ROWS * warpgroups) if repeats > 1 else 0
-    return _Left(b.operand_descriptor(pointer, lhs), lhs.k_offsets, stride, lhs.major)
+    return LeftInShared(b.operand_descriptor(pointer, lhs), lhs.k_offsets, stride, lhs.major)
 
 
 def lower_dot_wait(ctx: KernelLowering, op: Operation) -> None:

@@ -65,6 +65,22 @@ def tma_swizzled(
     return row_major(size, order).compose(swizzle(bits, chunk, 3, prod(size)))
 
 
+def swizzled_panels(
+    shape: Sequence[int], fast: int, element_bits: int, swizzle_bytes: int
+) -> LinearLayout:
+    """A 2-d tile as panels, one behind the other, whose dim `fast` is one swizzle span long."""
+    span = swizzle_bytes * 8 // element_bits
+    panel_shape = list(shape)
+    panel_shape[fast] = span
+    panel = tma_swizzled(panel_shape, (fast, 1 - fast), element_bits, swizzle_bytes)
+    bases = list(panel.basis("offset"))
+    step = span
+    while step < shape[fast]:
+        bases.append((step, 0) if fast == 0 else (0, step))
+        step *= 2
+    return LinearLayout({"offset": bases}, shape)
+
+
 def from_shape_stride(shape: Sequence[Mode], stride: Sequence[Mode]) -> LinearLayout:
     """CuTe's `Layout(shape, stride)` as "offset" -> coordinates, one output dim per top-level mode.
 

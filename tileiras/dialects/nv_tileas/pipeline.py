@@ -8,7 +8,7 @@ their own position.
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
@@ -26,7 +26,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import NoTerminator, Pure
 
-from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, SignednessAttr
 
 
 @irdl_attr_definition
@@ -72,9 +72,11 @@ TENSOR_MAP = TensorMapType()
 
 @irdl_op_definition
 class CreatePipelineOp(IRDLOperation):
-    """A ring of `stages` slots of `slot_bytes`; `consumers` warpgroups release each slot.
+    """A ring of `stages` slots of `slot_bytes`, each released by `consumers` groups of warps.
 
-    `gather_threads` threads of the producer copy into the slots besides TMA, or none.
+    The groups are equal parts of the consumer's warps: warpgroups where only wgmma reads the slots,
+    which ends for all its warps at once, else single warps. `gather_threads` threads of the
+    producer copy into the slots besides TMA, or none.
     """
 
     name = "nv_tileas.create_pipeline"
@@ -198,7 +200,11 @@ class WgmmaDotOp(IRDLOperation):
     """`lhs @ rhs + acc` by wgmma from shared memory, issued without waiting for it.
 
     With `pending` it then waits until at most so many products are unfinished. Nothing may read
-    the result of an unfinished product, but the next product into it.
+    the result of an unfinished product, but the next product into it. A `promoted`
+    product is summed up by itself, 128 of K at most at a time, and added to `acc` by the threads.
+    The signedness properties are present for integer operands only. `fragments` is "lhs" or "rhs"
+    where the threads read that tile, whose K is not contiguous, into registers; with "rhs" the
+    instructions compute the transposed product.
     """
 
     name = "nv_tileas.wgmma_dot"
@@ -206,6 +212,10 @@ class WgmmaDotOp(IRDLOperation):
     rhs = operand_def()
     acc = operand_def()
     pending = opt_prop_def(IntAttr)
+    promoted = opt_prop_def(UnitAttr)
+    fragments = opt_prop_def(StringAttr)
+    signedness_lhs = opt_prop_def(SignednessAttr)
+    signedness_rhs = opt_prop_def(SignednessAttr)
     result = result_def()
 
 

@@ -84,6 +84,9 @@ def _schedule_loops(func: aa.FuncOp, plan: HopperPlan) -> list[Schedule | None]:
         here = [p for p in plan.dots.values() if p.dot.parent_op() is loop]
         if all(planned.lhs is not None for planned in here) or not is_rotatable(loop):
             continue
+        # What threads read or add themselves is finished where it is issued.
+        if any(planned.is_promoted or planned.fragments is not None for planned in here):
+            continue
         products = [
             Product(
                 planned.dot,

@@ -18,6 +18,8 @@ from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 
 MAX_ACCESS_BYTES = 16
 """Widest global access of one thread on every target (ld.global.v4.b32)."""
+SECTOR_BYTES = 32
+"""What memory moves at least: CUDA C++ Best Practices Guide, "Coalesced Access"."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,30 @@ class AccessPlan:
         if contiguous_vector(layout, self.axis, self.vector) < self.vector:
             return False
         return _first_lane_axis(layout) == _first_lane_axis(self.layout)
+
+    def in_place(self, layout: LinearLayout, element_bits: int) -> AccessPlan | None:
+        """The access by threads that hold elements as `layout` says, which keep them.
+
+        Registers change places at most. None if the lanes of an access would fill sectors of
+        memory in part only.
+        """
+        bases = {name: list(vectors) for name, vectors in layout.bases}
+        registers, run = bases["register"], 1
+        while run < self.vector and self._along(run) in registers:
+            run *= 2
+        first = [self._along(1 << bit) for bit in range(run.bit_length() - 1)]
+        bases["register"] = first + [vector for vector in registers if vector not in first]
+        moved = LinearLayout(bases, layout.shape)
+        vector = contiguous_vector(moved, self.axis, run)
+        while self._along(run) in bases["lane"]:
+            run *= 2
+        if run * element_bits < 8 * SECTOR_BYTES:
+            return None
+        return AccessPlan(self.axis, vector, moved)
+
+    def _along(self, step: int) -> tuple[int, ...]:
+        """The coordinate `step` elements along the axis."""
+        return tuple(step if dim == self.axis else 0 for dim in range(self.layout.rank))
 
 
 def _first_lane_axis(layout: LinearLayout) -> int | None:

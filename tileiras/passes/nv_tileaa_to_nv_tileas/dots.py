@@ -29,7 +29,6 @@ from tileiras.dialects.layout.mma import (
     M16N8K32_S8,
     MmaFragments,
     mma_operand_layout,
-    wgmma_accumulator,
 )
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
@@ -108,7 +107,7 @@ def plan_dot(op: aa.DotOp, plan: CtaPlan) -> DotPlan:
     lhs, rhs, result = _tensor(op.lhs), _tensor(op.rhs), _tensor(op.result)
     shape = result.get_shape()
     if plan.hopper is not None and op in plan.hopper.dots:
-        layout = wgmma_accumulator(shape, plan.hopper.warpgroups)
+        layout = plan.hopper.result_layout(op)
         return DotPlan("wgmma", (4 * plan.hopper.warpgroups, 1), None, None, layout)
     choice = _choice(op, plan.target)
     if choice is None or not _fits(choice.fragments, lhs, shape):

@@ -61,6 +61,8 @@ class Placer(OpBuilder):
             self.location = op.location
             if isinstance(op, LAZY_OPS) and is_tensor(op.results[0]):
                 continue
+            if self.consumer is not None and self.consumer.absorbs(op):
+                continue
             results = self.rules.get(type(op), place_elementwise)(self, op)
             self.values.update(zip(op.results, results, strict=True))
         self._made.pop()

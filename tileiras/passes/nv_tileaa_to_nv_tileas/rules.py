@@ -229,12 +229,18 @@ def _place_tiled_load(placer: Placer, op: Operation) -> Sequence[SSAValue]:
 
 
 def _place_tiled_store(placer: Placer, op: Operation) -> Sequence[SSAValue]:
-    """The value as it lies if that writes as well, else coalesced."""
+    """The value as it lies if that writes as well, else coalesced.
+
+    Consumers of a ring have few registers left, and write the accumulators as they are.
+    """
     if not isinstance(op, aa.TiledStoreOp):
         raise InternalError("the rule of tiled_store got another operation")
     access = plan_view_access(op.view, placer.plan.num_warps)
     natural = placer.classes.natural(op.value)
     suits = natural is not None and access.suits(natural)
+    if placer.consumer is not None and natural is not None and not suits:
+        bits = storage_bits(_element(op.value))
+        access = access.in_place(natural, bits) or access
     layout = natural if natural is not None and suits else access.layout
     operands = [placer.in_layout(op.value, layout), *_view_operands(placer, op, layout)]
     properties = _access_properties(op, access)

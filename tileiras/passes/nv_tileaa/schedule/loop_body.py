@@ -66,7 +66,7 @@ class Product:
     """
 
     dot: aa.DotOp
-    loads: tuple[aa.TiledLoadOp, ...]
+    loads: tuple[aa.TiledLoadOp | aa.LoadOp, ...]
     keeps_lhs: bool
 
     @property

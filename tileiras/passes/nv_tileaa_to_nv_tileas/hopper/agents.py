@@ -84,7 +84,7 @@ def _create(block: Block, plan: HopperPlan, number: int) -> SSAValue:
         properties={
             "stages": IntAttr(pipeline.stages),
             "slot_bytes": IntAttr(pipeline.bytes),
-            "consumers": IntAttr(plan.warpgroups),
+            "consumers": IntAttr(plan.warpgroups * (4 if plan.is_read_by_warps(pipeline) else 1)),
             "gather_threads": IntAttr(32 * GATHER_WARPS if pipeline.gathers else 0),
         },
     )

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.layout.mma import M16N8K16_F16, mma_operand_layout, wgmma_accumulator
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad, SharedOperand
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import left_fragments
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
+    OperandLoad,
+    SharedOperand,
+    root_load,
+    rounds_to_tf32,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, WgmmaDot
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 
@@ -31,6 +36,11 @@ class ConsumerSide:
     def brings(self, load: Operation) -> bool:
         """Whether a pipeline brings the tile of this load."""
         return self.plan.pipeline_of(load) is not None
+
+    def absorbs(self, op: Operation) -> bool:
+        """Whether products read what is under the operation, so that nothing is left of it."""
+        load = root_load(op.results[0]) if rounds_to_tf32(op) else None
+        return load is not None and self.brings(load)
 
     def place_load(self, placer: Placer, op: OperandLoad) -> Sequence[SSAValue]:
         """Waits for the slot at the last load of the pipeline; the tile stays in shared memory."""
@@ -54,23 +64,20 @@ class ConsumerSide:
         types: list[pl.SharedTileType] = []
         offset = 0
         for load in loads:
-            operand, shape = self._reader(load)
-            element = load.result.type
-            if not isinstance(element, TensorType):
-                raise InternalError("a load gives no tensor")
-            type = pl.SharedTileType(shape, element.element_type, operand.major_axis, offset)
-            types.append(type)
+            operand, read = self._reader(load)
+            shape, element = read.get_shape(), read.element_type
+            types.append(pl.SharedTileType(shape, element, operand.major_axis, offset))
             offset += operand.bytes
         return types
 
-    def _reader(self, load: OperandLoad) -> tuple[SharedOperand, tuple[int, ...]]:
-        """The operand that a load brings, and its shape in the product."""
+    def _reader(self, load: OperandLoad) -> tuple[SharedOperand, TensorType[Attribute]]:
+        """The operand that a load brings, and its type in the product."""
         for planned in self.plan.dots.values():
             for operand, value in ((planned.lhs, planned.dot.lhs), (planned.rhs, planned.dot.rhs)):
                 if operand is not None and operand.load is load:
                     if not isinstance(value.type, TensorType):
                         raise InternalError("an operand is no tensor")
-                    return operand, value.type.get_shape()
+                    return operand, value.type
         raise InternalError("no product reads what a pipeline brings")
 
     def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
@@ -78,7 +85,7 @@ class ConsumerSide:
         planned = self.plan.dots[op]
         if not isinstance(op.result.type, TensorType):
             raise InternalError("a product gives no tensor")
-        layout = wgmma_accumulator(op.result.type.get_shape(), self.plan.warpgroups)
+        layout = self.plan.result_layout(op)
         acc = placer.in_layout(op.acc, layout)
         operands = [self._left(placer, planned), self.tiles[planned.rhs.load]]
         number = self.plan.pipeline_of(planned.rhs.load)
@@ -86,12 +93,19 @@ class ConsumerSide:
             raise InternalError("a product reads a tile that no pipeline brings")
         type = encoded(op.result.type.element_type, layout)
         pipeline = self.pipelines[number]
-        if is_running(planned):
-            properties = {"pending": IntAttr(1)}
-            built = placer.emit(pl.WgmmaDotOp, [*operands, acc], [type], properties)
-            placer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(1)})
+        kept = ("signedness_lhs", "signedness_rhs")
+        properties = {key: op.properties[key] for key in kept if key in op.properties}
+        if planned.is_promoted:
+            properties["promoted"] = UnitAttr()
+        if planned.fragments is not None:
+            properties["fragments"] = StringAttr(planned.fragments)
+        pending = _pending(planned)
+        if pending is not None:
+            properties["pending"] = IntAttr(pending)
+        built = placer.emit(pl.WgmmaDotOp, [*operands, acc], [type], properties)
+        if pending is not None:
+            placer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(pending)})
         else:
-            built = placer.emit(pl.WgmmaDotOp, [*operands, acc], [type])
             self.unfinished[built] = pipeline
         return [placer.settle(op.result, built.results[0])]
 
@@ -102,8 +116,7 @@ class ConsumerSide:
         lhs = planned.dot.lhs
         if not isinstance(lhs.type, TensorType):
             raise InternalError("an operand is no tensor")
-        warps = (4 * self.plan.warpgroups, 1)
-        layout = mma_operand_layout(M16N8K16_F16.a, lhs.type.get_shape(), warps, "A")
+        layout = left_fragments(lhs.type.get_shape(), planned.family, self.plan.warpgroups)
         return placer.in_layout(lhs, layout)
 
     def finish_loop(
@@ -143,10 +156,21 @@ class ConsumerSide:
                 placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
 
 
+def _pending(planned: WgmmaDot) -> int | None:
+    """How many products the one that is issued leaves unfinished; None if waits come later.
+
+    What threads read or add themselves is finished at once.
+    """
+    if is_running(planned):
+        return 1
+    return 0 if planned.is_promoted or planned.fragments is not None else None
+
+
 def is_running(planned: WgmmaDot) -> bool:
     """Whether the product may stay unfinished over the end of an iteration.
 
-    One that reads registers must be finished before they are written again.
+    One that reads registers must be finished before they are written again, and one that is summed
+    up by itself before it is added.
     """
     return running_position(planned) is not None
 
@@ -155,7 +179,7 @@ def running_position(planned: WgmmaDot) -> int | None:
     """The carried value that the product only adds to: read by nothing else in the loop."""
     dot = planned.dot
     loop = dot.parent_op()
-    if not isinstance(loop, aa.ForOp) or planned.lhs is None:
+    if not isinstance(loop, aa.ForOp) or planned.lhs is None or planned.is_promoted:
         return None
     arguments = loop.body.block.args[1:]
     uses = list(dot.result.uses)

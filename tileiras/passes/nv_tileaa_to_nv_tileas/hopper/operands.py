@@ -1,10 +1,10 @@
 """Which dot operands can be brought into shared memory asynchronously, where wgmma reads them.
 
-An operand qualifies if it is a loaded tile, reshaped and permuted at most. A tile loaded through
-pointers is gathered (see `gathered`); one loaded through a view comes by TMA if the view meets its
-conditions (CUDA Driver API, "Tensor Map Object Management"; PTX ISA, "Tensors"):
-base 16-byte aligned, strides multiples of 16 bytes but for a unit inner one, at most 5 dims, boxes
-of at most 256.
+An operand qualifies if it is a loaded tile, at most reshaped, permuted, or rounded from f32 to tf32
+(decision 0008). A tile loaded through pointers is gathered (see `gathered`); one loaded through a
+view comes by TMA if the view meets its conditions (CUDA Driver API, "Tensor Map Object Management";
+PTX ISA, "Tensors"): base 16-byte aligned, strides multiples of 16 bytes but for a unit inner one,
+at most 5 dims, boxes of at most 256.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, TensorType
-from xdsl.ir import OpResult, SSAValue
+from xdsl.dialects.builtin import Float32Type, FloatTF32Type, TensorType
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
+from tileiras.codegen.atoms.element_names import tensor_map_element
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, PaddingValue
 from tileiras.dialects.layout import LinearLayout
@@ -61,9 +62,12 @@ def shared_operand(value: SSAValue) -> SharedOperand | None:
 
 
 def root_load(value: SSAValue) -> OperandLoad | None:
-    """The load under reshapes and permutations; one through pointers only if it can be gathered."""
-    while isinstance(value, OpResult) and isinstance(value.op, aa.ReshapeOp | aa.PermuteOp):
-        value = value.op.source
+    """The load under reshapes, permutations and roundings to tf32.
+
+    One through pointers only if it can be gathered.
+    """
+    while isinstance(value, OpResult) and is_transparent(value.op):
+        value = value.op.operands[0]
     if not isinstance(value, OpResult):
         return None
     match value.op:
@@ -73,6 +77,24 @@ def root_load(value: SSAValue) -> OperandLoad | None:
             return load if gathered_axis(load) is not None else None
         case _:
             return None
+
+
+def is_transparent(op: Operation) -> bool:
+    """Whether a product reads what is under the operation in its place."""
+    return isinstance(op, aa.ReshapeOp | aa.PermuteOp) or rounds_to_tf32(op)
+
+
+def rounds_to_tf32(op: Operation) -> bool:
+    """Whether an operation makes tf32 of f32: tensor cores ignore the low bits of an f32."""
+    return (
+        isinstance(op, aa.FpToFpOp)
+        and isinstance(_element(op.source), Float32Type)
+        and isinstance(_element(op.result), FloatTF32Type)
+    )
+
+
+def _element(value: SSAValue) -> Attribute:
+    return value.type.element_type if isinstance(value.type, TensorType) else value.type
 
 
 def tile_bytes(load: OperandLoad) -> int:
@@ -115,6 +137,8 @@ def _pushed(value: SSAValue, layout: LinearLayout) -> LinearLayout:
         case aa.PermuteOp() as op:
             permutation = [int(i) for i in op.permutation.get_values()]
             return _pushed(op.source, layout).permute(permutation)
+        case aa.FpToFpOp() as op:
+            return _pushed(op.source, layout)
         case _:
             return layout
 
@@ -133,7 +157,7 @@ def _is_tma_load(load: aa.TiledLoadOp) -> bool:
     """Whether the load meets TMA's conditions and may be done asynchronously."""
     type = view_type_of(load.view)
     element = type.memref.element_type
-    if not isinstance(element, Float16Type | BFloat16Type) or type.sparse_dim is not None:
+    if tensor_map_element(element) is None or type.sparse_dim is not None:
         return False
     if load.ordering.data != MemoryOrdering.WEAK or type.padding_value not in (
         None,

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.atoms.wgmma import WgmmaFamily
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.memory import (
     LoadBase,
     StoreBase,
@@ -22,9 +24,18 @@ from tileiras.dialects.nv_tileaa.memory import (
 )
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.passes.analysis.memory_hazards import ACQUIRES
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import (
+    PARTIAL_REGISTERS,
+    Fragments,
+    accumulator_layout,
+    accumulator_registers,
+    dot_family,
+    is_promoted,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
+    is_transparent,
     root_load,
     shared_operand,
 )
@@ -34,12 +45,12 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import calls_runtime, sc
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import precedes_write
 
 ROWS_PER_WARPGROUP = 64
-MAX_N = 256
-K_STEP = 16
 MAX_ACCUMULATORS = 128
-"""f32 registers of a thread for one accumulator; with 232 registers a thread nothing spills."""
+"""Registers of a thread for one accumulator; with 232 registers a thread nothing spills."""
 MAX_REGISTERS = 176
 """Registers of a thread for all accumulators and left operands together."""
+MAX_REGISTERS_WITH_PARTIAL = 192
+"""The same with the partial sums of f8 products."""
 MAX_STAGES = 4
 RESERVED_BYTES = 34 * 1024
 """Shared memory kept for the epilogue's layout changes, barriers and tensor maps."""
@@ -58,6 +69,19 @@ class WgmmaDot:
     dot: aa.DotOp
     lhs: SharedOperand | None
     rhs: SharedOperand
+    family: WgmmaFamily
+    fragments: Fragments = None
+    """The operand in shared memory that threads read into registers, "rhs" as left operand."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the instructions' results: with `fragments` "rhs" they are the columns."""
+        return _shape(self.dot.result)[1 if self.fragments == "rhs" else 0]
+
+    @property
+    def is_promoted(self) -> bool:
+        """Whether the product is summed up by itself and then added to the accumulator."""
+        return is_promoted(self.dot, self.family)
 
     @property
     def is_lhs_kept(self) -> bool:
@@ -100,6 +124,22 @@ class HopperPlan:
     dots: dict[Operation, WgmmaDot]
     pipelines: tuple[Pipeline, ...]
 
+    def result_layout(self, dot: Operation) -> LinearLayout:
+        """Where the threads hold the result of a product."""
+        planned = self.dots[dot]
+        return accumulator_layout(
+            _shape(planned.dot.result), planned.family, planned.fragments, self.warpgroups
+        )
+
+    def is_read_by_warps(self, pipeline: Pipeline) -> bool:
+        """Whether threads read tiles of the pipeline, warp by warp."""
+        return any(
+            operand is not None and operand.load in pipeline.loads
+            for planned in self.dots.values()
+            if planned.fragments is not None
+            for operand in (planned.lhs, planned.rhs)
+        )
+
     def pipeline_of(self, load: Operation) -> int | None:
         """The number of the pipeline that brings the tile of a load."""
         for number, pipeline in enumerate(self.pipelines):
@@ -118,15 +158,17 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     chosen = [planned for op in dots if (planned := _wgmma_dot(op)) is not None]
     if not chosen or len(chosen) != len(dots):
         return None
-    rows = min(_shape(planned.dot.result)[0] for planned in chosen)
+    rows = min(planned.rows for planned in chosen)
     warpgroups = 2 if rows % (2 * ROWS_PER_WARPGROUP) == 0 else 1
-    if any(_accumulators(planned.dot, warpgroups) > MAX_ACCUMULATORS for planned in chosen):
+    if any(_accumulators(planned, warpgroups) > MAX_ACCUMULATORS for planned in chosen):
         return None
     loops: dict[Operation | None, list[WgmmaDot]] = {}
     for planned in chosen:
         loops.setdefault(planned.dot.parent_op(), []).append(planned)
     for together in loops.values():
-        if sum(_registers(planned, warpgroups) for planned in together) > MAX_REGISTERS:
+        partial = max(_partial(planned, warpgroups) for planned in together)
+        limit = MAX_REGISTERS_WITH_PARTIAL if partial else MAX_REGISTERS
+        if partial + sum(_registers(planned, warpgroups) for planned in together) > limit:
             return None
     if not _kept_for_products_only(chosen):
         return None
@@ -153,27 +195,29 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
 def _registers(planned: WgmmaDot, warpgroups: int) -> int:
     """Registers of a thread for the accumulator and a left operand in registers."""
     rows, depth = _shape(planned.dot.lhs)
-    operand = 0 if planned.lhs is not None else rows * depth // (2 * 128 * warpgroups)
-    return _accumulators(planned.dot, warpgroups) + operand
+    bits = planned.family.operand_bits
+    operand = 0 if planned.lhs is not None else rows * depth * bits // (32 * 128 * warpgroups)
+    return _accumulators(planned, warpgroups) + operand
+
+
+def _partial(planned: WgmmaDot, warpgroups: int) -> int:
+    """Registers of a thread for partial sums."""
+    if not planned.is_promoted:
+        return 0
+    return min(PARTIAL_REGISTERS, _accumulators(planned, warpgroups))
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
     return value.type.get_shape() if isinstance(value.type, TensorType) else ()
 
 
-def _element(value: SSAValue) -> object:
-    return value.type.element_type if isinstance(value.type, TensorType) else value.type
-
-
 def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     """The product with its operands in shared memory, None if wgmma cannot do it."""
     shape, depth = _shape(op.result), _shape(op.lhs)[-1:]
-    if len(shape) != 2 or not isinstance(_element(op.lhs), Float16Type | BFloat16Type):
+    family = dot_family(op)
+    if len(shape) != 2 or family is None:
         return None
-    if not isinstance(_element(op.result), Float32Type):
-        return None
-    rows, columns = shape
-    if rows % ROWS_PER_WARPGROUP or columns % 8 or columns > MAX_N or depth[0] % K_STEP:
+    if depth[0] % family.k:
         return None
     lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
     left_load = root_load(op.lhs)
@@ -188,7 +232,16 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
         return None
     if lhs is not None and _is_read_here(lhs.load, op) and _uses(lhs.load) != 1:
         return None
-    return WgmmaDot(op, lhs, rhs)
+    majors = (None if lhs is None else lhs.major_axis, rhs.major_axis)
+    ways: dict[tuple[int | None, int], Fragments] = {(0, 0): "lhs", (1, 1): "rhs"}
+    is_direct = family.transposes or majors in ((None, 0), (1, 0))
+    if not is_direct and majors not in ways:
+        return None
+    planned = WgmmaDot(op, lhs, rhs, family, None if is_direct else ways[majors])
+    columns = shape[0] if planned.fragments == "rhs" else shape[1]
+    if planned.rows % ROWS_PER_WARPGROUP or columns not in family.sizes_n:
+        return None
+    return planned
 
 
 def _is_read_here(load: OperandLoad, op: aa.DotOp) -> bool:
@@ -197,12 +250,12 @@ def _is_read_here(load: OperandLoad, op: aa.DotOp) -> bool:
 
 
 def _uses(load: OperandLoad) -> int:
-    """How many operations read the loaded tile, reshapes and permutations aside."""
+    """How many operations read the loaded tile, those that a product sees through aside."""
     count = 0
     pending: list[SSAValue] = [load.result]
     while pending:
         for use in pending.pop().uses:
-            if isinstance(use.operation, aa.ReshapeOp | aa.PermuteOp):
+            if is_transparent(use.operation):
                 pending.append(use.operation.results[0])
             else:
                 count += 1
@@ -218,10 +271,9 @@ def _is_of_loop(op: aa.DotOp) -> bool:
     return any(isinstance(inner, aa.DotOp) for loop in loops for inner in loop.body.block.ops)
 
 
-def _accumulators(op: aa.DotOp, warpgroups: int) -> int:
-    """f32 registers of one thread."""
-    rows, columns = _shape(op.result)
-    return rows * columns // (128 * warpgroups)
+def _accumulators(planned: WgmmaDot, warpgroups: int) -> int:
+    """Accumulator registers of one thread."""
+    return accumulator_registers(planned.dot, planned.family, warpgroups)
 
 
 def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:

@@ -1,0 +1,208 @@
+"""Consumers of specialised kernels in the simulator: wgmma, and rings that are full beforehand.
+
+The producer does not run: the tiles are put into the slots as TMA leaves them, one slot per round
+of the loop, so there may not be more rounds than slots, and waits at mbarriers do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from simulate import _Block
+from simulated_matrix import _DTYPES, _coordinates, _elements
+from simulated_ops import INTRINSICS, RULES, WARP, Log, Machine, Rule, Value, from_bytes
+from simulated_shared import FIRST_ADDRESS
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
+
+from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP, get_wgmma_atom
+from tileiras.dialects.layout.mma import M16N8K8_TF32, M16N8K16_F16, M16N8K32_S8, wgmma_accumulator
+from tileiras.dialects.llvm.control import CondBrOp, FuncOp
+from tileiras.dialects.llvm.memory import GlobalOp
+from tileiras.interpreter import SimulatedMemory
+
+_FRAGMENTS = {8: M16N8K32_S8, 16: M16N8K16_F16, 32: M16N8K8_TF32}
+_LINE = 128
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A 2-d tile of a slot as it lies in memory: lines whose elements are contiguous."""
+
+    lines: np.ndarray
+
+    def panels(self) -> np.ndarray:
+        """The bytes as TMA writes boxes of 128 bytes per line with the 128-byte swizzle.
+
+        PTX ISA, "Swizzling modes": chunk c (16 bytes) of line l goes to chunk c ^ l % 8.
+        """
+        data = np.ascontiguousarray(self.lines).view(np.uint8)
+        count = len(data)
+        chunks = data.reshape(count, -1, 8, 16).transpose(1, 0, 2, 3)
+        result = np.empty_like(chunks)
+        for line in range(count):
+            for chunk in range(8):
+                result[:, line, chunk ^ line % 8] = chunks[:, line, chunk]
+        return result.reshape(-1)
+
+
+def run_consumers(
+    module: ModuleOp, args: Sequence[Any], slots: Sequence[Sequence[Tile]], index: Sequence[int]
+) -> None:
+    """Runs the consumers of one tile block; `slots` are the tiles of the only ring."""
+    memory = SimulatedMemory()
+    buffers = [memory.upload(arg) if isinstance(arg, np.ndarray) else None for arg in args]
+    values = [
+        int(arg) if buffer is None else buffer.address
+        for arg, buffer in zip(args, buffers, strict=True)
+    ]
+    (func,) = [op for op in module.body.ops if isinstance(op, FuncOp)]
+    block = _Consumers(module, func, memory, index, (1, 1, 1), Log())
+    shared = block.machine.shared
+    (ring,) = [
+        op for op in module.body.ops if isinstance(op, GlobalOp) and "ring" in op.sym_name.data
+    ]
+    place = block.machine.globals[ring.sym_name.data] - FIRST_ADDRESS
+    for tiles in slots:
+        data = np.concatenate([tile.panels() for tile in tiles])
+        shared.data[place : place + len(data)] = data
+        shared.written[place : place + len(data)] = True
+        place += len(data)
+    with patch.dict(RULES, _CONSUMER_RULES), patch.dict(INTRINSICS, {"nvvm.prmt": _prmt}):
+        block.run(values)
+    for arg, buffer in zip(args, buffers, strict=True):
+        if buffer is not None:
+            data = memory.read_bytes(buffer.address, buffer.size)
+            arg[...] = data.view(arg.dtype).reshape(arg.shape)
+
+
+class _Consumers(_Block):
+    """A block whose threads part ways at the switch between agents: the first ones go on."""
+
+    def _run_first_thread(self, branch: CondBrOp, taken: Value) -> None:
+        if taken[0]:
+            super()._run_first_thread(branch, taken)
+            return
+        threads = int(np.argmax(taken))
+        values = {value: held[:threads] for value, held in self.machine.values.items()}
+        self.machine = replace(self.machine, threads=threads, values=values)
+
+    def _run_block(self, machine: Machine, block: Block) -> Block | None:
+        return super()._run_block(self.machine if machine.threads > 1 else machine, block)
+
+    def _enter(self, machine: Machine, block: Block, arguments: Sequence[SSAValue]) -> Block:
+        current = self.machine if machine.threads > 1 else machine
+        return super()._enter(current, block, arguments)
+
+
+def _read(machine: Machine, start: int, rows: int, size: int) -> np.ndarray:
+    """`size` bytes of each row of a K-major operand, by the address rule of descriptors.
+
+    PTX ISA, "Strides" and "Swizzling modes": eight rows of 128 bytes, then `stride` bytes on.
+    """
+    row, byte = np.arange(rows)[:, None], np.arange(size)[None, :]
+    address = start + row // 8 * 8 * _LINE + row % 8 * _LINE + byte
+    return machine.shared.data[address ^ (address >> 7 & 7) << 4]
+
+
+def _operand(machine: Machine, descriptor: int, offset: int, rows: int, type_: str) -> np.ndarray:
+    """A step of a K-major operand as numbers, (rows, K)."""
+    if descriptor >> 62 != 1 or descriptor >> 32 & 0x3FFF != 8 * _LINE >> 4:
+        raise NotImplementedError("the simulator knows K-major operands with 128-byte swizzle")
+    start = ((descriptor & 0x3FFF) << 4) + offset
+    return _numbers(_read(machine, start, rows, 32), type_)
+
+
+def _numbers(data: np.ndarray, type_: str) -> np.ndarray:
+    held = np.ascontiguousarray(data).view(_DTYPES[type_])
+    if type_ == "tf32":
+        held = (held.view(np.uint32) & np.uint32(0xFFFF_E000)).view(np.float32)
+    return held.astype(np.int64 if type_ in ("s8", "u8") else np.float64)
+
+
+def _wgmma(machine: Machine, op: Any) -> Value:
+    """All K steps and blocks of rows of every warpgroup, at once."""
+    atom = get_wgmma_atom(op.atom.data)
+    if op.a_transposed is not None or op.b_transposed is not None:
+        raise NotImplementedError("the simulator knows K-major operands")
+    family, steps, blocks = atom.family, len(op.b_offsets.data), op.reps_m.data
+    wide = np.int64 if family.is_integer else np.float64
+    layout = wgmma_accumulator((ROWS, atom.n), 1)
+    places = np.array(
+        [
+            [layout.apply(register=r, lane=t % WARP, warp=t // WARP) for r in range(atom.n // 2)]
+            for t in range(WARPGROUP)
+        ]
+    )
+    size = atom.accumulator_elements
+    dtype = _DTYPES[family.accumulator] if family.accumulator != "s32" else np.int32
+    result = np.zeros((machine.threads, blocks * size), dtype)
+    if op.accumulator is not None and (op.scale_d is None or machine.values[op.scale_d].any()):
+        result = _elements(machine, op.accumulator, family.accumulator).copy()
+    for first in range(0, machine.threads, WARPGROUP):
+        threads = slice(first, first + WARPGROUP)
+        right = int(machine.values[op.b][first])
+        for block in range(blocks):
+            total = np.zeros((ROWS, atom.n), wide)
+            held = result[threads, block * size : (block + 1) * size]
+            total[places[..., 0], places[..., 1]] = held
+            for step in range(steps):
+                rhs = _operand(machine, right, op.b_offsets.data[step], atom.n, family.b_type)
+                total += _left(machine, op, threads, block, step) @ rhs.T
+            with np.errstate(over="ignore"):
+                held[...] = total[places[..., 0], places[..., 1]].astype(dtype)
+    return from_bytes(np.ascontiguousarray(result).view(np.uint8), op.result.type)
+
+
+def _left(machine: Machine, op: Any, threads: slice, block: int, step: int) -> np.ndarray:
+    """64 rows of the left operand, (64, K)."""
+    atom = get_wgmma_atom(op.atom.data)
+    family = atom.family
+    if not op.a_in_registers:
+        offset = op.a_offsets.data[step] + block * op.m_stride.data
+        descriptor = int(machine.values[op.a][threads.start])
+        return _operand(machine, descriptor, offset, ROWS, family.a_type)
+    layout = _FRAGMENTS[family.operand_bits].a
+    count = layout.in_size("register")
+    held = _elements(machine, op.a, family.a_type)[threads]
+    at = (block * len(op.b_offsets.data) + step) * count
+    values = _numbers(np.ascontiguousarray(held[:, at : at + count]).view(np.uint8), family.a_type)
+    rows, columns = _coordinates(layout)
+    result = np.zeros((4, *layout.shape), values.dtype)
+    result[:, rows, columns] = values.reshape(4, WARP, count)
+    return result.reshape(ROWS, -1)
+
+
+def _prmt(machine: Machine, op: Any) -> Value:
+    """Bytes of two words, picked by the nibbles of a third."""
+    low, high, selector = (machine.values[value] for value in op.operands)
+    both = low | high << np.uint64(32)
+    result = np.zeros_like(both)
+    for byte in range(4):
+        pick = selector >> np.uint64(4 * byte) & np.uint64(7)
+        result |= (both >> pick * np.uint64(8) & np.uint64(255)) << np.uint64(8 * byte)
+    return result
+
+
+def _passed(machine: Machine, op: Any) -> Value | None:
+    """A fence or wait hands its values on."""
+    for value, result in zip(op.operands, op.results, strict=True):
+        machine.values[result] = machine.values[value]
+    return machine.values[op.results[0]] if op.results else None
+
+
+_IGNORED = (
+    *("nvvm.wgmma_commit", "nvvm.mbarrier_init", "nvvm.mbarrier_arrive", "nvvm.mbarrier_wait"),
+    *("nvvm.fence_mbarrier_init", "nvvm.setmaxnreg"),
+)
+_CONSUMER_RULES: dict[str, Rule] = {
+    "nvvm.wgmma": _wgmma,
+    "nvvm.wgmma_fence": _passed,
+    "nvvm.wgmma_wait": _passed,
+    **dict.fromkeys(_IGNORED, lambda machine, op: None),
+}
+"""What holds while consumers run alone."""

@@ -1,0 +1,46 @@
+"""Specialised products thread by thread: every type, operands read by wgmma and by the threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from interpreter.kernels import SIGNED, UNSIGNED
+from interpreter.product_kernels import TF32, Gemm
+from simulate import lower_to_llvm
+from simulated_wgmma import Tile, run_consumers
+from xdsl.dialects.builtin import f8E4M3FN, f8E5M2, f16, f32, i8, i32
+
+GEMMS = (
+    Gemm(tile=(64, 64, 32), b_turned=True, **TF32),
+    Gemm(tile=(64, 64, 32), **TF32),
+    Gemm(tile=(32, 256, 64), **TF32),
+    Gemm(tile=(256, 32, 32), a_turned=True, b_turned=True, **TF32),
+    Gemm(i8, i32, (128, 64, 128), b_turned=True, signs=(UNSIGNED, SIGNED)),
+    Gemm(i8, i32, (64, 128, 128), signs=(SIGNED, UNSIGNED)),
+    Gemm(i8, i32, (32, 256, 256)),
+    Gemm(i8, i32, (128, 64, 128), a_turned=True, b_turned=True),
+    Gemm(f8E4M3FN, f32, (64, 64, 256), b_turned=True),
+    Gemm(f8E5M2, f32, (128, 256, 128), b_turned=True),
+    Gemm(f8E4M3FN, f32, (64, 256, 128)),
+    Gemm(f8E4M3FN, f32, (64, 128, 128), fast_acc=True),
+    Gemm(f8E5M2, f16, (32, 128, 128)),
+    Gemm(f16, f16, (64, 64, 64), b_turned=True),
+)
+
+
+@pytest.mark.parametrize("gemm", GEMMS, ids=str)
+def test_threads_compute_the_product(gemm: Gemm) -> None:
+    tm, tn, tk = gemm.tile
+    rounds = 2
+    arguments = gemm.arguments((tm, tn, rounds * tk))
+    a, b = (np.array(array) for array in arguments[:2])
+    slots = [
+        [
+            Tile(a[step : step + tk] if gemm.a_turned else a[:, step : step + tk]),
+            Tile(b[:, step : step + tk] if gemm.b_turned else b[step : step + tk]),
+        ]
+        for step in range(0, rounds * tk, tk)
+    ]
+    module = lower_to_llvm(gemm.kernel().module)
+    run_consumers(module, arguments, slots, (0, 0, 0))
+    np.testing.assert_array_equal(arguments[2], gemm.product(arguments))

@@ -1,0 +1,231 @@
+"""One product of a warpgroup by wgmma: where its left operand is, how its sums are kept.
+
+Sums of f8 products may have to leave the tensor core at every K tile: inside, they keep about 14
+bits of the accumulator. Then a partial sum runs over at most 128 of K, starts from zero, and is
+added to the accumulator by ordinary additions. The result is computed in chunks of columns, so that
+partial sums take few registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from xdsl.ir import SSAValue
+
+from tileiras.codegen.atoms.shared_operands import Major, SharedOperand
+from tileiras.codegen.atoms.wgmma import WgmmaAtom, WgmmaFamily
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.wgmma_fragments import FragmentReader
+from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of
+
+MAX_K = 128
+"""Elements of K in one partial sum."""
+PARTIAL_REGISTERS = 64
+"""Registers of a thread for all partial sums that are in flight."""
+ACCUMULATORS_BESIDE_TWO = 64
+"""Accumulators of a thread up to which two partial sums are in flight, if nobody else computes."""
+_FRAGMENT_BITS = 128
+"""Bits that a thread holds of 64 rows and one K step."""
+
+
+@dataclass(frozen=True)
+class OperandA:
+    """What instructions get: a descriptor with the way to K steps and row blocks, or fragments."""
+
+    value: SSAValue
+    offsets: Sequence[int] | None = None
+    row_stride: int = 0
+    major: Major = "k"
+
+
+class LeftOperand(Protocol):
+    """The left operand of one warpgroup."""
+
+    def part(self, blocks: range, steps: range) -> OperandA:
+        """Some steps along K of some blocks of 64 rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class LeftInShared:
+    """A tile that wgmma reads; `descriptor` is that of the warpgroup's first rows."""
+
+    descriptor: SSAValue
+    offsets: Sequence[int]
+    row_stride: int
+    major: Major
+
+    def part(self, blocks: range, steps: range) -> OperandA:
+        """The descriptor, and the bytes to what is wanted."""
+        start = blocks.start * self.row_stride
+        offsets = [start + self.offsets[step] for step in steps]
+        return OperandA(self.descriptor, offsets, self.row_stride, self.major)
+
+
+@dataclass(frozen=True)
+class LeftInRegisters:
+    """A vector of fragments: `steps` of them along K for each block of rows."""
+
+    ctx: KernelLowering
+    fragments: SSAValue
+    steps: int
+
+    def part(self, blocks: range, steps: range) -> OperandA:
+        """The fragments that are wanted."""
+        size = _FRAGMENT_BITS // bit_width(scalar_of(self.fragments.type))
+        slices = [
+            self.ctx.b.slice(
+                self.fragments, (block * self.steps + steps.start) * size, len(steps) * size
+            )
+            for block in blocks
+        ]
+        return OperandA(self.ctx.b.concat(slices))
+
+
+@dataclass(frozen=True)
+class LeftByThreads:
+    """A tile in shared memory that the threads read, part by part."""
+
+    ctx: KernelLowering
+    reader: FragmentReader
+
+    def part(self, blocks: range, steps: range) -> OperandA:
+        """Reads what is wanted."""
+        read = [self.reader.fragments(block, step) for block in blocks for step in steps]
+        return OperandA(self.ctx.b.concat(read))
+
+
+@dataclass(frozen=True)
+class Product:
+    """`left @ right`: `right` is the descriptor of `rhs`; `row_blocks` blocks of 64 rows."""
+
+    ctx: KernelLowering
+    family: WgmmaFamily
+    left: LeftOperand
+    right: SSAValue
+    rhs: SharedOperand
+    row_blocks: int
+
+    @property
+    def _steps(self) -> range:
+        return range(len(self.rhs.k_offsets))
+
+    def accumulated(self, acc: SSAValue, pending: int | None) -> SSAValue:
+        """`acc` plus the product; `pending` groups of instructions stay unfinished, None: all may.
+
+        What threads read is read a step ahead of the instructions, while the step before runs. The
+        registers of a step are written again, by the next product of a loop at the latest, when all
+        but the newest group is over.
+        """
+        blocks = range(self.row_blocks)
+        atom = WgmmaAtom(self.family, self.rhs.extent)
+        if not isinstance(self.left, LeftByThreads):
+            left = self.left.part(blocks, self._steps)
+            return self._multiply(atom, left, self._steps, acc, wait=pending)
+        ahead = self.left.part(blocks, range(1))
+        for step in self._steps:
+            is_last = step == self._steps[-1]
+            here = range(step, step + 1)
+            acc = self._multiply(atom, ahead, here, acc, wait=pending if is_last else 1)
+            if not is_last:
+                ahead = self.left.part(blocks, range(step + 1, step + 2))
+        return acc
+
+    def promoted(self, acc: SSAValue) -> SSAValue:
+        """`acc`, a vector of f32, plus the product, summed up by itself first.
+
+        The registers of a finished partial sum are given to the next one. That starts from zero,
+        too, but by a predicate that ptxas cannot decide: else ptxas puts the additions off to the
+        end of the loop, with registers of their own for every partial sum, and spills.
+        """
+        b = self.ctx.b
+        size = lanes_of(acc.type) or 0
+        is_alone = self.ctx.num_warps == 4
+        in_flight = 2 if is_alone and size <= ACCUMULATORS_BESIDE_TWO else 1
+        columns = min(self.rhs.extent, 2 * PARTIAL_REGISTERS // in_flight)
+        atom = WgmmaAtom(self.family, columns)
+        elements = atom.accumulator_elements
+        parts = [b.slice(acc, start, elements) for start in range(0, size, elements)]
+        running: list[tuple[int, SSAValue]] = []
+        finished: list[SSAValue] = []
+
+        def add_oldest() -> None:
+            number, partial = running.pop(0)
+            (result,) = b.wgmma_wait(len(running), partial)
+            parts[number] = b.fadd(parts[number], result)
+            finished.append(result)
+
+        chunks = list(self._chunks(columns))
+        left = self._left_of(chunks[0])
+        for index, (block, column, steps) in enumerate(chunks):
+            if len(running) == in_flight:
+                add_oldest()
+            number = block * (self.rhs.extent // columns) + column // columns
+            registers = finished.pop(0) if finished else None
+            running.append((number, self._sum(atom, left, steps, registers, column)))
+            # What threads read is read while the instructions before run.
+            if index + 1 < len(chunks):
+                left = self._left_of(chunks[index + 1])
+        while running:
+            add_oldest()
+        return b.concat(parts)
+
+    def _sum(
+        self,
+        atom: WgmmaAtom,
+        left: OperandA,
+        steps: range,
+        registers: SSAValue | None,
+        column: int,
+    ) -> SSAValue:
+        """Starts a partial sum, in registers of which the contents do not matter."""
+        if registers is None:
+            return self._multiply(atom, left, steps, None, column)
+        never = self.ctx.threads.never()
+        return self._multiply(atom, left, steps, registers, column, adds=never)
+
+    def _left_of(self, chunk: tuple[int, int, range]) -> OperandA:
+        """The rows and steps of a partial sum."""
+        block, _, steps = chunk
+        return self.left.part(range(block, block + 1), steps)
+
+    def _chunks(self, columns: int) -> Iterator[tuple[int, int, range]]:
+        """Row block, first column and K steps of every partial sum."""
+        per_sum = MAX_K // self.family.k
+        for first in range(0, len(self._steps), per_sum):
+            for block in range(self.row_blocks):
+                for column in range(0, self.rhs.extent, columns):
+                    yield block, column, self._steps[first : first + per_sum]
+
+    def _multiply(
+        self,
+        atom: WgmmaAtom,
+        left: OperandA,
+        steps: range,
+        acc: SSAValue | None,
+        column: int = 0,
+        adds: SSAValue | None = None,
+        wait: int | None = None,
+    ) -> SSAValue:
+        """Some K steps for the columns of one instruction, as a group; `adds` false: to zero."""
+        b = self.ctx.b
+        elements = atom.accumulator_elements
+        blocks = 1 if acc is None else (lanes_of(acc.type) or 0) // elements
+        return b.wgmma(
+            atom.name,
+            left.value,
+            b.advance_descriptor(self.right, self.rhs.extent_offset(column)),
+            acc,
+            a_offsets=left.offsets,
+            b_offsets=[self.rhs.k_offsets[step] for step in steps],
+            reps_m=blocks,
+            m_stride=left.row_stride if blocks > 1 else 0,
+            a_major=left.major,
+            b_major=self.rhs.major,
+            scale_d=adds,
+            fence=True,
+            commit=True,
+            wait=wait,
+        )

@@ -65,7 +65,9 @@ def live_at_products(block: Block) -> dict[aa.DotOp, Live]:
     for op in block.walk():
         if isinstance(op, (*_FREE, *_VIEWS, ElementwiseOp)):
             tensors = [v for v in op.operands if isinstance(v.type, TensorType)]
-            if isinstance(op, (*_FREE, aa.BroadcastOp)) or (tensors and all(v in made for v in tensors)):
+            if isinstance(op, (*_FREE, aa.BroadcastOp)) or (
+                tensors and all(v in made for v in tensors)
+            ):
                 made.update(dict.fromkeys(op.results))
     ignored = made | {v: None for op in products for v in _loaded_for(op)}
     walk = _Walk(ignored)

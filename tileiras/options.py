@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 STAGES = ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm-dialect", "llvm", "ptx", "cubin")
 """What `--emit` accepts, in order of the cascade."""
 
+PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
+DELAY_TMA_STORE_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"
+
 
 @dataclass(frozen=True)
 class CompileOptions:
@@ -27,3 +30,8 @@ class CompileOptions:
     time_passes: bool = False
     knobs: dict[str, str] = field(default_factory=dict[str, str])
     """`TILEIR_*` environment variables by name, read once by the driver."""
+
+    def switch(self, knob: str) -> bool | None:
+        """Whether a knob is on or off (0); None if it is not set."""
+        value = self.knobs.get(knob)
+        return None if not value else value != "0"

@@ -17,7 +17,7 @@ np = pytest.importorskip("numpy")
 driver = pytest.importorskip("cuda.bindings.driver")
 
 from interpreter.kernels import NO_OVERFLOW, Kernel  # noqa: E402
-from passes.nv_tileas.gemm import gemm  # noqa: E402
+from passes.nv_tileas.gemm import aligned, gemm, persistent  # noqa: E402
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, i32  # noqa: E402
 
 from tileiras.bytecode.writer import write_module  # noqa: E402
@@ -79,6 +79,22 @@ def specialised_matmul() -> bytes:
     return gemm(64, 128, 64).replace(b"@gemm", b"@specialised_matmul")
 
 
+def persistent_matmul_work(stream: int) -> Work:
+    """As `specialised_matmul_work`, by two tile blocks for each column of tiles."""
+    work = specialised_matmul_work(stream)
+    return Work(work.inputs, work.scalars, (2, -(-int(work.scalars[1]) // 128), 1), work.expected)
+
+
+def persistent_matmul() -> bytes:
+    """A product whose results leave by TMA, through tensor maps that outlive the loads'."""
+    return persistent(64, 128, 64).replace(b"@gemm", b"@persistent_matmul")
+
+
+def small_matmul() -> bytes:
+    """A product of which two CTAs share an SM."""
+    return aligned(gemm(64, 128, 64)).replace(b"@gemm", b"@small_matmul")
+
+
 def column_sums_work(stream: int) -> Work:
     """Sums of columns, which many warps share."""
     source = np.random.default_rng(stream).integers(-(2**31), 2**31, (128, 64)).astype(np.int32)
@@ -129,6 +145,8 @@ KERNELS: dict[str, tuple[Callable[[], bytes], Callable[[int], Work]]] = {
     "vector_add": ((EXAMPLES / "vector_add.mlir").read_bytes, vector_add_work),
     "matmul": ((EXAMPLES / "matmul.mlir").read_bytes, matmul_work),
     "specialised_matmul": (specialised_matmul, specialised_matmul_work),
+    "persistent_matmul": (persistent_matmul, persistent_matmul_work),
+    "small_matmul": (small_matmul, specialised_matmul_work),
     "column_sums": (column_sums, column_sums_work),
     "transpose": (transpose, transpose_work),
 }

@@ -23,7 +23,7 @@ from tileiras.interpreter import tensor_views
 from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, from_bits
-from tileiras.interpreter.memory_access import load_tile
+from tileiras.interpreter.memory_access import load_tile, store_tile
 from tileiras.interpreter.state import BlockRun, EffectRule
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
 from tileiras.interpreter.twins import Twins, pointee_format
@@ -46,6 +46,7 @@ class Ring:
     is_open: bool = False
     waited: int = 0
     released: int = 0
+    is_free: bool = False
 
 
 def _create(run: BlockRun, op: pl.CreatePipelineOp) -> list[Ring]:
@@ -57,6 +58,24 @@ def _agent_switch(run: BlockRun, op: pl.AgentSwitchOp) -> list[Any]:
     run.run_region(op.producer, ())
     run.run_region(op.consumer, ())
     return []
+
+
+def _free(run: BlockRun, op: pl.FreePipelinesOp) -> list[Any]:
+    """Every slot must have been filled, read and handed back."""
+    for ring in rings_of(run, op):
+        if not len(ring.slots) == ring.waited == ring.released:
+            raise InterpreterError("slots are given up before all have been read", op)
+        ring.is_free = True
+    return []
+
+
+def rings_of(run: BlockRun, op: Operation) -> list[Ring]:
+    """The rings of the kernel around an operation."""
+    switch = op.parent_op()
+    block = switch.parent_block() if switch is not None else None
+    if block is None:
+        raise InterpreterError("no agents around", op)
+    return [run.value(made.result) for made in block.ops if isinstance(made, pl.CreatePipelineOp)]
 
 
 def _tensor_map(run: BlockRun, op: pl.MakeTensorMapOp) -> list[Any]:
@@ -89,6 +108,15 @@ def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
     view = run.value(op.view)
     tile = load_tile(run.memory, view, tensor_views.tile_elements(view, run.values(op.indices)))
     ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data)
+    return []
+
+
+def _tma_store(run: BlockRun, op: pl.TmaStoreOp) -> list[Any]:
+    """The tile of a view, as far as it is in bounds."""
+    view = run.value(op.view)
+    [tile] = WholeTiles(run, op).values([op.value])
+    access = tensor_views.tile_elements(view, run.values(op.indices))
+    store_tile(run.memory, view, access, tile)
     return []
 
 
@@ -125,6 +153,8 @@ def _wait(run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
     """The tiles of the next slot, turned to how the products read them."""
     ring: Ring = run.value(op.pipeline)
     number = ring.waited
+    if ring.is_free:
+        raise InterpreterError("a slot is waited for after the memory was given up", op)
     if number >= len(ring.slots):
         raise InterpreterError(f"slot {number} is never filled: the consumers hang", op)
     if number - ring.released >= ring.stages:
@@ -246,6 +276,7 @@ def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
         pl.ConsumerWaitOp: products.wait_for_slot,
         pl.CreatePipelineOp: _create,
         pl.DotWaitOp: products.wait,
+        pl.FreePipelinesOp: _free,
         pl.GatherLoadOp: _gather_load,
         pl.MakeTensorMapOp: _tensor_map,
         pl.ProducerAcquireOp: _acquire,
@@ -253,5 +284,6 @@ def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
         pl.ProducerDrainOp: _drain,
         pl.ProxyFenceOp: _proxy_fence,
         pl.TmaLoadOp: _tma_load,
+        pl.TmaStoreOp: _tma_store,
         pl.WgmmaDotOp: products.issue,
     }

@@ -60,3 +60,25 @@ def gemm(rows: int, columns: int, depth: int, align: int = 16, stores: bool = Fa
     text = re.sub(r"\bRxD", f"{rows}x{depth}", text)
     text = re.sub(r"\bDxC", f"{depth}x{columns}", text)
     return re.sub(r"\bRxC", f"{rows}x{columns}", text).encode()
+
+
+def aligned(source: bytes) -> bytes:
+    """The product with its result known to be aligned, so that it is stored 16 bytes at a time."""
+    assumed = b"%C1 = assume div_by<16>, %C : tile<ptr<f16>>\n    %t0 = make_token"
+    changed = source.replace(b"%t0 = make_token", assumed)
+    return changed.replace(b"make_tensor_view %C,", b"make_tensor_view %C1,")
+
+
+def persistent(rows: int, columns: int, depth: int) -> bytes:
+    """An aligned product whose tile blocks make every other row of tiles of a column each."""
+    text = aligned(gemm(rows, columns, depth)).decode()
+    start, end = text.index("%acc, %tl = for"), text.index("return")
+    text = text.replace("%bx, %by, %bz = get_tile_block_id", "%px, %by, %bz = get_tile_block_id")
+    start, end = text.index("%acc, %tl = for"), text.index("return")
+    body = text[start:end].replace("token = %tl", "token = %to")
+    outer = f"""%c2 = constant <i32: 2> : tile<i32>
+    %te = for %bx in (%px to %is#0, step %c2) : tile<i32> iter_values(%to = %t0) -> (token) {{
+    {body}continue %s : token
+    }}
+    """
+    return (text[:start] + outer + text[end:]).encode()

@@ -58,6 +58,17 @@ def test_builds_descriptors_before_the_loop_even_of_views_made_in_it():
     assert producer.rindex("nv_tileas.make_tensor_map") < producer.index("nv_tileaa.for")
 
 
+MAP_IN_LOOP = (
+    b"%b, %kb = load_view_tko weak %pb[%k, %by]",
+    b"""%tk = make_tensor_view %B1, shape = [%K1, %k], strides = [%N1, 1]
+        : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
+      %pk = make_partition_view %tk
+        : partition_view<tile=(64x128), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>
+      %b, %kb = load_view_tko weak %pk[%k, %by]""",
+)
+"""A view whose size depends on the iteration: its tensor map would be made in the loop."""
+
+
 @pytest.mark.parametrize(
     ("source", "changes"),
     [
@@ -67,6 +78,7 @@ def test_builds_descriptors_before_the_loop_even_of_views_made_in_it():
         (gemm(128, 128, 64, stores=True), {}),
         (split_gemm("acquire"), {}),
         (split_gemm("grid"), {}),
+        (gemm(128, 128, 64).replace(*MAP_IN_LOOP), {}),
         (gemm(128, 128, 64), {"opt_level": 0}),
         (gemm(128, 128, 64), {"disabled_features": ("wgmma",)}),
         (gemm(128, 128, 64), {"disabled_features": ("tma",)}),
@@ -80,6 +92,7 @@ def test_builds_descriptors_before_the_loop_even_of_views_made_in_it():
         "loads_after_stores",
         "loads_after_an_acquire",
         "loads_after_another_grid",
+        "tensor_map_in_loop",
         "O0",
         "no_wgmma",
         "no_tma",
@@ -97,8 +110,21 @@ def test_producer_and_consumer_have_their_own_registers_and_barrier():
     assert "setmaxnreg.dec.sync.aligned.u32 40" in ptx
     assert "setmaxnreg.inc.sync.aligned.u32 232" in ptx
     assert "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16" in ptx
-    # After the agents part, nobody waits at the barrier of the whole CTA.
-    assert not re.search(r"bar\.sync\s+0", ptx[ptx.index("setmaxnreg.dec") :])
+    # Consumers, producer and idle warps meet once; then nobody waits for the whole CTA.
+    assert len(re.findall(r"bar\.sync\s+0", ptx)) == 3
+    computing = ptx[ptx.index("setmaxnreg.inc") :]
+    assert not re.search(r"bar\.sync\s+0", computing[: computing.index("ret;")])
+
+
+def test_tensor_maps_are_filled_in_side_by_side_while_a_slot_is_claimed():
+    ptx = compiled(gemm(128, 128, 64), emit="ptx")
+    # A lane each: one sequence for both maps.
+    assert ptx.count("tensormap.replace.tile.global_address") == 1
+    assert ptx.count("tensormap.cp_fenceproxy") == 2
+    assert ptx.count("fence.proxy.tensormap::generic.acquire") == 2
+    # The producer publishes what it has filled in when it meets the warp that claims.
+    filled, published = ptx.index("tensormap.replace"), ptx.index("tensormap.cp_fenceproxy")
+    assert re.search(r"bar\.sync\s+0", ptx[filled:published])
 
 
 @pytest.mark.parametrize("rows", [128, 256])
@@ -118,8 +144,9 @@ def test_remarks_say_whether_a_kernel_is_specialised():
         return [f"{remark.kind.value}: {remark.message}" for remark in found]
 
     assert told(128) == [
-        "analysis: 8 warps",
-        "passed: 1 producer warp, 2 consumer warpgroups, rings: 4 slots of 32768 bytes",
+        "analysis: 4 warps",
+        "passed: 1 producer warp, 1 consumer warpgroups of 168 registers, 2 CTAs per SM, "
+        "rings: 3 slots of 32768 bytes",
     ]
     assert told(32)[1] == "missed: products without TMA and wgmma: all warps do the same"
 

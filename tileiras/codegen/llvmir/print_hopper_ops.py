@@ -19,6 +19,7 @@ from tileiras.dialects.nvvm import cluster, mbarrier, tma
 
 _LETTERS = {"i1": "b", "i16": "h", "i32": "r", "i64": "l"}
 _ALL_LANES = "0xffffffff"
+_PUBLISH = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned"
 
 
 class AsmOperands:
@@ -205,10 +206,12 @@ def _print_acquire_tensormap(text: FunctionText, op: Operation) -> None:
     asm.emit(f"fence.proxy.tensormap::generic.acquire.gpu [{at}], {tma.TENSOR_MAP_BYTES};")
 
 
-def _map_fields(build: tma.BuildTensorMapOp, asm: AsmOperands) -> list[tuple[str, str, str]]:
+def _map_fields(
+    build: tma.BuildTensorMapOp | tma.FillTensorMapsOp, asm: AsmOperands, box: Sequence[str]
+) -> list[tuple[str, str, str]]:
     """Every field of the map: (name, width, operands after the address)."""
     code, _ = tma.ELEMENT_TYPES[build.element.data]
-    rank = len(build.box.data)
+    rank = len(box)
     fields = [
         ("global_address", "b64", asm.value(build.base)),
         ("rank", "b32", str(rank - 1)),
@@ -217,7 +220,7 @@ def _map_fields(build: tma.BuildTensorMapOp, asm: AsmOperands) -> list[tuple[str
         ("swizzle_mode", "b32", str(tma.SWIZZLE_MODES[build.swizzle.data])),
         ("fill_mode", "b32", str(tma.FILL_MODES[build.fill.data])),
     ]
-    for dim, (extent, size) in enumerate(zip(build.box.data, build.sizes, strict=True)):
+    for dim, (extent, size) in enumerate(zip(box, build.sizes, strict=True)):
         fields.append(("box_dim", "b32", f"{dim}, {extent}"))
         fields.append(("global_dim", "b32", f"{dim}, {asm.value(size)}"))
         fields.append(("element_stride", "b32", f"{dim}, 1"))
@@ -232,10 +235,9 @@ def _print_build_tensormap(text: FunctionText, op: Operation) -> None:
     scratch, target = asm.shared(build.scratch), asm.value(build.target)
     replaced = [
         f"@p tensormap.replace.tile.{name}.shared::cta.b1024.{width} [{scratch}], {operands};"
-        for name, width, operands in _map_fields(build, asm)
+        for name, width, operands in _map_fields(build, asm, [str(e) for e in build.box.data])
     ]
     size = tma.TENSOR_MAP_BYTES
-    copy = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned"
     lines = [
         "{ .reg .pred p; .reg .b32 lane, at;",
         "mov.u32 lane, %laneid; setp.eq.u32 p, lane, 0;",
@@ -243,9 +245,44 @@ def _print_build_tensormap(text: FunctionText, op: Operation) -> None:
         f"bar.warp.sync {_ALL_LANES}; st.shared.b32 [at], 0; bar.warp.sync {_ALL_LANES};",
         *replaced,
         f"bar.warp.sync {_ALL_LANES};",
-        f"{copy} [{target}], [{scratch}], {size}; }}",
+        f"{_PUBLISH} [{target}], [{scratch}], {size}; }}",
     ]
     asm.emit(" ".join(lines), "sc")
+
+
+def _print_fill_tensormaps(text: FunctionText, op: Operation) -> None:
+    """All lanes clear the scratch; then the first ones fill in the fields of a map each."""
+    fill, asm = cast(tma.FillTensorMapsOp, op), AsmOperands(text)
+    scratch, count = asm.shared(fill.scratch), fill.count.data
+    box = [asm.value(extent) for extent in fill.box]
+    replaced = [
+        f"@p tensormap.replace.tile.{name}.shared::cta.b1024.{width} [map], {operands};"
+        for name, width, operands in _map_fields(fill, asm, box)
+    ]
+    size = tma.TENSOR_MAP_BYTES
+    lines = [
+        "{ .reg .pred p; .reg .b32 lane, at, map;",
+        f"mov.u32 lane, %laneid; setp.lt.u32 p, lane, {count};",
+        f"mad.lo.u32 at, lane, 4, {scratch}; mad.lo.u32 map, lane, {size}, {scratch};",
+        f"bar.warp.sync {_ALL_LANES};",
+        *(f"st.shared.b32 [at+{size * number}], 0;" for number in range(count)),
+        f"bar.warp.sync {_ALL_LANES};",
+        *replaced,
+        f"bar.warp.sync {_ALL_LANES}; }}",
+    ]
+    asm.emit(" ".join(lines), "sc")
+
+
+def _print_publish_tensormaps(text: FunctionText, op: Operation) -> None:
+    """One copy after the other is under way at once; whoever acquires a map waits."""
+    publish, asm = cast(tma.PublishTensorMapsOp, op), AsmOperands(text)
+    scratch, target = asm.shared(publish.scratch), asm.value(publish.target)
+    size = tma.TENSOR_MAP_BYTES
+    copies = [
+        f"{_PUBLISH} [{target}+{size * number}], [{scratch}+{size * number}], {size};"
+        for number in range(publish.count.data)
+    ]
+    asm.emit(" ".join(copies), "sc")
 
 
 def _print_cache_policy(text: FunctionText, op: Operation) -> None:
@@ -256,16 +293,22 @@ def _print_cache_policy(text: FunctionText, op: Operation) -> None:
 
 
 def _print_claim_slot(text: FunctionText, op: Operation) -> None:
-    """Lane 0 looks for a free bit and tries to set it, again and again; then tells the warp."""
+    """Lane 0 tries a bit, and looks for a free one until it has set one; then tells the warp.
+
+    The first try costs one trip to memory: CTAs on one SM have different warps there.
+    """
     claim, asm = cast(tma.ClaimSlotOp, op), AsmOperands(text, outputs=1)
     busy, mask = asm.value(claim.busy), (1 << claim.slots.data) - 1
     lines = [
         "{ .reg .pred p; .reg .b32 bit, old;",
         "mov.u32 $0, %laneid; setp.ne.u32 p, $0, 0; @p bra DONE_${:uid};",
+        "mov.u32 $0, %warpid; shr.u32 $0, $0, 2;",
+        f"rem.u32 $0, $0, {claim.slots.data}; bra TRY_${{:uid}};",
         f"CLAIM_${{:uid}}: ld.relaxed.gpu.global.b32 old, [{busy}];",
         f"not.b32 old, old; and.b32 old, old, {mask}; bfind.u32 $0, old;",
         "setp.eq.u32 p, old, 0; @p bra CLAIM_${:uid};",
-        f"mov.b32 bit, 1; shl.b32 bit, bit, $0; atom.acquire.gpu.global.or.b32 old, [{busy}], bit;",
+        "TRY_${:uid}: mov.b32 bit, 1; shl.b32 bit, bit, $0;",
+        f"atom.acquire.gpu.global.or.b32 old, [{busy}], bit;",
         "and.b32 old, old, bit; setp.ne.u32 p, old, 0; @p bra CLAIM_${:uid};",
         f"DONE_${{:uid}}: bar.warp.sync {_ALL_LANES};",
         f"shfl.sync.idx.b32 $0, $0, 0, 31, {_ALL_LANES}; }}",
@@ -302,6 +345,8 @@ HOPPER_RULES: dict[type[Operation], PrintRule] = {
     tma.PrefetchTensorMapOp: _print_prefetch_tensormap,
     tma.AcquireTensorMapOp: _print_acquire_tensormap,
     tma.BuildTensorMapOp: _print_build_tensormap,
+    tma.FillTensorMapsOp: _print_fill_tensormaps,
+    tma.PublishTensorMapsOp: _print_publish_tensormaps,
     tma.CachePolicyOp: _print_cache_policy,
     tma.ClaimSlotOp: _print_claim_slot,
     tma.ReleaseSlotOp: _print_release_slot,

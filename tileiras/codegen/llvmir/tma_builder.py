@@ -173,6 +173,36 @@ class TmaBuilder(HopperBuilder):
         }
         self.append(tma.BuildTensorMapOp, sum(groups, ()), (), properties)
 
+    def fill_tensor_maps(
+        self,
+        scratch: SSAValue,
+        count: int,
+        base: SSAValue,
+        sizes: Sequence[SSAValue],
+        strides: Sequence[SSAValue],
+        box: Sequence[SSAValue],
+        element: str,
+        swizzle: int = 0,
+        fill: str = "zero",
+    ) -> None:
+        """Fills in `count` maps in shared `scratch`, map i with what lane i passes; one whole warp.
+
+        Otherwise as `build_tensor_map`; `box` i32.
+        """
+        groups = ((scratch,), (base,), tuple(sizes), tuple(strides), tuple(box))
+        properties: dict[str, Attribute] = {
+            "count": IntAttr(count),
+            "element": StringAttr(element),
+            "swizzle": IntAttr(swizzle),
+            "fill": StringAttr(fill),
+            **segments(*groups),
+        }
+        self.append(tma.FillTensorMapsOp, sum(groups, ()), (), properties)
+
+    def publish_tensor_maps(self, scratch: SSAValue, target: SSAValue, count: int) -> None:
+        """Copies filled in maps to global `target`, all at once; one whole warp."""
+        self.append(tma.PublishTensorMapsOp, (scratch, target), (), {"count": IntAttr(count)})
+
     def claim_tensor_maps(self, table: TensorMapTable) -> SSAValue:
         """Takes a slot for this CTA and returns its first map (global pointer); one whole warp.
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
-from tileiras.codegen.lowering.agents import agent_threads
+from tileiras.codegen.lowering.agents import agent_threads, wanted_ctas
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.rules import lower_block
 from tileiras.codegen.lowering.symbols import SymbolNames
@@ -80,7 +80,7 @@ def lower_function(
         name,
         [register_type(arg.type) for arg in source.args],
         threads=32 * num_warps + agent_threads(func),
-        min_ctas=1 if agent_threads(func) else None,
+        min_ctas=wanted_ctas(func),
         cluster_dim=ONE_CTA if clusters else None,
         blocks_are_clusters=clusters,
     )
@@ -107,7 +107,8 @@ def lower_function(
     lower_block(ctx, source)
     ctx.prologue.br(body)
     used = [scratch] if scratch.size.data else []
-    made = [*used, *ctx.globals_made]
+    # ptxas lays variables out as they come: the most aligned ones first leave no gaps.
+    made = sorted([*used, *ctx.globals_made], key=lambda item: -item.align.data)
     _check_shared_memory(func, target, made)
     return [*made, kernel]
 

@@ -1,9 +1,10 @@
 """Agents: the producer's warps and the consumer warpgroups of a specialised kernel.
 
 Threads 0 .. 32 * consumer_warps - 1 are the consumers, so that their code is that of an ordinary
-kernel; the warpgroup after them is the producer's: one warp issues TMA, all four gather. All meet
-once, after the barriers of the pipelines are made; from then on they meet at mbarriers only, and
-consumers at a named barrier.
+kernel; the warps after them are the producer's: one issues TMA, alone or with three idle ones to a
+warpgroup, or four gather. All meet once, after the barriers of the pipelines are made and a slot
+for tensor maps is claimed; from then on they meet at mbarriers only, and consumers at a named
+barrier.
 """
 
 from __future__ import annotations
@@ -12,32 +13,42 @@ from collections.abc import Callable
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.llvmir.tma_builder import TensorMapTable
-from tileiras.codegen.lowering import gathers, tma, wgmma_dot
+from tileiras.codegen.lowering import gathers, tensor_maps, tma, tma_stores, wgmma_dot
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import AgentState, Ring
+from tileiras.codegen.lowering.pipelines import Ring
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
 from tileiras.dialects.nv_tileas import pipeline as pl
-from tileiras.dialects.nvvm.tma import TENSOR_MAP_BYTES
 from tileiras.errors import InternalError
 
 LowerBlock = Callable[[KernelLowering, Block], None]
 
-WARPGROUP_THREADS = 128
 CONSUMER_BARRIER = 1
 """Named barrier of the consumers; 0 is that of the whole CTA."""
 RING_ALIGN = 1024
 """Bytes: where a 128-byte swizzle pattern starts (PTX ISA, "Matrix Descriptor Format")."""
-TENSOR_MAP_SLOTS = 4
-"""CTAs of one SM that can own tensor maps at once: a specialised kernel leaves room for few."""
+ALIGNMENT_WASTE = 128
+"""Bytes between variables."""
+WARP_THREADS = 32
 
 
 def agent_threads(func: aa.FuncOp) -> int:
-    """Threads beside the consumers: a warpgroup if the kernel is specialised."""
+    """Threads beside the consumers, if the kernel is specialised."""
+    switch = agent_switch(func)
+    return 32 * switch.producer_warps.data if switch is not None else 0
+
+
+def wanted_ctas(func: aa.FuncOp) -> int | None:
+    """How many CTAs of the kernel shall fit an SM; None if that is open."""
+    switch = agent_switch(func)
+    return switch.ctas.data if switch is not None else None
+
+
+def agent_switch(func: aa.FuncOp) -> pl.AgentSwitchOp | None:
+    """The agents of a specialised kernel."""
     switches = (op for op in func.body.block.ops if isinstance(op, pl.AgentSwitchOp))
-    return WARPGROUP_THREADS if next(switches, None) is not None else 0
+    return next(switches, None)
 
 
 def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
@@ -48,7 +59,7 @@ def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
     slots = llvm_memory.GlobalOp.make(ctx.symbols.unique("ring"), stages * size, SHARED, RING_ALIGN)
     barriers = llvm_memory.GlobalOp.make(ctx.symbols.unique("barriers"), 16 * stages, SHARED, 8)
     ctx.add_globals(slots, barriers)
-    ctx.scratch.reserve(stages * size + RING_ALIGN)
+    ctx.scratch.reserve(stages * size + 16 * stages)
     ctx.agents.rings[op.result] = Ring(
         slots=ctx.prologue.address_of(slots),
         barriers=ctx.prologue.address_of(barriers),
@@ -60,94 +71,93 @@ def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
 
 
 def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> None:
-    """Makes the barriers, then sends every warp to its agent's program."""
+    """Sends every warp to its agent's program; the first one makes the barriers before."""
     if not isinstance(op, pl.AgentSwitchOp):
         raise InternalError("the rule of agent_switch got another operation")
     b = ctx.b
-    _make_barriers(ctx)
+    target = ctx.target
+    share = target.shared_memory_of_each(op.ctas.data)
+    ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)
+    tensor_maps.plan_tensor_maps(ctx, op)
     consumer_warps = op.consumer_warps.data
     warp = b.lshr(b.thread_id(), b.i32(5))
     producer, consumer, after = b.new_block(), b.new_block(), b.new_block()
     b.cond_br(b.icmp("uge", warp, b.i32(consumer_warps)), producer, consumer)
 
     ctx.start_block(producer)
-    b.setmaxnreg(op.producer_registers.data, "dec")
-    _dismiss_idle_warps(ctx, warp, consumer_warps + op.working_warps.data)
+    if op.producer_registers.data:
+        b.setmaxnreg(op.producer_registers.data, "dec")
+    if op.producer_warps.data > op.working_warps.data:
+        _dismiss_idle_warps(ctx, warp, consumer_warps + op.working_warps.data)
     ctx.agents.is_producer = True
     ctx.agents.working_warps = op.working_warps.data
-    _claim_tensor_maps(ctx, op)
+    tensor_maps.start_producer(ctx)
     lower_block(ctx, op.producer.block)
     ctx.agents.is_producer = False
 
     ctx.start_block(consumer)
-    b.setmaxnreg(op.consumer_registers.data, "inc")
+    _make_barriers(ctx)
+    b.barrier()
+    if op.consumer_registers.data:
+        b.setmaxnreg(op.consumer_registers.data, "inc")
     b.cta_barrier = (CONSUMER_BARRIER, 32 * consumer_warps)
     lower_block(ctx, op.consumer.block)
     ctx.start_block(after)
 
 
+def lower_free_pipelines(ctx: KernelLowering, op: Operation) -> None:
+    """The largest ring becomes scratch memory."""
+    ring = max(ctx.agents.rings.values(), key=lambda ring: ring.stages * ring.slot_bytes)
+    ctx.agents.freed = ring
+    ctx.scratch.move(ring.slots, ring.stages * ring.slot_bytes)
+
+
 def _dismiss_idle_warps(ctx: KernelLowering, warp: SSAValue, working_warps: int) -> None:
-    """Warps of the producer's warpgroup that have nothing to do end here."""
+    """Warps of the producer's warpgroup that have nothing to do meet the others once, and end."""
     b = ctx.b
     working, idle = b.new_block(), b.new_block()
     b.cond_br(b.icmp("ult", warp, b.i32(working_warps)), working, idle)
     ctx.start_block(idle)
+    b.barrier()
     b.ret()
     ctx.start_block(working)
 
 
 def _make_barriers(ctx: KernelLowering) -> None:
-    """One thread initialises all mbarriers; then the whole CTA meets."""
+    """The first warp initialises all mbarriers and claims a slot for the tensor maps."""
     b = ctx.b
     first, done = b.new_block(), b.new_block()
-    b.cond_br(b.icmp("eq", b.thread_id(), b.i32(0)), first, done)
+    b.cond_br(b.icmp("ult", b.thread_id(), b.i32(WARP_THREADS)), first, done)
     ctx.start_block(first)
+    thread, warp = b.new_block(), b.new_block()
+    b.cond_br(b.icmp("eq", b.thread_id(), b.i32(0)), thread, warp)
+    ctx.start_block(thread)
     for ring in ctx.agents.rings.values():
         for stage in range(ring.stages):
             b.mbarrier_init(ring.full_barrier(b, b.i32(stage)), 1 + ring.gather_threads)
             b.mbarrier_init(ring.empty_barrier(b, b.i32(stage)), ring.consumers)
     b.fence_mbarrier_init()
+    b.br(warp)
+    ctx.start_block(warp)
+    tensor_maps.claim_slot(ctx)
     b.br(done)
     ctx.start_block(done)
-    b.barrier()
-
-
-def _claim_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
-    """The producer's first warp takes a slot for all tensor maps of its program."""
-    makers: list[Operation] = [
-        inner for inner in op.producer.walk() if isinstance(inner, pl.MakeTensorMapOp)
-    ]
-    if not makers:
-        return
-    table = TensorMapTable.make(ctx.symbols.unique("tensor_maps"), len(makers), TENSOR_MAP_SLOTS)
-    scratch = llvm_memory.GlobalOp.make(
-        ctx.symbols.unique("tensor_map_scratch"), TENSOR_MAP_BYTES, SHARED, TENSOR_MAP_BYTES
-    )
-    ctx.add_globals(*table.globals, scratch)
-    ctx.scratch.reserve(RING_ALIGN)
-    after = ctx.agents.enter_first_producer_warp(ctx)
-    maps = ctx.b.claim_tensor_maps(table)
-    if after is not None:
-        # Other warps hold no slot and never use what they read here.
-        place = ctx.prologue.alloca(8, 8)
-        ctx.b.store(maps, place, 8)
-        ctx.agents.leave_first_producer_warp(ctx, after)
-        maps = ctx.b.load(place, maps.type, 8)
-    ctx.agents.maps = AgentState.Maps(table, maps, ctx.prologue.address_of(scratch), makers)
 
 
 AGENT_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.CreatePipelineOp: lower_create_pipeline,
-    pl.MakeTensorMapOp: tma.lower_make_tensor_map,
+    pl.MakeTensorMapOp: tensor_maps.lower_make_tensor_map,
     pl.ProducerAcquireOp: tma.lower_producer_acquire,
     pl.ProducerAdvanceOp: tma.lower_producer_advance,
     pl.ProducerDrainOp: tma.lower_producer_drain,
     pl.TmaLoadOp: tma.lower_tma_load,
+    pl.TmaStoreOp: tma_stores.lower_tma_store,
     pl.GatherLoadOp: gathers.lower_gather_load,
     pl.ProxyFenceOp: gathers.lower_proxy_fence,
     pl.ConsumerWaitOp: wgmma_dot.lower_consumer_wait,
     pl.ConsumerReleaseOp: wgmma_dot.lower_consumer_release,
     pl.WgmmaDotOp: wgmma_dot.lower_wgmma_dot,
     pl.DotWaitOp: wgmma_dot.lower_dot_wait,
+    pl.FreePipelinesOp: lower_free_pipelines,
 }
 """Operations of agents and pipelines."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering, LoopFrame, has_register
+from tileiras.codegen.lowering.tma_stores import finish_stores
 from tileiras.codegen.lowering.variables import free_heap
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
@@ -115,10 +116,15 @@ def lower_break(ctx: KernelLowering, op: Operation) -> None:
 
 
 def lower_return(ctx: KernelLowering, op: Operation) -> None:
-    """The tile block is done; a producer gives back its tensor maps, others the heap."""
+    """The tile block is done; a producer gives back its tensor maps, others the heap.
+
+    If consumers store by TMA, they give the maps back: they are the last to need them.
+    """
     maps = ctx.agents.maps
     if not ctx.agents.is_producer:
+        if maps is not None and maps.ready is not None:
+            finish_stores(ctx, maps)
         free_heap(ctx)
-    elif maps is not None:
+    elif maps is not None and maps.pointer is not None and maps.ready is None:
         ctx.b.release_tensor_maps(maps.table, maps.pointer, ctx.agents.elected(ctx))
     ctx.b.ret()

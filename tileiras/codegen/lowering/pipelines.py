@@ -7,6 +7,7 @@ it has waited for and one older that it has not handed back yet.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.dialects.llvm.types import integer_type
+from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
 if TYPE_CHECKING:
@@ -97,15 +99,28 @@ class AgentState:
 
     @dataclass
     class Maps:
-        """The slot of tensor maps that the producer owns."""
+        """The tensor maps of the producer, in groups that are made together.
+
+        The first warp claims a slot of `table` and leaves its address at `place`; the producer
+        reads it (`pointer`) when it meets the others, at the maker `meets_at` or at once. Maps of
+        stores are number `store_maps` of the slot, for consumers to use after waiting at `ready`.
+        """
 
         table: TensorMapTable
-        pointer: SSAValue
         scratch: SSAValue
-        makers: list[Operation]
+        place: SSAValue
+        groups: Sequence[Sequence[pl.MakeTensorMapOp]]
+        meets_at: Operation | None
+        pointer: SSAValue | None = None
+        ready: SSAValue | None = None
+        store_maps: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
 
     rings: dict[SSAValue, Ring] = field(default_factory=dict[SSAValue, Ring])
     maps: AgentState.Maps | None = None
+    store_makers: list[pl.MakeTensorMapOp] = field(default_factory=list[pl.MakeTensorMapOp])
+    store_memory: SSAValue | None = None
+    freed: Ring | None = None
+    """The ring whose slots are free memory now."""
     is_producer: bool = False
     working_warps: int = 1
 

@@ -51,6 +51,7 @@ class Scratch:
         self._base: SSAValue | None = None
         self._next = 0
         self._known = False
+        self._moved = False
 
     @property
     def limit(self) -> int:
@@ -61,6 +62,16 @@ class Scratch:
         """Takes `size` bytes away for something that lives as long as the kernel."""
         self._limit -= size
         self._ring = min(RING_BYTES, self._limit)
+
+    def move(self, base: SSAValue, size: int) -> None:
+        """From here on regions lie in other memory, once all threads are done with that."""
+        if size <= self._limit:
+            return
+        self._base = base
+        self._limit = size
+        self._ring = min(RING_BYTES, size)
+        self._moved = True
+        self._known = False
 
     def synchronized(self) -> None:
         """A barrier has just been passed: every region is free."""
@@ -84,8 +95,9 @@ class Scratch:
             self.synchronized()
         offset = self._next
         self._next += size
-        total = max(self._memory.size.data, offset + size)
-        self._memory.properties["size"] = IntAttr(total)
+        if not self._moved:
+            total = max(self._memory.size.data, offset + size)
+            self._memory.properties["size"] = IntAttr(total)
         if self._base is None:
             self._base = self._prologue.address_of(self._memory)
         return self._b.gep(self._base, offset)

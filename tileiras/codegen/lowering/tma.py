@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.atoms.element_names import tensor_map_element
@@ -12,7 +12,7 @@ from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.types import storage_bytes
 from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.nv_tileaa.types import TiledViewType
-from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
@@ -42,34 +42,7 @@ def contiguous_dim(type: TiledViewType) -> int:
     raise InternalError("a view for TMA has no contiguous dim", where="tma")
 
 
-def lower_make_tensor_map(ctx: KernelLowering, op: Operation) -> None:
-    """Builds a descriptor in the producer's slot."""
-    if not isinstance(op, pl.MakeTensorMapOp) or ctx.agents.maps is None:
-        raise InternalError("the rule of make_tensor_map got another operation")
-    b, maps = ctx.b, ctx.agents.maps
-    type, memref = view_type_of(op.view), memref_of(op.view)
-    order = [type.dim_map[dim] for dim in tma_dims(type, contiguous_dim(type))]
-    size = storage_bytes(type.memref.element_type)
-    sizes = [_operand(ctx, type.memref.shape, memref.dynamic_shape, dim) for dim in order]
-    strides = [_operand(ctx, type.memref.strides, memref.dynamic_strides, dim) for dim in order[1:]]
-    pointer = b.tensor_map(maps.pointer, maps.makers.index(op))
-    after = ctx.agents.enter_first_producer_warp(ctx)
-    b.build_tensor_map(
-        maps.scratch,
-        pointer,
-        ctx.value(memref.base),
-        [b.int_cast(value, i32) for value in sizes],
-        [b.mul(b.int_cast(value, i64), b.i64(size)) for value in strides],
-        [op.box.data[dim] for dim in order],
-        element_name(type.memref.element_type),
-        SWIZZLE_BYTES,
-    )
-    b.acquire_tensor_map(pointer)
-    ctx.agents.leave_first_producer_warp(ctx, after)
-    ctx.values[op.result] = pointer
-
-
-def _operand(
+def view_operand(
     ctx: KernelLowering, statics: Sequence[int], dynamic: Sequence[SSAValue], dim: int
 ) -> SSAValue:
     """A size or stride in elements."""

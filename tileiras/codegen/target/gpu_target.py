@@ -36,6 +36,11 @@ class GpuTarget:
         """Can this target do that (and has the user not disabled it)?"""
         return feature in self.features
 
+    def shared_memory_of_each(self, ctas: int) -> int:
+        """What one CTA may have if `ctas` of its kind are to fit an SM."""
+        taken = self.shared_memory_per_sm - self.shared_memory_per_block
+        return min(self.static_shared_limit, self.shared_memory_per_sm // ctas - taken)
+
     def without(self, features: Iterable[Feature | str]) -> GpuTarget:
         """The same target with capabilities taken away, given as members or by name.
 

@@ -92,14 +92,18 @@ class CreatePipelineOp(IRDLOperation):
 class AgentSwitchOp(IRDLOperation):
     """Splits the warps: `consumer_warps` run the consumer region, `working_warps` the producer's.
 
-    `*_registers` are the registers of a thread of each agent (setmaxnreg).
+    `producer_warps`, idle ones included, is 1, or 4 so that setmaxnreg can take their registers:
+    `*_registers` are those of a thread of each agent, 0 if it keeps what it has. `ctas` of the
+    kernel shall fit an SM.
     """
 
     name = "nv_tileas.agent_switch"
     consumer_warps = prop_def(IntAttr)
+    producer_warps = prop_def(IntAttr)
     working_warps = prop_def(IntAttr)
     producer_registers = prop_def(IntAttr)
     consumer_registers = prop_def(IntAttr)
+    ctas = prop_def(IntAttr)
     producer = region_def()
     consumer = region_def()
     traits = traits_def(NoTerminator())
@@ -151,6 +155,21 @@ class TmaLoadOp(IRDLOperation):
     indices = var_operand_def()
     axis = prop_def(IntAttr)
     offset = prop_def(IntAttr)
+
+
+@irdl_op_definition
+class TmaStoreOp(IRDLOperation):
+    """Stores one tile of a view from the registers of a product, through shared memory.
+
+    `delayed`: it may still be under way when the operation is over; the next one waits for it.
+    """
+
+    name = "nv_tileas.tma_store"
+    value = operand_def()
+    tensor_map = operand_def()
+    view = operand_def()
+    indices = var_operand_def()
+    delayed = prop_def(IntAttr)
 
 
 @irdl_op_definition
@@ -233,6 +252,19 @@ class DotWaitOp(IRDLOperation):
     result = result_def()
 
 
+@irdl_op_definition
+class FreePipelinesOp(IRDLOperation):
+    """The consumers have read all slots and the producer fills no more: the memory is free.
+
+    A consumer that uses it meets the others first.
+    """
+
+    name = "nv_tileas.free_pipelines"
+
+
+RING_OPS = (ConsumerWaitOp, ConsumerReleaseOp, WgmmaDotOp, DotWaitOp)
+"""What the consumers do with slots and what products in flight read."""
+
 PIPELINE_OPS = (
     CreatePipelineOp,
     AgentSwitchOp,
@@ -241,10 +273,12 @@ PIPELINE_OPS = (
     ProducerAdvanceOp,
     ProducerDrainOp,
     TmaLoadOp,
+    TmaStoreOp,
     GatherLoadOp,
     ConsumerWaitOp,
     ProxyFenceOp,
     ConsumerReleaseOp,
     WgmmaDotOp,
     DotWaitOp,
+    FreePipelinesOp,
 )

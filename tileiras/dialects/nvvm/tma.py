@@ -26,6 +26,7 @@ from tileiras.dialects.nvvm.mbarrier import check_shared
 MAX_RANK = 5
 MAX_BOX = 256
 TENSOR_MAP_BYTES = 128
+WARP_LANES = 32
 ELEMENT_TYPES: dict[str, tuple[int, int]] = {
     "u8": (0, 8),
     "u16": (1, 16),
@@ -211,6 +212,65 @@ class BuildTensorMapOp(IRDLOperation):
 
 
 @irdl_op_definition
+class FillTensorMapsOp(IRDLOperation):
+    """Fills in `count` tensor maps in `scratch` (128 shared bytes each), each lane one.
+
+    One whole warp executes it; what lane i passes goes into map i. Dims are fastest first: `sizes`
+    and `box` (i32, elements), `strides` (i64, bytes; one less). PTX ISA, "tensormap.replace".
+    """
+
+    name = "nvvm.fill_tensormaps"
+    count = prop_def(IntAttr)
+    element = prop_def(StringAttr)
+    swizzle = prop_def(IntAttr)
+    fill = prop_def(StringAttr)
+    scratch = operand_def(PointerType)
+    base = operand_def(IntegerType(64))
+    sizes = var_operand_def(IntegerType(32))
+    strides = var_operand_def(IntegerType(64))
+    box = var_operand_def(IntegerType(32))
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """Ranks agree; a map for each of some lanes; swizzle and fill are legal."""
+        check_shared(self.name, self.scratch.type)
+        rank = len(self.box)
+        if not 1 <= rank <= MAX_RANK or len(self.sizes) != rank or len(self.strides) != rank - 1:
+            raise VerifyException(
+                f"{self.name}: {len(self.sizes)} sizes, {len(self.strides)} strides, box of {rank}"
+            )
+        if not 1 <= self.count.data <= WARP_LANES:
+            raise VerifyException(f"{self.name}: {self.count.data} maps, expected 1 to 32")
+        if self.element.data not in ELEMENT_TYPES or self.fill.data not in FILL_MODES:
+            raise VerifyException(
+                f"{self.name}: element '{self.element.data}' with fill '{self.fill.data}'"
+            )
+        if self.swizzle.data not in SWIZZLE_MODES:
+            raise VerifyException(f"{self.name}: a {self.swizzle.data}-byte swizzle")
+
+
+@irdl_op_definition
+class PublishTensorMapsOp(IRDLOperation):
+    """Copies `count` tensor maps from `scratch` (shared) to `target` (global) and publishes them.
+
+    One whole warp executes it. Whoever uses a map runs `AcquireTensorMapOp`, in another warp after
+    a barrier. PTX ISA, "fence.proxy.tensormap".
+    """
+
+    name = "nvvm.publish_tensormaps"
+    count = prop_def(IntAttr)
+    scratch = operand_def(PointerType)
+    target = operand_def(PointerType)
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """From shared to global memory."""
+        check_shared(self.name, self.scratch.type)
+        _check_map(self.name, self.target.type)
+
+
+@irdl_op_definition
 class CachePolicyOp(IRDLOperation):
     """An L2 eviction policy for copies (PTX ISA, "createpolicy")."""
 
@@ -269,6 +329,8 @@ TMA_OPS = (
     PrefetchTensorMapOp,
     AcquireTensorMapOp,
     BuildTensorMapOp,
+    FillTensorMapsOp,
+    PublishTensorMapsOp,
     CachePolicyOp,
     ClaimSlotOp,
     ReleaseSlotOp,

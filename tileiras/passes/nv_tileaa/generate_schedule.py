@@ -76,9 +76,8 @@ def _schedule_loops(func: aa.FuncOp, plan: HopperPlan) -> list[Schedule | None]:
     from tileiras.passes.nv_tileaa.schedule.loop_body import LoopBody, Product
     from tileiras.passes.nv_tileaa.schedule.overlap import overlapped
     from tileiras.passes.nv_tileaa.schedule.rotate import is_rotatable, rotate
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.agents import CONSUMER_REGISTERS
 
-    registers = CONSUMER_REGISTERS[plan.warpgroups] - RESERVED_REGISTERS
+    registers = plan.shape.registers - RESERVED_REGISTERS
     found: list[Schedule | None] = []
     for loop in [op for op in func.walk() if isinstance(op, aa.ForOp)]:
         here = [p for p in plan.dots.values() if p.dot.parent_op() is loop]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
@@ -11,12 +11,15 @@ from xdsl.ir import Block, Region
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import LayoutClasses
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.agents import specialised
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import tma_stores
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan, plan_cta
 from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
@@ -42,19 +45,45 @@ class ConvertTileAAToTileASPass(IrPass):
         target = ctx.require_target()
         for func in list(op.body.ops):
             if isinstance(func, aa.FuncOp):
-                plan = _plan(func, target, ctx.options.opt_level)
-                explain_plan(ctx.remarks, func, plan)
+                plan = _plan(func, target, ctx.options)
                 insert_barriers(func)
-                op.body.block.insert_op_before(_place_func(func, plan), func)
+                placed, plan = _place_or_plan_again(func, plan, ctx.options)
+                explain_plan(ctx.remarks, placed, plan)
+                op.body.block.insert_op_before(placed, func)
                 func.detach()
 
 
-def _plan(func: aa.FuncOp, target: GpuTarget, opt_level: int) -> CtaPlan:
+def _plan(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> CtaPlan:
     """Specialised warps where that is better, else (and at -O0) warps that all do the same."""
-    hopper = plan_hopper(func, target) if opt_level > 0 else None
+    hopper = plan_hopper(func, target) if options.opt_level > 0 else None
     if hopper is not None:
-        return CtaPlan(4 * hopper.warpgroups, target, hopper)
+        stores = tma_stores(func, hopper, target, options.switch(PREFER_TMA))
+        delayed = options.switch(DELAY_TMA_STORE_WAIT) is not False
+        hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)
+        return CtaPlan(hopper.shape.consumer_warps, target, hopper)
     return plan_cta(func, target)
+
+
+def _place_or_plan_again(
+    func: aa.FuncOp, plan: CtaPlan, options: CompileOptions
+) -> tuple[aa.FuncOp, CtaPlan]:
+    """The placed kernel, with another plan where the consumers need more slots than planned."""
+    try:
+        return _place_func(func, plan), plan
+    except RingsDoNotFitError as found:
+        hopper = plan_hopper(func, plan.target, found.held)
+    if hopper is not None and plan.hopper is not None:
+        prefer = options.switch(PREFER_TMA) if plan.hopper.stores else False
+        stores = tma_stores(func, hopper, plan.target, prefer)
+        delayed = plan.hopper.are_stores_delayed
+        hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)
+        plan = CtaPlan(hopper.shape.consumer_warps, plan.target, hopper)
+        try:
+            return _place_func(func, plan), plan
+        except RingsDoNotFitError:
+            pass
+    plan = plan_cta(func, plan.target)
+    return _place_func(func, plan), plan
 
 
 def _place_func(func: aa.FuncOp, plan: CtaPlan) -> aa.FuncOp:
@@ -63,6 +92,7 @@ def _place_func(func: aa.FuncOp, plan: CtaPlan) -> aa.FuncOp:
         return specialised(
             func,
             plan.hopper,
+            plan.target,
             lambda consumer, entry, body: _place_body(func, plan, entry, body, consumer),
         )
     block = Block(arg_types=[arg.type for arg in func.body.block.args])

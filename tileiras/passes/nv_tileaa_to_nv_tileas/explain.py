@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind
 
+DOTS = (tas.MmaDotOp, tas.FmaDotOp)
 PASS_NAME = "convert-tileaa-to-tileas"
 
 
 def explain_plan(remarks: RemarkCollector, func: aa.FuncOp, plan: CtaPlan) -> None:
-    """One remark about warps; one more if the kernel has agents, or products but no agents."""
+    """One remark about warps; one more if the kernel has agents, or products but no agents.
+
+    `func` is the placed kernel.
+    """
     _add(remarks, func, RemarkKind.ANALYSIS, "Warps", f"{plan.num_warps} warps", plan.num_warps)
     if plan.hopper is not None:
-        _add(remarks, func, RemarkKind.PASSED, "Specialized", _agents(plan.hopper), 1)
-    elif any(isinstance(op, aa.DotOp) for op in func.walk()):
+        _add(remarks, func, RemarkKind.PASSED, "Specialized", _agents(func, plan.hopper), 1)
+    elif any(isinstance(op, DOTS) for op in func.walk()):
         text = "products without TMA and wgmma: all warps do the same"
         _add(remarks, func, RemarkKind.MISSED, "Specialized", text, 0)
 
 
-def _agents(plan: HopperPlan) -> str:
+def _agents(func: aa.FuncOp, plan: HopperPlan) -> str:
     """The agents and rings of a specialised kernel."""
-    rings = ", ".join(f"{ring.stages} slots of {ring.bytes} bytes" for ring in plan.pipelines)
+    shape = plan.shape
+    made = [op for op in func.body.block.ops if isinstance(op, pl.CreatePipelineOp)]
+    rings = ", ".join(f"{op.stages.data} slots of {op.slot_bytes.data} bytes" for op in made)
     gathers = any(ring.gathers for ring in plan.pipelines)
     producer = "4 gathering producer warps" if gathers else "1 producer warp"
-    return f"{producer}, {plan.warpgroups} consumer warpgroups, rings: {rings}"
+    return (
+        f"{producer}, {shape.warpgroups} consumer warpgroups of {shape.registers} registers, "
+        f"{shape.ctas} CTAs per SM, rings: {rings}"
+    )
 
 
 def _add(

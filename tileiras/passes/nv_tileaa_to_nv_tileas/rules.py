@@ -35,6 +35,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import is_tensor, shape_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import place_tma_store
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import (
     MAX_REMATERIALIZED_OPS,
     Placer,
@@ -235,6 +236,9 @@ def _place_tiled_store(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """
     if not isinstance(op, aa.TiledStoreOp):
         raise InternalError("the rule of tiled_store got another operation")
+    if placer.consumer is not None and op in placer.consumer.store_maps:
+        plan, map = placer.consumer.plan, placer.consumer.store_maps[op]
+        return place_tma_store(placer, op, map, plan.warpgroups, plan.are_stores_delayed)
     access = plan_view_access(op.view, placer.plan.num_warps)
     natural = placer.classes.natural(op.value)
     suits = natural is not None and access.suits(natural)

@@ -32,6 +32,7 @@ class ConsumerSide:
         self.tiles: dict[Operation, SSAValue] = {}
         self.unfinished: dict[Operation, SSAValue] = {}
         """Products issued without a wait, with the pipelines that their slots go back to."""
+        self.store_maps: dict[Operation, SSAValue] = {}
 
     def brings(self, load: Operation) -> bool:
         """Whether a pipeline brings the tile of this load."""

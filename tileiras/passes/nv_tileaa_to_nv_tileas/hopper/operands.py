@@ -169,10 +169,10 @@ def _is_tma_load(load: aa.TiledLoadOp) -> bool:
     rank = len(type.memref.strides)
     if rank > 5 or any(extent > MAX_BOX for extent in type.tile_shape):
         return False
-    return _is_aligned(type, memref_of(load.view))
+    return is_aligned(type, memref_of(load.view))
 
 
-def _is_aligned(type: aa.TiledViewType, memref: aa.MakeMemRefOp) -> bool:
+def is_aligned(type: aa.TiledViewType, memref: aa.MakeMemRefOp) -> bool:
     """Whether base and strides are proven to be multiples of 16 bytes."""
     size = storage_bytes(type.memref.element_type)
     align = memref.base_align.value.data if memref.base_align is not None else 1

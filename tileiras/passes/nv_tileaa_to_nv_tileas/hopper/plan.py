@@ -7,10 +7,11 @@ accumulators; and addresses that the producer can compute by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tileiras.codegen.atoms.wgmma import WgmmaFamily
 from tileiras.codegen.target import Feature, GpuTarget
@@ -24,11 +25,15 @@ from tileiras.dialects.nv_tileaa.memory import (
 )
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.passes.analysis.memory_hazards import ACQUIRES
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
+    ROWS_PER_WARPGROUP,
+    CtaShape,
+    choose_shape,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.demand import demand_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import (
-    PARTIAL_REGISTERS,
     Fragments,
     accumulator_layout,
-    accumulator_registers,
     dot_family,
     is_promoted,
 )
@@ -44,19 +49,8 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import produce
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import calls_runtime, scratch_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import precedes_write
 
-ROWS_PER_WARPGROUP = 64
-MAX_ACCUMULATORS = 128
-"""Registers of a thread for one accumulator; with 232 registers a thread nothing spills."""
-MAX_REGISTERS = 176
-"""Registers of a thread for all accumulators and left operands together."""
-MAX_REGISTERS_WITH_PARTIAL = 192
-"""The same with the partial sums of f8 products."""
-MAX_STAGES = 4
-RESERVED_BYTES = 34 * 1024
-"""Shared memory kept for the epilogue's layout changes, barriers and tensor maps."""
-
 MAX_SCRATCH_BYTES = 32 * 1024
-"""What of it a single operation may want at once."""
+"""Shared memory that a single operation may want at once."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +73,11 @@ class WgmmaDot:
         return _shape(self.dot.result)[1 if self.fragments == "rhs" else 0]
 
     @property
+    def columns(self) -> int:
+        """Columns of the instructions' results."""
+        return _shape(self.dot.result)[0 if self.fragments == "rhs" else 1]
+
+    @property
     def is_promoted(self) -> bool:
         """Whether the product is summed up by itself and then added to the accumulator."""
         return is_promoted(self.dot, self.family)
@@ -92,14 +91,16 @@ class WgmmaDot:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A ring of `stages` slots. A slot holds one tile of every load of one of the `fillings`.
+    """A ring of at least `least` slots, each with one tile of every load of one of the `fillings`.
 
-    Loops that follow each other share a ring: their loads are different fillings of it.
+    Loops that follow each other share a ring: their loads are different fillings of it. `may_grow`:
+    whether more slots would be used, which is so if the loads are in a loop.
     """
 
     fillings: tuple[tuple[OperandLoad, ...], ...]
     bytes: int
-    stages: int
+    least: int
+    may_grow: bool
 
     @property
     def loads(self) -> tuple[OperandLoad, ...]:
@@ -120,9 +121,20 @@ class Pipeline:
 class HopperPlan:
     """The specialisation of a kernel."""
 
-    warpgroups: int
+    shape: CtaShape
     dots: dict[Operation, WgmmaDot]
     pipelines: tuple[Pipeline, ...]
+    stores: tuple[aa.TiledStoreOp, ...] = ()
+    """The tiles that leave by TMA."""
+    are_stores_delayed: bool = True
+    """Whether the wait for them comes when their memory is needed again, not at once."""
+    scratch: int = 0
+    """Shared memory that one operation of the consumers needs at once (`Demand.scratch`)."""
+
+    @property
+    def warpgroups(self) -> int:
+        """Warpgroups of consumers."""
+        return self.shape.warpgroups
 
     def result_layout(self, dot: Operation) -> LinearLayout:
         """Where the threads hold the result of a product."""
@@ -148,8 +160,11 @@ class HopperPlan:
         return None
 
 
-def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
-    """The plan, or None where another way of computing is better or the only one."""
+def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) -> HopperPlan | None:
+    """The plan, or None where another way of computing is better or the only one.
+
+    `held`: how many slots of each ring are needed, where an earlier plan has been found too tight.
+    """
     if not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
         return None
     if any(calls_runtime(op) or scratch_bytes(op) > MAX_SCRATCH_BYTES for op in func.walk()):
@@ -158,22 +173,18 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     chosen = [planned for op in dots if (planned := _wgmma_dot(op)) is not None]
     if not chosen or len(chosen) != len(dots):
         return None
-    rows = min(planned.rows for planned in chosen)
-    warpgroups = 2 if rows % (2 * ROWS_PER_WARPGROUP) == 0 else 1
-    if any(_accumulators(planned, warpgroups) > MAX_ACCUMULATORS for planned in chosen):
-        return None
     loops: dict[Operation | None, list[WgmmaDot]] = {}
     for planned in chosen:
         loops.setdefault(planned.dot.parent_op(), []).append(planned)
-    for together in loops.values():
-        partial = max(_partial(planned, warpgroups) for planned in together)
-        limit = MAX_REGISTERS_WITH_PARTIAL if partial else MAX_REGISTERS
-        if partial + sum(_registers(planned, warpgroups) for planned in together) > limit:
-            return None
     if not _kept_for_products_only(chosen):
         return None
-    pipelines = _pipelines(list(loops.values()), target)
-    if pipelines is None:
+    pipelines = _pipelines(list(loops.values()))
+    if held:
+        pairs = zip(pipelines, held, strict=True)
+        pipelines = tuple(replace(ring, least=count) for ring, count in pairs)
+    demand = demand_of(func, loops, pipelines)
+    shape = choose_shape(demand, target)
+    if shape is None:
         return None
     if any(pipeline.gathers for pipeline in pipelines) and not target.has(Feature.CP_ASYNC):
         return None
@@ -189,22 +200,8 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
         return None
     if any(precedes_write(load) for load in kept.own_loads):
         return None
-    return HopperPlan(warpgroups, {planned.dot: planned for planned in chosen}, pipelines)
-
-
-def _registers(planned: WgmmaDot, warpgroups: int) -> int:
-    """Registers of a thread for the accumulator and a left operand in registers."""
-    rows, depth = _shape(planned.dot.lhs)
-    bits = planned.family.operand_bits
-    operand = 0 if planned.lhs is not None else rows * depth * bits // (32 * 128 * warpgroups)
-    return _accumulators(planned, warpgroups) + operand
-
-
-def _partial(planned: WgmmaDot, warpgroups: int) -> int:
-    """Registers of a thread for partial sums."""
-    if not planned.is_promoted:
-        return 0
-    return min(PARTIAL_REGISTERS, _accumulators(planned, warpgroups))
+    products: dict[Operation, WgmmaDot] = {planned.dot: planned for planned in chosen}
+    return HopperPlan(shape, products, pipelines, scratch=demand.scratch)
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
@@ -238,8 +235,7 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     if not is_direct and majors not in ways:
         return None
     planned = WgmmaDot(op, lhs, rhs, family, None if is_direct else ways[majors])
-    columns = shape[0] if planned.fragments == "rhs" else shape[1]
-    if planned.rows % ROWS_PER_WARPGROUP or columns not in family.sizes_n:
+    if planned.rows % ROWS_PER_WARPGROUP or planned.columns not in family.sizes_n:
         return None
     return planned
 
@@ -271,11 +267,6 @@ def _is_of_loop(op: aa.DotOp) -> bool:
     return any(isinstance(inner, aa.DotOp) for loop in loops for inner in loop.body.block.ops)
 
 
-def _accumulators(planned: WgmmaDot, warpgroups: int) -> int:
-    """Accumulator registers of one thread."""
-    return accumulator_registers(planned.dot, planned.family, warpgroups)
-
-
 def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:
     """Whether the left operands that stay in their slots are read by planned products alone."""
     readers: dict[OperandLoad, int] = {}
@@ -285,27 +276,29 @@ def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:
     return all(_uses(load) <= count for load, count in readers.items())
 
 
-def _pipelines(loops: list[list[WgmmaDot]], target: GpuTarget) -> tuple[Pipeline, ...] | None:
-    """A ring per product of a loop, which the loops share; kept operands have one slot."""
+def _pipelines(loops: list[list[WgmmaDot]]) -> tuple[Pipeline, ...]:
+    """A ring per product of a loop, which the loops share; kept operands have one slot.
+
+    A product that is still running keeps its slot while the next one waits for another.
+    """
     rings: dict[tuple[int, int], list[tuple[OperandLoad, ...]]] = {}
+    least: dict[tuple[int, int], int] = {}
     kept: dict[OperandLoad, Pipeline] = {}
     for dots in loops:
         for position, planned in enumerate(dots):
             operands = [planned.rhs]
             if planned.lhs is not None and planned.is_lhs_kept:
                 load = planned.lhs.load
-                kept[load] = Pipeline(((load,),), planned.lhs.bytes, 1)
+                kept[load] = Pipeline(((load,),), planned.lhs.bytes, 1, False)
             elif planned.lhs is not None:
                 operands = [planned.lhs, planned.rhs]
             size = sum(operand.bytes for operand in operands)
             filling = tuple(operand.load for operand in operands)
             rings.setdefault((position, size), []).append(filling)
-    reserved = RESERVED_BYTES + sum(ring.bytes for ring in kept.values())
-    available = target.static_shared_limit - reserved
-    stages = min(MAX_STAGES, available // max(1, sum(size for _, size in rings)))
-    if stages < 2:
-        return None
-    shared = (Pipeline(tuple(all_of), size, stages) for (_, size), all_of in rings.items())
+            may_run = planned.lhs is not None and isinstance(planned.dot.acc, BlockArgument)
+            slots = 2 if may_run else 1
+            least[position, size] = max(slots, least.get((position, size), 1))
+    shared = (Pipeline(tuple(all_of), key[1], least[key], True) for key, all_of in rings.items())
     return (*shared, *kept.values())
 
 

@@ -27,6 +27,8 @@ ALIGNMENT = 128
 """Bytes; a region of shared memory starts and ends at such a multiple."""
 ROUND_BYTES = 32 * 1024
 """What a change of layout should get: a tile of 128x128 f32 takes two rounds of it."""
+LEAST_ROUND_BYTES = 4096
+"""A round of less would move too little at a time."""
 MAX_WARPS = 8
 """Warps that compute in a specialised kernel: each has its partial result of a reduction."""
 
@@ -46,6 +48,16 @@ _MOVING = (
     TiledStoreBase,
 )
 """Operations with a layout of their own, which their tiles have to be brought into or out of."""
+_IN_ROUNDS = (
+    aa.PermuteOp,
+    aa.ReshapeOp,
+    aa.TiledAtomicRedOp,
+    LoadBase,
+    StoreBase,
+    TiledLoadBase,
+    TiledStoreBase,
+)
+"""Those of them for which little memory is enough."""
 _CALLING = (aa.AllocaOp, aa.AssertOp, aa.PrintOp)
 """Operations that call the device runtime, or keep shared memory for as long as the kernel runs."""
 
@@ -64,6 +76,15 @@ def scratch_bytes(op: Operation) -> int:
         case _:
             size = 0
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def least_bytes(op: Operation) -> int:
+    """Bytes that an operation needs at once, where `scratch_bytes` says what it should get.
+
+    What only changes layouts goes in rounds.
+    """
+    wanted = scratch_bytes(op)
+    return min(wanted, LEAST_ROUND_BYTES) if isinstance(op, _IN_ROUNDS) else wanted
 
 
 def calls_runtime(op: Operation) -> bool:

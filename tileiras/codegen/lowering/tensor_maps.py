@@ -1,0 +1,248 @@
+"""Tensor maps of a specialised kernel: a slot for all, claimed, filled in and published at once.
+
+The time before the first copy is a chain of trips to memory, so as much as possible goes on at
+once: the first warp claims a slot of the table while the producer fills in the maps in shared
+memory, a lane each; they meet at the CTA's first barrier; one fence publishes all maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import i32, i64
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.codegen.llvmir.tma_builder import TensorMapTable
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.pipelines import AgentState
+from tileiras.codegen.lowering.tma import (
+    SWIZZLE_BYTES,
+    contiguous_dim,
+    element_name,
+    tma_dims,
+    view_operand,
+)
+from tileiras.codegen.lowering.types import storage_bytes
+from tileiras.dialects.llvm import memory as llvm_memory
+from tileiras.dialects.llvm.types import GLOBAL, SHARED, pointer_type
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nvvm.tma import TENSOR_MAP_BYTES
+from tileiras.errors import InternalError
+
+TENSOR_MAP_SLOTS = 4
+"""CTAs of one SM that can own tensor maps at once: a specialised kernel leaves room for few."""
+POINTER_BYTES = 8
+
+
+def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
+    """Table and shared memory for the maps of the producer's program, if it has any."""
+    groups = map_groups(op.producer.block)
+    meets_at = meets_first(op.producer.block, groups)
+    stores = ctx.agents.store_makers
+    if stores:
+        position = next((i for i, group in enumerate(groups) if meets_at in group), None)
+        if position is None:
+            groups.insert(0, stores)
+        else:
+            groups[position] = [*stores, *groups[position]]
+    makers = [maker for group in groups for maker in group]
+    if not makers:
+        return
+    table = TensorMapTable.make(ctx.symbols.unique("tensor_maps"), len(makers), TENSOR_MAP_SLOTS)
+    size = TENSOR_MAP_BYTES * max(map(len, groups))
+    scratch = llvm_memory.GlobalOp.make(
+        ctx.symbols.unique("tensor_map_scratch"), size, SHARED, TENSOR_MAP_BYTES
+    )
+    place = llvm_memory.GlobalOp.make(
+        ctx.symbols.unique("tensor_map_slot"), POINTER_BYTES, SHARED, POINTER_BYTES
+    )
+    ctx.add_globals(*table.globals, scratch, place)
+    ctx.scratch.reserve(size + POINTER_BYTES)
+    ctx.agents.maps = AgentState.Maps(
+        table,
+        ctx.prologue.address_of(scratch),
+        ctx.prologue.address_of(place),
+        groups,
+        meets_at,
+    )
+    if stores:
+        ready = llvm_memory.GlobalOp.make(ctx.symbols.unique("maps_ready"), 8, SHARED, 8)
+        ctx.add_globals(ready)
+        ctx.scratch.reserve(8)
+        ctx.agents.maps.ready = ctx.prologue.address_of(ready)
+
+
+def map_groups(block: Block) -> list[list[pl.MakeTensorMapOp]]:
+    """Makers that can be made together: in one block, none used before the last is made."""
+    groups: list[list[pl.MakeTensorMapOp]] = []
+    current: list[pl.MakeTensorMapOp] = []
+    for op in block.ops:
+        if isinstance(op, pl.MakeTensorMapOp):
+            current.append(op)
+            continue
+        if current and any(_uses(inner, current) for inner in op.walk()):
+            groups.append(current)
+            current = []
+        for region in op.regions:
+            for inner in region.blocks:
+                groups += map_groups(inner)
+    return [*groups, current] if current else groups
+
+
+def _uses(op: Operation, makers: Sequence[pl.MakeTensorMapOp]) -> bool:
+    return any(value.owner in makers for value in op.operands)
+
+
+def meets_first(
+    block: Block, groups: Sequence[Sequence[pl.MakeTensorMapOp]]
+) -> pl.MakeTensorMapOp | None:
+    """The maker at which the producer meets the others: in the outermost block, before all waits.
+
+    None if there is no such maker: then it meets them at once.
+    """
+    last = {group[-1] for group in groups}
+    for op in block.ops:
+        if isinstance(op, pl.MakeTensorMapOp) and op in last:
+            return op
+        if any(isinstance(i, pl.PIPELINE_OPS) for i in op.walk()) and not isinstance(
+            op, pl.MakeTensorMapOp
+        ):
+            return None
+    return None
+
+
+def claim_slot(ctx: KernelLowering) -> None:
+    """The first warp takes a slot and leaves its address in shared memory."""
+    maps = ctx.agents.maps
+    if maps is not None:
+        if maps.ready is not None:
+            _init_ready(ctx, maps.ready)
+        claimed = ctx.b.claim_tensor_maps(maps.table)
+        ctx.b.store(claimed, maps.place, POINTER_BYTES)
+
+
+def _init_ready(ctx: KernelLowering, ready: SSAValue) -> None:
+    """The barrier at which the producer says that the maps of stores are made."""
+    b = ctx.b
+    first, after = b.new_block(), b.new_block()
+    b.cond_br(ctx.agents.elected(ctx), first, after)
+    b.at(first)
+    b.mbarrier_init(ready, 1)
+    b.fence_mbarrier_init()
+    b.br(after)
+    b.at(after)
+
+
+def meet(ctx: KernelLowering) -> None:
+    """The producer meets the others and learns which slot it has."""
+    ctx.b.barrier()
+    maps = ctx.agents.maps
+    if maps is not None:
+        maps.pointer = ctx.b.load(maps.place, pointer_type(GLOBAL), POINTER_BYTES)
+
+
+def start_producer(ctx: KernelLowering) -> None:
+    """Meets the others at once if no maker is the place for it, and makes the maps of stores."""
+    maps = ctx.agents.maps
+    if maps is not None and maps.meets_at is not None:
+        return
+    meet(ctx)
+    if maps is not None and ctx.agents.store_makers:
+        _make_group(ctx, maps, ctx.agents.store_makers)
+
+
+def lower_make_tensor_map(ctx: KernelLowering, op: Operation) -> None:
+    """At the last maker of a group all of its maps; those before the agents are for stores."""
+    maps = ctx.agents.maps
+    if not isinstance(op, pl.MakeTensorMapOp):
+        raise InternalError("the rule of make_tensor_map got another operation")
+    if maps is None:
+        ctx.agents.store_makers.append(op)
+        return
+    group = next(group for group in maps.groups if op in group)
+    if op is group[-1]:
+        _make_group(ctx, maps, group)
+
+
+def _make_group(
+    ctx: KernelLowering, maps: AgentState.Maps, group: Sequence[pl.MakeTensorMapOp]
+) -> None:
+    """Fills in the maps, meets the others if this is the time to, and publishes them."""
+    alike: dict[tuple[str, int], list[pl.MakeTensorMapOp]] = {}
+    for maker in group:
+        type = view_type_of(maker.view)
+        key = (element_name(type.memref.element_type), len(type.dim_map))
+        alike.setdefault(key, []).append(maker)
+    done = 0
+    after = ctx.agents.enter_first_producer_warp(ctx)
+    for (element, _), makers in alike.items():
+        scratch = ctx.b.gep(maps.scratch, done * TENSOR_MAP_BYTES)
+        _fill(ctx, scratch, makers, element)
+        done += len(makers)
+    ctx.agents.leave_first_producer_warp(ctx, after)
+    if group[-1] is maps.meets_at:
+        meet(ctx)
+    if maps.pointer is None:
+        raise InternalError("tensor maps are made before there is a place for them")
+    start = sum(len(before) for before in maps.groups[: maps.groups.index(group)])
+    target = ctx.b.tensor_map(maps.pointer, start)
+    for number, maker in enumerate(maker for makers in alike.values() for maker in makers):
+        if maker in ctx.agents.store_makers:
+            maps.store_maps[maker.result] = start + number
+        else:
+            ctx.values[maker.result] = ctx.b.tensor_map(maps.pointer, start + number)
+    after = ctx.agents.enter_first_producer_warp(ctx)
+    ctx.b.publish_tensor_maps(maps.scratch, target, len(group))
+    for maker in group:
+        if maker not in ctx.agents.store_makers:
+            ctx.b.acquire_tensor_map(ctx.values[maker.result])
+    ctx.agents.leave_first_producer_warp(ctx, after)
+    if maps.ready is not None and group[0] in ctx.agents.store_makers:
+        ctx.b.mbarrier_arrive(maps.ready, predicate=ctx.agents.elected(ctx))
+
+
+def _fill(
+    ctx: KernelLowering, scratch: SSAValue, makers: Sequence[pl.MakeTensorMapOp], element: str
+) -> None:
+    """Maps of one rank and element type, a lane each."""
+    fields = [_fields(ctx, maker) for maker in makers]
+    base = _by_lane(ctx, [base for base, _, _, _ in fields])
+    sizes = [_by_lane(ctx, column) for column in zip(*(f[1] for f in fields), strict=True)]
+    strides = [_by_lane(ctx, column) for column in zip(*(f[2] for f in fields), strict=True)]
+    boxes = list(zip(*(f[3] for f in fields), strict=True))
+    box = [
+        ctx.b.i32(column[0])
+        if len(set(column)) == 1
+        else _by_lane(ctx, [ctx.b.i32(extent) for extent in column])
+        for column in boxes
+    ]
+    ctx.b.fill_tensor_maps(scratch, len(makers), base, sizes, strides, box, element, SWIZZLE_BYTES)
+
+
+Fields = tuple[SSAValue, list[SSAValue], list[SSAValue], list[int]]
+"""Base, sizes, strides in bytes without the fastest dim's, box; the fastest dim first."""
+
+
+def _fields(ctx: KernelLowering, op: pl.MakeTensorMapOp) -> Fields:
+    """What goes into a map."""
+    b, type, memref = ctx.b, view_type_of(op.view), memref_of(op.view)
+    order = [type.dim_map[dim] for dim in tma_dims(type, contiguous_dim(type))]
+    size = storage_bytes(type.memref.element_type)
+    statics, dynamic = type.memref.shape, memref.dynamic_shape
+    sizes = [b.int_cast(view_operand(ctx, statics, dynamic, dim), i32) for dim in order]
+    statics, dynamic = type.memref.strides, memref.dynamic_strides
+    strides = [
+        b.mul(b.int_cast(view_operand(ctx, statics, dynamic, dim), i64), b.i64(size))
+        for dim in order[1:]
+    ]
+    return ctx.value(memref.base), sizes, strides, [op.box.data[dim] for dim in order]
+
+
+def _by_lane(ctx: KernelLowering, values: Sequence[SSAValue]) -> SSAValue:
+    """Value i in lane i."""
+    b = ctx.b
+    chosen = values[0]
+    for lane, value in enumerate(values[1:], start=1):
+        chosen = b.select(b.icmp("eq", ctx.threads.lane, b.i32(lane)), value, chosen)
+    return chosen

@@ -1,0 +1,199 @@
+"""Tiles that leave by TMA: from a product's registers by stmatrix, in pieces, past the threads.
+
+A piece is 64 rows of one swizzle span: what a warpgroup holds in a power of two of registers. It
+has several buffers; before one is written again, TMA has read it. The first thread of a warpgroup
+issues its copies and is the one that can wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.atoms.matrix_tiles import MatrixTiles, plan_matrix_tiles
+from tileiras.codegen.atoms.shared_operands import SharedOperand
+from tileiras.codegen.lowering.addressing import register_coordinates
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.pipelines import AgentState
+from tileiras.codegen.lowering.tma import SWIZZLE_BYTES, tma_dims
+from tileiras.codegen.lowering.types import storage_bits
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.mma import wgmma_accumulator
+from tileiras.dialects.llvm import memory as llvm_memory
+from tileiras.dialects.llvm.types import GLOBAL, SHARED, integer_type, pointer_type
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.errors import InternalError
+
+ROWS = 64
+WARPGROUP_THREADS = 128
+PIECE_BYTES = ROWS * SWIZZLE_BYTES
+BUFFERS = 2
+"""Pieces of a warpgroup in memory of their own."""
+ALIGNMENT = 1024
+"""Bytes: where a 128-byte swizzle pattern starts."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows and columns of a tile that a warpgroup stores at once; for the first warpgroup."""
+
+    row: int
+    column: int
+    registers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Where the pieces of this thread's warpgroup lie, one behind the other."""
+
+    base: SSAValue
+    count: int
+
+
+def plan_pieces(layout: LinearLayout, warpgroups: int, span: int) -> list[Piece]:
+    """The pieces of a tile in the layout of a product, in the order of their registers.
+
+    The registers of a piece are in the order of those of a product of 64 rows and `span` columns.
+    """
+    rows, columns = layout.shape[-2:]
+    axis = len(layout.shape) - 2
+    places = list(
+        zip(
+            register_coordinates(layout, axis),
+            register_coordinates(layout, axis + 1),
+            strict=True,
+        )
+    )
+    register = {place: number for number, place in enumerate(places)}
+    local = wgmma_accumulator((ROWS, span), 1)
+    inner = list(zip(register_coordinates(local, 0), register_coordinates(local, 1), strict=True))
+    return [
+        Piece(row, column, tuple(register[row + r, column + c] for r, c in inner))
+        for row in range(0, rows, ROWS * warpgroups)
+        for column in range(0, columns, span)
+    ]
+
+
+def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
+    """All pieces of a tile, one after another."""
+    if not isinstance(op, pl.TmaStoreOp):
+        raise InternalError("the rule of tma_store got another operation")
+    type = view_type_of(op.view)
+    bits = storage_bits(type.memref.element_type)
+    span = SWIZZLE_BYTES * 8 // bits
+    tile = SharedOperand("k", ROWS, span, bits)
+    tiles = plan_matrix_tiles(wgmma_accumulator((ROWS, span), 1), tile.layout(), bits)
+    if tiles is None:
+        raise InternalError("a product's registers do not go by stmatrix", where="tma_stores")
+    pieces = plan_pieces(ctx.layout(op.value.type), ctx.num_warps // 4, span)
+    leader = _leader(ctx)
+    target = _acquired_map(ctx, op, leader)
+    # All earlier copies are complete: the stores of a thread keep their order.
+    ctx.b.tma_store_wait(0)
+    ctx.b.barrier()
+    buffers = _buffers(ctx, len(pieces))
+    for number, piece in enumerate(pieces):
+        source = ctx.b.gep(buffers.base, number % buffers.count * PIECE_BYTES)
+        _write(ctx, ctx.value(op.value), piece, source, tiles)
+        ctx.b.fence_proxy_async()
+        if number + 1 < len(pieces) and number + 2 > buffers.count:
+            ctx.b.tma_store_wait(buffers.count - 2, read=True)
+        ctx.b.barrier()
+        coordinates = _coordinates(ctx, op, piece)
+        ctx.b.tma_store(target, coordinates, source, predicate=leader)
+        ctx.b.tma_store_commit()
+    if ctx.agents.freed is not None or not op.delayed.data:
+        ctx.b.tma_store_wait(0, read=True)
+    ctx.scratch.unknown()
+
+
+def finish_stores(ctx: KernelLowering, maps: AgentState.Maps) -> None:
+    """Waits until all copies are complete, then gives the tensor maps back.
+
+    The producer does not need them: all slots that it has filled have been read.
+    """
+    b = ctx.b
+    if maps.ready is not None:
+        b.mbarrier_wait(maps.ready, b.i32(0))
+    b.tma_store_wait(0)
+    b.barrier()
+    slot = b.load(maps.place, pointer_type(GLOBAL), 8)
+    b.release_tensor_maps(maps.table, slot, b.icmp("eq", b.thread_id(), b.i32(0)))
+
+
+def _leader(ctx: KernelLowering) -> SSAValue:
+    """i1: whether this is the first thread of its warpgroup."""
+    b = ctx.b
+    return b.icmp("eq", b.and_(b.thread_id(), b.i32(WARPGROUP_THREADS - 1)), b.i32(0))
+
+
+def _acquired_map(ctx: KernelLowering, op: pl.TmaStoreOp, leader: SSAValue) -> SSAValue:
+    """The tensor map, once the producer has made it."""
+    b, maps = ctx.b, ctx.agents.maps
+    if maps is None or maps.ready is None:
+        raise InternalError("a store without a tensor map", where="tma_stores")
+    slot = b.load(maps.place, pointer_type(GLOBAL), 8)
+    pointer = b.tensor_map(slot, maps.store_maps[op.tensor_map])
+    b.mbarrier_wait(maps.ready, b.i32(0))
+    issuing, after = b.new_block(), b.new_block()
+    b.cond_br(leader, issuing, after)
+    b.at(issuing)
+    b.acquire_tensor_map(pointer)
+    b.br(after)
+    b.at(after)
+    return pointer
+
+
+def _buffers(ctx: KernelLowering, pieces: int) -> Buffers:
+    """Slots that are free, or memory of their own."""
+    b, warpgroups = ctx.b, ctx.num_warps // 4
+    freed = ctx.agents.freed
+    if freed is not None:
+        base = freed.slots
+        count = min(pieces, freed.stages * freed.slot_bytes // (warpgroups * PIECE_BYTES))
+    else:
+        base, count = _own_memory(ctx), BUFFERS
+    if warpgroups > 1:
+        group = b.lshr(b.thread_id(), b.i32(WARPGROUP_THREADS.bit_length() - 1))
+        offset = b.mul(group, b.i32(count * PIECE_BYTES))
+        base = b.gep(base, b.zext(offset, integer_type(64)))
+    return Buffers(base, count)
+
+
+def _own_memory(ctx: KernelLowering) -> SSAValue:
+    """Memory for pieces alone; all stores share it."""
+    if ctx.agents.store_memory is None:
+        size = ctx.num_warps // 4 * BUFFERS * PIECE_BYTES
+        name = ctx.symbols.unique("pieces")
+        memory = llvm_memory.GlobalOp.make(name, size, SHARED, ALIGNMENT)
+        ctx.add_globals(memory)
+        ctx.scratch.reserve(size)
+        ctx.agents.store_memory = ctx.prologue.address_of(memory)
+    return ctx.agents.store_memory
+
+
+def _write(
+    ctx: KernelLowering, value: SSAValue, piece: Piece, base: SSAValue, tiles: MatrixTiles
+) -> None:
+    """A piece into its buffer; the warps of a warpgroup share it."""
+    part = ctx.b.shuffle(value, None, piece.registers)
+    ctx.b.store_matrices(part, base, ctx.threads.linear(tiles.lane, tiles.warp), tiles)
+
+
+def _coordinates(ctx: KernelLowering, op: pl.TmaStoreOp, piece: Piece) -> Sequence[SSAValue]:
+    """Where a piece of this warpgroup goes, the fastest dim first."""
+    b, type = ctx.b, view_type_of(op.view)
+    starts = [
+        b.mul(b.int_cast(ctx.value(index), i32), b.i32(step))
+        for index, step in zip(op.indices, type.steps, strict=True)
+    ]
+    rank = len(starts)
+    group = b.lshr(b.thread_id(), b.i32(WARPGROUP_THREADS.bit_length() - 1))
+    row = b.add(b.mul(group, b.i32(ROWS)), b.i32(piece.row))
+    starts[rank - 2] = b.add(starts[rank - 2], row)
+    starts[rank - 1] = b.add(starts[rank - 1], b.i32(piece.column))
+    return [starts[dim] for dim in tma_dims(type, rank - 1)]

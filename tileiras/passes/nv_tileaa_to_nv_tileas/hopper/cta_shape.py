@@ -1,0 +1,249 @@
+"""How many threads a specialised tile block gets, and how many of its kind share an SM.
+
+One consumer warpgroup and one producer warp leave room for a second CTA on the SM, whose products
+run beside the first one's set-up and epilogue. Larger tiles need a CTA with the SM to itself: two
+consumer warpgroups, and a warpgroup for the producer that gives its registers away (setmaxnreg).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tileiras.codegen.target import GpuTarget
+
+WARPGROUP_THREADS = 128
+ROWS_PER_WARPGROUP = 64
+"""Of one wgmma; a warpgroup takes as many such blocks of rows as it must."""
+WARP_THREADS = 32
+MAX_CTAS = 3
+"""CTAs per SM: beyond, rings are too short to hide what memory takes."""
+MAX_ACCUMULATORS = 128
+"""f32 registers of a thread for one accumulator."""
+MAX_REGISTERS = 176
+"""Registers of a thread for accumulators and left operands, where a CTA has the SM to itself."""
+OTHER_SHARE = 7
+"""One in so many registers is for addresses, barriers and work, in a kernel with few of them."""
+LAUNCHED_BESIDE = 26
+"""ptxas wants so many registers beside the accumulators of one wgmma from the launch on (C7602)."""
+REGISTER_UNIT = 8
+"""Registers are handed out to threads in such units."""
+PARTITIONS = 4
+"""Parts of an SM with registers of their own; the warps of a CTA are dealt out to them."""
+MAX_STAGES = 8
+DEEP_STAGES = 4
+"""Stages that a ring has at most where all rings together take more than `FREE_RING_BYTES`."""
+FREE_RING_BYTES = 128 * 1024
+MOST_RING_BYTES = 160 * 1024
+"""What all rings of an SM may take. With more on its way SMs drift apart, and L2 no longer answers
+several of them at once: f16 8192^3, TFLOP/s on one H100, 128x128 with 3, 4, 5, 6 slots of 32 KB
+535, 635, 554, 540; 128x256 with 3 and 4 of 48 KB 742, 729; 64x256 with 3, 4 and 5 of 40 KB 528,
+606, 461.
+"""
+FIXED_BYTES = 1024
+"""Shared memory of a CTA for mbarriers, for making tensor maps, and for handing a scalar around."""
+LEAST_SCRATCH = 4096
+"""Shared memory for layout changes and reductions beside the rings: less takes many rounds."""
+SMALL_TILE = 128 * 128
+"""Products of up to so many elements (one warpgroup has 128 accumulators) are given company, if the
+threads compute between them: two CTAs of 64x128 attention ran at 553 TFLOP/s, one at 478. Plain
+products lose by it (128x128: 547, 636 alone), since more SMs than before read the same at once.
+"""
+DEFAULT_CTAS = 2
+
+PRODUCER_REGISTERS = 40
+"""Registers that a producer keeps where it gives the others away."""
+
+# Penalties of the cost model, in no unit: which lack is worse than which.
+_UNWANTED_CTA = 4
+_NO_SPARE_STAGE = 3
+_ALONE = 3
+_TIGHT = 2
+_IDLE_WARPS = 1
+_TRADED = ((1, 2), (2, 1))
+"""Consumer warpgroups and CTAs per SM of the shapes that trade registers."""
+
+
+@dataclass(frozen=True)
+class CtaShape:
+    """Warps and registers of a specialised CTA; `ctas` of its kind fit an SM.
+
+    `producer_registers` and `consumer_registers` are 0 where all threads keep what they are
+    launched with.
+    """
+
+    warpgroups: int
+    ctas: int
+    producer_warps: int
+    registers: int
+    producer_registers: int = 0
+    consumer_registers: int = 0
+
+    @property
+    def consumer_warps(self) -> int:
+        """Warps that compute."""
+        return 4 * self.warpgroups
+
+    @property
+    def tile_registers(self) -> int:
+        """Registers of a consumer thread that accumulators and left operands may take."""
+        return min(MAX_REGISTERS, self.registers - self.registers // OTHER_SHARE)
+
+
+@dataclass(frozen=True)
+class RingDemand:
+    """A ring as the choice needs to know it: bytes of a slot, and how many slots it has at least.
+
+    A ring of a tile that is loaded once has one slot and gains nothing from more.
+    """
+
+    slot_bytes: int
+    least: int
+    may_grow: bool = True
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a kernel asks of a CTA. Registers are those of a thread, for 1 and 2 warpgroups.
+
+    `accumulators`: of the largest product; `tiles`: what the products of a loop take together;
+    `with_others`: and what else is held around them; `at_work`: what is computed beside that.
+    `elements`: of the largest product. `is_persistent`: each CTA makes many tiles, so that one per
+    SM is launched. `wanted_*`: what hints ask for. `gather_registers`: registers that a thread of
+    the producer needs more where its whole warpgroup gathers, None if one warp is enough.
+    `columns`: of the widest product. `scratch`: shared memory that one operation needs at once.
+    """
+
+    accumulators: dict[int, int]
+    tiles: dict[int, int]
+    with_others: dict[int, int]
+    at_work: dict[int, int]
+    rings: tuple[RingDemand, ...]
+    elements: int
+    is_persistent: bool = False
+    wanted_ctas: int | None = None
+    wanted_warpgroups: int | None = None
+    gather_registers: int | None = None
+    columns: int = 0
+    scratch: int = 0
+
+
+def cta_shapes(target: GpuTarget, gather_registers: int | None = None) -> tuple[CtaShape, ...]:
+    """All shapes: with one producer warp, or with a warpgroup of them that gives registers away.
+
+    The latter only for few CTAs: ptxas wants enough registers for wgmma from the launch on. Two
+    consumer warpgroups on their own are launched with the same registers either way. A producer
+    that gathers is a warpgroup in any case.
+    """
+    shapes: list[CtaShape] = []
+    least = PRODUCER_REGISTERS + (gather_registers or 0)
+    for warpgroups in (1, 2):
+        for ctas in range(1, MAX_CTAS + 1):
+            launched = launched_registers(4 * warpgroups + 4, ctas, target)
+            if (warpgroups, ctas) in _TRADED and launched >= least:
+                shapes.append(_traded(warpgroups, ctas, least, target))
+            if gather_registers is not None:
+                if (warpgroups, ctas) not in _TRADED and launched >= least:
+                    shapes.append(CtaShape(warpgroups, ctas, 4, launched))
+            elif (warpgroups, ctas) != (2, 1):
+                registers = launched_registers(4 * warpgroups + 1, ctas, target)
+                shapes.append(CtaShape(warpgroups, ctas, 1, registers))
+    return tuple(shapes)
+
+
+def launched_registers(warps: int, ctas: int, target: GpuTarget) -> int:
+    """Registers of a thread where `ctas` of so many warps are to fit an SM.
+
+    One part of the SM gets more warps than the others, if they cannot be dealt out evenly.
+    """
+    together = -(-warps * ctas // PARTITIONS)
+    registers = target.registers_per_sm // (PARTITIONS * WARP_THREADS * together)
+    return min(registers // REGISTER_UNIT * REGISTER_UNIT, target.max_registers_per_thread)
+
+
+def _traded(warpgroups: int, ctas: int, least: int, target: GpuTarget) -> CtaShape:
+    """Consumers that get the registers of the producer's warpgroup, who keep `least`."""
+    launched = launched_registers(4 * warpgroups + 4, ctas, target)
+    given = (launched - least) // warpgroups // REGISTER_UNIT * REGISTER_UNIT
+    registers = launched + given
+    return CtaShape(warpgroups, ctas, 4, registers, least, registers)
+
+
+def choose_shape(demand: Demand, target: GpuTarget) -> CtaShape | None:
+    """The shape of least cost that holds the kernel's tiles and rings; None if none does."""
+    best: tuple[int, CtaShape] | None = None
+    for shape in cta_shapes(target, demand.gather_registers):
+        cost = _cost(shape, demand, target)
+        if cost is not None and (best is None or cost < best[0]):
+            best = (cost, shape)
+    return best[1] if best is not None else None
+
+
+def _cost(shape: CtaShape, demand: Demand, target: GpuTarget) -> int | None:
+    """The penalties of a shape, None if the kernel does not fit."""
+    if shape.warpgroups not in demand.accumulators:
+        return None
+    if demand.accumulators[shape.warpgroups] > MAX_ACCUMULATORS:
+        return None
+    launched = launched_registers(shape.consumer_warps + shape.producer_warps, shape.ctas, target)
+    if launched < demand.columns // 2 + LAUNCHED_BESIDE:
+        return None
+    tiles = demand.tiles if shape.ctas == 1 else demand.with_others
+    if tiles[shape.warpgroups] > shape.tile_registers:
+        return None
+    other = FIXED_BYTES + max(LEAST_SCRATCH, demand.scratch)
+    stages = ring_stages(demand.rings, shared_bytes(shape, target) - other)
+    if stages is None:
+        return None
+    is_busy = any(demand.at_work.values())
+    is_small = is_busy and demand.elements <= SMALL_TILE and not demand.is_persistent
+    default = DEFAULT_CTAS if is_small else 1
+    cost = _UNWANTED_CTA * abs(shape.ctas - (demand.wanted_ctas or default))
+    wanted = demand.wanted_warpgroups
+    if wanted is not None and wanted != shape.warpgroups:
+        cost += _UNWANTED_CTA
+    pairs = zip(demand.rings, stages, strict=True)
+    if any(count <= ring.least for ring, count in pairs if ring.may_grow):
+        cost += _NO_SPARE_STAGE
+    if shape.warpgroups * shape.ctas == 1:
+        cost += _ALONE
+    room = shape.tile_registers - demand.with_others[shape.warpgroups]
+    if demand.at_work[shape.warpgroups] > room:
+        cost += _TIGHT
+    if shape.producer_warps > 1:
+        cost += _IDLE_WARPS
+    return cost + shape.warpgroups
+
+
+def shared_bytes(shape: CtaShape, target: GpuTarget) -> int:
+    """Shared memory that each CTA may have."""
+    return target.shared_memory_of_each(shape.ctas)
+
+
+def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] | None:
+    """Slots of every ring: the least, then one more in turn while there is room; None if none."""
+    rings = tuple(rings)
+    stages = [ring.least for ring in rings]
+    taken = sum(ring.slot_bytes * ring.least for ring in rings)
+    if taken > available:
+        return None
+    grown = True
+    while grown:
+        grown = False
+        fewest = min((s for s, ring in zip(stages, rings, strict=True) if ring.may_grow), default=0)
+        for number, ring in enumerate(rings):
+            if not ring.may_grow or stages[number] > fewest:
+                continue
+            most = _most_bytes(stages[number] + 1)
+            if taken + ring.slot_bytes <= min(available, most):
+                stages[number] += 1
+                taken += ring.slot_bytes
+                grown = True
+    return tuple(stages)
+
+
+def _most_bytes(stages: int) -> int:
+    """What all rings may take when one of them gets so many stages."""
+    if stages > MAX_STAGES:
+        return 0
+    return MOST_RING_BYTES if stages <= DEEP_STAGES else FREE_RING_BYTES

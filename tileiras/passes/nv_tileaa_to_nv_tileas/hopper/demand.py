@@ -1,0 +1,171 @@
+"""What a kernel with planned products asks of the shape of its CTA: registers, rings, hints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.passes.analysis.register_pressure import tensor_words
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
+    ROWS_PER_WARPGROUP,
+    WARP_THREADS,
+    WARPGROUP_THREADS,
+    Demand,
+    RingDemand,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import gather_registers
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import (
+    PARTIAL_REGISTERS,
+    accumulator_registers,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
+
+if TYPE_CHECKING:
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import Pipeline, WgmmaDot
+
+LESS_BESIDE_PARTIAL = 16
+"""Registers that a thread with partial sums needs less for other things (measured: no spills)."""
+
+
+def demand_of(
+    func: aa.FuncOp,
+    loops: dict[Operation | None, list[WgmmaDot]],
+    pipelines: Sequence[Pipeline],
+) -> Demand:
+    """What the kernel asks of the shape of its CTA."""
+    dots = [planned for together in loops.values() for planned in together]
+    rows = min(planned.rows for planned in dots)
+    counts = [n for n in (1, 2) if rows % (n * ROWS_PER_WARPGROUP) == 0]
+    brought = {load for pipeline in pipelines for load in pipeline.loads}
+    accumulators = {n: max(_accumulators(planned, n) for planned in dots) for n in counts}
+    tiles = {n: max(_tile_registers(together, n) for together in loops.values()) for n in counts}
+    with_others = {
+        n: max(
+            _tile_registers(together, n)
+            + _other_words(loop, together, brought) // (WARPGROUP_THREADS * n)
+            for loop, together in loops.items()
+        )
+        for n in counts
+    }
+    at_work = {n: max(_at_work(together, n) for together in loops.values()) for n in counts}
+    gathered = [load for load in brought if isinstance(load, aa.LoadOp)]
+    warps = _hint(func, "num_worker_warps_per_cta")
+    return Demand(
+        accumulators,
+        tiles,
+        with_others,
+        at_work,
+        tuple(RingDemand(ring.bytes, ring.least, ring.may_grow) for ring in pipelines),
+        max(prod(_shape(planned.dot.result)) for planned in dots),
+        any(loop is not None and loop.parent_op() is not func for loop in loops),
+        _hint(func, "occupancy"),
+        None if warps is None else warps * WARP_THREADS // WARPGROUP_THREADS,
+        gather_registers(gathered) if gathered else None,
+        max(planned.columns for planned in dots),
+        max(least_bytes(op) for op in func.walk()),
+    )
+
+
+def _tile_registers(dots: list[WgmmaDot], warpgroups: int) -> int:
+    """Registers of a thread for what the products of one loop take, partial sums included."""
+    partial = max(_partial(planned, warpgroups) for planned in dots)
+    return partial + sum(_registers(planned, warpgroups) for planned in dots)
+
+
+def _partial(planned: WgmmaDot, warpgroups: int) -> int:
+    """Registers of a thread for partial sums, which need less beside them than other tiles do."""
+    if not planned.is_promoted:
+        return 0
+    return max(0, min(PARTIAL_REGISTERS, _accumulators(planned, warpgroups)) - LESS_BESIDE_PARTIAL)
+
+
+def _at_work(dots: list[WgmmaDot], warpgroups: int) -> int:
+    """Registers of a thread for making left operands: what they are made of, and themselves."""
+    if all(planned.lhs is not None for planned in dots):
+        return 0
+    least = min(_accumulators(planned, warpgroups) for planned in dots)
+    return least + max(_operand(planned, warpgroups) for planned in dots)
+
+
+def _other_words(loop: Operation | None, dots: list[WgmmaDot], brought: set[OperandLoad]) -> int:
+    """Words of the other tiles around the products of a loop: carried, or loaded to registers."""
+    if not isinstance(loop, aa.ForOp):
+        return 0
+    sums = {planned.dot.acc for planned in dots}
+    carried = [
+        arg
+        for arg in loop.body.block.args[1:]
+        if arg not in sums and not _only_addresses(arg, loop, brought)
+    ]
+    loaded = [
+        op.results[0]
+        for op in loop.body.block.ops
+        if isinstance(op, aa.LoadOp | aa.TiledLoadOp) and op not in brought
+    ]
+    # An accumulator that is scaled before the product into it is carried, too.
+    scaled = sum(tensor_words(planned.dot.acc.type) for planned in dots if is_rescaled(planned))
+    return max(0, sum(tensor_words(value.type) for value in [*carried, *loaded]) - scaled)
+
+
+def _only_addresses(carried: SSAValue, loop: aa.ForOp, brought: set[OperandLoad]) -> bool:
+    """Whether a carried tile is only needed to bring operands: it is the producer's alone."""
+    pending, seen = [carried], {carried}
+    while pending:
+        for use in pending.pop().uses:
+            op = use.operation
+            if isinstance(op, aa.LoadOp) and op in brought:
+                continue
+            if isinstance(op, aa.ContinueOp) and op.parent_op() is loop:
+                reached: list[SSAValue] = [loop.body.block.args[use.index + 1]]
+                reached.append(loop.results[use.index])
+            elif isinstance(op, ElementwiseOp | aa.BroadcastOp | aa.ReshapeOp | aa.PermuteOp):
+                reached = list(op.results)
+            else:
+                return False
+            pending += [value for value in reached if value not in seen]
+            seen.update(reached)
+    return True
+
+
+def is_rescaled(planned: WgmmaDot) -> bool:
+    """Whether the product adds to something computed in the loop, not to a carried value."""
+    acc = planned.dot.acc
+    return isinstance(acc.owner, Operation) and not isinstance(
+        acc.owner, aa.ConstantOp | aa.SplatOp
+    )
+
+
+def _hint(func: aa.FuncOp, key: str) -> int | None:
+    """An integer hint of the kernel."""
+    hints = func.hints
+    value = hints.data.get(key) if isinstance(hints, DictionaryAttr) else None
+    return value.value.data if isinstance(value, IntegerAttr) else None
+
+
+def _registers(planned: WgmmaDot, warpgroups: int) -> int:
+    """Registers of a thread for the accumulator and a left operand in registers."""
+    return _accumulators(planned, warpgroups) + _operand(planned, warpgroups)
+
+
+def _operand(planned: WgmmaDot, warpgroups: int) -> int:
+    """Registers of a thread for a left operand in registers."""
+    if planned.lhs is not None:
+        return 0
+    bits = prod(_shape(planned.dot.lhs)) * planned.family.operand_bits
+    return bits // (32 * WARPGROUP_THREADS * warpgroups)
+
+
+def _accumulators(planned: WgmmaDot, warpgroups: int) -> int:
+    """Accumulator registers of one thread."""
+    return accumulator_registers(planned.dot, planned.family, warpgroups)
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    return value.type.get_shape() if isinstance(value.type, TensorType) else ()

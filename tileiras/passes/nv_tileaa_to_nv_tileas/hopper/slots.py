@@ -1,0 +1,167 @@
+"""How many slots the rings get: what is left beside the consumers' other shared memory.
+
+Decided when the consumers' program is placed, so that what it needs is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import IntAttr, IntegerType, TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.layout.conversion import plan_conversion
+from tileiras.dialects.layout.plans import SharedMemory
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas.encoding import layout_of
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
+    FIXED_BYTES,
+    LEAST_SCRATCH,
+    RingDemand,
+    ring_stages,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import store_bytes
+
+BARRIER_BYTES = 384
+"""Shared memory of a CTA for mbarriers, a pointer to the tensor maps, and gaps."""
+MAP_BYTES = 128
+MOST_SCRATCH = 16 * 1024
+"""Larger layout changes are done in rounds, for the rings' sake."""
+
+
+class RingsDoNotFitError(Exception):
+    """The placed consumers hold more slots at once than the shape of the CTA has room for."""
+
+    def __init__(self, held: tuple[int, ...]):
+        super().__init__(f"slots held at once: {held}")
+        self.held = held
+
+
+def choose_stages(
+    pipelines: Sequence[SSAValue], plan: HopperPlan, body: Block, maps: int, available: int
+) -> None:
+    """Gives every pipeline its slots; `body` is the consumers' program.
+
+    `maps` tensor maps are made in shared memory. Raises RingsDoNotFitError where the plan knew too
+    little of that program.
+    """
+    held = most_held(body)
+    rings = [
+        RingDemand(ring.bytes, max(ring.least, held.get(value, 1)), ring.may_grow)
+        for ring, value in zip(plan.pipelines, pipelines, strict=True)
+    ]
+    if _stores_before_the_end(body):
+        available -= store_bytes(plan.warpgroups)
+    available -= max(FIXED_BYTES, BARRIER_BYTES + maps * MAP_BYTES)
+    scratch = max(plan.scratch, min(MOST_SCRATCH, scratch_bytes(body)))
+    stages = None
+    while stages is None:
+        stages = ring_stages(rings, available - scratch)
+        if stages is None and scratch <= max(LEAST_SCRATCH, plan.scratch):
+            raise RingsDoNotFitError(tuple(ring.least for ring in rings))
+        scratch = max(plan.scratch, scratch // 2)
+    for value, count in zip(pipelines, stages, strict=True):
+        if isinstance(value.owner, Operation):
+            value.owner.properties["stages"] = IntAttr(count)
+
+
+def _stores_before_the_end(body: Block) -> bool:
+    """Whether tiles leave by TMA before the slots are free memory."""
+    for op in body.ops:
+        if isinstance(op, pl.FreePipelinesOp):
+            break
+        if any(isinstance(inner, pl.TmaStoreOp) for inner in op.walk()):
+            return True
+    return False
+
+
+def scratch_bytes(body: Block) -> int:
+    """Shared memory that the consumers want beside the rings, before these are free."""
+    wanted = 0
+    for op in body.ops:
+        if isinstance(op, pl.FreePipelinesOp):
+            break
+        wanted = max([wanted, *(_wanted(inner) for inner in op.walk())])
+    return wanted
+
+
+def _wanted(op: Operation) -> int:
+    """What one operation wants; little is enough, by rounds."""
+    match op:
+        case tas.ConvertLayoutOp():
+            source, target = layout_of(op.source.type), layout_of(op.result.type)
+            if source is None or target is None:
+                raise InternalError("a conversion without layouts", where="hopper")
+            conversion = plan_conversion(source, target, _element_bits(op.source.type))
+            return conversion.bytes if isinstance(conversion, SharedMemory) else 0
+        case aa.ReduceOp():
+            return 0 if all(_in_one_warp(value, op) for value in op.operands) else LEAST_SCRATCH
+        case _:
+            return 0
+
+
+def _element_bits(type: Attribute) -> int:
+    """Bits of an element in a register."""
+    element = type.element_type if isinstance(type, TensorType) else type
+    if isinstance(element, IntegerType):
+        return element.width.data
+    return 64 if isinstance(element, aa.PointerType) else storage_bits(element)
+
+
+def _in_one_warp(value: SSAValue, op: aa.ReduceOp) -> bool:
+    """Whether each row that is reduced lies within one warp."""
+    layout = layout_of(value.type)
+    if layout is None:
+        return True
+    axis = op.dim.value.data
+    return all(vector[axis] == 0 for vector in layout.basis("warp"))
+
+
+@dataclass
+class _Held:
+    """Slots that the consumers hold now, by pipeline, and the most there were."""
+
+    now: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    most: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+
+    def follow(self, block: Block) -> None:
+        """The operations of a block, the bodies of loops twice."""
+        for op in block.ops:
+            match op:
+                case pl.ConsumerWaitOp():
+                    self.now[op.pipeline] = self.now.get(op.pipeline, 0) + 1
+                    most = max(self.most.get(op.pipeline, 0), self.now[op.pipeline])
+                    self.most[op.pipeline] = most
+                case pl.ConsumerReleaseOp():
+                    held = self.now.get(op.pipeline, 0)
+                    self.now[op.pipeline] = min(held, op.keep.data)
+                case _:
+                    self._follow_regions(op)
+
+    def _follow_regions(self, op: Operation) -> None:
+        """Loop bodies twice; of branches the one that holds more."""
+        if isinstance(op, aa.ForOp | aa.LoopOp):
+            for _ in range(2):
+                self.follow(op.regions[0].block)
+            return
+        before, after = dict(self.now), dict(self.now)
+        for region in op.regions:
+            self.now = dict(before)
+            for block in region.blocks:
+                self.follow(block)
+            for pipeline, count in self.now.items():
+                after[pipeline] = max(count, after.get(pipeline, 0))
+        self.now = after if op.regions else self.now
+
+
+def most_held(body: Block) -> dict[SSAValue, int]:
+    """The most slots of each pipeline that the consumers hold at once: a ring needs as many."""
+    held = _Held()
+    held.follow(body)
+    return held.most

@@ -1,0 +1,183 @@
+"""Which tiles leave by TMA, and the operations that make it so.
+
+A store by TMA goes through shared memory in pieces of 64 rows of one swizzle span; bounds are the
+tensor map's affair. The next tile's products run while the last pieces are on their way. One thread
+of a warpgroup issues all its pieces and waits for them before those of the next tile, so stores
+keep their order among themselves. With any other access they would not: then none is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntAttr, TensorType
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+
+from tileiras.codegen.target import GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, MemoryOrdering
+from tileiras.dialects.layout.mma import wgmma_accumulator
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.memory import (
+    LoadBase,
+    StoreBase,
+    TiledLoadBase,
+    TiledStoreBase,
+)
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.errors import InternalError
+from tileiras.passes.analysis.memory_hazards import find_hazards
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
+    FIXED_BYTES,
+    LEAST_SCRATCH,
+    ROWS_PER_WARPGROUP,
+    shared_bytes,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
+    MAX_BOX,
+    SWIZZLE_BYTES,
+    is_aligned,
+)
+
+if TYPE_CHECKING:
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+    from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+
+PIECE_BYTES = ROWS_PER_WARPGROUP * SWIZZLE_BYTES
+BUFFERS = 2
+"""Pieces of a warpgroup in shared memory at once: one is written while one is read by TMA."""
+WRITES = (StoreBase, TiledStoreBase, aa.AtomicRMWOp, aa.AtomicCASOp, aa.TiledAtomicRedOp)
+LOADS = (LoadBase, TiledLoadBase)
+
+
+def tma_stores(
+    func: aa.FuncOp, plan: HopperPlan, target: GpuTarget, prefer: bool | None
+) -> tuple[aa.TiledStoreOp, ...]:
+    """The stores to do by TMA: all of the kernel's writes, or none.
+
+    Only in loops, where there is something to do meanwhile, unless TMA is preferred (`prefer` True)
+    or not wanted (False).
+    """
+    writes = [op for op in func.walk() if isinstance(op, WRITES)]
+    stores = tuple(op for op in writes if isinstance(op, aa.TiledStoreOp) and _suits(op, plan))
+    if prefer is False or not stores or len(stores) != len(writes):
+        return ()
+    if prefer is None and all(op.parent_op() is func for op in stores):
+        return ()
+    ordinary = [op for op in func.walk() if isinstance(op, LOADS) and plan.pipeline_of(op) is None]
+    hazards = find_hazards(func).before
+    if any(op not in stores for op in hazards) or (hazards and ordinary):
+        return ()
+    least = sum(ring.bytes * ring.least for ring in plan.pipelines)
+    needed = least + store_bytes(plan.warpgroups) + FIXED_BYTES + LEAST_SCRATCH
+    return stores if needed <= shared_bytes(plan.shape, target) else ()
+
+
+def store_bytes(warpgroups: int) -> int:
+    """Shared memory for tiles on their way out."""
+    return warpgroups * BUFFERS * PIECE_BYTES
+
+
+def _suits(op: aa.TiledStoreOp, plan: HopperPlan) -> bool:
+    """Whether TMA can store the tile, and a product's registers hold it."""
+    type = view_type_of(op.view)
+    element, shape = type.memref.element_type, type.tile_shape
+    if not isinstance(element, Float16Type | BFloat16Type) or type.sparse_dim is not None:
+        return False
+    if op.ordering.data != MemoryOrdering.WEAK or not is_aligned(type, memref_of(op.view)):
+        return False
+    if op.hints is not None and "allow_tma" in op.hints.data:
+        return False
+    rank = len(type.memref.strides)
+    if not 2 <= len(shape) <= rank <= 5 or len(shape) != rank or any(e > MAX_BOX for e in shape):
+        return False
+    strides = [type.memref.strides[dim] for dim in type.dim_map]
+    if strides[-1] != 1 or 1 in strides[:-1] or any(extent != 1 for extent in shape[:-2]):
+        return False
+    rows, columns = shape[-2:]
+    if rows % (ROWS_PER_WARPGROUP * plan.warpgroups):
+        return False
+    if columns * storage_bytes(element) % SWIZZLE_BYTES or not _is_from_arguments(op.view):
+        return False
+    return _is_from_product(op.value, (rows, columns))
+
+
+def _is_from_arguments(value: SSAValue) -> bool:
+    """Whether a value can be made at the start of the kernel, from its arguments alone."""
+    if not isinstance(value, OpResult):
+        return isinstance(value.owner, Block) and isinstance(value.owner.parent_op(), aa.FuncOp)
+    op = value.op
+    is_simple = isinstance(op, aa.MakeMemRefOp | aa.BlockTileOp | aa.ConstantOp | ElementwiseOp)
+    return is_simple and all(_is_from_arguments(operand) for operand in op.operands)
+
+
+def _is_from_product(value: SSAValue, shape: tuple[int, int]) -> bool:
+    """Whether elementwise operations make the value of a product, or of a loop of products."""
+    while isinstance(value, OpResult):
+        match value.op:
+            case aa.DotOp() | aa.ForOp():
+                return isinstance(value.type, TensorType) and value.type.get_shape() == shape
+            case ElementwiseOp() | aa.ReshapeOp() if value.op.operands:
+                value = value.op.operands[0]
+            case _:
+                return False
+    return False
+
+
+def make_store_maps(
+    stores: Sequence[aa.TiledStoreOp], source: Block, entry: Block
+) -> dict[Operation, SSAValue]:
+    """The tensor maps of the stores, at the start of the kernel; `entry` has its new arguments."""
+    values: dict[SSAValue, SSAValue] = dict(zip(source.args, entry.args, strict=True))
+    maps: dict[SSAValue, SSAValue] = {}
+    for store in stores:
+        view = _copied(store.view, values, entry)
+        if view not in maps:
+            type = view_type_of(store.view)
+            box = [1] * len(type.dim_map)
+            box[type.dim_map[-1]] = SWIZZLE_BYTES // storage_bytes(type.memref.element_type)
+            box[type.dim_map[-2]] = ROWS_PER_WARPGROUP
+            made = pl.MakeTensorMapOp.create(
+                operands=[view],
+                result_types=[pl.TENSOR_MAP],
+                properties={"box": IntTupleAttr(box)},
+                location=store.location,
+            )
+            entry.add_op(made)
+            maps[view] = made.result
+    return {store: maps[values[store.view]] for store in stores}
+
+
+def _copied(value: SSAValue, values: dict[SSAValue, SSAValue], entry: Block) -> SSAValue:
+    """A value made once more, with all that it is made of."""
+    if value not in values:
+        if not isinstance(value, OpResult):
+            raise InternalError("a view depends on more than arguments", where="hopper")
+        op = value.op
+        copy = type(op).create(
+            operands=[_copied(operand, values, entry) for operand in op.operands],
+            result_types=[result.type for result in op.results],
+            properties=op.properties,
+            location=op.location,
+        )
+        entry.add_op(copy)
+        values.update(zip(op.results, copy.results, strict=True))
+    return values[value]
+
+
+def place_tma_store(
+    placer: Placer, op: aa.TiledStoreOp, map: SSAValue, warpgroups: int, delayed: bool
+) -> Sequence[SSAValue]:
+    """The store from the registers that a product leaves its result in."""
+    if not isinstance(op.value.type, TensorType):
+        raise InternalError("a store of no tile", where="hopper")
+    shape = op.value.type.get_shape()
+    layout = wgmma_accumulator(shape[-2:], warpgroups).reshape(shape)
+    operands = [placer.in_layout(op.value, layout), map, placer.plain(op.view)]
+    operands += [placer.plain(index) for index in op.indices]
+    properties = {"delayed": IntAttr(int(delayed))}
+    placer.emit(pl.TmaStoreOp, operands, (), properties)
+    return placer.emit(aa.CreateMemTokenOp, (), [op.result_token.type]).results

@@ -75,6 +75,7 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     if not isinstance(op, pl.AgentSwitchOp):
         raise InternalError("the rule of agent_switch got another operation")
     b = ctx.b
+    ctx.agents.block_order = op.block_order.data if op.block_order is not None else None
     target = ctx.target
     share = target.shared_memory_of_each(op.ctas.data)
     ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)

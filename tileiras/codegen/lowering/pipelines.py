@@ -122,6 +122,8 @@ class AgentState:
     freed: Ring | None = None
     """The ring whose slots are free memory now."""
     is_producer: bool = False
+    block_order: tuple[int, ...] | None = None
+    """The exchange of tile blocks between CTAs (`AgentSwitchOp.block_order`)."""
     working_warps: int = 1
 
     def ring(self, pipeline: SSAValue) -> Ring:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.addressing import (
     combine,
     coordinates,
@@ -104,7 +107,25 @@ def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
 
     ptxas computes `clusterid` from `ctaid`, by a division, whatever size of clusters is required.
     """
-    return ctx.prologue.sreg(f"ctaid.{_AXES[axis]}")
+    number = ctx.prologue.sreg(f"ctaid.{_AXES[axis]}")
+    order = ctx.agents.block_order
+    if order is None or axis:
+        return number
+    return exchanged_block(ctx.prologue, number, ctx.prologue.sreg("nctaid.x"), order)
+
+
+def exchanged_block(
+    b: ThreadBuilder, number: SSAValue, count: SSAValue, order: Sequence[int]
+) -> SSAValue:
+    """The tile block of CTA `number` of `count`, exchanged within whole windows of `order`."""
+    columns, rows = order
+    size = columns * rows
+    last = b.and_(count, b.i32(-size))
+    row = b.and_(b.lshr(number, b.i32(columns.bit_length() - 1)), b.i32(rows - 1))
+    column = b.and_(number, b.i32(columns - 1))
+    start = b.and_(number, b.i32(-size))
+    moved = b.or_(start, b.or_(b.shl(column, b.i32(rows.bit_length() - 1)), row))
+    return b.select(b.icmp("ult", number, last), moved, number)
 
 
 def lower_num_programs(ctx: KernelLowering, op: Operation) -> None:

@@ -104,6 +104,7 @@ class AgentSwitchOp(IRDLOperation):
     producer_registers = prop_def(IntAttr)
     consumer_registers = prop_def(IntAttr)
     ctas = prop_def(IntAttr)
+    block_order = opt_prop_def(IntTupleAttr)
     producer = region_def()
     consumer = region_def()
     traits = traits_def(NoTerminator())

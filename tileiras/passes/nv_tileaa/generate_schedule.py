@@ -61,7 +61,9 @@ def _schedule_func(
         return
     schedules = _schedule_loops(changed, plan)
     found = [schedule for schedule in schedules if schedule is not None]
-    if found and plan_hopper(changed, target) is not None:
+    after = plan_hopper(changed, target) if found else None
+    # CTAs that share an SM overlap by themselves, and more than a rotated loop does.
+    if after is not None and after.shape.ctas >= plan.shape.ctas:
         module.body.block.insert_op_before(changed, func)
         func.detach()
     else:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, i32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import block_order
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import shared_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import GATHER_WARPS
@@ -40,15 +42,18 @@ def specialised(
         raise InternalError("a planned kernel has no producer")
     producer = ProducerBuilder(kept, layouts, plan, pipelines).build(source, list(entry.args))
     body = Block()
+    switches: dict[str, Attribute] = {
+        "consumer_warps": IntAttr(plan.shape.consumer_warps),
+        "producer_warps": IntAttr(plan.shape.producer_warps),
+        "working_warps": IntAttr(layouts.warps),
+        "producer_registers": IntAttr(plan.shape.producer_registers),
+        "consumer_registers": IntAttr(plan.shape.consumer_registers),
+        "ctas": IntAttr(plan.shape.ctas),
+    }
+    if (order := block_order(func)) is not None:
+        switches["block_order"] = IntTupleAttr(order)
     switch = pl.AgentSwitchOp.create(
-        properties={
-            "consumer_warps": IntAttr(plan.shape.consumer_warps),
-            "producer_warps": IntAttr(plan.shape.producer_warps),
-            "working_warps": IntAttr(layouts.warps),
-            "producer_registers": IntAttr(plan.shape.producer_registers),
-            "consumer_registers": IntAttr(plan.shape.consumer_registers),
-            "ctas": IntAttr(plan.shape.ctas),
-        },
+        properties=switches,
         regions=[producer, Region(body)],
         location=func.location,
     )

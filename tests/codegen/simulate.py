@@ -38,12 +38,14 @@ def lower_to_llvm(
     module: ModuleOp,
     arch: str = "sm_90",
     after_placement: Callable[[ModuleOp], None] | None = None,
+    without: Sequence[str] = (),
 ) -> ModuleOp:
     """Takes a cuda_tile module to the llvm dialect, in place.
 
-    `after_placement` may change the module when all tensors have layouts.
+    `after_placement` may change the module when all tensors have layouts; `without`: features of
+    the target that are not used.
     """
-    target = get_target(arch)
+    target = get_target(arch).without(without)
     options = CompileOptions(opt_level=3, emit="llvm-dialect", gpu_name=arch)
     context = CompileContext(target=target, options=options, remarks=RemarkCollector())
     for step in PIPELINE:
@@ -83,6 +85,9 @@ def run_kernel(
 
 class _Block:
     """One thread block: its machine, and control through the blocks of the function."""
+
+    may_be_alone: tuple[int, ...] = (1,)
+    """How many of the first threads may do something that the others do not."""
 
     def __init__(
         self,
@@ -127,8 +132,7 @@ class _Block:
                 case CondBrOp():
                     taken = values[op.condition]
                     if taken.min() != taken.max():
-                        self._run_first_thread(op, taken)
-                        return op.else_block
+                        return self._part_ways(machine, op, taken)
                     if taken[0]:
                         return self._enter(machine, op.then_block, op.then_arguments)
                     return self._enter(machine, op.else_block, op.else_arguments)
@@ -141,21 +145,22 @@ class _Block:
                         values[op.results[0]] = result
         raise RuntimeError("a block without a terminator")
 
-    def _run_first_thread(self, branch: CondBrOp, taken: Value) -> None:
-        """What the first thread does alone, from a branch to the block where all meet again."""
-        if not taken[0] or taken[1:].any() or branch.else_block.args:
+    def _part_ways(self, machine: Machine, branch: CondBrOp, taken: Value) -> Block | None:
+        """What the first threads do alone, up to the block where all meet again."""
+        count = int(taken.sum())
+        if count not in self.may_be_alone or not taken[:count].all() or branch.else_block.args:
             raise RuntimeError("threads go different ways at a branch")
-        values = {value: held[:1] for value, held in self.machine.values.items()}
-        machine = replace(self.machine, threads=1, values=values)
-        block = self._enter(machine, branch.then_block, branch.then_arguments)
+        values = {value: held[:count] for value, held in machine.values.items()}
+        alone = replace(machine, threads=count, values=values)
+        block = self._enter(alone, branch.then_block, branch.then_arguments)
         for _ in range(MAX_STEPS):
-            following = self._run_block(machine, block)
+            following = self._run_block(alone, block)
             if following is branch.else_block:
-                return
+                return following
             if following is None:
-                raise RuntimeError("one thread returns alone")
+                raise RuntimeError("the first threads return alone")
             block = following
-        raise RuntimeError(f"the first thread is not back after {MAX_STEPS} blocks")
+        raise RuntimeError(f"the first threads are not back after {MAX_STEPS} blocks")
 
     def _enter(self, machine: Machine, block: Block, arguments: Sequence[SSAValue]) -> Block:
         values = machine.values

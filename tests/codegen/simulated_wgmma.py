@@ -14,10 +14,20 @@ from unittest.mock import patch
 import numpy as np
 from simulate import _Block
 from simulated_matrix import _DTYPES, _coordinates, _elements
-from simulated_ops import INTRINSICS, RULES, WARP, Log, Machine, Rule, Value, from_bytes
+from simulated_ops import (
+    INTRINSICS,
+    RULES,
+    WARP,
+    Log,
+    Machine,
+    Rule,
+    Value,
+    as_bits,
+    from_bytes,
+)
 from simulated_shared import FIRST_ADDRESS
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block
 
 from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP, get_wgmma_atom
 from tileiras.dialects.layout.mma import M16N8K8_TF32, M16N8K16_F16, M16N8K32_S8, wgmma_accumulator
@@ -81,22 +91,20 @@ def run_consumers(
 
 
 class _Consumers(_Block):
-    """A block whose threads part ways at the switch between agents: the first ones go on."""
+    """A block whose threads part ways at the switch between agents: the first ones go on.
 
-    def _run_first_thread(self, branch: CondBrOp, taken: Value) -> None:
+    The first warp makes the barriers.
+    """
+
+    may_be_alone = (1, WARP)
+
+    def _part_ways(self, machine: Machine, branch: CondBrOp, taken: Value) -> Block | None:
         if taken[0]:
-            super()._run_first_thread(branch, taken)
-            return
-        threads = int(np.argmax(taken))
-        values = {value: held[:threads] for value, held in self.machine.values.items()}
-        self.machine = replace(self.machine, threads=threads, values=values)
-
-    def _run_block(self, machine: Machine, block: Block) -> Block | None:
-        return super()._run_block(self.machine if machine.threads > 1 else machine, block)
-
-    def _enter(self, machine: Machine, block: Block, arguments: Sequence[SSAValue]) -> Block:
-        current = self.machine if machine.threads > 1 else machine
-        return super()._enter(current, block, arguments)
+            return super()._part_ways(machine, branch, taken)
+        machine.threads = int(np.argmax(taken))
+        for value, held in machine.values.items():
+            machine.values[value] = held[: machine.threads]
+        return branch.else_block
 
 
 def _read(machine: Machine, start: int, rows: int, size: int) -> np.ndarray:
@@ -195,11 +203,25 @@ def _passed(machine: Machine, op: Any) -> Value | None:
     return machine.values[op.results[0]] if op.results else None
 
 
+_STORE = RULES["llvm.store"]
+
+
+def _store(machine: Machine, op: Any) -> Value | None:
+    """A warp that is on its own may write one value to one place: one of its threads does."""
+    operands = [machine.values[operand] for operand in op.operands]
+    if machine.threads == WARP and all((held == held[:1]).all() for held in operands):
+        values = {value: held[:1] for value, held in machine.values.items()}
+        machine = replace(machine, threads=1, values=values)
+    return _STORE(machine, op)
+
+
 _IGNORED = (
     *("nvvm.wgmma_commit", "nvvm.mbarrier_init", "nvvm.mbarrier_arrive", "nvvm.mbarrier_wait"),
     *("nvvm.fence_mbarrier_init", "nvvm.setmaxnreg"),
 )
 _CONSUMER_RULES: dict[str, Rule] = {
+    "llvm.store": _store,
+    "nvvm.claim_slot": lambda machine, op: as_bits(machine.threads, 0, op.results[0].type),
     "nvvm.wgmma": _wgmma,
     "nvvm.wgmma_fence": _passed,
     "nvvm.wgmma_wait": _passed,

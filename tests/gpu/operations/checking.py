@@ -82,7 +82,10 @@ def _copies(arguments: Sequence[Any]) -> list[Any]:
 def _execute(
     row: Row, kernel: Kernel, how: How, gpu_name: str, cubin: bytes, arguments: list[Any]
 ) -> None:
-    """Runs the compiled kernel on the GPU, or its llvm dialect in the simulator."""
+    """Runs the compiled kernel on the GPU, or its llvm dialect in the simulator.
+
+    There all threads do the same: the simulator has no agents.
+    """
     if how == "launch":
         from ..launch import launch_cubin
 
@@ -90,7 +93,7 @@ def _execute(
         return
     from simulate import lower_to_llvm, run_kernel
 
-    module = lower_to_llvm(kernel.module.clone(), gpu_name)
+    module = lower_to_llvm(kernel.module.clone(), gpu_name, without=("wgmma",))
     patterns = [arg if isinstance(arg, np.ndarray) else scalar_bits(arg) for arg in arguments]
     run_kernel(module, patterns, row.grid)
 

@@ -62,6 +62,15 @@ def gemm(rows: int, columns: int, depth: int, align: int = 16, stores: bool = Fa
     return re.sub(r"\bRxC", f"{rows}x{columns}", text).encode()
 
 
+def with_ctas(source: bytes, ctas: int) -> bytes:
+    """A kernel that asks for so many CTAs per SM."""
+    hints = b" optimization_hints=<sm_90 = {occupancy = %d}> {" % ctas
+    changed, count = re.subn(rb"(?<=\)) \{\n", hints + b"\n", source, count=1)
+    if not count:
+        raise ValueError("there is no entry to hint at")
+    return changed
+
+
 def aligned(source: bytes) -> bytes:
     """The product with its result known to be aligned, so that it is stored 16 bytes at a time."""
     assumed = b"%C1 = assume div_by<16>, %C : tile<ptr<f16>>\n    %t0 = make_token"

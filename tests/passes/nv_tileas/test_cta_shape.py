@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.passes.nv_tileas.gemm import aligned, gemm
+from tests.passes.nv_tileas.gemm import aligned, gemm, with_ctas
 from tileiras.codegen.target import get_target
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module, with_environment
@@ -32,6 +32,11 @@ def demand(registers: int, slot: int = 32768, **changes: object) -> Demand:
     return Demand(counts, counts, counts, rings=rings, **values)  # pyright: ignore
 
 
+def busy(registers: int, slot: int = 32768, **changes: object) -> Demand:
+    """The same of a kernel that computes between its products."""
+    return demand(registers, slot, **{"at_work": {1: 16, 2: 8}, **changes})  # pyright: ignore
+
+
 @pytest.mark.parametrize("shape", cta_shapes(SM_90), ids=str)
 def test_every_shape_fits_the_registers_of_each_part_of_an_sm(shape):
     warps = shape.ctas * (shape.consumer_warps + shape.producer_warps)
@@ -54,20 +59,46 @@ def test_every_shape_fits_the_registers_of_each_part_of_an_sm(shape):
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        (demand(128), (1, 2)),
-        (demand(32), (1, 2)),
-        (demand(256, 49152), (2, 1)),
-        (demand(128, is_persistent=True), (2, 1)),
-        (demand(128, wanted_ctas=1), (2, 1)),
+        (busy(128), (1, 2)),
+        (busy(32), (1, 2)),
+        (busy(256, 49152), (2, 1)),
+        (busy(128, is_persistent=True), (2, 1)),
+        (busy(128, wanted_ctas=1), (2, 1)),
         (demand(64, 16384, wanted_ctas=3), (1, 3)),
         (demand(128, wanted_warpgroups=2, wanted_ctas=1), (2, 1)),
         (demand(64, wanted_warpgroups=1, wanted_ctas=1), (1, 1)),
     ],
 )
-def test_small_tiles_share_an_sm(asked, expected):
+def test_small_tiles_share_an_sm_if_threads_compute_between_products(asked, expected):
     shape = choose_shape(asked, SM_90)
     assert shape is not None
     assert (shape.warpgroups, shape.ctas) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (demand(128), (2, 1)),
+        (demand(32), (2, 1)),
+        (demand(256, 49152), (2, 1)),
+        (demand(128, is_persistent=True), (2, 1)),
+        (demand(128, wanted_ctas=2), (1, 2)),
+        (demand(32, wanted_ctas=2), (1, 2)),
+    ],
+)
+def test_plain_products_have_an_sm_to_themselves_unless_hinted(asked, expected):
+    shape = choose_shape(asked, SM_90)
+    assert shape is not None
+    assert (shape.warpgroups, shape.ctas) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "warps"), [(128, 128, 8), (128, 64, 8), (64, 128, 4), (64, 64, 4)]
+)
+def test_a_plain_product_is_planned_with_one_cta_per_sm(rows, columns, warps):
+    text = built(gemm(rows, columns, 64), "nv_tileas").output.decode()
+    assert "ctas = #builtin.int<1>" in text
+    assert f"consumer_warps = #builtin.int<{warps}>" in text
 
 
 def test_no_shape_holds_too_many_accumulators_or_too_long_slots():
@@ -82,6 +113,33 @@ def test_rings_grow_in_turn_and_only_where_it_helps():
     assert ring_stages(rings, 16 + 32) is None
 
 
+KIB = 1024
+
+
+@pytest.mark.parametrize(
+    ("slots_of", "stages"),
+    [
+        ((16,), (8,)),
+        ((8,), (8,)),
+        ((24,), (5,)),
+        ((32,), (4,)),
+        ((40,), (4,)),
+        ((48,), (3,)),
+        ((16, 16), (4, 4)),
+        ((24, 16), (4, 4)),
+        ((32, 32), (3, 2)),
+    ],
+)
+def test_rings_are_short_where_much_would_be_on_its_way(slots_of, stages):
+    rings = tuple(RingDemand(size * KIB, 1) for size in slots_of)
+    assert ring_stages(rings, SM_90.shared_memory_of_each(1)) == stages
+
+
+def test_rings_are_as_long_as_a_kernel_needs_them():
+    rings = (RingDemand(32 * KIB, 6),)
+    assert ring_stages(rings, SM_90.shared_memory_of_each(1)) == (6,)
+
+
 def built(source: bytes, emit: str = "cubin"):
     """A kernel for sm_90."""
     return compile_module(source, with_environment(CompileOptions(gpu_name="sm_90", emit=emit)))
@@ -91,12 +149,14 @@ def built(source: bytes, emit: str = "cubin"):
     ("rows", "columns", "stages"), [(128, 128, 3), (64, 256, 2), (64, 128, 4), (64, 64, 6)]
 )
 def test_two_ctas_of_a_small_product_fit_an_sm(rows, columns, stages):
-    artefacts = built(gemm(rows, columns, 64))
+    source = with_ctas(gemm(rows, columns, 64), 2)
+    artefacts = built(source)
     kernel = artefacts.kernels[0]
     assert "0 bytes spilled" in artefacts.notes[0]
     assert kernel.registers <= 168
     assert 2 * (kernel.shared_memory_bytes + 1024) <= SM_90.shared_memory_per_sm
-    text = built(gemm(rows, columns, 64), "nv_tileas").output.decode()
+    text = built(source, "nv_tileas").output.decode()
+    assert "ctas = #builtin.int<2>" in text
     assert f'create_pipeline"() <{{stages = #builtin.int<{stages}>' in text
 
 
@@ -111,7 +171,7 @@ def test_slots_become_scratch_memory_after_the_last_product():
 
 def test_a_kernel_that_holds_more_slots_than_planned_is_planned_again(monkeypatch):
     """As if the consumers' program held five slots of 24 KB: one CTA has an SM to itself then."""
-    source = gemm(64, 128, 64)
+    source = with_ctas(gemm(64, 128, 64), 2)
     before = built(source, "nv_tileas").output.decode()
     monkeypatch.setattr(slots, "most_held", lambda body: dict.fromkeys(waited_for(body), 5))
     text = built(source, "nv_tileas").output.decode()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileas.gemm import gemm
+from tests.passes.nv_tileas.gemm import gemm, with_ctas
 from tests.passes.nv_tileas.softmax_attention import KINDS, run_attention, softmax_attention
 from tests.passes.nv_tileas.test_specialised_kernels import compiled
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -26,25 +26,49 @@ def converted(source: bytes, **_: object):
     return module
 
 
+def overlapped_attention(kind: str, *sizes: int) -> bytes:
+    """Attention that has an SM to itself: its loops are rotated, small as they may be."""
+    return with_ctas(softmax_attention(kind, *sizes), 1)
+
+
+def is_rotated(module, kind: str) -> bool:
+    """Whether all loops are: each of their two products stands there twice."""
+    products = sum(isinstance(op, pl.WgmmaDotOp) for op in module.walk())
+    return products == 4 * len(KINDS[kind])
+
+
 @pytest.mark.parametrize("iterations", [0, 1, 2, 3, 7])
 @pytest.mark.parametrize(("rows", "columns", "share"), [(128, 128, 1), (64, 64, 2), (128, 64, 1)])
 def test_full_attention_is_the_same_after_any_number_of_iterations(
     iterations, rows, columns, share
 ):
-    source = softmax_attention("full", rows, columns, 64, share)
-    length = iterations * columns
+    source = overlapped_attention("full", rows, columns, 64, share)
+    module, length = converted(source), iterations * columns
+    assert is_rotated(module, "full")
     wanted = run_attention(read_source(source), rows, length, 64, share)
-    assert np.array_equal(wanted, run_attention(converted(source), rows, length, 64, share))
+    assert np.array_equal(wanted, run_attention(module, rows, length, 64, share))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(64, 64), (128, 64)])
+def test_a_loop_is_not_rotated_where_that_would_cost_a_cta(rows, columns):
+    source = softmax_attention("full", rows, columns, 64)
+    module = converted(source)
+    [switch] = [op for op in module.walk() if isinstance(op, pl.AgentSwitchOp)]
+    assert switch.ctas.data == 2
+    assert not is_rotated(module, "full")
+    wanted = run_attention(read_source(source), rows, 3 * columns, 64)
+    assert np.array_equal(wanted, run_attention(module, rows, 3 * columns, 64))
 
 
 @pytest.mark.parametrize("kind", ["causal", "masked"])
 @pytest.mark.parametrize(("rows", "columns"), [(128, 64), (64, 128)])
 def test_causal_attention_is_the_same_in_every_block_of_rows(kind, rows, columns):
-    source = softmax_attention(kind, rows, columns, 64, 2)
-    length = 3 * 128
+    source = overlapped_attention(kind, rows, columns, 64, 2)
+    module, length = converted(source), 3 * 128
+    assert is_rotated(module, kind)
     blocks = [length // rows]
     wanted = run_attention(read_source(source), rows, length, 64, 2, blocks)
-    assert np.array_equal(wanted, run_attention(converted(source), rows, length, 64, 2, blocks))
+    assert np.array_equal(wanted, run_attention(module, rows, length, 64, 2, blocks))
 
 
 def lines_of_loop(text: str) -> list[str]:
@@ -113,7 +137,7 @@ def test_too_few_registers_keep_the_loop_as_it_is(monkeypatch):
 
 @pytest.mark.parametrize("change", ["wait_too_short", "read_too_early", "released_too_early"])
 def test_the_interpreter_notices_a_product_that_is_not_finished(change):
-    source = softmax_attention("full", 128, 64, 64)
+    source = overlapped_attention("full", 128, 64, 64)
     module = converted(source)
     wanted = run_attention(read_source(source), 128, 256, 64)
     waits = [op for op in module.walk() if isinstance(op, pl.DotWaitOp)]
@@ -140,6 +164,6 @@ def test_the_interpreter_notices_a_product_that_is_not_finished(change):
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(128, 128, 128), (64, 64, 128)])
 def test_overlapped_attention_does_not_spill_nor_wait_in_between(rows, columns, depth):
     options = with_environment(CompileOptions(gpu_name="sm_90"))
-    found = compile_module(softmax_attention("causal", rows, columns, depth), options)
+    found = compile_module(overlapped_attention("causal", rows, columns, depth), options)
     assert "0 bytes spilled" in found.notes[0]
     assert not [note for note in found.notes if "C75" in note]

@@ -7,6 +7,7 @@ import pytest
 
 from tests.interpreter.stage_comparison import passes
 from tests.passes.nv_tileas.attention import ATTENTION
+from tests.passes.nv_tileas.gemm import with_ctas
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.options import CompileOptions
@@ -124,9 +125,10 @@ LOOPS: dict[str, str] = {
 
 
 def source_of(name: str) -> bytes:
-    """A kernel with one of the loops."""
+    """A kernel with one of the loops; it has an SM to itself, and so registers to be rotated."""
     text = ATTENTION.replace("LOOPS", LOOPS[name]).replace("%acc :", "%fin :")
-    return text.replace("VIEW", "tensor_view<?x64xf16, strides=[64,1]>").encode()
+    text = text.replace("VIEW", "tensor_view<?x64xf16, strides=[64,1]>")
+    return with_ctas(text.encode(), 1)
 
 
 def result(module, length: int) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.interpreter.stage_comparison import compare_entry
 from tests.passes.nv_tileas.attention import attention
-from tests.passes.nv_tileas.gemm import gemm
+from tests.passes.nv_tileas.gemm import gemm, with_ctas
 from tests.passes.nv_tileas.split_gemm import split_gemm
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.options import CompileOptions
@@ -136,19 +136,25 @@ def test_does_not_spill(rows):
 
 
 def test_remarks_say_whether_a_kernel_is_specialised():
-    def told(rows: int) -> list[str]:
+    def told(source: bytes) -> list[str]:
         wanted = dict.fromkeys(RemarkKind, "all")
         remarks = RemarkCollector(RemarkFilter(wanted))
         options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
-        found = compile_module(gemm(rows, 128, 64), options, remarks=remarks).remarks.remarks
+        found = compile_module(source, options, remarks=remarks).remarks.remarks
         return [f"{remark.kind.value}: {remark.message}" for remark in found]
 
-    assert told(128) == [
+    assert told(gemm(128, 128, 64)) == [
+        "analysis: 8 warps",
+        "passed: 1 producer warp, 2 consumer warpgroups of 232 registers, 1 CTAs per SM, "
+        "rings: 4 slots of 32768 bytes",
+    ]
+    assert told(with_ctas(gemm(128, 128, 64), 2)) == [
         "analysis: 4 warps",
         "passed: 1 producer warp, 1 consumer warpgroups of 168 registers, 2 CTAs per SM, "
         "rings: 3 slots of 32768 bytes",
     ]
-    assert told(32)[1] == "missed: products without TMA and wgmma: all warps do the same"
+    missed = "missed: products without TMA and wgmma: all warps do the same"
+    assert told(gemm(32, 128, 64))[1] == missed
 
 
 def test_a_remark_tells_of_spilled_registers():
@@ -183,7 +189,7 @@ def test_a_product_under_a_lock_computes_the_same_at_every_stage():
 
 @pytest.mark.parametrize("loops", [1, 2])
 def test_attention_keeps_its_queries_and_shares_its_rings(loops):
-    text = compiled(attention(loops))
+    text = compiled(with_ctas(attention(loops), 1))
     # Keys, values, queries: however many loops there are.
     assert text.count("nv_tileas.create_pipeline") == 3
     # Every product stands in its loop, and once more for the iteration that is peeled off.
@@ -193,13 +199,15 @@ def test_attention_keeps_its_queries_and_shares_its_rings(loops):
     assert text.count("nv_tileas.consumer_release") == 4 * loops + 1
 
 
+@pytest.mark.parametrize("ctas", [1, 2])
 @pytest.mark.parametrize("loops", [1, 2])
-def test_attention_computes_the_same_at_every_stage(loops):
-    module = read_source(attention(loops))
+def test_attention_computes_the_same_at_every_stage(loops, ctas):
+    module = read_source(with_ctas(attention(loops), ctas))
     assert compare_entry(module, "attention", "attention").kind == "same"
 
 
-def test_products_from_registers_do_not_spill():
+@pytest.mark.parametrize("ctas", [1, 2])
+def test_products_from_registers_do_not_spill(ctas):
     options = with_environment(CompileOptions(gpu_name="sm_90"))
-    artefacts = compile_module(attention(), options)
+    artefacts = compile_module(with_ctas(attention(), ctas), options)
     assert "0 bytes spilled" in artefacts.notes[0]

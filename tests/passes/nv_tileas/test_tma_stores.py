@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.interpreter.stage_comparison import compare_entry
-from tests.passes.nv_tileas.gemm import aligned, gemm, persistent
+from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_ctas
 from tileiras.codegen.lowering.tma_stores import ROWS, plan_pieces
 from tileiras.dialects.layout.mma import wgmma_accumulator
 from tileiras.driver import compile_module, read_source, with_environment
@@ -126,11 +126,13 @@ def test_the_check_of_buffers_finds_what_is_missing(removed):
         check_copies(ptx.replace(removed, ""))
 
 
-def test_a_kernel_of_one_tile_stores_by_tma_if_that_is_preferred():
-    source = aligned(gemm(128, 128, 64))
+@pytest.mark.parametrize(("ctas", "pieces"), [(1, 2), (2, 4)])
+def test_a_kernel_of_one_tile_stores_by_tma_if_that_is_preferred(ctas, pieces):
+    """Two warpgroups hold 64 rows of 128 columns each, one holds 128: pieces are 64x64."""
+    source = with_ctas(aligned(gemm(128, 128, 64)), ctas)
     assert STORE not in built(source)
     preferred = built(source, **{PREFER_TMA: "1"})
-    assert preferred.count(STORE) == 4
+    assert preferred.count(STORE) == pieces
     # Through the slots, which are free: no memory of its own.
     assert "pieces[" not in preferred
     assert STORE not in built(persistent(128, 128, 64), **{PREFER_TMA: "0"})

@@ -49,7 +49,7 @@ def test_full_attention_is_the_same_after_any_number_of_iterations(
     assert np.array_equal(wanted, run_attention(module, rows, length, 64, share))
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(64, 64), (128, 64)])
+@pytest.mark.parametrize(("rows", "columns"), [(64, 64), (64, 32)])
 def test_a_loop_is_not_rotated_where_that_would_cost_a_cta(rows, columns):
     source = softmax_attention("full", rows, columns, 64)
     module = converted(source)

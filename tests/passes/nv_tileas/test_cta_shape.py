@@ -135,6 +135,12 @@ def test_rings_are_short_where_much_would_be_on_its_way(slots_of, stages):
     assert ring_stages(rings, SM_90.shared_memory_of_each(1)) == stages
 
 
+def test_rings_that_threads_read_are_longer():
+    kilobyte = 1024
+    ring = RingDemand(48 * kilobyte, 1, is_read=True)
+    assert ring_stages([ring], 220 * kilobyte) == (4,)
+
+
 def test_rings_are_as_long_as_a_kernel_needs_them():
     rings = (RingDemand(32 * KIB, 6),)
     assert ring_stages(rings, SM_90.shared_memory_of_each(1)) == (6,)

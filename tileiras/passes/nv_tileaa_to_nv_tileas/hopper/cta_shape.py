@@ -35,10 +35,14 @@ DEEP_STAGES = 4
 """Stages that a ring has at most where all rings together take more than `FREE_RING_BYTES`."""
 FREE_RING_BYTES = 128 * 1024
 MOST_RING_BYTES = 160 * 1024
-"""What all rings of an SM may take. With more on its way SMs drift apart, and L2 no longer answers
+"""What all rings of a CTA may take. With more on its way SMs drift apart, and L2 no longer answers
 several of them at once: f16 8192^3, TFLOP/s on one H100, 128x128 with 3, 4, 5, 6 slots of 32 KB
 535, 635, 554, 540; 128x256 with 3 and 4 of 48 KB 742, 729; 64x256 with 3, 4 and 5 of 40 KB 528,
 606, 461.
+"""
+MOST_READ_BYTES = 192 * 1024
+"""The same where threads read the slots: int8 8192^3 row-major, 128x256 tile, TOP/s with 3 and 4
+slots of 48 KB 1231, 1399.
 """
 FIXED_BYTES = 1024
 """Shared memory of a CTA for mbarriers, for making tensor maps, and for handing a scalar around."""
@@ -94,12 +98,14 @@ class CtaShape:
 class RingDemand:
     """A ring as the choice needs to know it: bytes of a slot, and how many slots it has at least.
 
-    A ring of a tile that is loaded once has one slot and gains nothing from more.
+    A ring of a tile that is loaded once has one slot and gains nothing from more. `is_read`:
+    threads read tiles into registers before they multiply, and keep a slot that much longer.
     """
 
     slot_bytes: int
     least: int
     may_grow: bool = True
+    is_read: bool = False
 
 
 @dataclass(frozen=True)
@@ -227,6 +233,7 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
     taken = sum(ring.slot_bytes * ring.least for ring in rings)
     if taken > available:
         return None
+    deep = MOST_READ_BYTES if any(ring.is_read for ring in rings) else MOST_RING_BYTES
     grown = True
     while grown:
         grown = False
@@ -234,7 +241,7 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
         for number, ring in enumerate(rings):
             if not ring.may_grow or stages[number] > fewest:
                 continue
-            most = _most_bytes(stages[number] + 1)
+            most = _most_bytes(stages[number] + 1, deep)
             if taken + ring.slot_bytes <= min(available, most):
                 stages[number] += 1
                 taken += ring.slot_bytes
@@ -242,8 +249,8 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
     return tuple(stages)
 
 
-def _most_bytes(stages: int) -> int:
-    """What all rings may take when one of them gets so many stages."""
+def _most_bytes(stages: int, deep: int) -> int:
+    """What all rings may take when one of them gets so many stages; `deep` with a few of them."""
     if stages > MAX_STAGES:
         return 0
-    return MOST_RING_BYTES if stages <= DEEP_STAGES else FREE_RING_BYTES
+    return deep if stages <= DEEP_STAGES else FREE_RING_BYTES

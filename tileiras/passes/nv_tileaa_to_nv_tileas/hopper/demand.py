@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,10 @@ def demand_of(
         tiles,
         with_others,
         at_work,
-        tuple(RingDemand(ring.bytes, ring.least, ring.may_grow) for ring in pipelines),
+        tuple(
+            RingDemand(ring.bytes, ring.least, ring.may_grow, is_read_by_threads(ring, dots))
+            for ring in pipelines
+        ),
         max(prod(_shape(planned.dot.result)) for planned in dots),
         any(loop is not None and loop.parent_op() is not func for loop in loops),
         _hint(func, "occupancy"),
@@ -70,6 +73,16 @@ def demand_of(
         gather_registers(gathered) if gathered else None,
         max(planned.columns for planned in dots),
         max(least_bytes(op) for op in func.walk()),
+    )
+
+
+def is_read_by_threads(ring: Pipeline, dots: Iterable[WgmmaDot]) -> bool:
+    """Whether threads read tiles of the ring, warp by warp, before they multiply."""
+    return any(
+        operand is not None and operand.load in ring.loads
+        for planned in dots
+        if planned.fragments is not None
+        for operand in (planned.lhs, planned.rhs)
     )
 
 

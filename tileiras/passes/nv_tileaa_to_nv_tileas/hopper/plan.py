@@ -30,7 +30,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     CtaShape,
     choose_shape,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.demand import demand_of
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.demand import demand_of, is_read_by_threads
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import (
     Fragments,
     accumulator_layout,
@@ -145,12 +145,7 @@ class HopperPlan:
 
     def is_read_by_warps(self, pipeline: Pipeline) -> bool:
         """Whether threads read tiles of the pipeline, warp by warp."""
-        return any(
-            operand is not None and operand.load in pipeline.loads
-            for planned in self.dots.values()
-            if planned.fragments is not None
-            for operand in (planned.lhs, planned.rhs)
-        )
+        return is_read_by_threads(pipeline, self.dots.values())
 
     def pipeline_of(self, load: Operation) -> int | None:
         """The number of the pipeline that brings the tile of a load."""

@@ -53,7 +53,12 @@ def choose_stages(
     """
     held = most_held(body)
     rings = [
-        RingDemand(ring.bytes, max(ring.least, held.get(value, 1)), ring.may_grow)
+        RingDemand(
+            ring.bytes,
+            max(ring.least, held.get(value, 1)),
+            ring.may_grow,
+            plan.is_read_by_warps(ring),
+        )
         for ring, value in zip(plan.pipelines, pipelines, strict=True)
     ]
     if _stores_before_the_end(body):

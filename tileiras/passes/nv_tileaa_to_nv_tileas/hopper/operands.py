@@ -1,7 +1,7 @@
 """Which dot operands can be brought into shared memory asynchronously, where wgmma reads them.
 
 An operand qualifies if it is a loaded tile, at most reshaped, permuted, or rounded from f32 to tf32
-(decision 0008). A tile loaded through pointers is gathered (see `gathered`); one loaded through a
+(decision 0009). A tile loaded through pointers is gathered (see `gathered`); one loaded through a
 view comes by TMA if the view meets its conditions (CUDA Driver API, "Tensor Map Object Management";
 PTX ISA, "Tensors"): base 16-byte aligned, strides multiples of 16 bytes but for a unit inner one,
 at most 5 dims, boxes of at most 256.

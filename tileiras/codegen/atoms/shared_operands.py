@@ -14,6 +14,9 @@ from tileiras.dialects.layout.linear_layout import LinearLayout
 from tileiras.dialects.layout.shared import swizzled_panels
 from tileiras.errors import InternalError
 
+SWIZZLE_BYTES = 128
+"""The widest swizzle, free of bank conflicts for wgmma and TMA: one row of a panel."""
+
 Major = Literal["k", "mn"]
 """Which dim of an operand is contiguous in shared memory."""
 
@@ -32,7 +35,7 @@ class SharedOperand:
     extent: int
     k: int
     element_bits: int
-    swizzle: int = 128
+    swizzle: int = SWIZZLE_BYTES
 
     def __post_init__(self) -> None:
         """Whole panels, and a span that wgmma knows."""

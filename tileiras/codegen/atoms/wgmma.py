@@ -16,6 +16,8 @@ WARPGROUP = 128
 ROWS = 64
 K_BYTES = 32
 """Every instruction multiplies 32 bytes of K."""
+PARTIAL_REGISTERS = 64
+"""Registers of a thread for all partial sums of f8 products that are in flight."""
 
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 _ANY_N = tuple(range(8, 257, 8))

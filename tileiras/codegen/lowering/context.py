@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import TensorType, i32
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
@@ -222,10 +222,6 @@ class KernelLowering:
         """All threads of the tile block meet; scratch memory is free again."""
         self.b.barrier()
         self.scratch.synchronized()
-
-    def i32_value(self, value: int) -> SSAValue:
-        """An i32 constant."""
-        return self.b.const_int(i32, value)
 
     def start_block(self, block: Block) -> None:
         """Continues at the end of another block, where nothing is known of scratch memory."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pointers import pointee_of
 from tileiras.codegen.lowering.types import storage_bits, storage_bytes
@@ -20,8 +21,6 @@ from tileiras.dialects.layout.shared import row_major, swizzle
 from tileiras.dialects.llvm.types import integer_type, vector_type
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
-
-SWIZZLE_BYTES = 128
 
 
 def panel_layout(shape: tuple[int, ...], axis: int, element_bits: int) -> LinearLayout:

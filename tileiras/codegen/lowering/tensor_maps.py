@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import AgentState
 from tileiras.codegen.lowering.tma import (
-    SWIZZLE_BYTES,
     contiguous_dim,
     element_name,
     tma_dims,
@@ -27,7 +27,7 @@ from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import GLOBAL, SHARED, pointer_type
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
-from tileiras.dialects.nvvm.tma import TENSOR_MAP_BYTES
+from tileiras.dialects.nvvm.tma import TENSOR_MAP_BYTES, WARP_LANES
 from tileiras.errors import InternalError
 
 TENSOR_MAP_SLOTS = 4
@@ -174,9 +174,14 @@ def _make_group(
         type = view_type_of(maker.view)
         key = (element_name(type.memref.element_type), len(type.dim_map))
         alike.setdefault(key, []).append(maker)
+    fills = [
+        (element, makers[first : first + WARP_LANES])
+        for (element, _), makers in alike.items()
+        for first in range(0, len(makers), WARP_LANES)
+    ]
     done = 0
     after = ctx.agents.enter_first_producer_warp(ctx)
-    for (element, _), makers in alike.items():
+    for element, makers in fills:
         scratch = ctx.b.gep(maps.scratch, done * TENSOR_MAP_BYTES)
         _fill(ctx, scratch, makers, element)
         done += len(makers)
@@ -187,7 +192,7 @@ def _make_group(
         raise InternalError("tensor maps are made before there is a place for them")
     start = sum(len(before) for before in maps.groups[: maps.groups.index(group)])
     target = ctx.b.tensor_map(maps.pointer, start)
-    for number, maker in enumerate(maker for makers in alike.values() for maker in makers):
+    for number, maker in enumerate(maker for _, makers in fills for maker in makers):
         if maker in ctx.agents.store_makers:
             maps.store_maps[maker.result] = start + number
         else:

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.atoms.element_names import tensor_map_element
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.types import storage_bytes
 from tileiras.dialects.cuda_tile.types import DYNAMIC
@@ -15,8 +16,6 @@ from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
-
-SWIZZLE_BYTES = 128
 
 
 def tma_dims(type: TiledViewType, axis: int) -> list[int]:

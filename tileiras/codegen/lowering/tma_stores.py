@@ -14,11 +14,13 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.matrix_tiles import MatrixTiles, plan_matrix_tiles
-from tileiras.codegen.atoms.shared_operands import SharedOperand
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES, SharedOperand
+from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES
+from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP
 from tileiras.codegen.lowering.addressing import register_coordinates
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import AgentState
-from tileiras.codegen.lowering.tma import SWIZZLE_BYTES, tma_dims
+from tileiras.codegen.lowering.tma import tma_dims
 from tileiras.codegen.lowering.types import storage_bits
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.mma import wgmma_accumulator
@@ -28,11 +30,6 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
-ROWS = 64
-WARPGROUP_THREADS = 128
-PIECE_BYTES = ROWS * SWIZZLE_BYTES
-BUFFERS = 2
-"""Pieces of a warpgroup in memory of their own."""
 ALIGNMENT = 1024
 """Bytes: where a 128-byte swizzle pattern starts."""
 
@@ -128,7 +125,7 @@ def finish_stores(ctx: KernelLowering, maps: AgentState.Maps) -> None:
 def _leader(ctx: KernelLowering) -> SSAValue:
     """i1: whether this is the first thread of its warpgroup."""
     b = ctx.b
-    return b.icmp("eq", b.and_(b.thread_id(), b.i32(WARPGROUP_THREADS - 1)), b.i32(0))
+    return b.icmp("eq", b.and_(b.thread_id(), b.i32(WARPGROUP - 1)), b.i32(0))
 
 
 def _acquired_map(ctx: KernelLowering, op: pl.TmaStoreOp, leader: SSAValue) -> SSAValue:
@@ -158,7 +155,7 @@ def _buffers(ctx: KernelLowering, pieces: int) -> Buffers:
     else:
         base, count = _own_memory(ctx), BUFFERS
     if warpgroups > 1:
-        group = b.lshr(b.thread_id(), b.i32(WARPGROUP_THREADS.bit_length() - 1))
+        group = b.lshr(b.thread_id(), b.i32(WARPGROUP.bit_length() - 1))
         offset = b.mul(group, b.i32(count * PIECE_BYTES))
         base = b.gep(base, b.zext(offset, integer_type(64)))
     return Buffers(base, count)
@@ -192,7 +189,7 @@ def _coordinates(ctx: KernelLowering, op: pl.TmaStoreOp, piece: Piece) -> Sequen
         for index, step in zip(op.indices, type.steps, strict=True)
     ]
     rank = len(starts)
-    group = b.lshr(b.thread_id(), b.i32(WARPGROUP_THREADS.bit_length() - 1))
+    group = b.lshr(b.thread_id(), b.i32(WARPGROUP.bit_length() - 1))
     row = b.add(b.mul(group, b.i32(ROWS)), b.i32(piece.row))
     starts[rank - 2] = b.add(starts[rank - 2], row)
     starts[rank - 1] = b.add(starts[rank - 1], b.i32(piece.column))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.lowering.addressing import combinations
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.types import storage_bits
@@ -20,10 +21,6 @@ from tileiras.dialects.layout.wgmma_rows import register_rows_fragments
 from tileiras.dialects.llvm.types import vector_type
 from tileiras.dialects.nv_tileas.pipeline import SharedTileType
 from tileiras.errors import InternalError
-
-SWIZZLE_BYTES = 128
-STEP_WORDS = 4
-"""Registers of a thread for 64 rows and one K step."""
 
 _MATRIX_LINES = (1, 4, 8 ^ 2, 2, 16)
 """K of the line that a lane addresses for ldmatrix, by the lane's bits.

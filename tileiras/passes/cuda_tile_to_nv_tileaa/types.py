@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from xdsl.dialects.builtin import NoneAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
 from tileiras.dialects import nv_tileaa as aa
@@ -12,8 +12,6 @@ from tileiras.dialects.cuda_tile import types as ct_types
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.errors import InternalError
-
-_NONE = NoneAttr()
 
 
 @cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.target import GpuTarget
@@ -14,6 +14,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.errors import CompileError
 from tileiras.passes.analysis.register_pressure import block_pressure, held_value
+from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
@@ -42,18 +43,13 @@ class CtaPlan:
     hopper: HopperPlan | None = None
     """How the kernel is specialised, None for a kernel whose warps all do the same."""
 
-    @property
-    def num_threads(self) -> int:
-        """Threads of a tile block."""
-        return 32 * self.num_warps
-
 
 def plan_cta(func: aa.FuncOp, target: GpuTarget) -> CtaPlan:
     """Warps by the largest tile and by what is live at once, or as `num_worker_warps_per_cta` asks.
 
     Raises CompileError for a tile that would take far more registers than there are.
     """
-    asked = _hint(func, "num_worker_warps_per_cta")
+    asked = integer_hint(func, "num_worker_warps_per_cta")
     if asked is not None and 1 <= asked <= 32 and asked & (asked - 1) == 0:
         _check_registers(func, asked, target)
         return CtaPlan(asked, target)
@@ -117,10 +113,3 @@ def _check_registers(func: aa.FuncOp, warps: int, target: GpuTarget) -> None:
                 f"{target.name} has {registers}: use tiles of at most {limit} elements",
                 place_of(op),
             )
-
-
-def _hint(func: aa.FuncOp, key: str) -> int | None:
-    """An integer hint of the kernel."""
-    hints = func.hints
-    value = hints.data.get(key) if isinstance(hints, DictionaryAttr) else None
-    return value.value.data if isinstance(value, IntegerAttr) else None

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.atoms.wgmma import PARTIAL_REGISTERS
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.passes.analysis.register_pressure import tensor_words
@@ -20,12 +21,10 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     RingDemand,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import gather_registers
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import (
-    PARTIAL_REGISTERS,
-    accumulator_registers,
-)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import accumulator_registers
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
+from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import Pipeline, WgmmaDot
@@ -56,7 +55,7 @@ def demand_of(
     }
     at_work = {n: max(_at_work(together, n) for together in loops.values()) for n in counts}
     gathered = [load for load in brought if isinstance(load, aa.LoadOp)]
-    warps = _hint(func, "num_worker_warps_per_cta")
+    warps = integer_hint(func, "num_worker_warps_per_cta")
     return Demand(
         accumulators,
         tiles,
@@ -68,7 +67,7 @@ def demand_of(
         ),
         max(prod(_shape(planned.dot.result)) for planned in dots),
         any(loop is not None and loop.parent_op() is not func for loop in loops),
-        _hint(func, "occupancy"),
+        integer_hint(func, "occupancy"),
         None if warps is None else warps * WARP_THREADS // WARPGROUP_THREADS,
         gather_registers(gathered) if gathered else None,
         max(planned.columns for planned in dots),
@@ -153,13 +152,6 @@ def is_rescaled(planned: WgmmaDot) -> bool:
     return isinstance(acc.owner, Operation) and not isinstance(
         acc.owner, aa.ConstantOp | aa.SplatOp
     )
-
-
-def _hint(func: aa.FuncOp, key: str) -> int | None:
-    """An integer hint of the kernel."""
-    hints = func.hints
-    value = hints.data.get(key) if isinstance(hints, DictionaryAttr) else None
-    return value.value.data if isinstance(value, IntegerAttr) else None
 
 
 def _registers(planned: WgmmaDot, warpgroups: int) -> int:

@@ -14,6 +14,7 @@ from math import prod
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import OpResult, SSAValue
 
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.cuda_tile.constants import DenseAttr
@@ -25,8 +26,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.access import MAX_ACCESS_BYTES, plan
 
 GATHER_WARPS = 4
 """The whole warpgroup of the producer gathers."""
-SPAN_BYTES = 128
-"""A tile is at least one row of the swizzle long."""
 MAX_CHUNKS = 16
 """Copies of a thread for one tile; every one holds an address and a mask in registers."""
 REGISTERS_PER_COPY = 4
@@ -48,7 +47,7 @@ def gathered_axis(load: aa.LoadOp) -> int | None:
         return None
     shape = type.get_shape()
     chunks = prod(shape) * size // MAX_ACCESS_BYTES
-    if shape[access.axis] * size < SPAN_BYTES or chunks > MAX_CHUNKS * 32 * GATHER_WARPS:
+    if shape[access.axis] * size < SWIZZLE_BYTES or chunks > MAX_CHUNKS * 32 * GATHER_WARPS:
         return None
     return access.axis
 

@@ -23,9 +23,6 @@ from tileiras.dialects.layout.wgmma_rows import register_rows_accumulator
 
 Fragments = Literal["lhs", "rhs"] | None
 
-PARTIAL_REGISTERS = 64
-"""Registers of a thread for partial sums of f8 products, which are added to the accumulator."""
-
 _FRAGMENTS = {8: M16N8K32_S8, 16: M16N8K16_F16, 32: M16N8K8_TF32}
 """A warp's 16 rows of the left operand, by the bits of an element, are those of mma.sync."""
 

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import Float32Type, FloatTF32Type, TensorType
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.element_names import tensor_map_element
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, PaddingValue
 from tileiras.dialects.layout import LinearLayout
@@ -25,11 +26,8 @@ from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import gathered_axis
 
-SWIZZLE_BYTES = 128
-"""Inner extent of a box: the widest swizzle, free of bank conflicts for wgmma and TMA."""
 MAX_BOX = 256
 TMA_ALIGNMENT = 16
-
 
 OperandLoad = aa.TiledLoadOp | aa.LoadOp
 """A load whose tile may stay in shared memory: TMA brings the former, cp.async the latter."""

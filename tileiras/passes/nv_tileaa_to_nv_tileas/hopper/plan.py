@@ -17,14 +17,7 @@ from tileiras.codegen.atoms.wgmma import WgmmaFamily
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.nv_tileaa.memory import (
-    LoadBase,
-    StoreBase,
-    TiledLoadBase,
-    TiledStoreBase,
-)
 from tileiras.dialects.nv_tileaa.views import memref_of
-from tileiras.passes.analysis.memory_hazards import ACQUIRES
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     ROWS_PER_WARPGROUP,
     CtaShape,
@@ -47,7 +40,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import calls_runtime, scratch_bytes
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import precedes_write
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import follows_write, precedes_write
 
 MAX_SCRATCH_BYTES = 32 * 1024
 """Shared memory that a single operation may want at once."""
@@ -191,7 +184,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     kept = producer_slice(func, loads)
     if kept is None or producer_layouts(kept) is None:
         return None
-    if any(_follows_store(load) for load in (*loads, *kept.own_loads)):
+    if any(follows_write(load) for load in (*loads, *kept.own_loads)):
         return None
     if any(precedes_write(load) for load in kept.own_loads):
         return None
@@ -295,48 +288,3 @@ def _pipelines(loops: list[list[WgmmaDot]]) -> tuple[Pipeline, ...]:
             least[position, size] = max(slots, least.get((position, size), 1))
     shared = (Pipeline(tuple(all_of), key[1], least[key], True) for key, all_of in rings.items())
     return (*shared, *kept.values())
-
-
-def _follows_store(load: OperandLoad) -> bool:
-    """Whether token order puts the load after a write of this kernel or what others wait for.
-
-    Then it may not run ahead: it would miss what this or another tile block, or grid, has written.
-    """
-    pending: list[SSAValue] = [] if load.token is None else [load.token]
-    seen: dict[SSAValue, None] = {}
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen[value] = None
-        owner = value.owner
-        if isinstance(owner, Operation):
-            if isinstance(owner, StoreBase | TiledStoreBase | aa.AtomicRMWOp | aa.AtomicCASOp):
-                return True
-            if isinstance(owner, aa.TiledAtomicRedOp):
-                return True
-            if isinstance(owner, aa.GridDependencyOp) and owner.kind.data == "wait":
-                return True
-            if isinstance(owner, LoadBase | TiledLoadBase) and owner.ordering.data in ACQUIRES:
-                return True
-            if isinstance(owner, aa.ForOp | aa.LoopOp | aa.IfOp):
-                pending += _leaving_tokens(owner)
-            pending += [v for v in owner.operands if isinstance(v.type, aa.MemTokenType)]
-        else:
-            loop = owner.parent_op()
-            if isinstance(loop, aa.ForOp | aa.LoopOp):
-                pending += [v for v in loop.operands if isinstance(v.type, aa.MemTokenType)]
-                pending += _leaving_tokens(loop)
-    return False
-
-
-def _leaving_tokens(op: Operation) -> list[SSAValue]:
-    """Tokens that the terminators inside an operation hand on."""
-    terminators = (aa.YieldOp, aa.ContinueOp, aa.BreakOp)
-    return [
-        value
-        for inner in op.walk()
-        if isinstance(inner, terminators)
-        for value in inner.operands
-        if isinstance(value.type, aa.MemTokenType)
-    ]

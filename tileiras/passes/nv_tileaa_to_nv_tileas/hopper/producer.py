@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileaa.nesting import enclosing
@@ -16,7 +17,6 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import chunk_elements, chunk_layout
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
-    SWIZZLE_BYTES,
     OperandLoad,
     contiguous_axis,
     tile_bytes,

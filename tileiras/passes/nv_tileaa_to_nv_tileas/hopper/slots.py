@@ -64,7 +64,7 @@ def choose_stages(
     if _stores_before_the_end(body):
         available -= store_bytes(plan.warpgroups)
     available -= max(FIXED_BYTES, BARRIER_BYTES + maps * MAP_BYTES)
-    scratch = max(plan.scratch, min(MOST_SCRATCH, scratch_bytes(body)))
+    scratch = max(plan.scratch, min(MOST_SCRATCH, placed_scratch_bytes(body)))
     stages = None
     while stages is None:
         stages = ring_stages(rings, available - scratch)
@@ -86,7 +86,7 @@ def _stores_before_the_end(body: Block) -> bool:
     return False
 
 
-def scratch_bytes(body: Block) -> int:
+def placed_scratch_bytes(body: Block) -> int:
     """Shared memory that the consumers want beside the rings, before these are free."""
     wanted = 0
     for op in body.ops:

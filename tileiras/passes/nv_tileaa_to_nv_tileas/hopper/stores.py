@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntAttr, TensorType
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
+from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, MemoryOrdering
 from tileiras.dialects.layout.mma import wgmma_accumulator
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
-from tileiras.dialects.nv_tileaa.memory import (
-    LoadBase,
-    StoreBase,
-    TiledLoadBase,
-    TiledStoreBase,
-)
+from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -36,20 +33,13 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     ROWS_PER_WARPGROUP,
     shared_bytes,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
-    MAX_BOX,
-    SWIZZLE_BYTES,
-    is_aligned,
-)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import MAX_BOX, is_aligned
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import WRITES
 
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
     from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 
-PIECE_BYTES = ROWS_PER_WARPGROUP * SWIZZLE_BYTES
-BUFFERS = 2
-"""Pieces of a warpgroup in shared memory at once: one is written while one is read by TMA."""
-WRITES = (StoreBase, TiledStoreBase, aa.AtomicRMWOp, aa.AtomicCASOp, aa.TiledAtomicRedOp)
 LOADS = (LoadBase, TiledLoadBase)
 
 

@@ -1,4 +1,4 @@
-"""What token order says about loads that the producer repeats for itself."""
+"""What token order says about loads that the producer does by itself, ahead of the consumers."""
 
 from __future__ import annotations
 
@@ -7,19 +7,64 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue, Use
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.memory import StoreBase, TiledStoreBase
+from tileiras.dialects.nv_tileaa.memory import (
+    LoadBase,
+    StoreBase,
+    TiledLoadBase,
+    TiledStoreBase,
+)
 from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.passes.analysis.memory_hazards import ACQUIRES
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad
 
-WRITES = (
-    StoreBase,
-    TiledStoreBase,
-    aa.AtomicCASOp,
-    aa.AtomicRMWOp,
-    aa.MultimemReduceOp,
-    aa.MultimemStoreOp,
-    aa.TiledAtomicRedOp,
-)
+WRITES = (StoreBase, TiledStoreBase, aa.AtomicCASOp, aa.AtomicRMWOp, aa.TiledAtomicRedOp)
+"""Operations that write global memory."""
+
+
+def follows_write(load: OperandLoad) -> bool:
+    """Whether token order puts the load after a write of this kernel or what others wait for.
+
+    Then it may not run ahead: it would miss what this or another tile block, or grid, has written.
+    """
+    pending: list[SSAValue] = [] if load.token is None else [load.token]
+    seen: dict[SSAValue, None] = {}
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen[value] = None
+        owner = value.owner
+        if isinstance(owner, Operation):
+            if _ends_running_ahead(owner):
+                return True
+            if isinstance(owner, aa.ForOp | aa.LoopOp | aa.IfOp):
+                pending += _leaving_tokens(owner)
+            pending += _tokens(owner)
+        elif isinstance(loop := owner.parent_op(), aa.ForOp | aa.LoopOp):
+            pending += [*_tokens(loop), *_leaving_tokens(loop)]
+    return False
+
+
+def _ends_running_ahead(op: Operation) -> bool:
+    """Whether what follows an operation in token order must really come after it."""
+    if isinstance(op, aa.GridDependencyOp):
+        return op.kind.data == "wait"
+    if isinstance(op, LoadBase | TiledLoadBase):
+        return op.ordering.data in ACQUIRES
+    return isinstance(op, WRITES)
+
+
+def _tokens(op: Operation) -> list[SSAValue]:
+    """The tokens that an operation takes."""
+    return [value for value in op.operands if isinstance(value.type, aa.MemTokenType)]
+
+
+def _leaving_tokens(op: Operation) -> list[SSAValue]:
+    """Tokens that the terminators inside an operation hand on."""
+    terminators = (aa.YieldOp, aa.ContinueOp, aa.BreakOp)
+    return [
+        token for inner in op.walk() if isinstance(inner, terminators) for token in _tokens(inner)
+    ]
 
 
 def precedes_write(load: OperandLoad) -> bool:

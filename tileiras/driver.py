@@ -12,7 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tileiras.errors import BytecodeError, CompileError, TargetError
-from tileiras.options import STAGES, CompileOptions
+from tileiras.options import (
+    ALWAYS_SWIZZLE,
+    DELAY_TMA_STORE_WAIT,
+    PREFER_TMA,
+    STAGES,
+    CompileOptions,
+)
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -25,11 +31,7 @@ if TYPE_CHECKING:
 MAGIC = b"\x7fTileIR\x00"
 """How every Tile IR bytecode file begins (a version and sections follow)."""
 
-KNOWN_KNOBS = (
-    "TILEIR_ALWAYS_SWIZZLE",
-    "TILEIR_DELAY_TMA_STORE_WAIT",
-    "TILEIR_PREFER_TMA_FOR_LOAD_STORE",
-)
+KNOWN_KNOBS = (ALWAYS_SWIZZLE, DELAY_TMA_STORE_WAIT, PREFER_TMA)
 """The environment variables of NVIDIA's compiler that clients set."""
 
 SEARCH_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "XDG_CACHE_HOME", "HOME", "TMPDIR")

@@ -9,6 +9,8 @@ STAGES = ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm-dialect", "llvm", "ptx", 
 
 PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
 DELAY_TMA_STORE_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"
+ALWAYS_SWIZZLE = "TILEIR_ALWAYS_SWIZZLE"
+"""Asks for what is done anyway: tiles that TMA writes or reads are swizzled."""
 
 
 @dataclass(frozen=True)

@@ -89,3 +89,23 @@ def test_passes_that_commands_name_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for names in re.findall(r"--(?:print-(?:before|after)|pass-pipeline)=([a-z][\w,-]*)", text):
         assert [name for name in names.split(",") if name not in PASSES] == []
+
+
+def unlisted_decisions(names: list[str], text: str) -> list[str]:
+    """Decisions that a page does not link to, or whose number is not the next one."""
+    expected = [f"{number:04}" for number in range(1, len(names) + 1)]
+    return [
+        name
+        for name, number in zip(sorted(names), expected, strict=True)
+        if f"](decisions/{name})" not in text or name[:4] != number
+    ]
+
+
+def test_decisions_are_numbered_and_listed() -> None:
+    """docs/architecture.md links to every one; no number is used twice or left out."""
+    names = [path.name for path in (ROOT / "docs" / "decisions").glob("*.md")]
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert unlisted_decisions(names, text) == []
+    assert unlisted_decisions(["0001-a.md", "0001-b.md"], "[](decisions/0001-a.md)") == [
+        "0001-b.md"
+    ]

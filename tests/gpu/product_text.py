@@ -116,7 +116,7 @@ class _Writer:
         self._view("C", kernel.result, ("M", "N"), (m, n), "row")
         rank = 3 if kernel.form == "batched" else 2
         self._add(f"%space:{rank} = get_index_space_shape %pA : {self.types['A']} -> tile<i32>")
-        self.depth = f"%space#{rank - 1}"
+        self.depth = f"%space#{rank - 2 if kernel.a == 'permuted' else rank - 1}"
 
     types: dict[str, str] = {}
 

@@ -131,11 +131,9 @@ def test_does_not_spill(shape):
     assert "0 bytes spilled" in artefacts.notes[0]
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("bits", [8, 16, 32])
+@pytest.mark.parametrize(("axis", "bits"), [(1, 8), (0, 16), (1, 16), (1, 32)])
 def test_panels_lie_as_tma_writes_them(axis, bits):
-    if bits != 16 and axis == 0:
-        pytest.skip("wgmma reads only 16-bit operands the other way round")
+    """wgmma reads only 16-bit operands the other way round."""
     operand = SharedOperand("k" if axis == 1 else "mn", 128, 256, bits)
     assert panel_layout((128, 256), axis, bits) == operand.layout(1)
 

@@ -83,11 +83,16 @@ def run_kernel(
     return log
 
 
+AGENTS_MEET_AT = "nvvm.mbarrier_init"
+
+
 class _Block:
     """One thread block: its machine, and control through the blocks of the function."""
 
     may_be_alone: tuple[int, ...] = (1,)
     """How many of the first threads may do something that the others do not."""
+    runs_agents = False
+    """Whether warps may have programs of their own that meet at mbarriers."""
 
     def __init__(
         self,
@@ -112,6 +117,8 @@ class _Block:
     def run(self, args: Sequence[int]) -> None:
         """From the entry to the return."""
         machine, block = self.machine, self.func.entry
+        if not self.runs_agents and any(op.name == AGENTS_MEET_AT for op in self.func.walk()):
+            raise NotImplementedError(f"the simulator has no rule for {AGENTS_MEET_AT}")
         for parameter, arg in zip(block.args, args, strict=True):
             machine.values[parameter] = as_bits(machine.threads, arg, parameter.type)
         for _ in range(MAX_STEPS):

@@ -97,6 +97,7 @@ class _Consumers(_Block):
     """
 
     may_be_alone = (1, WARP)
+    runs_agents = True
 
     def _part_ways(self, machine: Machine, branch: CondBrOp, taken: Value) -> Block | None:
         if taken[0]:

@@ -56,6 +56,13 @@ PIPELINE: tuple[Step, ...] = (
         "tiles beyond the register file become loops, while every dim is still as good as another",
     ),
     Step(
+        "pair-tile-blocks",
+        "nv_tileaa",
+        "which tile blocks run as a cluster changes their control flow, so before it is scheduled",
+        min_opt=1,
+        needs=("WGMMA", "TMA", "CLUSTER_LAUNCH"),
+    ),
+    Step(
         "generate-schedule",
         "nv_tileaa",
         "iterations overlap while operations are still whole tiles; each copy gets its own layouts",

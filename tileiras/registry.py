@@ -16,6 +16,7 @@ PASSES: dict[str, str] = {
         "tileiras.passes.cuda_tile_to_nv_tileaa:ConvertCudaTileToTileAAPass"
     ),
     "tileaa-split-large-tiles": "tileiras.passes.nv_tileaa.split_large_tiles:SplitLargeTilesPass",
+    "pair-tile-blocks": "tileiras.passes.nv_tileaa.pair_tile_blocks:PairTileBlocksPass",
     "generate-schedule": "tileiras.passes.nv_tileaa.generate_schedule:GenerateSchedulePass",
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
     "convert-nv-tileas-to-llvm": "tileiras.codegen.lowering:ConvertNvTileASToLLVMPass",

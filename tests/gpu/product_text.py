@@ -45,6 +45,8 @@ class ProductKernel:
     form: Form = "plain"
     result: str = ""
     is_aligned: bool = True
+    cluster: int = 0
+    """CTAs of a cluster that the kernel asks for, 0 if it does not say."""
 
     def __post_init__(self) -> None:
         """The type of the result follows from the operands unless it is given."""
@@ -56,7 +58,8 @@ class ProductKernel:
         """Unique among the kernels."""
         tile = "x".join(map(str, self.tile))
         kind = "aligned" if self.is_aligned else "anywhere"
-        return f"{self.element}_{tile}_{self.a}_{self.b}_{self.form}_{self.result}_{kind}"
+        asked = f"_{self.cluster}ctas" if self.cluster else ""
+        return f"{self.element}_{tile}_{self.a}_{self.b}_{self.form}_{self.result}_{kind}{asked}"
 
     @property
     def sum(self) -> str:
@@ -91,8 +94,10 @@ class _Writer:
         self._views()
         self._work()
         body = "\n    ".join(self.lines)
+        hints = f" optimization_hints=<sm_90 = {{num_cta_in_cga = {kernel.cluster}}}>"
+        asked = hints if kernel.cluster else ""
         return (
-            f"cuda_tile.module @m {{\n  entry @product({parameters}) {{\n    {body}\n"
+            f"cuda_tile.module @m {{\n  entry @product({parameters}){asked} {{\n    {body}\n"
             "    return\n  }\n}\n"
         )
 

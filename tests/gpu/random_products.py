@@ -51,6 +51,11 @@ KERNELS = (
     ProductKernel("i8", (64, 64, 64), form="persistent"),
     ProductKernel("i8", (64, 32, 32), a="any", b="column", is_aligned=False),
     ProductKernel("i8", (32, 64, 64), form="batched", is_aligned=False),
+    ProductKernel("f16", (128, 128, 64), a="column", form="persistent"),
+    ProductKernel("f16", (256, 128, 64), cluster=2),
+    ProductKernel("f16", (256, 256, 64), b="turned", cluster=2),
+    ProductKernel("bf16", (128, 128, 64), form="batched", cluster=2),
+    ProductKernel("f8E4M3FN", (256, 256, 128), b="turned", form="persistent", cluster=2),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,15 +97,28 @@ def run_entry(
     allocas: dict[Operation, int] = {}
     arrays.copy_in()
     with np.errstate(all="ignore"):
-        for z, y, x in np.ndindex(grid[2], grid[1], grid[0]):
-            block = (x, y, z)
+        for block, rank in _programs(entry, grid):
             run = TileBlockRun(
-                memory, log, block, grid, global_addresses, allocas, rules, loop_limit
+                memory, log, block, grid, rank, global_addresses, allocas, rules, loop_limit
             )
             run.run_region(entry.body, values)
             rules.end_block()
     arrays.copy_out()
     return log
+
+
+def _programs(
+    entry: Entry, grid: tuple[int, int, int]
+) -> Iterator[tuple[tuple[int, int, int], int]]:
+    """Every run of the program: the id of the tile block or cluster, and the rank in the cluster.
+
+    The CTAs of a cluster run one after another; what TMA brings to all of them each has at once.
+    """
+    size = entry.cluster_size if isinstance(entry, aa.FuncOp) else 1
+    paired = isinstance(entry, aa.FuncOp) and entry.paired is not None
+    columns = -(-grid[0] // size) if paired else grid[0]
+    for z, y, x, rank in np.ndindex(grid[2], grid[1], columns, size):
+        yield (x, y, z), rank
 
 
 def _find_module(module: builtin.ModuleOp | ModuleOp) -> Container:
@@ -209,6 +222,7 @@ class TileBlockRun(BlockRun):
     log: RunLog
     block_id: tuple[int, int, int]
     grid: tuple[int, int, int]
+    cluster_rank: int
     globals: dict[str, int]
     allocas: dict[Operation, int]
     rules: StageRules

@@ -72,6 +72,7 @@ class BlockRun(Protocol):
     log: RunLog
     block_id: tuple[int, int, int]
     grid: tuple[int, int, int]
+    cluster_rank: int
     globals: dict[str, int]
     allocas: dict[Operation, int]
 

@@ -173,6 +173,10 @@ def _program_id(run: BlockRun, op: aa.GetProgramIdOp) -> list[Array]:
     return [np.asarray(run.block_id[op.axis.value.data], dtype=np.int32)]
 
 
+def _cluster_rank(run: BlockRun, _: aa.GetClusterRankOp) -> list[Array]:
+    return [np.asarray(run.cluster_rank, dtype=np.int32)]
+
+
 def _num_programs(run: BlockRun, op: aa.GetNumProgramsOp) -> list[Array]:
     return [np.asarray(run.grid[op.axis.value.data], dtype=np.int32)]
 
@@ -213,6 +217,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.GetGlobalOp: _get_global,
     aa.GetNumProgramsOp: _num_programs,
     aa.GetProgramIdOp: _program_id,
+    aa.GetClusterRankOp: _cluster_rank,
     aa.GridDependencyOp: _token,
     aa.JoinMemTokensOp: _token,
     aa.LoadOp: _load,

@@ -73,6 +73,7 @@ class WholeTiles(BlockRun):
     def __post_init__(self) -> None:
         self.memory, self.log = self.run.memory, self.run.log
         self.block_id, self.grid = self.run.block_id, self.run.grid
+        self.cluster_rank = self.run.cluster_rank
         self.globals, self.allocas = self.run.globals, self.run.allocas
 
     def value(self, ssa: SSAValue) -> Any:

@@ -64,7 +64,12 @@ def gemm(rows: int, columns: int, depth: int, align: int = 16, stores: bool = Fa
 
 def with_ctas(source: bytes, ctas: int) -> bytes:
     """A kernel that asks for so many CTAs per SM."""
-    hints = b" optimization_hints=<sm_90 = {occupancy = %d}> {" % ctas
+    return with_hint(source, "occupancy", ctas)
+
+
+def with_hint(source: bytes, name: str, value: int) -> bytes:
+    """A kernel with a hint."""
+    hints = b" optimization_hints=<sm_90 = {%s = %d}> {" % (name.encode(), value)
     changed, count = re.subn(rb"(?<=\)) \{\n", hints + b"\n", source, count=1)
     if not count:
         raise ValueError("there is no entry to hint at")

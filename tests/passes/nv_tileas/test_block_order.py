@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from xdsl.ir import Block
 
-from tests.passes.nv_tileas.gemm import gemm, persistent
+from tests.passes.nv_tileas.gemm import gemm, persistent, with_hint
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.vector_builder import splat_bits_of
 from tileiras.codegen.lowering.tensors import exchanged_block
@@ -23,11 +23,12 @@ def compiled(source: bytes, emit: str = "nv_tileas") -> str:
 
 
 def sharing() -> bytes:
-    """A product whose tile blocks share out the rows of tiles among all there are."""
+    """A product whose tile blocks share out the rows of tiles, without clusters of two."""
     text = persistent(128, 256, 64).decode()
     step = "%c2 = constant <i32: 2> : tile<i32>"
     assert step in text
-    return text.replace(step, "%c2, %ny, %nz = get_num_tile_blocks : tile<i32>").encode()
+    shared = text.replace(step, "%c2, %ny, %nz = get_num_tile_blocks : tile<i32>")
+    return with_hint(shared.encode(), "num_cta_in_cga", 1)
 
 
 def blocks(count: int) -> list[int]:

@@ -84,7 +84,7 @@ def _print_mbarrier_arrive(text: FunctionText, op: Operation) -> None:
         return
     rank = asm.value(arrive.cta)
     guard = asm.guard(arrive.predicate)
-    remote = "mbarrier.arrive.release.cluster.shared::cluster.b64"
+    remote = "mbarrier.arrive.release.cta.shared::cluster.b64"
     asm.emit(
         f"{{ .reg .b32 ra; mapa.shared::cluster.u32 ra, {at}, {rank}; "
         f"{guard}{remote} _, [ra], {count}; }}"

@@ -13,6 +13,7 @@ from tileiras.codegen.lowering.agents import agent_threads, wanted_ctas
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.rules import lower_block
 from tileiras.codegen.lowering.symbols import SymbolNames
+from tileiras.codegen.lowering.tensors import leave_idle_clusters
 from tileiras.codegen.lowering.types import register_type
 from tileiras.codegen.lowering.variables import allocate_on_heap, has_alloca, lower_global
 from tileiras.codegen.target import Feature, GpuTarget
@@ -26,7 +27,6 @@ from tileiras.ir_pass import CompileContext, IrPass
 
 SCRATCH_ALIGN = 128
 """Bytes; shared memory starts where a wavefront does."""
-ONE_CTA = (1, 1, 1)
 """CTAs of a cluster, which is a tile block; `tensors.block_index` relies on there being one."""
 
 
@@ -81,7 +81,7 @@ def lower_function(
         [register_type(arg.type) for arg in source.args],
         threads=32 * num_warps + agent_threads(func),
         min_ctas=wanted_ctas(func),
-        cluster_dim=ONE_CTA if clusters else None,
+        cluster_dim=(func.cluster_size, 1, 1) if clusters else None,
         blocks_are_clusters=clusters,
     )
     kernel.location = func.location
@@ -100,8 +100,11 @@ def lower_function(
     )
     ctx.prologue.location = func.location
     ctx.values.update(zip(source.args, kernel.entry.args, strict=True))
+    ctx.cluster_size = func.cluster_size
     body = ctx.b.new_block()
     ctx.b.at(body)
+    if func.paired is not None:
+        leave_idle_clusters(ctx)
     ctx.scratch.synchronized()
     allocate_on_heap(ctx, func)
     lower_block(ctx, source)

@@ -67,6 +67,7 @@ def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
         slot_bytes=size,
         consumers=op.consumers.data,
         gather_threads=op.gather_threads.data,
+        is_shared=op.shared is not None,
     )
 
 
@@ -98,7 +99,7 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
 
     ctx.start_block(consumer)
     _make_barriers(ctx)
-    b.barrier()
+    ctx.agents.meet(ctx)
     if op.consumer_registers.data:
         b.setmaxnreg(op.consumer_registers.data, "inc")
     b.cta_barrier = (CONSUMER_BARRIER, 32 * consumer_warps)
@@ -119,7 +120,7 @@ def _dismiss_idle_warps(ctx: KernelLowering, warp: SSAValue, working_warps: int)
     working, idle = b.new_block(), b.new_block()
     b.cond_br(b.icmp("ult", warp, b.i32(working_warps)), working, idle)
     ctx.start_block(idle)
-    b.barrier()
+    ctx.agents.meet(ctx)
     b.ret()
     ctx.start_block(working)
 
@@ -136,7 +137,8 @@ def _make_barriers(ctx: KernelLowering) -> None:
     for ring in ctx.agents.rings.values():
         for stage in range(ring.stages):
             b.mbarrier_init(ring.full_barrier(b, b.i32(stage)), 1 + ring.gather_threads)
-            b.mbarrier_init(ring.empty_barrier(b, b.i32(stage)), ring.consumers)
+            ctas = ctx.cluster_size if ring.is_shared else 1
+            b.mbarrier_init(ring.empty_barrier(b, b.i32(stage)), ring.consumers * ctas)
     b.fence_mbarrier_init()
     b.br(warp)
     ctx.start_block(warp)

@@ -80,6 +80,7 @@ class KernelLowering:
         self.loops: list[LoopFrame] = []
         self.op: Operation | None = None
         self.agents = AgentState()
+        self.cluster_size = 1
         self.heap: dict[Operation, SSAValue] = {}
         self.has_long_prints: bool | None = None
         self._print_buffer: SSAValue | None = None

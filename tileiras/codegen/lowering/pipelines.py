@@ -54,6 +54,8 @@ class Ring:
     slot_bytes: int
     consumers: int
     gather_threads: int = 0
+    is_shared: bool = False
+    """Whether the CTAs of the cluster fill each other's slots."""
     stage: Variable | None = None
     parity: Variable | None = None
     newest: Variable | None = None
@@ -125,6 +127,16 @@ class AgentState:
     block_order: tuple[int, ...] | None = None
     """The exchange of tile blocks between CTAs (`AgentSwitchOp.block_order`)."""
     working_warps: int = 1
+
+    def meet(self, ctx: KernelLowering) -> None:
+        """All threads of the CTA meet; of the cluster, if its CTAs use each other's mbarriers.
+
+        What orders these is the fence after they are made: the barrier of the cluster is relaxed.
+        """
+        ctx.b.barrier()
+        if any(ring.is_shared for ring in self.rings.values()):
+            ctx.b.cluster_arrive(relaxed=True)
+            ctx.b.cluster_wait()
 
     def ring(self, pipeline: SSAValue) -> Ring:
         """The ring of a pipeline value."""

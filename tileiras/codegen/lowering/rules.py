@@ -52,6 +52,7 @@ RULES: dict[type[Operation], LoweringRule] = {
     aa.PermuteOp: tensors.lower_in_place,
     aa.UnsplatOp: tensors.lower_unsplat,
     aa.GetProgramIdOp: tensors.lower_program_id,
+    aa.GetClusterRankOp: tensors.lower_cluster_rank,
     aa.GetNumProgramsOp: tensors.lower_num_programs,
     aa.MakeMemRefOp: tensors.lower_nothing,
     aa.BlockTileOp: tensors.lower_nothing,

@@ -136,7 +136,7 @@ def _init_ready(ctx: KernelLowering, ready: SSAValue) -> None:
 
 def meet(ctx: KernelLowering) -> None:
     """The producer meets the others and learns which slot it has."""
-    ctx.b.barrier()
+    ctx.agents.meet(ctx)
     maps = ctx.agents.maps
     if maps is not None:
         maps.pointer = ctx.b.load(maps.place, pointer_type(GLOBAL), POINTER_BYTES)

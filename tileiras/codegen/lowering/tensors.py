@@ -103,15 +103,28 @@ def lower_program_id(ctx: KernelLowering, op: Operation) -> None:
 
 
 def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
-    """Tile block id: the CTA's, also where it is a cluster, which has this one CTA.
+    """Number of the tile block or of its cluster, whose CTAs lie along x.
 
     ptxas computes `clusterid` from `ctaid`, by a division, whatever size of clusters is required.
     """
     number = ctx.prologue.sreg(f"ctaid.{_AXES[axis]}")
+    if ctx.cluster_size > 1 and axis == 0:
+        return ctx.prologue.lshr(number, ctx.prologue.i32(ctx.cluster_size.bit_length() - 1))
     order = ctx.agents.block_order
     if order is None or axis:
         return number
     return exchanged_block(ctx.prologue, number, ctx.prologue.sreg("nctaid.x"), order)
+
+
+def leave_idle_clusters(ctx: KernelLowering) -> None:
+    """Ends the clusters beyond those that all tile blocks need, a CTA each."""
+    b = ctx.b
+    first = b.mul(block_index(ctx, 0), b.i32(ctx.cluster_size))
+    idle, busy = b.new_block(), b.new_block()
+    b.cond_br(b.icmp("uge", first, tile_blocks(ctx, 0)), idle, busy)
+    ctx.start_block(idle)
+    b.ret()
+    ctx.start_block(busy)
 
 
 def exchanged_block(
@@ -128,9 +141,29 @@ def exchanged_block(
     return b.select(b.icmp("ult", number, last), moved, number)
 
 
+def lower_cluster_rank(ctx: KernelLowering, op: Operation) -> None:
+    """The CTA's number in its cluster."""
+    ctx.values[op.results[0]] = cluster_rank(ctx)
+
+
+def cluster_rank(ctx: KernelLowering) -> SSAValue:
+    """The CTA's number in its cluster, whose CTAs lie along x."""
+    b = ctx.prologue
+    return b.and_(b.sreg("ctaid.x"), b.i32(ctx.cluster_size - 1))
+
+
 def lower_num_programs(ctx: KernelLowering, op: Operation) -> None:
-    """Number of tile blocks of the grid: of CTAs, see `block_index`."""
-    ctx.values[op.results[0]] = ctx.prologue.sreg(f"nctaid.{_axis(op)}")
+    """Number of tile blocks of the grid: of its clusters, see `block_index`."""
+    ctx.values[op.results[0]] = tile_blocks(ctx, _AXES.index(_axis(op)))
+
+
+def tile_blocks(ctx: KernelLowering, axis: int) -> SSAValue:
+    """Number of tile blocks along an axis."""
+    b = ctx.prologue
+    number = b.sreg(f"nctaid.{_AXES[axis]}")
+    if ctx.cluster_size == 1 or axis:
+        return number
+    return b.lshr(number, b.i32(ctx.cluster_size.bit_length() - 1))
 
 
 def lower_nothing(ctx: KernelLowering, op: Operation) -> None:

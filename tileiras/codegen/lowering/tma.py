@@ -9,9 +9,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.atoms.element_names import tensor_map_element
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
+from tileiras.codegen.atoms.tma_boxes import boxes
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.tensors import cluster_rank
 from tileiras.codegen.lowering.types import storage_bytes
 from tileiras.dialects.cuda_tile.types import DYNAMIC
+from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -88,34 +91,49 @@ def lower_producer_drain(ctx: KernelLowering, op: Operation) -> None:
 
 
 def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
-    """One copy per panel of 128 bytes along the contiguous dim."""
+    """A copy per box. Boxes of a tile that is the same in all CTAs of the cluster are divided."""
     if not isinstance(op, pl.TmaLoadOp):
         raise InternalError("the rule of tma_load got another operation")
     b, type = ctx.b, view_type_of(op.view)
     ring = ctx.agents.ring(op.pipeline)
     axis = op.axis.data
-    size = storage_bytes(type.memref.element_type)
-    span = SWIZZLE_BYTES // size
     stage, _ = ring.position(ctx)
     current = stage.get(b)
     target = b.gep(ring.slot(b, current), op.offset.data)
     barrier = ring.full_barrier(b, current)
-    starts = [
+    tile = [
         b.mul(b.int_cast(ctx.value(index), i32), b.i32(step))
         for index, step in zip(op.indices, type.steps, strict=True)
     ]
+    maker = op.tensor_map.owner
+    if not isinstance(maker, pl.MakeTensorMapOp):
+        raise InternalError("a tensor map has no maker", where="tma")
+    extents = tuple(maker.box.data[dim] for dim in type.dim_map)
     order = tma_dims(type, axis)
-    elements = 1
-    for extent in type.tile_shape:
-        elements *= extent
-    panel_bytes = elements // type.tile_shape[axis] * SWIZZLE_BYTES
-    for panel in range(type.tile_shape[axis] // span):
-        coordinates = [starts[dim] for dim in order]
-        coordinates[0] = b.add(coordinates[0], b.i32(panel * span))
+    pieces = boxes(type, axis, extents)
+    for number, box in enumerate(pieces):
+        starts = [b.add(start, b.i32(by)) if by else start for start, by in zip(tile, box.starts)]
+        predicate, mask = ctx.agents.elected(ctx), None
+        if op.same is not None:
+            owner = number * ctx.cluster_size // len(pieces)
+            predicate, mask = _shared_copy(ctx, ctx.value(op.same), owner, predicate)
         b.tma_load(
-            b.gep(target, panel * panel_bytes),
+            b.gep(target, box.offset),
             ctx.value(op.tensor_map),
-            coordinates,
+            [starts[dim] for dim in order],
             barrier,
-            predicate=ctx.agents.elected(ctx),
+            multicast=mask,
+            predicate=predicate,
         )
+
+
+def _shared_copy(
+    ctx: KernelLowering, same: SSAValue, owner: int, elected: SSAValue
+) -> tuple[SSAValue, SSAValue]:
+    """Whether this thread issues a copy that is CTA `owner`'s if shared, and for which CTAs."""
+    b, rank = ctx.b, cluster_rank(ctx)
+    is_owner = b.icmp("eq", rank, b.i32(owner))
+    issues = b.and_(elected, b.or_(is_owner, b.xor(same, b.i1(True))))
+    alone = b.shl(b.i32(1), rank)
+    everyone = b.i32((1 << ctx.cluster_size) - 1)
+    return issues, b.trunc(b.select(same, everyone, alone), integer_type(16))

@@ -8,6 +8,7 @@ from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operan
 from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.atoms.wgmma import WgmmaFamily, find_wgmma_family
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.tensors import cluster_rank
 from tileiras.codegen.lowering.types import element_type, storage_bits
 from tileiras.codegen.lowering.wgmma_fragments import FragmentReader
 from tileiras.codegen.lowering.wgmma_product import (
@@ -53,7 +54,11 @@ def lower_consumer_release(ctx: KernelLowering, op: Operation) -> None:
     for variable in (older,) if op.keep.data else (older, newest):
         stage = variable.get(b)
         is_held = b.icmp("sge", stage, b.i32(0))
-        b.mbarrier_arrive(ring.empty_barrier(b, stage), predicate=b.and_(first, is_held))
+        arrives = b.and_(first, is_held)
+        b.mbarrier_arrive(ring.empty_barrier(b, stage), predicate=arrives)
+        for other in range(1, ctx.cluster_size if ring.is_shared else 1):
+            rank = ctx.prologue.xor(cluster_rank(ctx), ctx.prologue.i32(other))
+            b.mbarrier_arrive(ring.empty_barrier(b, stage), cluster_cta=rank, predicate=arrives)
         variable.set(b, b.i32(-1))
 
 

@@ -30,14 +30,26 @@ from xdsl.traits import IsTerminator, Pure
 
 @irdl_op_definition
 class FuncOp(IRDLOperation):
-    """A kernel. `hints` are the entry's optimization hints that hold for the target."""
+    """A kernel. `hints` are the entry's optimization hints that hold for the target.
+
+    `cluster` CTAs (one where it is absent) run the program together: it is a tile block's, whose
+    work they divide by `get_cluster_rank`; or, if `paired`, that of as many tile blocks as there
+    are CTAs, and the clusters beyond those that all tile blocks need have nothing to do.
+    """
 
     name = "nv_tileaa.func"
     sym_name = prop_def(StringAttr)
     function_type = prop_def(FunctionType)
     hints = opt_prop_def(DictionaryAttr)
     num_warps = opt_prop_def(IntegerAttr)
+    cluster = opt_prop_def(IntegerAttr)
+    paired = opt_prop_def(UnitAttr)
     body = region_def()
+
+    @property
+    def cluster_size(self) -> int:
+        """CTAs of a cluster."""
+        return self.cluster.value.data if isinstance(self.cluster, IntegerAttr) else 1
 
 
 @irdl_op_definition
@@ -140,10 +152,19 @@ class ScanOp(IRDLOperation):
 
 @irdl_op_definition
 class GetProgramIdOp(IRDLOperation):
-    """Tile block id along `axis` (0, 1, 2), i32."""
+    """Number along `axis` (0, 1, 2), i32, of what runs the program: a tile block or its cluster."""
 
     name = "nv_tileaa.get_program_id"
     axis = prop_def(IntegerAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class GetClusterRankOp(IRDLOperation):
+    """Number of the CTA in its cluster, i32."""
+
+    name = "nv_tileaa.get_cluster_rank"
     result = result_def()
     traits = traits_def(Pure())
 

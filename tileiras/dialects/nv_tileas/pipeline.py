@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
@@ -76,7 +77,8 @@ class CreatePipelineOp(IRDLOperation):
 
     The groups are equal parts of the consumer's warps: warpgroups where only wgmma reads the slots,
     which ends for all its warps at once, else single warps. `gather_threads` threads of the
-    producer copy into the slots besides TMA, or none.
+    producer copy into the slots besides TMA, or none. Slots of a `shared` pipeline are filled by
+    all CTAs of the cluster: one is empty when the consumers of all CTAs have released it.
     """
 
     name = "nv_tileas.create_pipeline"
@@ -84,6 +86,7 @@ class CreatePipelineOp(IRDLOperation):
     slot_bytes = prop_def(IntAttr)
     consumers = prop_def(IntAttr)
     gather_threads = prop_def(IntAttr)
+    shared = opt_prop_def(UnitAttr)
     result = result_def()
     traits = traits_def(Pure())
 
@@ -147,15 +150,21 @@ class ProducerDrainOp(IRDLOperation):
 
 @irdl_op_definition
 class TmaLoadOp(IRDLOperation):
-    """Copies one tile of a view into the current slot at byte `offset`, in panels along `axis`."""
+    """Copies one tile of a view into the current slot at byte `offset`, in panels along `axis`.
+
+    Where `same` (i1) holds, all CTAs of the cluster copy the same tile now, and each brings its
+    part of it to all. Boxes of the tensor map may have but a part of a panel.
+    """
 
     name = "nv_tileas.tma_load"
     pipeline = operand_def()
     tensor_map = operand_def()
     view = operand_def()
     indices = var_operand_def()
+    same = opt_operand_def()
     axis = prop_def(IntAttr)
     offset = prop_def(IntAttr)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition

@@ -7,6 +7,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
+from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
 from tileiras.passes.nv_tileaa.part_loops import combine, initial_values
 from tileiras.passes.nv_tileaa.product_cut import (
@@ -19,12 +20,43 @@ from tileiras.passes.nv_tileaa.product_region import LOADS, ProductRegion
 from tileiras.passes.nv_tileaa.slicing import cut_type
 
 
-def build_part_loop(region: ProductRegion) -> Block:
+def divide_parts(region: ProductRegion, ctas: int) -> None:
+    """Puts the parts in place of what they replace, divided among the CTAs of a cluster.
+
+    CTA `rank` has the parts i * ctas + rank.
+    """
+    body = build_part_loop(region, ctas)
+    loop = body.parent_op()
+    if isinstance(loop, aa.ForOp) and region.cut.parts == ctas:
+        _unroll_one(loop)
+
+
+def _unroll_one(loop: aa.ForOp) -> None:
+    """Puts the only iteration of a loop in its place."""
+    body, block = loop.body.block, loop.parent_block()
+    if block is None:
+        raise InternalError("a loop stands in no block")
+    for argument, value in zip(body.args, (loop.lower_bound, *loop.init_values), strict=True):
+        argument.replace_all_uses_with(value)
+    end = body.last_op
+    for op in list(body.ops):
+        op.detach()
+        if op is not end:
+            block.insert_op_before(op, loop)
+    if end is not None:
+        for old, new in zip(loop.results, end.operands, strict=True):
+            old.replace_all_uses_with(new)
+        end.erase()
+    loop.detach()
+    loop.erase()
+
+
+def build_part_loop(region: ProductRegion, ctas: int = 1) -> Block:
     """Puts the loop in place of what it replaces; returns its body."""
     block, cut = region.cut.block, region.cut
     before = ScalarBuilder()
     before.location = region.last.location
-    bounds = [before.integer(bound, i32) for bound in (0, cut.parts, 1)]
+    bounds = [before.integer(bound, i32) for bound in (0, cut.parts // ctas, 1)]
     replaced = list(region.leaving)
     initial = [before.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0] for _ in replaced]
     reductions = [op for op in region.moved if isinstance(op, aa.ReduceOp) and op in cut.sinks]
@@ -34,6 +66,8 @@ def build_part_loop(region: ProductRegion) -> Block:
     types = [value.type for value in initial]
     body = Block(arg_types=[i32, *types])
     writer = _RegionWriter(cut, body)
+    if ctas > 1:
+        writer.part = writer.part_of_rank(ctas)
     writer.write(region)
     carried = list(body.args[1:])
     ends = [
@@ -74,6 +108,11 @@ class _RegionWriter(PartBuilder):
     def __init__(self, cut: ProductCut, block: Block):
         super().__init__(cut.parts, block, block.args[0])
         self.cut = cut
+
+    def part_of_rank(self, ctas: int) -> SSAValue:
+        """The part that this CTA does in an iteration."""
+        rank = self.emit(aa.GetClusterRankOp, (), [i32]).results[0]
+        return self.binary(aa.AddIOp, self.scaled(self.part, ctas), rank)
 
     def write(self, region: ProductRegion) -> None:
         """Writes all operations, reductions along the cut aside."""

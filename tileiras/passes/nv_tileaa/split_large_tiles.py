@@ -8,6 +8,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Region
 
+from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.ir_pass import CompileContext, IrPass
@@ -18,6 +19,7 @@ MAX_WORDS = 32768
 """Words of a tile that stay whole: half of the registers of an SM (65536 on every target)."""
 PART_WORDS = 8192
 """Words of a part: 64 registers for each thread of 4 warps, enough loads in flight."""
+CLUSTER_SIZES = (2, 4)
 PRODUCT_WORDS = 8192
 """Words of a product's result from which on it is looked at, with what is live beside it."""
 
@@ -42,7 +44,7 @@ class SplitLargeTilesPass(IrPass):
         """Splits in all functions."""
         funcs = [func for func in op.body.ops if isinstance(func, aa.FuncOp)]
         for func in funcs:
-            for text in _split_loops(func):
+            for text in _split_loops(func, ctx.target):
                 ctx.remarks.add(_remark(func, text))
         large = [func for func in funcs if _has_large_tensor(func)]
         if not large:
@@ -54,18 +56,28 @@ class SplitLargeTilesPass(IrPass):
                 split_block(region.block, Limits(MAX_WORDS, PART_WORDS))
 
 
-def _split_loops(func: aa.FuncOp) -> list[str]:
+def _split_loops(func: aa.FuncOp, target: GpuTarget | None) -> list[str]:
     """Splits products and loops; says what was done."""
     done: list[str] = []
     if _has_large_product(func):
         from tileiras.passes.nv_tileaa.split_products import split_products
 
-        done += split_products(func)
+        done += split_products(func, _asked_ctas(func, target))
     if _carries_much(func):
         from tileiras.passes.nv_tileaa.split_carried import split_carried
 
         done += split_carried(func)
     return done
+
+
+def _asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
+    """CTAs of a cluster that the author wants for a tile block; 1 where there are no clusters."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
+
+    asked = integer_hint(func, "num_cta_in_cga")
+    if asked not in CLUSTER_SIZES or target is None:
+        return 1
+    return asked if target.has(Feature.CLUSTER_LAUNCH) else 1
 
 
 def _remark(func: aa.FuncOp, text: str) -> Remark:

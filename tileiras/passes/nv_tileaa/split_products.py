@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import SSAValue
+
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.passes.analysis.register_pressure import Live, live_at_products
 from tileiras.passes.nv_tileaa.product_cut import ProductCut
-from tileiras.passes.nv_tileaa.product_loops import build_part_loop
-from tileiras.passes.nv_tileaa.product_region import ProductRegion, find_region
+from tileiras.passes.nv_tileaa.product_loops import build_part_loop, divide_parts
+from tileiras.passes.nv_tileaa.product_region import ProductRegion, find_region, has_no_effect
 from tileiras.passes.nv_tileaa.slicing import shape_of
 
 MAX_LIVE_WORDS = 176
@@ -40,8 +43,11 @@ class _Choice:
     region: ProductRegion
 
 
-def split_products(func: aa.FuncOp) -> list[str]:
-    """Splits products until all fit, or those that do not cannot be split; says what was done."""
+def split_products(func: aa.FuncOp, ctas: int) -> list[str]:
+    """Splits products until all fit, or those that do not cannot be split; says what was done.
+
+    The CTAs of a cluster may share the parts: `ctas` is how many are asked for, 1 for none.
+    """
     done: list[str] = []
     settled: dict[aa.DotOp, None] = {}
     while True:
@@ -49,12 +55,56 @@ def split_products(func: aa.FuncOp) -> list[str]:
         product = next((d for d in live if d not in settled and _is_too_large(d, live)), None)
         if product is None:
             return done
+        if ctas > func.cluster_size and (divided := _divide(func, product, live, ctas)) is not None:
+            done.append(divided)
+            continue
         choice = _best(product, live)
         if choice is None:
             settled[product] = None
         else:
             done.append(_described(product, choice.region.cut))
             build_part_loop(choice.region)
+
+
+def _divide(
+    func: aa.FuncOp, product: aa.DotOp, live: dict[aa.DotOp, Live], ctas: int
+) -> str | None:
+    """Divides a product among the CTAs of a cluster, if all that is stored comes from it."""
+    found: list[_Choice] = []
+    for dim in range(len(shape_of(product.result))):
+        region = find_region(product.result, dim, ctas)
+        quality = None if region is None else _quality(region.cut, live)
+        if region is not None and quality is not None and _is_all_divided(func, region):
+            found.append(_Choice((quality, _odd_rows(region), dim), region))
+    if not found:
+        return None
+    region = min(found, key=lambda choice: choice.rank).region
+    text = f"{_described(product, region.cut)}, one for each CTA of a cluster"
+    divide_parts(region, ctas)
+    func.properties["cluster"] = IntegerAttr(ctas, i32)
+    return text
+
+
+def _odd_rows(region: ProductRegion) -> int:
+    """0 where the parts of products keep two warpgroups busy."""
+    cut = region.cut
+    dots = [value for value in cut.flowing if isinstance(value.owner, aa.DotOp)]
+    return int(any(_part_shape(cut, value)[-2] % ROWS for value in dots))
+
+
+def _part_shape(cut: ProductCut, value: SSAValue) -> list[int]:
+    """The shape of a part of a value."""
+    shape = list(shape_of(value))
+    shape[cut.dims[value][0]] //= cut.parts
+    return shape
+
+
+def _is_all_divided(func: aa.FuncOp, region: ProductRegion) -> bool:
+    """Whether nothing beside the parts has an effect, and the parts only store."""
+    if any(isinstance(op, aa.ReduceOp) and op in region.cut.sinks for op in region.moved):
+        return False
+    inside = {inner: None for op in region.moved for inner in op.walk()}
+    return all(op in inside or has_no_effect(op) for op in func.walk())
 
 
 def _is_too_large(product: aa.DotOp, live: dict[aa.DotOp, Live]) -> bool:
@@ -82,8 +132,7 @@ def _quality(cut: ProductCut, live: dict[aa.DotOp, Live]) -> int | None:
     for value in cut.flowing:
         if not isinstance(value.owner, aa.DotOp):
             continue
-        product, shape = value.owner, list(shape_of(value))
-        shape[cut.dims[value][0]] //= cut.parts
+        product, shape = value.owner, _part_shape(cut, value)
         rows, columns = shape[-2:]
         whole_rows = shape_of(value)[-2]
         if rows != whole_rows and rows % (ROWS // 2):
@@ -102,8 +151,6 @@ def _quality(cut: ProductCut, live: dict[aa.DotOp, Live]) -> int | None:
 
 def _described(product: aa.DotOp, cut: ProductCut) -> str:
     """The product and its parts, for a remark."""
-    whole = shape_of(product.result)
-    part = list(whole)
-    part[cut.dims[product.result][0]] //= cut.parts
+    whole, part = shape_of(product.result), _part_shape(cut, product.result)
     texts = ["x".join(map(str, shape)) for shape in (whole, part)]
     return f"product of {texts[0]} in {cut.parts} parts of {texts[1]}"

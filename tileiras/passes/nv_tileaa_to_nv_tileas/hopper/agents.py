@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, i32
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tileiras.codegen.target import GpuTarget
@@ -20,6 +20,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing, find_sharing
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import choose_stages
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import make_store_maps
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.waits import insert_waits
@@ -33,14 +34,16 @@ def specialised(
     """The kernel as pipelines and an agent switch; `place_body` fills the consumer's block."""
     source = func.body.block
     entry = Block(arg_types=[arg.type for arg in source.args])
-    pipelines = [_create(entry, plan, number) for number in range(len(plan.pipelines))]
+    sharing = find_sharing(func, plan)
+    pipelines = [_create(entry, plan, number, sharing) for number in range(len(plan.pipelines))]
     store_maps = make_store_maps(plan.stores, source, entry)
     loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
     kept = producer_slice(func, loads)
     layouts = producer_layouts(kept) if kept is not None else None
     if kept is None or layouts is None:
         raise InternalError("a planned kernel has no producer")
-    producer = ProducerBuilder(kept, layouts, plan, pipelines).build(source, list(entry.args))
+    builder = ProducerBuilder(kept, layouts, plan, pipelines, sharing)
+    producer = builder.build(source, list(entry.args))
     body = Block()
     switches: dict[str, Attribute] = {
         "consumer_warps": IntAttr(plan.shape.consumer_warps),
@@ -50,7 +53,7 @@ def specialised(
         "consumer_registers": IntAttr(plan.shape.consumer_registers),
         "ctas": IntAttr(plan.shape.ctas),
     }
-    if (order := block_order(func)) is not None:
+    if func.cluster_size == 1 and (order := block_order(func)) is not None:
         switches["block_order"] = IntTupleAttr(order)
     switch = pl.AgentSwitchOp.create(
         properties=switches,
@@ -71,18 +74,18 @@ def specialised(
     return aa.FuncOp.create(properties=properties, regions=[Region(entry)], location=func.location)
 
 
-def _create(block: Block, plan: HopperPlan, number: int) -> SSAValue:
+def _create(block: Block, plan: HopperPlan, number: int, sharing: Sharing) -> SSAValue:
     """A pipeline at the start of the kernel; it gets more slots once all is placed."""
     pipeline = plan.pipelines[number]
-    op = pl.CreatePipelineOp.create(
-        result_types=[pl.PIPELINE],
-        properties={
-            "stages": IntAttr(pipeline.least),
-            "slot_bytes": IntAttr(pipeline.bytes),
-            "consumers": IntAttr(plan.warpgroups * (4 if plan.is_read_by_warps(pipeline) else 1)),
-            "gather_threads": IntAttr(32 * GATHER_WARPS if pipeline.gathers else 0),
-        },
-    )
+    properties: dict[str, Attribute] = {
+        "stages": IntAttr(pipeline.least),
+        "slot_bytes": IntAttr(pipeline.bytes),
+        "consumers": IntAttr(plan.warpgroups * (4 if plan.is_read_by_warps(pipeline) else 1)),
+        "gather_threads": IntAttr(32 * GATHER_WARPS if pipeline.gathers else 0),
+    }
+    if any(load in sharing.loads for load in pipeline.loads):
+        properties["shared"] = UnitAttr()
+    op = pl.CreatePipelineOp.create(result_types=[pl.PIPELINE], properties=properties)
     block.add_op(op)
     return op.result
 

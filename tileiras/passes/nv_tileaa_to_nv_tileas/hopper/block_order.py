@@ -42,13 +42,13 @@ def block_order(func: aa.FuncOp) -> tuple[int, int] | None:
     Tile blocks that wait for each other may count on lower numbers being started first.
     """
     operations = list(func.walk())
-    if any(_may_talk(op) for op in operations):
+    if any(may_talk(op) for op in operations):
         return None
     is_persistent = any(isinstance(op, aa.GetNumProgramsOp) for op in operations)
     return BLOCK_ORDER if is_persistent else None
 
 
-def _may_talk(op: Operation) -> bool:
+def may_talk(op: Operation) -> bool:
     """Whether the operation is one that tile blocks of a grid tell each other something by."""
     if isinstance(op, LoadBase | StoreBase | TiledLoadBase | TiledStoreBase):
         return op.ordering.data != MemoryOrdering.WEAK

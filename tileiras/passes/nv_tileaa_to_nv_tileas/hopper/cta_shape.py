@@ -100,12 +100,14 @@ class RingDemand:
 
     A ring of a tile that is loaded once has one slot and gains nothing from more. `is_read`:
     threads read tiles into registers before they multiply, and keep a slot that much longer.
+    `is_shared`: CTAs of a cluster fill it together, so that it takes longer to fill.
     """
 
     slot_bytes: int
     least: int
     may_grow: bool = True
     is_read: bool = False
+    is_shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -234,6 +236,9 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
     if taken > available:
         return None
     deep = MOST_READ_BYTES if any(ring.is_read for ring in rings) else MOST_RING_BYTES
+    free = FREE_RING_BYTES
+    if any(ring.is_shared for ring in rings):
+        deep = free = available
     grown = True
     while grown:
         grown = False
@@ -241,7 +246,7 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
         for number, ring in enumerate(rings):
             if not ring.may_grow or stages[number] > fewest:
                 continue
-            most = _most_bytes(stages[number] + 1, deep)
+            most = _most_bytes(stages[number] + 1, deep, free)
             if taken + ring.slot_bytes <= min(available, most):
                 stages[number] += 1
                 taken += ring.slot_bytes
@@ -249,8 +254,8 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
     return tuple(stages)
 
 
-def _most_bytes(stages: int, deep: int) -> int:
+def _most_bytes(stages: int, deep: int, free: int) -> int:
     """What all rings may take when one of them gets so many stages; `deep` with a few of them."""
     if stages > MAX_STAGES:
         return 0
-    return deep if stages <= DEEP_STAGES else FREE_RING_BYTES
+    return deep if stages <= DEEP_STAGES else free

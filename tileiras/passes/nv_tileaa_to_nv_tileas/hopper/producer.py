@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr, TensorType
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, TensorType, i1, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
+from tileiras.codegen.atoms.tma_boxes import tile_cut
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    IntTupleAttr,
+    Signedness,
+    SignednessAttr,
+)
+from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
@@ -26,7 +33,15 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import Produ
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import put_loads_first
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import ProducerSlice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_tensors import ProducerTensors
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing
 from tileiras.passes.op_builder import OpBuilder
+
+_ONE = DenseAttr(TileType(i32), (1).to_bytes(4, "little"))
+_TRUE = DenseAttr(TileType(i1), b"\xff")
+_EQUAL = {
+    "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.EQUAL),
+    "signedness": SignednessAttr(Signedness.SIGNED),
+}
 
 
 class ProducerBuilder(OpBuilder):
@@ -38,14 +53,18 @@ class ProducerBuilder(OpBuilder):
         layouts: ProducerLayouts,
         plan: HopperPlan,
         pipelines: Sequence[SSAValue],
+        sharing: Sharing,
     ):
         super().__init__()
         self.kept = kept
         self.plan = plan
+        self.sharing = sharing
+        self.peers: dict[SSAValue, SSAValue] = {}
+        """What values that depend on the rank are in the other CTA of the cluster."""
         self.pipelines = pipelines
         self.values: dict[SSAValue, SSAValue] = {}
         self.tensors = ProducerTensors(layouts, self.values, self.emit)
-        self.maps: dict[SSAValue, SSAValue] = {}
+        self.maps: dict[tuple[SSAValue, tuple[int, ...]], SSAValue] = {}
 
     def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
         """The program for a function body whose arguments are given as values from outside."""
@@ -95,6 +114,29 @@ class ProducerBuilder(OpBuilder):
                 types = [result.type for result in op.results]
                 copy = self.emit(type_of(op), operands, types, op.properties)
                 self.values.update(zip(op.results, copy.results, strict=True))
+                if op.results and op.results[0] in self.sharing.ranked:
+                    self._compute_for_peer(op)
+
+    def _compute_for_peer(self, op: Operation) -> None:
+        """Computes for the other CTA what depends on the rank."""
+        result = op.results[0]
+        if isinstance(op, aa.GetClusterRankOp):
+            one = self.emit(aa.ConstantOp, (), [i32], {"value": _ONE}).results[0]
+            operands = [self.values[result], one]
+            peer = self.emit(aa.XOrIOp, operands, [i32])
+        else:
+            operands = [self.peers.get(value, self.values[value]) for value in op.operands]
+            peer = self.emit(type_of(op), operands, [result.type], op.properties)
+        self.peers[result] = peer.results[0]
+
+    def _is_same(self, op: aa.TiledLoadOp) -> SSAValue:
+        """i1: whether all CTAs of the cluster load the same tile."""
+        same: SSAValue | None = None
+        for index in self.sharing.loads[op]:
+            operands = [self.values[index], self.peers[index]]
+            equal = self.emit(aa.CmpIOp, operands, [i1], _EQUAL).results[0]
+            same = equal if same is None else self.emit(aa.AndIOp, [same, equal], [i1]).results[0]
+        return same or self.emit(aa.ConstantOp, (), [i1], {"value": _TRUE}).results[0]
 
     def _leave(self, op: Operation, receivers: Sequence[SSAValue]) -> None:
         """A terminator with the values whose receivers the producer carries."""
@@ -160,7 +202,7 @@ class ProducerBuilder(OpBuilder):
         if axis is None:
             raise InternalError("a tile brought to shared memory has no contiguous dim")
         offset = sum(tile_bytes(other) for other in loads[: loads.index(op)])
-        properties = {"axis": IntAttr(axis), "offset": IntAttr(offset)}
+        properties: dict[str, Attribute] = {"axis": IntAttr(axis), "offset": IntAttr(offset)}
         if isinstance(op, aa.LoadOp):
             operands = [value for value in (op.pointers, op.mask) if value is not None]
             layout = chunk_layout(op)
@@ -171,21 +213,30 @@ class ProducerBuilder(OpBuilder):
             view = self.values[op.view]
             operands = [pipe, self._tensor_map(op, view), view]
             operands += [self.values[index] for index in op.indices]
+            is_shared = op in self.sharing.loads
+            if is_shared:
+                operands.append(self._is_same(op))
+            sizes = [1, 1, 1, len(op.indices), int(is_shared)]
+            properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
             self.emit(pl.TmaLoadOp, operands, (), properties)
         if op is in_order[-1]:
             self.emit(pl.ProducerAdvanceOp, [pipe])
 
     def _tensor_map(self, op: aa.TiledLoadOp, view: SSAValue) -> SSAValue:
         """The descriptor of the view, made where the view's memref is: before any loop."""
-        known = self.maps.get(view)
+        type, axis = view_type_of(view), contiguous_axis(op)
+        if axis is None:
+            raise InternalError("a tile brought to shared memory has no contiguous dim")
+        parts = self.sharing.cluster_size if op in self.sharing.loads else 1
+        extents = tile_cut(type, axis, parts)
+        if extents is None:
+            raise InternalError("a tile cannot be cut into boxes")
+        known = self.maps.get((view, extents))
         if known is not None:
             return known
-        type, axis = view_type_of(view), contiguous_axis(op)
-        size = storage_bytes(type.memref.element_type)
         box = [0] * len(type.dim_map)
-        for tile_dim, dim in enumerate(type.dim_map):
-            extent = type.tile_shape[tile_dim]
-            box[dim] = SWIZZLE_BYTES // size if tile_dim == axis else extent
+        for extent, dim in zip(extents, type.dim_map, strict=True):
+            box[dim] = extent
         owner = moved_to_its_memref(view)
         made = pl.MakeTensorMapOp.create(
             operands=[view],
@@ -197,7 +248,7 @@ class ProducerBuilder(OpBuilder):
         if block is None:
             raise InternalError("a view is in no block")
         block.insert_op_after(made, owner)
-        self.maps[view] = made.result
+        self.maps[view, extents] = made.result
         return made.result
 
 

@@ -22,6 +22,7 @@ _ALLOWED = (
     aa.ConstantOp,
     aa.GetProgramIdOp,
     aa.GetNumProgramsOp,
+    aa.GetClusterRankOp,
     aa.MakeMemRefOp,
     aa.BlockTileOp,
     aa.MakeRangeOp,

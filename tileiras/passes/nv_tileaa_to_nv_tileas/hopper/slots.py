@@ -58,6 +58,7 @@ def choose_stages(
             max(ring.least, held.get(value, 1)),
             ring.may_grow,
             plan.is_read_by_warps(ring),
+            _is_shared(value),
         )
         for ring, value in zip(plan.pipelines, pipelines, strict=True)
     ]
@@ -74,6 +75,12 @@ def choose_stages(
     for value, count in zip(pipelines, stages, strict=True):
         if isinstance(value.owner, Operation):
             value.owner.properties["stages"] = IntAttr(count)
+
+
+def _is_shared(pipeline: SSAValue) -> bool:
+    """Whether the CTAs of a cluster fill a ring together."""
+    maker = pipeline.owner
+    return isinstance(maker, pl.CreatePipelineOp) and maker.shared is not None
 
 
 def _stores_before_the_end(body: Block) -> bool:

@@ -55,7 +55,7 @@ def tma_stores(
     stores = tuple(op for op in writes if isinstance(op, aa.TiledStoreOp) and _suits(op, plan))
     if prefer is False or not stores or len(stores) != len(writes):
         return ()
-    if prefer is None and all(op.parent_op() is func for op in stores):
+    if prefer is None and not any(_is_in_loop(op) for op in stores):
         return ()
     ordinary = [op for op in func.walk() if isinstance(op, LOADS) and plan.pipeline_of(op) is None]
     hazards = find_hazards(func).before
@@ -64,6 +64,14 @@ def tma_stores(
     least = sum(ring.bytes * ring.least for ring in plan.pipelines)
     needed = least + store_bytes(plan.warpgroups) + FIXED_BYTES + LEAST_SCRATCH
     return stores if needed <= shared_bytes(plan.shape, target) else ()
+
+
+def _is_in_loop(op: Operation) -> bool:
+    """Whether a store may happen more than once."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
+        parent = parent.parent_op()
+    return parent is not None
 
 
 def store_bytes(warpgroups: int) -> int:

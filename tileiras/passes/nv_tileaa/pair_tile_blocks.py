@@ -1,0 +1,212 @@
+"""The pass `pair-tile-blocks`: two tile blocks become a cluster that shares what it loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    MemoryOrdering,
+    Signedness,
+    SignednessAttr,
+)
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+
+PAIR = 2
+STORES = (aa.StoreOp, aa.TiledStoreOp)
+
+
+@dataclass(frozen=True)
+class PairTileBlocksPass(IrPass):
+    """Lets neighbouring tile blocks of a kernel with products run as a cluster of two CTAs.
+
+    Before   %p = get_program_id 0;  for %t in [%p, %n) step %s { ... tiled_store }
+    After    %c = get_program_id 0;  %r = get_cluster_rank;  %base = 2 * %c
+             for %b in [%base, %n) step %s { %t = %b + %r, or %b if there is no such tile block;
+             ... if it exists { tiled_store } }
+    Requires nv_tileaa, a target with wgmma, TMA and clusters
+    Leaves   kernels that are not specialised, whose tile blocks may wait for each other, or whose
+             control flow around copies depends on the tile block in any other way
+    """
+
+    name = "pair-tile-blocks"
+    title: ClassVar[str] = "Pair tile blocks in clusters"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Pairs the tile blocks of all functions that gain by it."""
+        target = ctx.require_target()
+        for func in list(op.body.ops):
+            if isinstance(func, aa.FuncOp) and _is_candidate(func):
+                paired = _paired(func, target)
+                if paired is not None:
+                    op.body.block.insert_op_before(paired, func)
+                    func.detach()
+                    ctx.remarks.add(_remark(paired))
+
+
+def _remark(func: aa.FuncOp) -> Remark:
+    return Remark(
+        RemarkCategory.SCHEDULE,
+        RemarkKind.PASSED,
+        PairTileBlocksPass.name,
+        "Pairs",
+        "two tile blocks are a cluster of two CTAs: operands that both read are loaded once",
+        func.sym_name.data,
+        place_of(func),
+    )
+
+
+def _is_candidate(func: aa.FuncOp) -> bool:
+    """Whether tile blocks share out many tiles, or a cluster is asked for, and none waits for
+    another.
+
+    Where each has one tile, an idle cluster takes as long as the sharing saves.
+    """
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import may_talk
+    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
+
+    asked = integer_hint(func, "num_cta_in_cga")
+    if func.cluster_size > 1 or asked == 1:
+        return False
+    operations = list(func.walk())
+    if not any(isinstance(op, aa.DotOp) for op in operations):
+        return False
+    is_persistent = any(isinstance(op, aa.GetNumProgramsOp) for op in operations)
+    return (is_persistent or asked is not None) and not any(map(may_talk, operations))
+
+
+def _paired(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
+    """The kernel for a cluster, None if nothing would be shared."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import find_sharing
+
+    plan = plan_hopper(func, target)
+    if plan is None or plan.shape.ctas > 1 or not all(map(_is_known, func.walk())):
+        return None
+    changed = func.clone()
+    changed.properties["cluster"] = IntegerAttr(PAIR, i32)
+    changed.properties["paired"] = UnitAttr()
+    _renumber(changed)
+    plan = plan_hopper(changed, target)
+    return changed if plan is not None and find_sharing(changed, plan).loads else None
+
+
+def _is_known(op: Operation) -> bool:
+    """Whether an operation may run once more for a tile block that does not exist."""
+    if isinstance(op, STORES):
+        return op.ordering.data == MemoryOrdering.WEAK
+    effects = (aa.AllocaOp, aa.PrintOp, aa.AssertOp, aa.GridDependencyOp)
+    return not isinstance(op, effects)
+
+
+def _renumber(func: aa.FuncOp) -> None:
+    """Numbers of tile blocks in place of those of clusters; stores only where there is one."""
+    first = func.body.block.first_op
+    if first is None:
+        return
+    start = _before(first)
+    rank = start.emit(aa.GetClusterRankOp, (), [i32]).results[0]
+    axis = {"axis": IntegerAttr(0, i32)}
+    count = start.emit(aa.GetNumProgramsOp, (), [i32], axis).results[0]
+    cluster = start.emit(aa.GetProgramIdOp, (), [i32], axis).results[0]
+    base = start.scaled(cluster, PAIR)
+    number = start.binary(aa.AddIOp, base, rank)
+    exists = start.emit(aa.CmpIOp, [number, count], [i1], _LESS).results[0]
+    own = start.emit(aa.SelectOp, [exists, number, base], [i32]).results[0]
+    made = _insert(start, first)
+    for op in list(func.walk()):
+        if isinstance(op, aa.GetProgramIdOp) and op not in made and op.axis.value.data == 0:
+            for use in list(op.result.uses):
+                user = use.operation
+                if isinstance(user, aa.ForOp) and use.index == 0 and user.parent_op() is func:
+                    user.operands[0] = base
+                    _renumber_loop(user, rank, exists)
+                else:
+                    user.operands[use.index] = own
+            op.detach()
+            op.erase()
+    for op in list(func.walk()):
+        if isinstance(op, STORES):
+            _guard(op, exists)
+
+
+def _renumber_loop(loop: aa.ForOp, rank: SSAValue, exists: SSAValue) -> None:
+    """A loop over tiles, from the number of the tile block on: the same for both CTAs."""
+    body = loop.body.block
+    first, number = body.first_op, body.args[0]
+    if first is None:
+        return
+    uses = list(number.uses)
+    stores = [op for op in loop.walk() if isinstance(op, STORES)]
+    start = _before(first)
+    tile = start.binary(aa.AddIOp, number, rank)
+    less = _LESS if loop.unsigned_cmp is None else _BELOW
+    inside = start.emit(aa.CmpIOp, [tile, loop.upper_bound], [i1], less).results[0]
+    both = start.emit(aa.AndIOp, [inside, exists], [i1]).results[0]
+    own = start.emit(aa.SelectOp, [both, tile, number], [i32]).results[0]
+    _insert(start, first)
+    for use in uses:
+        use.operation.operands[use.index] = own
+    for op in stores:
+        _guard(op, inside)
+
+
+def _guard(op: aa.StoreOp | aa.TiledStoreOp, exists: SSAValue) -> None:
+    """Puts a store under a condition."""
+    block = op.parent_block()
+    if block is None:
+        return
+    before = _before(op)
+    token = op.token
+    if token is None:
+        token = before.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
+    then, other = Block(), Block()
+    branch = before.emit(aa.IfOp, [exists], [MEM_TOKEN], {}, [Region(then), Region(other)])
+    _insert(before, op)
+    op.result_token.replace_all_uses_with(branch.results[0])
+    op.detach()
+    then.add_op(op)
+    then.add_op(aa.YieldOp.create(operands=[op.result_token], location=op.location))
+    other.add_op(aa.YieldOp.create(operands=[token], location=op.location))
+
+
+def _before(op: Operation) -> ScalarBuilder:
+    """A builder of what comes before an operation."""
+    builder = ScalarBuilder()
+    builder.location = op.location
+    return builder
+
+
+def _insert(builder: ScalarBuilder, op: Operation) -> dict[Operation, None]:
+    """Puts what was built before an operation; returns it."""
+    block = op.parent_block()
+    made = dict.fromkeys(builder.block.ops)
+    for new in made:
+        new.detach()
+        if block is not None:
+            block.insert_op_before(new, op)
+    return made
+
+
+def _comparison(signedness: Signedness) -> dict[str, ComparisonPredicateAttr | SignednessAttr]:
+    return {
+        "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
+        "signedness": SignednessAttr(signedness),
+    }
+
+
+_LESS = _comparison(Signedness.SIGNED)
+_BELOW = _comparison(Signedness.UNSIGNED)

@@ -250,22 +250,27 @@ def _attention(
     share: int = 1,
     occupancy: int = 1,
     asked: float | None = None,
+    dtype: str = "float16",
 ) -> Entry:
-    """Attention of (batch, heads, length, depth) with as many keys as queries."""
+    """Attention of (batch, heads, length, depth), as many keys as queries; the result is f16."""
     batch, heads, length, depth = shape
-    small = Array("float16", (batch, heads // share, length, depth))
+    small = Array(dtype, (batch, heads // share, length, depth))
+    is_small = ITEM_BYTES[dtype] == 1
     flops = 4 * batch * heads * length * length * depth // (2 if causal else 1)
-    label = f"D={depth} {batch}x{heads}x{length}" + (f" GQA {share}" if share > 1 else "")
+    label = f"{'fp8 ' if is_small else ''}D={depth} {batch}x{heads}x{length}" + (
+        f" GQA {share}" if share > 1 else ""
+    )
     return Entry(
         f"{label} {'causal' if causal else 'full'} {tile[0]}x{tile[1]}",
         "attention",
         "attention",
-        (Array("float16", shape), small, small, Array("float16", shape, "output"), depth**-0.5),
+        (Array(dtype, shape), small, small, Array("float16", shape, "output"), depth**-0.5),
         (*tile, depth, heads, share, causal),
         (tiles(length, tile[0]), batch * heads, 1),
         "causal_attention" if causal else "attention",
         flops,
-        4 * batch * heads * length * depth * 2,
+        batch * heads * length * depth * (3 * ITEM_BYTES[dtype] + 2),
+        "fp8" if is_small else "f16",
         hints={"occupancy": occupancy},
         asked=asked,
     )
@@ -284,6 +289,8 @@ def attentions() -> Iterator[Entry]:
     for causal in (False, True):
         yield _attention((1, 32, 8192, 64), (128, 128), causal)
     yield _attention((1, 32, 8192, 128), (128, 128), True, share=8)
+    for causal in (False, True):
+        yield _attention(big, (128, 128), causal, dtype="float8_e4m3fn")
     batch, heads, share, length, depth = 64, 8, 8, 4096, 128
     cache = Array("float16", (batch, heads, length, depth))
     rows = (batch, heads, share, depth)

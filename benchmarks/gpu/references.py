@@ -36,6 +36,9 @@ NOISE = {
 }
 """For products of operands of a type: f32 goes in as tf32, fp8 adds up in fewer bits."""
 
+PROBABILITY = {torch.float16: 2.0**-10, torch.float8_e4m3fn: 2.0**-4}
+"""The relative error of a probability of attention, rounded to the type of the values."""
+
 CHUNK = 1 << 25
 """Elements of a float64 piece, about."""
 
@@ -137,7 +140,7 @@ def _expected_attention(arguments: Arguments, causal: bool) -> Iterator[Piece]:
                 weights = torch.softmax(scores, -1)
                 exact = weights @ values
                 noise = (weights.square() @ values.square()).sqrt()
-                bound = 2 * ROUNDING[out.dtype] * exact.abs() + 4 * 2.0**-10 * noise
+                bound = 2 * ROUNDING[out.dtype] * exact.abs() + 4 * PROBABILITY[q.dtype] * noise
                 yield (batch, head, part), exact, bound
 
 
@@ -147,9 +150,11 @@ def _hidden(part: slice, length: int, device: torch.device) -> torch.Tensor:
     return torch.arange(length, device=device)[None, :] > rows
 
 
-def _library_attention(arguments: Arguments, causal: bool) -> Callable[[], Any]:
-    """cuDNN's attention, or the flash kernel where cuDNN has none."""
+def _library_attention(arguments: Arguments, causal: bool) -> Callable[[], Any] | None:
+    """cuDNN's attention, or the flash kernel where cuDNN has none; torch has none of fp8."""
     q, k, v, _, scale = arguments[:5]
+    if q.dtype == torch.float8_e4m3fn:
+        return None
     if q.shape[2] != k.shape[2]:  # decoding: the rows are the heads of a group
         q = q.reshape(q.shape[0], -1, 1, q.shape[3])
     shared = q.shape[1] != k.shape[1]

@@ -17,6 +17,7 @@ _ATOMIC = re.compile(
 )
 _FLOATS = {"f16": f16, "bf16": bf16, "f32": f32, "f64": f64}
 _WIDENING = re.compile(r"cvt\.rn\.f16x2\.(?P<pair>\w+) ")
+_NARROWING = re.compile(r"cvt\.rn\.satfinite\.(?P<pair>e4m3x2|e5m2x2)\.f32 \$0, \$1, \$2;")
 _PAIRS = {
     "e4m3x2": (ml_dtypes.float8_e4m3fn, 8),
     "e5m2x2": (ml_dtypes.float8_e5m2, 8),
@@ -52,10 +53,23 @@ def run_asm(machine: Machine, op: Any) -> Value | None:
         nearest = numbers.astype(np.float32)
         too_far = np.abs(nearest.astype(np.float64)) > np.abs(numbers)
         return from_float(np.where(too_far, np.nextafter(nearest, np.float32(0)), nearest), f32)
+    if (narrowing := _NARROWING.fullmatch(template)) is not None:
+        high, low = (to_float(machine.values[value], f32) for value in op.arguments)
+        return _narrowed(high, low, *_PAIRS[narrowing["pair"]])
     match = _ATOMIC.search(template)
     if match is None:
         raise NotImplementedError(f"the simulator does not know the PTX '{template}'")
     return _atomic(machine, op, match)
+
+
+def _narrowed(high: np.ndarray, low: np.ndarray, dtype: Any, bits: int) -> Value:
+    """Two f32 as a pair of small floats, finite ones at most."""
+    most = float(ml_dtypes.finfo(dtype).max)
+    halves = [
+        np.clip(value, -most, most).astype(dtype).view(np.uint8).astype(np.uint64)
+        for value in (low, high)
+    ]
+    return halves[0] | halves[1] << np.uint64(bits)
 
 
 def _widened(pairs: Value, dtype: Any, bits: int) -> Value:

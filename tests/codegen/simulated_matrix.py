@@ -6,7 +6,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from simulated_ops import WARP, Machine, Rule, Value, from_bytes, read, to_bytes
+from simulated_ops import WARP, Machine, Rule, Value, from_bytes, read, to_bytes, write
 
 from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
 from tileiras.dialects.layout import LinearLayout
@@ -42,6 +42,19 @@ def _ldmatrix(machine: Machine, op: Any) -> Value:
             halves.append(read(machine, threads, row + (lane // 4 * 2).astype(np.uint64), 2))
         columns.append(np.concatenate(halves, axis=1))
     return from_bytes(np.concatenate(columns, axis=1), op.result.type)
+
+
+def _stmatrix(machine: Machine, op: Any) -> None:
+    """The inverse of an ldmatrix that does not transpose."""
+    if op.transposed is not None:
+        raise NotImplementedError("the simulator knows stmatrix without transposition")
+    addresses = machine.values[op.pointer]
+    threads = machine.thread_ids
+    lane, first = threads % WARP, threads // WARP * WARP
+    data = to_bytes(machine.values[op.value], op.value.type)
+    for matrix in range(op.count.data):
+        place = addresses[first + 8 * matrix + lane // 4] + (lane % 4 * 4).astype(np.uint64)
+        write(machine, threads, place, np.ascontiguousarray(data[:, 4 * matrix : 4 * matrix + 4]))
 
 
 def _elements(machine: Machine, value: Any, type_: str) -> np.ndarray:
@@ -94,6 +107,7 @@ def _mma(machine: Machine, op: Any, reps: tuple[int, int, int]) -> Value:
 
 MATRIX_RULES: dict[str, Rule] = {
     "nvvm.ldmatrix": _ldmatrix,
+    "nvvm.stmatrix": _stmatrix,
     "nvvm.mma_sync": lambda machine, op: _mma(machine, op, (1, 1, 1)),
     "nvvm.mma_tile": lambda machine, op: _mma(
         machine, op, (op.reps_m.data, op.reps_n.data, op.reps_k.data)

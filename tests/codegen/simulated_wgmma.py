@@ -64,6 +64,16 @@ def run_consumers(
     module: ModuleOp, args: Sequence[Any], slots: Sequence[Sequence[Tile]], index: Sequence[int]
 ) -> None:
     """Runs the consumers of one tile block; `slots` are the tiles of the only ring."""
+    run_on_rings(module, args, [slots], index)
+
+
+def run_on_rings(
+    module: ModuleOp,
+    args: Sequence[Any],
+    contents: Sequence[Sequence[Sequence[Tile]]],
+    index: Sequence[int],
+) -> None:
+    """Runs the consumers of one tile block; `contents` are the slots of every ring."""
     memory = SimulatedMemory()
     buffers = [memory.upload(arg) if isinstance(arg, np.ndarray) else None for arg in args]
     values = [
@@ -73,15 +83,16 @@ def run_consumers(
     (func,) = [op for op in module.body.ops if isinstance(op, FuncOp)]
     block = _Consumers(module, func, memory, index, (1, 1, 1), Log())
     shared = block.machine.shared
-    (ring,) = [
+    rings = [
         op for op in module.body.ops if isinstance(op, GlobalOp) and "ring" in op.sym_name.data
     ]
-    place = block.machine.globals[ring.sym_name.data] - FIRST_ADDRESS
-    for tiles in slots:
-        data = np.concatenate([tile.panels() for tile in tiles])
-        shared.data[place : place + len(data)] = data
-        shared.written[place : place + len(data)] = True
-        place += len(data)
+    for ring, slots in zip(rings, contents, strict=True):
+        place = block.machine.globals[ring.sym_name.data] - FIRST_ADDRESS
+        for tiles in slots:
+            data = np.concatenate([tile.panels() for tile in tiles])
+            shared.data[place : place + len(data)] = data
+            shared.written[place : place + len(data)] = True
+            place += len(data)
     with patch.dict(RULES, _CONSUMER_RULES), patch.dict(INTRINSICS, {"nvvm.prmt": _prmt}):
         block.run(values)
     for arg, buffer in zip(args, buffers, strict=True):
@@ -93,7 +104,7 @@ def run_consumers(
 class _Consumers(_Block):
     """A block whose threads part ways at the switch between agents: the first ones go on.
 
-    The first warp makes the barriers.
+    The first warp claims a slot alone. A single thread makes the barriers, which do nothing here.
     """
 
     may_be_alone = (1, WARP)
@@ -102,6 +113,8 @@ class _Consumers(_Block):
     def _part_ways(self, machine: Machine, branch: CondBrOp, taken: Value) -> Block | None:
         if taken[0]:
             return super()._part_ways(machine, branch, taken)
+        if int(taken.sum()) == 1:
+            return self._enter(machine, branch.then_block, branch.then_arguments)
         machine.threads = int(np.argmax(taken))
         for value, held in machine.values.items():
             machine.values[value] = held[: machine.threads]
@@ -218,7 +231,7 @@ def _store(machine: Machine, op: Any) -> Value | None:
 
 _IGNORED = (
     *("nvvm.wgmma_commit", "nvvm.mbarrier_init", "nvvm.mbarrier_arrive", "nvvm.mbarrier_wait"),
-    *("nvvm.fence_mbarrier_init", "nvvm.setmaxnreg"),
+    *("nvvm.fence_mbarrier_init", "nvvm.fence_proxy_async", "nvvm.setmaxnreg"),
 )
 _CONSUMER_RULES: dict[str, Rule] = {
     "llvm.store": _store,

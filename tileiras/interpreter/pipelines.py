@@ -267,6 +267,11 @@ class Products:
         self.issued = self.issued[max(0, count) :]
 
 
+def _turn(run: BlockRun, op: pl.TurnTileOp) -> list[Array]:
+    """The same tile in memory of its own."""
+    return [np.array(run.value(op.tile))]
+
+
 def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
     """Operations of agents and pipelines by class."""
     products = Products(twins)
@@ -285,5 +290,6 @@ def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
         pl.ProxyFenceOp: _proxy_fence,
         pl.TmaLoadOp: _tma_load,
         pl.TmaStoreOp: _tma_store,
+        pl.TurnTileOp: _turn,
         pl.WgmmaDotOp: products.issue,
     }

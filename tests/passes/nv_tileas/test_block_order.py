@@ -10,7 +10,7 @@ from xdsl.ir import Block
 from tests.passes.nv_tileas.gemm import gemm, persistent, with_hint
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.vector_builder import splat_bits_of
-from tileiras.codegen.lowering.tensors import exchanged_block
+from tileiras.codegen.lowering.block_order import exchanged_block
 from tileiras.driver import compile_module, with_environment
 from tileiras.options import CompileOptions
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import BLOCK_ORDER

@@ -50,12 +50,12 @@ def test_full_attention_is_the_same_after_any_number_of_iterations(
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(64, 64), (64, 32)])
-def test_a_loop_is_not_rotated_where_that_would_cost_a_cta(rows, columns):
+def test_a_rotated_loop_costs_no_cta(rows, columns):
     source = softmax_attention("full", rows, columns, 64)
     module = converted(source)
     [switch] = [op for op in module.walk() if isinstance(op, pl.AgentSwitchOp)]
     assert switch.ctas.data == 2
-    assert not is_rotated(module, "full")
+    assert is_rotated(module, "full")
     wanted = run_attention(read_source(source), rows, 3 * columns, 64)
     assert np.array_equal(wanted, run_attention(module, rows, 3 * columns, 64))
 
@@ -167,3 +167,12 @@ def test_overlapped_attention_does_not_spill_nor_wait_in_between(rows, columns, 
     found = compile_module(overlapped_attention("causal", rows, columns, depth), options)
     assert "0 bytes spilled" in found.notes[0]
     assert not [note for note in found.notes if "C75" in note]
+
+
+def test_tiles_of_64_rows_overlap_in_two_ctas():
+    text = compiled(softmax_attention("full", 64, 128, 128))
+    assert "ctas = #builtin.int<2>" in text
+    assert 'create_pipeline"() <{stages = #builtin.int<2>, slot_bytes = #builtin.int<32768>' in text
+    loop = text[text.index('"nv_tileaa.for"', text.index("consumer_wait")) :]
+    first, second = (match.start() for match in list(re.finditer("nv_tileas.wgmma_dot", loop))[:2])
+    assert "nv_tileaa.reduce" not in loop[first:second]

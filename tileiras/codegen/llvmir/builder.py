@@ -202,6 +202,11 @@ class ThreadBuilder(TmaBuilder):
             properties["threads"] = IntAttr(count)
         self.append(threads.BarrierOp, (), (), properties)
 
+    def group_barrier(self, first: int, group: SSAValue, count: int) -> None:
+        """Waits at the named barrier `first + group` for `count` threads."""
+        properties = {"id": IntAttr(first), "threads": IntAttr(count)}
+        self.append(threads.BarrierOp, (group,), (), properties)
+
     def barrier_arrive(self, number: int, count: int) -> None:
         """Arrives at a named barrier without waiting."""
         properties = {"id": IntAttr(number), "threads": IntAttr(count)}

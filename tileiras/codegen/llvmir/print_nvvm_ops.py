@@ -33,6 +33,9 @@ def _print_sreg(text: FunctionText, op: Operation) -> None:
 def _print_barrier(text: FunctionText, op: Operation) -> None:
     barrier = cast(threads.BarrierOp, op)
     number = ("i32", str(barrier.id.data))
+    if barrier.group is not None:
+        first = f"add i32 {text.ref(barrier.group)}, {barrier.id.data}"
+        number = ("i32", text.define(first))
     if barrier.threads is None:
         call_function(text, "llvm.nvvm.barrier.cta.sync.aligned.all", "void", [number])
         return

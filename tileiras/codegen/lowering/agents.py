@@ -13,7 +13,15 @@ from collections.abc import Callable
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.lowering import gathers, tensor_maps, tma, tma_stores, wgmma_dot
+from tileiras.codegen.lowering import (
+    gathers,
+    tensor_maps,
+    tma,
+    tma_stores,
+    wgmma_dot,
+    wgmma_turned,
+)
+from tileiras.codegen.lowering.block_order import longest_first_blocks
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import Ring
 from tileiras.dialects import nv_tileaa as aa
@@ -92,6 +100,7 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     if op.producer_warps.data > op.working_warps.data:
         _dismiss_idle_warps(ctx, warp, consumer_warps + op.working_warps.data)
     ctx.agents.is_producer = True
+    _find_block(ctx, op)
     ctx.agents.working_warps = op.working_warps.data
     tensor_maps.start_producer(ctx)
     lower_block(ctx, op.producer.block)
@@ -103,8 +112,15 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     if op.consumer_registers.data:
         b.setmaxnreg(op.consumer_registers.data, "inc")
     b.cta_barrier = (CONSUMER_BARRIER, 32 * consumer_warps)
+    _find_block(ctx, op)
     lower_block(ctx, op.consumer.block)
     ctx.start_block(after)
+
+
+def _find_block(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
+    """The tile block, by each agent for itself: the consumers have time until the first tile."""
+    if op.longest_first is not None:
+        ctx.agents.blocks = longest_first_blocks(ctx.b, op.longest_first.data)
 
 
 def lower_free_pipelines(ctx: KernelLowering, op: Operation) -> None:
@@ -126,13 +142,15 @@ def _dismiss_idle_warps(ctx: KernelLowering, warp: SSAValue, working_warps: int)
 
 
 def _make_barriers(ctx: KernelLowering) -> None:
-    """The first warp initialises all mbarriers and claims a slot for the tensor maps."""
+    """The first warp claims a slot for the tensor maps, while the second makes all mbarriers."""
     b = ctx.b
-    first, done = b.new_block(), b.new_block()
-    b.cond_br(b.icmp("ult", b.thread_id(), b.i32(WARP_THREADS)), first, done)
-    ctx.start_block(first)
-    thread, warp = b.new_block(), b.new_block()
-    b.cond_br(b.icmp("eq", b.thread_id(), b.i32(0)), thread, warp)
+    warp, others, thread, done = (b.new_block() for _ in range(4))
+    b.cond_br(b.icmp("ult", b.thread_id(), b.i32(WARP_THREADS)), warp, others)
+    ctx.start_block(warp)
+    tensor_maps.claim_slot(ctx)
+    b.br(others)
+    ctx.start_block(others)
+    b.cond_br(b.icmp("eq", b.thread_id(), b.i32(WARP_THREADS)), thread, done)
     ctx.start_block(thread)
     for ring in ctx.agents.rings.values():
         for stage in range(ring.stages):
@@ -140,9 +158,6 @@ def _make_barriers(ctx: KernelLowering) -> None:
             ctas = ctx.cluster_size if ring.is_shared else 1
             b.mbarrier_init(ring.empty_barrier(b, b.i32(stage)), ring.consumers * ctas)
     b.fence_mbarrier_init()
-    b.br(warp)
-    ctx.start_block(warp)
-    tensor_maps.claim_slot(ctx)
     b.br(done)
     ctx.start_block(done)
 
@@ -159,6 +174,7 @@ AGENT_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] 
     pl.ProxyFenceOp: gathers.lower_proxy_fence,
     pl.ConsumerWaitOp: wgmma_dot.lower_consumer_wait,
     pl.ConsumerReleaseOp: wgmma_dot.lower_consumer_release,
+    pl.TurnTileOp: wgmma_turned.lower_turn_tile,
     pl.WgmmaDotOp: wgmma_dot.lower_wgmma_dot,
     pl.DotWaitOp: wgmma_dot.lower_dot_wait,
     pl.FreePipelinesOp: lower_free_pipelines,

@@ -126,7 +126,11 @@ class AgentState:
     is_producer: bool = False
     block_order: tuple[int, ...] | None = None
     """The exchange of tile blocks between CTAs (`AgentSwitchOp.block_order`)."""
+    blocks: tuple[SSAValue, ...] | None = None
+    """The tile block of this CTA, axis by axis, where `AgentSwitchOp.longest_first` says it."""
     working_warps: int = 1
+    turned: SSAValue | None = None
+    """Memory of the warpgroups for operands that they turn."""
 
     def meet(self, ctx: KernelLowering) -> None:
         """All threads of the CTA meet; of the cluster, if its CTAs use each other's mbarriers.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.addressing import (
     combine,
     coordinates,
@@ -15,6 +12,7 @@ from tileiras.codegen.lowering.addressing import (
     register_coordinates,
     thread_coordinate,
 )
+from tileiras.codegen.lowering.block_order import exchanged_block
 from tileiras.codegen.lowering.constants import element_bits, is_splat
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.staging import memory_element, register_form
@@ -107,6 +105,8 @@ def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
 
     ptxas computes `clusterid` from `ctaid`, by a division, whatever size of clusters is required.
     """
+    if ctx.agents.blocks is not None:
+        return ctx.agents.blocks[axis]
     number = ctx.prologue.sreg(f"ctaid.{_AXES[axis]}")
     if ctx.cluster_size > 1 and axis == 0:
         return ctx.prologue.lshr(number, ctx.prologue.i32(ctx.cluster_size.bit_length() - 1))
@@ -125,20 +125,6 @@ def leave_idle_clusters(ctx: KernelLowering) -> None:
     ctx.start_block(idle)
     b.ret()
     ctx.start_block(busy)
-
-
-def exchanged_block(
-    b: ThreadBuilder, number: SSAValue, count: SSAValue, order: Sequence[int]
-) -> SSAValue:
-    """The tile block of CTA `number` of `count`, exchanged within whole windows of `order`."""
-    columns, rows = order
-    size = columns * rows
-    last = b.and_(count, b.i32(-size))
-    row = b.and_(b.lshr(number, b.i32(columns.bit_length() - 1)), b.i32(rows - 1))
-    column = b.and_(number, b.i32(columns - 1))
-    start = b.and_(number, b.i32(-size))
-    moved = b.or_(start, b.or_(b.shl(column, b.i32(rows.bit_length() - 1)), row))
-    return b.select(b.icmp("ult", number, last), moved, number)
 
 
 def lower_cluster_rank(ctx: KernelLowering, op: Operation) -> None:

@@ -80,12 +80,21 @@ def lower_producer_advance(ctx: KernelLowering, op: Operation) -> None:
 
 
 def lower_producer_drain(ctx: KernelLowering, op: Operation) -> None:
-    """Waits until every slot has been handed back."""
+    """Waits until all copies have landed, so that the tensor maps may be given up.
+
+    Not until the slots are handed back: what the producer has to do then would keep the CTA, which
+    is about to end, from making room for the next one. Where CTAs share a ring it is: then no other
+    CTA reaches into this one any more.
+    """
     ring = ctx.agents.ring(op.operands[0])
     b = ctx.b
     stage, parity = ring.position(ctx)
     for _ in range(ring.stages):
-        barrier = ring.empty_barrier(b, stage.get(b))
+        # The phase of the last filling; one that is over already where there was none.
+        current = stage.get(b)
+        barrier = ring.full_barrier(b, current)
+        if ring.is_shared:
+            barrier = ring.empty_barrier(b, current)
         b.mbarrier_wait(barrier, b.xor(parity.get(b), b.i32(1)))
         ring.advance(ctx)
 

@@ -15,13 +15,11 @@ from typing import Protocol
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.shared_operands import Major, SharedOperand
-from tileiras.codegen.atoms.wgmma import PARTIAL_REGISTERS, WgmmaAtom, WgmmaFamily
+from tileiras.codegen.atoms.wgmma import MAX_K, PARTIAL_REGISTERS, WgmmaAtom, WgmmaFamily
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.wgmma_fragments import FragmentReader
 from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of
 
-MAX_K = 128
-"""Elements of K in one partial sum."""
 ACCUMULATORS_BESIDE_TWO = 64
 """Accumulators of a thread up to which two partial sums are in flight, if nobody else computes."""
 _FRAGMENT_BITS = 128

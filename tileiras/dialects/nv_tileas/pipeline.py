@@ -97,7 +97,8 @@ class AgentSwitchOp(IRDLOperation):
 
     `producer_warps`, idle ones included, is 1, or 4 so that setmaxnreg can take their registers:
     `*_registers` are those of a thread of each agent, 0 if it keeps what it has. `ctas` of the
-    kernel shall fit an SM.
+    kernel shall fit an SM. `block_order` and `longest_first` say which tile block a CTA computes:
+    (GPCs, CTAs of each) in a window, or (axis, whether work rises along it, blocks of a group).
     """
 
     name = "nv_tileas.agent_switch"
@@ -108,6 +109,7 @@ class AgentSwitchOp(IRDLOperation):
     consumer_registers = prop_def(IntAttr)
     ctas = prop_def(IntAttr)
     block_order = opt_prop_def(IntTupleAttr)
+    longest_first = opt_prop_def(IntTupleAttr)
     producer = region_def()
     consumer = region_def()
     traits = traits_def(NoTerminator())
@@ -142,7 +144,7 @@ class ProducerAdvanceOp(IRDLOperation):
 
 @irdl_op_definition
 class ProducerDrainOp(IRDLOperation):
-    """Waits until all slots are empty: nothing is in flight any more."""
+    """Waits until all copies have landed: nothing is in flight any more."""
 
     name = "nv_tileas.producer_drain"
     pipeline = operand_def()
@@ -249,6 +251,18 @@ class WgmmaDotOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TurnTileOp(IRDLOperation):
+    """A tile of 8-bit elements with its other dim contiguous, which the threads write anew.
+
+    The slot has been read after it; the product of the turned tile before is finished before it.
+    """
+
+    name = "nv_tileas.turn_tile"
+    tile = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
 class DotWaitOp(IRDLOperation):
     """The accumulator once at most `pending` products are unfinished, those issued last.
 
@@ -272,7 +286,7 @@ class FreePipelinesOp(IRDLOperation):
     name = "nv_tileas.free_pipelines"
 
 
-RING_OPS = (ConsumerWaitOp, ConsumerReleaseOp, WgmmaDotOp, DotWaitOp)
+RING_OPS = (ConsumerWaitOp, ConsumerReleaseOp, TurnTileOp, WgmmaDotOp, DotWaitOp)
 """What the consumers do with slots and what products in flight read."""
 
 PIPELINE_OPS = (
@@ -288,6 +302,7 @@ PIPELINE_OPS = (
     ConsumerWaitOp,
     ProxyFenceOp,
     ConsumerReleaseOp,
+    TurnTileOp,
     WgmmaDotOp,
     DotWaitOp,
     FreePipelinesOp,

@@ -5,6 +5,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -46,10 +47,12 @@ class ReadSregOp(IRDLOperation):
 class BarrierOp(IRDLOperation):
     """Waits at barrier `id` (0..15) for all threads of the CTA, or for `threads` of them.
 
+    With `group` (i32) the barrier is number `id + group`.
     All threads of a warp must execute it together (PTX ISA, "barrier.cta.sync.aligned").
     """
 
     name = "nvvm.barrier"
+    group = opt_operand_def()
     id = prop_def(IntAttr)
     threads = opt_prop_def(IntAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())

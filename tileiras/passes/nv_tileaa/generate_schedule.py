@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa.schedule.overlap import Schedule
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 
-RESERVED_REGISTERS = 48
+RESERVED_REGISTERS = 44
 """Registers of a thread for addresses, barriers, scalars and what is between two operations."""
 
 

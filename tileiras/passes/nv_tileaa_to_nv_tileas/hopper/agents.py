@@ -16,6 +16,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import block_orde
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import shared_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import GATHER_WARPS
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.longest_first import longest_first
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
@@ -53,8 +54,11 @@ def specialised(
         "consumer_registers": IntAttr(plan.shape.consumer_registers),
         "ctas": IntAttr(plan.shape.ctas),
     }
-    if func.cluster_size == 1 and (order := block_order(func)) is not None:
-        switches["block_order"] = IntTupleAttr(order)
+    if func.cluster_size == 1:
+        if (order := block_order(func)) is not None:
+            switches["block_order"] = IntTupleAttr(order)
+        elif (turned := longest_first(func)) is not None:
+            switches["longest_first"] = IntTupleAttr(turned)
     switch = pl.AgentSwitchOp.create(
         properties=switches,
         regions=[producer, Region(body)],

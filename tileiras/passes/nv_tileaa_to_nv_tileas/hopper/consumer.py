@@ -20,6 +20,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     rounds_to_tf32,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, WgmmaDot
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 
 
@@ -88,25 +89,29 @@ class ConsumerSide:
             raise InternalError("a product gives no tensor")
         layout = self.plan.result_layout(op)
         acc = placer.in_layout(op.acc, layout)
-        operands = [self._left(placer, planned), self.tiles[planned.rhs.load]]
         number = self.plan.pipeline_of(planned.rhs.load)
         if number is None:
             raise InternalError("a product reads a tile that no pipeline brings")
         type = encoded(op.result.type.element_type, layout)
         pipeline = self.pipelines[number]
+        right = self.tiles[planned.rhs.load]
+        is_turned = planned.fragments == "turned"
+        if is_turned:
+            right = turned_tile(placer, right, pipeline)
+        operands = [self._left(placer, planned), right]
         kept = ("signedness_lhs", "signedness_rhs")
         properties = {key: op.properties[key] for key in kept if key in op.properties}
         if planned.is_promoted:
             properties["promoted"] = UnitAttr()
-        if planned.fragments is not None:
+        if planned.fragments is not None and not is_turned:
             properties["fragments"] = StringAttr(planned.fragments)
         pending = _pending(planned)
         if pending is not None:
             properties["pending"] = IntAttr(pending)
         built = placer.emit(pl.WgmmaDotOp, [*operands, acc], [type], properties)
-        if pending is not None:
+        if pending is not None and not is_turned:
             placer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(pending)})
-        else:
+        elif pending is None:
             self.unfinished[built] = pipeline
         return [placer.settle(op.result, built.results[0])]
 
@@ -117,7 +122,9 @@ class ConsumerSide:
         lhs = planned.dot.lhs
         if not isinstance(lhs.type, TensorType):
             raise InternalError("an operand is no tensor")
-        layout = left_fragments(lhs.type.get_shape(), planned.family, self.plan.warpgroups)
+        layout = left_fragments(
+            lhs.type.get_shape(), planned.family, planned.fragments, self.plan.warpgroups
+        )
         return placer.in_layout(lhs, layout)
 
     def finish_loop(

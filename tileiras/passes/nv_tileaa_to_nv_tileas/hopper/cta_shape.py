@@ -120,6 +120,8 @@ class Demand:
     SM is launched. `wanted_*`: what hints ask for. `gather_registers`: registers that a thread of
     the producer needs more where its whole warpgroup gathers, None if one warp is enough.
     `columns`: of the widest product. `scratch`: shared memory that one operation needs at once.
+    `turned`: and what a warpgroup needs to turn operands in. `is_busy`: threads compute left
+    operands between products.
     """
 
     accumulators: dict[int, int]
@@ -134,6 +136,8 @@ class Demand:
     gather_registers: int | None = None
     columns: int = 0
     scratch: int = 0
+    turned: int = 0
+    is_busy: bool = False
 
 
 def cta_shapes(target: GpuTarget, gather_registers: int | None = None) -> tuple[CtaShape, ...]:
@@ -199,11 +203,11 @@ def _cost(shape: CtaShape, demand: Demand, target: GpuTarget) -> int | None:
     tiles = demand.tiles if shape.ctas == 1 else demand.with_others
     if tiles[shape.warpgroups] > shape.tile_registers:
         return None
-    other = FIXED_BYTES + max(LEAST_SCRATCH, demand.scratch)
+    other = FIXED_BYTES + max(LEAST_SCRATCH, demand.scratch) + demand.turned * shape.warpgroups
     stages = ring_stages(demand.rings, shared_bytes(shape, target) - other)
     if stages is None:
         return None
-    is_busy = any(demand.at_work.values())
+    is_busy = demand.is_busy or any(demand.at_work.values())
     is_small = is_busy and demand.elements <= SMALL_TILE and not demand.is_persistent
     default = DEFAULT_CTAS if is_small else 1
     cost = _UNWANTED_CTA * abs(shape.ctas - (demand.wanted_ctas or default))

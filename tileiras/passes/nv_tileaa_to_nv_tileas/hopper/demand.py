@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.atoms.wgmma import PARTIAL_REGISTERS
 from tileiras.dialects import nv_tileaa as aa
@@ -66,13 +66,23 @@ def demand_of(
             for ring in pipelines
         ),
         max(prod(_shape(planned.dot.result)) for planned in dots),
-        any(loop is not None and loop.parent_op() is not func for loop in loops),
+        any(loop is not None and _is_in_loop(loop) for loop in loops),
         integer_hint(func, "occupancy"),
         None if warps is None else warps * WARP_THREADS // WARPGROUP_THREADS,
         gather_registers(gathered) if gathered else None,
         max(planned.columns for planned in dots),
         max(least_bytes(op) for op in func.walk()),
+        max(planned.turned_bytes for planned in dots),
+        any(planned.lhs is None for planned in dots),
     )
+
+
+def _is_in_loop(op: Operation) -> bool:
+    """Whether a loop is around the operation, ifs aside (a rotated loop stands in one)."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
+        parent = parent.parent_op()
+    return parent is not None
 
 
 def is_read_by_threads(ring: Pipeline, dots: Iterable[WgmmaDot]) -> bool:
@@ -87,8 +97,19 @@ def is_read_by_threads(ring: Pipeline, dots: Iterable[WgmmaDot]) -> bool:
 
 def _tile_registers(dots: list[WgmmaDot], warpgroups: int) -> int:
     """Registers of a thread for what the products of one loop take, partial sums included."""
-    partial = max(_partial(planned, warpgroups) for planned in dots)
+    partial = max(
+        max(0, _partial(planned, warpgroups) - _spent(planned, dots, warpgroups))
+        for planned in dots
+    )
     return partial + sum(_registers(planned, warpgroups) for planned in dots)
+
+
+def _spent(planned: WgmmaDot, dots: list[WgmmaDot], warpgroups: int) -> int:
+    """Registers free while the product runs: of results that its left operand is made of."""
+    if planned.lhs is not None:
+        return 0
+    made_of = (p for p in dots if p is not planned and p.lhs is not None and p.starts_at_zero)
+    return sum(_accumulators(other, warpgroups) for other in made_of)
 
 
 def _partial(planned: WgmmaDot, warpgroups: int) -> int:
@@ -100,21 +121,28 @@ def _partial(planned: WgmmaDot, warpgroups: int) -> int:
 
 def _at_work(dots: list[WgmmaDot], warpgroups: int) -> int:
     """Registers of a thread for making left operands: what they are made of, and themselves."""
-    if all(planned.lhs is not None for planned in dots):
+    # Where a loop carries them, they are among the tiles already.
+    if all(planned.lhs is not None or _is_carried(planned.dot.lhs) for planned in dots):
         return 0
     least = min(_accumulators(planned, warpgroups) for planned in dots)
     return least + max(_operand(planned, warpgroups) for planned in dots)
+
+
+def _is_carried(value: SSAValue) -> bool:
+    """Whether a loop hands the tile on, to its next iteration or to what follows."""
+    return isinstance(value.owner, Block | aa.ForOp)
 
 
 def _other_words(loop: Operation | None, dots: list[WgmmaDot], brought: set[OperandLoad]) -> int:
     """Words of the other tiles around the products of a loop: carried, or loaded to registers."""
     if not isinstance(loop, aa.ForOp):
         return 0
-    sums = {planned.dot.acc for planned in dots}
+    held = {planned.dot.acc for planned in dots}
+    held.update(planned.dot.lhs for planned in dots if planned.lhs is None)
     carried = [
         arg
         for arg in loop.body.block.args[1:]
-        if arg not in sums and not _only_addresses(arg, loop, brought)
+        if arg not in held and not _only_addresses(arg, loop, brought)
     ]
     loaded = [
         op.results[0]

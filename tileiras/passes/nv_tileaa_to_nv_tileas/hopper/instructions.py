@@ -19,9 +19,10 @@ from tileiras.dialects.layout.mma import (
     mma_operand_layout,
 )
 from tileiras.dialects.layout.mma import wgmma_accumulator as wgmma_tile
+from tileiras.dialects.layout.wgmma_depths import turned_fragments
 from tileiras.dialects.layout.wgmma_rows import register_rows_accumulator
 
-Fragments = Literal["lhs", "rhs"] | None
+Fragments = Literal["lhs", "rhs", "turned"] | None
 
 _FRAGMENTS = {8: M16N8K32_S8, 16: M16N8K16_F16, 32: M16N8K8_TF32}
 """A warp's 16 rows of the left operand, by the bits of an element, are those of mma.sync."""
@@ -46,10 +47,14 @@ def is_promoted(op: aa.DotOp, family: WgmmaFamily) -> bool:
     return is_f8 and family.accumulator == "f32" and op.fast_acc is None
 
 
-def left_fragments(shape: tuple[int, ...], family: WgmmaFamily, warpgroups: int) -> LinearLayout:
+def left_fragments(
+    shape: tuple[int, ...], family: WgmmaFamily, fragments: Fragments, warpgroups: int
+) -> LinearLayout:
     """Where the elements of a left operand in registers lie."""
-    fragments = _FRAGMENTS[family.operand_bits]
-    return mma_operand_layout(fragments.a, shape, (4 * warpgroups, 1), "A")
+    if fragments == "turned":
+        return turned_fragments(shape, warpgroups)
+    rows = _FRAGMENTS[family.operand_bits]
+    return mma_operand_layout(rows.a, shape, (4 * warpgroups, 1), "A")
 
 
 def accumulator_layout(
@@ -63,7 +68,7 @@ def accumulator_layout(
             return register_rows_accumulator((rows, columns), bits, warpgroups)
         case "rhs":
             return register_rows_accumulator((columns, rows), bits, warpgroups).permute((1, 0))
-        case None:
+        case "turned" | None:
             return wgmma_tile(shape, warpgroups)
 
 

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from tileiras.codegen.atoms.wgmma import WgmmaFamily
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
+from tileiras.codegen.atoms.wgmma import MAX_K, WgmmaFamily
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
@@ -58,7 +60,10 @@ class WgmmaDot:
     rhs: SharedOperand
     family: WgmmaFamily
     fragments: Fragments = None
-    """The operand in shared memory that threads read into registers, "rhs" as left operand."""
+    """The operand in shared memory that threads read into registers, "rhs" as left operand.
+
+    "turned": the right one, which they write to shared memory again with K contiguous.
+    """
 
     @property
     def rows(self) -> int:
@@ -73,7 +78,18 @@ class WgmmaDot:
     @property
     def is_promoted(self) -> bool:
         """Whether the product is summed up by itself and then added to the accumulator."""
-        return is_promoted(self.dot, self.family)
+        is_one_sum = self.starts_at_zero and _shape(self.dot.lhs)[-1] <= MAX_K
+        return is_promoted(self.dot, self.family) and not is_one_sum
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether nothing is added to."""
+        return _is_zero(self.dot.acc)
+
+    @property
+    def turned_bytes(self) -> int:
+        """Shared memory of a warpgroup for a right operand that threads turn."""
+        return self.rhs.bytes if self.fragments == "turned" else 0
 
     @property
     def is_lhs_kept(self) -> bool:
@@ -121,6 +137,8 @@ class HopperPlan:
     """The tiles that leave by TMA."""
     are_stores_delayed: bool = True
     """Whether the wait for them comes when their memory is needed again, not at once."""
+    turned: int = 0
+    """Shared memory for operands that threads turn, one after another."""
     scratch: int = 0
     """Shared memory that one operation of the consumers needs at once (`Demand.scratch`)."""
 
@@ -189,7 +207,8 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     if any(precedes_write(load) for load in kept.own_loads):
         return None
     products: dict[Operation, WgmmaDot] = {planned.dot: planned for planned in chosen}
-    return HopperPlan(shape, products, pipelines, scratch=demand.scratch)
+    turned = shape.warpgroups * demand.turned
+    return HopperPlan(shape, products, pipelines, turned=turned, scratch=demand.scratch)
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
@@ -219,6 +238,8 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
         return None
     majors = (None if lhs is None else lhs.major_axis, rhs.major_axis)
     ways: dict[tuple[int | None, int], Fragments] = {(0, 0): "lhs", (1, 1): "rhs"}
+    if family.operand_bits == 8 and depth[0] % SWIZZLE_BYTES == 0:
+        ways[None, 1] = "turned"
     is_direct = family.transposes or majors in ((None, 0), (1, 0))
     if not is_direct and majors not in ways:
         return None
@@ -226,6 +247,14 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     if planned.rows % ROWS_PER_WARPGROUP or planned.columns not in family.sizes_n:
         return None
     return planned
+
+
+def _is_zero(value: SSAValue) -> bool:
+    """Whether a tile is a constant of zeros."""
+    if not isinstance(value, OpResult) or not isinstance(value.op, aa.ConstantOp):
+        return False
+    constant = value.op.value
+    return isinstance(constant, DenseAttr) and not any(constant.raw.data)
 
 
 def _is_read_here(load: OperandLoad, op: aa.DotOp) -> bool:

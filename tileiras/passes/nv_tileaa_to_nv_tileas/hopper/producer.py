@@ -64,7 +64,8 @@ class ProducerBuilder(OpBuilder):
         self.pipelines = pipelines
         self.values: dict[SSAValue, SSAValue] = {}
         self.tensors = ProducerTensors(layouts, self.values, self.emit)
-        self.maps: dict[tuple[SSAValue, tuple[int, ...]], SSAValue] = {}
+        self.maps: dict[tuple[SSAValue, Attribute, tuple[int, ...]], SSAValue] = {}
+        """Descriptors by memref, type of the view, and box."""
 
     def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
         """The program for a function body whose arguments are given as values from outside."""
@@ -223,7 +224,11 @@ class ProducerBuilder(OpBuilder):
             self.emit(pl.ProducerAdvanceOp, [pipe])
 
     def _tensor_map(self, op: aa.TiledLoadOp, view: SSAValue) -> SSAValue:
-        """The descriptor of the view, made where the view's memref is: before any loop."""
+        """The descriptor of the view, made where the view's memref is: before any loop.
+
+        So all stand before the first copy as a rule, and are made together. Views that are alike
+        share one.
+        """
         type, axis = view_type_of(view), contiguous_axis(op)
         if axis is None:
             raise InternalError("a tile brought to shared memory has no contiguous dim")
@@ -231,8 +236,10 @@ class ProducerBuilder(OpBuilder):
         extents = tile_cut(type, axis, parts)
         if extents is None:
             raise InternalError("a tile cannot be cut into boxes")
-        known = self.maps.get((view, extents))
+        key = (memref_of(view).result, type, extents)
+        known = self.maps.get(key)
         if known is not None:
+            moved_to_its_memref(view)
             return known
         box = [0] * len(type.dim_map)
         for extent, dim in zip(extents, type.dim_map, strict=True):
@@ -248,17 +255,20 @@ class ProducerBuilder(OpBuilder):
         if block is None:
             raise InternalError("a view is in no block")
         block.insert_op_after(made, owner)
-        self.maps[view, extents] = made.result
+        self.maps[key] = made.result
         return made.result
 
 
 def moved_to_its_memref(view: SSAValue) -> Operation:
-    """The maker of a view, moved out of loops: building a descriptor costs a microsecond."""
+    """The maker of a view, moved to where its memref is made, out of loops and before all copies.
+
+    Building a descriptor costs a microsecond, building several at once hardly more.
+    """
     owner, memref = view.owner, memref_of(view)
     if not isinstance(owner, Operation):
         raise InternalError("a view has no maker")
     block = op_block(memref)
-    if owner.parent_block() is not block and list(owner.operands) == list(memref.results):
+    if list(owner.operands) == list(memref.results):
         owner.detach()
         block.insert_op_after(owner, memref)
     return owner

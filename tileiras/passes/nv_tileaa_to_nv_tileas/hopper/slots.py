@@ -5,7 +5,7 @@ Decided when the consumers' program is placed, so that what it needs is known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, TensorType
@@ -26,6 +26,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     ring_stages,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import store_bytes
 
 BARRIER_BYTES = 384
@@ -64,14 +65,14 @@ def choose_stages(
     ]
     if _stores_before_the_end(body):
         available -= store_bytes(plan.warpgroups)
-    available -= max(FIXED_BYTES, BARRIER_BYTES + maps * MAP_BYTES)
-    scratch = max(plan.scratch, min(MOST_SCRATCH, placed_scratch_bytes(body)))
-    stages = None
-    while stages is None:
-        stages = ring_stages(rings, available - scratch)
-        if stages is None and scratch <= max(LEAST_SCRATCH, plan.scratch):
-            raise RingsDoNotFitError(tuple(ring.least for ring in rings))
-        scratch = max(plan.scratch, scratch // 2)
+    available -= max(FIXED_BYTES, BARRIER_BYTES + maps * MAP_BYTES) + plan.turned
+    wanted = min(MOST_SCRATCH, placed_scratch_bytes(body))
+    stages = _stages(rings, available, plan.scratch, wanted)
+    if stages is None or _is_tight(rings, stages):
+        least = min(plan.scratch, placed_least_bytes(body))
+        stages = _stages(rings, available, least, wanted)
+    if stages is None:
+        raise RingsDoNotFitError(tuple(ring.least for ring in rings))
     for value, count in zip(pipelines, stages, strict=True):
         if isinstance(value.owner, Operation):
             value.owner.properties["stages"] = IntAttr(count)
@@ -81,6 +82,24 @@ def _is_shared(pipeline: SSAValue) -> bool:
     """Whether the CTAs of a cluster fill a ring together."""
     maker = pipeline.owner
     return isinstance(maker, pl.CreatePipelineOp) and maker.shared is not None
+
+
+def _stages(
+    rings: Sequence[RingDemand], available: int, least: int, wanted: int
+) -> tuple[int, ...] | None:
+    """The slots beside scratch memory: as much of it as is wanted, or half, down to the least."""
+    scratch = max(least, wanted)
+    while True:
+        stages = ring_stages(rings, available - scratch)
+        if stages is not None or scratch <= max(LEAST_SCRATCH, least):
+            return stages
+        scratch = max(least, scratch // 2)
+
+
+def _is_tight(rings: Sequence[RingDemand], stages: Sequence[int]) -> bool:
+    """Whether a ring has no slot to spare: then it waits for each of its loads."""
+    pairs = zip(rings, stages, strict=True)
+    return any(ring.may_grow and count <= ring.least for ring, count in pairs)
 
 
 def _stores_before_the_end(body: Block) -> bool:
@@ -95,12 +114,35 @@ def _stores_before_the_end(body: Block) -> bool:
 
 def placed_scratch_bytes(body: Block) -> int:
     """Shared memory that the consumers want beside the rings, before these are free."""
-    wanted = 0
+    return max(map(_wanted, _beside_rings(body)), default=0)
+
+
+def placed_least_bytes(body: Block) -> int:
+    """Shared memory that one of these operations needs at once.
+
+    Where operands have been placed, reshapes and permutations need none.
+    """
+    return max(map(_needed, _beside_rings(body)), default=0)
+
+
+def _beside_rings(body: Block) -> Iterator[Operation]:
+    """The consumers' operations while the slots are in use."""
     for op in body.ops:
         if isinstance(op, pl.FreePipelinesOp):
             break
-        wanted = max([wanted, *(_wanted(inner) for inner in op.walk())])
-    return wanted
+        yield from op.walk()
+
+
+def _needed(op: Operation) -> int:
+    match op:
+        case tas.ConvertLayoutOp():
+            return min(LEAST_SCRATCH, _wanted(op))
+        case aa.ReduceOp() if not _wanted(op):
+            return 0
+        case aa.ReshapeOp() | aa.PermuteOp():
+            return 0
+        case _:
+            return least_bytes(op)
 
 
 def _wanted(op: Operation) -> int:

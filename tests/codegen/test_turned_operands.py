@@ -1,0 +1,70 @@
+"""Right operands of 8 bits whose columns are contiguous, turned by the threads of a warpgroup."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from simulate import lower_to_llvm
+from simulated_wgmma import Tile, run_on_rings
+from xdsl.dialects.builtin import ModuleOp
+
+from tests.passes.nv_tileas.attention import attention
+from tileiras.dialects.layout.wgmma_depths import K_OF_PLACE, k_of_place
+from tileiras.driver import compile_module, read_source, with_environment
+from tileiras.options import CompileOptions
+
+F8 = ml_dtypes.float8_e4m3fn
+SIZE, ROUNDS = 128, 2
+
+
+def attention_of_f8(rows: int = SIZE) -> bytes:
+    """`O = (Q K^T) V` for f8 operands and result; tiles of 128 keys, heads of 128."""
+    text = attention().decode().replace("128x64", "ROWSx128").replace("64", "128")
+    return text.replace("ROWS", str(rows)).replace("f16", "f8E4M3FN").encode()
+
+
+def test_k_of_places_is_an_order():
+    assert sorted(k_of_place(place) for place in range(64)) == list(range(64))
+    assert [k_of_place(place) for place in range(4)] == [0, 1, 8, 9]
+    assert tuple(map(k_of_place, (1, 2, 4, 8))) == K_OF_PLACE
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_threads_turn_the_values_of_attention(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    length = ROUNDS * SIZE
+    queries = np.zeros((length, SIZE), F8)
+    queries[np.arange(length), rng.integers(0, SIZE, length)] = 1
+    keys = rng.integers(-8, 9, (length, SIZE)).astype(F8)
+    values = rng.choice([1.0, 2.0], SIZE) * (rng.random((length, SIZE)) < 0.02)
+    values = values.astype(F8)
+    out = np.zeros((length, SIZE), F8)
+    contents = [
+        [[Tile(keys[step : step + SIZE])] for step in range(0, length, SIZE)],
+        [[Tile(values[step : step + SIZE])] for step in range(0, length, SIZE)],
+        [[Tile(queries[:rows])]],
+    ]
+    bits = [array.view(np.uint8) for array in (queries, keys, values, out)]
+    run_on_rings(lowered(rows), [*bits, length], contents, (0, 0, 0))
+    wide = [array.astype(np.float64) for array in (queries[:rows], keys, values)]
+    expected = (wide[0] @ wide[1].T) @ wide[2]
+    assert np.abs(expected).max() < 448
+    np.testing.assert_array_equal(out[:rows], expected.astype(F8))
+    assert not out[rows:].astype(np.float64).any()
+
+
+def lowered(rows: int) -> ModuleOp:
+    """The llvm dialect of the kernel."""
+    return lower_to_llvm(read_source(attention_of_f8(rows)))
+
+
+def test_a_kernel_with_turned_values_is_specialised_without_spills():
+    options = replace(with_environment(CompileOptions(gpu_name="sm_90")), emit="nv_tileas")
+    text = compile_module(attention_of_f8(), options).output.decode()
+    turn, wait = text.index("nv_tileas.turn_tile"), text.index("nv_tileas.dot_wait")
+    assert text.index("nv_tileas.wgmma_dot") < turn < wait
+    result = compile_module(attention_of_f8(), replace(options, emit="cubin"))
+    assert "0 bytes spilled" in result.notes[0]

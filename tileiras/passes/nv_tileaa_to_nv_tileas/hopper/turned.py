@@ -1,0 +1,40 @@
+"""Tiles that the consumers turn before wgmma reads them, while the product before is running."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+
+
+def turned_tile(placer: Placer, tile: SSAValue, pipeline: SSAValue) -> SSAValue:
+    """The tile of a slot with its other dim contiguous; the slot is handed back.
+
+    All of it moves up behind the last product in front of it, whose operands need nothing from it.
+    """
+    wait = tile.owner
+    if not isinstance(tile.type, pl.SharedTileType) or not isinstance(wait, pl.ConsumerWaitOp):
+        raise InternalError("what is turned is no tile of a slot", where="hopper")
+    old = tile.type
+    type = pl.SharedTileType(old.shape, old.element_type, 1 - old.major.data, 0)
+    turn = placer.emit(pl.TurnTileOp, [tile], [type])
+    release = placer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(0)})
+    _move_up(wait, turn, release)
+    return turn.results[0]
+
+
+def _move_up(wait: Operation, *others: Operation) -> None:
+    """Moves operations of a block behind the last product in front of the first of them."""
+    before = wait.prev_op
+    while before is not None and not isinstance(before, pl.WgmmaDotOp):
+        before = before.prev_op
+    block = wait.parent_block()
+    if before is None or block is None:
+        return
+    for op in (wait, *others):
+        op.detach()
+        block.insert_op_after(op, before)
+        before = op

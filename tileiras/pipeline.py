@@ -56,6 +56,18 @@ PIPELINE: tuple[Step, ...] = (
         "tiles beyond the register file become loops, while every dim is still as good as another",
     ),
     Step(
+        "tileaa-hoist-loads",
+        "nv_tileaa",
+        "tokens say what a load must wait for, and layouts do not tie it to its branch yet",
+        min_opt=1,
+    ),
+    Step(
+        "tileaa-simplify-addresses",
+        "nv_tileaa",
+        "facts about pointers are on their users by now, so that their sums may be taken apart",
+        min_opt=1,
+    ),
+    Step(
         "pair-tile-blocks",
         "nv_tileaa",
         "which tile blocks run as a cluster changes their control flow, so before it is scheduled",

@@ -16,6 +16,10 @@ PASSES: dict[str, str] = {
         "tileiras.passes.cuda_tile_to_nv_tileaa:ConvertCudaTileToTileAAPass"
     ),
     "tileaa-split-large-tiles": "tileiras.passes.nv_tileaa.split_large_tiles:SplitLargeTilesPass",
+    "tileaa-hoist-loads": "tileiras.passes.nv_tileaa.hoist_loads:HoistLoadsPass",
+    "tileaa-simplify-addresses": (
+        "tileiras.passes.nv_tileaa.simplify_addresses:SimplifyAddressesPass"
+    ),
     "pair-tile-blocks": "tileiras.passes.nv_tileaa.pair_tile_blocks:PairTileBlocksPass",
     "generate-schedule": "tileiras.passes.nv_tileaa.generate_schedule:GenerateSchedulePass",
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",

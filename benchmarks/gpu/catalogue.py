@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 PERSISTENT_BLOCKS = 132
 """One block for each multiprocessor of an H100 SXM."""
 
+GROUP_TILES = (3, 17, 8, 1, 12, 9, 6, 8)
+"""Tiles of rows of the groups of a grouped product."""
 MOE_EXPERTS, MOE_CHOSEN, MOE_TOKENS, MOE_TILE = 32, 6, 8192, 128
 
 ITEM_BYTES = {
@@ -27,6 +29,8 @@ ITEM_BYTES = {
 @dataclass(frozen=True)
 class Array:
     """An array argument. `fill` says what the worker puts in it; "output" is what is checked.
+
+    A "sum" is an output that the kernel adds to: zero at first, and more with every launch.
 
     `order` lists the dims from slowest to fastest; empty is row-major.
     """
@@ -67,6 +71,7 @@ class Entry:
     rate: str = "f16"
     hints: dict[str, int] = field(default_factory=dict[str, int])
     asked: float | None = None
+    bytecode: str = "13.2"
 
 
 def tiles(size: int, tile: int) -> int:
@@ -157,6 +162,18 @@ def other_gemms() -> Iterator[Entry]:
             plain.bytes,
             asked=0.91,
         )
+        yield Entry(
+            f"f16 split-K by atomics {m}x{n}x{k} 64x64x64",
+            "GEMM",
+            "split_gemm_atomic",
+            (*plain.arguments[:2], Array("float32", (m, n), "sum")),
+            (*plain.constants, parts),
+            (count, parts, 1),
+            "split_gemm",
+            plain.flops,
+            plain.bytes + m * n * (ITEM_BYTES["float32"] - ITEM_BYTES["float16"]),
+            bytecode="13.3",
+        )
     yield _batched("f16 batched 8x4096x4096x2048", "float16", (8, 4096, 4096, 2048), (128, 256, 64))
     for name, order in (("", (0, 2, 1)), (" row-major b", ())):
         yield _batched(
@@ -178,6 +195,8 @@ def other_gemms() -> Iterator[Entry]:
             depth_first=is_depth_first,
             asked=0.9,
         )
+    for tile in ((128, 128, 64), (128, 256, 64)):
+        yield _grouped(tile)
     yield _experts()
 
 
@@ -206,6 +225,28 @@ def _batched(
         batch * ((m + n) * k * ITEM_BYTES[dtype] + m * n * 2),
         "fp8" if ITEM_BYTES[dtype] == 1 else "f16",
         asked=0.95,
+    )
+
+
+def _grouped(tile: tuple[int, int, int]) -> Entry:
+    """Products of uneven groups of rows with a matrix each; the library has one matrix for all."""
+    rows, (n, k) = sum(GROUP_TILES) * tile[0], (4096, 4096)
+    count = sum(GROUP_TILES) * tiles(n, tile[1])
+    return Entry(
+        f"f16 {len(GROUP_TILES)} groups {rows}x{n}x{k} {tile[0]}x{tile[1]}x{tile[2]}",
+        "GEMM",
+        "grouped_gemm",
+        (
+            Array("float16", (rows, k)),
+            Array("float16", (len(GROUP_TILES), k, n)),
+            Array("float16", (rows, n), "output"),
+            Array("int32", (sum(GROUP_TILES),), "groups"),
+        ),
+        (*tile, 8),
+        (min(count, PERSISTENT_BLOCKS), 1, 1),
+        "grouped_gemm",
+        2 * rows * n * k,
+        2 * (rows * k + len(GROUP_TILES) * n * k + rows * n),
     )
 
 

@@ -67,6 +67,15 @@ def split_gemm(a, b, out, locks, turns, tm: Int, tn: Int, tk: Int, group: Int, p
 
 
 @ct.kernel
+def split_gemm_atomic(a, b, out, tm: Int, tn: Int, tk: Int, group: Int, parts: Int):
+    """out += a @ b, the depth shared by `parts` blocks that add to the tile atomically."""
+    row_tiles, column_tiles = ct.cdiv(a.shape[0], tm), ct.cdiv(b.shape[1], tn)
+    row, column = tile_of_block(ct.bid(0), row_tiles, column_tiles, group)
+    total = product(a, b, row, column, tm, tn, tk, ct.bid(1), parts)
+    out.tiled_view((tm, tn)).atomic_store_add((row, column), total)
+
+
+@ct.kernel
 def batched_gemm(a, b, out, tm: Int, tn: Int, tk: Int):
     """out[i] = a[i] @ b[i]; sums in the type of integers or f32."""
     batch, row, column = ct.bid(2), ct.bid(1), ct.bid(0)
@@ -76,6 +85,21 @@ def batched_gemm(a, b, out, tm: Int, tn: Int, tk: Int):
         right = ct.load(b, (batch, k, column), (1, tk, tn), padding_mode=ZERO)
         total = ct.mma(left.reshape((tm, tk)), right.reshape((tk, tn)), total)
     ct.store(out, (batch, row, column), total.astype(out.dtype).reshape((1, tm, tn)))
+
+
+@ct.kernel
+def grouped_gemm(a, b, out, groups, tm: Int, tn: Int, tk: Int, group: Int):
+    """out = a @ b[g], where `groups` names the g of each tile of rows; persistent."""
+    row_tiles, column_tiles = ct.cdiv(a.shape[0], tm), ct.cdiv(b.shape[2], tn)
+    for tile in range(ct.bid(0), row_tiles * column_tiles, ct.num_blocks(0)):
+        row, column = tile_of_block(tile, row_tiles, column_tiles, group)
+        mine = ct.load(groups, index=row, shape=())
+        total = ct.zeros((tm, tn), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], tk)):
+            left = ct.load(a, (row, k), (tm, tk), padding_mode=ZERO)
+            right = ct.load(b, (mine, k, column), (1, tk, tn), padding_mode=ZERO)
+            total = ct.mma(left, right.reshape((tk, tn)), total)
+        ct.store(out, (row, column), total.astype(out.dtype))
 
 
 @ct.kernel

@@ -38,7 +38,6 @@ from cuda.tile.compilation import (
 
 SYMBOL = "benchmark"
 TARGET = "sm_90"
-BYTECODE_VERSION = "13.2"
 RESOURCES = re.compile(r"(\d+) registers, (\d+) bytes of shared memory, (\d+) bytes spilled")
 ADVISORY = re.compile(r"C75\d\d|wgmma.*serializ", re.IGNORECASE)
 SECONDS = 300
@@ -75,7 +74,7 @@ def export(entry: Entry) -> bytes:
         buffer,
         gpu_code=TARGET,
         output_format="tileir_bytecode",
-        bytecode_version=BYTECODE_VERSION,
+        bytecode_version=entry.bytecode,
     )
     return buffer.getvalue()
 

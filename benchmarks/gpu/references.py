@@ -72,6 +72,18 @@ def expected_split_gemm(arguments: Arguments) -> Iterator[Piece]:
         yield place, exact, bound + 2 * parts**0.5 * ROUNDING[out.dtype] * terms[place]
 
 
+def expected_grouped_gemm(arguments: Arguments) -> Iterator[Piece]:
+    """A product for each group of rows."""
+    a, b, out, groups = arguments[:4]
+    rows = groups.repeat_interleave(a.shape[0] // groups.shape[0])
+    for group, matrix in enumerate(b):
+        mine = (rows == group).nonzero().flatten()
+        left, right = a[mine].to(torch.float64), matrix.to(torch.float64)
+        exact = left @ right
+        noise = NOISE[a.dtype] * (left.square() @ right.square()).sqrt()
+        yield mine, exact, ROUNDING[out.dtype] * exact.abs() + noise
+
+
 def library_gemm(arguments: Arguments) -> Callable[[], Any] | None:
     """cuBLAS through torch; a product for each matrix of a batch where torch wants it so."""
     a, b, out = arguments[:3]
@@ -230,6 +242,7 @@ def _into(out: torch.Tensor, function: Callable[[torch.Tensor], Any]) -> Callabl
 EXPECTED: dict[str, Callable[[Arguments], Iterator[Piece]]] = {
     "gemm": expected_gemm,
     "split_gemm": expected_split_gemm,
+    "grouped_gemm": expected_grouped_gemm,
     "experts": expected_experts,
     "attention": lambda a: _expected_attention(a, False),
     "causal_attention": lambda a: _expected_attention(a, True),
@@ -243,6 +256,7 @@ EXPECTED: dict[str, Callable[[Arguments], Iterator[Piece]]] = {
 LIBRARY: dict[str, Callable[[Arguments], Callable[[], Any] | None]] = {
     "gemm": library_gemm,
     "split_gemm": library_gemm,
+    "grouped_gemm": lambda a: library_gemm([a[0], a[1][0], a[2]]),
     "experts": library_experts,
     "attention": lambda a: _library_attention(a, False),
     "causal_attention": lambda a: _library_attention(a, True),

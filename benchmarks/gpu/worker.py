@@ -77,6 +77,11 @@ def make_array(array: dict[str, Any], seed: int, entry: dict[str, Any]) -> torch
         case "slots" | "experts":
             slots, experts = route(entry)
             flat = slots if array["fill"] == "slots" else experts
+        case "groups":
+            from catalogue import GROUP_TILES
+
+            owners = [group for group, count in enumerate(GROUP_TILES) for _ in range(count)]
+            flat = torch.tensor(owners, device=DEVICE, dtype=dtype)
         case _:
             flat = torch.zeros(size, device=DEVICE, dtype=dtype)
     return torch.as_strided(flat, shape, array["strides"])
@@ -211,7 +216,7 @@ def own_outputs(entry: dict[str, Any], shared: list[Any]) -> list[Any]:
     """The shared arguments with new tensors for what the kernel writes."""
     mine = list(shared)
     for position, argument in enumerate(entry["arguments"]):
-        if isinstance(argument, dict) and argument["fill"] in ("output", "zeros"):
+        if isinstance(argument, dict) and argument["fill"] in ("output", "sum", "zeros"):
             mine[position] = torch.zeros_like(shared[position])
             if argument["fill"] == "output":
                 poison(mine[position])
@@ -226,7 +231,7 @@ def measure(
     written = next(
         position
         for position, argument in enumerate(entry["arguments"])
-        if isinstance(argument, dict) and argument["fill"] == "output"
+        if isinstance(argument, dict) and argument["fill"] in ("output", "sum")
     )
     calls: dict[str, Callable[[], Any]] = {}
     outputs: dict[str, torch.Tensor] = {}

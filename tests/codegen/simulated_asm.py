@@ -15,6 +15,10 @@ _ATOMIC = re.compile(
     r"(?:@\$(?P<guard>\d+) )?(?P<base>atom|red)(?:\.(?P<order>\w+))?\.(?P<scope>cta|gpu|sys)"
     r"\.global\.(?P<kind>[a-z]+)(?:\.noftz)?\.(?P<type>[a-z]+\d+) (?P<args>[^;]*);"
 )
+_VECTOR_RED = re.compile(
+    r"(?:@\$(?P<guard>\d+) )?red\.relaxed\.gpu\.global\.add(?:\.noftz)?(?:\.v[24])?"
+    r"\.(?P<type>f32|f16|bf16)(?P<pairs>x2)? \[\$(?P<pointer>\d+)\], \{?(?P<words>[$\d, ]+)\}?;"
+)
 _FLOATS = {"f16": f16, "bf16": bf16, "f32": f32, "f64": f64}
 _WIDENING = re.compile(r"cvt\.rn\.f16x2\.(?P<pair>\w+) ")
 _NARROWING = re.compile(r"cvt\.rn\.satfinite\.(?P<pair>e4m3x2|e5m2x2)\.f32 \$0, \$1, \$2;")
@@ -56,6 +60,10 @@ def run_asm(machine: Machine, op: Any) -> Value | None:
     if (narrowing := _NARROWING.fullmatch(template)) is not None:
         high, low = (to_float(machine.values[value], f32) for value in op.arguments)
         return _narrowed(high, low, *_PAIRS[narrowing["pair"]])
+    vector = _VECTOR_RED.fullmatch(template)
+    if vector is not None and (vector["pairs"] or "," in vector["words"]):
+        _vector_red(machine, op, vector)
+        return None
     match = _ATOMIC.search(template)
     if match is None:
         raise NotImplementedError(f"the simulator does not know the PTX '{template}'")
@@ -114,6 +122,27 @@ def _atomic(machine: Machine, op: Any, match: re.Match[str]) -> Value | None:
     if op.result is None:
         return None
     return old if machine.values[op.arguments[0]].ndim == 2 else old[:, 0]
+
+
+def _vector_red(machine: Machine, op: Any, match: re.Match[str]) -> None:
+    """Neighbouring elements, aligned to their size together."""
+    operands = [machine.values[value].reshape(machine.threads) for value in op.arguments]
+    words = [operands[int(name.strip(" $"))] for name in match["words"].split(",")]
+    pointers = operands[int(match["pointer"])]
+    guard = operands[int(match["guard"])] != 0 if match["guard"] else np.ones(len(pointers), bool)
+    size = int(re.sub(r"\D", "", match["type"])) // 8
+    assert not np.any(pointers[guard] % np.uint64(4 * len(words)))
+    mask = np.uint64((1 << 8 * size) - 1)
+    elements = [(w >> np.uint64(shift)) & mask for w in words for shift in range(0, 32, 8 * size)]
+    for thread in np.flatnonzero(guard):
+        for number, element in enumerate(elements):
+            place = pointers[thread : thread + 1] + np.uint64(number * size)
+            raw = np.zeros((1, 8), np.uint8)
+            raw[:, :size] = read(machine, machine.thread_ids[:1], place, size)
+            before = raw.view(np.uint64)[:, 0]
+            after = _combine("add", match["type"], before, [element[thread : thread + 1]])
+            data = np.ascontiguousarray(after.astype(np.uint64))[:, None].view(np.uint8)
+            write(machine, machine.thread_ids[:1], place, data[:, :size])
 
 
 def _tied_input(op: Any, first_input: int) -> int | None:

@@ -11,7 +11,7 @@ from interpreter.kernels import DEVICE, NO_OVERFLOW, RELAXED, Kernel, flags
 from interpreter.view_kernels import tensor_view
 from simulate import lower_to_llvm, run_kernel
 from thread_kernels import OPTIONS
-from xdsl.dialects.builtin import bf16, f16, f32, f64, i1, i32, i64
+from xdsl.dialects.builtin import IntAttr, NoneAttr, bf16, f16, f32, f64, i1, i32, i64
 
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.printer import print_module
@@ -21,6 +21,7 @@ from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     AtomicRMWMode,
     AtomicRMWModeAttr,
+    DivByAttr,
     MemoryOrdering,
     MemoryOrderingAttr,
     MemoryScope,
@@ -254,6 +255,45 @@ def test_reduction_into_a_view_stops_at_its_bounds(type_, mode, index):
         inbounds=flags([0, 0]),
     )
     check(kernel, [random_bits(type_, (20, 24), 1), random_bits(type_, (8, 16), 2)])
+
+
+@pytest.mark.parametrize(
+    ("type_", "mode", "arch", "instruction"),
+    [
+        (f32, "addf", "sm_90", "red.relaxed.gpu.global.add.v4.f32"),
+        (f16, "addf", "sm_90", "red.relaxed.gpu.global.add.noftz.v4.f16x2"),
+        (bf16, "addf", "sm_90", "red.relaxed.gpu.global.add.noftz.v4.bf16x2"),
+        (f32, "addf", "sm_80", "red.relaxed.gpu.global.add.f32"),
+        (i32, "add", "sm_90", "red.relaxed.gpu.global.add.u32"),
+        (f64, "addf", "sm_90", "red.relaxed.gpu.global.add.f64"),
+    ],
+)
+@pytest.mark.parametrize("index", [(0, 0), (2, 1)])
+def test_reduction_of_neighbours_is_one_instruction(type_, mode, arch, instruction, index):
+    sizes, tile = (80, 96), (32, 64)
+    kernel = Kernel(PointerType(type_), PointerType(type_))
+    promise = DivByAttr(IntAttr(16), NoneAttr(), NoneAttr())
+    memory, arguments = (
+        kernel.add(ct.AssumeOp, [pointer], pointer.type, predicate=promise)
+        for pointer in kernel.args
+    )
+    tensor = TensorViewType(type_, sizes, (sizes[1], 1))
+    view = kernel.add(
+        ct.MakePartitionViewOp,
+        [tensor_view(kernel, memory, tensor)],
+        PartitionViewType(tile, tensor, (0, 1)),
+    )
+    kernel.add(
+        ct.AtomicRedViewTkoOp,
+        [view, [kernel.constant(i32, i) for i in index], kernel.load(arguments, tile), []],
+        TOKEN,
+        memory_ordering_semantics=RELAXED,
+        memory_scope=DEVICE,
+        mode=AtomicRMWModeAttr(AtomicRMWMode(mode)),
+        inbounds=flags([0, 0]),
+    )
+    ptx = check(kernel, [random_bits(type_, sizes, 1), random_bits(type_, tile, 2)], arch)
+    assert f"{instruction} [" in ptx
 
 
 def test_alias_fence_stands_between_barriers():

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import FloatTF32Type
 from xdsl.ir import Operation
 
 from tileiras.dialects.nv_tileas import pipeline as pl
-from tileiras.interpreter import tensor_views
+from tileiras.interpreter import tensor_rules, tensor_views
 from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, from_bits
@@ -112,11 +112,14 @@ def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
 
 
 def _tma_store(run: BlockRun, op: pl.TmaStoreOp) -> list[Any]:
-    """The tile of a view, as far as it is in bounds."""
+    """The tile of a view, as far as it is in bounds; stored, or combined with what is there."""
     view = run.value(op.view)
     [tile] = WholeTiles(run, op).values([op.value])
     access = tensor_views.tile_elements(view, run.values(op.indices))
-    store_tile(run.memory, view, access, tile)
+    if op.reduction is None:
+        store_tile(run.memory, view, access, tile)
+    else:
+        tensor_rules.reduce_tile(run.memory, view, access, tile, op.reduction.data)
     return []
 
 

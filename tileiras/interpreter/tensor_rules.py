@@ -30,6 +30,7 @@ from tileiras.interpreter.atomics import (
     read_modify_write,
 )
 from tileiras.interpreter.formats import Array, from_bits, to_bits
+from tileiras.interpreter.memory import SimulatedMemory
 from tileiras.interpreter.memory_access import load_tile, padding_tile, store_tile
 from tileiras.interpreter.printing import format_message
 from tileiras.interpreter.state import BlockRun, EffectRule, PureRule
@@ -41,6 +42,7 @@ from tileiras.interpreter.twins import (
     tile_type,
     value_format,
 )
+from tileiras.interpreter.views import TileAccess
 
 TWIN_RULES: dict[type[Operation], PureRule] = {
     **float_arithmetic.RULES,
@@ -116,10 +118,23 @@ def _multimem_reduce(run: BlockRun, op: aa.MultimemReduceOp) -> list[Any]:
 def _reduce_into_view(run: BlockRun, op: Any, mode: AtomicRMWMode) -> None:
     """Combines a tile into memory, element after element."""
     view, access = tensor_views.view_access(run, op)
+    reduce_tile(run.memory, view, access, run.value(op.value), mode)
+
+
+def reduce_tile(
+    memory: SimulatedMemory,
+    view: tensor_views.TiledTensor,
+    access: TileAccess,
+    tile: Array,
+    mode: AtomicRMWMode,
+) -> None:
+    """Combines what lies in bounds of a tile with what is in memory."""
     fmt = view.format
-    addresses = view.tensor.base + access.offsets[access.inside] * fmt.storage.itemsize
-    bits = to_bits(run.value(op.value), fmt)[access.inside]
-    read_modify_write(run.memory, addresses, bits, combination(mode, fmt))
+    inside = np.broadcast_to(access.inside, tile.shape)
+    offsets = np.broadcast_to(access.offsets, tile.shape)[inside]
+    addresses = view.tensor.base + offsets * fmt.storage.itemsize
+    bits = to_bits(tile, fmt)[inside]
+    read_modify_write(memory, addresses, bits, combination(mode, fmt))
 
 
 def mask_of(run: BlockRun, op: Any, shape: Sequence[int]) -> Array:

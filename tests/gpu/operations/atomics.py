@@ -31,7 +31,7 @@ from tileiras.interpreter.formats import format_of, to_bits
 
 from .rows import Row, i1, i32, i64
 from .shapes import text
-from .tiles import block_index
+from .tiles import aligned, block_index
 from .values import empty, gaussian, generator, mixed, small_integers
 
 INTEGER_MODES = tuple(
@@ -167,22 +167,25 @@ def swap_row(element: Attribute, shape: tuple[int, ...], masked: bool, n: int) -
     return Row("atomic", name, build, arguments)
 
 
-def view_row(mode: AtomicRMWMode, element: Attribute, sizes: Any, tile: Any) -> Row:
+def view_row(
+    mode: AtomicRMWMode, element: Attribute, sizes: Any, tile: Any, is_aligned: bool = False
+) -> Row:
     """A reduction into memory through a view whose last tiles hang over."""
 
     def build() -> Kernel:
         pointer = PointerType(element)
         kernel = Kernel(pointer, pointer)
+        memory, argument = (aligned(kernel, arg) if is_aligned else arg for arg in kernel.args)
         strides = (1,) if len(sizes) == 1 else (sizes[1], 1)
         type_ = TensorViewType(element, sizes, strides)
-        base = tensor_view(kernel, kernel.args[0], type_)
+        base = tensor_view(kernel, memory, type_)
         dims = tuple(range(len(sizes)))
         view_type = PartitionViewType(tile, type_, dims)
         view = kernel.add(ct.MakePartitionViewOp, [base], view_type)
         index = block_index(kernel)[: len(sizes)]
         kernel.add(
             ct.AtomicRedViewTkoOp,
-            [view, index, kernel.load(kernel.args[1], tile), []],
+            [view, index, kernel.load(argument, tile), []],
             TOKEN,
             memory_ordering_semantics=ordering(MemoryOrdering.RELAXED),
             memory_scope=MemoryScopeAttr(MemoryScope.DEVICE),
@@ -192,7 +195,8 @@ def view_row(mode: AtomicRMWMode, element: Attribute, sizes: Any, tile: Any) -> 
         return kernel
 
     grid = tuple(-(-size // t) for size, t in zip(sizes, tile))
-    name = f"view_{mode.value}_{text(sizes)}_{text(tile)}-{element}"
+    kind = "aligned_view" if is_aligned else "view"
+    name = f"{kind}_{mode.value}_{text(sizes)}_{text(tile)}-{element}"
 
     def arguments() -> list[Any]:
         return [small_integers(element, s, f"{name}{len(s)}", 50) for s in (sizes, tile)]
@@ -210,6 +214,7 @@ def _rows() -> Iterator[Row]:
             yield colliding_row(mode, element, False, 32)
             yield view_row(mode, element, (100,), (64,))
             yield view_row(mode, element, (20, 30), (16, 16))
+            yield view_row(mode, element, (80, 96), (32, 64), is_aligned=True)
     for element in (i32, i64, f32, f64):
         # One block: several would write their old values to one place.
         yield colliding_row(

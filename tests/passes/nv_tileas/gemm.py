@@ -96,3 +96,24 @@ def persistent(rows: int, columns: int, depth: int) -> bytes:
     }}
     """
     return (text[:start] + outer + text[end:]).encode()
+
+
+def with_result(source: bytes, element: str, mode: str = "", scope: str = "device") -> bytes:
+    """The product with a result of another type; with `mode` combined with what is in memory."""
+    text = source.decode()
+    store = re.search(r"store_view_tko weak (%\w+), (%pc\[.*\]) (token = %\w+)\s+: .*", text)
+    view = re.search(r"%pc = make_partition_view %tc : (.*)", text)
+    shape = re.search(r"%d = mmaf .*, tile<(\w+)xf32>", text)
+    if store is None or view is None or shape is None:
+        raise ValueError("the source is no product of f16 with one result")
+    tile, typed = f"tile<{shape[1]}x{element}>", view[1].replace("f16", element)
+    value = "%acc" if element == "f32" else store[1]
+    if mode:  # such views have no padding
+        typed = typed.replace("padding_value = zero, ", "")
+        change = f"atomic_red_view_tko relaxed {scope} {store[2]}, {mode}, {value} {store[3]}"
+    else:
+        change = f"store_view_tko weak {value}, {store[2]} {store[3]}"
+    text = text.replace(store[0], f"{change} : {tile}, {typed}, tile<i32> -> token")
+    text = text.replace(f"%tc : {view[1]}", f"%tc : {typed}")
+    text = re.sub(r"(%C ?: )tile<ptr<f16>>", rf"\1tile<ptr<{element}>>", text)
+    return re.sub(r"(%tc = .*\n.*)\?x\?xf16", rf"\1?x?x{element}", text).encode()

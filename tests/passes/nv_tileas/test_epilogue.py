@@ -63,3 +63,53 @@ def test_product_under_a_lock_changes_its_layout_once():
 def test_sum_is_the_same_at_every_stage(text: str):
     module = read_source(with_residual(64, 64, text))
     assert compare_entry(module, "gemm", "gemm").kind == "same"
+
+
+TURNS = """%turn, %tu = load_ptr_tko weak %lock token = %held
+      : tile<ptr<i32>> -> tile<i32>, token
+    %is_first = cmpi equal %turn, %c1, signed : tile<i32> -> tile<i1>
+    %written = if %is_first -> (token) {
+      %w = store_view_tko weak %acc, %pc[%c0, %column] token = %held
+        : tile<64x64xf32>, VIEWC, tile<i32> -> token
+      yield %w : token
+    } else {
+      %sum, %read = load_view_tko weak %pc[%c0, %column] token = %held
+        : VIEWC, tile<i32> -> tile<64x64xf32>, token
+      %more = addf %sum, %acc : tile<64x64xf32>
+      %w = store_view_tko weak %more, %pc[%c0, %column] token = %read
+        : tile<64x64xf32>, VIEWC, tile<i32> -> token
+      yield %w : token
+    }
+    %was"""
+
+
+def with_turns() -> bytes:
+    """The product under a lock, which the first one stores and others add to."""
+    source = split_gemm().decode()
+    view = re.findall(r"%pc = make_partition_view %tc : (.*)", source)[0]
+    start, end = source.index("%sum, %read"), source.index("%was")
+    return (source[:start] + TURNS.replace("VIEWC", view) + source[end + 4 :]).encode()
+
+
+@pytest.mark.parametrize("source", [split_gemm(), with_turns()], ids=["adds", "takes turns"])
+def test_layout_changes_before_the_lock_is_taken(source: bytes):
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+    text = compile_module(source, options).output.decode()
+    assert text.count("convert_layout") == 1
+    names = ("free_pipelines", "convert_layout", "atomic_cas", "tiled_load")
+    places = [text.index(name) for name in names]
+    assert places == sorted(places)
+
+
+def test_what_is_added_to_is_read_with_the_turn():
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+    text = compile_module(with_turns(), options).output.decode()
+    lock = text.index("atomic_cas")
+    read = text.index("nv_tileas.tiled_load", lock)
+    assert read < text.rindex('"nv_tileaa.if"')
+
+
+@pytest.mark.parametrize("source", [split_gemm(), with_turns()], ids=["adds", "takes turns"])
+def test_sum_under_a_lock_is_the_same_at_every_stage(source: bytes):
+    found = compare_entry(read_source(source), "split", "split")
+    assert found.kind == "same", found.detail

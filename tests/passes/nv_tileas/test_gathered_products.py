@@ -157,3 +157,10 @@ def test_every_chunk_has_one_place(rows, depth):
                 assert operand.apply(offset=place) == element
                 seen.add(place)
     assert seen == set(range(0, rows * depth, 8))
+
+
+def test_one_thread_issues_tma_before_all_compute_addresses():
+    text = compiled(experts(128, 128, 64, "computed"))
+    order = ("producer_acquire", "tma_load", "gather_load", "producer_advance")
+    places = [text.index(f'"nv_tileas.{name}"') for name in order]
+    assert places == sorted(places)

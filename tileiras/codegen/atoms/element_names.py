@@ -48,5 +48,5 @@ def wgmma_accumulator(element: Attribute) -> str | None:
 def tensor_map_element(element: Attribute) -> str | None:
     """What a tensor map calls the type (f8 are bytes); None if TMA does not bring it here."""
     if isinstance(element, IntegerType):
-        return "u8" if element.width.data == 8 else None
+        return {8: "u8", 32: "s32"}.get(element.width.data)
     return _MAPPED.get(type(element))

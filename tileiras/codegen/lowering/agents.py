@@ -89,6 +89,7 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     share = target.shared_memory_of_each(op.ctas.data)
     ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)
     tensor_maps.plan_tensor_maps(ctx, op)
+    tma_stores.reserve_store_memory(ctx, op.consumer.block)
     consumer_warps = op.consumer_warps.data
     warp = b.lshr(b.thread_id(), b.i32(5))
     producer, consumer, after = b.new_block(), b.new_block(), b.new_block()

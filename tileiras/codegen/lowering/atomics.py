@@ -26,10 +26,12 @@ from tileiras.dialects.llvm.types import (
     integer_type,
     lanes_of,
     scalar_of,
+    vector_type,
     with_scalar,
 )
 from tileiras.errors import InternalError
 
+_I32 = integer_type(32)
 _LETTERS = {16: "h", 32: "r", 64: "l"}
 _RED_ORDERS = (MemoryOrdering.RELAXED, MemoryOrdering.RELEASE)
 """PTX's red has these, atom has acquire and acq_rel besides."""
@@ -141,6 +143,32 @@ def _exchange(
     return ctx.b.bitcast(old, elements.values[0].type)
 
 
+def _reduce_vectors(
+    ctx: KernelLowering, opcode: str, element: Attribute, elements: _Elements, vector: int
+) -> None:
+    """`red` for each group of `vector` neighbours; halves of words go in pairs."""
+    b, value = ctx.b, _as_integers(ctx, elements.values[0])
+    words = vector * bit_width(element) // 32
+    if words < vector:
+        opcode += "x2"
+        value = b.bitcast(value, vector_type(_I32, (lanes_of(value.type) or 1) // 2))
+    if words > 1:
+        head, _, type = opcode.rpartition(".")
+        opcode = f"{head}.v{words}.{type}"
+    groups = (lanes_of(value.type) or 1) // words
+    guard = _spread(ctx, elements.guard, elements.pointers)
+    first = 0 if guard is None else 1
+    names = ", ".join(f"${first + 1 + word}" for word in range(words))
+    operand = f"{{{names}}}" if words > 1 else names
+    template = _instruction(ctx, opcode, "", f"${first}", operand, "$0" if first else "")
+    constraints = ",".join([*["b"] * first, "l", *["r"] * words, "~{memory}"])
+    for group in range(groups):
+        args = [] if guard is None else [b.extract(guard, group)]
+        args.append(b.extract(elements.pointers, group))
+        args += [b.extract(value, group * words + word) for word in range(words)]
+        b.inline_asm(template, constraints, None, args, side_effects=True)
+
+
 def _reduce_into(ctx: KernelLowering, opcode: str, elements: _Elements) -> None:
     """`red` for each element."""
     b = ctx.b
@@ -245,7 +273,8 @@ def lower_tiled_atomic_red(ctx: KernelLowering, op: Operation) -> None:
     layout = ctx.layout(op.value.type)
     inbounds = [int(flag) for flag in op.inbounds.get_values()] or [0] * len(op.indices)
     view = ViewAddressing(ctx, op.view, op.indices, inbounds, layout)
-    access = view.access(1, 0)
+    vector = op.vector.data if op.vector is not None else 1
+    access = view.access(vector, op.axis.data if op.axis is not None else 0)
     element = register_type(view.type.memref.element_type)
     if isinstance(element, IntegerType) and element.width.data < 32:
         raise ctx.unsupported(f"an atomic on {element}")
@@ -253,7 +282,11 @@ def lower_tiled_atomic_red(ctx: KernelLowering, op: Operation) -> None:
     value = ctx.b.shuffle(ctx.value(op.value), None, access.registers)
     guard = ctx.both(access.guard, ctx.owner(layout))
     opcode = f"red.{ordering_of(op).value}.{scope_name(op)}{ctx.state_space}.{suffix}"
-    _reduce_into(ctx, opcode, _Elements(access.pointers, (value,), guard))
+    elements = _Elements(access.pointers, (value,), guard)
+    if access.vector > 1:
+        _reduce_vectors(ctx, opcode, element, elements, access.vector)
+    else:
+        _reduce_into(ctx, opcode, elements)
 
 
 def lower_fence_alias(ctx: KernelLowering, op: Operation) -> None:

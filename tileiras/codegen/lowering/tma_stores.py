@@ -1,4 +1,6 @@
-"""Tiles that leave by TMA: from a product's registers by stmatrix, in pieces, past the threads.
+"""Tiles that leave by TMA: from a product's registers, in pieces, past the threads.
+
+16-bit elements go to shared memory by stmatrix, 32-bit ones in pairs.
 
 A piece is 64 rows of one swizzle span: what a warpgroup holds in a power of two of registers. It
 has several buffers; before one is written again, TMA has read it. The first thread of a warpgroup
@@ -11,15 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.atoms.matrix_tiles import MatrixTiles, plan_matrix_tiles
+from tileiras.codegen.atoms.matrix_tiles import plan_matrix_tiles
+from tileiras.codegen.atoms.reductions import tma_reduction
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES, SharedOperand
 from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES
 from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP
 from tileiras.codegen.lowering.addressing import register_coordinates
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import AgentState
+from tileiras.codegen.lowering.staging import store_tile
 from tileiras.codegen.lowering.tma import tma_dims
 from tileiras.codegen.lowering.types import storage_bits
 from tileiras.dialects.layout import LinearLayout
@@ -30,6 +34,8 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
+PAIR = 2
+"""Neighbouring columns that a thread holds of a product."""
 ALIGNMENT = 1024
 """Bytes: where a 128-byte swizzle pattern starts."""
 
@@ -82,10 +88,6 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
     type = view_type_of(op.view)
     bits = storage_bits(type.memref.element_type)
     span = SWIZZLE_BYTES * 8 // bits
-    tile = SharedOperand("k", ROWS, span, bits)
-    tiles = plan_matrix_tiles(wgmma_accumulator((ROWS, span), 1), tile.layout(), bits)
-    if tiles is None:
-        raise InternalError("a product's registers do not go by stmatrix", where="tma_stores")
     pieces = plan_pieces(ctx.layout(op.value.type), ctx.num_warps // 4, span)
     leader = _leader(ctx)
     target = _acquired_map(ctx, op, leader)
@@ -93,19 +95,30 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
     ctx.b.tma_store_wait(0)
     ctx.b.barrier()
     buffers = _buffers(ctx, len(pieces))
+    reduction = _reduction(op)
     for number, piece in enumerate(pieces):
         source = ctx.b.gep(buffers.base, number % buffers.count * PIECE_BYTES)
-        _write(ctx, ctx.value(op.value), piece, source, tiles)
+        _write(ctx, ctx.value(op.value), piece, source, span)
         ctx.b.fence_proxy_async()
         if number + 1 < len(pieces) and number + 2 > buffers.count:
             ctx.b.tma_store_wait(buffers.count - 2, read=True)
         ctx.b.barrier()
         coordinates = _coordinates(ctx, op, piece)
-        ctx.b.tma_store(target, coordinates, source, predicate=leader)
+        ctx.b.tma_store(target, coordinates, source, reduction=reduction, predicate=leader)
         ctx.b.tma_store_commit()
     if ctx.agents.freed is not None or not op.delayed.data:
         ctx.b.tma_store_wait(0, read=True)
     ctx.scratch.unknown()
+
+
+def _reduction(op: pl.TmaStoreOp) -> str | None:
+    """How TMA combines the elements with those in memory; None if it overwrites them."""
+    if op.reduction is None:
+        return None
+    name = tma_reduction(op.reduction.data, view_type_of(op.view).memref.element_type)
+    if name is None:
+        raise InternalError("TMA has no such reduction", where="tma_stores")
+    return name
 
 
 def finish_stores(ctx: KernelLowering, maps: AgentState.Maps) -> None:
@@ -161,6 +174,16 @@ def _buffers(ctx: KernelLowering, pieces: int) -> Buffers:
     return Buffers(base, count)
 
 
+def reserve_store_memory(ctx: KernelLowering, body: Block) -> None:
+    """Takes the memory of pieces away before anything else may count on it."""
+    for op in body.ops:
+        if isinstance(op, pl.FreePipelinesOp):
+            return
+        if any(isinstance(inner, pl.TmaStoreOp) for inner in op.walk()):
+            _own_memory(ctx)
+            return
+
+
 def _own_memory(ctx: KernelLowering) -> SSAValue:
     """Memory for pieces alone; all stores share it."""
     if ctx.agents.store_memory is None:
@@ -173,12 +196,16 @@ def _own_memory(ctx: KernelLowering) -> SSAValue:
     return ctx.agents.store_memory
 
 
-def _write(
-    ctx: KernelLowering, value: SSAValue, piece: Piece, base: SSAValue, tiles: MatrixTiles
-) -> None:
-    """A piece into its buffer; the warps of a warpgroup share it."""
+def _write(ctx: KernelLowering, value: SSAValue, piece: Piece, base: SSAValue, span: int) -> None:
+    """A piece of `span` columns into its buffer; the warps of a warpgroup share it."""
     part = ctx.b.shuffle(value, None, piece.registers)
-    ctx.b.store_matrices(part, base, ctx.threads.linear(tiles.lane, tiles.warp), tiles)
+    bits = SWIZZLE_BYTES * 8 // span
+    layout, shared = wgmma_accumulator((ROWS, span), 1), SharedOperand("k", ROWS, span, bits)
+    tiles = plan_matrix_tiles(layout, shared.layout(), bits)
+    if tiles is not None:
+        ctx.b.store_matrices(part, base, ctx.threads.linear(tiles.lane, tiles.warp), tiles)
+    else:
+        store_tile(ctx, part, base, layout, shared.layout(), PAIR)
 
 
 def _coordinates(ctx: KernelLowering, op: pl.TmaStoreOp, piece: Piece) -> Sequence[SSAValue]:

@@ -3,6 +3,7 @@
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DictionaryAttr,
+    IntAttr,
     IntegerAttr,
     IntegerType,
     StringAttr,
@@ -108,7 +109,10 @@ class TiledStoreOp(TiledStoreBase):
 
 @irdl_op_definition
 class TiledAtomicRedOp(IRDLOperation):
-    """Atomically combines one tile into memory through a view; no old value."""
+    """Atomically combines one tile into memory through a view; no old value.
+
+    Where it has been placed, `vector` elements along tile dim `axis` go in one instruction.
+    """
 
     name = "nv_tileaa.tiled_atomic_red"
     value = operand_def()
@@ -119,6 +123,8 @@ class TiledAtomicRedOp(IRDLOperation):
     scope = prop_def(MemoryScopeAttr)
     mode = prop_def(AtomicRMWModeAttr)
     inbounds = prop_def(DenseArrayBase[IntegerType])
+    vector = opt_prop_def(IntAttr)
+    axis = opt_prop_def(IntAttr)
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 

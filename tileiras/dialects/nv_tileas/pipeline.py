@@ -27,7 +27,11 @@ from xdsl.irdl import (
 )
 from xdsl.traits import NoTerminator, Pure
 
-from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, SignednessAttr
+from tileiras.dialects.cuda_tile.attributes import (
+    AtomicRMWModeAttr,
+    IntTupleAttr,
+    SignednessAttr,
+)
 
 
 @irdl_attr_definition
@@ -173,7 +177,8 @@ class TmaLoadOp(IRDLOperation):
 class TmaStoreOp(IRDLOperation):
     """Stores one tile of a view from the registers of a product, through shared memory.
 
-    `delayed`: it may still be under way when the operation is over; the next one waits for it.
+    With `reduction` each element is combined atomically with the one in memory. `delayed`: it may
+    still be under way when the operation is over; the next one waits for it.
     """
 
     name = "nv_tileas.tma_store"
@@ -182,6 +187,7 @@ class TmaStoreOp(IRDLOperation):
     view = operand_def()
     indices = var_operand_def()
     delayed = prop_def(IntAttr)
+    reduction = opt_prop_def(AtomicRMWModeAttr)
 
 
 @irdl_op_definition

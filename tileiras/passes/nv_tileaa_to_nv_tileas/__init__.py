@@ -14,6 +14,7 @@ from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import LayoutClasses
+from tileiras.passes.nv_tileaa_to_nv_tileas.early_conversions import convert_early
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.agents import specialised
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
@@ -112,3 +113,4 @@ def _place_body(
     source = func.body.block
     placer.values.update(zip(source.args, entry.args, strict=True))
     placer.place_block(source, body)
+    convert_early(body)

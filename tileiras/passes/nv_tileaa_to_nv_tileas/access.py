@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
+from tileiras.codegen.atoms.reductions import red_vector
+from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.layout import LinearLayout
@@ -82,6 +84,14 @@ def plan_view_access(view: SSAValue, num_warps: int) -> AccessPlan:
     axis = order[0] if order else 0
     layout = blocked(type.tile_shape, order, vector, num_warps)
     return AccessPlan(axis, vector, layout)
+
+
+def plan_reduction(op: aa.TiledAtomicRedOp, num_warps: int, target: GpuTarget) -> AccessPlan:
+    """As `plan_view_access`, in vectors that one instruction can combine."""
+    access = plan_view_access(op.view, num_warps)
+    element = view_type_of(op.view).memref.element_type
+    limit = red_vector(op.mode.data, element, target)
+    return AccessPlan(access.axis, min(limit, access.vector), access.layout)
 
 
 def _dims_by_stride(type: aa.TiledViewType) -> tuple[int, ...]:

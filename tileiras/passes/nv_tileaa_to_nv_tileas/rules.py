@@ -31,11 +31,12 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
     AccessPlan,
     plan_pointer_access,
+    plan_reduction,
     plan_view_access,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import is_tensor, shape_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import place_tma_store
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import TmaWrite, place_tma_store
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import (
     MAX_REMATERIALIZED_OPS,
     Placer,
@@ -229,6 +230,14 @@ def _place_tiled_load(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     return [placer.settle(op.result, built.results[0]), built.results[1]]
 
 
+def _stored_by_tma(placer: Placer, op: TmaWrite) -> Sequence[SSAValue] | None:
+    """The placed operation if TMA is to do it."""
+    if placer.consumer is None or op not in placer.consumer.store_maps:
+        return None
+    plan, map = placer.consumer.plan, placer.consumer.store_maps[op]
+    return place_tma_store(placer, op, map, plan.warpgroups, plan.are_stores_delayed)
+
+
 def _place_tiled_store(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """The value as it lies if that writes as well, else coalesced.
 
@@ -236,9 +245,8 @@ def _place_tiled_store(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """
     if not isinstance(op, aa.TiledStoreOp):
         raise InternalError("the rule of tiled_store got another operation")
-    if placer.consumer is not None and op in placer.consumer.store_maps:
-        plan, map = placer.consumer.plan, placer.consumer.store_maps[op]
-        return place_tma_store(placer, op, map, plan.warpgroups, plan.are_stores_delayed)
+    if (stored := _stored_by_tma(placer, op)) is not None:
+        return stored
     access = plan_view_access(op.view, placer.plan.num_warps)
     natural = placer.classes.natural(op.value)
     suits = natural is not None and access.suits(natural)
@@ -283,13 +291,23 @@ def _place_atomic(placer: Placer, op: Operation) -> Sequence[SSAValue]:
 
 
 def _place_atomic_red(placer: Placer, op: Operation) -> Sequence[SSAValue]:
-    """An atomic through a view, in the layout that the value has."""
+    """An atomic through a view, in the layout that the value has, at most registers exchanged.
+
+    Lanes that fill sectors of memory only in part are no reason to go through shared memory: it
+    takes as long as the atomics themselves, which nobody waits for.
+    """
     if not isinstance(op, aa.TiledAtomicRedOp):
         raise InternalError("the rule of tiled_atomic_red got another operation")
+    if (stored := _stored_by_tma(placer, op)) is not None:
+        return stored
+    access = plan_reduction(op, placer.plan.num_warps, placer.plan.target)
     layout = placer.layout(op.value)
+    if access.vector > 1 and not access.suits(layout):
+        moved = access.in_place(layout, storage_bits(_element(op.value)))
+        layout = moved.layout if moved is not None else layout
     operands = [placer.in_layout(op.value, layout), *_view_operands(placer, op, layout)]
     types = [result.type for result in op.results]
-    return placer.emit(type_of(op), operands, types, op.properties).results
+    return placer.emit(type_of(op), operands, types, _access_properties(op, access)).results
 
 
 def _place_multimem(placer: Placer, op: Operation) -> Sequence[SSAValue]:

@@ -133,7 +133,7 @@ class HopperPlan:
     shape: CtaShape
     dots: dict[Operation, WgmmaDot]
     pipelines: tuple[Pipeline, ...]
-    stores: tuple[aa.TiledStoreOp, ...] = ()
+    stores: tuple[aa.TiledStoreOp | aa.TiledAtomicRedOp, ...] = ()
     """The tiles that leave by TMA."""
     are_stores_delayed: bool = True
     """Whether the wait for them comes when their memory is needed again, not at once."""

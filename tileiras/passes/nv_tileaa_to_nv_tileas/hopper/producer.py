@@ -30,7 +30,10 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import ProducerLayouts
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import put_loads_first
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import (
+    put_loads_first,
+    put_tma_before_gathers,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import ProducerSlice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_tensors import ProducerTensors
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing
@@ -73,6 +76,7 @@ class ProducerBuilder(OpBuilder):
         block = Block()
         self._copy_block(source, block)
         put_loads_first(block)
+        put_tma_before_gathers(block)
         return Region(block)
 
     def _copy_block(self, source: Block, target: Block) -> None:

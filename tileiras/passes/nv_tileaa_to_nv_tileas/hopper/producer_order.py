@@ -1,13 +1,14 @@
-"""The start of the producer's program: what takes a trip to memory goes first.
+"""The order of the producer's program: what takes a trip to memory goes first.
 
 Loads of indices and the making of tensor maps take a microsecond each. A warp waits at the first
 use of what it loads, so everything that does not need the loaded values is moved before what does:
-the loads are under way while the maps are made.
+the loads are under way while the maps are made. In a slot that is also gathered into, one thread
+issues what TMA brings before all threads compute addresses.
 """
 
 from __future__ import annotations
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -33,6 +34,39 @@ def put_loads_first(block: Block) -> None:
             block.add_op(op)
         else:
             block.insert_op_before(op, behind)
+
+
+def put_tma_before_gathers(block: Block) -> None:
+    """Issues copies by TMA right after their slot has been acquired, if nothing is in the way."""
+    acquired: dict[SSAValue, Operation] = {}
+    gathers: set[SSAValue] = set()
+    for op in list(block.ops):
+        match op:
+            case pl.ProducerAcquireOp():
+                acquired[op.pipeline] = op
+                gathers.discard(op.pipeline)
+            case pl.GatherLoadOp():
+                gathers.add(op.pipeline)
+            case pl.TmaLoadOp() if op.pipeline in gathers and op.pipeline in acquired:
+                place = acquired[op.pipeline]
+                if not any(_is_behind(value, place) for value in op.operands):
+                    op.detach()
+                    block.insert_op_after(op, place)
+                    acquired[op.pipeline] = op
+            case _:
+                for region in op.regions:
+                    for inner in region.blocks:
+                        put_tma_before_gathers(inner)
+
+
+def _is_behind(value: SSAValue, place: Operation) -> bool:
+    """Whether an operation of the block behind `place` makes the value."""
+    op = place.next_op
+    while op is not None:
+        if op is value.owner:
+            return True
+        op = op.next_op
+    return False
 
 
 def _straight_line(block: Block) -> list[Operation]:

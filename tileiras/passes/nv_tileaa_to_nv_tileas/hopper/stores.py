@@ -4,6 +4,9 @@ A store by TMA goes through shared memory in pieces of 64 rows of one swizzle sp
 tensor map's affair. The next tile's products run while the last pieces are on their way. One thread
 of a warpgroup issues all its pieces and waits for them before those of the next tile, so stores
 keep their order among themselves. With any other access they would not: then none is used.
+
+A reduction into a view goes the same way: TMA combines each element atomically by itself, relaxed
+at the scope of the GPU (PTX ISA, "cp.reduce.async.bulk.tensor").
 """
 
 from __future__ import annotations
@@ -11,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntAttr, TensorType
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
+from tileiras.codegen.atoms.element_names import tensor_map_element
+from tileiras.codegen.atoms.reductions import tma_reduction
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, MemoryOrdering
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, MemoryOrdering, MemoryScope
 from tileiras.dialects.layout.mma import wgmma_accumulator
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
@@ -41,19 +46,26 @@ if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 
 LOADS = (LoadBase, TiledLoadBase)
+TmaWrite = aa.TiledStoreOp | aa.TiledAtomicRedOp
+"""What TMA can do from shared memory to global memory."""
+PIECE_ELEMENT_BYTES = (2, 4)
+"""Elements that a piece has ways into shared memory for: stmatrix, or pairs of words."""
 
 
 def tma_stores(
     func: aa.FuncOp, plan: HopperPlan, target: GpuTarget, prefer: bool | None
-) -> tuple[aa.TiledStoreOp, ...]:
-    """The stores to do by TMA: all of the kernel's writes, or none.
+) -> tuple[TmaWrite, ...]:
+    """The stores and reductions to do by TMA: all of the kernel's writes, or none.
 
     Only in loops, where there is something to do meanwhile, unless TMA is preferred (`prefer` True)
     or not wanted (False).
     """
     writes = [op for op in func.walk() if isinstance(op, WRITES)]
-    stores = tuple(op for op in writes if isinstance(op, aa.TiledStoreOp) and _suits(op, plan))
+    stores = tuple(op for op in writes if isinstance(op, TmaWrite) and _suits(op, plan))
     if prefer is False or not stores or len(stores) != len(writes):
+        return ()
+    # A product computed transposed has its columns where pieces have their rows.
+    if any(planned.fragments == "rhs" for planned in plan.dots.values()):
         return ()
     if prefer is None and not any(_is_in_loop(op) for op in stores):
         return ()
@@ -79,15 +91,15 @@ def store_bytes(warpgroups: int) -> int:
     return warpgroups * BUFFERS * PIECE_BYTES
 
 
-def _suits(op: aa.TiledStoreOp, plan: HopperPlan) -> bool:
+def _suits(op: TmaWrite, plan: HopperPlan) -> bool:
     """Whether TMA can store the tile, and a product's registers hold it."""
     type = view_type_of(op.view)
     element, shape = type.memref.element_type, type.tile_shape
-    if not isinstance(element, Float16Type | BFloat16Type) or type.sparse_dim is not None:
+    if tensor_map_element(element) is None or type.sparse_dim is not None:
         return False
-    if op.ordering.data != MemoryOrdering.WEAK or not is_aligned(type, memref_of(op.view)):
+    if storage_bytes(element) not in PIECE_ELEMENT_BYTES or not _may_be_asynchronous(op):
         return False
-    if op.hints is not None and "allow_tma" in op.hints.data:
+    if not is_aligned(type, memref_of(op.view)):
         return False
     rank = len(type.memref.strides)
     if not 2 <= len(shape) <= rank <= 5 or len(shape) != rank or any(e > MAX_BOX for e in shape):
@@ -101,6 +113,17 @@ def _suits(op: aa.TiledStoreOp, plan: HopperPlan) -> bool:
     if columns * storage_bytes(element) % SWIZZLE_BYTES or not _is_from_arguments(op.view):
         return False
     return _is_from_product(op.value, (rows, columns))
+
+
+def _may_be_asynchronous(op: TmaWrite) -> bool:
+    """Whether TMA does what the operation says, in an order as strong."""
+    if isinstance(op, aa.TiledAtomicRedOp):
+        element = view_type_of(op.view).memref.element_type
+        is_relaxed = op.ordering.data == MemoryOrdering.RELAXED
+        is_near = op.scope.data in (MemoryScope.TL_BLK, MemoryScope.DEVICE)
+        return is_relaxed and is_near and tma_reduction(op.mode.data, element) is not None
+    is_allowed = op.hints is None or "allow_tma" not in op.hints.data
+    return is_allowed and op.ordering.data == MemoryOrdering.WEAK
 
 
 def _is_from_arguments(value: SSAValue) -> bool:
@@ -126,7 +149,7 @@ def _is_from_product(value: SSAValue, shape: tuple[int, int]) -> bool:
 
 
 def make_store_maps(
-    stores: Sequence[aa.TiledStoreOp], source: Block, entry: Block
+    stores: Sequence[TmaWrite], source: Block, entry: Block
 ) -> dict[Operation, SSAValue]:
     """The tensor maps of the stores, at the start of the kernel; `entry` has its new arguments."""
     values: dict[SSAValue, SSAValue] = dict(zip(source.args, entry.args, strict=True))
@@ -167,7 +190,7 @@ def _copied(value: SSAValue, values: dict[SSAValue, SSAValue], entry: Block) -> 
 
 
 def place_tma_store(
-    placer: Placer, op: aa.TiledStoreOp, map: SSAValue, warpgroups: int, delayed: bool
+    placer: Placer, op: TmaWrite, map: SSAValue, warpgroups: int, delayed: bool
 ) -> Sequence[SSAValue]:
     """The store from the registers that a product leaves its result in."""
     if not isinstance(op.value.type, TensorType):
@@ -176,6 +199,8 @@ def place_tma_store(
     layout = wgmma_accumulator(shape[-2:], warpgroups).reshape(shape)
     operands = [placer.in_layout(op.value, layout), map, placer.plain(op.view)]
     operands += [placer.plain(index) for index in op.indices]
-    properties = {"delayed": IntAttr(int(delayed))}
+    properties: dict[str, Attribute] = {"delayed": IntAttr(int(delayed))}
+    if isinstance(op, aa.TiledAtomicRedOp):
+        properties["reduction"] = op.mode
     placer.emit(pl.TmaStoreOp, operands, (), properties)
     return placer.emit(aa.CreateMemTokenOp, (), [op.result_token.type]).results

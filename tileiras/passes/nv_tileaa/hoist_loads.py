@@ -1,0 +1,173 @@
+"""The pass `tileaa-hoist-loads`: a branch's load starts before what decides about the branch.
+
+    turn = load %turns                                  turn = load %turns
+    if turn == 0 { store %total, %out[%i] }      ->     old = load %out[%i]
+    else { old = load %out[%i]; ... }                   if turn == 0 { ... } else { ... }
+
+Two trips to memory, one after the other, become one: what counts where tile blocks wait for this
+one, with a lock in its hands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.memory import StoreBase, TiledStoreBase
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.errors import InternalError
+from tileiras.ir_pass import CompileContext, IrPass
+
+TiledAccess = aa.TiledLoadOp | aa.TiledStoreOp
+WRITES = (
+    StoreBase,
+    TiledStoreBase,
+    aa.AtomicCASOp,
+    aa.AtomicRMWOp,
+    aa.TiledAtomicRedOp,
+    aa.MultimemStoreOp,
+    aa.MultimemReduceOp,
+)
+MAX_STEPS = 16
+"""Operations between a load and the condition that it decides, about."""
+
+
+@dataclass(frozen=True)
+class HoistLoadsPass(IrPass):
+    """Moves loads out of a branch, in front of the branch, where the condition is loaded itself.
+
+    Before   %c = f(load ..); if %c { .. } else { %x = tiled_load %v[%i] .. }
+    After    %c = f(load ..); %x = tiled_load %v[%i]; if %c { .. } else { .. }
+    Requires nv_tileaa
+    Leaves   loads of elements that the other branch does not access: they might not be there to be
+             read; loads ordered after something in their branch; conditions known without memory
+    """
+
+    name = "tileaa-hoist-loads"
+    title: ClassVar[str] = "Hoist loads out of branches"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Goes through all branches, inner ones first."""
+        branches = [branch for branch in op.walk(reverse=True) if isinstance(branch, aa.IfOp)]
+        for branch in branches:
+            if _is_loaded(branch.condition, branch.parent_block()):
+                _hoist(branch)
+
+
+def _hoist(branch: aa.IfOp) -> None:
+    """Moves what may be moved out of one branch."""
+    blocks = [region.block for region in branch.regions if region.blocks]
+    if len(blocks) != 2:
+        return
+    for mine, other in (blocks, blocks[::-1]):
+        accesses = list(_accesses(other))
+        for load in list(_accesses(mine)):
+            if not isinstance(load, aa.TiledLoadOp) or not _may_move(load, branch):
+                continue
+            is_there = any(_same_elements(load, access) for access in accesses)
+            if is_there and _are_writes_ordered(other):
+                _move(load, branch)
+                _order_after(other, load)
+
+
+def _accesses(block: Block) -> Iterator[TiledAccess]:
+    """The accesses that take place whenever the block is entered."""
+    for op in block.ops:
+        if op.regions:
+            return
+        if isinstance(op, TiledAccess):
+            yield op
+
+
+def _is_loaded(condition: SSAValue, block: Block | None) -> bool:
+    """Whether a value of this block is computed from what one of its operations reads."""
+    pending = [condition]
+    for _ in range(MAX_STEPS):
+        if not pending:
+            return False
+        value = pending.pop()
+        if not isinstance(value, OpResult) or value.op.parent_block() is not block:
+            continue
+        match value.op:
+            case aa.LoadOp() | aa.TiledLoadOp() | aa.AtomicRMWOp() | aa.AtomicCASOp():
+                return True
+            case ElementwiseOp() | aa.UnsplatOp() | aa.ReshapeOp():
+                pending += value.op.operands
+            case _:
+                pass
+    return False
+
+
+def _are_writes_ordered(side: Block) -> bool:
+    """Whether every write of the other side has a token, to order it after the load."""
+    writes = [op for op in side.walk() if isinstance(op, WRITES)]
+    return all(any(isinstance(v.type, aa.MemTokenType) for v in op.operands) for op in writes)
+
+
+def _may_move(load: aa.TiledLoadOp, branch: aa.IfOp) -> bool:
+    """Whether all that a load waits for is there before the branch."""
+    if load.ordering.data != MemoryOrdering.WEAK or view_type_of(load.view).sparse_dim is not None:
+        return False
+    needed = [*memref_of(load.view).results, *load.indices]
+    if load.token is not None:
+        needed.append(load.token)
+    return not any(_is_inside(value, branch) for value in needed)
+
+
+def _is_inside(value: SSAValue, branch: aa.IfOp) -> bool:
+    owner: Operation | Block | None = value.owner
+    return owner is not None and branch.is_ancestor(owner)
+
+
+def _same_elements(load: aa.TiledLoadOp, other: TiledAccess) -> bool:
+    """Whether two accesses touch the same elements, and are promised the same bounds."""
+    if memref_of(load.view) is not memref_of(other.view):
+        return False
+    mine, its = view_type_of(load.view), view_type_of(other.view)
+    shapes = [(type.tile_shape, type.dim_map, type.steps, type.sparse_dim) for type in (mine, its)]
+    if shapes[0] != shapes[1] or load.inbounds != other.inbounds:
+        return False
+    return tuple(load.indices) == tuple(other.indices)
+
+
+def _move(load: aa.TiledLoadOp, branch: aa.IfOp) -> None:
+    """Puts a load and its view in front of the branch."""
+    block, view = branch.parent_block(), load.view.owner
+    if block is None or not isinstance(view, Operation):
+        return
+    for op in (view, load):
+        if branch.is_ancestor(op):
+            op.detach()
+            block.insert_op_before(op, branch)
+
+
+def _order_after(side: Block, load: aa.TiledLoadOp) -> None:
+    """What the other side writes, and what follows it, must not overtake the load now."""
+    for op in list(side.walk()):
+        if isinstance(op, WRITES) or op is side.last_op:
+            for index, operand in enumerate(op.operands):
+                if isinstance(operand.type, aa.MemTokenType):
+                    both = aa.JoinMemTokensOp.create(
+                        operands=[operand, load.result_token],
+                        result_types=[operand.type],
+                        location=op.location,
+                    )
+                    _block_of(op).insert_op_before(both, op)
+                    op.operands[index] = both.result
+
+
+def _block_of(op: Operation) -> Block:
+    block = op.parent_block()
+    if block is None:
+        raise InternalError("an operation is in no block", where="hoist_loads")
+    return block
+
+
+__all__ = ["HoistLoadsPass"]

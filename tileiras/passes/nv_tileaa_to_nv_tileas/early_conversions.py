@@ -1,0 +1,89 @@
+"""Changes of layout that need not be made while others wait are made before.
+
+    loop { .. atomic_cas %lock .. }                   %p = convert_layout %t
+    if %c { %p = convert_layout %t; .. }        ->    loop { .. atomic_cas %lock .. }
+    else  { %q = convert_layout %t; .. }              if %c { .. } else { .. }
+
+A conversion that both sides of a branch need is made once before it, and one whose value is known
+before a loop that waits for other tile blocks is made before that, needed or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Block, Operation, OpResult
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.nv_tileas import pipeline as pl
+
+
+def convert_early(block: Block) -> None:
+    """Does so in a block and in all that it contains, inner branches first."""
+    for branch in [op for op in block.walk(reverse=True) if isinstance(op, aa.IfOp)]:
+        sides = [_conversions(region.block) for region in branch.regions if region.blocks]
+        if len(sides) == 2:
+            for first in sides[0]:
+                _share(branch, first, [op for op in sides[1] if _are_equal(first, op)])
+    for waiting in [op for op in block.walk() if _waits(op)]:
+        for conversion in list(_conversions_after(waiting)):
+            _put_behind_source(conversion)
+
+
+def _conversions(block: Block) -> list[tas.ConvertLayoutOp]:
+    return [op for op in block.ops if isinstance(op, tas.ConvertLayoutOp)]
+
+
+def _are_equal(first: tas.ConvertLayoutOp, second: tas.ConvertLayoutOp) -> bool:
+    return first.source is second.source and first.result.type == second.result.type
+
+
+def _share(branch: aa.IfOp, first: tas.ConvertLayoutOp, others: list[tas.ConvertLayoutOp]) -> None:
+    """Puts a conversion in front of the branch; others like it are replaced."""
+    block = branch.parent_block()
+    if not others or block is None or branch.is_ancestor(first.source.owner):
+        return
+    first.detach()
+    block.insert_op_before(first, branch)
+    for other in others:
+        other.result.replace_all_uses_with(first.result)
+        other.detach()
+        other.erase()
+
+
+def _waits(op: Operation) -> bool:
+    """Whether an operation is a loop around an atomic: it waits for another tile block."""
+    atomics = (aa.AtomicCASOp, aa.AtomicRMWOp)
+    return isinstance(op, aa.LoopOp) and any(isinstance(inner, atomics) for inner in op.walk())
+
+
+def _conversions_after(waiting: Operation) -> Iterator[tas.ConvertLayoutOp]:
+    """Conversions behind a loop, in branches too, of values made before it in its block."""
+    before: set[Operation] = set()
+    op = waiting.prev_op
+    while op is not None:
+        before.add(op)
+        op = op.prev_op
+    op = waiting.next_op
+    while op is not None:
+        inside = op.walk() if isinstance(op, aa.IfOp) else (op,)
+        for inner in list(inside):
+            if isinstance(inner, tas.ConvertLayoutOp) and inner.source.owner in before:
+                yield inner
+        op = op.next_op
+
+
+def _put_behind_source(conversion: tas.ConvertLayoutOp) -> None:
+    """Behind the last use of a ring, though: until then there is little memory to go through."""
+    source = conversion.source
+    if not isinstance(source, OpResult) or (block := source.op.parent_block()) is None:
+        return
+    place: Operation = source.op
+    op = place.next_op
+    while op is not None and not op.is_ancestor(conversion):
+        if any(isinstance(inner, pl.RING_OPS) for inner in op.walk()):
+            place = op
+        op = op.next_op
+    conversion.detach()
+    block.insert_op_after(conversion, place)

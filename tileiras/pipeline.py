@@ -79,7 +79,7 @@ PIPELINE: tuple[Step, ...] = (
         "nv_tileaa",
         "iterations overlap while operations are still whole tiles; each copy gets its own layouts",
         min_opt=1,
-        needs=("WGMMA", "TMA"),
+        needs=("CP_ASYNC",),
     ),
     Step(
         "convert-tileaa-to-tileas",

@@ -7,7 +7,7 @@ the client nor this file to agree with it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 PERSISTENT_BLOCKS = 132
 """One block for each multiprocessor of an H100 SXM."""
@@ -367,6 +367,19 @@ def memory_bound() -> Iterator[Entry]:
     yield _rows("rms norm f16", "rms_norm", (65536, 1024), (1024,), "float16", "rms_norm")
     yield _rows(
         "rms norm, pointers, f16", "rms_norm_gather", (65536, 1024), (1024,), "float16", "rms_norm"
+    )
+    for rows, blocks in ((4, 264), (16, 132)):
+        entry = _rows(
+            f"rms norm f16 persistent {rows} rows",
+            "persistent_rms_norm",
+            (65536, 1024),
+            (rows, 1024),
+            "float16",
+            "rms_norm",
+        )
+        yield replace(entry, grid=(blocks, 1, 1))
+    yield _rows(
+        "chunked softmax f16", "chunked_softmax", (8192, 32768), (2048,), "float16", "softmax"
     )
     for shape, tile in (((65536, 16384), 4096), ((1000, 4000), 4096)):
         yield _rows("layer norm bf16", "layer_norm", shape, (tile,), "bfloat16", "layer_norm")

@@ -252,6 +252,36 @@ def rms_norm(x, weight, out, eps: float, columns: Int):
 
 
 @ct.kernel
+def persistent_rms_norm(x, weight, out, eps: float, rows: Int, columns: Int):
+    """RMS norm by as many blocks as fit on the GPU; each walks over groups of rows."""
+    length = x.shape[1]
+    gain = ct.load(weight, (0,), (columns,), padding_mode=ZERO).astype(ct.float32)
+    for group in range(ct.bid(0), ct.cdiv(x.shape[0], rows), ct.num_blocks(0)):
+        tile = ct.load(x, (group, 0), (rows, columns), padding_mode=ZERO).astype(ct.float32)
+        scale = ct.rsqrt(ct.sum(tile * tile, axis=1, keepdims=True) / length + eps)
+        ct.store(out, (group, 0), (tile * scale * gain).astype(out.dtype))
+
+
+@ct.kernel
+def chunked_softmax(source, out, columns: Int):
+    """Softmax of one row a block, in tiles: the largest element and the sum first."""
+    row, length = ct.bid(0), source.shape[1]
+    padding = ct.PaddingMode.NEG_INF
+    top = ct.full((1, columns), -float("inf"), ct.float32)
+    total = ct.zeros((1, columns), ct.float32)
+    for j in range(ct.cdiv(length, columns)):
+        tile = ct.load(source, (row, j), (1, columns), padding_mode=padding).astype(ct.float32)
+        higher = ct.maximum(ct.maximum(top, tile), -1e30)
+        total = total * ct.exp(top - higher) + ct.exp(tile - higher)
+        top = higher
+    highest = ct.max(top, axis=1, keepdims=True)
+    total = ct.sum(total * ct.exp(top - highest), axis=1, keepdims=True)
+    for j in range(ct.cdiv(length, columns)):
+        tile = ct.load(source, (row, j), (1, columns), padding_mode=padding).astype(ct.float32)
+        ct.store(out, (row, j), (ct.exp(tile - highest) / total).astype(out.dtype))
+
+
+@ct.kernel
 def rms_norm_gather(x, weight, out, eps: float, columns: Int):
     """RMS norm of one row a block, through pointers."""
     row, length = ct.bid(0), x.shape[1]

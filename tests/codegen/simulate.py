@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from simulated_copies import COPY_RULES
 from simulated_matrix import MATRIX_RULES
 from simulated_ops import RULES, Log, Machine, Value, as_bits
 from simulated_shared import SharedMemory
@@ -29,6 +30,8 @@ from tileiras.options import CompileOptions
 from tileiras.pipeline import PIPELINE
 from tileiras.registry import load_pass
 from tileiras.remarks import RemarkCollector
+
+OTHER_RULES = MATRIX_RULES | COPY_RULES
 
 MAX_STEPS = 200_000
 """Blocks executed before a kernel counts as hanging."""
@@ -144,7 +147,7 @@ class _Block:
                         return self._enter(machine, op.then_block, op.then_arguments)
                     return self._enter(machine, op.else_block, op.else_arguments)
                 case _:
-                    rule = RULES.get(op.name) or MATRIX_RULES.get(op.name)
+                    rule = RULES.get(op.name) or OTHER_RULES.get(op.name)
                     if rule is None:
                         raise NotImplementedError(f"the simulator has no rule for {op.name}")
                     result = rule(machine, op)

@@ -48,6 +48,8 @@ class Machine:
     grid: tuple[int, ...]
     log: Log
     values: dict[SSAValue, Value] = field(default_factory=dict)
+    copies: list[list[tuple[Value, Value, int, np.ndarray]]] = field(default_factory=lambda: [[]])
+    """Asynchronous copies under way, by group; the last group is still open."""
 
     @property
     def thread_ids(self) -> np.ndarray:

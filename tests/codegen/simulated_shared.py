@@ -82,3 +82,7 @@ class SharedMemory:
         self.written[places] = True
         self.writer[places] = owners
         self.write_epoch[places] = self.epoch
+
+    def forget(self, addresses: np.ndarray, size: int) -> None:
+        """From here on nothing may be read there until it has been written again."""
+        self.written[self._places(addresses, size)] = False

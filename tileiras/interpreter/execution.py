@@ -42,7 +42,15 @@ from tileiras.interpreter.formats import (
 from tileiras.interpreter.memory import DeviceBuffer, HostArrays, SimulatedMemory
 from tileiras.interpreter.races import RaceDetector
 from tileiras.interpreter.rounding import round_to
-from tileiras.interpreter.state import BlockRun, EffectRule, Exit, PureRule, RunLog, scalar
+from tileiras.interpreter.state import (
+    BlockRun,
+    EffectRule,
+    Exit,
+    LoadGroups,
+    PureRule,
+    RunLog,
+    scalar,
+)
 from tileiras.interpreter.twins import Twins, tile_type
 
 Argument = int | float | Array | DeviceBuffer
@@ -227,6 +235,7 @@ class TileBlockRun(BlockRun):
     allocas: dict[Operation, int]
     rules: StageRules
     loop_limit: int = DEFAULT_LOOP_LIMIT
+    loads: LoadGroups = field(default_factory=LoadGroups)
     _env: dict[SSAValue, Any] = field(default_factory=dict)
 
     def value(self, ssa: SSAValue) -> Any:

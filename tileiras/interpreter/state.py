@@ -65,6 +65,14 @@ class Exit:
     values: tuple[Any, ...]
 
 
+@dataclass
+class LoadGroups:
+    """Groups of early loads: how many were closed, how many are known to be over."""
+
+    committed: int = 0
+    finished: int = 0
+
+
 class BlockRun(Protocol):
     """One tile block's run, as rules with effects or regions see it."""
 
@@ -75,6 +83,7 @@ class BlockRun(Protocol):
     cluster_rank: int
     globals: dict[str, int]
     allocas: dict[Operation, int]
+    loads: LoadGroups
 
     def value(self, ssa: SSAValue) -> Any:
         """The value of an SSA value that was computed before."""

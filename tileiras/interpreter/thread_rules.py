@@ -26,7 +26,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
 from tileiras.dialects.nv_tileas.encoding import layout_of
-from tileiras.interpreter import matrix, tensor_rules, tensor_views
+from tileiras.interpreter import load_rings, matrix, tensor_rules, tensor_views
 from tileiras.interpreter.distribution import (
     LANES,
     collect,
@@ -75,6 +75,7 @@ class WholeTiles(BlockRun):
         self.block_id, self.grid = self.run.block_id, self.run.grid
         self.cluster_rank = self.run.cluster_rank
         self.globals, self.allocas = self.run.globals, self.run.allocas
+        self.loads = self.run.loads
 
     def value(self, ssa: SSAValue) -> Any:
         """A whole tile, or whatever else the value is."""
@@ -237,17 +238,25 @@ class MemoryRules:
 
     def tiled_load(self, run: BlockRun, op: tas.TiledLoadOp) -> list[Any]:
         """Each register reads its element."""
-        layout = required_layout(op.result.type)
+        return [self._read_view(run, op, required_layout(op.result.type)), None]
+
+    def start_load(self, run: BlockRun, op: tas.StartLoadOp) -> list[Any]:
+        """Each register's element goes to the slot."""
+        if not run.value(op.predicate):
+            return load_rings.put(run, op, None)
+        return load_rings.put(run, op, self._read_view(run, op, op.layout.data))
+
+    def _read_view(self, run: BlockRun, op: Any, layout: LinearLayout) -> Array:
         view, access = self._view_access(run, op, layout)
         fmt, mask = view.format, access.mask
         result = padding_tile(view.type.padding_value, mask.shape, fmt)
         if fmt.bits == 4:
             offsets = access.addresses[mask]
             result[mask] = read_elements(run.memory, view.tensor.base, offsets, fmt)
-            return [result, None]
+            return result
         self._note(op, access, mask, fmt, _kind(op, False))
         result[mask] = from_bits(run.memory.gather(access.addresses[mask], fmt.storage), fmt)
-        return [result, None]
+        return result
 
     def tiled_store(self, run: BlockRun, op: tas.TiledStoreOp) -> list[Any]:
         """Owners write their elements."""
@@ -388,9 +397,11 @@ def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], Eff
         ),
         tas.BarrierOp: memory.barrier,
         tas.ConvertLayoutOp: _convert_layout,
+        tas.FinishLoadOp: load_rings.finish,
         tas.FmaDotOp: dots,
         tas.LoadOp: memory.load,
         tas.MmaDotOp: dots,
+        tas.StartLoadOp: memory.start_load,
         tas.StoreOp: memory.store,
         tas.TiledLoadOp: memory.tiled_load,
         tas.TiledStoreOp: memory.tiled_store,

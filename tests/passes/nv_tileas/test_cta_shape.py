@@ -113,6 +113,16 @@ def test_rings_grow_in_turn_and_only_where_it_helps():
     assert ring_stages(rings, 16 + 32) is None
 
 
+def test_a_ring_of_long_latency_gets_slots_first():
+    rings = (RingDemand(32, 1), RingDemand(32, 1, ahead=1))
+    assert [ring_stages(rings, room * 32) for room in (2, 3, 4, 5)] == [
+        (1, 1),
+        (1, 2),
+        (2, 2),
+        (2, 3),
+    ]
+
+
 KIB = 1024
 
 

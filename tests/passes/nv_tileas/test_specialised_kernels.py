@@ -154,7 +154,7 @@ def test_remarks_say_whether_a_kernel_is_specialised():
         "rings: 3 slots of 32768 bytes",
     ]
     missed = "missed: products without TMA and wgmma: all warps do the same"
-    assert told(gemm(32, 128, 64))[1] == missed
+    assert missed in told(gemm(32, 128, 64))
 
 
 def test_a_remark_tells_of_spilled_registers():

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from tileiras.codegen.lowering.agents import agent_threads, wanted_ctas
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.load_rings import allocate_load_rings
 from tileiras.codegen.lowering.rules import lower_block
 from tileiras.codegen.lowering.symbols import SymbolNames
 from tileiras.codegen.lowering.tensors import leave_idle_clusters
@@ -107,6 +108,7 @@ def lower_function(
         leave_idle_clusters(ctx)
     ctx.scratch.synchronized()
     allocate_on_heap(ctx, func)
+    allocate_load_rings(ctx, func)
     lower_block(ctx, source)
     ctx.prologue.br(body)
     used = [scratch] if scratch.size.data else []

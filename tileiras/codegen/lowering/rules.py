@@ -14,6 +14,7 @@ from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.elementwise import lower_elementwise
 from tileiras.codegen.lowering.fma_dot import lower_fma_dot
+from tileiras.codegen.lowering.load_rings import LOAD_RING_RULES
 from tileiras.codegen.lowering.mma_dot import lower_mma_dot
 from tileiras.codegen.lowering.multimem import MULTIMEM_RULES
 from tileiras.codegen.lowering.packing import PACKING_RULES
@@ -66,6 +67,7 @@ RULES: dict[type[Operation], LoweringRule] = {
     tas.StoreOp: pointers.lower_store,
     tas.MmaDotOp: lower_mma_dot,
     tas.FmaDotOp: lower_fma_dot,
+    **LOAD_RING_RULES,
     **REDUCTION_RULES,
     **SCAN_RULES,
     **REARRANGE_RULES,

@@ -12,8 +12,9 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tileiras.dialects.nv_tileaa.load_rings import FinishLoadBase, StartLoadBase
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase, TiledLoadBase, TiledStoreBase
-from tileiras.dialects.nv_tileas.encoding import layout_of
+from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, layout_of
 
 
 @irdl_op_definition
@@ -64,6 +65,25 @@ class StoreOp(StoreBase):
     """Scatters through pointers, `vector` consecutive elements at a time along dim `axis`."""
 
     name = "nv_tileas.store"
+    vector = prop_def(IntAttr)
+    axis = prop_def(IntAttr)
+
+
+@irdl_op_definition
+class StartLoadOp(StartLoadBase):
+    """Every thread starts to copy what `layout` says, `vector` elements at a time along `axis`."""
+
+    name = "nv_tileas.start_load"
+    vector = prop_def(IntAttr)
+    axis = prop_def(IntAttr)
+    layout = prop_def(LayoutEncodingAttr)
+
+
+@irdl_op_definition
+class FinishLoadOp(FinishLoadBase):
+    """Every thread reads what it has copied itself; layout, `vector` and `axis` as it started."""
+
+    name = "nv_tileas.finish_load"
     vector = prop_def(IntAttr)
     axis = prop_def(IntAttr)
 

@@ -24,6 +24,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
+from tileiras.dialects.nv_tileaa.load_rings import StartLoadBase
 from tileiras.dialects.nv_tileaa.memory import (
     LoadBase,
     StoreBase,
@@ -32,9 +33,9 @@ from tileiras.dialects.nv_tileaa.memory import (
 )
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 
-TILED = (TiledLoadBase, TiledStoreBase, aa.TiledAtomicRedOp)
+TILED = (TiledLoadBase, StartLoadBase, TiledStoreBase, aa.TiledAtomicRedOp)
 THROUGH_POINTERS = (LoadBase, StoreBase, aa.AtomicRMWOp, aa.AtomicCASOp)
-READS = (TiledLoadBase, LoadBase)
+READS = (TiledLoadBase, StartLoadBase, LoadBase)
 LOOPS = (aa.ForOp, aa.LoopOp)
 ACQUIRES = (MemoryOrdering.ACQUIRE, MemoryOrdering.ACQ_REL)
 RELEASES = (MemoryOrdering.RELEASE, MemoryOrdering.ACQ_REL)

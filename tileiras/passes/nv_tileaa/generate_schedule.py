@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tileiras.codegen.target.features import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.pipeline_loads import pipeline_loads
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind
 
 if TYPE_CHECKING:
@@ -40,25 +42,33 @@ class GenerateSchedulePass(IrPass):
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Schedules the loops of all functions that will be specialised."""
         target = ctx.require_target()
+        has_wgmma = target.has(Feature.WGMMA) and target.has(Feature.TMA)
         for func in list(op.body.ops):
-            if isinstance(func, aa.FuncOp):
-                _schedule_func(ctx, op, func, target)
+            if not isinstance(func, aa.FuncOp):
+                continue
+            if not has_wgmma or not _schedule_products(ctx, op, func, target):
+                pipeline_loads(ctx.remarks, func, target)
 
 
-def _schedule_func(
+def _schedule_products(
     ctx: CompileContext, module: ModuleOp, func: aa.FuncOp, target: GpuTarget
-) -> None:
-    """Puts the scheduled function in the place of this one, if it can still be specialised."""
+) -> bool:
+    """Puts the scheduled function in the place of this one, if it can still be specialised.
+
+    Returns whether the kernel is one that will be specialised.
+    """
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import root_load
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
 
     dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    if not dots:
+        return False
     if all(root_load(dot.lhs) is not None for dot in dots):
-        return
+        return plan_hopper(func, target) is not None
     changed = func.clone()
     plan = plan_hopper(changed, target)
     if plan is None:
-        return
+        return False
     schedules = _schedule_loops(changed, plan)
     found = [schedule for schedule in schedules if schedule is not None]
     after = plan_hopper(changed, target) if found else None
@@ -70,6 +80,7 @@ def _schedule_func(
         found = []
     if schedules:
         _explain(ctx.remarks, func, found)
+    return True
 
 
 def _schedule_loops(func: aa.FuncOp, plan: HopperPlan) -> list[Schedule | None]:

@@ -143,7 +143,7 @@ class LayoutClasses:
         """Whether a load may go straight to the layout of a product."""
         access = None
         match load:
-            case aa.TiledLoadOp():
+            case aa.TiledLoadOp() | aa.FinishLoadOp():
                 access = plan_view_access(load.view, self.plan.num_warps)
             case aa.LoadOp():
                 access = plan_pointer_access(load, self.plan.num_warps)
@@ -158,7 +158,7 @@ class LayoutClasses:
     def _collect_access(self, op: Operation) -> None:
         warps = self.plan.num_warps
         match op:
-            case aa.TiledLoadOp():
+            case aa.TiledLoadOp() | aa.FinishLoadOp():
                 access = plan_view_access(op.view, warps)
                 self.wish(op.result, PRIORITY_LOAD, access.vector, access.layout)
             case aa.TiledStoreOp() | aa.TiledAtomicRedOp():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
+from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 
@@ -12,3 +13,12 @@ def integer_hint(func: aa.FuncOp, key: str) -> int | None:
     hints = func.hints
     value = hints.data.get(key) if isinstance(hints, DictionaryAttr) else None
     return value.value.data if isinstance(value, IntegerAttr) else None
+
+
+def latency_hint(op: Operation) -> int | None:
+    """What the author says of a load: 1 (little latency) to 10 (much); None if nothing."""
+    hints = op.properties.get("hints")
+    value = hints.data.get("latency") if isinstance(hints, DictionaryAttr) else None
+    if not isinstance(value, IntegerAttr) or not 1 <= value.value.data <= 10:
+        return None
+    return value.value.data

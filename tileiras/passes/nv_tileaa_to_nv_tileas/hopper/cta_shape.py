@@ -101,6 +101,7 @@ class RingDemand:
     A ring of a tile that is loaded once has one slot and gains nothing from more. `is_read`:
     threads read tiles into registers before they multiply, and keep a slot that much longer.
     `is_shared`: CTAs of a cluster fill it together, so that it takes longer to fill.
+    `ahead`: slots that it may have more than others, since its loads are said to take long.
     """
 
     slot_bytes: int
@@ -108,6 +109,7 @@ class RingDemand:
     may_grow: bool = True
     is_read: bool = False
     is_shared: bool = False
+    ahead: int = 0
 
 
 @dataclass(frozen=True)
@@ -243,12 +245,13 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
     free = FREE_RING_BYTES
     if any(ring.is_shared for ring in rings):
         deep = free = available
+    by_latency = sorted(enumerate(rings), key=lambda item: -item[1].ahead)
     grown = True
     while grown:
         grown = False
         fewest = min((s for s, ring in zip(stages, rings, strict=True) if ring.may_grow), default=0)
-        for number, ring in enumerate(rings):
-            if not ring.may_grow or stages[number] > fewest:
+        for number, ring in by_latency:
+            if not ring.may_grow or stages[number] > fewest + ring.ahead:
                 continue
             most = _most_bytes(stages[number] + 1, deep, free)
             if taken + ring.slot_bytes <= min(available, most):

@@ -25,15 +25,24 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     RingDemand,
     ring_stages,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import store_bytes
+from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import latency_hint
 
 BARRIER_BYTES = 384
 """Shared memory of a CTA for mbarriers, a pointer to the tensor maps, and gaps."""
 MAP_BYTES = 128
+USUAL_LATENCY = 4
+"""The hint `latency` of a load that takes as long as most do."""
 MOST_SCRATCH = 16 * 1024
 """Larger layout changes are done in rounds, for the rings' sake."""
+
+
+def slots_ahead(ring: Pipeline) -> int:
+    """Slots for the latency that hints promise beyond the usual one."""
+    latency = max((latency_hint(load) or USUAL_LATENCY for load in ring.loads), default=0)
+    return max(0, -(-(latency - USUAL_LATENCY) // USUAL_LATENCY))
 
 
 class RingsDoNotFitError(Exception):
@@ -60,6 +69,7 @@ def choose_stages(
             ring.may_grow,
             plan.is_read_by_warps(ring),
             _is_shared(value),
+            slots_ahead(ring),
         )
         for ring, value in zip(plan.pipelines, pipelines, strict=True)
     ]

@@ -1,0 +1,37 @@
+"""Asynchronous copies of a simulated thread block: they arrive when somebody waits, not before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from simulated_ops import Machine, Rule, read
+
+
+def start(machine: Machine, op: Any) -> None:
+    """Under way: what was in shared memory is gone, what comes is not there yet."""
+    target, source = machine.values[op.target].copy(), machine.values[op.source].copy()
+    size = op.bytes.data
+    read_bytes = np.full(machine.threads, size)
+    if op.source_bytes is not None:
+        read_bytes = machine.values[op.source_bytes].astype(np.int64)
+    machine.shared.store(machine.thread_ids, target, np.zeros((machine.threads, size), np.uint8))
+    machine.shared.forget(target, size)
+    machine.copies[-1].append((target, source, size, read_bytes))
+
+
+def wait(machine: Machine, op: Any) -> None:
+    """The copies of all but the newest groups arrive."""
+    while len(machine.copies) - 1 > op.pending.data:
+        for target, source, size, read_bytes in machine.copies.pop(0):
+            data = np.zeros((machine.threads, size), np.uint8)
+            chosen = machine.thread_ids[read_bytes > 0]
+            data[chosen] = read(machine, chosen, source[chosen], size)
+            machine.shared.store(machine.thread_ids, target, data)
+
+
+COPY_RULES: dict[str, Rule] = {
+    "nvvm.cp_async": start,
+    "nvvm.cp_async_commit": lambda machine, op: machine.copies.append([]),
+    "nvvm.cp_async_wait": wait,
+}

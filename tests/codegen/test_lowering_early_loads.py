@@ -1,0 +1,50 @@
+"""Early loads as threads do them: cp.async into cells of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from simulate import lower_to_llvm, run_kernel
+
+from tests.passes.nv_tileaa.row_loops import COLUMNS, KERNELS, ROWS, RowLoop, arrays
+from tileiras.dialects.cuda_tile.text import parse_module
+from tileiras.interpreter import run_entry
+
+CELL = 16
+
+
+def lowered(kernel: RowLoop):
+    """The program of a thread."""
+    return lower_to_llvm(parse_module(kernel.text), "sm_90")
+
+
+@pytest.mark.parametrize("bounds", [(0, 0, 1), (0, 3, 1), (1, 6, 2)], ids=str)
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_threads_compute_what_the_kernel_says(
+    kernel: RowLoop, bounds: tuple[int, int, int]
+) -> None:
+    wanted, found = arrays(kernel), arrays(kernel)
+    scalars = (ROWS, COLUMNS, *bounds)
+    run_entry(parse_module(kernel.text), "k", [*wanted, *map(np.int32, scalars)], grid=(ROWS, 1, 1))
+    module = lowered(kernel)
+    assert any(op.name == "nvvm.cp_async" for op in module.walk())
+    run_kernel(module, [*found, *scalars], (ROWS, 1, 1))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_tile_that_is_read_too_early_is_noticed() -> None:
+    module, kernel = lowered(RowLoop()), RowLoop()
+    for op in module.walk():
+        if op.name == "nvvm.cp_async_wait":
+            op.properties["pending"] = type(op.properties["pending"])(8)
+    with pytest.raises(RuntimeError, match="nobody has written"):
+        run_kernel(module, [*arrays(kernel), ROWS, COLUMNS, 0, 3, 1], (ROWS, 1, 1))
+
+
+def test_loops_side_by_side_share_memory() -> None:
+    module = lowered(RowLoop("f16"))
+    [rings] = [op for op in module.body.ops if "load_rings" in str(op.properties["sym_name"])]
+    waits = [op for op in module.walk() if op.name == "nvvm.cp_async_wait"]
+    slots = [op.properties["pending"].data + 1 for op in waits]
+    assert len(slots) == 2
+    assert rings.size.data == max(slots) * 32 * CELL

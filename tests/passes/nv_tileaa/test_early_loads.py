@@ -1,0 +1,131 @@
+"""Loads that are started iterations before they are used: which, how far, and with what result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.interpreter.stage_comparison import passes
+from tests.passes.nv_tileaa.row_loops import COLUMNS, KERNELS, ROWS, RowLoop, arrays
+from tests.passes.nv_tileas.gemm import gemm, with_ctas
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.cuda_tile.text import parse_module
+from tileiras.driver import compile_module
+from tileiras.interpreter import InterpreterError, run_entry
+from tileiras.options import CompileOptions
+from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
+
+
+def after(text: str, name: str, arch: str = "sm_90", disabled: tuple[str, ...] = ()):
+    """The module after a pass."""
+    module = parse_module(text)
+    for done, _stage in passes(module, disabled, arch, name == "convert-nv-tileas-to-llvm"):
+        if done == name:
+            return module
+    raise AssertionError(f"no pass {name}")
+
+
+def scheduled(kernel: RowLoop):
+    """The kernel after generate-schedule."""
+    return after(kernel.text, "generate-schedule")
+
+
+def finished(module) -> list[aa.FinishLoadOp]:
+    """The early loads of a module."""
+    return [op for op in module.walk() if isinstance(op, aa.FinishLoadOp)]
+
+
+def slots(module) -> list[int]:
+    """The slots of its rings."""
+    return [op.slots.data for op in module.walk() if isinstance(op, aa.LoadRingOp)]
+
+
+def run(module, kernel: RowLoop, bounds: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Both arrays after a run at some stage before threads."""
+    source, target = arrays(kernel)
+    scalars = [np.int32(value) for value in (ROWS, COLUMNS, *bounds)]
+    run_entry(module, "k", [source, target, *scalars], (ROWS, 1, 1))
+    return source, target
+
+
+BOUNDS = [(0, 0, 1), (0, 1, 1), (0, 3, 1), (1, 3, 2), (2, 1, 1), (0, 6, 3), (0, 4, 1 << 30)]
+
+
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_every_stage_computes_the_same(kernel: RowLoop, bounds: tuple[int, int, int]) -> None:
+    module = scheduled(kernel)
+    assert len(finished(module)) == 2
+    wanted = run(parse_module(kernel.text), kernel, bounds)
+    for stage in (module, after(kernel.text, "convert-tileaa-to-tileas")):
+        np.testing.assert_array_equal(run(stage, kernel, bounds), wanted)
+
+
+def test_no_load_is_executed_for_an_iteration_that_is_not_there() -> None:
+    """Indices beyond the bound would be out of the range of i32, or of the tensor."""
+    kernel = RowLoop()
+    module = scheduled(kernel)
+    for op in module.walk():
+        if isinstance(op, aa.StartLoadOp):
+            flags = [True] * len(op.indices)
+            op.properties["inbounds"] = type(op.inbounds).from_list(op.inbounds.elt_type, flags)
+    run(module, kernel, (0, 2, 1))
+    with pytest.raises(InterpreterError, match="promised to be in bounds"):
+        run(module, kernel, (0, 4, 1))
+
+
+def test_a_higher_latency_goes_further_ahead() -> None:
+    kernels = [RowLoop(width=1024, latency=latency, occupancy=1) for latency in (2, 4, 8)]
+    assert [slots(scheduled(kernel))[0] for kernel in kernels] == [3, 4, 5]
+
+
+def test_nothing_is_gained_where_other_tile_blocks_keep_memory_busy() -> None:
+    assert slots(scheduled(RowLoop(width=1024, occupancy=2)))
+    assert not slots(scheduled(RowLoop(width=1024, occupancy=8)))
+
+
+def test_a_load_behind_a_store_of_the_loop_stays() -> None:
+    module = scheduled(RowLoop(chained=True))
+    assert len(finished(module)) == 1
+    assert sum(isinstance(op, aa.TiledLoadOp) for op in module.walk()) == 1
+
+
+def test_a_load_that_may_be_passed_over_stays() -> None:
+    skip = "%c0 = cmpi equal %j, %by, signed : tile<i32> -> tile<i1>\n"
+    skip += "if %c0 { continue %s : tile<1x64xf32> }"
+    assert len(finished(scheduled(RowLoop(skip=skip)))) == 1
+
+
+def test_loads_of_two_bytes_stay() -> None:
+    text = RowLoop("f16").text.replace("assume div_by<16>", "assume div_by<1>")
+    assert not finished(after(text, "generate-schedule"))
+
+
+def test_nothing_is_started_early_without_optimisation() -> None:
+    options = CompileOptions(gpu_name="sm_90", opt_level=0, emit="nv_tileas")
+    text = compile_module(RowLoop().text.encode(), options).output.decode()
+    assert "finish_load" not in text and "tiled_load" in text
+
+
+def test_first_loads_come_before_the_reduction_that_the_loop_waits_for() -> None:
+    ops = list(next(op for op in scheduled(RowLoop()).walk() if isinstance(op, aa.FuncOp)).body.ops)
+    starts = [number for number, op in enumerate(ops) if isinstance(op, aa.StartLoadOp)]
+    [reduction] = [number for number, op in enumerate(ops) if isinstance(op, aa.ReduceOp)]
+    assert max(starts) < reduction
+
+
+def test_operands_of_mma_sync_are_started_early() -> None:
+    text = with_ctas(gemm(64, 64, 64), 2).decode()
+    module = after(text, "convert-tileaa-to-tileas", disabled=("tma", "wgmma"))
+    assert sum(isinstance(op, tas.FinishLoadOp) for op in module.walk()) == 2
+
+
+def test_a_remark_says_what_was_done() -> None:
+    wanted = RemarkFilter(dict.fromkeys(RemarkKind, "all"))
+    remarks = RemarkCollector(wanted)
+    options = CompileOptions(gpu_name="sm_90", emit="nv_tileas")
+    compile_module(RowLoop().text.encode(), options, remarks=remarks)
+    [remark] = [remark for remark in remarks.remarks if remark.name == "EarlyLoads"]
+    assert remark.kind is RemarkKind.PASSED
+    assert remark.message.startswith("2 of 2 loads in loops are started early: 1 by")

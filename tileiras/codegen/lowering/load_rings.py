@@ -1,0 +1,201 @@
+"""Loads that are started early: cp.async into memory that each thread reads again by itself.
+
+A slot has cells of 16 bytes: cell c of thread t lies at `(c * threads + t) * 16`, so that a warp's
+accesses are free of bank conflicts, and a thread has the same bytes in the slots of all loads. A
+thread writes nothing that another one reads: waiting for its own copies is enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i32, i64
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.padding import padding_bits
+from tileiras.codegen.lowering.staging import memory_element, register_form
+from tileiras.codegen.lowering.types import register_type
+from tileiras.codegen.lowering.views import TileAccess, ViewAddressing, gather_order
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.blocked import contiguous_vector
+from tileiras.dialects.layout.offsets import register_representatives
+from tileiras.dialects.llvm.types import lanes_of, vector_type
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.errors import InternalError
+
+CELL_BYTES = 16
+COPY_BYTES = (4, 8, 16)
+"""What cp.async copies at once; only 16 bytes may pass by L1 (PTX ISA, "cp.async")."""
+MEMORY_ALIGN = 128
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """A thread's part of a tile: `count` pieces of `bytes`, several of them in a cell."""
+
+    count: int
+    bytes: int
+
+    @property
+    def cells(self) -> int:
+        """Cells of a thread."""
+        return -(-self.count * self.bytes // CELL_BYTES)
+
+
+def _pieces(op: tas.StartLoadOp | tas.FinishLoadOp, layout: LinearLayout) -> _Pieces:
+    """What a thread copies."""
+    size = storage_bytes(view_type_of(op.view).memref.element_type)
+    width = contiguous_vector(layout, op.axis.data, op.vector.data)
+    if width * size not in COPY_BYTES:
+        raise InternalError(f"a load in pieces of {width * size} bytes was started early")
+    unique = register_representatives(layout)
+    count = sum(1 for r in range(0, len(unique), width) if unique[r] == r)
+    return _Pieces(count, width * size)
+
+
+def allocate_load_rings(ctx: KernelLowering, func: aa.FuncOp) -> None:
+    """One variable for all rings; those of loops that are not nested share memory."""
+    ends: dict[Operation, int] = {}
+    starts: dict[SSAValue, int] = {}
+    for op in func.walk():
+        if isinstance(op, aa.LoadRingOp):
+            finish = _finishing(op.result)
+            loop = finish.parent_op()
+            if loop is None:
+                raise InternalError("a load is finished in no loop")
+            if loop not in ends:
+                ends[loop] = _end_around(loop, ends)
+            pieces = _pieces(finish, ctx.layout(finish.result.type))
+            starts[op.result] = ends[loop]
+            ends[loop] += op.slots.data * _slot_bytes(ctx, pieces)
+    total = max(ends.values(), default=0)
+    if not total:
+        return
+    ctx.scratch.reserve(total)
+    variable = ctx.shared_variable("load_rings", total, MEMORY_ALIGN)
+    base = ctx.prologue.address_of(variable)
+    cell = ctx.prologue.mul(ctx.prologue.thread_id(), ctx.prologue.i32(CELL_BYTES))
+    own = ctx.prologue.gep(base, ctx.prologue.zext(cell, i64))
+    for ring, start in starts.items():
+        ctx.load_rings[ring] = ctx.prologue.gep(own, start)
+
+
+def _finishing(ring: SSAValue) -> tas.FinishLoadOp:
+    """The operation that reads a ring."""
+    for use in ring.uses:
+        if isinstance(use.operation, tas.FinishLoadOp):
+            return use.operation
+    raise InternalError("a ring that nobody reads")
+
+
+def _end_around(loop: Operation, ends: dict[Operation, int]) -> int:
+    """Where the rings of the loops around end."""
+    parent = loop.parent_op()
+    while parent is not None:
+        if parent in ends:
+            return ends[parent]
+        parent = parent.parent_op()
+    return 0
+
+
+def _slot_bytes(ctx: KernelLowering, pieces: _Pieces) -> int:
+    return pieces.cells * CELL_BYTES * 32 * ctx.num_warps
+
+
+def _slot(ctx: KernelLowering, ring: SSAValue, slot: SSAValue, pieces: _Pieces) -> SSAValue:
+    """The thread's first cell of a slot."""
+    b = ctx.b
+    offset = b.mul(ctx.value(slot), b.i32(_slot_bytes(ctx, pieces)))
+    return b.gep(ctx.load_rings[ring], b.zext(offset, i64))
+
+
+def _access(
+    ctx: KernelLowering, op: tas.StartLoadOp | tas.FinishLoadOp, layout: LinearLayout
+) -> TileAccess:
+    """What this thread reads of the tile at the indices of an operation."""
+    promised = [int(flag) for flag in op.inbounds.get_values()] or [0] * len(op.indices)
+    view = ViewAddressing(ctx, op.view, op.indices, promised, layout)
+    return view.access(op.vector.data, op.axis.data)
+
+
+def lower_start_load(ctx: KernelLowering, op: Operation) -> None:
+    """One copy for each piece; zeros where there is nothing to read."""
+    if not isinstance(op, tas.StartLoadOp):
+        raise InternalError("the rule of start_load got another operation")
+    layout = op.layout.data
+    pieces = _pieces(op, layout)
+    b, access = ctx.b, _access(ctx, op, layout)
+    cell = _slot(ctx, op.ring, op.slot, pieces)
+    guard = ctx.both(access.guard, ctx.value(op.predicate))
+    stride = CELL_BYTES * 32 * ctx.num_warps
+    sizes: SSAValue | None = None
+    if guard is not None and lanes_of(guard.type) is not None:
+        wide = b.zext(guard, vector_type(i32, access.groups))
+        sizes = b.mul(wide, b.splat(b.i32(pieces.bytes), access.groups))
+    for piece in range(pieces.count):
+        number, rest = divmod(piece * pieces.bytes, CELL_BYTES)
+        if sizes is not None:
+            size = b.extract(sizes, piece)
+        else:
+            size = b.select(guard, b.i32(pieces.bytes), b.i32(0)) if guard is not None else None
+        target = b.gep(cell, number * stride + rest)
+        b.cp_async(target, b.extract(access.pointers, piece), pieces.bytes, "ca", size)
+
+
+def lower_commit_loads(ctx: KernelLowering, op: Operation) -> None:
+    """What has been started since the last time is one group."""
+    ctx.b.cp_async_commit()
+
+
+def lower_finish_load(ctx: KernelLowering, op: Operation) -> None:
+    """The thread reads its cells; what the copies have filled with zeros gets the padding."""
+    if not isinstance(op, tas.FinishLoadOp):
+        raise InternalError("the rule of finish_load got another operation")
+    if op.pending is not None:
+        ctx.b.cp_async_wait(op.pending.data)
+    layout = ctx.layout(op.result.type)
+    b, pieces = ctx.b, _pieces(op, layout)
+    type_ = view_type_of(op.view)
+    element = register_type(type_.memref.element_type)
+    access = _access(ctx, op, layout)
+    size = storage_bytes(type_.memref.element_type)
+    cell, total = _slot(ctx, op.ring, op.slot, pieces), pieces.count * pieces.bytes
+    parts: list[SSAValue] = []
+    for number in range(pieces.cells):
+        taken = min(CELL_BYTES, total - number * CELL_BYTES)
+        part = vector_type(memory_element(element), taken // size)
+        place = b.gep(cell, number * CELL_BYTES * 32 * ctx.num_warps)
+        parts.append(b.load(place, part, taken))
+    loaded = b.concat(parts)
+    bits = padding_bits(type_.memref.element_type, type_.padding_value)
+    if bits and access.guard is not None:
+        loaded = b.select(_each(ctx, access), loaded, b.const_bits(loaded.type, bits))
+    ordered = b.shuffle(loaded, None, gather_order(layout, access.registers))
+    ctx.values[op.result] = register_form(ctx, ordered, element)
+
+
+def _each(ctx: KernelLowering, access: TileAccess) -> SSAValue:
+    """For each element that is read whether it is in bounds."""
+    guard = access.guard
+    if guard is None:
+        raise InternalError("an access without bounds")
+    elements = range(len(access.registers))
+    if lanes_of(guard.type) is not None:
+        return ctx.b.shuffle(guard, None, [i // access.vector for i in elements])
+    return ctx.b.splat(guard, len(access.registers))
+
+
+def lower_nothing(ctx: KernelLowering, op: Operation) -> None:
+    """Rings are allocated before anything else."""
+
+
+LOAD_RING_RULES = {
+    aa.LoadRingOp: lower_nothing,
+    aa.CommitLoadsOp: lower_commit_loads,
+    tas.StartLoadOp: lower_start_load,
+    tas.FinishLoadOp: lower_finish_load,
+}

@@ -1,0 +1,66 @@
+"""Loads that are started in one iteration and finished in a later one.
+
+A tile may be read once its group is known to be finished: of the groups that have been closed, all
+but the `pending` newest ones at the time of the wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.load_rings import FinishLoadBase, StartLoadBase
+from tileiras.interpreter import tensor_views
+from tileiras.interpreter.errors import InterpreterError
+from tileiras.interpreter.memory_access import load_tile
+from tileiras.interpreter.state import BlockRun, scalar
+
+
+@dataclass(frozen=True)
+class StartedTile:
+    """A tile under way: its group, and for which indices it was loaded."""
+
+    tile: Any
+    group: int
+    indices: tuple[int, ...]
+
+
+def make_ring(run: BlockRun, op: aa.LoadRingOp) -> list[Any]:
+    """Empty slots."""
+    return [[None] * op.slots.data]
+
+
+def put(run: BlockRun, op: StartLoadBase, tile: Any) -> list[Any]:
+    """Leaves a tile, or None where nothing was loaded, in the slot."""
+    ring, slot = run.value(op.ring), scalar(run.value(op.slot))
+    indices = tuple(scalar(index) for index in run.values(op.indices))
+    ring[slot] = None if tile is None else StartedTile(tile, run.loads.committed, indices)
+    return []
+
+
+def commit(run: BlockRun, op: aa.CommitLoadsOp) -> list[Any]:
+    """Closes the group."""
+    run.loads.committed += 1
+    return []
+
+
+def finish(run: BlockRun, op: FinishLoadBase) -> list[Any]:
+    """The tile in the slot, if it has arrived and is the one that is asked for."""
+    loads = run.loads
+    if op.pending is not None:
+        loads.finished = max(loads.finished, loads.committed - op.pending.data)
+    started = run.value(op.ring)[scalar(run.value(op.slot))]
+    if started is None or started.group >= loads.finished:
+        raise InterpreterError("a tile is read before its load is finished", op)
+    if started.indices != tuple(scalar(index) for index in run.values(op.indices)):
+        raise InterpreterError("a slot holds another tile than the one that is read", op)
+    return [started.tile, None]
+
+
+def start(run: BlockRun, op: aa.StartLoadOp) -> list[Any]:
+    """Loads the whole tile at once: it can be seen only when the load is finished."""
+    if not run.value(op.predicate):
+        return put(run, op, None)
+    view, access = tensor_views.view_access(run, op)
+    return put(run, op, load_tile(run.memory, view, access))

@@ -1,0 +1,155 @@
+"""Software pipelining of loads, for kernels whose warps all do the same.
+
+Tiles are copied to shared memory by cp.async some iterations before they are used. (Registers would
+not do: handing a loaded register on to the next iteration waits for it.) The shared memory that it
+takes is what the tile blocks of an SM leave, half of it: the other half is the L1 cache (persistent
+kernels, which read everything once, may take all).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from tileiras.codegen.target.features import Feature
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.passes.analysis.register_pressure import block_pressure
+from tileiras.passes.nv_tileaa.schedule.early_loads import EarlyLoad, find_early_loads
+from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+    from tileiras.passes.nv_tileaa.schedule.load_distance import LoadSchedule, Room
+    from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
+
+PASS_NAME = "generate-schedule"
+WORK_REGISTERS = 40
+"""Registers of a thread for addresses, predicates, scalars and what is between two operations."""
+CTAS_PER_SM = 8
+"""CTAs that are clusters of their own: an SM holds no more (docs/decisions/0008)."""
+PERSISTENT_CTAS = 2
+"""Tile blocks of a persistent kernel for which an SM has room, unless `occupancy` says it.
+
+Memory has to be kept busy by one of them: often there are no more of them than SMs."""
+LEAST_COPY_BITS = 32
+"""cp.async copies 4, 8 or 16 bytes."""
+
+
+def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget) -> None:
+    """Starts the loads of loops in earlier iterations than their own, where that pays and fits."""
+    if not target.has(Feature.CP_ASYNC):
+        return
+    loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
+    early = [(loop, find_early_loads(loop)) for loop in loops]
+    if not any(loads for _, loads in early):
+        return
+    from tileiras.passes.nv_tileaa.schedule.costs import TileCosts
+    from tileiras.passes.nv_tileaa.schedule.load_distance import schedule_loads
+    from tileiras.passes.nv_tileaa.schedule.start_early import start_early
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import calls_runtime, scratch_bytes
+    from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import plan_cta
+
+    if any(calls_runtime(op) for op in func.walk()):
+        return
+    plan = plan_cta(func, target)
+    scratch = max((scratch_bytes(op) for op in func.walk()), default=0)
+    costs = TileCosts(32 * plan.num_warps)
+    found: list[LoadSchedule] = []
+    candidates = 0
+    taken: dict[Operation, int] = {}
+    for loop, loads in early:
+        loads = [load for load in loads if _can_copy(load, plan)]
+        candidates += len(loads)
+        if not loads:
+            continue
+        room = _room(func, loop, plan, scratch + _taken_around(loop, taken))
+        schedule = schedule_loads(loop, loads, costs, room)
+        if schedule is not None:
+            taken[start_early(loop, schedule)] = schedule.bytes
+            found.append(schedule)
+    if candidates:
+        _explain(remarks, func, found, candidates)
+
+
+def _taken_around(loop: aa.ForOp, taken: dict[Operation, int]) -> int:
+    """Shared memory that loops around this one have taken; loops side by side use the same."""
+    total, parent = 0, loop.parent_op()
+    while parent is not None:
+        total += taken.get(parent, 0)
+        parent = parent.parent_op()
+    return total
+
+
+def _can_copy(load: EarlyLoad, plan: CtaPlan) -> bool:
+    """Whether the tile can be copied in pieces that cp.async takes."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.access import plan_view_access
+
+    bits = storage_bits(view_type_of(load.op.view).memref.element_type)
+    access = plan_view_access(load.op.view, plan.num_warps)
+    return bits >= 8 and access.vector * bits >= LEAST_COPY_BITS
+
+
+def _room(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, taken: int) -> Room:
+    """Shared memory that loads may take, and how many tile blocks share an SM."""
+    from tileiras.passes.nv_tileaa.schedule.load_distance import Room
+    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
+
+    target, threads = plan.target, 32 * plan.num_warps
+    registers = block_pressure(loop.body.block) // threads + WORK_REGISTERS
+    ctas = min(CTAS_PER_SM, 32 * target.max_warps_per_sm // threads)
+    ctas = max(1, min(ctas, target.registers_per_sm // (threads * registers)))
+    occupancy = integer_hint(func, "occupancy")
+    if occupancy is not None and occupancy > 0:
+        ctas = min(ctas, occupancy)
+    elif _walks_over_blocks(loop):
+        ctas = min(ctas, PERSISTENT_CTAS)
+        return Room(target.shared_memory_of_each(ctas) - taken, 1)
+    half = target.shared_memory_per_sm // (2 * ctas)
+    return Room(min(half, target.shared_memory_of_each(ctas)) - taken, ctas)
+
+
+def _walks_over_blocks(loop: aa.ForOp) -> bool:
+    """Whether the counter goes on by the number of tile blocks: one block does what many could."""
+    pending: list[SSAValue] = [loop.step]
+    for _ in range(16):
+        if not pending:
+            return False
+        value = pending.pop()
+        if isinstance(value, BlockArgument) or not isinstance(value, OpResult):
+            continue
+        if isinstance(value.op, aa.GetNumProgramsOp):
+            return True
+        pending += value.op.operands
+    return False
+
+
+def _explain(
+    remarks: RemarkCollector, func: aa.FuncOp, found: list[LoadSchedule], candidates: int
+) -> None:
+    """One remark for a kernel with loads that could go ahead."""
+    count = sum(len(schedule.loads) for schedule in found)
+    if found:
+        parts = [
+            f"{len(s.loads)} by {s.ahead} iterations in {s.bytes} bytes of shared memory, "
+            f"{s.interval} of {s.serial} cycles"
+            for s in found
+        ]
+        text = f"{count} of {candidates} loads in loops are started early: {'; '.join(parts)}"
+    else:
+        text = "loads in loops are waited for where they stand: no schedule fits or pays"
+    remarks.add(
+        Remark(
+            RemarkCategory.SCHEDULE,
+            RemarkKind.PASSED if found else RemarkKind.MISSED,
+            PASS_NAME,
+            "EarlyLoads",
+            text,
+            func.sym_name.data,
+            place_of(func),
+            (("Loads", str(count)),),
+        )
+    )

@@ -1,0 +1,244 @@
+"""Rebuilds a loop whose loads are started in earlier iterations.
+
+    Before   for i in [lower, upper) { %x = load(i); use(%x) }
+    After    %ring = load_ring of 2 slots
+             start_load(lower) into slot 0 if lower < upper; commit
+             for i in [lower, upper) carrying %slot = 0 {
+               start_load(i + step) into the other slot if more than step is left; commit
+               %x = finish_load(i) from %slot, 1 pending; use(%x); continue %other
+             }
+
+Every load is executed for the iterations of the loop, and for no other: a counter of its own runs
+ahead. It stops at the last iteration, so that it never overflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, i1, i32
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.traits import Pure
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    Signedness,
+    SignednessAttr,
+)
+from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.nv_tileaa.schedule.early_loads import EarlyLoad
+from tileiras.passes.nv_tileaa.schedule.load_distance import LoadSchedule
+from tileiras.passes.op_builder import OpBuilder
+
+
+def start_early(loop: aa.ForOp, schedule: LoadSchedule) -> Operation:
+    """Puts the rebuilt loop in the place of the loop; returns it."""
+    return _EarlyStart(loop, schedule).run()
+
+
+class _EarlyStart(ScalarBuilder):
+    """The rebuild. `newest`, `is_valid`: the counter furthest ahead, and whether it is in bounds.
+
+    The slot of the present iteration goes round; the loads of the iteration that is `ahead` later
+    go to the slot before it, whose tile the iteration before has used.
+    """
+
+    def __init__(self, loop: aa.ForOp, schedule: LoadSchedule):
+        super().__init__()
+        self.loop = loop
+        self.old = loop.body.block
+        self.loads = schedule.loads
+        self.ahead = schedule.ahead
+        self.location = loop.location
+        self.rings: list[SSAValue] = []
+        self.newest: SSAValue = loop.lower_bound
+        self.is_valid: SSAValue = loop.lower_bound
+
+    def run(self) -> Operation:
+        """Builds the first loads and the loop; moves the body into it."""
+        around = self.loop.parent_block()
+        if around is None:
+            raise InternalError("a loop is in no block")
+        before = self.block = Block()
+        self._first_loads()
+        initial = [self.integer(0, i32), self.newest, self.is_valid]
+        new = self._new_loop(initial)
+        place = _earliest_place(self.loop, before)
+        for op in list(before.ops):
+            op.detach()
+            around.insert_op_before(op, place)
+        around.insert_op_before(new, self.loop)
+        for old, result in zip(self.loop.results, new.results):
+            old.replace_all_uses_with(result)
+        self.loop.detach()
+        self.loop.erase()
+        return new
+
+    # counters
+
+    def _first_loads(self) -> None:
+        """The rings, and the loads of as many iterations as there are ahead."""
+        loop = self.loop
+        properties = {"slots": IntAttr(self.ahead + 1)}
+        self.rings = [
+            self.emit(aa.LoadRingOp, (), [aa.LOAD_RING], properties).results[0] for _ in self.loads
+        ]
+        is_signed = loop.unsigned_cmp is None
+        self.is_valid = self._less(loop.lower_bound, loop.upper_bound, is_signed)
+        for number in range(self.ahead):
+            if number:
+                self._advance()
+            self._start(self.integer(number, i32))
+
+    def _less(self, lhs: SSAValue, rhs: SSAValue, signed: bool) -> SSAValue:
+        properties = {
+            "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
+            "signedness": SignednessAttr(Signedness.SIGNED if signed else Signedness.UNSIGNED),
+        }
+        return self.emit(aa.CmpIOp, [lhs, rhs], [i1], properties).results[0]
+
+    def _select(self, condition: SSAValue, first: SSAValue, second: SSAValue) -> SSAValue:
+        return self.emit(aa.SelectOp, [condition, first, second], [first.type]).results[0]
+
+    def _advance(self) -> None:
+        """The counter of one more iteration; it stays where it is if there is none.
+
+        What is left, `upper - counter`, is positive and fits the type without its sign.
+        """
+        loop, last = self.loop, self.newest
+        left = self.binary(aa.SubIOp, loop.upper_bound, last)
+        more = self._less(loop.step, left, False)
+        self.is_valid = self.emit(aa.AndIOp, [self.is_valid, more], [i1]).results[0]
+        following = self.binary(aa.AddIOp, last, loop.step)
+        self.newest = self._select(self.is_valid, following, last)
+
+    # loads
+
+    def _start(self, slot: SSAValue) -> None:
+        """Starts the loads of the newest iteration, if there is one; they are one group."""
+        values: dict[SSAValue, SSAValue] = {self.old.args[0]: self.newest}
+        for load, ring in zip(self.loads, self.rings, strict=True):
+            op = load.op
+            location, self.location = self.location, op.location
+            view = self._copy(op.view, values)
+            indices = [self._copy(index, values) for index in op.indices]
+            token = [self._token(load.tokens)] if load.tokens else []
+            sizes = (1, 1, 1, 1, len(indices), len(token))
+            properties = _access_properties(op) | {"operandSegmentSizes": _segments(sizes)}
+            operands = [ring, slot, self.is_valid, view, *indices, *token]
+            self.emit(aa.StartLoadOp, operands, (), properties)
+            self.location = location
+        self.emit(aa.CommitLoadsOp)
+
+    def _copy(self, value: SSAValue, values: dict[SSAValue, SSAValue]) -> SSAValue:
+        """A value of the iteration that is loaded for; made where it is not there."""
+        if value in values:
+            return values[value]
+        if not isinstance(value, OpResult) or value.op.parent_block() is not self.old:
+            return value
+        mapper = {operand: self._copy(operand, values) for operand in value.op.operands}
+        self.block.add_op(copy := value.op.clone(mapper))
+        values.update(zip(value.op.results, copy.results, strict=True))
+        return values[value]
+
+    def _token(self, tokens: Sequence[SSAValue]) -> SSAValue:
+        """One token behind all of these."""
+        if len(tokens) == 1:
+            return tokens[0]
+        return self.emit(aa.JoinMemTokensOp, tokens, [aa.MemTokenType()]).results[0]
+
+    # the loop
+
+    def _new_loop(self, initial: list[SSAValue]) -> Operation:
+        """The loop over the body, which is moved."""
+        loop, old = self.loop, self.old
+        types = [*(arg.type for arg in old.args), *(value.type for value in initial)]
+        block = self.block = Block(arg_types=types)
+        slot, self.newest, self.is_valid = block.args[len(old.args) :]
+        if self.ahead == 1:
+            self.newest = block.args[0]
+            true = {"value": DenseAttr(TileType(IntegerType(1)), b"\x01")}
+            self.is_valid = self.emit(aa.ConstantOp, (), [i1], true).results[0]
+        self._advance()
+        zero, last = self.integer(0, i32), self.integer(self.ahead, i32)
+        one, minus_one = self.integer(1, i32), self.integer((1 << 32) - 1, i32)
+        is_first, is_last = self._less(slot, one, True), self._less(slot, last, True)
+        self._start(self._select(is_first, last, self.binary(aa.AddIOp, slot, minus_one)))
+        following = self._select(is_last, self.binary(aa.AddIOp, slot, one), zero)
+        self._move_body(block, slot, [following, self.newest, self.is_valid])
+        operands = [loop.lower_bound, loop.upper_bound, loop.step, *loop.init_values, *initial]
+        return aa.ForOp.create(
+            operands=operands,
+            result_types=[*(result.type for result in loop.results), *(v.type for v in initial)],
+            properties=dict(loop.properties),
+            regions=[Region(block)],
+            location=loop.location,
+        )
+
+    def _move_body(self, block: Block, slot: SSAValue, following: Sequence[SSAValue]) -> None:
+        """The body, with loads that are finished where they stood."""
+        ends = [op for op in self.old.walk() if isinstance(op, aa.ContinueOp)]
+        ends = [op for op in ends if enclosing(op, aa.ForOp, aa.LoopOp) is self.loop]
+        for old, new in zip(self.old.args, block.args):
+            old.replace_all_uses_with(new)
+        for op in list(self.old.ops):
+            op.detach()
+            block.add_op(op)
+        for end in ends:
+            end.operands = [*end.operands, *following]
+        for number, (load, ring) in enumerate(zip(self.loads, self.rings, strict=True)):
+            self._finish(load, ring, slot, is_first=not number)
+
+    def _finish(self, load: EarlyLoad, ring: SSAValue, slot: SSAValue, is_first: bool) -> None:
+        """The tile that was loaded earlier, in the place of the load."""
+        op, builder = load.op, OpBuilder()
+        builder.location = op.location
+        token = [] if op.token is None else [op.token]
+        sizes = (1, 1, 1, len(op.indices), len(token))
+        properties = _access_properties(op) | {"operandSegmentSizes": _segments(sizes)}
+        if is_first:
+            properties["pending"] = IntAttr(self.ahead)
+        operands = [ring, slot, op.view, *op.indices, *token]
+        types = [result.type for result in op.results]
+        made = builder.emit(aa.FinishLoadOp, operands, types, properties)
+        made.detach()
+        around = op.parent_block()
+        if around is None:
+            raise InternalError("a load is in no block")
+        around.insert_op_before(made, op)
+        for old, new in zip(op.results, made.results, strict=True):
+            old.replace_all_uses_with(new)
+        op.detach()
+        op.erase()
+
+
+def _access_properties(op: aa.TiledLoadOp) -> dict[str, Attribute]:
+    """What a load says beside its operands."""
+    return {key: value for key, value in op.properties.items() if key != "operandSegmentSizes"}
+
+
+def _segments(sizes: Sequence[int]) -> Attribute:
+    """How many operands belong to each name."""
+    return DenseArrayBase.from_list(i32, sizes)
+
+
+def _earliest_place(loop: aa.ForOp, moved: Block) -> Operation:
+    """Where the first loads go: before what is computed right before the loop.
+
+    A reduction, say, whose result the loop needs, but not its loads. Not before other loops and
+    memory accesses.
+    """
+    needed = {v.owner for op in moved.walk() for v in op.operands if isinstance(v, OpResult)}
+    place: Operation = loop
+    while (before := place.prev_op) is not None:
+        is_passed = before.has_trait(Pure) or isinstance(before, aa.ReduceOp | aa.ScanOp)
+        if before in needed or not is_passed:
+            break
+        place = before
+    return place

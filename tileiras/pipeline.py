@@ -56,6 +56,19 @@ PIPELINE: tuple[Step, ...] = (
         "tiles beyond the register file become loops, while every dim is still as good as another",
     ),
     Step(
+        "tileaa-split-depth",
+        "nv_tileaa",
+        "steps of K whose operands do not fit become several, once rows and columns do",
+        min_opt=1,
+    ),
+    Step(
+        "tileaa-slice-epilogues",
+        "nv_tileaa",
+        "once sums have the size that they will have, what follows them may be too much at once",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
         "tileaa-hoist-loads",
         "nv_tileaa",
         "tokens say what a load must wait for, and layouts do not tie it to its branch yet",

@@ -16,6 +16,8 @@ PASSES: dict[str, str] = {
         "tileiras.passes.cuda_tile_to_nv_tileaa:ConvertCudaTileToTileAAPass"
     ),
     "tileaa-split-large-tiles": "tileiras.passes.nv_tileaa.split_large_tiles:SplitLargeTilesPass",
+    "tileaa-split-depth": "tileiras.passes.nv_tileaa.split_depth:SplitDepthPass",
+    "tileaa-slice-epilogues": "tileiras.passes.nv_tileaa.slice_epilogues:SliceEpiloguesPass",
     "tileaa-hoist-loads": "tileiras.passes.nv_tileaa.hoist_loads:HoistLoadsPass",
     "tileaa-simplify-addresses": (
         "tileiras.passes.nv_tileaa.simplify_addresses:SimplifyAddressesPass"

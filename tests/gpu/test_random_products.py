@@ -120,7 +120,7 @@ def test_kernel_compiles(kernel: ProductKernel) -> None:
 def test_names_and_cases_are_distinct() -> None:
     assert len({kernel.name for kernel in KERNELS}) == len(KERNELS)
     cases = [make_case(kernel, seed) for kernel in KERNELS for seed in range(20)]
-    assert len({case.name for case in cases}) == len(cases) == 500
+    assert len({case.name for case in cases}) == len(cases) == 20 * len(KERNELS)
     ragged = [case for case in cases if case.extents[2] % case.kernel.tile[2]]
     assert len(ragged) > 250
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.gpu.product_text import ProductKernel
 from tests.interpreter.stage_comparison import compare_entry
 from tests.passes.nv_tileas.attention import attention
+from tests.passes.nv_tileas.gather import gathered_right
 from tests.passes.nv_tileas.gemm import gemm, with_ctas
 from tests.passes.nv_tileas.split_gemm import split_gemm
 from tileiras.driver import compile_module, read_source, with_environment
@@ -133,6 +135,22 @@ def test_does_not_spill(rows):
     artefacts = compile_module(gemm(rows, 256, 64), options)
     assert artefacts.kernels[0].registers == 168
     assert "0 bytes spilled" in artefacts.notes[0]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        with_ctas(ProductKernel("f32", (128, 128, 32)).text().encode(), 2),
+        with_ctas(ProductKernel("f8E4M3FN", (64, 128, 128)).text().encode(), 2),
+        with_ctas(gathered_right(is_transposed=False), 3),
+    ],
+    ids=["tf32 fragments", "f8 fragments", "gathered"],
+)
+def test_hints_for_company_cost_no_spills(source):
+    options = with_environment(CompileOptions(gpu_name="sm_90"))
+    notes = compile_module(source, options).notes
+    assert "0 bytes spilled" in notes[0]
+    assert not any("C75" in note for note in notes)
 
 
 def test_remarks_say_whether_a_kernel_is_specialised():

@@ -16,8 +16,8 @@ WARPGROUP = 128
 ROWS = 64
 K_BYTES = 32
 """Every instruction multiplies 32 bytes of K."""
-MAX_K = 128
-"""Elements of K in one partial sum of f8 products."""
+PARTIAL_K = 128
+"""Elements of K in one partial sum of an f8 product."""
 PARTIAL_REGISTERS = 64
 """Registers of a thread for all partial sums of f8 products that are in flight."""
 

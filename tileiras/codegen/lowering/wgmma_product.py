@@ -15,7 +15,12 @@ from typing import Protocol
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.shared_operands import Major, SharedOperand
-from tileiras.codegen.atoms.wgmma import MAX_K, PARTIAL_REGISTERS, WgmmaAtom, WgmmaFamily
+from tileiras.codegen.atoms.wgmma import (
+    PARTIAL_K,
+    PARTIAL_REGISTERS,
+    WgmmaAtom,
+    WgmmaFamily,
+)
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.wgmma_fragments import FragmentReader
 from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of
@@ -189,7 +194,7 @@ class Product:
 
     def _chunks(self, columns: int) -> Iterator[tuple[int, int, range]]:
         """Row block, first column and K steps of every partial sum."""
-        per_sum = MAX_K // self.family.k
+        per_sum = PARTIAL_K // self.family.k
         for first in range(0, len(self._steps), per_sum):
             for block in range(self.row_blocks):
                 for column in range(0, self.rhs.extent, columns):

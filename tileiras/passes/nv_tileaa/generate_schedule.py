@@ -99,6 +99,9 @@ def _schedule_loops(func: aa.FuncOp, plan: HopperPlan) -> list[Schedule | None]:
         # What threads read or add themselves is finished where it is issued.
         if any(planned.is_promoted or planned.fragments is not None for planned in here):
             continue
+        # Products that share a slot stay together.
+        if any(len(plan.sharing(planned)) > 1 for planned in here):
+            continue
         products = [
             Product(
                 planned.dot,

@@ -18,6 +18,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import blocked
+from tileiras.dialects.layout.grid_slices import grid_slice
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.errors import InternalError
@@ -247,6 +248,9 @@ class LayoutClasses:
         if isinstance(op, aa.ReduceOp):
             source = self.natural(op.operands[0])
             return source.slice(op.dim.value.data) if source is not None else None
+        if isinstance(op, aa.ExtractOp):
+            source = self.natural(op.source)
+            return grid_slice(source, shape_of(value)) if source is not None else None
         if isinstance(op, ElementwiseOp):
             for operand in op.operands:
                 if is_tensor(operand) and is_lazy(operand):

@@ -57,6 +57,8 @@ class Epilogues:
                 sources: Sequence[SSAValue] = _continued(op, value.index)
             case aa.IfOp():
                 sources = _yielded(op, value.index)
+            case aa.ExtractOp():
+                sources = (op.source,)
             case ElementwiseOp():
                 sources = op.operands if not self.products(op) else ()
             case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
@@ -18,6 +18,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     SharedOperand,
     root_load,
     rounds_to_tf32,
+    tile_bytes,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, WgmmaDot
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile
@@ -30,9 +31,9 @@ class ConsumerSide:
     def __init__(self, plan: HopperPlan, pipelines: Sequence[SSAValue]):
         self.plan = plan
         self.pipelines = pipelines
-        self.tiles: dict[Operation, SSAValue] = {}
-        self.unfinished: dict[Operation, SSAValue] = {}
-        """Products issued without a wait, with the pipelines that their slots go back to."""
+        self.tiles: dict[tuple[Operation, pl.SharedTileType], SSAValue] = {}
+        self.unfinished: dict[Operation, SSAValue | None] = {}
+        """Products issued without a wait, with the pipeline that a slot goes back to after them."""
         self.store_maps: dict[Operation, SSAValue] = {}
 
     def brings(self, load: Operation) -> bool:
@@ -46,41 +47,56 @@ class ConsumerSide:
 
     def place_load(self, placer: Placer, op: OperandLoad) -> Sequence[SSAValue]:
         """Waits for the slot at the last load of the pipeline; the tile stays in shared memory."""
-        number = self.plan.pipeline_of(op)
-        if number is None:
-            raise InternalError("a load without a pipeline was taken for one with")
-        loads = self.plan.pipelines[number].filling(op)
-        block = op.parent_block()
+        block, loads = op.parent_block(), self._filling(op)
         in_order = [other for other in block.ops if other in loads] if block is not None else []
         if in_order and op is in_order[-1]:
-            types = self._tile_types(loads)
-            wait = placer.emit(pl.ConsumerWaitOp, [self.pipelines[number]], types)
-            self.tiles.update(zip(loads, wait.results, strict=True))
-            if any(isinstance(load, aa.LoadOp) for load in loads):
-                placer.emit(pl.ProxyFenceOp)
+            self._wait_for_slot(placer, op)
         token = placer.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
         return [token, token]
 
-    def _tile_types(self, loads: Sequence[OperandLoad]) -> list[pl.SharedTileType]:
-        """The tiles of a slot, one after another, as the products read them."""
-        types: list[pl.SharedTileType] = []
-        offset = 0
-        for load in loads:
-            operand, read = self._reader(load)
-            shape, element = read.get_shape(), read.element_type
-            types.append(pl.SharedTileType(shape, element, operand.major_axis, offset))
-            offset += operand.bytes
-        return types
+    def _filling(self, load: OperandLoad) -> tuple[OperandLoad, ...]:
+        """The loads that share a slot with this one."""
+        return self.plan.pipelines[self._number(load)].filling(load)
 
-    def _reader(self, load: OperandLoad) -> tuple[SharedOperand, TensorType[Attribute]]:
-        """The operand that a load brings, and its type in the product."""
+    def _number(self, load: OperandLoad) -> int:
+        """The number of the pipeline that brings the tile of a load."""
+        number = self.plan.pipeline_of(load)
+        if number is None:
+            raise InternalError("a load without a pipeline was taken for one with")
+        return number
+
+    def _wait_for_slot(self, placer: Placer, op: OperandLoad) -> None:
+        """Waits for the slot with the tile of a load, once: a product may come before other loads.
+
+        A tile that products read in different ways is given once for each.
+        """
+        loads, pipeline = self._filling(op), self.pipelines[self._number(op)]
+        reads: dict[tuple[Operation, pl.SharedTileType], None] = {}
         for planned in self.plan.dots.values():
             for operand, value in ((planned.lhs, planned.dot.lhs), (planned.rhs, planned.dot.rhs)):
-                if operand is not None and operand.load is load:
-                    if not isinstance(value.type, TensorType):
-                        raise InternalError("an operand is no tensor")
-                    return operand, value.type
-        raise InternalError("no product reads what a pipeline brings")
+                if operand is not None and operand.load in loads:
+                    reads[operand.load, self._tile_type(operand, value)] = None
+        if any(read in self.tiles for read in reads):
+            return
+        in_order = [read for load in loads for read in reads if read[0] is load]
+        wait = placer.emit(pl.ConsumerWaitOp, [pipeline], [type for _, type in in_order])
+        self.tiles.update(zip(in_order, wait.results, strict=True))
+        if any(isinstance(load, aa.LoadOp) for load in loads):
+            placer.emit(pl.ProxyFenceOp)
+
+    def _tile_type(self, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
+        """The tile of an operand in its slot, as a product reads it."""
+        if not isinstance(value.type, TensorType):
+            raise InternalError("an operand is no tensor")
+        loads = self._filling(operand.load)
+        offset = sum(tile_bytes(load) for load in loads[: loads.index(operand.load)])
+        shape, element = value.type.get_shape(), value.type.element_type
+        return pl.SharedTileType(shape, element, operand.major_axis, offset)
+
+    def _tile(self, placer: Placer, operand: SharedOperand, value: SSAValue) -> SSAValue:
+        """An operand in its slot, which has been waited for or is now."""
+        self._wait_for_slot(placer, operand.load)
+        return self.tiles[operand.load, self._tile_type(operand, value)]
 
     def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
         """A product from shared memory, issued; `insert_waits` says where it is waited for."""
@@ -89,36 +105,36 @@ class ConsumerSide:
             raise InternalError("a product gives no tensor")
         layout = self.plan.result_layout(op)
         acc = placer.in_layout(op.acc, layout)
-        number = self.plan.pipeline_of(planned.rhs.load)
-        if number is None:
-            raise InternalError("a product reads a tile that no pipeline brings")
-        type = encoded(op.result.type.element_type, layout)
-        pipeline = self.pipelines[number]
-        right = self.tiles[planned.rhs.load]
+        number = self._number(planned.rhs.load)
+        group = self.plan.sharing(planned)
+        right = self._tile(placer, planned.rhs, planned.dot.rhs)
         is_turned = planned.fragments == "turned"
         if is_turned:
-            right = turned_tile(placer, right, pipeline)
+            right = turned_tile(placer, right, self.pipelines[number])
         operands = [self._left(placer, planned), right]
+        type = encoded(op.result.type.element_type, layout)
+        pipeline = self.pipelines[number] if planned is group[-1] else None
         kept = ("signedness_lhs", "signedness_rhs")
         properties = {key: op.properties[key] for key in kept if key in op.properties}
         if planned.is_promoted:
             properties["promoted"] = UnitAttr()
         if planned.fragments is not None and not is_turned:
             properties["fragments"] = StringAttr(planned.fragments)
-        pending = _pending(planned)
+        pending = _pending(planned, group)
         if pending is not None:
             properties["pending"] = IntAttr(pending)
         built = placer.emit(pl.WgmmaDotOp, [*operands, acc], [type], properties)
-        if pending is not None and not is_turned:
-            placer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(pending)})
-        elif pending is None:
+        if pending is None:
             self.unfinished[built] = pipeline
+        elif pipeline is not None and not is_turned:
+            release = {"keep": IntAttr(min(pending, 1))}
+            placer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
         return [placer.settle(op.result, built.results[0])]
 
     def _left(self, placer: Placer, planned: WgmmaDot) -> SSAValue:
         """The left operand: a tile in shared memory, or this thread's fragments of it."""
         if planned.lhs is not None:
-            return self.tiles[planned.lhs.load]
+            return self._tile(placer, planned.lhs, planned.dot.lhs)
         lhs = planned.dot.lhs
         if not isinstance(lhs.type, TensorType):
             raise InternalError("an operand is no tensor")
@@ -133,16 +149,17 @@ class ConsumerSide:
         """After a loop: finishes the products left unfinished, and hands back their slots."""
         finished = list(results)
         for planned in self.plan.dots.values():
+            group = self.plan.sharing(planned)
             position = running_position(planned)
-            if position is None or planned.dot.parent_op() is not op:
+            if not is_running(group) or position is None or planned.dot.parent_op() is not op:
                 continue
             acc = finished[position]
             wait = placer.emit(pl.DotWaitOp, [acc], [acc.type], {"pending": IntAttr(0)})
             finished[position] = wait.results[0]
-            number = self.plan.pipeline_of(planned.rhs.load)
-            if number is not None:
+            if planned is group[-1]:
+                pipeline = self.pipelines[self._number(planned.rhs.load)]
                 release = {"keep": IntAttr(0)}
-                placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
+                placer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
         self.release_kept(placer, op)
         return finished
 
@@ -164,23 +181,24 @@ class ConsumerSide:
                 placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
 
 
-def _pending(planned: WgmmaDot) -> int | None:
+def _pending(planned: WgmmaDot, group: Sequence[WgmmaDot]) -> int | None:
     """How many products the one that is issued leaves unfinished; None if waits come later.
 
-    What threads read or add themselves is finished at once.
+    What threads read or add themselves is finished at once; of products that share slots, those of
+    the iteration before are. Where threads read, only the newest product may be unfinished.
     """
-    if is_running(planned):
-        return 1
+    if is_running(group):
+        return len(group) if all(other.fragments is None for other in group) else 1
     return 0 if planned.is_promoted or planned.fragments is not None else None
 
 
-def is_running(planned: WgmmaDot) -> bool:
-    """Whether the product may stay unfinished over the end of an iteration.
+def is_running(group: Sequence[WgmmaDot]) -> bool:
+    """Whether products that share slots may stay unfinished over the end of an iteration.
 
     One that reads registers must be finished before they are written again, and one that is summed
     up by itself before it is added.
     """
-    return running_position(planned) is not None
+    return all(running_position(planned) is not None for planned in group)
 
 
 def running_position(planned: WgmmaDot) -> int | None:

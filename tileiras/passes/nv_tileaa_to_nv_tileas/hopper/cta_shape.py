@@ -24,6 +24,8 @@ MAX_REGISTERS = 176
 """Registers of a thread for accumulators and left operands, where a CTA has the SM to itself."""
 OTHER_SHARE = 7
 """One in so many registers is for addresses, barriers and work, in a kernel with few of them."""
+LEAST_OTHER = 24
+"""Registers for these in any kernel: with 80 registers 64 for accumulators spill."""
 LAUNCHED_BESIDE = 26
 """ptxas wants so many registers beside the accumulators of one wgmma from the launch on (C7602)."""
 REGISTER_UNIT = 8
@@ -91,7 +93,8 @@ class CtaShape:
     @property
     def tile_registers(self) -> int:
         """Registers of a consumer thread that accumulators and left operands may take."""
-        return min(MAX_REGISTERS, self.registers - self.registers // OTHER_SHARE)
+        other = max(LEAST_OTHER, self.registers // OTHER_SHARE)
+        return min(MAX_REGISTERS, self.registers - other)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.atoms.wgmma import PARTIAL_REGISTERS
+from tileiras.codegen.atoms.wgmma import PARTIAL_K, PARTIAL_REGISTERS
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.passes.analysis.register_pressure import tensor_words
@@ -29,6 +29,10 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import Pipeline, WgmmaDot
 
+FRAGMENT_REGISTERS = 4
+"""Registers of a thread for a block of 64 rows and an instruction's step of K."""
+FRAGMENT_ADDRESSES = 8
+"""Registers for reading fragments: addresses, bytes on their way to their places."""
 LESS_BESIDE_PARTIAL = 16
 """Registers that a thread with partial sums needs less for other things (measured: no spills)."""
 
@@ -48,6 +52,7 @@ def demand_of(
     with_others = {
         n: max(
             _tile_registers(together, n)
+            + max(_fragments(planned, n) for planned in together)
             + _other_words(loop, together, brought) // (WARPGROUP_THREADS * n)
             for loop, together in loops.items()
         )
@@ -101,7 +106,15 @@ def _tile_registers(dots: list[WgmmaDot], warpgroups: int) -> int:
         max(0, _partial(planned, warpgroups) - _spent(planned, dots, warpgroups))
         for planned in dots
     )
-    return partial + sum(_registers(planned, warpgroups) for planned in dots)
+    held = sum(_operand(planned, warpgroups) for planned in dots)
+    sums = [planned for planned in dots if not _goes_on(planned, dots)]
+    return partial + held + sum(_accumulators(planned, warpgroups) for planned in sums)
+
+
+def _goes_on(planned: WgmmaDot, dots: list[WgmmaDot]) -> bool:
+    """Whether the product adds to the sum of another one that nothing else reads: in place."""
+    acc = planned.dot.acc
+    return any(acc is other.dot.result for other in dots) and len(list(acc.uses)) == 1
 
 
 def _spent(planned: WgmmaDot, dots: list[WgmmaDot], warpgroups: int) -> int:
@@ -117,6 +130,21 @@ def _partial(planned: WgmmaDot, warpgroups: int) -> int:
     if not planned.is_promoted:
         return 0
     return max(0, min(PARTIAL_REGISTERS, _accumulators(planned, warpgroups)) - LESS_BESIDE_PARTIAL)
+
+
+def _fragments(planned: WgmmaDot, warpgroups: int) -> int:
+    """Registers of a thread for fragments that it reads itself, and to get there.
+
+    Those of two steps of K: one is multiplied while the next is read. A step is an instruction's
+    for all blocks of rows, or what is summed up by itself for one block.
+    """
+    if planned.fragments is None:
+        return 0
+    blocks, steps = planned.rows // (ROWS_PER_WARPGROUP * warpgroups), 1
+    if planned.is_promoted:
+        depth = min(PARTIAL_K, _shape(planned.dot.lhs)[-1])
+        blocks, steps = 1, depth // planned.family.k
+    return 2 * FRAGMENT_REGISTERS * blocks * steps + FRAGMENT_ADDRESSES
 
 
 def _at_work(dots: list[WgmmaDot], warpgroups: int) -> int:
@@ -180,11 +208,6 @@ def is_rescaled(planned: WgmmaDot) -> bool:
     return isinstance(acc.owner, Operation) and not isinstance(
         acc.owner, aa.ConstantOp | aa.SplatOp
     )
-
-
-def _registers(planned: WgmmaDot, warpgroups: int) -> int:
-    """Registers of a thread for the accumulator and a left operand in registers."""
-    return _accumulators(planned, warpgroups) + _operand(planned, warpgroups)
 
 
 def _operand(planned: WgmmaDot, warpgroups: int) -> int:

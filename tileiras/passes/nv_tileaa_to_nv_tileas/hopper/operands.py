@@ -4,7 +4,7 @@ An operand qualifies if it is a loaded tile, at most reshaped, permuted, or roun
 (decision 0009). A tile loaded through pointers is gathered (see `gathered`); one loaded through a
 view comes by TMA if the view meets its conditions (CUDA Driver API, "Tensor Map Object Management";
 PTX ISA, "Tensors"): base 16-byte aligned, strides multiples of 16 bytes but for a unit inner one,
-at most 5 dims, boxes of at most 256.
+at most 5 dims, boxes of at most 256 (a tile has several along its contiguous dim).
 """
 
 from __future__ import annotations
@@ -165,7 +165,10 @@ def _is_tma_load(load: aa.TiledLoadOp) -> bool:
     if load.hints is not None and "allow_tma" in load.hints.data:
         return False
     rank = len(type.memref.strides)
-    if rank > 5 or any(extent > MAX_BOX for extent in type.tile_shape):
+    # Along the contiguous dim a tile comes in panels, a box each.
+    panels = contiguous_axis(load)
+    extents = [extent for axis, extent in enumerate(type.tile_shape) if axis != panels]
+    if rank > 5 or any(extent > MAX_BOX for extent in extents):
         return False
     return is_aligned(type, memref_of(load.view))
 

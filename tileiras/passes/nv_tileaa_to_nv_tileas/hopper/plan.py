@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
-from tileiras.codegen.atoms.wgmma import MAX_K, WgmmaFamily
+from tileiras.codegen.atoms.wgmma import PARTIAL_K, WgmmaFamily
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.constants import DenseAttr
@@ -42,6 +42,11 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import calls_runtime, scratch_bytes
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slot_groups import (
+    is_for_products,
+    slot_groups,
+    slot_operands,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import follows_write, precedes_write
 
 MAX_SCRATCH_BYTES = 32 * 1024
@@ -78,7 +83,7 @@ class WgmmaDot:
     @property
     def is_promoted(self) -> bool:
         """Whether the product is summed up by itself and then added to the accumulator."""
-        is_one_sum = self.starts_at_zero and _shape(self.dot.lhs)[-1] <= MAX_K
+        is_one_sum = self.starts_at_zero and _shape(self.dot.lhs)[-1] <= PARTIAL_K
         return is_promoted(self.dot, self.family) and not is_one_sum
 
     @property
@@ -154,6 +159,14 @@ class HopperPlan:
             _shape(planned.dot.result), planned.family, planned.fragments, self.warpgroups
         )
 
+    def sharing(self, planned: WgmmaDot) -> list[WgmmaDot]:
+        """The products that read tiles of the same slots, in program order, this one included."""
+        for pipeline in self.pipelines:
+            if planned.rhs.load in pipeline.loads:
+                filling = pipeline.filling(planned.rhs.load)
+                return [other for other in self.dots.values() if other.rhs.load in filling]
+        return [planned]
+
     def is_read_by_warps(self, pipeline: Pipeline) -> bool:
         """Whether threads read tiles of the pipeline, warp by warp."""
         return is_read_by_threads(pipeline, self.dots.values())
@@ -182,7 +195,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     loops: dict[Operation | None, list[WgmmaDot]] = {}
     for planned in chosen:
         loops.setdefault(planned.dot.parent_op(), []).append(planned)
-    if not _kept_for_products_only(chosen):
+    if not _kept_for_products_only(chosen) or any(map(_turns_what_others_read, loops.values())):
         return None
     pipelines = _pipelines(list(loops.values()))
     if held:
@@ -225,16 +238,18 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
         return None
     lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
     left_load = root_load(op.lhs)
-    if isinstance(left_load, aa.LoadOp) and _is_read_here(left_load, op) and _uses(left_load) != 1:
+    is_left_here = left_load is not None and _is_read_here(left_load, op)
+    is_left_free = not is_left_here or (left_load is not None and is_for_products(left_load))
+    if isinstance(left_load, aa.LoadOp) and not is_left_free:
         lhs = left_load = None
-    if rhs is None or not _is_of_loop(op) or _uses(rhs.load) != 1:
+    if rhs is None or not _is_of_loop(op) or not is_for_products(rhs.load):
         return None
     # What arrives in a slot is used up in the same iteration.
     if rhs.load.parent_block() is not op.parent_block():
         return None
     if lhs is None and left_load is not None:
         return None
-    if lhs is not None and _is_read_here(lhs.load, op) and _uses(lhs.load) != 1:
+    if lhs is not None and not is_left_free:
         return None
     majors = (None if lhs is None else lhs.major_axis, rhs.major_axis)
     ways: dict[tuple[int | None, int], Fragments] = {(0, 0): "lhs", (1, 1): "rhs"}
@@ -247,6 +262,12 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     if planned.rows % ROWS_PER_WARPGROUP or planned.columns not in family.sizes_n:
         return None
     return planned
+
+
+def _turns_what_others_read(dots: list[WgmmaDot]) -> bool:
+    """Whether a slot is handed back when its tile is turned, though another product reads it."""
+    groups = [group for group in slot_groups(dots) if len(group) > 1]
+    return any(planned.fragments == "turned" for group in groups for planned in group)
 
 
 def _is_zero(value: SSAValue) -> bool:
@@ -294,25 +315,27 @@ def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:
 
 
 def _pipelines(loops: list[list[WgmmaDot]]) -> tuple[Pipeline, ...]:
-    """A ring per product of a loop, which the loops share; kept operands have one slot.
+    """A ring per product of a loop, or per several that share tiles; kept operands have one slot.
 
-    A product that is still running keeps its slot while the next one waits for another.
+    Loops share rings. A product that is still running keeps its slot while the next one waits for
+    another.
     """
     rings: dict[tuple[int, int], list[tuple[OperandLoad, ...]]] = {}
     least: dict[tuple[int, int], int] = {}
     kept: dict[OperandLoad, Pipeline] = {}
     for dots in loops:
-        for position, planned in enumerate(dots):
-            operands = [planned.rhs]
+        for planned in dots:
             if planned.lhs is not None and planned.is_lhs_kept:
                 load = planned.lhs.load
                 kept[load] = Pipeline(((load,),), planned.lhs.bytes, 1, False)
-            elif planned.lhs is not None:
-                operands = [planned.lhs, planned.rhs]
-            size = sum(operand.bytes for operand in operands)
-            filling = tuple(operand.load for operand in operands)
-            rings.setdefault((position, size), []).append(filling)
-            may_run = planned.lhs is not None and isinstance(planned.dot.acc, BlockArgument)
+        for position, group in enumerate(slot_groups(dots)):
+            operands = slot_operands(group)
+            size = sum(operand.bytes for operand in operands.values())
+            rings.setdefault((position, size), []).append(tuple(operands))
+            may_run = all(
+                planned.lhs is not None and isinstance(planned.dot.acc, BlockArgument)
+                for planned in group
+            )
             slots = 2 if may_run else 1
             least[position, size] = max(slots, least.get((position, size), 1))
     shared = (Pipeline(tuple(all_of), key[1], least[key], True) for key, all_of in rings.items())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import IntAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout.conversion import plan_conversion
@@ -24,6 +25,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     LEAST_SCRATCH,
     RingDemand,
     ring_stages,
+    shared_bytes,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
@@ -110,6 +112,24 @@ def _is_tight(rings: Sequence[RingDemand], stages: Sequence[int]) -> bool:
     """Whether a ring has no slot to spare: then it waits for each of its loads."""
     pairs = zip(rings, stages, strict=True)
     return any(ring.may_grow and count <= ring.least for ring, count in pairs)
+
+
+def ring_room(plan: HopperPlan, target: GpuTarget) -> int:
+    """Shared memory for the rings of a plan whose consumers are not placed yet."""
+    return shared_bytes(plan.shape, target) - FIXED_BYTES - max(LEAST_SCRATCH, plan.scratch)
+
+
+def has_spare_slots(plan: HopperPlan, target: GpuTarget) -> bool:
+    """Whether every ring that would use more slots than must be held at once gets some."""
+    rings = [
+        RingDemand(ring.bytes, ring.least, ring.may_grow, plan.is_read_by_warps(ring))
+        for ring in plan.pipelines
+    ]
+    stages = ring_stages(rings, ring_room(plan, target))
+    if stages is None:
+        return False
+    pairs = zip(rings, stages, strict=True)
+    return all(count > ring.least for ring, count in pairs if ring.may_grow)
 
 
 def _stores_before_the_end(body: Block) -> bool:

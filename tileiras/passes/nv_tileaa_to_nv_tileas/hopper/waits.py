@@ -19,8 +19,8 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
 
-Slots = Mapping[Operation, SSAValue]
-"""The products to wait for, each with the pipeline that brings what it reads."""
+Slots = Mapping[Operation, SSAValue | None]
+"""The products to wait for, the last one of a slot with the pipeline that the slot goes back to."""
 
 
 def insert_waits(block: Block, slots: Slots) -> None:
@@ -101,6 +101,7 @@ class _BlockWaits:
                 location=product.location,
             )
             for pipeline in dict.fromkeys(self.slots[summand] for summand in summands)
+            if pipeline is not None
         ]
         self.block.insert_ops_before([wait, *releases], before)
 

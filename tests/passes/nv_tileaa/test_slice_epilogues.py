@@ -1,0 +1,179 @@
+"""Epilogues computed slice by slice: the same memory, and no more than the registers at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.interpreter.stage_comparison import passes
+from tests.passes.nv_tileaa.products import LOOP, STORE, kernel
+from tests.passes.nv_tileaa.test_split_products import (
+    BRANCH,
+    EPILOGUE,
+    IN_PLACE,
+    NORMALISED,
+    PERSISTENT,
+    READ_BACK,
+    arrays,
+)
+from tests.passes.nv_tileas.gemm import aligned, gemm
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout.grid_slices import grid_slice
+from tileiras.dialects.layout.mma import wgmma_accumulator
+from tileiras.driver import compile_module, read_source, with_environment
+from tileiras.interpreter import run_entry
+from tileiras.ir_text import parse_text
+from tileiras.options import CompileOptions
+from tileiras.passes.nv_tileaa.epilogue_cut import build_epilogue_slices, find_epilogue_cut
+
+BIASED = f"""{LOOP}
+    %pl = make_partition_view %te
+        : partition_view<tile=(1x32), tensor_view<56x56xf32, strides=[56,1]>>
+    %row, %kr = load_view_tko weak %pl[%c0, %y] token = %t0
+        : partition_view<tile=(1x32), tensor_view<56x56xf32, strides=[56,1]>>, tile<i32>
+          -> tile<1x32xf32>, token
+    %rows = broadcast %row : tile<1x32xf32> -> tile<32x32xf32>
+    %sum = addf %acc, %rows : tile<32x32xf32>
+    {STORE.replace("%acc", "%sum")}"""
+
+UNDER_JOIN = IN_PLACE.replace("token = %k0", "token = %j").replace(
+    "%new = addf", "%j = join_tokens %k0, %t0 : token\n    %new = addf"
+)
+
+BEHIND = f"""{EPILOGUE}
+    %j = join_tokens %u, %v : token
+    %old, %ko = load_view_tko weak %pc[%x, %y] token = %j
+        : VIEWC, tile<i32> -> tile<32x32xf32>, token
+    %again = addf %old, %old : tile<32x32xf32>
+    %w = store_view_tko weak %again, %pc[%x, %y] token = %ko
+        : tile<32x32xf32>, VIEWC, tile<i32> -> token"""
+
+SLICED = {
+    "a row for all rows": (kernel(BIASED), 1),
+    "two stores, ranges and masks": (kernel(f"{LOOP}\n{EPILOGUE}"), 2),
+    "in place": (kernel(f"{LOOP}\n{IN_PLACE}"), 1),
+    "in place, behind a join": (kernel(f"{LOOP}\n{UNDER_JOIN}"), 1),
+    "persistent": (kernel(PERSISTENT, is_block=False), 1),
+    "with accesses behind it": (kernel(f"{LOOP}\n{BEHIND}"), 2),
+}
+
+
+def at_nv_tileaa(text: str):
+    """The kernel as the pass gets it."""
+    module = parse_text(text, "kernel.mlir")
+    for name, _ in passes(module, (), "sm_90"):
+        if name == "convert-cudatile-to-tileaa":
+            break
+    return module
+
+
+def blocks_of(module):
+    """Bodies of functions and loops."""
+    owners = [op for op in module.walk() if isinstance(op, aa.FuncOp | aa.ForOp)]
+    return [op.body.block for op in owners]
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize(("text", "stores"), SLICED.values(), ids=SLICED)
+def test_slices_compute_the_same(text, stores, dim, parts):
+    module = at_nv_tileaa(text)
+    wanted, found = arrays(), arrays()
+    run_entry(module, "kernel", wanted, (2, 2, 1))
+    cuts = [cut for block in blocks_of(module) if (cut := find_epilogue_cut(block, parts, dim))]
+    before = sum(isinstance(op, aa.TiledStoreOp) for op in module.walk())
+    for cut in cuts:
+        assert len(cut.stores) == stores
+        build_epilogue_slices(cut)
+    assert len(cuts) == 1
+    module.verify()
+    after = sum(isinstance(op, aa.TiledStoreOp) for op in module.walk())
+    assert after == before + stores * (parts - 1)
+    run_entry(module, "kernel", found, (2, 2, 1))
+    for one, other in zip(wanted, found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+ORDERED = EPILOGUE.replace("%v = store_view_tko weak %most, %pe[%x, %y] token = %t0", "%v = STORE")
+WHOLE = {
+    "a sum that all of it goes into": NORMALISED,
+    "stores in branches": BRANCH,
+    "reads what another slice stores": READ_BACK,
+    "stores in an order": f"""{LOOP}
+    {ORDERED.replace("STORE", "store_view_tko weak %most, %pe[%x, %y] token = %u")}""",
+}
+
+
+@pytest.mark.parametrize("body", WHOLE.values(), ids=WHOLE)
+def test_epilogue_stays_whole(body):
+    module = at_nv_tileaa(kernel(body))
+    assert not [cut for block in blocks_of(module) if (cut := find_epilogue_cut(block, 2, 1))]
+
+
+TWO_STORES = """%i = iota : tile<CxI32>
+    %e = itof %i signed : tile<CxI32> -> tile<CxF32>
+    %e1 = reshape %e : tile<CxF32> -> tile<1xCxF32>
+    %e2 = broadcast %e1 : tile<1xCxF32> -> tile<RxCxF32>
+    %sum = addf %acc, %e2 : tile<RxCxF32>
+    %h = ftof %sum : tile<RxCxF32> -> tile<RxCxF16>
+    %bn = addi %bx, %c1 : tile<i32>
+    %most = maxf %sum, %z : tile<RxCxF32>
+    %g = ftof %most : tile<RxCxF32> -> tile<RxCxF16>
+    %s1 = store_view_tko weak %g, %pc[%bn, %by] token = %t0
+      : tile<RxCxF16>, VIEW, tile<i32> -> token
+    %s ="""
+
+
+def biased_gemm(rows: int, columns: int, depth: int) -> bytes:
+    """An aligned product that stores two tiles of f16: the sum with a row, and its positive part.
+
+    The second one lies below the first.
+    """
+    text = aligned(gemm(rows, columns, depth)).decode()
+    head, tail = text.split("%h = ftof")
+    tail = tail[tail.index("%s =") + len("%s =") :]
+    view = f"partition_view<tile=({rows}x{columns}), padding_value = zero, "
+    view += "tensor_view<?x?xf16, strides=[?,1]>>"
+    epilogue = TWO_STORES.replace("VIEW", view).replace("RxC", f"{rows}x{columns}")
+    for name in ("I32", "F32", "F16"):
+        epilogue = epilogue.replace(f"Cx{name}", f"{columns}x{name}").replace(name, name.lower())
+    return (head + epilogue + tail).encode()
+
+
+def biased_arguments(rows: int, columns: int, depth: int) -> list:
+    """Small whole numbers; the result has two tiles."""
+    random = np.random.default_rng(3)
+    left = random.integers(-2, 3, (2 * rows, depth)).astype(np.float16)
+    right = random.integers(-2, 3, (depth, columns)).astype(np.float16)
+    result = np.zeros((2 * rows, columns), np.float16)
+    memory = [array.reshape(-1) for array in (left, right, result)]
+    return [*memory, *(np.int32(size) for size in (2 * rows, columns, depth))]
+
+
+@pytest.mark.parametrize(("rows", "columns", "part"), [(128, 256, 128), (256, 128, 64)])
+def test_slices_are_registers_of_an_accumulator(rows, columns, part):
+    source = biased_gemm(rows, columns, 64)
+    module = read_source(source)
+    wanted = biased_arguments(rows, columns, 128)
+    run_entry(module, "gemm", wanted, (1, 1, 1))
+    assert wanted[2].any()
+    for name, _ in passes(module, (), "sm_90"):
+        found = biased_arguments(rows, columns, 128)
+        run_entry(module, "gemm", found, (1, 1, 1))
+        np.testing.assert_array_equal(wanted[2], found[2], err_msg=f"after {name}")
+    slices = [op for op in module.walk() if isinstance(op, aa.ExtractOp)]
+    assert [op.result.type.get_shape() for op in slices] == [(rows, part)] * 2
+    layout = wgmma_accumulator((rows, part), 2)
+    assert all(str(layout) in str(op.result.type) for op in slices)
+
+
+def test_epilogue_of_two_stores_does_not_spill():
+    options = with_environment(CompileOptions(gpu_name="sm_90"))
+    assert "0 bytes spilled" in compile_module(biased_gemm(128, 256, 64), options).notes[0]
+
+
+def test_slices_of_lanes_have_no_layout():
+    layout = wgmma_accumulator((128, 256), 2)
+    assert grid_slice(layout, (128, 64)) == wgmma_accumulator((128, 64), 2)
+    assert grid_slice(layout, (64, 256)) is None
+    assert grid_slice(layout, (128, 4)) is None

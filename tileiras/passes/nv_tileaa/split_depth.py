@@ -1,0 +1,215 @@
+"""The pass `tileaa-split-depth`: steps of K too large for shared memory become several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Attribute, Block
+
+from tileiras.codegen.target import Feature
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.errors import CompileError
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.analysis.register_pressure import Live, live_at_products, tensor_words
+from tileiras.passes.nv_tileaa.slicing import shape_of
+from tileiras.passes.nv_tileaa.split_products import THREADS
+from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+
+SLOTS = 3
+"""Slots of a ring that keep TMA busy: two hold what is multiplied, one what comes next."""
+SLOT_BYTES = 128
+"""Least bytes of a part along K in a slot: a span of swizzled shared memory."""
+ROW_BYTES = 64
+"""Least bytes of a part along K that threads load: two sectors of memory."""
+WARP_THREADS = 32
+MAX_WORDS = 224
+"""Registers of a thread, of 255, for sums and operands where all threads load and multiply."""
+
+
+@dataclass(frozen=True)
+class SplitDepthPass(IrPass):
+    """Cuts steps of K into parts of which several fit shared memory, or one the registers.
+
+    Before   for %k in [0, %n) { %a = tiled_load : 128x256;  %b = tiled_load : 256x256;  dot }
+    After    for %j in [0, 4 * %n) { tiled_load : 128x64;  tiled_load : 64x256;  dot }
+             with %j >> 2 as %k; two loops, one in the other, if there is more in the loop
+    Requires nv_tileaa, a target with wgmma and TMA
+    Leaves   kernels that are not specialised even so; loops whose rings have slots to spare
+    """
+
+    name = "tileaa-split-depth"
+    title: ClassVar[str] = "Split steps of K larger than shared memory"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Splits in all functions."""
+        target = ctx.target
+        if target is None:  # a stage is asked for that needs none
+            return
+        for func in list(op.body.ops):
+            if isinstance(func, aa.FuncOp) and (done := _split(func, op, target)):
+                for text in done:
+                    ctx.remarks.add(_remark(func, text))
+
+
+def _split(func: aa.FuncOp, module: ModuleOp, target: GpuTarget) -> list[str]:
+    """Puts the function with cut products in the place of this one; says what was done."""
+    if not any(_is_long(dot) for dot in func.walk() if isinstance(dot, aa.DotOp)):
+        return []
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import MOST_RING_BYTES
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import has_spare_slots, ring_room
+
+    plan = plan_hopper(func, target)
+    if plan is not None and has_spare_slots(plan, target):
+        return []
+    room = MOST_RING_BYTES if plan is None else min(MOST_RING_BYTES, ring_room(plan, target))
+    changed = func.clone()
+    done: list[str] = []
+    if _may_be_specialised(func, target):
+        done = _split_steps(changed, lambda dots: _parts_for_slots(dots, room // SLOTS))
+        done = done if _is_better(plan_hopper(changed, target), plan) else []
+    if plan is None and not done:
+        changed = func.clone()
+        registers, live = _registers(changed, target), live_at_products(changed.body.block)
+        done = _split_steps(changed, lambda dots: _parts_for_registers(dots, live, registers))
+    if done:
+        module.body.block.insert_op_before(changed, func)
+        func.detach()
+    return done
+
+
+def _is_better(after: HopperPlan | None, before: HopperPlan | None) -> bool:
+    """Whether the cut makes a kernel specialised, or leaves its CTA as large as it was."""
+    if after is None or before is None:
+        return after is not None
+    return after.shape.warpgroups * after.shape.ctas >= before.shape.warpgroups * before.shape.ctas
+
+
+def _split_steps(func: aa.FuncOp, parts_of: Callable[[list[aa.DotOp]], int]) -> list[str]:
+    """Cuts the products of each block into so many parts; says what was done."""
+    from tileiras.passes.nv_tileaa.collapse_loops import collapse
+    from tileiras.passes.nv_tileaa.depth_cut import build_depth_loop, find_depth_cut
+
+    done: list[str] = []
+    blocks: dict[Block | None, list[aa.DotOp]] = {}
+    for op in func.walk():
+        if isinstance(op, aa.DotOp) and _is_long(op):
+            blocks.setdefault(op.parent_block(), []).append(op)
+    for dots in blocks.values():
+        parts = parts_of(dots)
+        if parts == 1:
+            continue
+        together = find_depth_cut(dots, parts)
+        for group in [dots] if together is not None else [[dot] for dot in dots]:
+            found = find_depth_cut(group, parts)
+            if found is not None:
+                done += [_described(dot, parts) for dot in group]
+                collapse(build_depth_loop(found))
+    return done
+
+
+def _may_be_specialised(func: aa.FuncOp, target: GpuTarget) -> bool:
+    """Whether the target multiplies from shared memory, which TMA fills."""
+    return target.has(Feature.WGMMA) and target.has(Feature.TMA)
+
+
+def _parts_for_slots(dots: list[aa.DotOp], room: int) -> int:
+    """The fewest parts whose operands fit the room and what a copy takes; else the most."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import MAX_BOX, root_load
+
+    def fit(parts: int) -> bool:
+        tiles = {root_load(v): _bytes(v.type) for dot in dots for v in (dot.lhs, dot.rhs)}
+        taken = sum(tiles.values())
+        depth = max(shape_of(dot.lhs)[-1] for dot in dots)
+        return taken <= room * parts and depth <= MAX_BOX * parts
+
+    return _fewest(dots, SLOT_BYTES, fit)
+
+
+def _parts_for_registers(dots: list[aa.DotOp], live: dict[aa.DotOp, Live], registers: int) -> int:
+    """The fewest parts that fit the registers of all threads beside the sums; else the most."""
+
+    def fit(parts: int) -> bool:
+        return all(sum(live[dot].values()) + _held_words(dot) // parts <= registers for dot in dots)
+
+    return _fewest(dots, ROW_BYTES, fit)
+
+
+def _held_words(dot: aa.DotOp) -> int:
+    """Words that threads hold of the operands: as loaded and as fragments, bytes once more between.
+
+    The last for operands that are transposed in registers, two bytes of a word at a time.
+    """
+    words = tensor_words(dot.lhs.type) + tensor_words(dot.rhs.type)
+    return words * (3 if _element_bytes(dot.rhs.type) == 1 else 2)
+
+
+def _fewest(dots: list[aa.DotOp], least_bytes: int, fit: Callable[[int], bool]) -> int:
+    """The fewest parts that fit, of at least so many bytes along K; else the most."""
+    parts = 1
+    while not fit(parts) and all(_can_be_cut(dot, 2 * parts, least_bytes) for dot in dots):
+        parts *= 2
+    return parts
+
+
+def _registers(func: aa.FuncOp, target: GpuTarget) -> int:
+    """Registers of all threads, where all do the same, for what is live with a product."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import plan_cta
+
+    try:
+        threads = WARP_THREADS * plan_cta(func, target).num_warps
+    except CompileError:  # a tile too large for any number of warps: parts of it may not be
+        threads = THREADS
+    return MAX_WORDS * min(THREADS, threads)
+
+
+def _is_long(dot: aa.DotOp) -> bool:
+    """Whether a step of the product could be cut in two."""
+    return _can_be_cut(dot, 2, ROW_BYTES)
+
+
+def _can_be_cut(dot: aa.DotOp, parts: int, least_bytes: int) -> bool:
+    """Whether parts of a step are long enough."""
+    depth = shape_of(dot.lhs)[-1]
+    element = _element_bytes(dot.lhs.type)
+    return depth % parts == 0 and depth // parts * element >= least_bytes
+
+
+def _bytes(type: Attribute) -> int:
+    """Bytes of a tile in memory."""
+    shape = type.get_shape() if isinstance(type, TensorType) else ()
+    return prod(shape) * _element_bytes(type)
+
+
+def _element_bytes(type: Attribute) -> int:
+    return storage_bytes(type.element_type if isinstance(type, TensorType) else type)
+
+
+def _described(dot: aa.DotOp, parts: int) -> str:
+    """The step and its parts, for a remark."""
+    rows, columns = shape_of(dot.result)[-2:]
+    depth = shape_of(dot.lhs)[-1]
+    return f"step {rows}x{columns}x{depth} of a product in {parts} parts of K {depth // parts}"
+
+
+def _remark(func: aa.FuncOp, text: str) -> Remark:
+    """What became of a product."""
+    return Remark(
+        RemarkCategory.SCHEDULE,
+        RemarkKind.PASSED,
+        SplitDepthPass.name,
+        "Depth",
+        text,
+        func.sym_name.data,
+        place_of(func),
+    )

@@ -1,0 +1,59 @@
+"""Which products share slots: those of one block that read a loaded tile in common.
+
+%a = load;  %b = load;  %c = load;  %x = dot %a, %b, ..;  %y = dot %a, %c, ..
+-> one ring of slots with a, b and c, handed back after both products
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xdsl.ir import SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
+    OperandLoad,
+    SharedOperand,
+    is_transparent,
+)
+
+if TYPE_CHECKING:
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import WgmmaDot
+
+
+def is_for_products(load: OperandLoad) -> bool:
+    """Whether products of the load's own block read the tile, as an operand, and nothing else."""
+    pending: list[SSAValue] = [load.result]
+    while pending:
+        value = pending.pop()
+        for use in value.uses:
+            op = use.operation
+            if is_transparent(op):
+                pending.append(op.results[0])
+                continue
+            is_operand = isinstance(op, aa.DotOp) and op.acc is not value
+            if not is_operand or op.parent_block() is not load.parent_block():
+                return False
+    return True
+
+
+def slot_groups(dots: Sequence[WgmmaDot]) -> list[list[WgmmaDot]]:
+    """The products of a loop, those that share slots together, in program order."""
+    groups: list[list[int]] = []
+    brought = [dict.fromkeys(slot_operands([planned])) for planned in dots]
+    for number, loads in enumerate(brought):
+        joined = [group for group in groups if any(loads.keys() & brought[i] for i in group)]
+        groups = [group for group in groups if group not in joined]
+        groups.append(sorted([*(i for group in joined for i in group), number]))
+    return [[dots[i] for i in group] for group in sorted(groups)]
+
+
+def slot_operands(group: Sequence[WgmmaDot]) -> dict[OperandLoad, SharedOperand]:
+    """The loads that fill a slot for these products, in its order, each with one that reads it."""
+    found: dict[OperandLoad, SharedOperand] = {}
+    for planned in group:
+        for operand in (None if planned.is_lhs_kept else planned.lhs, planned.rhs):
+            if operand is not None:
+                found.setdefault(operand.load, operand)
+    return found

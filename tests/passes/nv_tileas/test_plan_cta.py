@@ -69,3 +69,33 @@ def test_rows_of_up_to_1024_are_combined_within_a_warp(shape: tuple[int, int], w
 
 def test_columns_that_are_short_do_not_change_the_number():
     assert warps((64, 16), 0) == warps((64, 16), None) == 4
+
+
+def test_rows_that_are_read_again_get_more_warps():
+    loop = """for %jN in (%i to %n, step %one) : tile<i32> {
+      %xN, %tN = load_view_tko weak %w[%i, %jN] : TILE, tile<i32> -> tile<1x4096xf16>, token
+      %uN = store_view_tko weak %xN, %o[%i, %jN] token = %tN
+        : tile<1x4096xf16>, TILE, tile<i32> -> token
+      continue
+    }"""
+    view = "tensor_view<?x?xf16, strides=[?,1]>"
+    tile = f"partition_view<tile=(1x4096), {view}>"
+
+    def planned(loops: int) -> int:
+        text = f"""entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f16>>, %n: tile<i32>) {{
+    %v = make_tensor_view %p, shape = [%n, %n], strides = [%n, 1] : tile<i32> -> {view}
+    %z = make_tensor_view %q, shape = [%n, %n], strides = [%n, 1] : tile<i32> -> {view}
+    %w = make_partition_view %v : {tile}
+    %o = make_partition_view %z : {tile}
+    %i = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    {"".join(loop.replace("N", str(number)) for number in range(loops))}
+    return
+    }}""".replace("TILE", tile)
+        options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+        output = compile_module(f"cuda_tile.module @m {{ {text} }}".encode(), options).output
+        found = re.search(r"num_warps = (\d+)", output.decode())
+        assert found is not None
+        return int(found[1])
+
+    assert (planned(1), planned(2)) == (4, 8)

@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.dialects.builtin import FloatTF32Type
 from xdsl.ir import Operation
 
+from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.interpreter import tensor_rules, tensor_views
 from tileiras.interpreter.distribution import element_indices, required_layout
@@ -108,6 +109,33 @@ def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
     view = run.value(op.view)
     tile = load_tile(run.memory, view, tensor_views.tile_elements(view, run.values(op.indices)))
     ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data)
+    return []
+
+
+def _producer_skip(run: BlockRun, op: pl.ProducerSkipOp) -> list[Any]:
+    """Leaves room for the tiles that the consumers will fetch."""
+    ring: Ring = run.value(op.pipeline)
+    lower, upper, step = (int(run.value(value)) for value in (op.lower, op.upper, op.step))
+    ring.slots += [{} for _ in range(lower, upper, step)][: ring.stages]
+    return [np.asarray(min(lower + ring.stages * step, max(lower, upper)), np.int32)]
+
+
+def _head_start(run: BlockRun, op: pl.HeadStartOp) -> list[Any]:
+    """The tiles of the first iterations."""
+    ring: Ring = run.value(op.pipeline)
+    lower, upper, step = (int(run.value(value)) for value in (op.lower, op.upper, op.step))
+    for slot, number in zip(ring.slots, range(lower, upper, step)[: ring.stages], strict=False):
+        position = 0
+        for load, made in enumerate(op.views):
+            view = run.value(made)
+            rank = len(view_type_of(made).tile_shape)
+            indices = run.values(op.indices[position : position + rank])
+            for at in range(rank):
+                if op.follows.data[position + at]:
+                    indices[at] = np.asarray(number, np.int32)
+            position += rank
+            tile = load_tile(run.memory, view, tensor_views.tile_elements(view, indices))
+            slot[op.offsets.data[load]] = SharedTile(tile, op.axes.data[load])
     return []
 
 
@@ -292,6 +320,8 @@ def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
         pl.ProducerDrainOp: _drain,
         pl.ProxyFenceOp: _proxy_fence,
         pl.TmaLoadOp: _tma_load,
+        pl.HeadStartOp: _head_start,
+        pl.ProducerSkipOp: _producer_skip,
         pl.TmaStoreOp: _tma_store,
         pl.TurnTileOp: _turn,
         pl.WgmmaDotOp: products.issue,

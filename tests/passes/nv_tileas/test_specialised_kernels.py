@@ -11,7 +11,7 @@ from tests.gpu.product_text import ProductKernel
 from tests.interpreter.stage_comparison import compare_entry
 from tests.passes.nv_tileas.attention import attention
 from tests.passes.nv_tileas.gather import gathered_right
-from tests.passes.nv_tileas.gemm import gemm, with_ctas
+from tests.passes.nv_tileas.gemm import gemm, persistent, with_ctas
 from tests.passes.nv_tileas.split_gemm import split_gemm
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.options import CompileOptions
@@ -112,8 +112,9 @@ def test_producer_and_consumer_have_their_own_registers_and_barrier():
     assert "setmaxnreg.dec.sync.aligned.u32 40" in ptx
     assert "setmaxnreg.inc.sync.aligned.u32 232" in ptx
     assert "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16" in ptx
-    # Consumers, producer and idle warps meet once; then nobody waits for the whole CTA.
-    assert len(re.findall(r"bar\.sync\s+0", ptx)) == 3
+    # Producer and idle warps wait for the mbarriers once; nobody waits for the whole CTA.
+    assert len(re.findall(r"bar\.sync\s+8, 384", ptx)) == 2
+    assert len(re.findall(r"bar\.arrive\s+8, 384", ptx)) == 1
     computing = ptx[ptx.index("setmaxnreg.inc") :]
     assert not re.search(r"bar\.sync\s+0", computing[: computing.index("ret;")])
 
@@ -124,9 +125,16 @@ def test_tensor_maps_are_filled_in_side_by_side_while_a_slot_is_claimed():
     assert ptx.count("tensormap.replace.tile.global_address") == 1
     assert ptx.count("tensormap.cp_fenceproxy") == 2
     assert ptx.count("fence.proxy.tensormap::generic.acquire") == 2
-    # The producer publishes what it has filled in when it meets the warp that claims.
+    # The producer publishes what it has filled in once there are mbarriers.
+    filled, published = ptx.index("tensormap.replace"), ptx.index("tensormap.cp_fenceproxy")
+    assert re.search(r"bar\.sync\s+8", ptx[filled:published])
+
+
+def test_a_warp_claims_a_slot_while_the_producer_fills_in_maps():
+    ptx = compiled(persistent(128, 128, 64), emit="ptx")
     filled, published = ptx.index("tensormap.replace"), ptx.index("tensormap.cp_fenceproxy")
     assert re.search(r"bar\.sync\s+0", ptx[filled:published])
+    assert len(re.findall(r"bar\.sync\s+0", ptx)) == 3
 
 
 @pytest.mark.parametrize("rows", [128, 256])

@@ -63,3 +63,16 @@ def boxes(type: TiledViewType, axis: int, box: tuple[int, ...]) -> list[Box]:
                 starts[cut] = part * box[cut]
             found.append(Box(tuple(starts), len(found) * prod(box) * size))
     return found
+
+
+def thread_rows(type: TiledViewType, axis: int, threads: int) -> tuple[int, int] | None:
+    """The dim along which rows of 128 bytes follow each other, and their number in a panel.
+
+    Eight threads copy a row, 16 bytes each. None if more than one dim beside `axis` has an extent,
+    or if the rows of all threads together do not divide a panel.
+    """
+    others = [d for d, extent in enumerate(type.tile_shape) if d != axis and extent > 1]
+    if len(others) != 1:
+        return None
+    rows, at_once = type.tile_shape[others[0]], threads // SWIZZLE_ROWS
+    return None if rows % at_once or at_once % SWIZZLE_ROWS else (others[0], rows)

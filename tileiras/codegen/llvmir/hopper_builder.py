@@ -82,17 +82,24 @@ class HopperBuilder(MemoryBuilder):
         """Waits for the phase of this parity (i32, 0 or 1); on a new barrier 1 does not wait."""
         self.append(mbarrier.MbarrierWaitOp, (barrier, parity))
 
-    def mbarrier_arrive_copies(self, barrier: SSAValue) -> None:
-        """Arrives once this thread's earlier `cp_async` copies have landed."""
-        self.append(mbarrier.MbarrierArriveCopiesOp, (barrier,))
+    def mbarrier_arrive_copies(self, barrier: SSAValue, expected: bool = True) -> None:
+        """Arrives once this thread's earlier `cp_async` copies have landed.
+
+        Where that is not `expected`, the barrier's phase expects one arrival more from now on.
+        """
+        properties = {} if expected else {"unexpected": UnitAttr()}
+        self.append(mbarrier.MbarrierArriveCopiesOp, (barrier,), (), properties)
 
     def fence_mbarrier_init(self) -> None:
         """After the inits, before the barrier that lets others use them."""
         self.append(mbarrier.FenceMbarrierInitOp)
 
-    def fence_proxy_async(self, space: str = "shared::cta") -> None:
+    def fence_proxy_async(
+        self, space: str = "shared::cta", predicate: SSAValue | None = None
+    ) -> None:
         """Between ordinary stores to shared memory and TMA or wgmma that read it (each writer)."""
-        self.append(mbarrier.FenceProxyAsyncOp, (), (), {"space": StringAttr(space)})
+        operands = optional(predicate)
+        self.append(mbarrier.FenceProxyAsyncOp, operands, (), {"space": StringAttr(space)})
 
     # clusters and registers
 

@@ -109,9 +109,10 @@ def _print_mbarrier_wait(text: FunctionText, op: Operation) -> None:
 
 
 def _print_mbarrier_arrive_copies(text: FunctionText, op: Operation) -> None:
-    asm = AsmOperands(text)
-    at = asm.shared(cast(mbarrier.MbarrierArriveCopiesOp, op).barrier)
-    asm.emit(f"cp.async.mbarrier.arrive.noinc.shared::cta.b64 [{at}];")
+    arrive, asm = cast(mbarrier.MbarrierArriveCopiesOp, op), AsmOperands(text)
+    at = asm.shared(arrive.barrier)
+    counted = ".noinc" if arrive.unexpected is None else ""
+    asm.emit(f"cp.async.mbarrier.arrive{counted}.shared::cta.b64 [{at}];")
 
 
 def _print_fence_mbarrier_init(text: FunctionText, op: Operation) -> None:
@@ -119,8 +120,9 @@ def _print_fence_mbarrier_init(text: FunctionText, op: Operation) -> None:
 
 
 def _print_fence_proxy_async(text: FunctionText, op: Operation) -> None:
-    space = cast(mbarrier.FenceProxyAsyncOp, op).space.data
-    AsmOperands(text).emit(f"fence.proxy.async{'.' if space else ''}{space};")
+    fence, asm = cast(mbarrier.FenceProxyAsyncOp, op), AsmOperands(text)
+    space, guard = fence.space.data, asm.guard(fence.predicate)
+    asm.emit(f"{guard}fence.proxy.async{'.' if space else ''}{space};")
 
 
 # clusters

@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.lowering import (
     gathers,
+    head_start,
     tensor_maps,
     tma,
     tma_stores,
@@ -23,7 +24,7 @@ from tileiras.codegen.lowering import (
 )
 from tileiras.codegen.lowering.block_order import longest_first_blocks
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import Ring
+from tileiras.codegen.lowering.pipelines import START_BARRIER, Ring
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
@@ -90,7 +91,11 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)
     tensor_maps.plan_tensor_maps(ctx, op)
     tma_stores.reserve_store_memory(ctx, op.consumer.block)
+    for start in op.consumer.block.ops:
+        if isinstance(start, pl.HeadStartOp):
+            ctx.agents.ring(start.pipeline).has_head_start = True
     consumer_warps = op.consumer_warps.data
+    ctx.agents.threads = WARP_THREADS * (consumer_warps + op.producer_warps.data)
     warp = b.lshr(b.thread_id(), b.i32(5))
     producer, consumer, after = b.new_block(), b.new_block(), b.new_block()
     b.cond_br(b.icmp("uge", warp, b.i32(consumer_warps)), producer, consumer)
@@ -108,8 +113,11 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     ctx.agents.is_producer = False
 
     ctx.start_block(consumer)
-    _make_barriers(ctx)
-    ctx.agents.meet(ctx)
+    if ctx.agents.has_head_start:
+        _start_at_once(ctx, op)
+    else:
+        _make_barriers(ctx)
+        ctx.agents.meet(ctx)
     if op.consumer_registers.data:
         b.setmaxnreg(op.consumer_registers.data, "inc")
     b.cta_barrier = (CONSUMER_BARRIER, 32 * consumer_warps)
@@ -142,6 +150,19 @@ def _dismiss_idle_warps(ctx: KernelLowering, warp: SSAValue, working_warps: int)
     ctx.start_block(working)
 
 
+def _start_at_once(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
+    """The consumers wait for the mbarriers alone; the producer claims the tensor maps itself."""
+    b, threads = ctx.b, 32 * op.consumer_warps.data
+    thread, done = b.new_block(), b.new_block()
+    b.cond_br(b.icmp("eq", b.thread_id(), b.i32(0)), thread, done)
+    ctx.start_block(thread)
+    _init_barriers(ctx)
+    b.br(done)
+    ctx.start_block(done)
+    b.barrier(CONSUMER_BARRIER, threads)
+    b.barrier_arrive(START_BARRIER, ctx.agents.threads)
+
+
 def _make_barriers(ctx: KernelLowering) -> None:
     """The first warp claims a slot for the tensor maps, while the second makes all mbarriers."""
     b = ctx.b
@@ -153,14 +174,20 @@ def _make_barriers(ctx: KernelLowering) -> None:
     ctx.start_block(others)
     b.cond_br(b.icmp("eq", b.thread_id(), b.i32(WARP_THREADS)), thread, done)
     ctx.start_block(thread)
-    for ring in ctx.agents.rings.values():
-        for stage in range(ring.stages):
-            b.mbarrier_init(ring.full_barrier(b, b.i32(stage)), 1 + ring.gather_threads)
-            ctas = ctx.cluster_size if ring.is_shared else 1
-            b.mbarrier_init(ring.empty_barrier(b, b.i32(stage)), ring.consumers * ctas)
-    b.fence_mbarrier_init()
+    _init_barriers(ctx)
     b.br(done)
     ctx.start_block(done)
+
+
+def _init_barriers(ctx: KernelLowering) -> None:
+    """One thread makes the mbarriers of all rings."""
+    b = ctx.b
+    for ring in ctx.agents.rings.values():
+        ctas = ctx.cluster_size if ring.is_shared else 1
+        for stage in range(ring.stages):
+            b.mbarrier_init(ring.full_barrier(b, b.i32(stage)), 1 + ring.gather_threads)
+            b.mbarrier_init(ring.empty_barrier(b, b.i32(stage)), ring.consumers * ctas)
+    b.fence_mbarrier_init()
 
 
 AGENT_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
@@ -170,6 +197,8 @@ AGENT_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] 
     pl.ProducerAdvanceOp: tma.lower_producer_advance,
     pl.ProducerDrainOp: tma.lower_producer_drain,
     pl.TmaLoadOp: tma.lower_tma_load,
+    pl.HeadStartOp: head_start.lower_head_start,
+    pl.ProducerSkipOp: head_start.lower_producer_skip,
     pl.TmaStoreOp: tma_stores.lower_tma_store,
     pl.GatherLoadOp: gathers.lower_gather_load,
     pl.ProxyFenceOp: gathers.lower_proxy_fence,

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _I32 = integer_type(32)
 BARRIER_BYTES = 8
+START_BARRIER = 8
+"""Named barrier at which the producer waits until there are mbarriers; consumers do not stop."""
 NONE = -1
 """No slot."""
 
@@ -56,10 +58,13 @@ class Ring:
     gather_threads: int = 0
     is_shared: bool = False
     """Whether the CTAs of the cluster fill each other's slots."""
+    has_head_start: bool = False
+    """Whether consumers copy the first tiles, and so pass a proxy fence in the first round."""
     stage: Variable | None = None
     parity: Variable | None = None
     newest: Variable | None = None
     older: Variable | None = None
+    is_first_round: Variable | None = None
 
     def full_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
         """The barrier that completes when a slot has been filled."""
@@ -93,6 +98,15 @@ class Ring:
         wraps = b.icmp("eq", following, b.i32(self.stages))
         stage.set(b, b.select(wraps, b.i32(0), following))
         parity.set(b, b.xor(parity.get(b), b.zext(wraps, _I32)))
+        if self.has_head_start and not ctx.agents.is_producer:
+            fresh = self.first_round(ctx)
+            fresh.set(b, b.select(wraps, b.i32(0), fresh.get(b)))
+
+    def first_round(self, ctx: KernelLowering) -> Variable:
+        """1 until the consumer has been through the ring once, then 0."""
+        if self.is_first_round is None:
+            self.is_first_round = Variable(ctx, 1)
+        return self.is_first_round
 
 
 @dataclass
@@ -124,6 +138,8 @@ class AgentState:
     freed: Ring | None = None
     """The ring whose slots are free memory now."""
     is_producer: bool = False
+    threads: int = 0
+    """Threads of a CTA, all agents together."""
     block_order: tuple[int, ...] | None = None
     """The exchange of tile blocks between CTAs (`AgentSwitchOp.block_order`)."""
     blocks: tuple[SSAValue, ...] | None = None
@@ -132,11 +148,19 @@ class AgentState:
     turned: SSAValue | None = None
     """Memory of the warpgroups for operands that they turn."""
 
+    @property
+    def has_head_start(self) -> bool:
+        """Whether consumers begin before tensor maps are there."""
+        return any(ring.has_head_start for ring in self.rings.values())
+
     def meet(self, ctx: KernelLowering) -> None:
         """All threads of the CTA meet; of the cluster, if its CTAs use each other's mbarriers.
 
         What orders these is the fence after they are made: the barrier of the cluster is relaxed.
         """
+        if self.has_head_start:
+            ctx.b.barrier(START_BARRIER, self.threads)
+            return
         ctx.b.barrier()
         if any(ring.is_shared for ring in self.rings.values()):
             ctx.b.cluster_arrive(relaxed=True)

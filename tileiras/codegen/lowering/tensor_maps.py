@@ -135,10 +135,12 @@ def _init_ready(ctx: KernelLowering, ready: SSAValue) -> None:
 
 
 def meet(ctx: KernelLowering) -> None:
-    """The producer meets the others and learns which slot it has."""
-    ctx.agents.meet(ctx)
+    """The producer meets the others and learns which slot it has, or claims one before."""
     maps = ctx.agents.maps
-    if maps is not None:
+    if maps is not None and ctx.agents.has_head_start:
+        maps.pointer = ctx.b.claim_tensor_maps(maps.table)
+    ctx.agents.meet(ctx)
+    if maps is not None and maps.pointer is None:
         maps.pointer = ctx.b.load(maps.place, pointer_type(GLOBAL), POINTER_BYTES)
 
 
@@ -202,6 +204,9 @@ def _make_group(
     for maker in group:
         if maker not in ctx.agents.store_makers:
             ctx.b.acquire_tensor_map(ctx.values[maker.result])
+            # With a head start the first copy comes later, and finds the map in the cache.
+            if ctx.agents.has_head_start:
+                ctx.b.prefetch_tensormap(ctx.values[maker.result])
     ctx.agents.leave_first_producer_warp(ctx, after)
     if maps.ready is not None and group[0] in ctx.agents.store_makers:
         ctx.b.mbarrier_arrive(maps.ready, predicate=ctx.agents.elected(ctx))

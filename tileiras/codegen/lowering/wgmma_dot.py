@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
@@ -35,6 +36,8 @@ def lower_consumer_wait(ctx: KernelLowering, op: Operation) -> None:
     newest, older = ring.held(ctx)
     current = stage.get(b)
     b.mbarrier_wait(ring.full_barrier(b, current), parity.get(b))
+    if ring.has_head_start:
+        b.fence_proxy_async(predicate=b.trunc(ring.first_round(ctx).get(b), i1))
     slot = ring.slot(b, current)
     for tile in op.tiles:
         ctx.values[tile] = b.gep(slot, _tile_type(tile).offset.data)

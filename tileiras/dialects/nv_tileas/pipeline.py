@@ -174,6 +174,40 @@ class TmaLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
+class HeadStartOp(IRDLOperation):
+    """The consumers' threads copy the tiles of the first iterations into the slots of a pipeline.
+
+    As many as there are slots, of a loop from `lower` to `upper` in steps. `views` are those of the
+    loads in the order of their tiles in a slot, `indices` theirs in the first iteration, one
+    after another; `follows` is 1 for an index that is the number of the iteration.
+    """
+
+    name = "nv_tileas.head_start"
+    pipeline = operand_def()
+    lower = operand_def()
+    upper = operand_def()
+    step = operand_def()
+    views = var_operand_def()
+    indices = var_operand_def()
+    follows = prop_def(IntTupleAttr)
+    axes = prop_def(IntTupleAttr)
+    offsets = prop_def(IntTupleAttr)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class ProducerSkipOp(IRDLOperation):
+    """Passes over the iterations of a loop that have a head start; gives the first one after."""
+
+    name = "nv_tileas.producer_skip"
+    pipeline = operand_def()
+    lower = operand_def()
+    upper = operand_def()
+    step = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
 class TmaStoreOp(IRDLOperation):
     """Stores one tile of a view from the registers of a product, through shared memory.
 
@@ -303,6 +337,8 @@ PIPELINE_OPS = (
     ProducerAdvanceOp,
     ProducerDrainOp,
     TmaLoadOp,
+    HeadStartOp,
+    ProducerSkipOp,
     TmaStoreOp,
     GatherLoadOp,
     ConsumerWaitOp,

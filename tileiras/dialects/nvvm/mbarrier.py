@@ -1,6 +1,6 @@
 """Memory barriers in shared memory (mbarrier), and the fences between proxies that go with them."""
 
-from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr
+from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -8,6 +8,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     traits_def,
 )
@@ -115,12 +116,13 @@ class MbarrierWaitOp(IRDLOperation):
 class MbarrierArriveCopiesOp(IRDLOperation):
     """Arrives once all earlier cp.async copies of this thread have landed.
 
-    The arrival counts towards the barrier's expected count (`.noinc`). PTX ISA,
-    "cp.async.mbarrier.arrive".
+    The arrival counts towards the barrier's expected count (`.noinc`), unless it is `unexpected`:
+    then the phase's pending count goes up first. PTX ISA, "cp.async.mbarrier.arrive".
     """
 
     name = "nvvm.mbarrier_arrive_copies"
     barrier = operand_def(PointerType)
+    unexpected = opt_prop_def(UnitAttr)
     traits = MEMORY
 
     def verify_(self) -> None:
@@ -145,6 +147,7 @@ class FenceProxyAsyncOp(IRDLOperation):
 
     name = "nvvm.fence_proxy_async"
     space = prop_def(StringAttr)
+    predicate = opt_operand_def(IntegerType(1))
     traits = MEMORY
 
     def verify_(self) -> None:

@@ -82,6 +82,8 @@ def _place_for(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     bounds = [op.lower_bound, op.upper_bound, op.step] if isinstance(op, aa.ForOp) else []
     carried = op.body.block.args[1:] if isinstance(op, aa.ForOp) else op.body.block.args
     operands = [placer.plain(value) for value in bounds]
+    if placer.consumer is not None:
+        placer.consumer.start_loop(placer, op, operands)
     operands += [_like(placer, v, arg) for v, arg in zip(op.init_values, carried, strict=True)]
     region = placer.place_region(op.body)
     types = [placer.placed_type(result) for result in op.results]

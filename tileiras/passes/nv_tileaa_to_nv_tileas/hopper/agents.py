@@ -16,6 +16,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import block_orde
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import shared_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import GATHER_WARPS
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import head_start
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.longest_first import longest_first
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
@@ -43,7 +44,8 @@ def specialised(
     layouts = producer_layouts(kept) if kept is not None else None
     if kept is None or layouts is None:
         raise InternalError("a planned kernel has no producer")
-    builder = ProducerBuilder(kept, layouts, plan, pipelines, sharing)
+    start = head_start(func, plan, sharing)
+    builder = ProducerBuilder(kept, layouts, plan, pipelines, sharing, start)
     producer = builder.build(source, list(entry.args))
     body = Block()
     switches: dict[str, Attribute] = {
@@ -66,7 +68,7 @@ def specialised(
     )
     entry.add_op(switch)
     entry.add_op(aa.ReturnOp.create(location=func.location))
-    consumer = ConsumerSide(plan, pipelines)
+    consumer = ConsumerSide(plan, pipelines, start)
     consumer.store_maps = store_maps
     place_body(consumer, entry, body)
     insert_waits(body, consumer.unfinished)

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntAttr,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
+from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart, is_number_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import left_fragments
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
+    contiguous_axis,
     root_load,
     rounds_to_tf32,
     tile_bytes,
@@ -28,9 +39,12 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 class ConsumerSide:
     """What the placer needs to know of the pipelines; `pipelines` are their values, by number."""
 
-    def __init__(self, plan: HopperPlan, pipelines: Sequence[SSAValue]):
+    def __init__(
+        self, plan: HopperPlan, pipelines: Sequence[SSAValue], start: HeadStart | None = None
+    ):
         self.plan = plan
         self.pipelines = pipelines
+        self.start = start
         self.tiles: dict[tuple[Operation, pl.SharedTileType], SSAValue] = {}
         self.unfinished: dict[Operation, SSAValue | None] = {}
         """Products issued without a wait, with the pipeline that a slot goes back to after them."""
@@ -142,6 +156,36 @@ class ConsumerSide:
             lhs.type.get_shape(), planned.family, planned.fragments, self.plan.warpgroups
         )
         return placer.in_layout(lhs, layout)
+
+    def start_loop(self, placer: Placer, op: Operation, bounds: Sequence[SSAValue]) -> None:
+        """Before a loop: copies the tiles of its first iterations, if they have a head start."""
+        start = self.start
+        if start is None or op is not start.loop:
+            return
+        views: list[SSAValue] = []
+        indices: list[SSAValue] = []
+        follows: list[int] = []
+        axes: list[int] = []
+        for load in start.loads:
+            axis, memref = contiguous_axis(load), placer.plain(memref_of(load.view).result)
+            if axis is None:
+                raise InternalError("a tile brought to shared memory has no contiguous dim")
+            views += placer.emit(aa.BlockTileOp, [memref], [load.view.type]).results
+            axes.append(axis)
+            for index in load.indices:
+                follows.append(int(is_number_of(index, start.loop)))
+                indices.append(bounds[0] if follows[-1] else placer.plain(index))
+        sizes = [tile_bytes(load) for load in start.loads]
+        properties: dict[str, Attribute] = {
+            "follows": IntTupleAttr(follows),
+            "axes": IntTupleAttr(axes),
+            "offsets": IntTupleAttr([sum(sizes[:number]) for number in range(len(sizes))]),
+            "operandSegmentSizes": DenseArrayBase.from_list(
+                i32, [1, 1, 1, 1, len(views), len(indices)]
+            ),
+        }
+        operands = [self.pipelines[start.pipeline], *bounds, *views, *indices]
+        placer.emit(pl.HeadStartOp, operands, (), properties)
 
     def finish_loop(
         self, placer: Placer, op: Operation, results: Sequence[SSAValue]

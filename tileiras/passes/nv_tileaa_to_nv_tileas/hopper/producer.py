@@ -23,6 +23,7 @@ from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import chunk_elements, chunk_layout
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     contiguous_axis,
@@ -57,11 +58,13 @@ class ProducerBuilder(OpBuilder):
         plan: HopperPlan,
         pipelines: Sequence[SSAValue],
         sharing: Sharing,
+        start: HeadStart | None,
     ):
         super().__init__()
         self.kept = kept
         self.plan = plan
         self.sharing = sharing
+        self.start = start
         self.peers: dict[SSAValue, SSAValue] = {}
         """What values that depend on the rank are in the other CTA of the cluster."""
         self.pipelines = pipelines
@@ -155,6 +158,9 @@ class ProducerBuilder(OpBuilder):
         arguments = source.args[1:] if isinstance(op, aa.ForOp) else source.args
         carried = [i for i, arg in enumerate(arguments) if self.kept.carries(arg)]
         operands = [self.values[value] for value in bounds]
+        if self.start is not None and op is self.start.loop:
+            skipped = [self.pipelines[self.start.pipeline], *operands]
+            operands[:1] = self.emit(pl.ProducerSkipOp, skipped, [operands[0].type]).results
         operands += [self.tensors.carried(op.init_values[i], arguments[i]) for i in carried]
         own = source.args[:1] if isinstance(op, aa.ForOp) else ()
         kept_args = [*own, *(arguments[i] for i in carried)]

@@ -1,0 +1,214 @@
+"""The first tiles of a ring, copied by the consumers' threads while tensor maps are made.
+
+Eight threads copy a row of 128 bytes, 16 bytes each by cp.async, to the places where TMA would put
+them; what is out of bounds becomes zero. A thread's `cp.async.mbarrier.arrive` makes the full
+barrier expect one arrival more, which comes when its copies have landed; when all threads have done
+so, one of them arrives for the producer, who passes over these slots. cp.async writes through the
+generic proxy: in the ring's first round consumers pass a proxy fence behind the full barrier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i32, i64
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
+from tileiras.codegen.atoms.tma_boxes import SWIZZLE_ROWS, thread_rows
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.pipelines import Ring
+from tileiras.codegen.lowering.tma import view_operand
+from tileiras.codegen.lowering.types import storage_bytes
+from tileiras.dialects.nv_tileaa.types import TiledViewType
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.errors import InternalError
+
+CHUNK_BYTES = 16
+"""What a thread copies at once."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """How the threads copy a tile: `source` is where this thread's first 16 bytes come from.
+
+    `starts` are the tile's coordinates, by dim, `own` what this thread adds along the row and
+    across; `step` is by how much the tile moves on in an iteration: bytes, and elements by dim.
+    """
+
+    type: TiledViewType
+    axis: int
+    across: int
+    rows: int
+    size: int
+    source: SSAValue
+    starts: list[SSAValue]
+    own: tuple[SSAValue, SSAValue]
+    extents: list[SSAValue]
+    stride: SSAValue
+    step_bytes: SSAValue
+    steps: list[SSAValue | None]
+    offset: int
+
+
+def lower_producer_skip(ctx: KernelLowering, op: Operation) -> None:
+    """Sets the producer's position behind the slots that have a head start."""
+    if not isinstance(op, pl.ProducerSkipOp):
+        raise InternalError("the rule of producer_skip got another operation")
+    b, ring = ctx.b, ctx.agents.ring(op.pipeline)
+    lower, upper = ctx.value(op.lower), ctx.value(op.upper)
+    step = b.int_cast(ctx.value(op.step), i64)
+    span = b.sub(b.int_cast(upper, i64), b.int_cast(lower, i64))
+    total = b.mul(step, b.i64(ring.stages))
+    goes_on = b.icmp("sgt", span, total)
+    after = b.add(lower, b.trunc(total, i32))
+    ctx.values[op.result] = b.select(goes_on, after, upper)
+    count = b.i32(0)
+    for stage in range(ring.stages):
+        is_filled = b.icmp("sgt", span, b.mul(step, b.i64(stage)))
+        count = b.add(count, b.zext(is_filled, i32))
+    position, parity = ring.position(ctx)
+    wraps = b.icmp("eq", count, b.i32(ring.stages))
+    position.set(b, b.select(wraps, b.i32(0), count))
+    parity.set(b, b.zext(wraps, i32))
+
+
+def lower_head_start(ctx: KernelLowering, op: Operation) -> None:
+    """All copies of a slot, slot after slot; then the arrivals that the producer would do."""
+    if not isinstance(op, pl.HeadStartOp):
+        raise InternalError("the rule of head_start got another operation")
+    b, ring = ctx.b, ctx.agents.ring(op.pipeline)
+    loads = _loads(ctx, op)
+    step = b.int_cast(ctx.value(op.step), i64)
+    lower, upper = (b.int_cast(ctx.value(value), i64) for value in (op.lower, op.upper))
+    span = b.sub(upper, lower)
+    filled: list[SSAValue] = []
+    for stage in range(ring.stages):
+        filled.append(b.icmp("sgt", span, b.mul(step, b.i64(stage))))
+        for rows in loads:
+            _copy(ctx, ring, rows, stage, filled[-1])
+        b.mbarrier_arrive_copies(ring.full_barrier(b, b.i32(stage)), expected=False)
+    ctx.barrier()
+    first = b.icmp("eq", b.thread_id(), b.i32(0))
+    for stage, is_filled in enumerate(filled):
+        barrier = ring.full_barrier(b, b.i32(stage))
+        b.mbarrier_arrive(barrier, predicate=b.and_(first, is_filled))
+
+
+def _loads(ctx: KernelLowering, op: pl.HeadStartOp) -> list[_Rows]:
+    """The loads of the op, with their own indices."""
+    loads: list[_Rows] = []
+    position = 0
+    for number, view in enumerate(op.views):
+        rank = len(view_type_of(view).tile_shape)
+        indices = [ctx.value(index) for index in op.indices[position : position + rank]]
+        follows = op.follows.data[position : position + rank]
+        position += rank
+        steps = [ctx.value(op.step) if follow else None for follow in follows]
+        place = (op.axes.data[number], op.offsets.data[number])
+        loads.append(_rows(ctx, view, indices, steps, place))
+    return loads
+
+
+def _rows(
+    ctx: KernelLowering,
+    view: SSAValue,
+    indices: list[SSAValue],
+    steps: list[SSAValue | None],
+    place: tuple[int, int],
+) -> _Rows:
+    """Where a thread's copies of a tile start."""
+    b, type, memref = ctx.b, view_type_of(view), memref_of(view)
+    axis, offset = place
+    found = thread_rows(type, axis, 32 * ctx.num_warps)
+    if found is None:
+        raise InternalError("threads cannot copy the tile by rows", where="head start")
+    across, rows = found
+    size = storage_bytes(type.memref.element_type)
+    dims = type.dim_map
+    starts = [
+        b.mul(b.int_cast(index, i32), b.i32(step))
+        for index, step in zip(indices, type.steps, strict=True)
+    ]
+    extents = [
+        b.int_cast(view_operand(ctx, type.memref.shape, memref.dynamic_shape, dim), i32)
+        for dim in dims
+    ]
+    strides = [
+        b.int_cast(view_operand(ctx, type.memref.strides, memref.dynamic_strides, dim), i64)
+        for dim in dims
+    ]
+    chunk = b.and_(b.thread_id(), b.i32(SWIZZLE_ROWS - 1))
+    own = (b.mul(chunk, b.i32(CHUNK_BYTES // size)), b.lshr(b.thread_id(), b.i32(3)))
+    elements, moved = b.i64(0), b.i64(0)
+    moves: list[SSAValue | None] = []
+    for dim, (start, stride) in enumerate(zip(starts, strides, strict=True)):
+        at = b.add(start, own[0] if dim == axis else own[1]) if dim in (axis, across) else start
+        elements = b.add(elements, b.mul(b.int_cast(at, i64), stride))
+        step = steps[dim]
+        if step is None:
+            moves.append(None)
+            continue
+        moves.append(b.mul(b.int_cast(step, i32), b.i32(type.steps[dim])))
+        moved = b.add(moved, b.mul(b.int_cast(step, i64), b.mul(stride, b.i64(type.steps[dim]))))
+    base = b.inttoptr(ctx.value(memref.base), ctx.pointer)
+    source = b.gep(base, b.mul(elements, b.i64(size)))
+    return _Rows(
+        type,
+        axis,
+        across,
+        rows,
+        size,
+        source,
+        starts,
+        own,
+        extents,
+        b.mul(strides[across], b.i64(size)),
+        b.mul(moved, b.i64(size)),
+        moves,
+        offset,
+    )
+
+
+def _copy(ctx: KernelLowering, ring: Ring, rows: _Rows, stage: int, is_filled: SSAValue) -> None:
+    """This thread's copies of one tile into a slot."""
+    b = ctx.b
+    at_once = 32 * ctx.num_warps // SWIZZLE_ROWS
+    span = SWIZZLE_BYTES // rows.size
+    panels = rows.type.tile_shape[rows.axis] // span
+    starts = [
+        start if move is None else b.add(start, b.mul(move, b.i32(stage)))
+        for start, move in zip(rows.starts, rows.steps, strict=True)
+    ]
+    inside = is_filled
+    for dim, (start, extent) in enumerate(zip(starts, rows.extents, strict=True)):
+        if dim not in (rows.axis, rows.across):
+            inside = b.and_(inside, b.icmp("ult", start, extent))
+    swizzled = b.xor(b.and_(b.thread_id(), b.i32(7)), b.and_(rows.own[1], b.i32(7)))
+    place = b.add(b.mul(rows.own[1], b.i32(SWIZZLE_BYTES)), b.mul(swizzled, b.i32(CHUNK_BYTES)))
+    slot = b.gep(ring.slots, stage * ring.slot_bytes + rows.offset)
+    target = b.gep(slot, b.int_cast(place, i64))
+    source = b.gep(rows.source, b.mul(rows.step_bytes, b.i64(stage)))
+    column, row = (b.add(starts[rows.axis], rows.own[0]), b.add(starts[rows.across], rows.own[1]))
+    for panel in range(panels):
+        size = _bytes_inside(ctx, b.add(column, b.i32(panel * span)), rows)
+        for first in range(0, rows.rows, at_once):
+            is_row = b.icmp("ult", b.add(row, b.i32(first)), rows.extents[rows.across])
+            delta = b.add(b.mul(rows.stride, b.i64(first)), b.i64(panel * SWIZZLE_BYTES))
+            b.cp_async(
+                b.gep(target, (panel * rows.rows + first) * SWIZZLE_BYTES),
+                b.gep(source, delta),
+                CHUNK_BYTES,
+                "cg",
+                b.select(b.and_(inside, is_row), size, b.i32(0)),
+            )
+
+
+def _bytes_inside(ctx: KernelLowering, column: SSAValue, rows: _Rows) -> SSAValue:
+    """Bytes of 16 from a column on that lie in the tensor."""
+    b, extent = ctx.b, rows.extents[rows.axis]
+    left = b.sub(extent, column)
+    most = b.i32(CHUNK_BYTES // rows.size)
+    count = b.select(b.icmp("ult", left, most), left, most)
+    return b.select(b.icmp("ult", column, extent), b.mul(count, b.i32(rows.size)), b.i32(0))

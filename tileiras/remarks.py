@@ -87,6 +87,11 @@ class RemarkCollector:
             self.remarks.append(remark)
 
 
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: "1 slot", "2 slots"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 _SAFE_FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/0123456789")
 _NOT_STRINGS = frozenset(
     ("", "null", "~", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", ".nan")

@@ -85,7 +85,10 @@ def expected_grouped_gemm(arguments: Arguments) -> Iterator[Piece]:
 
 
 def library_gemm(arguments: Arguments) -> Callable[[], Any] | None:
-    """cuBLAS through torch; a product for each matrix of a batch where torch wants it so."""
+    """cuBLAS through torch; a product for each matrix of a batch where torch wants it so.
+
+    Floats come out in the type of the operands: torch refuses an `out` of another.
+    """
     a, b, out = arguments[:3]
     if a.dtype == torch.int8:
         return lambda: torch._int_mm(a, b)
@@ -95,7 +98,7 @@ def library_gemm(arguments: Arguments) -> Callable[[], Any] | None:
         return lambda: [
             torch._scaled_mm(x, y, one, one, out_dtype=out.dtype) for x, y in zip(a, columns)
         ]
-    result = torch.empty_like(out)
+    result = torch.empty_like(out, dtype=a.dtype)
     return lambda: torch.matmul(a, b, out=result)
 
 

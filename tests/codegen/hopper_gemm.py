@@ -22,6 +22,7 @@ from tileiras.dialects.layout.mma import wgmma_accumulator
 from tileiras.dialects.llvm.control import FuncOp
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.dialects.llvm.types import integer_type, pointer_type, vector_type
+from tileiras.dialects.nvvm.tma import TENSOR_MAP_BYTES
 
 TILE_M, TILE_N, TILE_K = 128, 256, 64
 ROWS = 64
@@ -78,7 +79,7 @@ def hopper_gemm_module(stages: int = 4) -> ModuleOp:
     table = TensorMapTable.make("gemm_maps", count=3, slots=8)
     buffers = GlobalOp.make("gemm_ring", stages * STAGE_BYTES, 3, 1024)
     barriers = GlobalOp.make("gemm_barriers", 16 * stages, 3, 8)
-    scratch = GlobalOp.make("gemm_map_scratch", 128, 3, 128)
+    scratch = GlobalOp.make("gemm_map_scratch", table.slot_bytes, 3, TENSOR_MAP_BYTES)
     pointer = GlobalOp.make("gemm_map_pointer", 8, 3, 8)
     types = [*[pointer_type(1)] * 3, i32, i32, i32]
     func = FuncOp.make_kernel(
@@ -154,10 +155,10 @@ def _setup(b: ThreadBuilder, kernel: Kernel, args: Sequence[SSAValue]) -> None:
     ):
         address = b.ptrtoint(base, integer_type(64))
         pitch = b.zext(b.shl(inner, b.i32(1)), integer_type(64))
-        target = b.tensor_map(maps, index)
-        b.build_tensor_map(
-            kernel.map_scratch, target, address, [inner, outer], [pitch], box, "f16", 128
-        )
+        scratch = b.gep(kernel.map_scratch, index * TENSOR_MAP_BYTES)
+        extents = [b.i32(extent) for extent in box]
+        b.fill_tensor_maps(scratch, 1, address, [inner, outer], [pitch], extents, "f16", 128)
+    b.publish_tensor_maps(kernel.map_scratch, maps, kernel.table.count)
 
     def first_lane() -> None:
         for stage in range(kernel.ring.stages):

@@ -110,16 +110,17 @@ def _load(
     operands = [(i, o) for i, o in enumerate(product.operands) if o is not None]
     for index, operand in operands:
         sizes = [operand.span * operand.panels, operand.box[1]]
-        b.build_tensor_map(
+        b.fill_tensor_maps(
             scratch,
-            b.tensor_map(maps, index),
+            1,
             b.ptrtoint(args[index], wide),
             [b.i32(size) for size in sizes],
             [b.i64(sizes[0] * operand.element_bits // 8)],
-            operand.box,
+            [b.i32(extent) for extent in operand.box],
             element,
             product.swizzle,
         )
+        b.publish_tensor_maps(scratch, b.tensor_map(maps, index), 1)
     b.cond_br(b.elect(), lead, joined)
     b.at(lead)
     b.mbarrier_init(barrier, 1)

@@ -77,10 +77,10 @@ def _everything(b: ThreadBuilder, args, table: TensorMapTable, shared: SSAValue)
     maps = b.claim_tensor_maps(table)
     last = b.tensor_map(maps, table.count - 1)
     sizes, strides = [args[1]] * 5, [b.i64(64)] * 4
-    b.build_tensor_map(
-        shared, last, b.ptrtoint(args[0], i64), sizes, strides, [8, 1, 1, 2, 4], "bf16", 32, "nan"
-    )
-    b.build_tensor_map(shared, maps, b.ptrtoint(args[0], i64), sizes[:1], [], [64], "f32")
+    base, box = b.ptrtoint(args[0], i64), [b.i32(extent) for extent in (8, 1, 1, 2, 4)]
+    b.fill_tensor_maps(b.gep(shared, 128), 1, base, sizes, strides, box, "bf16", 32, "nan")
+    b.fill_tensor_maps(shared, 1, base, sizes[:1], [], box[:1], "f32")
+    b.publish_tensor_maps(shared, maps, 2)
     b.prefetch_tensormap(last)
     policy = b.cache_policy("evict_last")
     everyone = b.const_int(IntegerType(16), 3)
@@ -258,11 +258,17 @@ def test_misuse_is_found_by_the_verifier() -> None:
     b.tma_load(shared, device, [number] * 6, shared)
     with pytest.raises(VerifyException, match="rank 6"):
         last().verify()  # type: ignore[attr-defined]
-    b.build_tensor_map(shared, device, wide, [number], [], [128], "f16", 128)
-    with pytest.raises(VerifyException, match="256 bytes of inner box under a 128-byte swizzle"):
-        last().verify()  # type: ignore[attr-defined]
-    b.build_tensor_map(shared, device, wide, [number] * 2, [wide], [64, 512], "f16", 128)
-    with pytest.raises(VerifyException, match="expected 1 to 256"):
+    for maps, strides, swizzle, message in (
+        (33, [wide], 128, "33 maps, expected 1 to 32"),
+        (1, [], 128, "2 sizes, 0 strides, box of 2"),
+        (1, [wide], 48, "a 48-byte swizzle"),
+    ):
+        two = [number] * 2
+        b.fill_tensor_maps(shared, maps, wide, two, strides, two, "f16", swizzle)
+        with pytest.raises(VerifyException, match=message):
+            last().verify()  # type: ignore[attr-defined]
+    b.publish_tensor_maps(device, device, 1)
+    with pytest.raises(VerifyException, match="shared memory pointer"):
         last().verify()  # type: ignore[attr-defined]
     b.wgmma("m64n64k16_f32_f16", wide, wide, None, b_offsets=(0, 8))
     with pytest.raises(VerifyException, match="multiples of 16 bytes"):

@@ -12,7 +12,7 @@ from simulated_wgmma import Tile, run_consumers
 from xdsl.dialects.builtin import f8E4M3FN, f8E5M2, f16, f32, i8, i32
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.passes.nv_tileaa.slicing import shape_of
+from tileiras.dialects.nv_tileaa.types import shape_of
 
 GEMMS = (
     Gemm(tile=(64, 64, 32), b_turned=True, **TF32),

@@ -29,28 +29,32 @@ class RowLoop:
     skip: str = ""
 
     @property
+    def tile(self) -> str:
+        """The type of a tile in memory."""
+        return f"tile<1x{self.width}x{self.element}>"
+
+    @property
+    def wide(self) -> str:
+        """The type of a tile that is computed with."""
+        return f"tile<1x{self.width}xf32>"
+
+    @property
+    def tensor(self) -> str:
+        """The type of the matrix."""
+        return f"tensor_view<?x?x{self.element}, strides=[?, 1]>"
+
+    @property
+    def view(self) -> str:
+        """The type of its tiles."""
+        return (
+            f"partition_view<tile=(1x{self.width}), padding_value = {self.padding}, {self.tensor}>"
+        )
+
+    @property
     def text(self) -> str:
         """The kernel `k(%p, %q, %rows, %columns, %lower, %tiles, %by)`."""
-        tile, wide = f"tile<1x{self.width}x{self.element}>", f"tile<1x{self.width}xf32>"
-        tensor = f"tensor_view<?x?x{self.element}, strides=[?, 1]>"
-        view = f"partition_view<tile=(1x{self.width}), padding_value = {self.padding}, {tensor}>"
-        shape = f"shape = [%rows, %columns], strides = [%columns, 1] : tile<i32> -> {tensor}"
-        hints = f"optimization_hints = <sm_90 = {{latency = {self.latency}}}>"
-        load = f": {view}, tile<i32> -> {tile}, token"
-        load = f"{hints if self.latency else ''} {load}"
-        is_wide = self.element == "f32"
-        widen = "" if is_wide else f"%xw = ftof %x : {tile} -> {wide}"
-        value = "%x" if is_wide else "%xw"
-        narrow = "" if is_wide else f"%dn = ftof %d : {wide} -> {tile}"
-        stored = "%d" if is_wide else "%dn"
-        target = "%u" if self.in_place else "%w"
-        carried = "iter_values(%k = %t) -> (token)" if self.chained else ""
-        before = "token = %k" if self.chained else "token = %t"
-        handed = " %c : token" if self.chained else ""
-        result = "%last = " if self.chained else ""
+        shape = f"shape = [%rows, %columns], strides = [%columns, 1] : tile<i32> -> {self.tensor}"
         occupancy = f"occupancy = {self.occupancy}" if self.occupancy else ""
-        loop = "for unsigned" if self.unsigned else "for"
-        bounds = "in (%lower to %tiles, step %one) : tile<i32>"
         return f"""cuda_tile.module @m {{
   entry @k(%p: tile<ptr<{self.element}>>, %q: tile<ptr<{self.element}>>, %rows: tile<i32>,
            %columns0: tile<i32>, %lower: tile<i32>, %tiles: tile<i32>, %by: tile<i32>)
@@ -62,36 +66,60 @@ class RowLoop:
     %columns = assume div_by<16>, %columns0 : tile<i32>
     %r, %b1, %b2 = get_tile_block_id : tile<i32>
     %xt = make_tensor_view %p16, {shape}
-    %u = make_partition_view %xt : {view}
+    %u = make_partition_view %xt : {self.view}
     %yt = make_tensor_view %q16, {shape}
-    %w = make_partition_view %yt : {view}
-    %none = constant <f32: 0.0> : {wide}
-    %sum = {loop} %j {bounds} iter_values(%s = %none) -> ({wide}) {{
+    %w = make_partition_view %yt : {self.view}
+    {self._sum()}
+    {self._difference()}
+    return
+  }}
+}}"""
+
+    def _load(self, token: str) -> str:
+        """The load of a tile, as the numbers that are computed with."""
+        hints = f"optimization_hints = <sm_90 = {{latency = {self.latency}}}>"
+        types = f"{hints if self.latency else ''} : {self.view}, tile<i32> -> {self.tile}, token"
+        if self.element == "f32":
+            return f"%x, %a = load_view_tko weak %u[%r, %j] token = {token} {types}"
+        return f"""%loaded, %a = load_view_tko weak %u[%r, %j] token = {token} {types}
+      %x = ftof %loaded : {self.tile} -> {self.wide}"""
+
+    def _loop(self, step: str) -> str:
+        """The head of a loop over tiles."""
+        loop = "for unsigned" if self.unsigned else "for"
+        return f"{loop} %j in (%lower to %tiles, step {step}) : tile<i32>"
+
+    def _sum(self) -> str:
+        """The first loop, and `%all`: the sum of the row in every element of a tile."""
+        return f"""%none = constant <f32: 0.0> : {self.wide}
+    %sum = {self._loop("%one")} iter_values(%s = %none) -> ({self.wide}) {{
       {self.skip}
-      %x, %a = load_view_tko weak %u[%r, %j] token = %t {load}
-      {widen}
-      %n = addf %s, {value} : {wide}
-      continue %n : {wide}
+      {self._load("%t")}
+      %n = addf %s, %x : {self.wide}
+      continue %n : {self.wide}
     }}
-    %row = reduce %sum dim=1 identities=[0.000000e+00 : f32] : {wide} -> tile<1xf32>
+    %row = reduce %sum dim=1 identities=[0.000000e+00 : f32] : {self.wide} -> tile<1xf32>
       (%l: tile<f32>, %m: tile<f32>) {{
         %o = addf %l, %m : tile<f32>
         yield %o : tile<f32>
       }}
     %row1 = reshape %row : tile<1xf32> -> tile<1x1xf32>
-    %all = broadcast %row1 : tile<1x1xf32> -> {wide}
-    {result}{loop} %j {bounds.replace("%one", self.step)} {carried} {{
-      %x, %a = load_view_tko weak %u[%r, %j] {before} {load}
-      {widen}
-      %d = subf {value}, %all : {wide}
+    %all = broadcast %row1 : tile<1x1xf32> -> {self.wide}"""
+
+    def _difference(self) -> str:
+        """The second loop."""
+        carried = "iter_values(%k = %t) -> (token)" if self.chained else ""
+        is_wide = self.element == "f32"
+        narrow = "" if is_wide else f"%dn = ftof %d : {self.wide} -> {self.tile}"
+        target = "%u" if self.in_place else "%w"
+        return f"""{"%last = " if self.chained else ""}{self._loop(self.step)} {carried} {{
+      {self._load("%k" if self.chained else "%t")}
+      %d = subf %x, %all : {self.wide}
       {narrow}
-      %c = store_view_tko weak {stored}, {target}[%r, %j] token = %a
-        : {tile}, {view}, tile<i32> -> token
-      continue{handed}
-    }}
-    return
-  }}
-}}"""
+      %c = store_view_tko weak {"%d" if is_wide else "%dn"}, {target}[%r, %j] token = %a
+        : {self.tile}, {self.view}, tile<i32> -> token
+      continue{" %c : token" if self.chained else ""}
+    }}"""
 
 
 KERNELS = [

@@ -81,8 +81,9 @@ def test_a_higher_latency_goes_further_ahead() -> None:
 
 
 def test_nothing_is_gained_where_other_tile_blocks_keep_memory_busy() -> None:
-    assert slots(scheduled(RowLoop(width=1024, occupancy=2)))
-    assert not slots(scheduled(RowLoop(width=1024, occupancy=8)))
+    """Tiles of 8 KB, 8 warps: five tile blocks on an SM, unless fewer are asked for."""
+    assert slots(scheduled(RowLoop(width=2048, latency=2, occupancy=2)))
+    assert not slots(scheduled(RowLoop(width=2048, latency=2, occupancy=8)))
 
 
 def test_a_load_behind_a_store_of_the_loop_stays() -> None:

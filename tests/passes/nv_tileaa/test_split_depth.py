@@ -17,11 +17,11 @@ from tests.passes.nv_tileaa.test_split_products import (
 )
 from tests.passes.nv_tileas.gemm import gemm, with_ctas
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.driver import read_source
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 from tileiras.passes.nv_tileaa import split_depth
-from tileiras.passes.nv_tileaa.slicing import shape_of
 
 Shape = tuple[list[int], int]
 """Depths of the products of a kernel, and how many loops it has."""

@@ -171,12 +171,12 @@ def test_remarks_say_whether_a_kernel_is_specialised():
 
     assert told(gemm(128, 128, 64)) == [
         "analysis: 8 warps",
-        "passed: 1 producer warp, 2 consumer warpgroups of 232 registers, 1 CTAs per SM, "
+        "passed: 1 producer warp, 2 consumer warpgroups of 232 registers, 1 CTA per SM, "
         "rings: 4 slots of 32768 bytes",
     ]
     assert told(with_ctas(gemm(128, 128, 64), 2)) == [
         "analysis: 4 warps",
-        "passed: 1 producer warp, 1 consumer warpgroups of 168 registers, 2 CTAs per SM, "
+        "passed: 1 producer warp, 1 consumer warpgroup of 168 registers, 2 CTAs per SM, "
         "rings: 3 slots of 32768 bytes",
     ]
     missed = "missed: products without TMA and wgmma: all warps do the same"

@@ -208,58 +208,33 @@ def _print_acquire_tensormap(text: FunctionText, op: Operation) -> None:
     asm.emit(f"fence.proxy.tensormap::generic.acquire.gpu [{at}], {tma.TENSOR_MAP_BYTES};")
 
 
-def _map_fields(
-    build: tma.BuildTensorMapOp | tma.FillTensorMapsOp, asm: AsmOperands, box: Sequence[str]
-) -> list[tuple[str, str, str]]:
-    """Every field of the map: (name, width, operands after the address)."""
-    code, _ = tma.ELEMENT_TYPES[build.element.data]
-    rank = len(box)
+def _map_fields(fill: tma.FillTensorMapsOp, asm: AsmOperands) -> list[tuple[str, str, str]]:
+    """Every field of a lane's map: (name, width, operands after the address)."""
+    box = [asm.value(extent) for extent in fill.box]
     fields = [
-        ("global_address", "b64", asm.value(build.base)),
-        ("rank", "b32", str(rank - 1)),
-        ("elemtype", "b32", str(code)),
+        ("global_address", "b64", asm.value(fill.base)),
+        ("rank", "b32", str(len(box) - 1)),
+        ("elemtype", "b32", str(tma.ELEMENT_TYPES[fill.element.data])),
         ("interleave_layout", "b32", "0"),
-        ("swizzle_mode", "b32", str(tma.SWIZZLE_MODES[build.swizzle.data])),
-        ("fill_mode", "b32", str(tma.FILL_MODES[build.fill.data])),
+        ("swizzle_mode", "b32", str(tma.SWIZZLE_MODES[fill.swizzle.data])),
+        ("fill_mode", "b32", str(tma.FILL_MODES[fill.fill.data])),
     ]
-    for dim, (extent, size) in enumerate(zip(box, build.sizes, strict=True)):
+    for dim, (extent, size) in enumerate(zip(box, fill.sizes, strict=True)):
         fields.append(("box_dim", "b32", f"{dim}, {extent}"))
         fields.append(("global_dim", "b32", f"{dim}, {asm.value(size)}"))
         fields.append(("element_stride", "b32", f"{dim}, 1"))
-    for dim, stride in enumerate(build.strides):
+    for dim, stride in enumerate(fill.strides):
         fields.append(("global_stride", "b64", f"{dim}, {asm.value(stride)}"))
     return fields
-
-
-def _print_build_tensormap(text: FunctionText, op: Operation) -> None:
-    """Lanes clear the scratch, lane 0 fills in the fields, the warp copies it out."""
-    build, asm = cast(tma.BuildTensorMapOp, op), AsmOperands(text)
-    scratch, target = asm.shared(build.scratch), asm.value(build.target)
-    replaced = [
-        f"@p tensormap.replace.tile.{name}.shared::cta.b1024.{width} [{scratch}], {operands};"
-        for name, width, operands in _map_fields(build, asm, [str(e) for e in build.box.data])
-    ]
-    size = tma.TENSOR_MAP_BYTES
-    lines = [
-        "{ .reg .pred p; .reg .b32 lane, at;",
-        "mov.u32 lane, %laneid; setp.eq.u32 p, lane, 0;",
-        f"shl.b32 at, lane, 2; add.u32 at, at, {scratch};",
-        f"bar.warp.sync {_ALL_LANES}; st.shared.b32 [at], 0; bar.warp.sync {_ALL_LANES};",
-        *replaced,
-        f"bar.warp.sync {_ALL_LANES};",
-        f"{_PUBLISH} [{target}], [{scratch}], {size}; }}",
-    ]
-    asm.emit(" ".join(lines), "sc")
 
 
 def _print_fill_tensormaps(text: FunctionText, op: Operation) -> None:
     """All lanes clear the scratch; then the first ones fill in the fields of a map each."""
     fill, asm = cast(tma.FillTensorMapsOp, op), AsmOperands(text)
     scratch, count = asm.shared(fill.scratch), fill.count.data
-    box = [asm.value(extent) for extent in fill.box]
     replaced = [
         f"@p tensormap.replace.tile.{name}.shared::cta.b1024.{width} [map], {operands};"
-        for name, width, operands in _map_fields(fill, asm, box)
+        for name, width, operands in _map_fields(fill, asm)
     ]
     size = tma.TENSOR_MAP_BYTES
     lines = [
@@ -346,7 +321,6 @@ HOPPER_RULES: dict[type[Operation], PrintRule] = {
     tma.TmaStoreWaitOp: _print_tma_store_wait,
     tma.PrefetchTensorMapOp: _print_prefetch_tensormap,
     tma.AcquireTensorMapOp: _print_acquire_tensormap,
-    tma.BuildTensorMapOp: _print_build_tensormap,
     tma.FillTensorMapsOp: _print_fill_tensormaps,
     tma.PublishTensorMapsOp: _print_publish_tensormaps,
     tma.CachePolicyOp: _print_cache_policy,

@@ -5,7 +5,8 @@ runs: launches of one kernel with different arguments may run at the same time, 
 
     table = TensorMapTable.make("k_maps", count=3)        # add table.globals to the module
     maps = b.claim_tensor_maps(table)                     # one whole warp
-    b.build_tensor_map(scratch, b.tensor_map(maps, 0), base, sizes, strides, box, "f16", 128)
+    b.fill_tensor_maps(scratch, 3, base, sizes, strides, box, "f16", 128)
+    b.publish_tensor_maps(scratch, maps, 3)
     ...                                                   # CTA barrier; users acquire
     b.release_tensor_maps(table, maps, predicate)         # one thread, after all users are done
 """
@@ -21,7 +22,6 @@ from xdsl.ir import Attribute, SSAValue
 from tileiras.codegen.llvmir.hopper_builder import HopperBuilder, optional, segments
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.dialects.llvm.types import GLOBAL, integer_type
-from tileiras.dialects.llvm.vectors import IndicesAttr
 from tileiras.dialects.nvvm import threads, tma
 from tileiras.dialects.nvvm.tma import TENSOR_MAP_BYTES
 
@@ -145,34 +145,6 @@ class TmaBuilder(HopperBuilder):
         """Every thread that issues TMA through a map built by another one runs this first."""
         self.append(tma.AcquireTensorMapOp, (tensor_map,))
 
-    def build_tensor_map(
-        self,
-        scratch: SSAValue,
-        target: SSAValue,
-        base: SSAValue,
-        sizes: Sequence[SSAValue],
-        strides: Sequence[SSAValue],
-        box: Sequence[int],
-        element: str,
-        swizzle: int = 0,
-        fill: str = "zero",
-    ) -> None:
-        """Builds a map at global `target`; one whole warp, 128 bytes of shared `scratch`.
-
-        Dims fastest first: `sizes` i32 elements; `strides` i64 bytes, without the fastest dim;
-        `base` i64 address, all multiples of 16; `box` elements. `element`: a key of
-        `nvvm.tma.ELEMENT_TYPES`; `fill`: what lies outside, "zero" or "nan".
-        """
-        groups = ((scratch,), (target,), (base,), tuple(sizes), tuple(strides))
-        properties: dict[str, Attribute] = {
-            "element": StringAttr(element),
-            "box": IndicesAttr(tuple(box)),
-            "swizzle": IntAttr(swizzle),
-            "fill": StringAttr(fill),
-            **segments(*groups),
-        }
-        self.append(tma.BuildTensorMapOp, sum(groups, ()), (), properties)
-
     def fill_tensor_maps(
         self,
         scratch: SSAValue,
@@ -187,7 +159,10 @@ class TmaBuilder(HopperBuilder):
     ) -> None:
         """Fills in `count` maps in shared `scratch`, map i with what lane i passes; one whole warp.
 
-        Otherwise as `build_tensor_map`; `box` i32.
+        Dims fastest first: `sizes` i32 elements; `strides` i64 bytes, without the fastest dim;
+        `base` i64 address, all multiples of 16; `box` i32 elements, at most 256 along a dim, and a
+        swizzle's span along the fastest. `element`: a key of `nvvm.tma.ELEMENT_TYPES`; `fill`: what
+        lies outside, "zero" or "nan".
         """
         groups = ((scratch,), (base,), tuple(sizes), tuple(strides), tuple(box))
         properties: dict[str, Attribute] = {

@@ -17,6 +17,7 @@ from tileiras.codegen.lowering.print_text import MAX_ARGUMENTS, Brackets, split_
 from tileiras.codegen.lowering.rows import store_rows, visit_rows
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm.types import GENERIC, GLOBAL, bit_width, pointer_type, vector_type
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.errors import InternalError
 
 _GENERIC = pointer_type(GENERIC)
@@ -55,8 +56,7 @@ def _arguments_of(op: aa.PrintOp) -> int:
     """Number of elements that a print prints."""
     total = 0
     for value in op.arguments:
-        shape = value.type.get_shape() if isinstance(value.type, TensorType) else ()
-        total += Brackets(shape).size
+        total += Brackets(shape_of(value)).size
     return total
 
 

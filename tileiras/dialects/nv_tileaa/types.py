@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import NoneAttr, NoneType
-from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.dialects.builtin import NoneAttr, NoneType, TensorType
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
@@ -102,3 +102,18 @@ class TiledViewType(ParametrizedAttribute, TypeAttribute):
     def padding_value(self) -> PaddingValue | None:
         """What loads yield out of bounds; None leaves it unspecified."""
         return self.padding.data if isinstance(self.padding, PaddingValueAttr) else None
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tile; () for a scalar."""
+    return value.type.get_shape() if isinstance(value.type, TensorType) else ()
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a tile; a scalar's own type."""
+    return value.type.element_type if isinstance(value.type, TensorType) else value.type
+
+
+def with_element(type: Attribute, element: Attribute) -> Attribute:
+    """The type of a tile, or of a scalar, with another element."""
+    return TensorType(element, type.get_shape()) if isinstance(type, TensorType) else element

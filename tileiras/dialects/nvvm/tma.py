@@ -20,27 +20,25 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.llvm.types import GENERIC, GLOBAL, PointerType
-from tileiras.dialects.llvm.vectors import IndicesAttr
 from tileiras.dialects.nvvm.mbarrier import check_shared
 
 MAX_RANK = 5
-MAX_BOX = 256
 TENSOR_MAP_BYTES = 128
 WARP_LANES = 32
-ELEMENT_TYPES: dict[str, tuple[int, int]] = {
-    "u8": (0, 8),
-    "u16": (1, 16),
-    "u32": (2, 32),
-    "s32": (3, 32),
-    "u64": (4, 64),
-    "s64": (5, 64),
-    "f16": (6, 16),
-    "f32": (7, 32),
-    "f64": (9, 64),
-    "bf16": (10, 16),
-    "tf32": (11, 32),
+ELEMENT_TYPES: dict[str, int] = {
+    "u8": 0,
+    "u16": 1,
+    "u32": 2,
+    "s32": 3,
+    "u64": 4,
+    "s64": 5,
+    "f16": 6,
+    "f32": 7,
+    "f64": 9,
+    "bf16": 10,
+    "tf32": 11,
 }
-"""Element types: code in the map and bits (PTX ISA, "tensormap.replace", Table "elemtype")."""
+"""Element types: codes in the map (PTX ISA, "tensormap.replace", Table "elemtype")."""
 SWIZZLE_MODES = {0: 0, 32: 1, 64: 2, 128: 3}
 """Swizzle spans in bytes and their codes (PTX ISA, "tensormap.replace")."""
 FILL_MODES = {"zero": 0, "nan": 1}
@@ -167,51 +165,6 @@ class AcquireTensorMapOp(IRDLOperation):
 
 
 @irdl_op_definition
-class BuildTensorMapOp(IRDLOperation):
-    """Builds a tensor map in `scratch` (128 shared bytes) and publishes it at `target` (global).
-
-    One whole warp executes it. Dims are fastest first: `sizes` (i32, elements), `strides` (i64,
-    bytes; one less, since the fastest dim is dense), `box` (elements). Whoever uses the map runs
-    `AcquireTensorMapOp` after a barrier. PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy".
-    """
-
-    name = "nvvm.build_tensormap"
-    element = prop_def(StringAttr)
-    box = prop_def(IndicesAttr)
-    swizzle = prop_def(IntAttr)
-    fill = prop_def(StringAttr)
-    scratch = operand_def(PointerType)
-    target = operand_def(PointerType)
-    base = operand_def(IntegerType(64))
-    sizes = var_operand_def(IntegerType(32))
-    strides = var_operand_def(IntegerType(64))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = MEMORY
-
-    def verify_(self) -> None:
-        """Ranks agree; box, swizzle and fill are legal."""
-        check_shared(self.name, self.scratch.type)
-        _check_map(self.name, self.target.type)
-        rank = len(self.box.data)
-        if not 1 <= rank <= MAX_RANK or len(self.sizes) != rank or len(self.strides) != rank - 1:
-            raise VerifyException(
-                f"{self.name}: {len(self.sizes)} sizes, {len(self.strides)} strides, box of {rank}"
-            )
-        known = ELEMENT_TYPES.get(self.element.data)
-        if known is None or self.fill.data not in FILL_MODES:
-            raise VerifyException(
-                f"{self.name}: element '{self.element.data}' with fill '{self.fill.data}'"
-            )
-        if any(not 1 <= extent <= MAX_BOX for extent in self.box.data):
-            raise VerifyException(f"{self.name}: box {self.box.data}, expected 1 to {MAX_BOX}")
-        span, inner = self.swizzle.data, self.box.data[0] * known[1] // 8
-        if span not in SWIZZLE_MODES or inner % 16 or (span and inner > span):
-            raise VerifyException(
-                f"{self.name}: {inner} bytes of inner box under a {span}-byte swizzle"
-            )
-
-
-@irdl_op_definition
 class FillTensorMapsOp(IRDLOperation):
     """Fills in `count` tensor maps in `scratch` (128 shared bytes each), each lane one.
 
@@ -328,7 +281,6 @@ TMA_OPS = (
     TmaStoreWaitOp,
     PrefetchTensorMapOp,
     AcquireTensorMapOp,
-    BuildTensorMapOp,
     FillTensorMapsOp,
     PublishTensorMapsOp,
     CachePolicyOp,

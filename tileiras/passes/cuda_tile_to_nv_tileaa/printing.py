@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     Float64Type,
     IntegerType,
     StringAttr,
-    TensorType,
     UnitAttr,
     f32,
     f64,
@@ -34,7 +33,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.dialects.cuda_tile.memory import PRINT_CONVERSION
-from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
+from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, element_of, with_element
 from tileiras.errors import InternalError
 from tileiras.passes.cuda_tile_to_nv_tileaa.converter import Converter, Rule
 
@@ -42,14 +41,6 @@ _PARTS = re.compile(r"%(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<precision>(?:\.\d*)?
 _SIGNED, _UNSIGNED, _FLOAT = "di", "uoxXp", "eEfFgGaA"
 _DEVICE_LETTER = {"F": "f", "i": "d"}
 """Letters that the device's printf does not know, or that need not be told apart."""
-
-
-def _element(value: SSAValue) -> Attribute:
-    return value.type.element_type if isinstance(value.type, TensorType) else value.type
-
-
-def _with_element(type: Attribute, element: Attribute) -> Attribute:
-    return TensorType(element, type.get_shape()) if isinstance(type, TensorType) else element
 
 
 class _Arguments:
@@ -61,12 +52,12 @@ class _Arguments:
     def _cast(
         self, op: type[Operation], value: SSAValue, element: Attribute, **properties: Attribute
     ) -> SSAValue:
-        type = _with_element(value.type, element)
+        type = with_element(value.type, element)
         return self.converter.emit_value(op, [value], type, properties)
 
     def as_integer(self, value: SSAValue, signed: bool) -> SSAValue:
         """The number as an i64; an i1 counts 0 or 1."""
-        element = _element(value)
+        element = element_of(value)
         if isinstance(element, aa.PointerType):
             return self._cast(aa.PtrToIntOp, value, i64)
         if not isinstance(element, IntegerType):
@@ -91,13 +82,13 @@ class _Arguments:
 
     def as_double(self, value: SSAValue) -> SSAValue:
         """The number as an f64."""
-        element = _element(value)
+        element = element_of(value)
         rounding = RoundingModeAttr(RoundingMode.NEAREST_EVEN)
         if isinstance(element, Float64Type):
             return value
         if isinstance(element, aa.PointerType):
             value = self.as_integer(value, signed=False)
-        if isinstance(_element(value), IntegerType):
+        if isinstance(element_of(value), IntegerType):
             sign = Signedness.UNSIGNED if element.bitwidth == 1 else Signedness.SIGNED  # type: ignore[attr-defined]
             signedness = SignednessAttr(sign)
             return self._cast(
@@ -110,7 +101,7 @@ class _Arguments:
 
 def _is_float(value: SSAValue) -> bool:
     """Whether the value is a float: no integer and no pointer."""
-    return not isinstance(_element(value), IntegerType | aa.PointerType)
+    return not isinstance(element_of(value), IntegerType | aa.PointerType)
 
 
 def _convert_argument(

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import RoundingMode, RoundingModeAttr
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.errors import InternalError
 from tileiras.passes.cuda_tile_to_nv_tileaa.converter import Converter, Rule
 from tileiras.passes.cuda_tile_to_nv_tileaa.types import convert_type
@@ -23,21 +24,15 @@ from tileiras.passes.cuda_tile_to_nv_tileaa.types import convert_type
 _NEAREST = {"rounding_mode": RoundingModeAttr(RoundingMode.NEAREST_EVEN)}
 
 
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    if not isinstance(value.type, TensorType):
-        raise InternalError("an operand of a scaled product is no tensor")
-    return value.type.get_shape()
-
-
 def _as(converter: Converter, value: SSAValue, element: Attribute) -> SSAValue:
     """The numbers in another float type."""
-    type = TensorType(element, _shape(value))
+    type = TensorType(element, shape_of(value))
     return converter.emit_value(aa.FpToFpOp, [value], type, _NEAREST)
 
 
 def _spread(converter: Converter, scale: SSAValue, shape: Sequence[int], axis: int) -> SSAValue:
     """A scale for every element: each repeats along `axis` up to the operand's shape."""
-    blocks = _shape(scale)[axis]
+    blocks = shape_of(scale)[axis]
     before, after = tuple(shape[:axis]), tuple(shape[axis + 1 :])
     value = scale
     for op, wanted in (
@@ -51,7 +46,7 @@ def _spread(converter: Converter, scale: SSAValue, shape: Sequence[int], axis: i
 
 def _scaled(converter: Converter, operand: SSAValue, scale: SSAValue, axis: int) -> SSAValue:
     """The operand times its scales, in bf16; `axis` is that of K, from the end."""
-    shape = _shape(operand)
+    shape = shape_of(operand)
     numbers = _as(converter, operand, f32)
     scales = _spread(converter, _as(converter, scale, f32), shape, len(shape) + axis)
     product = converter.emit_value(aa.MulFOp, [numbers, scales], TensorType(f32, shape), _NEAREST)

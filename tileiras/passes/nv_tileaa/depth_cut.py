@@ -18,9 +18,9 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
-from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
+from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType, shape_of
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
-from tileiras.passes.nv_tileaa.slicing import Cut, shape_of
+from tileiras.passes.nv_tileaa.slicing import Cut
 
 LOADS = (aa.LoadOp, aa.TiledLoadOp)
 

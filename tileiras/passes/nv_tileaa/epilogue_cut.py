@@ -19,11 +19,11 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
-from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
+from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType, shape_of
 from tileiras.passes.analysis.memory_hazards import same_elements
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
 from tileiras.passes.nv_tileaa.product_cut import sources_of
-from tileiras.passes.nv_tileaa.slicing import Cut, cut_type, operand_dims, shape_of
+from tileiras.passes.nv_tileaa.slicing import Cut, cut_type, operand_dims
 
 LOADS = (aa.LoadOp, aa.TiledLoadOp)
 STORES = (aa.StoreOp, aa.TiledStoreOp)

@@ -1,4 +1,4 @@
-"""The pass `generate-schedule`: loops whose products feed each other overlap their iterations."""
+"""The pass `generate-schedule`: iterations of loops overlap, by products or by early loads."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ RESERVED_REGISTERS = 44
 class GenerateSchedulePass(IrPass):
     """Rotates loops so that products run beside the vector work of another iteration.
 
+    Kernels that will not be specialised get their loads started early (`pipeline_loads`).
+
     Before   for %i { %s = dot(%q, %k); %p = exp2(%s); %o2 = dot(%p, %v, %o) }
     After    if lower < upper { the first %s and %p;
              for %i { %s = dot(%q, %k); %o2 = dot(%p_before, %v_before, %o); %p = exp2(%s) };
              the last %o2 }
-    Requires nv_tileaa, a target with wgmma and TMA
-    Leaves   kernels that are not specialised; loops without a product whose left operand is
-             computed in the loop; loops whose tiles would not fit into registers
+    Requires nv_tileaa, a target with cp.async; for rotation wgmma and TMA
+    Leaves   of specialised kernels, loops without a product whose left operand is computed in the
+             loop, and loops whose tiles would not fit into registers; loads for which no schedule
+             fits or pays
     """
 
     name = "generate-schedule"

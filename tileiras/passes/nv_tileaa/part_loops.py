@@ -13,12 +13,12 @@ from tileiras.dialects.cuda_tile.constants import DenseAttr, FloatBitsAttr
 from tileiras.dialects.cuda_tile.element_types import storage_bytes
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
-from tileiras.dialects.nv_tileaa.types import MemTokenType
+from tileiras.dialects.nv_tileaa.types import MemTokenType, element_of, shape_of
 from tileiras.errors import InternalError
 from tileiras.passes.analysis.memory_hazards import same_elements
 from tileiras.passes.analysis.register_pressure import tensor_words
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
-from tileiras.passes.nv_tileaa.slicing import Cut, divides, shape_of
+from tileiras.passes.nv_tileaa.slicing import Cut, divides
 
 Sink = aa.TiledStoreOp | aa.StoreOp | aa.ReduceOp
 
@@ -206,17 +206,12 @@ def initial_values(builder: ScalarBuilder, sink: Sink) -> list[SSAValue]:
     initial = []
     for result, identity in zip(sink.results, sink.identities.data, strict=True):
         scalar = builder.emit(
-            aa.ConstantOp, (), [_element(result.type)], {"value": _identity(identity)}
+            aa.ConstantOp, (), [element_of(result)], {"value": _identity(identity)}
         ).results[0]
         if isinstance(result.type, TensorType):
             scalar = builder.emit(aa.SplatOp, [scalar], [result.type]).results[0]
         initial.append(scalar)
     return initial
-
-
-def _element(type: Attribute) -> Attribute:
-    """The element type of a tensor, or the scalar type itself."""
-    return type.element_type if isinstance(type, TensorType) else type
 
 
 def _identity(attr: Attribute) -> DenseAttr:

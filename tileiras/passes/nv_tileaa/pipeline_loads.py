@@ -19,7 +19,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.passes.analysis.register_pressure import block_pressure
 from tileiras.passes.nv_tileaa.schedule.early_loads import EarlyLoad, find_early_loads
-from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind
+from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -134,8 +134,8 @@ def _explain(
     count = sum(len(schedule.loads) for schedule in found)
     if found:
         parts = [
-            f"{len(s.loads)} by {s.ahead} iterations in {s.bytes} bytes of shared memory, "
-            f"{s.interval} of {s.serial} cycles"
+            f"{len(s.loads)} by {counted(s.ahead, 'iteration')} in {s.bytes} bytes of shared "
+            f"memory, {s.interval} of {s.serial} cycles"
             for s in found
         ]
         text = f"{count} of {candidates} loads in loops are started early: {'; '.join(parts)}"

@@ -23,8 +23,9 @@ from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.slicing import operand_dims, shape_of
+from tileiras.passes.nv_tileaa.slicing import operand_dims
 
 STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
 TERMINATORS = (aa.ContinueOp, aa.BreakOp, aa.YieldOp)

@@ -16,7 +16,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
-from tileiras.dialects.nv_tileaa.types import MemTokenType
+from tileiras.dialects.nv_tileaa.types import MemTokenType, shape_of
 from tileiras.passes.analysis.memory_hazards import same_elements
 from tileiras.passes.nv_tileaa.part_loops import can_combine
 from tileiras.passes.nv_tileaa.product_cut import (
@@ -30,7 +30,6 @@ from tileiras.passes.nv_tileaa.product_cut import (
     target_of,
     top_of,
 )
-from tileiras.passes.nv_tileaa.slicing import shape_of
 
 LOADS = (aa.LoadOp, aa.TiledLoadOp)
 STORES = (aa.StoreOp, aa.TiledStoreOp)

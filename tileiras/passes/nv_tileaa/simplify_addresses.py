@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -22,6 +22,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
+from tileiras.dialects.nv_tileaa.types import element_of, with_element
 from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
 
@@ -60,7 +61,7 @@ def _narrow(compare: aa.CmpIOp) -> None:
     if sides[0] is None or sides[1] is None:
         return
     first, second = sides[0], sides[1]
-    if _element(first.source) != _element(second.source):
+    if element_of(first.source) != element_of(second.source):
         return
     if first.signedness.data is not second.signedness.data:
         return
@@ -88,7 +89,7 @@ def _without(value: SSAValue) -> SSAValue:
     if isinstance(value.op, aa.ExtIOp):
         return value.op.source
     source = _without(value.op.operands[0])
-    return _put_before(value.op, value.op, [source], _with_element(value.type, _element(source)))
+    return _put_before(value.op, value.op, [source], with_element(value.type, element_of(source)))
 
 
 def _split(pointers: aa.AddPtrOp, loop: aa.ForOp) -> None:
@@ -97,7 +98,7 @@ def _split(pointers: aa.AddPtrOp, loop: aa.ForOp) -> None:
     Only offsets as wide as addresses: a narrow sum may wrap where that of wide terms does not.
     """
     base, offset = pointers.operands
-    if _element(offset) != IntegerType(ADDRESS_BITS):
+    if element_of(offset) != IntegerType(ADDRESS_BITS):
         return
     terms = _terms(offset)
     invariant = [term for term in terms if _is_invariant(term, loop)]
@@ -181,15 +182,6 @@ def _insert(op: Operation, place: Operation) -> None:
     if block is None:
         raise InternalError("an operation is in no block", where="simplify_addresses")
     block.insert_op_before(op, place)
-
-
-def _element(value: SSAValue) -> Attribute:
-    return value.type.element_type if isinstance(value.type, TensorType) else value.type
-
-
-def _with_element(type_: Attribute, element: Attribute) -> Attribute:
-    """A tile type, or a scalar, with another element."""
-    return TensorType(element, type_.get_shape()) if isinstance(type_, TensorType) else element
 
 
 __all__ = ["SimplifyAddressesPass"]

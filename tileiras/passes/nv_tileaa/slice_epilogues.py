@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.analysis.register_pressure import tensor_words
@@ -19,7 +20,6 @@ from tileiras.passes.nv_tileaa.epilogue_cut import (
     find_epilogue_cut,
     product_of,
 )
-from tileiras.passes.nv_tileaa.slicing import shape_of
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget

@@ -15,12 +15,8 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
-
-
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """Shape of a tensor; () for a scalar."""
-    return value.type.get_shape() if isinstance(value.type, TensorType) else ()
 
 
 def cut_type(type: Attribute, dim: int, parts: int) -> Attribute:

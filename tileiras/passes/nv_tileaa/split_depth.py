@@ -14,10 +14,10 @@ from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.analysis.register_pressure import Live, live_at_products, tensor_words
-from tileiras.passes.nv_tileaa.slicing import shape_of
 from tileiras.passes.nv_tileaa.split_products import THREADS
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
@@ -43,8 +43,9 @@ class SplitDepthPass(IrPass):
     Before   for %k in [0, %n) { %a = tiled_load : 128x256;  %b = tiled_load : 256x256;  dot }
     After    for %j in [0, 4 * %n) { tiled_load : 128x64;  tiled_load : 64x256;  dot }
              with %j >> 2 as %k; two loops, one in the other, if there is more in the loop
-    Requires nv_tileaa, a target with wgmma and TMA
-    Leaves   kernels that are not specialised even so; loops whose rings have slots to spare
+    Requires nv_tileaa
+    Leaves   loops whose rings have slots to spare, or whose operands fit into registers where all
+             warps do the same
     """
 
     name = "tileaa-split-depth"

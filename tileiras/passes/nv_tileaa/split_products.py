@@ -16,11 +16,11 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.passes.analysis.register_pressure import Live, live_at_products
 from tileiras.passes.nv_tileaa.product_cut import ProductCut
 from tileiras.passes.nv_tileaa.product_loops import build_part_loop, divide_parts
 from tileiras.passes.nv_tileaa.product_region import ProductRegion, find_region, has_no_effect
-from tileiras.passes.nv_tileaa.slicing import shape_of
 
 MAX_LIVE_WORDS = 176
 """Registers of a thread for what is live with a product: of 255, or of 232 beside a producer."""

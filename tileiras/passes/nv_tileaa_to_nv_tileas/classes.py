@@ -21,7 +21,7 @@ from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.layout.grid_slices import grid_slice
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.errors import InternalError
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import plan_pointer_access, plan_view_access
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
 from tileiras.passes.nv_tileaa_to_nv_tileas.epilogue import Epilogues
@@ -52,13 +52,6 @@ class Wish:
 def is_tensor(value: SSAValue) -> bool:
     """Whether the value is a tensor, hence needs a layout."""
     return isinstance(value.type, TensorType)
-
-
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """Shape of a tensor value."""
-    if not isinstance(value.type, TensorType):
-        raise InternalError("expected a tensor")
-    return value.type.get_shape()
 
 
 def is_lazy(value: SSAValue) -> bool:

@@ -8,7 +8,7 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
-from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind
+from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 
 DOTS = (tas.MmaDotOp, tas.FmaDotOp)
 PASS_NAME = "convert-tileaa-to-tileas"
@@ -19,7 +19,8 @@ def explain_plan(remarks: RemarkCollector, func: aa.FuncOp, plan: CtaPlan) -> No
 
     `func` is the placed kernel.
     """
-    _add(remarks, func, RemarkKind.ANALYSIS, "Warps", f"{plan.num_warps} warps", plan.num_warps)
+    warps = counted(plan.num_warps, "warp")
+    _add(remarks, func, RemarkKind.ANALYSIS, "Warps", warps, plan.num_warps)
     if plan.hopper is not None:
         _add(remarks, func, RemarkKind.PASSED, "Specialized", _agents(func, plan.hopper), 1)
     elif any(isinstance(op, DOTS) for op in func.walk()):
@@ -31,12 +32,13 @@ def _agents(func: aa.FuncOp, plan: HopperPlan) -> str:
     """The agents and rings of a specialised kernel."""
     shape = plan.shape
     made = [op for op in func.body.block.ops if isinstance(op, pl.CreatePipelineOp)]
-    rings = ", ".join(f"{op.stages.data} slots of {op.slot_bytes.data} bytes" for op in made)
+    slots = ((counted(op.stages.data, "slot"), op.slot_bytes.data) for op in made)
+    rings = ", ".join(f"{count} of {size} bytes" for count, size in slots)
     gathers = any(ring.gathers for ring in plan.pipelines)
     producer = "4 gathering producer warps" if gathers else "1 producer warp"
     return (
-        f"{producer}, {shape.warpgroups} consumer warpgroups of {shape.registers} registers, "
-        f"{shape.ctas} CTAs per SM, rings: {rings}"
+        f"{producer}, {counted(shape.warpgroups, 'consumer warpgroup')} of {shape.registers} "
+        f"registers, {counted(shape.ctas, 'CTA')} per SM, rings: {rings}"
     )
 
 

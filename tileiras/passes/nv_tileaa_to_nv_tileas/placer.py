@@ -13,6 +13,7 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
 from tileiras.errors import CompileError, InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import (
@@ -20,7 +21,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.classes import (
     LayoutClasses,
     is_lazy,
     is_tensor,
-    shape_of,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 from tileiras.passes.op_builder import OpBuilder
@@ -132,14 +132,14 @@ class Placer(OpBuilder):
         if rematerialization_cost(value) <= MAX_REMATERIALIZED_OPS and isinstance(value, OpResult):
             op = value.op
             operands = [self.in_layout(operand, layout) for operand in op.operands]
-            type = encoded(_element(value), layout)
+            type = encoded(element_of(value), layout)
             return self.emit(type_of(op), operands, [type], op.properties).results[0]
         return self._convert(built, layout)
 
     def _make_lazy(self, op: Operation, layout: LinearLayout) -> SSAValue:
         """A constant, range or splat in place; a reshaped value from its source there."""
         result = op.results[0]
-        type = encoded(_element(result), layout)
+        type = encoded(element_of(result), layout)
         match op:
             case aa.SplatOp():
                 operands = [self.plain(op.source)]
@@ -164,13 +164,6 @@ class Placer(OpBuilder):
 def type_of(op: Operation) -> type[Operation]:
     """The class of an operation."""
     return type(op)
-
-
-def _element(value: SSAValue) -> Attribute:
-    """The element type of a tensor value."""
-    if not isinstance(value.type, TensorType):
-        raise InternalError("expected a tensor")
-    return value.type.element_type
 
 
 def rematerialization_cost(value: SSAValue, limit: int = MAX_REMATERIALIZED_OPS) -> int:
@@ -204,5 +197,5 @@ def place_elementwise(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     result = op.results[0]
     layout = placer.layout(result)
     operands = [placer.in_layout(operand, layout) for operand in op.operands]
-    type = encoded(_element(result), layout)
+    type = encoded(element_of(result), layout)
     return placer.emit(type_of(op), operands, [type], op.properties).results

@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     IntAttr,
     StringAttr,
-    TensorType,
     f16,
     f32,
 )
@@ -25,6 +24,7 @@ from tileiras.dialects.layout.plans import SharedMemory
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase, TiledLoadBase, TiledStoreBase
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
@@ -34,7 +34,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
     plan_reduction,
     plan_view_access,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.classes import is_tensor, shape_of
+from tileiras.passes.nv_tileaa_to_nv_tileas.classes import is_tensor
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import TmaWrite, place_tma_store
 from tileiras.passes.nv_tileaa_to_nv_tileas.load_rings import LOAD_RING_RULES
@@ -66,13 +66,9 @@ def _like(placer: Placer, value: SSAValue, model: SSAValue) -> SSAValue:
     return placer.in_layout(value, placer.layout(model))
 
 
-def _element(value: SSAValue) -> Attribute:
-    return value.type.element_type if isinstance(value.type, TensorType) else value.type
-
-
 def _typed(value: SSAValue, layout: LinearLayout) -> Attribute:
     """The type of a tensor value in a layout; scalars keep theirs."""
-    return encoded(_element(value), layout) if is_tensor(value) else value.type
+    return encoded(element_of(value), layout) if is_tensor(value) else value.type
 
 
 def _place_for(placer: Placer, op: Operation) -> Sequence[SSAValue]:
@@ -143,7 +139,7 @@ def _dot_operand(placer: Placer, value: SSAValue, fragment: LinearLayout) -> SSA
     natural = placer.classes.natural(value)
     if natural is None or rematerialization_cost(value) <= MAX_REMATERIALIZED_OPS:
         return placer.in_layout(value, fragment)
-    plan = plan_conversion(natural, fragment, storage_bits(_element(value)))
+    plan = plan_conversion(natural, fragment, storage_bits(element_of(value)))
     if isinstance(plan, SharedMemory):
         return placer.any_layout(value)
     return placer.in_layout(value, fragment)
@@ -157,7 +153,7 @@ def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
         return placer.consumer.place_dot(placer, op)
     plan = plan_dot(op, placer.plan)
     acc = placer.in_layout(op.acc, plan.result)
-    type = encoded(_element(op.result), plan.result)
+    type = encoded(element_of(op.result), plan.result)
     if plan.lhs is None or plan.rhs is None:
         operands = [_widened(placer, op.lhs, f32), _widened(placer, op.rhs, f32), acc]
         kept = ("signedness_lhs", "signedness_rhs")
@@ -181,7 +177,7 @@ def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
 def _widened(placer: Placer, operand: SSAValue, wide: Attribute) -> SSAValue:
     """An operand whose small floats are exactly in a wider type; other types as they are."""
     value = placer.any_layout(operand)
-    if not isinstance(_element(operand), SMALL_FLOATS):
+    if not isinstance(element_of(operand), SMALL_FLOATS):
         return value
     properties = {"rounding_mode": RoundingModeAttr(RoundingMode.NEAREST_EVEN)}
     type = encoded(wide, placer.layout(operand))
@@ -228,7 +224,7 @@ def _place_tiled_load(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     wanted = placer.layout(op.result)
     layout = wanted if access.suits(wanted) else access.layout
     operands = _view_operands(placer, op, layout)
-    types = [encoded(_element(op.result), layout), op.result_token.type]
+    types = [encoded(element_of(op.result), layout), op.result_token.type]
     built = placer.emit(tas.TiledLoadOp, operands, types, _access_properties(op, access))
     return [placer.settle(op.result, built.results[0]), built.results[1]]
 
@@ -254,7 +250,7 @@ def _place_tiled_store(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     natural = placer.classes.natural(op.value)
     suits = natural is not None and access.suits(natural)
     if placer.consumer is not None and natural is not None and not suits:
-        bits = storage_bits(_element(op.value))
+        bits = storage_bits(element_of(op.value))
         access = access.in_place(natural, bits) or access
     layout = natural if natural is not None and suits else access.layout
     operands = [placer.in_layout(op.value, layout), *_view_operands(placer, op, layout)]
@@ -306,7 +302,7 @@ def _place_atomic_red(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     access = plan_reduction(op, placer.plan.num_warps, placer.plan.target)
     layout = placer.layout(op.value)
     if access.vector > 1 and not access.suits(layout):
-        moved = access.in_place(layout, storage_bits(_element(op.value)))
+        moved = access.in_place(layout, storage_bits(element_of(op.value)))
         layout = moved.layout if moved is not None else layout
     operands = [placer.in_layout(op.value, layout), *_view_operands(placer, op, layout)]
     types = [result.type for result in op.results]

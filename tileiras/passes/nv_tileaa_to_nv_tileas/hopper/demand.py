@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.atoms.wgmma import PARTIAL_K, PARTIAL_REGISTERS
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.passes.analysis.register_pressure import tensor_words
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     ROWS_PER_WARPGROUP,
@@ -70,7 +70,7 @@ def demand_of(
             RingDemand(ring.bytes, ring.least, ring.may_grow, is_read_by_threads(ring, dots))
             for ring in pipelines
         ),
-        max(prod(_shape(planned.dot.result)) for planned in dots),
+        max(prod(shape_of(planned.dot.result)) for planned in dots),
         any(loop is not None and _is_in_loop(loop) for loop in loops),
         integer_hint(func, "occupancy"),
         None if warps is None else warps * WARP_THREADS // WARPGROUP_THREADS,
@@ -142,7 +142,7 @@ def _fragments(planned: WgmmaDot, warpgroups: int) -> int:
         return 0
     blocks, steps = planned.rows // (ROWS_PER_WARPGROUP * warpgroups), 1
     if planned.is_promoted:
-        depth = min(PARTIAL_K, _shape(planned.dot.lhs)[-1])
+        depth = min(PARTIAL_K, shape_of(planned.dot.lhs)[-1])
         blocks, steps = 1, depth // planned.family.k
     return 2 * FRAGMENT_REGISTERS * blocks * steps + FRAGMENT_ADDRESSES
 
@@ -214,14 +214,10 @@ def _operand(planned: WgmmaDot, warpgroups: int) -> int:
     """Registers of a thread for a left operand in registers."""
     if planned.lhs is not None:
         return 0
-    bits = prod(_shape(planned.dot.lhs)) * planned.family.operand_bits
+    bits = prod(shape_of(planned.dot.lhs)) * planned.family.operand_bits
     return bits // (32 * WARPGROUP_THREADS * warpgroups)
 
 
 def _accumulators(planned: WgmmaDot, warpgroups: int) -> int:
     """Accumulator registers of one thread."""
     return accumulator_registers(planned.dot, planned.family, warpgroups)
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    return value.type.get_shape() if isinstance(value.type, TensorType) else ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
 from tileiras.codegen.atoms.wgmma import WgmmaFamily, find_wgmma_family
@@ -21,6 +20,7 @@ from tileiras.dialects.layout.mma import (
 from tileiras.dialects.layout.mma import wgmma_accumulator as wgmma_tile
 from tileiras.dialects.layout.wgmma_depths import turned_fragments
 from tileiras.dialects.layout.wgmma_rows import register_rows_accumulator
+from tileiras.dialects.nv_tileaa.types import element_of
 
 Fragments = Literal["lhs", "rhs", "turned"] | None
 
@@ -31,9 +31,9 @@ _FRAGMENTS = {8: M16N8K32_S8, 16: M16N8K16_F16, 32: M16N8K8_TF32}
 def dot_family(op: aa.DotOp) -> WgmmaFamily | None:
     """The instructions for the element types, None if the hardware has none."""
     return find_wgmma_family(
-        wgmma_accumulator(_element(op.result)),
-        wgmma_operand(_element(op.lhs), _is_unsigned(op.signedness_lhs)),
-        wgmma_operand(_element(op.rhs), _is_unsigned(op.signedness_rhs)),
+        wgmma_accumulator(element_of(op.result)),
+        wgmma_operand(element_of(op.lhs), _is_unsigned(op.signedness_lhs)),
+        wgmma_operand(element_of(op.rhs), _is_unsigned(op.signedness_rhs)),
     )
 
 
@@ -77,10 +77,6 @@ def accumulator_registers(op: aa.DotOp, family: WgmmaFamily, warpgroups: int) ->
     rows, columns = op.result.type.get_shape() if isinstance(op.result.type, TensorType) else (0, 0)
     elements = rows * columns // (128 * warpgroups)
     return elements // 2 if family.accumulator == "f16" else elements
-
-
-def _element(value: SSAValue) -> Attribute:
-    return value.type.element_type if isinstance(value.type, TensorType) else value.type
 
 
 def _is_unsigned(signedness: SignednessAttr | None) -> bool:

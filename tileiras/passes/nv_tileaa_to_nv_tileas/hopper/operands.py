@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import Float32Type, FloatTF32Type, TensorType
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.element_names import tensor_map_element
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
@@ -22,6 +22,7 @@ from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, PaddingValue
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.shared import row_major
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import gathered_axis
@@ -86,13 +87,9 @@ def rounds_to_tf32(op: Operation) -> bool:
     """Whether an operation makes tf32 of f32: tensor cores ignore the low bits of an f32."""
     return (
         isinstance(op, aa.FpToFpOp)
-        and isinstance(_element(op.source), Float32Type)
-        and isinstance(_element(op.result), FloatTF32Type)
+        and isinstance(element_of(op.source), Float32Type)
+        and isinstance(element_of(op.result), FloatTF32Type)
     )
-
-
-def _element(value: SSAValue) -> Attribute:
-    return value.type.element_type if isinstance(value.type, TensorType) else value.type
 
 
 def tile_bytes(load: OperandLoad) -> int:
@@ -118,7 +115,7 @@ def contiguous_axis(load: OperandLoad) -> int | None:
 
 def _plain_layout(load: OperandLoad, axis: int) -> LinearLayout:
     """Offsets of a tile whose fastest dim is `axis`, swizzle and boxes aside."""
-    shape = load.result.type.get_shape() if isinstance(load.result.type, TensorType) else ()
+    shape = shape_of(load.result)
     others = [dim for dim in reversed(range(len(shape))) if dim != axis]
     return row_major(shape, (axis, *others))
 
@@ -129,9 +126,7 @@ def _pushed(value: SSAValue, layout: LinearLayout) -> LinearLayout:
         return layout
     match value.op:
         case aa.ReshapeOp() as op:
-            inner = _pushed(op.source, layout)
-            shape = value.type.get_shape() if isinstance(value.type, TensorType) else ()
-            return inner.reshape(shape)
+            return _pushed(op.source, layout).reshape(shape_of(value))
         case aa.PermuteOp() as op:
             permutation = [int(i) for i in op.permutation.get_values()]
             return _pushed(op.source, layout).permute(permutation)

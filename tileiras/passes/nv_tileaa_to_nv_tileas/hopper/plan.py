@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
@@ -19,6 +18,7 @@ from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     ROWS_PER_WARPGROUP,
@@ -73,17 +73,17 @@ class WgmmaDot:
     @property
     def rows(self) -> int:
         """Rows of the instructions' results: with `fragments` "rhs" they are the columns."""
-        return _shape(self.dot.result)[1 if self.fragments == "rhs" else 0]
+        return shape_of(self.dot.result)[1 if self.fragments == "rhs" else 0]
 
     @property
     def columns(self) -> int:
         """Columns of the instructions' results."""
-        return _shape(self.dot.result)[0 if self.fragments == "rhs" else 1]
+        return shape_of(self.dot.result)[0 if self.fragments == "rhs" else 1]
 
     @property
     def is_promoted(self) -> bool:
         """Whether the product is summed up by itself and then added to the accumulator."""
-        is_one_sum = self.starts_at_zero and _shape(self.dot.lhs)[-1] <= PARTIAL_K
+        is_one_sum = self.starts_at_zero and shape_of(self.dot.lhs)[-1] <= PARTIAL_K
         return is_promoted(self.dot, self.family) and not is_one_sum
 
     @property
@@ -156,7 +156,7 @@ class HopperPlan:
         """Where the threads hold the result of a product."""
         planned = self.dots[dot]
         return accumulator_layout(
-            _shape(planned.dot.result), planned.family, planned.fragments, self.warpgroups
+            shape_of(planned.dot.result), planned.family, planned.fragments, self.warpgroups
         )
 
     def sharing(self, planned: WgmmaDot) -> list[WgmmaDot]:
@@ -224,13 +224,9 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     return HopperPlan(shape, products, pipelines, turned=turned, scratch=demand.scratch)
 
 
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    return value.type.get_shape() if isinstance(value.type, TensorType) else ()
-
-
 def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     """The product with its operands in shared memory, None if wgmma cannot do it."""
-    shape, depth = _shape(op.result), _shape(op.lhs)[-1:]
+    shape, depth = shape_of(op.result), shape_of(op.lhs)[-1:]
     family = dot_family(op)
     if len(shape) != 2 or family is None:
         return None

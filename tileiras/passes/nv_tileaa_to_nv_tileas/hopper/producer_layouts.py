@@ -15,6 +15,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import (
     GATHER_WARPS,
@@ -144,10 +145,3 @@ def source_layout(op: Operation, layout: LinearLayout) -> LinearLayout:
             return layout.permute([permutation.index(i) for i in range(len(permutation))])
         case _:
             raise InternalError(f"'{op.name}' is computed, not rearranged")
-
-
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a tile."""
-    if not isinstance(value.type, TensorType):
-        raise InternalError("expected a tensor")
-    return value.type.get_shape()

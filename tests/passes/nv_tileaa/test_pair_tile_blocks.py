@@ -87,6 +87,18 @@ def test_loops_that_depend_on_the_tile_block_are_not_paired():
     assert kernel_of(placed(causal)).cluster_size == 1
 
 
+def test_loops_over_tiles_that_sum_up_are_not_paired():
+    # The loop over K is the one that the tile blocks share out: one of a pair would go too far.
+    head, loop = PERSISTENT.text().split(
+        "    for %tile in (%x to %total, step %nx) : tile<i32> {\n"
+    )
+    loop = loop.replace("(%c0 to %space#1, step %c1)", "(%x to %space#1, step %nx)")
+    loop = loop.replace("    continue\n    }\n    return", "    return").replace("%tile,", "%x,")
+    assert kernel_of(placed(head + loop)).cluster_size == 1
+    fixed = loop.replace("(%x to %space#1, step %nx)", "(%c0 to %space#1, step %nx)")
+    assert kernel_of(placed(head + fixed)).cluster_size == 2
+
+
 @pytest.mark.parametrize("kernel", [PERSISTENT, PAIRED, DIVIDED], ids=lambda k: k.form + k.name)
 def test_shared_copies_reach_all_ctas_and_slots_come_back_from_all(kernel):
     text = ptx(kernel.text())

@@ -17,7 +17,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
+from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
@@ -39,7 +39,8 @@ class PairTileBlocksPass(IrPass):
              ... if it exists { tiled_store } }
     Requires nv_tileaa, a target with wgmma, TMA and clusters
     Leaves   kernels that are not specialised, whose tile blocks may wait for each other, or whose
-             control flow around copies depends on the tile block in any other way
+             control flow around copies depends on the tile block in any other way; loops over tiles
+             that hand on more than tokens, for one CTA may run an iteration more
     """
 
     name = "pair-tile-blocks"
@@ -96,6 +97,8 @@ def _paired(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     plan = plan_hopper(func, target)
     if plan is None or plan.shape.ctas > 1 or not all(map(_is_known, func.walk())):
         return None
+    if any(_hands_on(op) for op in func.walk() if _starts_from_number(op)):
+        return None
     changed = func.clone()
     changed.properties["cluster"] = IntegerAttr(PAIR, i32)
     changed.properties["paired"] = UnitAttr()
@@ -110,6 +113,20 @@ def _is_known(op: Operation) -> bool:
         return op.ordering.data == MemoryOrdering.WEAK
     effects = (aa.AllocaOp, aa.PrintOp, aa.AssertOp, aa.GridDependencyOp)
     return not isinstance(op, effects)
+
+
+def _starts_from_number(op: Operation) -> bool:
+    """Whether an operation of the function's body is a loop from its tile block's number on."""
+    if not isinstance(op, aa.ForOp) or not isinstance(op.parent_op(), aa.FuncOp):
+        return False
+    number = op.lower_bound.owner
+    return isinstance(number, aa.GetProgramIdOp) and number.axis.value.data == 0
+
+
+def _hands_on(loop: Operation) -> bool:
+    """Whether anything but tokens that a loop has computed is used after it."""
+    results = (result for result in loop.results if not isinstance(result.type, MemTokenType))
+    return any(result.first_use is not None for result in results)
 
 
 def _renumber(func: aa.FuncOp) -> None:
@@ -131,7 +148,7 @@ def _renumber(func: aa.FuncOp) -> None:
         if isinstance(op, aa.GetProgramIdOp) and op not in made and op.axis.value.data == 0:
             for use in list(op.result.uses):
                 user = use.operation
-                if isinstance(user, aa.ForOp) and use.index == 0 and user.parent_op() is func:
+                if isinstance(user, aa.ForOp) and use.index == 0 and _starts_from_number(user):
                     user.operands[0] = base
                     _renumber_loop(user, rank, exists)
                 else:

@@ -6,8 +6,15 @@ import re
 
 import pytest
 
+from tests.interpreter.stage_comparison import passes
+from tests.passes.nv_tileaa.row_loops import RowLoop
+from tileiras.codegen.target import get_target
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
 from tileiras.driver import compile_module, with_environment
+from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
+from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import plan_cta
 
 SUM = """
     %s = reduce %x dim=AXIS identities=[0.0 : f32] : tile<SHAPExf32> -> tile<RESTxf32>
@@ -99,3 +106,14 @@ def test_rows_that_are_read_again_get_more_warps():
         return int(found[1])
 
     assert (planned(1), planned(2)) == (4, 8)
+
+
+def test_loads_that_are_started_early_count_as_well():
+    module = parse_text(RowLoop(width=2048, element="f16").text, "kernel.mlir")
+    warps_after: list[int] = []
+    for name, _ in passes(module, (), "sm_90"):
+        func = next((op for op in module.walk() if isinstance(op, aa.FuncOp)), None)
+        if func is not None and name in ("pair-tile-blocks", "generate-schedule"):
+            warps_after.append(plan_cta(func, get_target("sm_90")).num_warps)
+    assert any(isinstance(op, tas.FinishLoadOp) for op in module.walk())
+    assert warps_after == [8, 8]

@@ -40,7 +40,7 @@ class PairTileBlocksPass(IrPass):
     Requires nv_tileaa, a target with wgmma, TMA and clusters
     Leaves   kernels that are not specialised, whose tile blocks may wait for each other, or whose
              control flow around copies depends on the tile block in any other way; loops over tiles
-             that hand on more than tokens, for one CTA may run an iteration more
+             that carry more than tokens, for one CTA may run an iteration more
     """
 
     name = "pair-tile-blocks"
@@ -97,7 +97,7 @@ def _paired(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     plan = plan_hopper(func, target)
     if plan is None or plan.shape.ctas > 1 or not all(map(_is_known, func.walk())):
         return None
-    if any(_hands_on(op) for op in func.walk() if _starts_from_number(op)):
+    if any(_carries(op) for op in func.walk() if _starts_from_number(op)):
         return None
     changed = func.clone()
     changed.properties["cluster"] = IntegerAttr(PAIR, i32)
@@ -123,10 +123,9 @@ def _starts_from_number(op: Operation) -> bool:
     return isinstance(number, aa.GetProgramIdOp) and number.axis.value.data == 0
 
 
-def _hands_on(loop: Operation) -> bool:
-    """Whether anything but tokens that a loop has computed is used after it."""
-    results = (result for result in loop.results if not isinstance(result.type, MemTokenType))
-    return any(result.first_use is not None for result in results)
+def _carries(loop: Operation) -> bool:
+    """Whether iterations of a loop hand on anything but tokens."""
+    return not all(isinstance(result.type, MemTokenType) for result in loop.results)
 
 
 def _renumber(func: aa.FuncOp) -> None:

@@ -91,11 +91,15 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
 
 
 def _for_reading_again(func: aa.FuncOp) -> int:
-    """Warps for a tensor that several loops load: as many as its tiles keep busy."""
+    """Warps for a tensor that several loops load: as many as its tiles keep busy.
+
+    The same whether loads have been started early or not.
+    """
     loops: dict[Operation, dict[Operation | None, None]] = {}
     warps = 1
     for op in func.walk():
-        if not isinstance(op, aa.TiledLoadOp) or not isinstance(op.parent_op(), aa.ForOp):
+        is_load = isinstance(op, aa.TiledLoadOp | aa.FinishLoadOp)
+        if not is_load or not isinstance(op.parent_op(), aa.ForOp):
             continue
         found = loops.setdefault(memref_of(op.view), {})
         found[op.parent_op()] = None

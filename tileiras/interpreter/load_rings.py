@@ -19,7 +19,7 @@ from tileiras.interpreter.state import BlockRun, scalar
 
 @dataclass(frozen=True)
 class StartedTile:
-    """A tile under way: its group, and for which indices it was loaded."""
+    """A tile under way, None if nothing is: its group, and for which indices it was loaded."""
 
     tile: Any
     group: int
@@ -32,10 +32,13 @@ def make_ring(run: BlockRun, op: aa.LoadRingOp) -> list[Any]:
 
 
 def put(run: BlockRun, op: StartLoadBase, tile: Any) -> list[Any]:
-    """Leaves a tile, or None where nothing was loaded, in the slot."""
+    """Leaves a tile, or None where nothing was loaded, in the slot: zeros are written then."""
     ring, slot = run.value(op.ring), scalar(run.value(op.slot))
     indices = tuple(scalar(index) for index in run.values(op.indices))
-    ring[slot] = None if tile is None else StartedTile(tile, run.loads.committed, indices)
+    before = ring[slot]
+    if before is not None and before.group >= run.loads.finished:
+        raise InterpreterError("a slot is filled while an earlier copy may be under way", op)
+    ring[slot] = StartedTile(tile, run.loads.committed, indices)
     return []
 
 
@@ -45,13 +48,19 @@ def commit(run: BlockRun, op: aa.CommitLoadsOp) -> list[Any]:
     return []
 
 
+def wait(run: BlockRun, op: aa.WaitLoadsOp) -> list[Any]:
+    """All groups are over."""
+    run.loads.finished = run.loads.committed
+    return []
+
+
 def finish(run: BlockRun, op: FinishLoadBase) -> list[Any]:
     """The tile in the slot, if it has arrived and is the one that is asked for."""
     loads = run.loads
     if op.pending is not None:
         loads.finished = max(loads.finished, loads.committed - op.pending.data)
     started = run.value(op.ring)[scalar(run.value(op.slot))]
-    if started is None or started.group >= loads.finished:
+    if started is None or started.tile is None or started.group >= loads.finished:
         raise InterpreterError("a tile is read before its load is finished", op)
     if started.indices != tuple(scalar(index) for index in run.values(op.indices)):
         raise InterpreterError("a slot holds another tile than the one that is read", op)

@@ -252,6 +252,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.TiledAtomicRedOp: _tiled_atomic_red,
     aa.TiledLoadOp: _tiled_load,
     aa.TiledStoreOp: _tiled_store,
+    aa.WaitLoadsOp: load_rings.wait,
 }
 """Operations of nv_tileaa with effects, with regions, or on memrefs."""
 

@@ -75,6 +75,13 @@ def test_no_load_is_executed_for_an_iteration_that_is_not_there() -> None:
         run(module, kernel, (0, 4, 1))
 
 
+def test_copies_of_nothing_are_over_before_another_loop_uses_their_memory() -> None:
+    module = scheduled(RowLoop())
+    loops = [op.parent_op() for op in finished(module)]
+    assert len(loops) == 2
+    assert all(loop is not None and isinstance(loop.next_op, aa.WaitLoadsOp) for loop in loops)
+
+
 def test_a_higher_latency_goes_further_ahead() -> None:
     kernels = [RowLoop(width=1024, latency=latency, occupancy=1) for latency in (2, 4, 8)]
     assert [slots(scheduled(kernel))[0] for kernel in kernels] == [3, 4, 5]

@@ -151,6 +151,11 @@ def lower_commit_loads(ctx: KernelLowering, op: Operation) -> None:
     ctx.b.cp_async_commit()
 
 
+def lower_wait_loads(ctx: KernelLowering, op: Operation) -> None:
+    """Copies that only write zeros must be over as well before others write there."""
+    ctx.b.cp_async_wait(0)
+
+
 def lower_finish_load(ctx: KernelLowering, op: Operation) -> None:
     """The thread reads its cells; what the copies have filled with zeros gets the padding."""
     if not isinstance(op, tas.FinishLoadOp):
@@ -196,6 +201,7 @@ def lower_nothing(ctx: KernelLowering, op: Operation) -> None:
 LOAD_RING_RULES = {
     aa.LoadRingOp: lower_nothing,
     aa.CommitLoadsOp: lower_commit_loads,
+    aa.WaitLoadsOp: lower_wait_loads,
     tas.StartLoadOp: lower_start_load,
     tas.FinishLoadOp: lower_finish_load,
 }

@@ -68,6 +68,7 @@ from tileiras.dialects.nv_tileaa.load_rings import (
     LoadRingOp,
     LoadRingType,
     StartLoadOp,
+    WaitLoadsOp,
 )
 from tileiras.dialects.nv_tileaa.math import (
     Atan2Op,
@@ -203,6 +204,7 @@ NvTileAA = Dialect(
         ForOp,
         LoopOp,
         IfOp,
+        WaitLoadsOp,
         YieldOp,
         ContinueOp,
         BreakOp,
@@ -354,5 +356,6 @@ __all__ = [
     "UnpackOp",
     "UnsplatOp",
     "XOrIOp",
+    "WaitLoadsOp",
     "YieldOp",
 ]

@@ -77,6 +77,15 @@ class CommitLoadsOp(IRDLOperation):
     name = "nv_tileaa.commit_loads"
 
 
+@irdl_op_definition
+class WaitLoadsOp(IRDLOperation):
+    """All loads that were started are over, those too that had nothing to load: their slots are
+    memory for others.
+    """
+
+    name = "nv_tileaa.wait_loads"
+
+
 class FinishLoadBase(TiledLoadBase):
     """Fields of `finish_load`, which nv_tileaa and nv_tileas share.
 

@@ -70,6 +70,7 @@ def _place_finish(placer: Placer, op: Operation) -> Sequence[SSAValue]:
 LOAD_RING_RULES: dict[type[Operation], PlaceRule] = {
     aa.LoadRingOp: _place_ring,
     aa.CommitLoadsOp: _place_ring,
+    aa.WaitLoadsOp: _place_ring,
     aa.StartLoadOp: _place_start,
     aa.FinishLoadOp: _place_finish,
 }

@@ -7,6 +7,7 @@
                start_load(i + step) into the other slot if more than step is left; commit
                %x = finish_load(i) from %slot, 1 pending; use(%x); continue %other
              }
+             wait_loads
 
 Every load is executed for the iterations of the loop, and for no other: a counter of its own runs
 ahead. It stops at the last iteration, so that it never overflows.
@@ -74,6 +75,8 @@ class _EarlyStart(ScalarBuilder):
             op.detach()
             around.insert_op_before(op, place)
         around.insert_op_before(new, self.loop)
+        # The last iterations start copies of nothing, to slots that another loop may have next.
+        around.insert_op_before(aa.WaitLoadsOp.create(location=self.location), self.loop)
         for old, result in zip(self.loop.results, new.results):
             old.replace_all_uses_with(result)
         self.loop.detach()

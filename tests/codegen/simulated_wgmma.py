@@ -232,6 +232,7 @@ def _store(machine: Machine, op: Any) -> Value | None:
 _IGNORED = (
     *("nvvm.wgmma_commit", "nvvm.mbarrier_init", "nvvm.mbarrier_arrive", "nvvm.mbarrier_wait"),
     *("nvvm.fence_mbarrier_init", "nvvm.fence_proxy_async", "nvvm.setmaxnreg"),
+    *("nvvm.barrier_arrive", "nvvm.mbarrier_arrive_copies"),
 )
 _CONSUMER_RULES: dict[str, Rule] = {
     "llvm.store": _store,

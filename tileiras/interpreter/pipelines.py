@@ -186,7 +186,7 @@ def _wait(run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
     number = ring.waited
     if ring.is_free:
         raise InterpreterError("a slot is waited for after the memory was given up", op)
-    if number >= len(ring.slots):
+    if number >= len(ring.slots) or not ring.slots[number]:
         raise InterpreterError(f"slot {number} is never filled: the consumers hang", op)
     if number - ring.released >= ring.stages:
         raise InterpreterError(f"slot {number} is waited for before one is handed back", op)

@@ -73,6 +73,22 @@ def test_a_tile_beyond_the_registers_is_divided():
     assert right.same is not None
 
 
+@pytest.mark.parametrize("order", ["%rt", "%t0"])
+def test_a_tile_is_not_divided_if_a_part_stores_what_another_one_loads(order: str):
+    text = DIVIDED.text()
+    view = "tensor_view<?x?xf32, strides=[?,1]>"
+    row = f"partition_view<tile=(1x256), {view}>"
+    store = next(line for line in text.splitlines() if "%stored =" in line)
+    added = f"""    %pr = make_partition_view %tC : {row}
+    %row, %rt = load_view_tko weak %pr[%c0, %c0] token = %t0 : {row}, tile<i32>
+      -> tile<1x256xf32>, token
+    %rows = broadcast %row : tile<1x256xf32> -> tile<256x256xf32>
+    %more = addf %sum, %rows : tile<256x256xf32>
+{store.replace("%sum", "%more").replace("%t0", order)}"""
+    func = kernel_of(placed(text.replace(store, added)))
+    assert (func.paired is None and func.cluster_size == 2) == (order == "%t0")
+
+
 def test_tile_blocks_that_may_wait_for_each_other_are_not_paired():
     weak = PERSISTENT.text()
     strong = weak.replace("store_view_tko weak", "store_view_tko release device")

@@ -13,15 +13,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.dialects.nv_tileaa.types import MemTokenType, shape_of
 from tileiras.passes.analysis.register_pressure import Live, live_at_products
 from tileiras.passes.nv_tileaa.product_cut import ProductCut
 from tileiras.passes.nv_tileaa.product_loops import build_part_loop, divide_parts
-from tileiras.passes.nv_tileaa.product_region import ProductRegion, find_region, has_no_effect
+from tileiras.passes.nv_tileaa.product_region import (
+    LOADS,
+    ProductRegion,
+    find_region,
+    has_no_effect,
+)
 
+Load = aa.LoadOp | aa.TiledLoadOp
 MAX_LIVE_WORDS = 176
 """Registers of a thread for what is live with a product: of 255, or of 232 beside a producer."""
 MAX_ACCUMULATORS = 128
@@ -104,7 +110,37 @@ def _is_all_divided(func: aa.FuncOp, region: ProductRegion) -> bool:
     if any(isinstance(op, aa.ReduceOp) and op in region.cut.sinks for op in region.moved):
         return False
     inside = {inner: None for op in region.moved for inner in op.walk()}
-    return all(op in inside or has_no_effect(op) for op in func.walk())
+    if not all(op in inside or has_no_effect(op) for op in func.walk()):
+        return False
+    loads = [op for op in func.walk() if isinstance(op, LOADS)]
+    return not any(_needs_other_parts(load, load in inside, region) for load in loads)
+
+
+def _needs_other_parts(load: Load, inside: bool, region: ProductRegion) -> bool:
+    """Whether token order ties a load to stores that another CTA may make: nothing waits for it.
+
+    Within one run of the parts they are in order; where loops carry tokens there may be others.
+    """
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import (
+        follows_write,
+        precedes_write,
+    )
+
+    if follows_write(load):
+        return True
+    is_one_run = inside and not _tokens_are_carried(region.cut.block)
+    return not is_one_run and precedes_write(load)
+
+
+def _tokens_are_carried(block: Block) -> bool:
+    """Whether a loop around a block hands tokens on from one iteration to the next."""
+    parent = block.parent_op()
+    while parent is not None:
+        carried = parent.init_values if isinstance(parent, aa.ForOp | aa.LoopOp) else ()
+        if any(isinstance(value.type, MemTokenType) for value in carried):
+            return True
+        parent = parent.parent_op()
+    return False
 
 
 def _is_too_large(product: aa.DotOp, live: dict[aa.DotOp, Live]) -> bool:

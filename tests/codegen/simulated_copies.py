@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,29 @@ def start(machine: Machine, op: Any) -> None:
 def wait(machine: Machine, op: Any) -> None:
     """The copies of all but the newest groups arrive."""
     while len(machine.copies) - 1 > op.pending.data:
-        for target, source, size, read_bytes in machine.copies.pop(0):
-            data = np.zeros((machine.threads, size), np.uint8)
-            chosen = machine.thread_ids[read_bytes > 0]
-            data[chosen] = read(machine, chosen, source[chosen], size)
-            machine.shared.store(machine.thread_ids, target, data)
+        _land(machine, machine.copies.pop(0))
+
+
+def arrive(machine: Machine, op: Any) -> None:
+    """Whoever passes the mbarrier has waited for all copies so far: they arrive."""
+    for group in machine.copies:
+        _land(machine, group)
+        group.clear()
+
+
+def _land(machine: Machine, group: Sequence[Any]) -> None:
+    """What is copied, and zeros behind the bytes to be read."""
+    for target, source, size, read_bytes in group:
+        data = np.zeros((machine.threads, size), np.uint8)
+        for count in sorted(set(read_bytes.tolist()) - {0}):
+            chosen = machine.thread_ids[read_bytes == count]
+            data[chosen, :count] = read(machine, chosen, source[chosen], count)
+        machine.shared.store(machine.thread_ids, target, data)
 
 
 COPY_RULES: dict[str, Rule] = {
     "nvvm.cp_async": start,
     "nvvm.cp_async_commit": lambda machine, op: machine.copies.append([]),
     "nvvm.cp_async_wait": wait,
+    "nvvm.mbarrier_arrive_copies": arrive,
 }

@@ -1,7 +1,8 @@
 """Consumers of specialised kernels in the simulator: wgmma, and rings that are full beforehand.
 
 The producer does not run: the tiles are put into the slots as TMA leaves them, one slot per round
-of the loop, so there may not be more rounds than slots, and waits at mbarriers do nothing.
+of the loop, so there may not be more rounds than slots, and waits at mbarriers do nothing. Slots
+that the consumers fill themselves they fill over again.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ def _store(machine: Machine, op: Any) -> Value | None:
 _IGNORED = (
     *("nvvm.wgmma_commit", "nvvm.mbarrier_init", "nvvm.mbarrier_arrive", "nvvm.mbarrier_wait"),
     *("nvvm.fence_mbarrier_init", "nvvm.fence_proxy_async", "nvvm.setmaxnreg"),
-    *("nvvm.barrier_arrive", "nvvm.mbarrier_arrive_copies"),
+    "nvvm.barrier_arrive",
 )
 _CONSUMER_RULES: dict[str, Rule] = {
     "llvm.store": _store,

@@ -30,6 +30,7 @@ from tileiras.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
     ConsumerReleaseOp,
     CreatePipelineOp,
+    HeadStartOp,
     ProducerAcquireOp,
     WgmmaDotOp,
 )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.gpu.product_text import ProductKernel
 from tests.interpreter.stage_comparison import passes
 from tests.passes.nv_tileaa.row_loops import COLUMNS, KERNELS, ROWS, RowLoop, arrays
 from tests.passes.nv_tileas.gemm import gemm, with_ctas
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.text import parse_module
+from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module
 from tileiras.interpreter import InterpreterError, run_entry
 from tileiras.options import CompileOptions
@@ -80,6 +82,28 @@ def test_copies_of_nothing_are_over_before_another_loop_uses_their_memory() -> N
     loops = [op.parent_op() for op in finished(module)]
     assert len(loops) == 2
     assert all(loop is not None and isinstance(loop.next_op, aa.WaitLoadsOp) for loop in loops)
+
+
+def test_a_kernel_with_early_loads_is_not_specialised() -> None:
+    """Its left operand is loaded early; TMA could bring the right one, of a row that memory tells."""
+    tile, bytes_of = "tile=(128x64), padding_value = zero", "tensor_view<?x?xf16, strides=[?,1]>"
+    text = ProductKernel("f16", (128, 128, 64)).text()
+    text = text.replace("%As1k = assume div_by<8>", "%As1k = assume div_by<2>")
+    text = text.replace("%A1k = assume div_by<16>", "%A1k = assume div_by<4>")
+    text = text.replace("%tA = make", "%Kd = assume div_by<2>, %K : tile<i32>\n%tA = make")
+    text = text.replace("[%M, %K], strides = [%As1k", "[%M, %Kd], strides = [%As1k")
+    hinted = "token = %t0 optimization_hints = <sm_90 = {latency = 10}> : partition_view<"
+    text = text.replace(
+        f"token = %t0 : partition_view<{tile}, {bytes_of}>, tile<i32> -> tile<128x64",
+        f"{hinted}{tile}, {bytes_of}>, tile<i32> -> tile<128x64",
+    )
+    told = """%lp = offset %locks, %k : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %kk, %kt = load_ptr_tko weak %lp token = %t0 : tile<ptr<i32>> -> tile<i32>, token
+    %Bv, %Bvt ="""
+    text = text.replace("%Bv, %Bvt =", told).replace("%pB[%k,", "%pB[%kk,")
+    module = after(text, "convert-tileaa-to-tileas")
+    assert any(isinstance(op, tas.FinishLoadOp) for op in module.walk())
+    assert not any(isinstance(op, pl.AgentSwitchOp) for op in module.walk())
 
 
 def test_a_higher_latency_goes_further_ahead() -> None:

@@ -188,6 +188,9 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
         return None
     if any(calls_runtime(op) or scratch_bytes(op) > MAX_SCRATCH_BYTES for op in func.walk()):
         return None
+    # Loads that all threads start early would be left operands in registers, beside the rings.
+    if any(isinstance(op, aa.LoadRingOp) for op in func.walk()):
+        return None
     dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
     chosen = [planned for op in dots if (planned := _wgmma_dot(op)) is not None]
     if not chosen or len(chosen) != len(dots):

@@ -13,7 +13,7 @@ blocks of 5 + 1.52 * length us), and measured so; 428 us longest first, where 42
 
 from __future__ import annotations
 
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.constants import DenseAttr
@@ -22,6 +22,8 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import GPCS, may_
 GROUP = GPCS
 """Blocks along the other axes that go from the longest to the shortest together."""
 AXES = 3
+
+Slopes = dict[SSAValue, int | None]
 
 
 def longest_first(func: aa.FuncOp) -> tuple[int, int, int] | None:
@@ -49,7 +51,9 @@ def _multiplies(loop: aa.ForOp) -> bool:
 
 def _slope_of_length(loop: aa.ForOp, axis: int) -> int | None:
     """Whether the loop gets longer (1), shorter (-1) or neither (0) along an axis of the grid."""
-    return _sum(_slope(loop.upper_bound, axis), _negated(_slope(loop.lower_bound, axis)))
+    known: Slopes = {}
+    lower = _slope(loop.lower_bound, axis, known)
+    return _sum(_slope(loop.upper_bound, axis, known), _negated(lower))
 
 
 def _sum(first: int | None, second: int | None) -> int | None:
@@ -63,12 +67,18 @@ def _negated(slope: int | None) -> int | None:
     return None if slope is None else -slope
 
 
-def _slope(value: SSAValue, axis: int) -> int | None:
+def _slope(value: SSAValue, axis: int, known: Slopes) -> int | None:
     """How an integer changes with the block's index along an axis, None if it is not known."""
     if not isinstance(value, OpResult):
         return 0 if isinstance(value.owner.parent_op(), aa.FuncOp) else None
-    op = value.op
-    slopes = [_slope(operand, axis) for operand in op.operands]
+    if value not in known:
+        known[value] = _slope_of_result(value.op, axis, known)
+    return known[value]
+
+
+def _slope_of_result(op: Operation, axis: int, known: Slopes) -> int | None:
+    """How what an operation makes changes."""
+    slopes = [_slope(operand, axis, known) for operand in op.operands]
     match op:
         case aa.GetProgramIdOp():
             return int(op.axis.value.data == axis)
@@ -80,9 +90,9 @@ def _slope(value: SSAValue, axis: int) -> int | None:
             return slopes[0]
         case aa.MulIOp() | aa.DivIOp() if any(slopes):
             factors = [op.operands[1]] if isinstance(op, aa.DivIOp) else list(op.operands)
-            known = [factor for operand in factors if (factor := _integer(operand)) is not None]
+            constants = [number for value in factors if (number := _integer(value)) is not None]
             slope = next((slope for slope in slopes if slope != 0), None)
-            return slope if known and known[0] > 0 else None
+            return slope if constants and constants[0] > 0 else None
         case _:
             return None if any(slope != 0 for slope in slopes) or op.regions else 0
 

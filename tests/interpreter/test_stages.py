@@ -30,7 +30,6 @@ from tileiras.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
     ConsumerReleaseOp,
     CreatePipelineOp,
-    HeadStartOp,
     ProducerAcquireOp,
     WgmmaDotOp,
 )
@@ -142,8 +141,6 @@ def test_a_slot_that_nobody_fills_hangs():
     loop = acquire.parent_op()
     assert isinstance(loop, aa.ForOp)
     loop.operands[1] = loop.lower_bound
-    start = next(op for op in module.walk() if isinstance(op, HeadStartOp))
-    start.detach()
     with pytest.raises(InterpreterError, match="slot 0 is never filled"):
         interpret(module, "matmul", arguments)
 

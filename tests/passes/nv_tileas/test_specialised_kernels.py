@@ -120,7 +120,7 @@ def test_producer_and_consumer_have_their_own_registers_and_barrier():
 
 
 def test_tensor_maps_are_filled_in_side_by_side_while_a_slot_is_claimed():
-    ptx = compiled(gemm(128, 128, 64), emit="ptx")
+    ptx = compiled(gemm(128, 256, 64), emit="ptx")
     # A lane each: one sequence for both maps.
     assert ptx.count("tensormap.replace.tile.global_address") == 1
     assert ptx.count("tensormap.cp_fenceproxy") == 2

@@ -4,6 +4,11 @@ A kernel that makes one tile a block spends its first microseconds with claiming
 maps, filling them in, publishing them, and the first copies fetch them back. The consumers load the
 first tiles of the loop by cp.async meanwhile, as many as the ring has slots; the producer goes on
 behind them.
+
+Only for large products: smaller ones read so much of L2 that it must answer several SMs at once,
+and CTAs that start by themselves are not in step (cta_shape.py). On one H100, f16 without and with
+it, us: 12288x4096x2560 128x256 384, 376; batched 4096x4096x2048 128x256 850, 818; 8192^3 128x128
+1692, 1898; 64x256 1801, 2323; 1024^3 64x128 8.5, 9.3.
 """
 
 from __future__ import annotations
@@ -19,6 +24,9 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import contiguous_axis
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing
+
+LEAST_ELEMENTS = 128 * 256
+"""Of the results of the products in the loop."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,9 @@ def _of_pipeline(
     if loop.parent_op() is not func or loop.unsigned_cmp is not None:
         return None
     if loop.lower_bound.type != IntegerType(32):
+        return None
+    results = [p.rows * p.columns for p in plan.dots.values() if p.dot.parent_op() is loop]
+    if sum(results) < LEAST_ELEMENTS:
         return None
     others = [ring for ring in plan.pipelines if ring is not pipeline]
     if any(load.parent_op() is loop for ring in others for load in ring.loads):

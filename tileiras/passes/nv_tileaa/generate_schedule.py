@@ -11,7 +11,6 @@ from tileiras.codegen.target.features import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.pipeline_loads import pipeline_loads
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind
 
 if TYPE_CHECKING:
@@ -49,7 +48,11 @@ class GenerateSchedulePass(IrPass):
         for func in list(op.body.ops):
             if not isinstance(func, aa.FuncOp):
                 continue
+            if not any(isinstance(inner, aa.ForOp) for inner in func.walk()):
+                continue
             if not has_wgmma or not _schedule_products(ctx, op, func, target):
+                from tileiras.passes.nv_tileaa.pipeline_loads import pipeline_loads
+
                 pipeline_loads(ctx.remarks, func, target)
 
 

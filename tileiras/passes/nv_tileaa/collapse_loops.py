@@ -158,11 +158,7 @@ def _joined(outer: aa.ForOp, inner: aa.ForOp, parts: int) -> aa.ForOp:
         location=outer.location,
     )
     before.block.add_op(loop)
-    around = outer.parent_block()
-    for op in list(before.block.ops):
-        op.detach()
-        if around is not None:
-            around.insert_op_before(op, outer)
+    before.put_before(outer)
     for old, new in zip(outer.results, loop.results, strict=True):
         old.replace_all_uses_with(new)
     outer.detach()

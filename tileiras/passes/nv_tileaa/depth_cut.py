@@ -131,9 +131,7 @@ def build_depth_loop(found: DepthCut) -> aa.ForOp:
         location=last.location,
     )
     before.block.add_op(loop)
-    for op in list(before.block.ops):
-        op.detach()
-        cut.block.insert_op_before(op, last)
+    before.put_before(last)
     for join in reversed(found.joins):
         join.detach()
         cut.block.insert_op_after(join, loop)

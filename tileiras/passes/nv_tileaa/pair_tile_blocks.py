@@ -20,13 +20,13 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.nv_tileaa.product_region import STORES
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
 
 PAIR = 2
-STORES = (aa.StoreOp, aa.TiledStoreOp)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _renumber(func: aa.FuncOp) -> None:
     number = start.binary(aa.AddIOp, base, rank)
     exists = start.emit(aa.CmpIOp, [number, count], [i1], _LESS).results[0]
     own = start.emit(aa.SelectOp, [exists, number, base], [i32]).results[0]
-    made = _insert(start, first)
+    made = start.put_before(first)
     for op in list(func.walk()):
         if isinstance(op, aa.GetProgramIdOp) and op not in made and op.axis.value.data == 0:
             for use in list(op.result.uses):
@@ -173,7 +173,7 @@ def _renumber_loop(loop: aa.ForOp, rank: SSAValue, exists: SSAValue) -> None:
     inside = start.emit(aa.CmpIOp, [tile, loop.upper_bound], [i1], less).results[0]
     both = start.emit(aa.AndIOp, [inside, exists], [i1]).results[0]
     own = start.emit(aa.SelectOp, [both, tile, number], [i32]).results[0]
-    _insert(start, first)
+    start.put_before(first)
     for use in uses:
         use.operation.operands[use.index] = own
     for op in stores:
@@ -182,16 +182,13 @@ def _renumber_loop(loop: aa.ForOp, rank: SSAValue, exists: SSAValue) -> None:
 
 def _guard(op: aa.StoreOp | aa.TiledStoreOp, exists: SSAValue) -> None:
     """Puts a store under a condition."""
-    block = op.parent_block()
-    if block is None:
-        return
     before = _before(op)
     token = op.token
     if token is None:
         token = before.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
     then, other = Block(), Block()
     branch = before.emit(aa.IfOp, [exists], [MEM_TOKEN], {}, [Region(then), Region(other)])
-    _insert(before, op)
+    before.put_before(op)
     op.result_token.replace_all_uses_with(branch.results[0])
     op.detach()
     then.add_op(op)
@@ -204,17 +201,6 @@ def _before(op: Operation) -> ScalarBuilder:
     builder = ScalarBuilder()
     builder.location = op.location
     return builder
-
-
-def _insert(builder: ScalarBuilder, op: Operation) -> dict[Operation, None]:
-    """Puts what was built before an operation; returns it."""
-    block = op.parent_block()
-    made = dict.fromkeys(builder.block.ops)
-    for new in made:
-        new.detach()
-        if block is not None:
-            block.insert_op_before(new, op)
-    return made
 
 
 def _comparison(signedness: Signedness) -> dict[str, ComparisonPredicateAttr | SignednessAttr]:

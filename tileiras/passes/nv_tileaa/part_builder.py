@@ -55,6 +55,17 @@ class ScalarBuilder(OpBuilder):
         sign = SignednessAttr(Signedness.SIGNED if signed else Signedness.UNSIGNED)
         return self.emit(aa.ExtIOp, [value], [type], {"signedness": sign}).results[0]
 
+    def put_before(self, place: Operation) -> dict[Operation, None]:
+        """Moves what has been built in front of an operation; returns it."""
+        block = place.parent_block()
+        if block is None:
+            raise InternalError("an operation stands in no block")
+        made = dict.fromkeys(self.block.ops)
+        for op in made:
+            op.detach()
+            block.insert_op_before(op, place)
+        return made
+
 
 class PartBuilder(ScalarBuilder):
     """Writes, into one block, what the operations of a cut do for part number `part`."""

@@ -163,9 +163,6 @@ _HARMLESS = (aa.JoinMemTokensOp, aa.LoadOp, aa.TiledLoadOp)
 
 def _build_loop(sink: Sink, cut: Cut) -> Block:
     """The loop in place of the sink; returns its body."""
-    block = sink.parent_block()
-    if block is None:
-        raise InternalError("a sink stands in no block")
     before = ScalarBuilder()
     before.location = sink.location
     bounds = [before.integer(bound, i32) for bound in (0, cut.parts, 1)]
@@ -189,9 +186,7 @@ def _build_loop(sink: Sink, cut: Cut) -> Block:
     builder.location = sink.location
     builder.emit(aa.ContinueOp, results)
     loop = before.emit(aa.ForOp, [*bounds, *initial], types, {}, [Region(body)])
-    for op in list(before.block.ops):
-        op.detach()
-        block.insert_op_before(op, sink)
+    before.put_before(sink)
     for old, new in zip(sink.results, loop.results, strict=True):
         old.replace_all_uses_with(new)
     return body

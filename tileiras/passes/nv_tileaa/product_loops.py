@@ -81,9 +81,7 @@ def build_part_loop(region: ProductRegion, ctas: int = 1) -> Block:
         position += count
     writer.emit(aa.ContinueOp, ends)
     loop = before.emit(aa.ForOp, [*bounds, *initial], types, {}, [Region(body)])
-    for op in list(before.block.ops):
-        op.detach()
-        block.insert_op_before(op, region.last)
+    before.put_before(region.last)
     for op in reversed(region.sunk):
         op.detach()
         block.insert_op_after(op, loop)

@@ -174,11 +174,8 @@ def _check_content(moved: list[Operation], cut: ProductCut) -> None:
 def has_no_effect(op: Operation) -> bool:
     """Whether an operation may as well happen in several CTAs: no product, no store."""
     known = isinstance(op, (aa.FuncOp, aa.ReturnOp, *STRUCTURED, *TERMINATORS, *_TOKENS))
-    return known or _is_weak_load(op) or (is_pure(op) and not isinstance(op, aa.DotOp))
-
-
-def _is_weak_load(op: Operation) -> bool:
-    return isinstance(op, LOADS) and op.ordering.data == MemoryOrdering.WEAK
+    is_load = isinstance(op, LOADS) and _is_weak(op)
+    return known or is_load or (is_pure(op) and not isinstance(op, aa.DotOp))
 
 
 def _may_leave(op: Operation, cut: ProductCut) -> bool:

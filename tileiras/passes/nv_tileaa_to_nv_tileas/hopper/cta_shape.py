@@ -8,7 +8,7 @@ consumer warpgroups, and a warpgroup for the producer that gives its registers a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tileiras.codegen.target import GpuTarget
 
@@ -22,6 +22,10 @@ MAX_ACCUMULATORS = 128
 """f32 registers of a thread for one accumulator."""
 MAX_REGISTERS = 176
 """Registers of a thread for accumulators and left operands, where a CTA has the SM to itself."""
+MOST_REGISTERS = 200
+"""The same where left operands take the place of what they are made of: attention of 64 rows and
+256 keys has 192 and others, and takes 239 registers in all.
+"""
 OTHER_SHARE = 7
 """One in so many registers is for addresses, barriers and work, in a kernel with few of them."""
 LEAST_OTHER = 24
@@ -93,8 +97,12 @@ class CtaShape:
     @property
     def tile_registers(self) -> int:
         """Registers of a consumer thread that accumulators and left operands may take."""
-        other = max(LEAST_OTHER, self.registers // OTHER_SHARE)
-        return min(MAX_REGISTERS, self.registers - other)
+        return min(MAX_REGISTERS, self.free_registers)
+
+    @property
+    def free_registers(self) -> int:
+        """Registers of a consumer thread that addresses, barriers and work do not need."""
+        return self.registers - max(LEAST_OTHER, self.registers // OTHER_SHARE)
 
 
 @dataclass(frozen=True)
@@ -143,6 +151,7 @@ class Demand:
     scratch: int = 0
     turned: int = 0
     is_busy: bool = False
+    in_place: dict[int, int] = field(default_factory=dict[int, int])
 
 
 def cta_shapes(target: GpuTarget, gather_registers: int | None = None) -> tuple[CtaShape, ...]:
@@ -187,26 +196,47 @@ def _traded(warpgroups: int, ctas: int, least: int, target: GpuTarget) -> CtaSha
 
 
 def choose_shape(demand: Demand, target: GpuTarget) -> CtaShape | None:
-    """The shape of least cost that holds the kernel's tiles and rings; None if none does."""
-    best: tuple[int, CtaShape] | None = None
-    for shape in cta_shapes(target, demand.gather_registers):
-        cost = _cost(shape, demand, target)
-        if cost is not None and (best is None or cost < best[0]):
-            best = (cost, shape)
+    """The shape of least cost that holds the kernel's tiles and rings; None if none does.
+
+    Only where none does, left operands are made in place: nothing is computed beside products then.
+    """
+    shapes = cta_shapes(target, demand.gather_registers)
+    fitting = [shape for shape in shapes if _holds_tiles(shape, demand)]
+    best = _cheapest(fitting, demand, target)
+    if best is None and demand.in_place:
+        fitting = [shape for shape in shapes if _holds_tiles_in_place(shape, demand)]
+        best = _cheapest(fitting, demand, target)
+    return best
+
+
+def _holds_tiles(shape: CtaShape, demand: Demand) -> bool:
+    """Whether there are registers for all tiles of a loop, left operands beside the others."""
+    tiles = demand.tiles if shape.ctas == 1 else demand.with_others
+    return tiles.get(shape.warpgroups, MAX_REGISTERS + 1) <= shape.tile_registers
+
+
+def _holds_tiles_in_place(shape: CtaShape, demand: Demand) -> bool:
+    """Whether one CTA on an SM has registers for its tiles, left operands in place of others."""
+    tiles = demand.in_place.get(shape.warpgroups, MOST_REGISTERS + 1)
+    return shape.ctas == 1 and tiles <= min(MOST_REGISTERS, shape.free_registers)
+
+
+def _cheapest(shapes: Iterable[CtaShape], demand: Demand, target: GpuTarget) -> CtaShape | None:
+    """The first of the shapes with the least penalties, None if none fits otherwise."""
+    costs = ((_cost(shape, demand, target), shape) for shape in shapes)
+    fitting = ((cost, shape) for cost, shape in costs if cost is not None)
+    best = min(fitting, key=lambda found: found[0], default=None)
     return best[1] if best is not None else None
 
 
 def _cost(shape: CtaShape, demand: Demand, target: GpuTarget) -> int | None:
-    """The penalties of a shape, None if the kernel does not fit."""
+    """The penalties of a shape with registers enough for tiles, None if it does not fit."""
     if shape.warpgroups not in demand.accumulators:
         return None
     if demand.accumulators[shape.warpgroups] > MAX_ACCUMULATORS:
         return None
     launched = launched_registers(shape.consumer_warps + shape.producer_warps, shape.ctas, target)
     if launched < demand.columns // 2 + LAUNCHED_BESIDE:
-        return None
-    tiles = demand.tiles if shape.ctas == 1 else demand.with_others
-    if tiles[shape.warpgroups] > shape.tile_registers:
         return None
     other = FIXED_BYTES + max(LEAST_SCRATCH, demand.scratch) + demand.turned * shape.warpgroups
     stages = ring_stages(demand.rings, shared_bytes(shape, target) - other)

@@ -58,6 +58,9 @@ def demand_of(
         )
         for n in counts
     }
+    saved = {
+        n: min(_saved_in_place(together, n) for together in loops.values()) for n in counts
+    }
     at_work = {n: max(_at_work(together, n) for together in loops.values()) for n in counts}
     gathered = [load for load in brought if isinstance(load, aa.LoadOp)]
     warps = integer_hint(func, "num_worker_warps_per_cta")
@@ -79,6 +82,7 @@ def demand_of(
         max(least_bytes(op) for op in func.walk()),
         max(planned.turned_bytes for planned in dots),
         any(planned.lhs is None for planned in dots),
+        {n: with_others[n] - saved[n] for n in counts} if any(saved.values()) else {},
     )
 
 
@@ -123,6 +127,15 @@ def _spent(planned: WgmmaDot, dots: list[WgmmaDot], warpgroups: int) -> int:
         return 0
     made_of = (p for p in dots if p is not planned and p.lhs is not None and p.starts_at_zero)
     return sum(_accumulators(other, warpgroups) for other in made_of)
+
+
+def _saved_in_place(dots: list[WgmmaDot], warpgroups: int) -> int:
+    """Registers saved by left operands in the place of results that they are made of."""
+    return sum(
+        min(_operand(planned, warpgroups), _spent(planned, dots, warpgroups))
+        for planned in dots
+        if planned.lhs is None and not _is_carried(planned.dot.lhs)
+    )
 
 
 def _partial(planned: WgmmaDot, warpgroups: int) -> int:

@@ -128,14 +128,12 @@ class PartBuilder(ScalarBuilder):
         return [cut_type(result.type, dim, self.parts) for result in op.results]
 
     def _constant(self, op: aa.ConstantOp, dim: int) -> Operation:
-        """A splat of the one element."""
-        element = op.value.type.element_type
-        scalar_type = op.result.type
-        if isinstance(scalar_type, TensorType):
-            scalar_type = scalar_type.element_type
-        value = {"value": DenseAttr(TileType(element), op.value.raw.data)}
-        scalar = self.emit(aa.ConstantOp, (), [scalar_type], value).results[0]
-        return self.emit(aa.SplatOp, [scalar], self._types(op, dim))
+        """The one element, as often as the part has room for."""
+        (type,) = self._types(op, dim)
+        shape = type.get_shape() if isinstance(type, TensorType) else ()
+        tile = TileType(op.value.type.element_type, shape)
+        value = {"value": DenseAttr(tile, op.value.raw.data)}
+        return self.emit(aa.ConstantOp, (), [type], value)
 
     def _range(self, op: aa.MakeRangeOp) -> Operation:
         """`first .. first + size` for the part."""

@@ -286,7 +286,8 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
         for number, ring in by_latency:
             if not ring.may_grow or stages[number] > fewest + ring.ahead:
                 continue
-            most = _most_bytes(stages[number] + 1, deep, free)
+            is_spare = stages[number] == ring.least
+            most = available if is_spare else _most_bytes(stages[number] + 1, deep, free)
             if taken + ring.slot_bytes <= min(available, most):
                 stages[number] += 1
                 taken += ring.slot_bytes

@@ -116,15 +116,17 @@ def _producer_skip(run: BlockRun, op: pl.ProducerSkipOp) -> list[Any]:
     """Leaves room for the tiles that the consumers will fetch."""
     ring: Ring = run.value(op.pipeline)
     lower, upper, step = (int(run.value(value)) for value in (op.lower, op.upper, op.step))
-    ring.slots += [{} for _ in range(lower, upper, step)][: ring.stages]
-    return [np.asarray(min(lower + ring.stages * step, max(lower, upper)), np.int32)]
+    slots = ring.stages if op.slots is None else op.slots.data
+    ring.slots += [{} for _ in range(lower, upper, step)][:slots]
+    return [np.asarray(min(lower + slots * step, max(lower, upper)), np.int32)]
 
 
 def _head_start(run: BlockRun, op: pl.HeadStartOp) -> list[Any]:
     """The tiles of the first iterations."""
     ring: Ring = run.value(op.pipeline)
     lower, upper, step = (int(run.value(value)) for value in (op.lower, op.upper, op.step))
-    for slot, number in zip(ring.slots, range(lower, upper, step)[: ring.stages], strict=False):
+    slots = ring.stages if op.slots is None else op.slots.data
+    for slot, number in zip(ring.slots, range(lower, upper, step)[:slots], strict=False):
         position = 0
         for load, made in enumerate(op.views):
             view = run.value(made)

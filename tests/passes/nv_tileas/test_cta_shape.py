@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +100,21 @@ def test_a_plain_product_is_planned_with_one_cta_per_sm(rows, columns, warps):
     text = built(gemm(rows, columns, 64), "nv_tileas").output.decode()
     assert "ctas = #builtin.int<1>" in text
     assert f"consumer_warps = #builtin.int<{warps}>" in text
+
+
+def test_left_operands_take_the_place_of_what_they_are_made_of_where_nothing_else_fits():
+    counts = {1: 256}
+    asked = Demand({1: 128}, counts, counts, {1: 128}, (RingDemand(65536, 1),), 16384, columns=256)
+    assert choose_shape(asked, SM_90) is None
+    shape = choose_shape(replace(asked, in_place={1: 193}), SM_90)
+    assert shape is not None
+    assert (shape.warpgroups, shape.ctas) == (1, 1)
+    assert choose_shape(replace(asked, in_place={1: 201}), SM_90) is None
+
+
+def test_a_first_spare_slot_may_take_all_memory():
+    rings = (RingDemand(64 * KIB, 1), RingDemand(64 * KIB, 1), RingDemand(16 * KIB, 1, False))
+    assert ring_stages(rings, 220 * KIB) == (2, 1, 1)
 
 
 def test_no_shape_holds_too_many_accumulators_or_too_long_slots():

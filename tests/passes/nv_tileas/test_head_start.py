@@ -12,6 +12,7 @@ from tests.gpu.product_text import ProductKernel
 from tests.gpu.random_products import make_case
 from tests.interpreter.stage_comparison import passes
 from tests.passes.nv_tileas.gemm import gemm, persistent
+from tests.passes.nv_tileas.softmax_attention import run_attention, softmax_attention
 from tileiras.codegen.atoms.tma_boxes import thread_rows
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -59,6 +60,32 @@ def test_loops_within_loops_and_shared_copies_have_none():
     assert starts(placed(persistent(128, 256, 64))) == (0, 0)
     paired = replace(ProductKernel("f16", (128, 256, 64)), cluster=2)
     assert starts(placed(paired.text().encode())) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tile", "expected"),
+    [
+        ("full", (128, 128), 2),
+        ("causal", (128, 128), 2),
+        # Not rotated: keys and values of the first iteration, and the queries.
+        ("full", (64, 256), 3),
+        # Two CTAs on an SM start beside each other's work.
+        ("full", (64, 64), 0),
+    ],
+)
+def test_attention_starts_with_the_operands_of_its_first_product(kind, tile, expected):
+    module = placed(softmax_attention(kind, *tile, 128))
+    assert starts(module) == (expected, expected)
+
+
+@pytest.mark.parametrize("iterations", [0, 1, 2, 3])
+@pytest.mark.parametrize("tile", [(64, 256), (128, 64)])
+def test_attention_is_right_after_any_number_of_iterations(tile, iterations):
+    source = softmax_attention("full", *tile, 128)
+    module, length = placed(source), iterations * tile[1]
+    assert starts(module) != (0, 0)
+    wanted = run_attention(parse_text(source.decode(), "kernel.mlir"), tile[0], length, 128)
+    assert np.array_equal(wanted, run_attention(module, tile[0], length, 128))
 
 
 def test_threads_wait_for_nobody_before_their_first_copy():

@@ -102,8 +102,10 @@ def test_waits_leave_later_products_running(kind):
 def test_rotation_peels_half_an_iteration_off_each_end():
     text = compiled(softmax_attention("full", 128, 128, 128))
     assert text.count("nv_tileas.wgmma_dot") == 4
-    assert text.count("nv_tileas.tma_load") == 5
-    assert text.count("nv_tileas.make_tensor_map") == 3
+    # Queries and the first keys are copied by the consumers' threads.
+    assert text.count("nv_tileas.tma_load") == 3
+    assert text.count("nv_tileas.head_start") == 2
+    assert text.count("nv_tileas.make_tensor_map") == 2
     assert text.count("nv_tileas.create_pipeline") == 3
 
 

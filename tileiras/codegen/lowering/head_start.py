@@ -60,12 +60,13 @@ def lower_producer_skip(ctx: KernelLowering, op: Operation) -> None:
     lower, upper = ctx.value(op.lower), ctx.value(op.upper)
     step = b.int_cast(ctx.value(op.step), i64)
     span = b.sub(b.int_cast(upper, i64), b.int_cast(lower, i64))
-    total = b.mul(step, b.i64(ring.stages))
+    slots = _slots(op, ring)
+    total = b.mul(step, b.i64(slots))
     goes_on = b.icmp("sgt", span, total)
     after = b.add(lower, b.trunc(total, i32))
     ctx.values[op.result] = b.select(goes_on, after, upper)
     count = b.i32(0)
-    for stage in range(ring.stages):
+    for stage in range(slots):
         is_filled = b.icmp("sgt", span, b.mul(step, b.i64(stage)))
         count = b.add(count, b.zext(is_filled, i32))
     position, parity = ring.position(ctx)
@@ -84,7 +85,7 @@ def lower_head_start(ctx: KernelLowering, op: Operation) -> None:
     lower, upper = (b.int_cast(ctx.value(value), i64) for value in (op.lower, op.upper))
     span = b.sub(upper, lower)
     filled: list[SSAValue] = []
-    for stage in range(ring.stages):
+    for stage in range(_slots(op, ring)):
         filled.append(b.icmp("sgt", span, b.mul(step, b.i64(stage))))
         for rows in loads:
             _copy(ctx, ring, rows, stage, filled[-1])
@@ -94,6 +95,11 @@ def lower_head_start(ctx: KernelLowering, op: Operation) -> None:
     for stage, is_filled in enumerate(filled):
         barrier = ring.full_barrier(b, b.i32(stage))
         b.mbarrier_arrive(barrier, predicate=b.and_(first, is_filled))
+
+
+def _slots(op: pl.HeadStartOp | pl.ProducerSkipOp, ring: Ring) -> int:
+    """How many slots have a head start."""
+    return ring.stages if op.slots is None else min(op.slots.data, ring.stages)
 
 
 def _loads(ctx: KernelLowering, op: pl.HeadStartOp) -> list[_Rows]:

@@ -177,9 +177,9 @@ class TmaLoadOp(IRDLOperation):
 class HeadStartOp(IRDLOperation):
     """The consumers' threads copy the tiles of the first iterations into the slots of a pipeline.
 
-    As many as there are slots, of a loop from `lower` to `upper` in steps. `views` are those of the
-    loads in the order of their tiles in a slot, `indices` theirs in the first iteration, one
-    after another; `follows` is 1 for an index that is the number of the iteration.
+    As many as there are `slots` (by default all), of a loop from `lower` to `upper` in steps.
+    `views` are those of the loads in the order of their tiles in a slot, `indices` theirs in the
+    first iteration, one after another; `follows` is 1 for an index that is the iteration's number.
     """
 
     name = "nv_tileas.head_start"
@@ -192,18 +192,23 @@ class HeadStartOp(IRDLOperation):
     follows = prop_def(IntTupleAttr)
     axes = prop_def(IntTupleAttr)
     offsets = prop_def(IntTupleAttr)
+    slots = opt_prop_def(IntAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition
 class ProducerSkipOp(IRDLOperation):
-    """Passes over the iterations of a loop that have a head start; gives the first one after."""
+    """Passes over the iterations of a loop that have a head start; gives the first one after.
+
+    They fill the first `slots` of the pipeline, which nothing has been copied into before.
+    """
 
     name = "nv_tileas.producer_skip"
     pipeline = operand_def()
     lower = operand_def()
     upper = operand_def()
     step = operand_def()
+    slots = opt_prop_def(IntAttr)
     result = result_def()
 
 

@@ -79,7 +79,7 @@ def _place_for(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     carried = op.body.block.args[1:] if isinstance(op, aa.ForOp) else op.body.block.args
     operands = [placer.plain(value) for value in bounds]
     if placer.consumer is not None:
-        placer.consumer.start_loop(placer, op, operands)
+        placer.consumer.start(placer, op, operands)
     operands += [_like(placer, v, arg) for v, arg in zip(op.init_values, carried, strict=True)]
     region = placer.place_region(op.body)
     types = [placer.placed_type(result) for result in op.results]
@@ -92,6 +92,8 @@ def _place_for(placer: Placer, op: Operation) -> Sequence[SSAValue]:
 def _place_if(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """Both branches; their values come out in the layouts of the results."""
     operands = [placer.plain(op.operands[0])]
+    if placer.consumer is not None:
+        placer.consumer.start(placer, op, operands)
     regions = [placer.place_region(region) for region in op.regions]
     types = [placer.placed_type(result) for result in op.results]
     results = placer.emit(aa.IfOp, operands, types, op.properties, regions).results

@@ -16,7 +16,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import block_orde
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import shared_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import GATHER_WARPS
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import head_start
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import head_starts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.longest_first import longest_first
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
@@ -44,8 +44,8 @@ def specialised(
     layouts = producer_layouts(kept) if kept is not None else None
     if kept is None or layouts is None:
         raise InternalError("a planned kernel has no producer")
-    start = head_start(func, plan, sharing)
-    builder = ProducerBuilder(kept, layouts, plan, pipelines, sharing, start)
+    starts = head_starts(func, plan, sharing)
+    builder = ProducerBuilder(kept, layouts, plan, pipelines, sharing, starts)
     producer = builder.build(source, list(entry.args))
     body = Block()
     switches: dict[str, Attribute] = {
@@ -68,7 +68,7 @@ def specialised(
     )
     entry.add_op(switch)
     entry.add_op(aa.ReturnOp.create(location=func.location))
-    consumer = ConsumerSide(plan, pipelines, start)
+    consumer = ConsumerSide(plan, pipelines, starts)
     consumer.store_maps = store_maps
     place_body(consumer, entry, body)
     insert_waits(body, consumer.unfinished)

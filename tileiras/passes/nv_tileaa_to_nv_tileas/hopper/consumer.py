@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    IntAttr,
-    StringAttr,
-    TensorType,
-    UnitAttr,
-    i32,
-)
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
-from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart, is_number_of
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import left_fragments
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
-    contiguous_axis,
     root_load,
     rounds_to_tf32,
     tile_bytes,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
+    constant,
+    place_head_start,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, WgmmaDot
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile
@@ -40,11 +35,13 @@ class ConsumerSide:
     """What the placer needs to know of the pipelines; `pipelines` are their values, by number."""
 
     def __init__(
-        self, plan: HopperPlan, pipelines: Sequence[SSAValue], start: HeadStart | None = None
+        self, plan: HopperPlan, pipelines: Sequence[SSAValue], starts: Sequence[HeadStart] = ()
     ):
         self.plan = plan
         self.pipelines = pipelines
-        self.start = start
+        self.starts = starts
+        self.postponed: list[OperandLoad] = []
+        """Loads with a head start that are waited for where their first reader is."""
         self.tiles: dict[tuple[Operation, pl.SharedTileType], SSAValue] = {}
         self.unfinished: dict[Operation, SSAValue | None] = {}
         """Products issued without a wait, with the pipeline that a slot goes back to after them."""
@@ -61,9 +58,15 @@ class ConsumerSide:
 
     def place_load(self, placer: Placer, op: OperandLoad) -> Sequence[SSAValue]:
         """Waits for the slot at the last load of the pipeline; the tile stays in shared memory."""
+        started = [start for start in self.starts if start.before is op]
+        for start in started:
+            one = [constant(placer, 0), constant(placer, 1), constant(placer, 1)]
+            place_head_start(placer, start, self.pipelines[start.pipeline], one)
         block, loads = op.parent_block(), self._filling(op)
         in_order = [other for other in block.ops if other in loads] if block is not None else []
-        if in_order and op is in_order[-1]:
+        if started:
+            self.postponed.append(op)
+        elif in_order and op is in_order[-1]:
             self._wait_for_slot(placer, op)
         token = placer.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
         return [token, token]
@@ -157,35 +160,26 @@ class ConsumerSide:
         )
         return placer.in_layout(lhs, layout)
 
-    def start_loop(self, placer: Placer, op: Operation, bounds: Sequence[SSAValue]) -> None:
-        """Before a loop: copies the tiles of its first iterations, if they have a head start."""
-        start = self.start
-        if start is None or op is not start.loop:
-            return
-        views: list[SSAValue] = []
-        indices: list[SSAValue] = []
-        follows: list[int] = []
-        axes: list[int] = []
-        for load in start.loads:
-            axis, memref = contiguous_axis(load), placer.plain(memref_of(load.view).result)
-            if axis is None:
-                raise InternalError("a tile brought to shared memory has no contiguous dim")
-            views += placer.emit(aa.BlockTileOp, [memref], [load.view.type]).results
-            axes.append(axis)
-            for index in load.indices:
-                follows.append(int(is_number_of(index, start.loop)))
-                indices.append(bounds[0] if follows[-1] else placer.plain(index))
-        sizes = [tile_bytes(load) for load in start.loads]
-        properties: dict[str, Attribute] = {
-            "follows": IntTupleAttr(follows),
-            "axes": IntTupleAttr(axes),
-            "offsets": IntTupleAttr([sum(sizes[:number]) for number in range(len(sizes))]),
-            "operandSegmentSizes": DenseArrayBase.from_list(
-                i32, [1, 1, 1, 1, len(views), len(indices)]
-            ),
-        }
-        operands = [self.pipelines[start.pipeline], *bounds, *views, *indices]
-        placer.emit(pl.HeadStartOp, operands, (), properties)
+    def start(self, placer: Placer, op: Operation, operands: Sequence[SSAValue]) -> None:
+        """Before a loop with these bounds, or a branch with this condition: copies first tiles."""
+        bounds = operands
+        starts = [start for start in self.starts if start.before is op]
+        if starts and isinstance(op, aa.IfOp):
+            unsigned = {"signedness": SignednessAttr(Signedness.UNSIGNED)}
+            count = placer.emit(aa.ExtIOp, operands, [i32], unsigned).results[0]
+            bounds = [constant(placer, 0), count, constant(placer, 1)]
+        for start in starts:
+            place_head_start(placer, start, self.pipelines[start.pipeline], bounds)
+        for load in list(self.postponed):
+            if any(op.is_ancestor(planned.dot) for planned in self._readers(load)):
+                self.postponed.remove(load)
+                self._wait_for_slot(placer, load)
+
+    def _readers(self, load: OperandLoad) -> Iterator[WgmmaDot]:
+        """The products that read the tile of a load."""
+        for planned in self.plan.dots.values():
+            if planned.rhs.load is load or (planned.lhs and planned.lhs.load is load):
+                yield planned
 
     def finish_loop(
         self, placer: Placer, op: Operation, results: Sequence[SSAValue]

@@ -286,8 +286,9 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
         for number, ring in by_latency:
             if not ring.may_grow or stages[number] > fewest + ring.ahead:
                 continue
-            is_spare = stages[number] == ring.least
-            most = available if is_spare else _most_bytes(stages[number] + 1, deep, free)
+            # With one slot a ring would wait for each of its loads.
+            is_single = stages[number] == 1
+            most = available if is_single else _most_bytes(stages[number] + 1, deep, free)
             if taken + ring.slot_bytes <= min(available, most):
                 stages[number] += 1
                 taken += ring.slot_bytes

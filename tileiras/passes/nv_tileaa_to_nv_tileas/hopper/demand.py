@@ -58,9 +58,7 @@ def demand_of(
         )
         for n in counts
     }
-    saved = {
-        n: min(_saved_in_place(together, n) for together in loops.values()) for n in counts
-    }
+    saved = {n: min(_saved_in_place(together, n) for together in loops.values()) for n in counts}
     at_work = {n: max(_at_work(together, n) for together in loops.values()) for n in counts}
     gathered = [load for load in brought if isinstance(load, aa.LoadOp)]
     warps = integer_hint(func, "num_worker_warps_per_cta")

@@ -5,9 +5,13 @@ maps, filling them in, publishing them, and the first copies fetch them back. Th
 first tiles of the loop by cp.async meanwhile, as many as the ring has slots; the producer goes on
 behind them.
 
-Only for large products: smaller ones read so much of L2 that it must answer several SMs at once,
-and CTAs that start by themselves are not in step (cta_shape.py). On one H100, f16 without and with
-it, us: 12288x4096x2560 128x256 384, 376; batched 4096x4096x2048 128x256 850, 818; 8192^3 128x128
+Attention starts in the same way, with the first tile of every operand of its first product, where
+a CTA has the SM to itself: causal 128x128 with 128 and 64 per head 439, 435 and 673, 619 us, the
+client's decoding of 64x256 tiles 17.8, 17.2; two CTAs lose (64x64 946, 995).
+
+Else only for large products: smaller ones read so much of L2 that it must answer several SMs at
+once, and CTAs that start by themselves are not in step (cta_shape.py). On one H100, f16 without and
+with it, us: 12288x4096x2560 128x256 384, 376; batched 4096x4096x2048 128x256 850, 818; 8192^3 128x128
 1692, 1898; 64x256 1801, 2323; 1024^3 64x128 8.5, 9.3.
 """
 
@@ -31,25 +35,100 @@ LEAST_ELEMENTS = 128 * 256
 
 @dataclass(frozen=True)
 class HeadStart:
-    """The loop with the loads of a pipeline, in the order of their places in a slot."""
+    """Slots of a pipeline that the consumers fill, with `loads` in the order of their places.
 
-    loop: aa.ForOp
+    They do so before `before`: the loop whose first iterations the slots are for, or what comes
+    once and has the loads in it: a branch, a load itself. `slots` are so many of the first ones,
+    None for all that the ring has.
+    """
+
+    before: Operation
     pipeline: int
     loads: tuple[aa.TiledLoadOp, ...]
+    slots: int | None = None
 
 
-def head_start(func: aa.FuncOp, plan: HopperPlan, sharing: Sharing) -> HeadStart | None:
-    """The ring that the consumers begin to fill; None where threads cannot, or it is not worth it.
+def head_starts(func: aa.FuncOp, plan: HopperPlan, sharing: Sharing) -> tuple[HeadStart, ...]:
+    """The rings that the consumers begin to fill; none where threads cannot, or do not gain by it.
 
-    Its loop comes once in a tile block, and every index is the loop's own number or made before it.
+    What they copy comes once in a tile block, and every index is the number of an iteration or
+    made before.
     """
     if plan.stores or sharing.loads:
-        return None
+        return ()
     for number, pipeline in enumerate(plan.pipelines):
         found = _of_pipeline(func, plan, number, pipeline)
         if found is not None:
-            return found
-    return None
+            return (found,)
+    if any(planned.lhs is None for planned in plan.dots.values()) and plan.shape.ctas == 1:
+        return _of_first_product(func, plan)
+    return ()
+
+
+def _of_first_product(func: aa.FuncOp, plan: HopperPlan) -> tuple[HeadStart, ...]:
+    """One slot of each ring that the first product reads, and of those its loop fills with them."""
+    first = next(iter(plan.dots.values()))
+    before = _outermost(first.dot, func)
+    if first.lhs is None or before is None:
+        return ()
+    numbers = [plan.pipeline_of(operand.load) for operand in (first.lhs, first.rhs)]
+    if isinstance(before, aa.ForOp):
+        if first.dot.parent_op() is not before or not _counts_up(before):
+            return ()
+        rings = plan.pipelines
+        numbers += [i for i, ring in enumerate(rings) if _is_filled_in(ring, before)]
+    starts = [_one_slot(plan, number, before) for number in dict.fromkeys(numbers)]
+    return tuple(start for start in starts if start) if all(starts) else ()
+
+
+def _is_filled_in(ring: Pipeline, loop: aa.ForOp) -> bool:
+    """Whether a ring gets tiles in a loop."""
+    return any(loop.is_ancestor(load) for load in ring.loads)
+
+
+def _one_slot(plan: HopperPlan, number: int | None, user: Operation) -> HeadStart | None:
+    """The first slot of a ring, filled before the operation or, where that is outside, at its load.
+
+    In a loop all loads of the ring are those of the slot.
+    """
+    if number is None:
+        return None
+    ring = plan.pipelines[number]
+    loads = tuple(load for load in ring.fillings[0] if isinstance(load, aa.TiledLoadOp))
+    if len(loads) != len(ring.fillings[0]):
+        return None
+    parents = {load.parent_op() for load in loads}
+    outside = [load for load in loads if not user.is_ancestor(load)]
+    if len(parents) != 1 or (outside and len(loads) > 1):
+        return None
+    before = outside[0] if outside else user
+    if isinstance(before, aa.ForOp):
+        if len(ring.fillings) > 1 or parents != {before}:
+            return None
+        simple = all(_is_simple(load, before, plan) for load in loads)
+    else:
+        simple = all(_comes_once(load, before) and _is_copied(load, plan) for load in loads)
+    return HeadStart(before, number, loads, 1) if simple else None
+
+
+def _comes_once(load: aa.TiledLoadOp, before: Operation) -> bool:
+    """Whether a load is the operation or stands in a branch of it, its indices made before it."""
+    if load is not before and load.parent_op() is not before:
+        return False
+    return all(_is_before(index, before) for index in load.indices)
+
+
+def _outermost(op: Operation, func: aa.FuncOp) -> Operation | None:
+    """The operation of the function's body that a product is, or the loop or branch it is in."""
+    outer: Operation | None = op
+    while outer is not None and outer.parent_op() is not func:
+        outer = outer.parent_op()
+    return outer if outer is op or isinstance(outer, aa.ForOp | aa.IfOp) else None
+
+
+def _counts_up(loop: aa.ForOp) -> bool:
+    """Whether the threads can count the iterations of a loop."""
+    return loop.unsigned_cmp is None and loop.lower_bound.type == IntegerType(32)
 
 
 def _of_pipeline(
@@ -58,9 +137,7 @@ def _of_pipeline(
     loop = pipeline.loads[0].parent_op()
     if len(pipeline.fillings) != 1 or not pipeline.may_grow or not isinstance(loop, aa.ForOp):
         return None
-    if loop.parent_op() is not func or loop.unsigned_cmp is not None:
-        return None
-    if loop.lower_bound.type != IntegerType(32):
+    if loop.parent_op() is not func or not _counts_up(loop):
         return None
     results = [p.rows * p.columns for p in plan.dots.values() if p.dot.parent_op() is loop]
     if sum(results) < LEAST_ELEMENTS:
@@ -77,23 +154,26 @@ def _of_pipeline(
 
 
 def _is_simple(load: aa.TiledLoadOp, loop: aa.ForOp, plan: HopperPlan) -> bool:
-    """Whether the threads of the consumers can copy the tile row by row."""
-    axis = contiguous_axis(load)
-    if axis is None or load.parent_op() is not loop:
-        return False
-    if thread_rows(view_type_of(load.view), axis, 32 * plan.shape.consumer_warps) is None:
+    """Whether threads can copy the tiles of a loop's load."""
+    if load.parent_op() is not loop or not _is_copied(load, plan):
         return False
     return all(is_number_of(index, loop) or _is_before(index, loop) for index in load.indices)
 
 
-def is_number_of(value: SSAValue, loop: aa.ForOp) -> bool:
-    """Whether a value is the number of the iteration."""
-    return value is loop.body.block.args[0]
+def _is_copied(load: aa.TiledLoadOp, plan: HopperPlan) -> bool:
+    """Whether the threads of the consumers can copy a tile row by row."""
+    axis, threads = contiguous_axis(load), 32 * plan.shape.consumer_warps
+    return axis is not None and thread_rows(view_type_of(load.view), axis, threads) is not None
 
 
-def _is_before(value: SSAValue, loop: aa.ForOp) -> bool:
-    """Whether a value is made before the loop."""
+def is_number_of(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is the number of the iteration of a loop."""
+    return isinstance(op, aa.ForOp) and value is op.body.block.args[0]
+
+
+def _is_before(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is made before the operation."""
     owner = value.owner
     if isinstance(owner, Operation):
-        return not loop.is_ancestor(owner)
-    return owner is not loop.body.block
+        return owner is not op and not op.is_ancestor(owner)
+    return not any(owner is block for region in op.regions for block in region.blocks)

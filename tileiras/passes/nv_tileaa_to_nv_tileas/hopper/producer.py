@@ -29,6 +29,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     contiguous_axis,
     tile_bytes,
 )
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import constant
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import ProducerLayouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import (
@@ -40,7 +41,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_tensors import Produ
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing
 from tileiras.passes.op_builder import OpBuilder
 
-_ONE = DenseAttr(TileType(i32), (1).to_bytes(4, "little"))
 _TRUE = DenseAttr(TileType(i1), b"\xff")
 _EQUAL = {
     "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.EQUAL),
@@ -58,13 +58,13 @@ class ProducerBuilder(OpBuilder):
         plan: HopperPlan,
         pipelines: Sequence[SSAValue],
         sharing: Sharing,
-        start: HeadStart | None,
+        starts: Sequence[HeadStart],
     ):
         super().__init__()
         self.kept = kept
         self.plan = plan
         self.sharing = sharing
-        self.start = start
+        self.starts = starts
         self.peers: dict[SSAValue, SSAValue] = {}
         """What values that depend on the rank are in the other CTA of the cluster."""
         self.pipelines = pipelines
@@ -129,8 +129,7 @@ class ProducerBuilder(OpBuilder):
         """Computes for the other CTA what depends on the rank."""
         result = op.results[0]
         if isinstance(op, aa.GetClusterRankOp):
-            one = self.emit(aa.ConstantOp, (), [i32], {"value": _ONE}).results[0]
-            operands = [self.values[result], one]
+            operands = [self.values[result], constant(self, 1)]
             peer = self.emit(aa.XOrIOp, operands, [i32])
         else:
             operands = [self.peers.get(value, self.values[value]) for value in op.operands]
@@ -158,9 +157,8 @@ class ProducerBuilder(OpBuilder):
         arguments = source.args[1:] if isinstance(op, aa.ForOp) else source.args
         carried = [i for i, arg in enumerate(arguments) if self.kept.carries(arg)]
         operands = [self.values[value] for value in bounds]
-        if self.start is not None and op is self.start.loop:
-            skipped = [self.pipelines[self.start.pipeline], *operands]
-            operands[:1] = self.emit(pl.ProducerSkipOp, skipped, [operands[0].type]).results
+        skipped = [self._skip(start, operands) for start in self.starts if start.before is op]
+        operands[:1] = skipped[:1] or operands[:1]
         operands += [self.tensors.carried(op.init_values[i], arguments[i]) for i in carried]
         own = source.args[:1] if isinstance(op, aa.ForOp) else ()
         kept_args = [*own, *(arguments[i] for i in carried)]
@@ -176,6 +174,12 @@ class ProducerBuilder(OpBuilder):
             types = [self.tensors.type_of(result) for result in results]
         copy = self.emit(type_of(op), operands, types, op.properties, [Region(block)])
         self._receive_needed(results, copy.results)
+
+    def _skip(self, start: HeadStart, bounds: Sequence[SSAValue]) -> SSAValue:
+        """Leaves slots to the consumers; gives the first iteration that they leave."""
+        slots = {} if start.slots is None else {"slots": IntAttr(start.slots)}
+        operands = [self.pipelines[start.pipeline], *bounds]
+        return self.emit(pl.ProducerSkipOp, operands, [bounds[0].type], slots).results[0]
 
     def _receive_needed(self, results: Sequence[SSAValue], made: Sequence[SSAValue]) -> None:
         """Notes the results of control flow that the producer uses."""
@@ -206,6 +210,11 @@ class ProducerBuilder(OpBuilder):
         loads = self.plan.pipelines[number].filling(op)
         pipe = self.pipelines[number]
         in_order = [other for other in op_block(op).ops if other in loads]
+        started = [start for start in self.starts if op in start.loads]
+        if started and not isinstance(started[0].before, aa.ForOp):
+            if op is in_order[0]:
+                self._skip(started[0], [constant(self, 0), constant(self, 1), constant(self, 1)])
+            return
         if op is in_order[0]:
             by_tma = sum(tile_bytes(other) for other in loads if isinstance(other, aa.TiledLoadOp))
             self.emit(pl.ProducerAcquireOp, [pipe], (), {"bytes": IntAttr(by_tma)})

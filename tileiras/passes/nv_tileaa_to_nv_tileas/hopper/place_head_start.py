@@ -1,0 +1,56 @@
+"""Writes a head start into the consumers' program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, i32
+from xdsl.ir import Attribute, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.dialects.nv_tileaa.views import memref_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart, is_number_of
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import contiguous_axis, tile_bytes
+from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+from tileiras.passes.op_builder import OpBuilder
+
+
+def constant(builder: OpBuilder, number: int) -> SSAValue:
+    """An i32."""
+    value = DenseAttr(TileType(i32), number.to_bytes(4, "little"))
+    return builder.emit(aa.ConstantOp, (), [i32], {"value": value}).results[0]
+
+
+def place_head_start(
+    placer: Placer, start: HeadStart, pipeline: SSAValue, bounds: Sequence[SSAValue]
+) -> None:
+    """Copies the tiles of the first iterations of a loop with these bounds into the slots."""
+    views: list[SSAValue] = []
+    indices: list[SSAValue] = []
+    follows: list[int] = []
+    axes: list[int] = []
+    for load in start.loads:
+        axis, memref = contiguous_axis(load), placer.plain(memref_of(load.view).result)
+        if axis is None:
+            raise InternalError("a tile brought to shared memory has no contiguous dim")
+        views += placer.emit(aa.BlockTileOp, [memref], [load.view.type]).results
+        axes.append(axis)
+        for index in load.indices:
+            follows.append(int(is_number_of(index, start.before)))
+            indices.append(bounds[0] if follows[-1] else placer.plain(index))
+    sizes = [tile_bytes(load) for load in start.loads]
+    segments = [1, 1, 1, 1, len(views), len(indices)]
+    properties: dict[str, Attribute] = {
+        "follows": IntTupleAttr(follows),
+        "axes": IntTupleAttr(axes),
+        "offsets": IntTupleAttr([sum(sizes[:number]) for number in range(len(sizes))]),
+        "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
+    }
+    if start.slots is not None:
+        properties["slots"] = IntAttr(start.slots)
+    placer.emit(pl.HeadStartOp, [pipeline, *bounds, *views, *indices], (), properties)

@@ -25,7 +25,10 @@ def reference(queries, keys, values, share: int, is_causal: bool):
 
 
 @pytest.mark.parametrize("kind", ["full", "causal", "masked"])
-@pytest.mark.parametrize(("rows", "columns"), [(128, 128), (128, 64), (64, 128), (64, 64)])
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [(128, 128), (128, 64), (64, 128), (64, 64), (64, 256), (128, 256), (256, 256)],
+)
 @pytest.mark.parametrize(("iterations", "share"), [(1, 1), (2, 2), (3, 1), (24, 4)])
 def test_attention_is_right_after_any_number_of_iterations(kind, rows, columns, iterations, share):
     cubin = compile_for_this_gpu(softmax_attention(kind, rows, columns, DEPTH, share))

@@ -10,9 +10,9 @@ a CTA has the SM to itself: causal 128x128 with 128 and 64 per head 439, 435 and
 client's decoding of 64x256 tiles 17.8, 17.2; two CTAs lose (64x64 946, 995).
 
 Else only for large products: smaller ones read so much of L2 that it must answer several SMs at
-once, and CTAs that start by themselves are not in step (cta_shape.py). On one H100, f16 without and
-with it, us: 12288x4096x2560 128x256 384, 376; batched 4096x4096x2048 128x256 850, 818; 8192^3 128x128
-1692, 1898; 64x256 1801, 2323; 1024^3 64x128 8.5, 9.3.
+once, and CTAs that start by themselves are not in step (cta_shape.py). On one H100, f16 without
+and with it, us: 12288x4096x2560 128x256 384, 376; batched 4096x4096x2048 128x256 850, 818; 8192^3
+128x128 1692, 1898; 64x256 1801, 2323; 1024^3 64x128 8.5, 9.3.
 """
 
 from __future__ import annotations

@@ -40,6 +40,12 @@ PIPELINE: tuple[Step, ...] = (
         min_opt=1,
     ),
     Step(
+        "unroll-loops",
+        "cuda_tile",
+        "bounds are constants by now, and cse merges what iterations of several loops load",
+        min_opt=1,
+    ),
+    Step(
         "cse",
         "cuda_tile",
         "equal views and indices become one value, so that the facts below see them as one",

@@ -11,6 +11,7 @@ from tileiras.ir_pass import IrPass
 PASSES: dict[str, str] = {
     "check-target": "tileiras.passes.cuda_tile.check_target:CheckTargetPass",
     "canonicalize": "tileiras.passes.canonicalization:CanonicalizePass",
+    "unroll-loops": "tileiras.passes.cuda_tile.unroll_loops:UnrollLoopsPass",
     "cse": "tileiras.passes.cuda_tile.cse:CsePass",
     "convert-cudatile-to-tileaa": (
         "tileiras.passes.cuda_tile_to_nv_tileaa:ConvertCudaTileToTileAAPass"

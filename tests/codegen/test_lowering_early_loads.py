@@ -33,7 +33,8 @@ def test_threads_compute_what_the_kernel_says(
 
 
 def test_a_tile_that_is_read_too_early_is_noticed() -> None:
-    module, kernel = lowered(RowLoop()), RowLoop()
+    kernel = RowLoop(step="%by")
+    module = lowered(kernel)
     for op in module.walk():
         if op.name == "nvvm.cp_async_wait":
             op.properties["pending"] = type(op.properties["pending"])(8)
@@ -42,10 +43,21 @@ def test_a_tile_that_is_read_too_early_is_noticed() -> None:
 
 
 def test_loops_side_by_side_share_memory() -> None:
-    module = lowered(RowLoop("f16"))
+    module = lowered(RowLoop("f16", step="%by"))
     [rings] = [op for op in module.body.ops if "load_rings" in str(op.properties["sym_name"])]
     waits = [op for op in module.walk() if op.name == "nvvm.cp_async_wait"]
     pending = [op.properties["pending"].data for op in waits]
     assert [bool(count) for count in pending] == [True, False, True, False]
     slots = [count + 1 for count in pending]
     assert rings.size.data == max(slots) * 32 * CELL
+
+
+@pytest.mark.parametrize("tiles", [4, 17, 22])
+def test_tiles_that_are_kept_are_where_threads_left_them(tiles: int) -> None:
+    """All of a row, and of one that is too long for the ring."""
+    kernel = RowLoop(width=8)
+    wanted, found = arrays(kernel), arrays(kernel)
+    scalars = (ROWS, COLUMNS, 0, tiles, 1)
+    run_entry(parse_module(kernel.text), "k", [*wanted, *map(np.int32, scalars)], grid=(ROWS, 1, 1))
+    run_kernel(lowered(kernel), [*found, *scalars], (ROWS, 1, 1))
+    np.testing.assert_array_equal(found, wanted)

@@ -378,3 +378,55 @@ def test_locations_of_folded_operations_stay() -> None:
     constant = list(module.walk())[3]
     assert constant.name == "cuda_tile.constant"
     assert str(constant.location) == 'loc("user.py":3:4)'
+
+
+@pytest.mark.parametrize(
+    ("power", "type", "products"),
+    [
+        ("fpowi %f, %two : tile<f32>, tile<i32>", "f32", 1),
+        ("fpowi %f, %three : tile<f32>, tile<i32>", "f32", 2),
+        ("fpowi %f, %four : tile<f32>, tile<i32>", "f32", 2),
+        ("pow %f, %twof : tile<f32>", "f32", 1),
+        ("fpowi %h, %two : tile<f16>, tile<i32>", "f16", 1),
+    ],
+)
+def test_small_power_is_a_product(power: str, type: str, products: int) -> None:
+    """Of as few factors as it takes."""
+    text = canonical(f"{POWERS}\n%r = {power}", f"%r : tile<{type}>")
+    assert text.count("mulf") == products
+    assert "pow" not in text
+
+
+@pytest.mark.parametrize(
+    ("power", "type"),
+    [
+        ("fpowi %f, %minus : tile<f32>, tile<i32>", "f32"),
+        ("fpowi %f, %x : tile<f32>, tile<i32>", "f32"),
+        ("fpowi %h, %three : tile<f16>, tile<i32>", "f16"),
+        ("pow %f, %half : tile<f32>", "f32"),
+        ("pow %f, %f : tile<f32>", "f32"),
+    ],
+)
+def test_other_powers_stay(power: str, type: str) -> None:
+    """Unknown, broken, negative ones; and f16, of which each product would be rounded."""
+    text = canonical(f"{POWERS}\n%r = {power}", f"%r : tile<{type}>")
+    assert "pow" in text
+    assert "mulf" not in text
+
+
+POWERS = "\n".join(
+    (
+        *(
+            f"%{name} = constant <{element}: {value}> : tile<{element}>"
+            for name, element, value in (
+                ("two", "i32", "2"),
+                ("three", "i32", "3"),
+                ("four", "i32", "4"),
+                ("minus", "i32", "-2"),
+                ("twof", "f32", "2.0"),
+                ("half", "f32", "0.5"),
+            )
+        ),
+        "%h = ftof %f : tile<f32> -> tile<f16>",
+    )
+)

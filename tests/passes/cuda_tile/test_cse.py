@@ -57,15 +57,33 @@ def test_keeps_operations_that_differ() -> None:
     assert len(lines) == 6
 
 
+def test_merges_weak_loads_behind_the_same_token() -> None:
+    """Nothing orders a write between them; a token of a store does."""
+    loads = (
+        "%o = make_token : token\n"
+        "%a, %s = load_ptr_tko weak %p token=%o : tile<ptr<f32>> -> tile<f32>, token\n"
+        "%w = store_ptr_tko weak %p, %a token=%s : tile<ptr<f32>>, tile<f32> -> token\n"
+        "%b, %t = load_ptr_tko weak %p token={} : tile<ptr<f32>> -> tile<f32>, token\n"
+        "%d = addf %a, %b : tile<f32>"
+    )
+    assert count(merged(loads.format("%o")), "load_ptr_tko") == 1
+    assert count(merged(loads.format("%w")), "load_ptr_tko") == 2
+
+
 def test_keeps_operations_with_effects() -> None:
-    """Two loads may see different memory."""
+    """Two loads may see different memory if others may write it; large tiles take registers."""
+    tile = "tile<16384xptr<f32>>"
     lines = merged(
-        "%a, %s = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token\n"
-        "%b, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token\n"
+        "%a, %s = load_ptr_tko relaxed device %p : tile<ptr<f32>> -> tile<f32>, token\n"
+        "%b, %t = load_ptr_tko relaxed device %p : tile<ptr<f32>> -> tile<f32>, token\n"
+        "%q = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>\n"
+        f"%r = broadcast %q : tile<1xptr<f32>> -> {tile}\n"
+        f"%g, %u = load_ptr_tko weak %r : {tile} -> tile<16384xf32>, token\n"
+        f"%h, %v = load_ptr_tko weak %r : {tile} -> tile<16384xf32>, token\n"
         "%d = alloca num_elem = 4, alignment = 4 : tile<ptr<f32>>\n"
         "%e = alloca num_elem = 4, alignment = 4 : tile<ptr<f32>>"
     )
-    assert len(lines) == 4
+    assert len(lines) == 8
 
 
 def test_takes_what_is_known_outside_of_a_region() -> None:

@@ -141,7 +141,8 @@ def test_nothing_is_started_early_without_optimisation() -> None:
 
 
 def test_first_loads_come_before_the_reduction_that_the_loop_waits_for() -> None:
-    ops = list(next(op for op in scheduled(RowLoop()).walk() if isinstance(op, aa.FuncOp)).body.ops)
+    module = scheduled(RowLoop(step="%by"))
+    ops = list(next(op for op in module.walk() if isinstance(op, aa.FuncOp)).body.ops)
     starts = [number for number, op in enumerate(ops) if isinstance(op, aa.StartLoadOp)]
     [reduction] = [number for number, op in enumerate(ops) if isinstance(op, aa.ReduceOp)]
     assert max(starts) < reduction

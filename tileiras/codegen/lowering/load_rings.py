@@ -58,21 +58,29 @@ def _pieces(op: tas.StartLoadOp | tas.FinishLoadOp, layout: LinearLayout) -> _Pi
 
 
 def allocate_load_rings(ctx: KernelLowering, func: aa.FuncOp) -> None:
-    """One variable for all rings; those of loops that are not nested share memory."""
+    """One variable for all rings; those of loops that are not nested share memory.
+
+    But not with a ring that several loops read: it comes before all others.
+    """
     ends: dict[Operation, int] = {}
     starts: dict[SSAValue, int] = {}
-    for op in func.walk():
-        if isinstance(op, aa.LoadRingOp):
-            finish = _finishing(op.result)
-            loop = finish.parent_op()
-            if loop is None:
-                raise InternalError("a load is finished in no loop")
-            if loop not in ends:
-                ends[loop] = _end_around(loop, ends)
-            pieces = _pieces(finish, ctx.layout(finish.result.type))
-            starts[op.result] = ends[loop]
-            ends[loop] += op.slots.data * _slot_bytes(ctx, pieces)
-    total = max(ends.values(), default=0)
+    rings = [op for op in func.walk() if isinstance(op, aa.LoadRingOp)]
+    kept = 0
+    for op in rings:
+        if len(_finishes(op.result)) > 1:
+            starts[op.result] = kept
+            kept += op.slots.data * _slot_bytes(ctx, _pieces_of(ctx, op))
+    for op in rings:
+        if op.result in starts:
+            continue
+        loop = _finishing(op.result).parent_op()
+        if loop is None:
+            raise InternalError("a load is finished in no loop")
+        if loop not in ends:
+            ends[loop] = _end_around(loop, ends, kept)
+        starts[op.result] = ends[loop]
+        ends[loop] += op.slots.data * _slot_bytes(ctx, _pieces_of(ctx, op))
+    total = max(ends.values(), default=kept)
     if not total:
         return
     ctx.scratch.reserve(total)
@@ -84,22 +92,32 @@ def allocate_load_rings(ctx: KernelLowering, func: aa.FuncOp) -> None:
         ctx.load_rings[ring] = ctx.prologue.gep(own, start)
 
 
+def _finishes(ring: SSAValue) -> list[tas.FinishLoadOp]:
+    """The operations that read a ring."""
+    return [use.operation for use in ring.uses if isinstance(use.operation, tas.FinishLoadOp)]
+
+
 def _finishing(ring: SSAValue) -> tas.FinishLoadOp:
-    """The operation that reads a ring."""
-    for use in ring.uses:
-        if isinstance(use.operation, tas.FinishLoadOp):
-            return use.operation
+    """One operation that reads a ring: all do it in the same layout."""
+    for op in _finishes(ring):
+        return op
     raise InternalError("a ring that nobody reads")
 
 
-def _end_around(loop: Operation, ends: dict[Operation, int]) -> int:
-    """Where the rings of the loops around end."""
+def _pieces_of(ctx: KernelLowering, ring: aa.LoadRingOp) -> _Pieces:
+    """What a thread copies of a tile of the ring."""
+    finish = _finishing(ring.result)
+    return _pieces(finish, ctx.layout(finish.result.type))
+
+
+def _end_around(loop: Operation, ends: dict[Operation, int], kept: int) -> int:
+    """Where the rings of the loops around end, or those that loops share."""
     parent = loop.parent_op()
     while parent is not None:
         if parent in ends:
             return ends[parent]
         parent = parent.parent_op()
-    return 0
+    return kept
 
 
 def _slot_bytes(ctx: KernelLowering, pieces: _Pieces) -> int:

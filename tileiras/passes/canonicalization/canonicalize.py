@@ -29,7 +29,8 @@ class CanonicalizePass(IrPass):
     Before   %c = constant <i32: 2>;  %d = addi %c, %c;  %e = muli %x, %d;  %f = addi %y, %zero
     After    %d = constant <i32: 4>;  %e = muli %x, %d                      (%f is %y)
     Requires nothing.
-    Leaves   float arithmetic alone (rounding, NaNs), and all operations with effects.
+    Leaves   float arithmetic alone (rounding, NaNs) but for powers that are products of a few
+             factors, and all operations with effects.
     """
 
     name = "canonicalize"

@@ -27,6 +27,7 @@ from tileiras.passes.canonicalization.constants import (
     splat_unsigned,
 )
 from tileiras.passes.canonicalization.editor import Editor
+from tileiras.passes.canonicalization.powers import simplify_fpowf, simplify_fpowi
 
 Simplification = Callable[[Any, Editor], bool]
 
@@ -203,6 +204,8 @@ SIMPLIFICATIONS: dict[type, Simplification] = {
     ct.MinIOp: _constant_to_the_right,
     ct.CmpIOp: _constant_to_the_right,
     ct.AddFOp: _simplify_addf,
+    ct.FPowFOp: simplify_fpowf,
+    ct.FPowIOp: simplify_fpowi,
     ct.AbsFOp: _simplify_absf,
     ct.ReshapeOp: _skip_inner(ct.ReshapeOp),
     ct.BroadcastOp: _skip_inner(ct.BroadcastOp),

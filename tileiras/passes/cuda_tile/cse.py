@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.dialects.cuda_tile import ReduceOp, ScanOp
+from tileiras.dialects.cuda_tile import (
+    LoadPtrTkoOp,
+    LoadViewTkoOp,
+    MmaFOp,
+    MmaFScaledOp,
+    MmaIOp,
+    ReduceOp,
+    ScanOp,
+)
+from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.cuda_tile.effects import is_pure
+from tileiras.dialects.cuda_tile.element_types import storage_bytes
+from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.ir_pass import CompileContext, IrPass
+
+LARGEST_KEPT_BYTES = 32 << 10
+"""A loaded tile of more is loaded again: kept, it would take more than half of the registers of 128
+threads, or an eighth of all."""
+_PRODUCTS = (MmaFOp, MmaFScaledOp, MmaIOp)
 
 Key = tuple[object, ...]
 
@@ -39,7 +56,9 @@ class CsePass(IrPass):
     Before   %a = muli %x, %y;  %b = muli %x, %y;  %c = addi %a, %b
     After    %a = muli %x, %y;  %c = addi %a, %a
     Requires nothing.
-    Leaves   operations with effects or regions alone, and equal expressions in sibling regions.
+    Leaves   operations with effects or regions alone, and equal expressions in sibling regions. Of
+             loads, weak ones behind the same token are equal: nothing orders a write between them.
+             They stay in kernels with products, whose operands share shared memory, not registers.
     """
 
     name = "cse"
@@ -52,13 +71,14 @@ class CsePass(IrPass):
 
 def eliminate_common_subexpressions(root: Operation) -> None:
     """Replaces every pure operation by an equal one that dominates it."""
+    merges_loads = not any(isinstance(op, _PRODUCTS) for op in root.walk())
     pending = [(block, _Scope()) for region in root.regions for block in region.blocks]
     while pending:
         block, scope = pending.pop()
-        pending.extend(_visit_block(block, scope))
+        pending.extend(_visit_block(block, scope, merges_loads))
 
 
-def _visit_block(block: Block, scope: _Scope) -> list[tuple[Block, _Scope]]:
+def _visit_block(block: Block, scope: _Scope, merges_loads: bool) -> list[tuple[Block, _Scope]]:
     """Merges the operations of a block; returns the blocks that are nested in it.
 
     Nested blocks come later, when all of this block is known: only what stands before the operation
@@ -74,7 +94,7 @@ def _visit_block(block: Block, scope: _Scope) -> list[tuple[Block, _Scope]]:
             )
             scope = _Scope(scope)
             continue
-        if not op.results or not is_pure(op):
+        if not op.results or not (is_pure(op) or (merges_loads and _is_repeatable_load(op))):
             continue
         key = _key(op)
         known = scope.find(key)
@@ -86,6 +106,16 @@ def _visit_block(block: Block, scope: _Scope) -> list[tuple[Block, _Scope]]:
         op.detach()
         op.erase()
     return nested
+
+
+def _is_repeatable_load(op: Operation) -> bool:
+    """Whether an equal load before this one may stand for it, and its tile is worth keeping."""
+    if not isinstance(op, LoadPtrTkoOp | LoadViewTkoOp):
+        return False
+    tile = op.results[0].type
+    if op.memory_ordering_semantics.data != MemoryOrdering.WEAK or not isinstance(tile, TileType):
+        return False
+    return prod(tile.shape) * storage_bytes(tile.element_type) <= LARGEST_KEPT_BYTES
 
 
 def _key(op: Operation) -> Key:

@@ -23,6 +23,7 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
+    from tileiras.passes.nv_tileaa.schedule.kept_tiles import KeptTiles
     from tileiras.passes.nv_tileaa.schedule.load_distance import LoadSchedule, Room
     from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 
@@ -48,9 +49,17 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
     if not any(loads for _, loads in early):
         return
     from tileiras.passes.nv_tileaa.schedule.costs import TileCosts
+    from tileiras.passes.nv_tileaa.schedule.kept_tiles import (
+        plan_kept_tiles,
+        schedule_beside_kept,
+    )
     from tileiras.passes.nv_tileaa.schedule.load_distance import schedule_loads
     from tileiras.passes.nv_tileaa.schedule.start_early import start_early
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import calls_runtime, scratch_bytes
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import (
+        calls_runtime,
+        least_bytes,
+        scratch_bytes,
+    )
     from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import plan_cta
 
     if any(calls_runtime(op) for op in func.walk()):
@@ -59,20 +68,27 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
     scratch = max((scratch_bytes(op) for op in func.walk()), default=0)
     costs = TileCosts(32 * plan.num_warps)
     found: list[LoadSchedule] = []
-    candidates = 0
+    early = [(loop, [load for load in loads if _can_copy(load, plan)]) for loop, loads in early]
+    candidates = sum(len(loads) for _, loads in early)
+    least = max((least_bytes(op) for op in func.walk()), default=0)
+    kept = plan_kept_tiles(early, costs.threads, least, target)
     taken: dict[Operation, int] = {}
     for loop, loads in early:
-        loads = [load for load in loads if _can_copy(load, plan)]
-        candidates += len(loads)
         if not loads:
             continue
-        room = _room(func, loop, plan, scratch + _taken_around(loop, taken))
-        schedule = schedule_loads(loop, loads, costs, room)
+        beside = scratch + _taken_around(loop, taken)
+        if kept is not None and any(load.op in kept.rings for load in loads):
+            room = target.shared_memory_of_each(kept.ctas) - kept.bytes - beside + scratch - least
+            schedule = schedule_beside_kept(loads, kept, costs.threads, room)
+        else:
+            beside += kept.bytes if kept is not None else 0
+            schedule = schedule_loads(loop, loads, costs, _room(func, loop, plan, beside))
         if schedule is not None:
-            taken[start_early(loop, schedule)] = schedule.bytes
+            rings = kept.rings if kept is not None else {}
+            taken[start_early(loop, schedule, rings)] = schedule.bytes
             found.append(schedule)
     if candidates:
-        _explain(remarks, func, found, candidates)
+        _explain(remarks, func, found, kept, candidates)
 
 
 def _taken_around(loop: aa.ForOp, taken: dict[Operation, int]) -> int:
@@ -128,17 +144,23 @@ def _walks_over_blocks(loop: aa.ForOp) -> bool:
 
 
 def _explain(
-    remarks: RemarkCollector, func: aa.FuncOp, found: list[LoadSchedule], candidates: int
+    remarks: RemarkCollector,
+    func: aa.FuncOp,
+    found: list[LoadSchedule],
+    kept: KeptTiles | None,
+    candidates: int,
 ) -> None:
     """One remark for a kernel with loads that could go ahead."""
     count = sum(len(schedule.loads) for schedule in found)
     if found:
         parts = [
             f"{len(s.loads)} by {counted(s.ahead, 'iteration')} in {s.bytes} bytes of shared "
-            f"memory, {s.interval} of {s.serial} cycles"
+            f"memory" + (f", {s.interval} of {s.serial} cycles" if s.serial else "")
             for s in found
         ]
         text = f"{count} of {candidates} loads in loops are started early: {'; '.join(parts)}"
+        if kept is not None:
+            text += f"; rows of up to {kept.bytes} bytes are kept from loop to loop"
     else:
         text = "loads in loops are waited for where they stand: no schedule fits or pays"
     remarks.add(

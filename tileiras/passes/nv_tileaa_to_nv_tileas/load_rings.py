@@ -25,8 +25,13 @@ def _finishing(op: aa.StartLoadOp) -> aa.FinishLoadOp:
 
 
 def _access(placer: Placer, op: aa.FinishLoadOp) -> tuple[AccessPlan, LinearLayout]:
-    """In the layout of the result's class if that reads as well, else coalesced."""
+    """In the layout of the result's class if that reads as well, else coalesced.
+
+    What several loops read, threads must find where they have copied it: coalesced in all.
+    """
     access = plan_view_access(op.view, placer.plan.num_warps)
+    if sum(isinstance(use.operation, aa.FinishLoadOp) for use in op.ring.uses) > 1:
+        return access, access.layout
     wanted = placer.layout(op.result)
     return access, wanted if access.suits(wanted) else access.layout
 

@@ -15,7 +15,7 @@ ahead. It stops at the last iteration, so that it never overflows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, i1, i32
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
@@ -34,13 +34,19 @@ from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.nv_tileaa.schedule.early_loads import EarlyLoad
+from tileiras.passes.nv_tileaa.schedule.kept_tiles import KeptRing, span_of_slots
 from tileiras.passes.nv_tileaa.schedule.load_distance import LoadSchedule
 from tileiras.passes.op_builder import OpBuilder
 
 
-def start_early(loop: aa.ForOp, schedule: LoadSchedule) -> Operation:
-    """Puts the rebuilt loop in the place of the loop; returns it."""
-    return _EarlyStart(loop, schedule).run()
+def start_early(
+    loop: aa.ForOp, schedule: LoadSchedule, kept: Mapping[Operation, KeptRing] | None = None
+) -> Operation:
+    """Puts the rebuilt loop in the place of the loop; returns it.
+
+    Loads that are `kept` go through rings that loops share.
+    """
+    return _EarlyStart(loop, schedule, kept or {}).run()
 
 
 class _EarlyStart(ScalarBuilder):
@@ -48,10 +54,15 @@ class _EarlyStart(ScalarBuilder):
 
     The slot of the present iteration goes round; the loads of the iteration that is `ahead` later
     go to the slot before it, whose tile the iteration before has used.
+
+    A ring that is kept has more slots: tile number n of the loop is in slot n, going round. There
+    nothing may be written but tiles, so that copies of nothing are not started.
     """
 
-    def __init__(self, loop: aa.ForOp, schedule: LoadSchedule):
+    def __init__(self, loop: aa.ForOp, schedule: LoadSchedule, kept: Mapping[Operation, KeptRing]):
         super().__init__()
+        self.kept = [kept.get(load.op) for load in schedule.loads]
+        self.reloads: list[SSAValue | None] = []
         self.loop = loop
         self.old = loop.body.block
         self.loads = schedule.loads
@@ -69,6 +80,8 @@ class _EarlyStart(ScalarBuilder):
         before = self.block = Block()
         self._first_loads()
         initial = [self.integer(0, i32), self.newest, self.is_valid]
+        if any(self.kept):
+            initial.append(initial[0])
         new = self._new_loop(initial)
         place = _earliest_place(self.loop, before)
         for op in list(before.ops):
@@ -88,16 +101,33 @@ class _EarlyStart(ScalarBuilder):
     def _first_loads(self) -> None:
         """The rings, and the loads of as many iterations as there are ahead."""
         loop = self.loop
-        properties = {"slots": IntAttr(self.ahead + 1)}
-        self.rings = [
-            self.emit(aa.LoadRingOp, (), [aa.LOAD_RING], properties).results[0] for _ in self.loads
-        ]
+        for kept in self.kept:
+            self.reloads.append(self._is_reloaded(kept) if kept is not None else None)
+            self.rings.append(self._ring(kept))
         is_signed = loop.unsigned_cmp is None
         self.is_valid = self._less(loop.lower_bound, loop.upper_bound, is_signed)
         for number in range(self.ahead):
             if number:
                 self._advance()
-            self._start(self.integer(number, i32))
+            self._start(self.integer(number, i32), self.integer(number, i32))
+
+    def _ring(self, kept: KeptRing | None) -> SSAValue:
+        """A ring of one's own, or the one that loops share."""
+        if kept is not None and kept.ring is not None:
+            return kept.ring
+        properties = {"slots": IntAttr(self.ahead + 1 if kept is None else kept.slots)}
+        ring = self.emit(aa.LoadRingOp, (), [aa.LOAD_RING], properties).results[0]
+        if kept is not None:
+            kept.ring = ring
+        return ring
+
+    def _is_reloaded(self, kept: KeptRing) -> SSAValue | None:
+        """Whether the ring had no room for all tiles of an earlier loop; None in the first loop."""
+        loop, type = self.loop, self.loop.step.type
+        if kept.ring is None or not isinstance(type, IntegerType):
+            return None
+        room = self.integer(span_of_slots(loop, kept.slots), type)
+        return self._less(room, self.binary(aa.SubIOp, loop.upper_bound, loop.lower_bound), False)
 
     def _less(self, lhs: SSAValue, rhs: SSAValue, signed: bool) -> SSAValue:
         properties = {
@@ -123,10 +153,12 @@ class _EarlyStart(ScalarBuilder):
 
     # loads
 
-    def _start(self, slot: SSAValue) -> None:
+    def _start(self, slot: SSAValue, kept_slot: SSAValue) -> None:
         """Starts the loads of the newest iteration, if there is one; they are one group."""
         values: dict[SSAValue, SSAValue] = {self.old.args[0]: self.newest}
-        for load, ring in zip(self.loads, self.rings, strict=True):
+        for load, ring, kept, reload in zip(
+            self.loads, self.rings, self.kept, self.reloads, strict=True
+        ):
             op = load.op
             location, self.location = self.location, op.location
             view = self._copy(op.view, values)
@@ -134,10 +166,36 @@ class _EarlyStart(ScalarBuilder):
             token = [self._token(load.tokens)] if load.tokens else []
             sizes = (1, 1, 1, 1, len(indices), len(token))
             properties = _access_properties(op) | {"operandSegmentSizes": _segments(sizes)}
-            operands = [ring, slot, self.is_valid, view, *indices, *token]
-            self.emit(aa.StartLoadOp, operands, (), properties)
+            if kept is None:
+                operands = [ring, slot, self.is_valid, view, *indices, *token]
+                self.emit(aa.StartLoadOp, operands, (), properties)
+            else:
+                self._start_if_needed(
+                    reload, [ring, kept_slot], [view, *indices, *token], properties
+                )
             self.location = location
         self.emit(aa.CommitLoadsOp)
+
+    def _start_if_needed(
+        self,
+        reload: SSAValue | None,
+        place: Sequence[SSAValue],
+        access: Sequence[SSAValue],
+        properties: dict[str, Attribute],
+    ) -> None:
+        """Starts a load into a ring that is kept, in a branch: nothing is written if not."""
+        condition = self.is_valid
+        if reload is not None:
+            condition = self.emit(aa.AndIOp, [condition, reload], [i1]).results[0]
+        around, self.block = self.block, Block()
+        self.emit(aa.StartLoadOp, [*place, self._true(), *access], (), properties)
+        self.emit(aa.YieldOp)
+        branch, self.block = self.block, around
+        self.emit(aa.IfOp, [condition], (), None, [Region(branch), Region()])
+
+    def _true(self) -> SSAValue:
+        true = {"value": DenseAttr(TileType(IntegerType(1)), b"\x01")}
+        return self.emit(aa.ConstantOp, (), [i1], true).results[0]
 
     def _copy(self, value: SSAValue, values: dict[SSAValue, SSAValue]) -> SSAValue:
         """A value of the iteration that is loaded for; made where it is not there."""
@@ -163,18 +221,25 @@ class _EarlyStart(ScalarBuilder):
         loop, old = self.loop, self.old
         types = [*(arg.type for arg in old.args), *(value.type for value in initial)]
         block = self.block = Block(arg_types=types)
-        slot, self.newest, self.is_valid = block.args[len(old.args) :]
+        slot, self.newest, self.is_valid = block.args[len(old.args) : len(old.args) + 3]
         if self.ahead == 1:
             self.newest = block.args[0]
-            true = {"value": DenseAttr(TileType(IntegerType(1)), b"\x01")}
-            self.is_valid = self.emit(aa.ConstantOp, (), [i1], true).results[0]
+            self.is_valid = self._true()
         self._advance()
+        kept_slot, kept_start, kept_following = slot, slot, list[SSAValue]()
+        slots = next((kept.slots for kept in self.kept if kept is not None), None)
+        if slots is not None:
+            kept_slot = block.args[-1]
+            kept_start = self._round(kept_slot, self.ahead, slots)
+            kept_following = [self._round(kept_slot, 1, slots)]
         zero, last = self.integer(0, i32), self.integer(self.ahead, i32)
         one, minus_one = self.integer(1, i32), self.integer((1 << 32) - 1, i32)
         is_first, is_last = self._less(slot, one, True), self._less(slot, last, True)
-        self._start(self._select(is_first, last, self.binary(aa.AddIOp, slot, minus_one)))
+        before = self._select(is_first, last, self.binary(aa.AddIOp, slot, minus_one))
+        self._start(before, kept_start)
         following = self._select(is_last, self.binary(aa.AddIOp, slot, one), zero)
-        self._move_body(block, slot, [following, self.newest, self.is_valid])
+        carried = [following, self.newest, self.is_valid, *kept_following]
+        self._move_body(block, slot, kept_slot, carried)
         operands = [loop.lower_bound, loop.upper_bound, loop.step, *loop.init_values, *initial]
         return aa.ForOp.create(
             operands=operands,
@@ -184,7 +249,16 @@ class _EarlyStart(ScalarBuilder):
             location=loop.location,
         )
 
-    def _move_body(self, block: Block, slot: SSAValue, following: Sequence[SSAValue]) -> None:
+    def _round(self, slot: SSAValue, distance: int, slots: int) -> SSAValue:
+        """The slot so many further on, the first one after the last."""
+        further = self.binary(aa.AddIOp, slot, self.integer(distance, i32))
+        is_inside = self._less(further, self.integer(slots, i32), True)
+        wrapped = self.binary(aa.AddIOp, slot, self.integer((1 << 32) + distance - slots, i32))
+        return self._select(is_inside, further, wrapped)
+
+    def _move_body(
+        self, block: Block, slot: SSAValue, kept_slot: SSAValue, following: Sequence[SSAValue]
+    ) -> None:
         """The body, with loads that are finished where they stood."""
         ends = [op for op in self.old.walk() if isinstance(op, aa.ContinueOp)]
         ends = [op for op in ends if enclosing(op, aa.ForOp, aa.LoopOp) is self.loop]
@@ -196,7 +270,8 @@ class _EarlyStart(ScalarBuilder):
         for end in ends:
             end.operands = [*end.operands, *following]
         for number, (load, ring) in enumerate(zip(self.loads, self.rings, strict=True)):
-            self._finish(load, ring, slot, is_first=not number)
+            place = slot if self.kept[number] is None else kept_slot
+            self._finish(load, ring, place, is_first=not number)
 
     def _finish(self, load: EarlyLoad, ring: SSAValue, slot: SSAValue, is_first: bool) -> None:
         """The tile that was loaded earlier, in the place of the load."""

@@ -76,8 +76,8 @@ def plan_kept_tiles(
 ) -> KeptTiles | None:
     """Rings for what several loops load; None if there is nothing, or no room for it.
 
-    The tile blocks of an SM are as many as leave each its rings and, beyond three of them, two slots
-    for every other load of a loop.
+    The tile blocks of an SM are as many as leave each its rings and, beyond three of them, two
+    slots for every other load of a loop.
     """
     rows = [row for row in find_rows(early) if _are_worth_it(row)]
     slot = sum(slot_bytes(row[0][1], threads) for row in rows)

@@ -1,226 +1,219 @@
-"""Matrix products without matrix instructions: fused multiply-adds from shared memory."""
+"""Matrix products without matrix instructions: fused multiply-adds from shared memory.
+
+A thread holds a block of the result (`layout.outer_product`). For each k it reads its rows of A and
+its columns of B and multiplies each with each. Products next to each other that have operands in
+common are computed together: every operand is staged once and read once for each k.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import (
-    Float32Type,
-    Float64Type,
-    IntegerType,
-    f32,
-    i32,
-)
+from xdsl.dialects.builtin import Float64Type, IntegerType, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.codegen.lowering.addressing import register_coordinates, thread_coordinate
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.fma_operands import Factor, plan_factor
 from tileiras.codegen.lowering.scratch import aligned
-from tileiras.codegen.lowering.staging import Window, store_tile
 from tileiras.codegen.lowering.types import element_type, register_type
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
-from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.offsets import vector_elements
-from tileiras.dialects.layout.shared import row_major
-from tileiras.dialects.llvm.types import bit_width, lanes_of, vector_type
+from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of, vector_type
 from tileiras.errors import InternalError
+
+_UNROLLED = 512
+"""Multiply-adds of a thread in one iteration over k: enough to hide what the loop itself costs."""
+
+
+_Key = tuple[SSAValue, int, bool]
+"""What tells operands apart: the value, the position of K from the end, whether it is unsigned."""
+
+
+@dataclass(frozen=True)
+class _Product:
+    """One operation of a group: its operands and its sum, by their numbers in the group."""
+
+    op: tas.FmaDotOp
+    lhs: int
+    rhs: int
+    total: int
 
 
 def lower_fma_dot(ctx: KernelLowering, op: Operation) -> None:
     """For each k: every thread multiplies its rows of A with its columns of B.
 
-    The operands lie in shared memory, K slowest, in the accumulator's type, as many parts of K at a
-    time as fit; the loop over k is a loop of the program, so that code size does not depend on K.
+    The operands lie in shared memory, in the accumulator's type, as many parts of K at a time as
+    fit; the loop over k is a loop of the program, so that code size does not depend on K.
     """
     if not isinstance(op, tas.FmaDotOp):
         raise InternalError("the rule of fma_dot got another operation")
-    layout = ctx.layout(op.result.type)
-    lhs, rhs = (
-        _operand(ctx, op, op.lhs, "signedness_lhs"),
-        _operand(ctx, op, op.rhs, "signedness_rhs"),
-    )
-    a = _Operand(lhs, ctx.layout(op.lhs.type), 1)
-    b = _Operand(rhs, ctx.layout(op.rhs.type), 2)
-    parts = _parts(ctx, a, b)
-    acc = ctx.value(op.acc)
-    compute = _compute_type(acc)
-    narrow = acc.type
-    if compute != narrow:
-        acc = ctx.b.fpext(acc, compute)
-    for part in range(parts):
-        # One region: asking for a second one may recycle the first.
-        a_bytes = aligned(a.bytes // parts)
-        region = ctx.scratch.region(a_bytes + b.bytes // parts)
-        regions = (region, ctx.b.gep(region, a_bytes))
-        for operand, place in zip((a, b), regions, strict=True):
-            operand.stage(ctx, place, parts, part)
-        ctx.b.barrier()
-        acc = _k_loop(ctx, regions, (a, b), a.layout.shape[-1] // parts, layout, acc)
-    ctx.values[op.result] = acc if compute == narrow else ctx.b.fptrunc(acc, narrow)
+    if op.result not in ctx.values:
+        _Group(ctx, op).lower()
 
 
-@dataclass(frozen=True)
-class _Operand:
-    """An operand as a vector in its layout; K is dim `-k_position`: 1 for A, 2 for B."""
+class _Group:
+    """A product and those behind it that are computed with it."""
 
-    value: SSAValue
-    layout: LinearLayout
-    k_position: int
+    def __init__(self, ctx: KernelLowering, first: tas.FmaDotOp):
+        self._ctx = ctx
+        self._result = ctx.layout(first.result.type)
+        self._acc = element_type(first.acc.type)
+        self._depth = ctx.layout(first.lhs.type).shape[-1]
+        self._keys: dict[_Key, int] = {}
+        self._products: list[_Product] = []
+        self._totals: list[SSAValue] = []
+        self._add(first)
+        following = first.next_op
+        while isinstance(following, tas.FmaDotOp) and self._takes(following):
+            self._add(following)
+            following = following.next_op
+
+    # which products
+
+    def _takes(self, op: tas.FmaDotOp) -> bool:
+        """Whether a further product can be computed with the others."""
+        keys = _keys(op)
+        made = {product.op.result: None for product in self._products}
+        size = sum(self._bytes(key) for key in dict.fromkeys([*self._keys, *keys]))
+        return (
+            op.result.type == self._products[0].op.result.type
+            and self._ctx.layout(op.lhs.type).shape[-1] == self._depth
+            and (op.acc in made or any(key in self._keys for key in keys))
+            and op.lhs not in made
+            and op.rhs not in made
+            and (op.acc not in made or op.acc.has_one_use())
+            and size <= self._ctx.scratch.limit
+        )
+
+    def _add(self, op: tas.FmaDotOp) -> None:
+        """Adds a product, to the sum of the one that it continues."""
+        lhs, rhs = (self._keys.setdefault(key, len(self._keys)) for key in _keys(op))
+        for product in self._products:
+            if product.op.result is op.acc:
+                total = product.total
+                break
+        else:
+            total = len(self._totals)
+            self._totals.append(op.acc)
+        self._products.append(_Product(op, lhs, rhs, total))
+
+    # how
+
+    def lower(self) -> None:
+        """Stages part by part of K, and multiplies."""
+        ctx, b = self._ctx, self._ctx.b
+        parts = self._parts()
+        factors = [self._factor(key, parts) for key in self._keys]
+        narrow = [ctx.value(acc) for acc in self._totals]
+        compute = vector_type(self._compute, lanes_of(narrow[0].type) or 1)
+        is_wider = compute != narrow[0].type
+        totals = [b.fpext(acc, compute) if is_wider else acc for acc in narrow]
+        for part in range(parts):
+            # One region: asking for a second one may recycle the first.
+            region = ctx.scratch.region(sum(aligned(factor.bytes) for factor in factors))
+            offset = 0
+            for factor in factors:
+                factor.stage(b.gep(region, offset), part)
+                offset += aligned(factor.bytes)
+            b.barrier()
+            totals = self._multiply(factors, totals, self._depth // parts)
+        if is_wider:
+            totals = [b.fptrunc(total, narrow[0].type) for total in totals]
+        for product in self._products:
+            ctx.values[product.op.result] = totals[product.total]
 
     @property
-    def k_dim(self) -> int:
-        """The dim of K."""
-        return self.layout.rank - self.k_position
+    def _compute(self) -> Attribute:
+        """f16 accumulators are kept in f32 over the whole product."""
+        return self._acc if isinstance(self._acc, Float64Type | IntegerType) else f32
 
-    @property
-    def element_bytes(self) -> int:
-        """Bytes of an element."""
-        return bit_width(getattr(self.value.type, "element_type", self.value.type)) // 8
+    def _bytes(self, key: _Key) -> int:
+        """Bytes of an operand in shared memory."""
+        return aligned(self._ctx.layout(key[0].type).size * bit_width(self._compute) // 8)
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of the operand in shared memory."""
-        return self.layout.size * self.element_bytes
+    def _parts(self) -> int:
+        """Into how many parts of K the products fall so that the operands fit."""
+        limit, parts = self._ctx.scratch.limit, 1
+        sizes = [self._bytes(key) for key in self._keys]
+        while (needed := sum(aligned(size // parts) for size in sizes)) > limit:
+            if parts >= self._depth:
+                raise self._ctx.too_large(needed, limit)
+            parts *= 2
+        return parts
 
-    @property
-    def order(self) -> tuple[int, ...]:
-        """Dims fastest first: K last, so that a step along K reads neighbours."""
-        others = [dim for dim in reversed(range(self.layout.rank)) if dim != self.k_dim]
-        return (*others, self.k_dim)
+    def _factor(self, key: _Key, parts: int) -> Factor:
+        """An operand in the type that the products are formed in."""
+        value, position, is_unsigned = key
+        source = self._ctx.layout(value.type)
+        bits = bit_width(self._compute)
+        layout = plan_factor(source, self._result, position, bits, parts)
+        return Factor(self._ctx, self._widened(value, is_unsigned), source, layout)
 
-    @property
-    def strides(self) -> list[int]:
-        """Bytes between neighbours along each dim."""
-        strides, step = [0] * self.layout.rank, self.element_bytes
-        for dim in self.order:
-            strides[dim] = step
-            step *= self.layout.shape[dim]
-        return strides
+    def _widened(self, value: SSAValue, is_unsigned: bool) -> SSAValue:
+        """The elements of an operand as numbers of the type that is computed in."""
+        b, vector, element = self._ctx.b, self._ctx.value(value), element_type(value.type)
+        target = vector_type(self._compute, lanes_of(vector.type) or 1)
+        if vector.type == target:
+            return vector
+        if isinstance(element, IntegerType):
+            return b.zext(vector, target) if is_unsigned else b.sext(vector, target)
+        if bit_width(register_type(element)) == 16:
+            return b.fpext(vector, target)
+        raise self._ctx.unsupported(f"a matrix product of {element} elements on this target")
 
-    def stage(self, ctx: KernelLowering, region: SSAValue, parts: int, part: int) -> None:
-        """Writes one of the parts along K."""
-        shared = row_major(self.layout.shape, self.order)
-        vector = vector_elements(self.layout, shared, 8 * self.element_bytes)
-        window = Window(self.layout.size // parts, part) if parts > 1 else None
-        store_tile(ctx, self.value, region, self.layout, shared, vector, window=window)
+    def _multiply(
+        self, factors: Sequence[Factor], totals: Sequence[SSAValue], depth: int
+    ) -> list[SSAValue]:
+        """Adds the products of what is staged: a loop of steps of a few k."""
+        ctx, b = self._ctx, self._ctx.b
+        count = len(self._products) * (lanes_of(totals[0].type) or 1)
+        bits = depth.bit_length() - 1
+        while bits and count << bits > _UNROLLED:
+            bits -= 1
+        if depth >> bits == 1:
+            return self._step(factors, totals, None, bits)
+        body, done = b.new_block([i32, *(total.type for total in totals)]), b.new_block()
+        b.br(body, [b.i32(0), *totals])
+        ctx.start_block(body)
+        step, *carried = body.args
+        sums = self._step(factors, carried, step, bits)
+        following = b.add(step, b.i32(1))
+        goes_on = b.icmp("slt", following, b.i32(depth >> bits))
+        b.cond_br(goes_on, body, done, [following, *sums], no_unroll=True)
+        ctx.start_block(done)
+        return sums
 
+    def _step(
+        self,
+        factors: Sequence[Factor],
+        totals: Sequence[SSAValue],
+        step: SSAValue | None,
+        bits: int,
+    ) -> list[SSAValue]:
+        """The products for the 2 to the power of `bits` values of k of a step."""
+        sums = list(totals)
+        for factor in factors:
+            factor.start_step(step, bits)
+        for k in range(1 << bits):
+            values = [factor.read(k) for factor in factors]
+            for product in self._products:
+                left, right = values[product.lhs], values[product.rhs]
+                sums[product.total] = self._multiply_add(left, right, sums[product.total])
+        return sums
 
-def _parts(ctx: KernelLowering, a: _Operand, b: _Operand) -> int:
-    """Into how many parts of K the product falls so that the operands fit."""
-    limit, parts = ctx.scratch.limit, 1
-    while aligned(a.bytes // parts) + b.bytes // parts > limit:
-        parts *= 2
-        if parts > a.layout.shape[a.k_dim]:
-            raise ctx.too_large((a.bytes + b.bytes) * 2 // parts, limit)
-    return parts
-
-
-def _compute_type(acc: SSAValue) -> Attribute:
-    """f16 accumulators are kept in f32 over the whole product."""
-    type = acc.type
-    lanes = lanes_of(type) or 1
-    element = getattr(type, "element_type", type)
-    if isinstance(element, Float32Type | Float64Type | IntegerType):
-        return type
-    return vector_type(f32, lanes)
-
-
-def _operand(ctx: KernelLowering, op: tas.FmaDotOp, value: SSAValue, sign: str) -> SSAValue:
-    """An operand in the type that the products are formed in."""
-    acc = element_type(op.acc.type)
-    wanted = acc if isinstance(acc, Float64Type | IntegerType) else f32
-    vector = ctx.value(value)
-    element = element_type(value.type)
-    lanes = lanes_of(vector.type) or 1
-    target = vector_type(wanted, lanes)
-    if vector.type == target:
-        return vector
-    if isinstance(element, IntegerType):
-        attr = op.properties.get(sign)
-        unsigned = isinstance(attr, SignednessAttr) and attr.data == Signedness.UNSIGNED
-        return ctx.b.zext(vector, target) if unsigned else ctx.b.sext(vector, target)
-    if bit_width(register_type(element)) == 16:
-        return ctx.b.fpext(vector, target)
-    raise ctx.unsupported(f"a matrix product of {element} elements on this target")
-
-
-def _k_loop(
-    ctx: KernelLowering,
-    regions: tuple[SSAValue, SSAValue],
-    operands: tuple[_Operand, _Operand],
-    depth: int,
-    layout: LinearLayout,
-    acc: SSAValue,
-) -> SSAValue:
-    """acc += A[:, k] * B[k, :] for the `depth` values of k that are staged."""
-    b = ctx.b
-    element = getattr(acc.type, "element_type", acc.type)
-    places = []
-    for region, operand in zip(regions, operands, strict=True):
-        strides = operand.strides
-        step = strides[operand.k_dim]
-        strides[operand.k_dim] = 0
-        # A is not indexed by columns, B not by rows: K's dim stands where the other's would.
-        base, offsets = _thread_offsets(ctx, layout, strides)
-        places.append((b.gep(region, base), offsets, step))
-    head = b.new_block([i32, acc.type])
-    body, done = b.new_block(), b.new_block()
-    b.br(head, [b.i32(0), acc])
-    ctx.start_block(head)
-    k, carried = head.args
-    b.cond_br(b.icmp("slt", k, b.i32(depth)), body, done)
-    ctx.start_block(body)
-    left, right = (
-        _load_operand(ctx, b.gep(pointer, b.mul(k, b.i32(step))), offsets, element)
-        for pointer, offsets, step in places
-    )
-    if isinstance(element, IntegerType):
-        total = b.add(carried, b.mul(left, right))
-    else:
-        total = b.unary_intrinsic("llvm.fma", left, right, carried)
-    b.br(head, [b.add(k, b.i32(1)), total], no_unroll=depth > 64)
-    ctx.start_block(done)
-    return carried
+    def _multiply_add(self, left: SSAValue, right: SSAValue, total: SSAValue) -> SSAValue:
+        """`left * right + total`, element by element."""
+        b = self._ctx.b
+        if isinstance(scalar_of(total.type), IntegerType):
+            return b.add(total, b.mul(left, right))
+        return b.unary_intrinsic("llvm.fma", left, right, total)
 
 
-def _thread_offsets(
-    ctx: KernelLowering, layout: LinearLayout, strides: Sequence[int]
-) -> tuple[SSAValue, list[int]]:
-    """Byte offset of this thread's element of an operand, and what each register adds to it."""
-    base: SSAValue = ctx.b.i32(0)
-    offsets = [0] * layout.in_size("register")
-    for axis, stride in enumerate(strides):
-        if stride == 0:
-            continue
-        thread = thread_coordinate(ctx, layout, axis)
-        base = ctx.b.add(base, ctx.b.mul(thread, ctx.b.i32(stride)))
-        deltas = register_coordinates(layout, axis)
-        offsets = [o + d * stride for o, d in zip(offsets, deltas, strict=True)]
-    return base, offsets
-
-
-def _load_operand(
-    ctx: KernelLowering, pointer: SSAValue, offsets: list[int], element: Attribute
-) -> SSAValue:
-    """The operand of every register; equal offsets are loaded once, neighbours together."""
-    size = bit_width(element) // 8
-    distinct = sorted(set(offsets))
-    loaded: dict[int, tuple[SSAValue, int]] = {}
-    index = 0
-    while index < len(distinct):
-        run = 1
-        while (
-            run * size < 16
-            and index + 2 * run <= len(distinct)
-            and distinct[index] % (2 * run * size) == 0
-            and distinct[index + 2 * run - 1] - distinct[index] == (2 * run - 1) * size
-        ):
-            run *= 2
-        start = distinct[index]
-        piece = ctx.b.load(ctx.b.gep(pointer, start), vector_type(element, run), run * size)
-        for position in range(run):
-            loaded[start + position * size] = (piece, position)
-        index += run
-    return ctx.b.build([ctx.b.extract(*loaded[offset]) for offset in offsets])
+def _keys(op: tas.FmaDotOp) -> list[_Key]:
+    """The operands of a product."""
+    signs = (op.signedness_lhs, op.signedness_rhs)
+    return [
+        (value, position, isinstance(sign, SignednessAttr) and sign.data == Signedness.UNSIGNED)
+        for value, position, sign in zip((op.lhs, op.rhs), (1, 2), signs, strict=True)
+    ]

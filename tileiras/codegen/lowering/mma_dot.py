@@ -29,30 +29,89 @@ _STEP_REGISTERS = 64
 
 AnyOperand = RegisterOperand | StagedOperand
 
+_Key = tuple[SSAValue, int]
+"""What tells operands apart: the value, and 0 where it is the left operand, 1 the right one."""
+
 
 def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
-    """Stages what is not in fragments, then multiplies step by step along K."""
+    """Stages what is not in fragments, then multiplies step by step along K.
+
+    Products next to each other that read a staged operand in common do so together.
+    """
     if not isinstance(op, tas.MmaDotOp):
         raise InternalError("the rule of mma_dot got another operation")
+    if op.result in ctx.values:
+        return
     atom = get_mma_atom(op.atom.data)
     layouts = _fragments(ctx, op, atom)
-    parts = _parts(ctx, op, layouts, ctx.layout(op.lhs.type).shape[-1] // atom.k)
-    steps = _divide(ctx, op, atom, layouts, parts)
-    operands: list[AnyOperand] = [
-        _operand(ctx, value, step, k_dim, parts)
-        for value, step, k_dim in zip((op.lhs, op.rhs), steps, (-1, -2), strict=True)
-    ]
-    staged = [operand for operand in operands if isinstance(operand, StagedOperand)]
-    acc = ctx.value(op.acc)
+    products = _together(ctx, op, layouts)
+    values = list(dict.fromkeys(key for product in products for key in _keys(product)))
+    reps_k = ctx.layout(op.lhs.type).shape[-1] // atom.k
+    parts = _parts(ctx, values, layouts, reps_k)
+    steps = _divide(ctx, values, atom, layouts, reps_k, parts)
+    operands: dict[_Key, AnyOperand] = {
+        (value, which): _operand(ctx, value, steps[which], -1 - which, parts)
+        for value, which in values
+    }
+    staged = [operand for operand in operands.values() if isinstance(operand, StagedOperand)]
+    sums = [ctx.value(product.acc) for product in products]
     shape = ctx.layout(op.result.type).shape
     batches = shape[0] if len(shape) == 3 else 1
     per_part = steps[0].count // parts
     for part in range(parts):
         _stage(ctx, staged, part)
         for step in range(part * per_part, (part + 1) * per_part):
-            fragments = [operand.fragments(step) for operand in operands]
-            acc = _multiply(ctx, atom, fragments, acc, batches, 1 << steps[0].step_bits)
-    ctx.values[op.result] = acc
+            read = {key: operand.fragments(step) for key, operand in operands.items()}
+            for index, product in enumerate(products):
+                fragments = [read[key] for key in _keys(product)]
+                reps = 1 << steps[0].step_bits
+                sums[index] = _multiply(ctx, atom, fragments, sums[index], batches, reps)
+    ctx.values.update(zip((product.result for product in products), sums, strict=True))
+
+
+def _keys(op: tas.MmaDotOp) -> list[_Key]:
+    """The operands of a product."""
+    return [(op.lhs, 0), (op.rhs, 1)]
+
+
+def _together(
+    ctx: KernelLowering, first: tas.MmaDotOp, layouts: Sequence[LinearLayout]
+) -> list[tas.MmaDotOp]:
+    """A product and those right behind it that read an operand of it from shared memory too."""
+    staged = {key: None for key in _keys(first) if ctx.layout(key[0].type) != layouts[key[1]]}
+    products, made = [first], [first.result]
+    following = first.next_op
+    while (
+        isinstance(following, tas.MmaDotOp)
+        and following.properties == first.properties
+        and following.result.type == first.result.type
+        and any(key in staged for key in _keys(following))
+        and not any(operand in made for operand in following.operands)
+        and _bytes(ctx, [*products, following], layouts) <= ctx.scratch.limit
+    ):
+        products.append(following)
+        made.append(following.result)
+        following = following.next_op
+    return products
+
+
+def _bytes(
+    ctx: KernelLowering, products: Sequence[tas.MmaDotOp], layouts: Sequence[LinearLayout]
+) -> int:
+    """Bytes of shared memory that all operands of products take at once."""
+    values = dict.fromkeys(key for product in products for key in _keys(product))
+    return sum(_staged_sizes(ctx, list(values), layouts))
+
+
+def _staged_sizes(
+    ctx: KernelLowering, values: Sequence[_Key], layouts: Sequence[LinearLayout]
+) -> list[int]:
+    """Bytes of each operand that does not lie in fragments."""
+    return [
+        aligned(layouts[which].size * storage_bytes(_bits(ctx, value)))
+        for value, which in values
+        if ctx.layout(value.type) != layouts[which]
+    ]
 
 
 def _fragments(ctx: KernelLowering, op: tas.MmaDotOp, atom: MmaAtom) -> list[LinearLayout]:
@@ -67,14 +126,10 @@ def _fragments(ctx: KernelLowering, op: tas.MmaDotOp, atom: MmaAtom) -> list[Lin
 
 
 def _parts(
-    ctx: KernelLowering, op: tas.MmaDotOp, layouts: Sequence[LinearLayout], reps_k: int
+    ctx: KernelLowering, values: Sequence[_Key], layouts: Sequence[LinearLayout], reps_k: int
 ) -> int:
     """Into how many parts of K the product falls so that the staged operands fit."""
-    sizes = [
-        layout.size * storage_bytes(_bits(ctx, value))
-        for value, layout in zip((op.lhs, op.rhs), layouts, strict=True)
-        if ctx.layout(value.type) != layout
-    ]
+    sizes = _staged_sizes(ctx, values, layouts)
     limit, parts = ctx.scratch.limit, 1
     while (needed := sum(aligned(size // parts) for size in sizes)) > limit:
         if parts == reps_k:
@@ -90,16 +145,16 @@ def _bits(ctx: KernelLowering, value: SSAValue) -> int:
 
 def _divide(
     ctx: KernelLowering,
-    op: tas.MmaDotOp,
+    values: Sequence[_Key],
     atom: MmaAtom,
     layouts: Sequence[LinearLayout],
+    reps_k: int,
     parts: int,
 ) -> list[FragmentSteps]:
     """How many atoms along K make a step, which lies in one part."""
-    k_bits = (ctx.layout(op.lhs.type).shape[-1] // atom.k).bit_length() - 1
+    k_bits = reps_k.bit_length() - 1
     words = sum(
-        layout.in_size("register") * _bits(ctx, value) // 32
-        for layout, value in zip(layouts, (op.lhs, op.rhs), strict=True)
+        layouts[which].in_size("register") * _bits(ctx, value) // 32 for value, which in values
     )
     step_bits = k_bits - (parts.bit_length() - 1)
     while step_bits and words >> (k_bits - step_bits) > _STEP_REGISTERS:
@@ -123,16 +178,11 @@ def _operand(
     return StagedOperand(ctx, registers, source, steps, tile, parts)
 
 
-def _bytes(staged: Sequence[StagedOperand]) -> int:
-    """Bytes that a part of all staged operands takes."""
-    return sum(aligned(operand.bytes) for operand in staged)
-
-
 def _stage(ctx: KernelLowering, staged: Sequence[StagedOperand], part: int) -> None:
     """One part of every staged operand, in one region, then a barrier."""
     if not staged:
         return
-    region = ctx.scratch.region(_bytes(staged))
+    region = ctx.scratch.region(sum(aligned(operand.bytes) for operand in staged))
     offset = 0
     for operand in staged:
         operand.stage(ctx.b.gep(region, offset), part)

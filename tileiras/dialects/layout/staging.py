@@ -27,19 +27,32 @@ from tileiras.dialects.layout.offsets import (
 from tileiras.dialects.layout.plans import SharedMemory
 
 
-def plan_staging(src: LinearLayout, dst: LinearLayout, element_bits: int) -> SharedMemory:
-    """The shared layout with the fewest wavefronts among a few choices of vectors."""
+def plan_staging(
+    src: LinearLayout,
+    dst: LinearLayout,
+    element_bits: int,
+    together: LinearLayout | None = None,
+    access_cost: int = 0,
+) -> SharedMemory:
+    """The shared layout with the fewest wavefronts among a few choices of vectors.
+
+    `together` has the registers of `dst` that are loaded at one time, if those are not all.
+    `access_cost` is what an access takes beside its wavefronts, counted in these: something where
+    threads multiply between the loads.
+    """
+    together = dst if together is None else together
     size = storage_bytes(element_bits)
     plans: list[tuple[int, int, SharedMemory]] = []
-    for choice in _vector_choices(src, dst, size):
+    for choice in _vector_choices(src, together, size):
         shared = _staging_layout(src, dst, choice, size)
         store = vector_elements(src, shared, element_bits)
-        load = vector_elements(dst, shared, element_bits)
+        load = min(vector_elements(side, shared, element_bits) for side in (dst, together))
         plan = SharedMemory(shared, store, load, shared.size * size)
         wavefronts = _wavefronts(src, shared, element_bits, store) + _wavefronts(
             dst, shared, element_bits, load
         )
-        plans.append((wavefronts, _accesses(src, store) + _accesses(dst, load), plan))
+        accesses = _accesses(src, store) + _accesses(dst, load)
+        plans.append((wavefronts + access_cost * accesses, accesses, plan))
     return min(plans, key=lambda entry: entry[:2])[2]
 
 

@@ -38,7 +38,8 @@ class MmaDotOp(IRDLOperation):
 class FmaDotOp(IRDLOperation):
     """`lhs @ rhs + acc` by fused multiply-adds; the operands are read through shared memory.
 
-    The signedness properties are present for integer operands only.
+    An operand of one batch serves all batches. The signedness properties are present for integer
+    operands only.
     """
 
     name = "nv_tileas.fma_dot"

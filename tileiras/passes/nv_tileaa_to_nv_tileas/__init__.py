@@ -16,6 +16,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import LayoutClasses
 from tileiras.passes.nv_tileaa_to_nv_tileas.early_conversions import convert_early
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
+from tileiras.passes.nv_tileaa_to_nv_tileas.group_products import group_products
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.agents import specialised
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
@@ -114,3 +115,4 @@ def _place_body(
     placer.values.update(zip(source.args, entry.args, strict=True))
     placer.place_block(source, body)
     convert_early(body)
+    group_products(body)

@@ -95,8 +95,18 @@ class LayoutClasses:
             self._wishes.setdefault(first, []).extend(self._wishes.pop(second, []))
 
     def wish(self, value: SSAValue, priority: int, bytes: int, layout: LinearLayout) -> None:
-        """Records what a member wants; lazy values have no say."""
-        if is_tensor(value) and not is_lazy(value):
+        """Records what a member wants, or what a lazy value wants of its source."""
+        while is_lazy(value) and isinstance(value, OpResult):
+            match value.op:
+                case aa.ReshapeOp() as op if is_tensor(op.source):
+                    value, layout = op.source, layout.reshape(shape_of(op.source))
+                case aa.PermuteOp() as op:
+                    permutation = [int(i) for i in op.permutation.get_values()]
+                    inverse = [permutation.index(i) for i in range(len(permutation))]
+                    value, layout = op.source, layout.permute(inverse)
+                case _:
+                    return
+        if is_tensor(value):
             root = self._find(value)
             self._wishes.setdefault(root, []).append(Wish(priority, bytes, layout))
 

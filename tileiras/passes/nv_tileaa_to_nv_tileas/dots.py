@@ -21,7 +21,6 @@ from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.layout.mma import (
     M8N8K4_F64,
     M16N8K8_TF32,
@@ -30,6 +29,7 @@ from tileiras.dialects.layout.mma import (
     MmaFragments,
     mma_operand_layout,
 )
+from tileiras.dialects.layout.outer_product import outer_product
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 
@@ -111,10 +111,7 @@ def plan_dot(op: aa.DotOp, plan: CtaPlan) -> DotPlan:
         return DotPlan("wgmma", (4 * plan.hopper.warpgroups, 1), None, None, layout)
     choice = _choice(op, plan.target)
     if choice is None or not _fits(choice.fragments, lhs, shape):
-        order = tuple(reversed(range(len(shape))))
-        vector = max(1, min(4, shape[-1]))
-        layout = blocked(shape, order, vector, plan.num_warps)
-        return DotPlan("", (1, 1), None, None, layout)
+        return DotPlan("", (1, 1), None, None, outer_product(shape, plan.num_warps))
     fragments = choice.fragments
     warps = _arrange_warps(shape[-2], shape[-1], fragments, plan.num_warps)
     return DotPlan(

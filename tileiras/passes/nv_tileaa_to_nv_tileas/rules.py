@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import (
     f16,
     f32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
@@ -157,7 +157,8 @@ def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     acc = placer.in_layout(op.acc, plan.result)
     type = encoded(element_of(op.result), plan.result)
     if plan.lhs is None or plan.rhs is None:
-        operands = [_widened(placer, op.lhs, f32), _widened(placer, op.rhs, f32), acc]
+        pair = [_widened(placer, _unrepeated(value), f32) for value in (op.lhs, op.rhs)]
+        operands = [*pair, acc]
         kept = ("signedness_lhs", "signedness_rhs")
         signs = {key: op.properties[key] for key in kept if key in op.properties}
         built = placer.emit(tas.FmaDotOp, operands, [type], signs)
@@ -174,6 +175,14 @@ def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
         }
         built = placer.emit(tas.MmaDotOp, operands, [type], properties)
     return [placer.settle(op.result, built.results[0])]
+
+
+def _unrepeated(operand: SSAValue) -> SSAValue:
+    """The one batch of which all batches of an operand of multiply-adds are copies."""
+    if not isinstance(operand, OpResult) or not isinstance(operand.op, aa.BroadcastOp):
+        return operand
+    before, after = shape_of(operand.op.source), shape_of(operand)
+    return operand.op.source if len(after) == 3 and before[1:] == after[1:] else operand
 
 
 def _widened(placer: Placer, operand: SSAValue, wide: Attribute) -> SSAValue:

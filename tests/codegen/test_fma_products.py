@@ -1,0 +1,142 @@
+"""Products by multiply-adds that are computed together, as one thread's program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from interpreter.kernels import Kernel, rounding
+from simulate import lower_to_llvm, run_kernel
+from xdsl.dialects.builtin import DenseArrayBase, f32, i32
+
+from tileiras.dialects import cuda_tile as ct
+from tileiras.dialects.cuda_tile.types import PointerType, TileType
+
+SHAPE = (2, 16, 32)
+"""Batches, rows (and depth), columns."""
+
+
+class ComplexProduct:
+    """w @ x of complex tiles, `w` for all batches, as an FFT multiplies them."""
+
+    def __init__(self, element: Any = f32, w_batches: int = 1, shape: tuple[int, ...] = SHAPE):
+        self.shape = shape
+        self.element = element
+        batches, rows, _ = shape
+        self.w_shape = (w_batches, rows, rows)
+        self.kernel = Kernel(*(PointerType(element) for _ in range(6)))
+        w = [self.kernel.load(pointer, self.w_shape) for pointer in self.kernel.args[:2]]
+        if w_batches < batches:
+            type = TileType(element, (batches, rows, rows))
+            w = [self.kernel.add(ct.BroadcastOp, [tile], type) for tile in w]
+        self.w = w
+        self.x = [self.kernel.load(pointer, shape) for pointer in self.kernel.args[2:4]]
+
+    def multiply(self, w: Any, x: Any) -> Any:
+        """A product without a sum."""
+        zero = self.kernel.constant(self.element, 0.0, self.shape)
+        return self.kernel.add(ct.MmaFOp, [w, x, zero], TileType(self.element, self.shape))
+
+    def both(self, x: list[Any]) -> list[Any]:
+        """Real and imaginary part."""
+        type, nearest = TileType(self.element, self.shape), rounding()
+        parts = []
+        for op, pairs in ((ct.SubFOp, ((0, 0), (1, 1))), (ct.AddFOp, ((1, 0), (0, 1)))):
+            products = [self.multiply(self.w[i], x[j]) for i, j in pairs]
+            parts.append(self.kernel.add(op, products, type, rounding_mode=nearest))
+        return parts
+
+    def turned(self, tiles: list[Any]) -> list[Any]:
+        """Tiles with some dims exchanged, in the same shape."""
+        batches, rows, columns = self.shape
+        whole = TileType(self.element, (batches, rows, columns // rows, rows))
+        other = TileType(self.element, (batches, columns // rows, rows, rows))
+        order = DenseArrayBase.from_list(i32, [0, 2, 3, 1])
+        results = []
+        for tile in tiles:
+            split = self.kernel.add(ct.ReshapeOp, [tile], whole)
+            moved = self.kernel.add(ct.PermuteOp, [split], other, permutation=order)
+            results.append(
+                self.kernel.add(ct.ReshapeOp, [moved], TileType(self.element, self.shape))
+            )
+        return results
+
+    def run(self, results: list[Any], arch: str = "sm_90") -> tuple[list[Any], str]:
+        """(w, x, results) as complex arrays of small integers, and the lowered text."""
+        for pointer, tile in zip(self.kernel.args[4:], results, strict=True):
+            self.kernel.store(pointer, tile)
+        self.kernel.add(ct.ReturnOp, [[]])
+        generator = np.random.default_rng(7)
+        w, x = (
+            [generator.integers(-3, 4, shape).astype(np.float32) for _ in range(2)]
+            for shape in (self.w_shape, self.shape)
+        )
+        found = [np.zeros(self.shape, np.float32) for _ in range(2)]
+        module = lower_to_llvm(self.kernel.module, arch)
+        run_kernel(module, [*w, *x, *found])
+        return [re + 1j * im for re, im in (w, x, found)], str(module)
+
+
+def turned(x: Any) -> Any:
+    """As `ComplexProduct.turned`."""
+    batches, rows, columns = x.shape
+    split = x.reshape(batches, rows, columns // rows, rows)
+    return split.transpose(0, 2, 3, 1).reshape(x.shape)
+
+
+@pytest.mark.parametrize("w_batches", [1, 2])
+def test_complex_product(w_batches: int):
+    program = ComplexProduct(f32, w_batches)
+    (w, x, found), _ = program.run(program.both(program.x))
+    np.testing.assert_array_equal(found, w @ x)
+
+
+def test_products_of_turned_results():
+    program = ComplexProduct()
+    (w, x, found), _ = program.run(program.both(program.turned(program.both(program.x))))
+    np.testing.assert_array_equal(found, w @ turned(w @ x))
+
+
+def test_four_products_of_common_operands_meet_less_than_two_of_others():
+    others = ComplexProduct()
+    _, apart = others.run([others.multiply(others.w[i], others.x[i]) for i in range(2)])
+    program = ComplexProduct()
+    _, together = program.run(program.both(program.x))
+    assert together.count("nvvm.barrier") < apart.count("nvvm.barrier")
+
+
+def test_product_with_another_use_keeps_its_value():
+    program = ComplexProduct()
+    kernel, type = program.kernel, TileType(f32, SHAPE)
+    first, second = (program.multiply(w, program.x[0]) for w in program.w)
+    total = kernel.add(ct.AddFOp, [first, second], type, rounding_mode=rounding())
+    (w, x, found), _ = program.run([first, total])
+    np.testing.assert_array_equal(found.real, w.real @ x.real)
+    np.testing.assert_array_equal(found.imag, (w.real + w.imag) @ x.real)
+
+
+def test_product_of_a_product_waits_for_it():
+    program = ComplexProduct(shape=(2, 16, 16))
+    first = program.multiply(program.w[0], program.x[0])
+    second = program.multiply(program.w[0], first)
+    (w, x, found), _ = program.run([first, second])
+    np.testing.assert_array_equal(found.real, w.real @ x.real)
+    np.testing.assert_array_equal(found.imag, w.real @ w.real @ x.real)
+
+
+def test_difference_of_a_sum_from_the_left():
+    program = ComplexProduct()
+    type, nearest = TileType(f32, SHAPE), rounding()
+    products = [program.multiply(w, x) for w in program.w for x in program.x]
+    total = program.kernel.add(ct.SubFOp, products[:2], type, rounding_mode=nearest)
+    other = program.kernel.add(ct.SubFOp, products[:1:-1], type, rounding_mode=nearest)
+    (w, x, found), _ = program.run([total, other])
+    np.testing.assert_array_equal(found.real, w.real @ (x.real - x.imag))
+    np.testing.assert_array_equal(found.imag, w.imag @ (x.imag - x.real))
+
+
+def test_too_many_operands_for_shared_memory_at_once():
+    program = ComplexProduct(shape=(1, 16, 512))
+    (w, x, found), _ = program.run(program.both(program.x), arch="sm_80")
+    np.testing.assert_array_equal(found, w @ x)

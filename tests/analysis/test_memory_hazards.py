@@ -26,6 +26,8 @@ from tileiras.dialects.cuda_tile.attributes import (
     MemoryOrderingAttr,
     MemoryScope,
     MemoryScopeAttr,
+    PaddingValue,
+    PaddingValueAttr,
 )
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemRefType, PointerType, TiledViewType
 from tileiras.passes.analysis.memory_hazards import find_hazards, same_elements
@@ -462,3 +464,70 @@ def test_same_elements_compares_views_indices_and_pointers() -> None:
     assert same_elements(k.load(), k.store())
     assert not same_elements(k.load(), k.store(pointers=k.q))
     assert not same_elements(load, k.load())
+
+
+def scalar_atomic(k: Kernel, token: SSAValue, ordering: Any) -> aa.AtomicRMWOp:
+    """An atomic addition to one place."""
+    pointer = k.block.insert_arg(SCALAR_POINTER, len(k.block.args))
+    return k.add(
+        aa.AtomicRMWOp.build(
+            operands=[pointer, pointer, None, token],
+            properties={
+                "ordering": MemoryOrderingAttr(ordering),
+                "scope": MemoryScopeAttr(MemoryScope.DEVICE),
+                "mode": AtomicRMWModeAttr(AtomicRMWMode.ADD),
+            },
+            result_types=[i32, MEM_TOKEN],
+        )
+    )
+
+
+def test_what_one_thread_does_for_all_is_in_order():
+    k = Kernel()
+    (token,) = k.open_loop(k.token())
+    atomic = scalar_atomic(k, token, ACQUIRE)
+    k.close_loop(atomic.result_token)
+    k.add(aa.ReturnOp.create())
+    assert k.barriers() == ()
+
+
+def test_all_threads_wait_for_the_acquire_of_one_and_it_releases_for_all():
+    k = Kernel()
+    acquire = scalar_atomic(k, k.token(), ACQUIRE)
+    between = scalar_atomic(k, acquire.result_token, RELAXED)
+    load = k.tiled_load(between.result_token, k.index)
+    release = scalar_atomic(k, load.result_token, RELEASE)
+    k.add(aa.ReturnOp.create())
+    assert k.barriers() == (load, release)
+
+
+def test_loop_does_not_age_what_is_outside():
+    """The loads of earlier iterations are behind a barrier; this one's is not ordered before."""
+    k = Kernel()
+    (token,) = k.open_for(k.token())
+    load = k.tiled_load(None, k.index)
+    (inner,) = k.open_for(token)
+    atomic = scalar_atomic(k, inner, RELAXED)
+    k.close_loop(atomic.result_token)
+    release = scalar_atomic(k, k.join(load.result_token, token), RELEASE)
+    k.close_loop(release.result_token)
+    k.add(aa.ReturnOp.create())
+    assert k.barriers() == (release,)
+
+
+def test_views_that_differ_in_padding_have_the_same_elements():
+    k = Kernel()
+    memref = k.block.insert_arg(VIEW.memref, len(k.block.args))
+    zero = PaddingValueAttr(PaddingValue.ZERO)
+    dims = (VIEW.memref, VIEW.tile_dims, VIEW.dim_map_dims)
+    padded = TiledViewType(*dims, VIEW.step_dims, zero, VIEW.sparse)
+    halves = TiledViewType(*dims, IntTupleAttr((32,)), VIEW.padding, VIEW.sparse)
+    accesses = []
+    for type, access in ((VIEW, k.tiled_store), (padded, k.tiled_load), (halves, k.tiled_load)):
+        view = k.add(aa.BlockTileOp.create(operands=[memref], result_types=[type]))
+        op = access(None, k.n)
+        op.operands[list(op.operands).index(k.view)] = view.result
+        accesses.append(op)
+    store, load, other = accesses
+    assert same_elements(load, store)
+    assert not same_elements(load, other)

@@ -33,6 +33,7 @@ _HARMLESS = (
     "{ .reg .pred p; .reg .b32 t; WAIT: atom.acquire.gpu.global.cas.b32 t, [$0], 0, 1; "
     "setp.ne.b32 p, t, 0; @p bra WAIT; }",
     "st.release.gpu.global.b32 [$0], 0;",
+    "nanosleep.u32 $0;",
 )
 """Text that changes nothing where tile blocks run one after another."""
 

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from tileiras.codegen.lowering.agents import agent_threads, wanted_ctas
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.early_addresses import compute_addresses_early
 from tileiras.codegen.lowering.load_rings import allocate_load_rings
 from tileiras.codegen.lowering.rules import lower_block
 from tileiras.codegen.lowering.symbols import SymbolNames
@@ -110,6 +111,8 @@ def lower_function(
     allocate_on_heap(ctx, func)
     allocate_load_rings(ctx, func)
     lower_block(ctx, source)
+    for before, after in ctx.waits:
+        compute_addresses_early(before, after)
     ctx.prologue.br(body)
     used = [scratch] if scratch.size.data else []
     # ptxas lays variables out as they come: the most aligned ones first leave no gaps.

@@ -25,6 +25,7 @@ from tileiras.codegen.lowering import (
 from tileiras.codegen.lowering.block_order import longest_first_blocks
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import START_BARRIER, Ring
+from tileiras.codegen.lowering.spin_loops import ctas_that_wait
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
@@ -49,9 +50,12 @@ def agent_threads(func: aa.FuncOp) -> int:
 
 
 def wanted_ctas(func: aa.FuncOp) -> int | None:
-    """How many CTAs of the kernel shall fit an SM; None if that is open."""
+    """How many CTAs of the kernel shall fit an SM; None if that is open.
+
+    Kernels without agents have a say in it where tile blocks wait for each other.
+    """
     switch = agent_switch(func)
-    return switch.ctas.data if switch is not None else None
+    return switch.ctas.data if switch is not None else ctas_that_wait(func)
 
 
 def agent_switch(func: aa.FuncOp) -> pl.AgentSwitchOp | None:

@@ -197,7 +197,7 @@ def _elements(
     guard = ctx.value(mask) if mask is not None else None
     addresses = ctx.value(pointers)
     if not isinstance(pointers.type, TensorType):
-        guard = ctx.both(guard, ctx.threads.all_zero(31, ctx.num_warps - 1))
+        guard = ctx.both(guard, ctx.is_first())
     else:
         layout = ctx.layout(pointers.type)
         unique = _distinct_registers(register_representatives(layout))

@@ -82,6 +82,8 @@ class KernelLowering:
         self.op: Operation | None = None
         self.agents = AgentState()
         self.cluster_size = 1
+        self.is_alone = False
+        self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}
         self.load_rings: dict[SSAValue, SSAValue] = {}
         self.has_long_prints: bool | None = None
@@ -220,6 +222,21 @@ class KernelLowering:
         yield
         self.b.br(after)
         self.b.at(after)
+
+    @contextmanager
+    def first_thread_alone(self) -> Iterator[None]:
+        """As `first_thread`, for operations that it usually does for all, telling them the result.
+
+        Now it keeps what it finds out to itself.
+        """
+        with self.first_thread():
+            self.is_alone = True
+            yield
+            self.is_alone = False
+
+    def is_first(self) -> SSAValue | None:
+        """i1: whether this is the thread that acts for all; None where no other one is about."""
+        return None if self.is_alone else self.threads.all_zero(31, self.num_warps - 1)
 
     def barrier(self) -> None:
         """All threads of the tile block meet; scratch memory is free again."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering, LoopFrame, has_register
+from tileiras.codegen.lowering.spin_loops import is_spin_loop, lower_spin_loop
 from tileiras.codegen.lowering.tma_stores import finish_stores
 from tileiras.codegen.lowering.variables import free_heap
 from tileiras.dialects import nv_tileaa as aa
@@ -91,6 +92,9 @@ def lower_loop(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> N
     """A body that repeats until a break."""
     if not isinstance(op, aa.LoopOp):
         raise InternalError("the rule of loop got another operation")
+    if is_spin_loop(op):
+        lower_spin_loop(ctx, op, lower_block)
+        return
     source = op.body.block
     head, done = block_for(ctx, source.args), block_for(ctx, op.results)
     ctx.b.br(head, runtime_values(ctx, op.init_values))

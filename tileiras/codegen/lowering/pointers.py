@@ -98,8 +98,7 @@ def _load_once(
 ) -> SSAValue:
     """The first thread loads and hands the value to the others."""
     size = bit_width(type) // 8
-    first = ctx.threads.all_zero(31, ctx.num_warps - 1)
-    chosen = ctx.both(guard, first)
+    chosen = ctx.both(guard, ctx.is_first())
     fallback = other if other is not None else ctx.b.zero(type)
     loaded = ctx.b.masked_load(pointer, chosen, type, size, fallback, order)
     return broadcast_first(ctx, loaded)
@@ -107,6 +106,8 @@ def _load_once(
 
 def broadcast_first(ctx: KernelLowering, value: SSAValue) -> SSAValue:
     """The scalar that the first thread of the tile block holds, in all its threads."""
+    if ctx.is_alone:
+        return value
     size = bit_width(value.type) // 8
     region = ctx.scratch.region(size)
     first = ctx.threads.all_zero(31, ctx.num_warps - 1)

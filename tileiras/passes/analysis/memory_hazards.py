@@ -12,7 +12,8 @@ An access is pending from the moment it is performed until the next barrier. A f
 the pending accesses and, per token, those that precede it; loops go to a fixpoint, branches join.
 All structured control flow is uniform over a tile block, so a barrier is legal anywhere.
 Acquire and release are the same question with a wider notion of conflict: everything ordered after
-an acquire must wait for it, and a release for everything ordered before it.
+an acquire must wait for it, and a release for everything ordered before it. What one thread does
+for all, such as atomics of scalars, it does in program order: none of it waits for the rest.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -32,6 +34,7 @@ from tileiras.dialects.nv_tileaa.memory import (
     TiledStoreBase,
 )
 from tileiras.dialects.nv_tileaa.types import MemTokenType
+from tileiras.dialects.nv_tileaa.views import view_type_of
 
 TILED = (TiledLoadBase, StartLoadBase, TiledStoreBase, aa.TiledAtomicRedOp)
 THROUGH_POINTERS = (LoadBase, StoreBase, aa.AtomicRMWOp, aa.AtomicCASOp)
@@ -72,13 +75,55 @@ def find_hazards(func: aa.FuncOp, same_threads: SameThreads | None = None) -> Ha
     return Hazards(tuple(op for op in func.walk() if op in barriers))
 
 
+def superfluous_barriers(
+    func: aa.FuncOp, barriers: Sequence[Operation], same_threads: SameThreads
+) -> list[Operation]:
+    """Those of a function's barriers that it does without, when threads share placement."""
+    accesses = [op for op in func.walk() if isinstance(op, TILED + THROUGH_POINTERS)]
+    kept, found = set(barriers), []
+    for op in barriers:
+        if not _Walk(accesses, kept - {op}, same_threads).run(func):
+            kept.remove(op)
+            found.append(op)
+    return found
+
+
 def same_elements(first: Operation, second: Operation) -> bool:
     """Whether two accesses go to the same elements, if their operands have the same values."""
     if isinstance(first, TILED) and isinstance(second, TILED):
-        return first.view is second.view and tuple(first.indices) == tuple(second.indices)
+        return _are_equal_views(first.view, second.view) and (
+            tuple(first.indices) == tuple(second.indices)
+        )
     if isinstance(first, THROUGH_POINTERS) and isinstance(second, THROUGH_POINTERS):
         return first.pointers is second.pointers
     return False
+
+
+def _are_equal_views(first: SSAValue, second: SSAValue) -> bool:
+    """Whether two views have the same tiles; what they say of elements out of bounds aside."""
+    if first is second:
+        return True
+    if not isinstance(first.owner, aa.BlockTileOp) or not isinstance(second.owner, aa.BlockTileOp):
+        return False
+    if first.owner.memref is not second.owner.memref:
+        return False
+    mine, its = view_type_of(first), view_type_of(second)
+    return (mine.tile_shape, mine.dim_map, mine.steps, mine.sparse_dim) == (
+        its.tile_shape,
+        its.dim_map,
+        its.steps,
+        its.sparse_dim,
+    )
+
+
+def _is_by_one_thread(op: Operation) -> bool:
+    """Whether the first thread of the tile block performs an access for all.
+
+    So it does with scalars, unless all threads read one for themselves.
+    """
+    if not isinstance(op, THROUGH_POINTERS) or isinstance(op.pointers.type, TensorType):
+        return False
+    return not isinstance(op, LoadBase) or op.ordering.data != MemoryOrdering.WEAK
 
 
 def _address_operands(op: Operation) -> list[SSAValue]:
@@ -142,7 +187,6 @@ class _Walk:
     ):
         self.accesses = accesses
         self.index = {op: number for number, op in enumerate(accesses)}
-        self.now_bits = sum(1 << 2 * number for number in range(len(accesses)))
         self.barriers = barriers
         self.same = same
         self.before: dict[SSAValue, int] = {}
@@ -163,7 +207,10 @@ class _Walk:
     def _conflicts_of(self, op: Operation) -> int:
         """The accesses that an access ordered after them has to wait for."""
         mask = 0
+        is_single = _is_by_one_thread(op)
         for number, earlier in enumerate(self.accesses):
+            if is_single and _is_by_one_thread(earlier):
+                continue
             if _ordering(earlier) in ACQUIRES or _ordering(op) in RELEASES:
                 mask |= 3 << 2 * number
             elif not (isinstance(earlier, READS) and isinstance(op, READS)):
@@ -176,9 +223,17 @@ class _Walk:
             return 0
         return 1 if any(map(_is_varying, _address_operands(op))) else 3
 
-    def _aged(self, mask: int) -> int:
-        """The same accesses, seen from the next iteration."""
-        return (mask & self.now_bits) << 1 | mask & ~self.now_bits
+    def _aged(self, mask: int, inside: int) -> int:
+        """The same accesses, seen from the next iteration of the loop that those `inside` are in.
+
+        What is outside has been performed with values that this loop does not change.
+        """
+        return (mask & inside) << 1 | mask & ~inside
+
+    def _inside(self, loop: Operation) -> int:
+        """The bits of present accesses of a loop."""
+        numbers = (self.index[op] for op in loop.walk() if op in self.index)
+        return sum(1 << 2 * number for number in numbers)
 
     def _region(self, region: Region, state: int | None) -> int | None:
         """Walks a region; returns what is pending at its end, None if that is not reached."""
@@ -273,6 +328,7 @@ class _Walk:
         block = op.body.blocks[0]
         carried = block.args[1:] if isinstance(op, aa.ForOp) else block.args
         start = state
+        inside = self._inside(op)
         tokens = [self.before.get(value, 0) for value in op.init_values]
         while True:
             self._set(carried, tokens)
@@ -280,8 +336,8 @@ class _Walk:
             self.frames.append(frame)
             self._region(op.body, start)
             self.frames.pop()
-            next_start = start | self._aged(frame.next_state or 0)
-            next_tokens = _union(tokens, [self._aged(mask) for mask in frame.next_tokens])
+            next_start = start | self._aged(frame.next_state or 0, inside)
+            next_tokens = _union(tokens, [self._aged(mask, inside) for mask in frame.next_tokens])
             if next_start == start and next_tokens == tokens:
                 break
             start, tokens = next_start, next_tokens

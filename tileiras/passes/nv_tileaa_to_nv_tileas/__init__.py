@@ -12,7 +12,7 @@ from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
-from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
+from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers, remove_barriers
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import LayoutClasses
 from tileiras.passes.nv_tileaa_to_nv_tileas.early_conversions import convert_early
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
@@ -50,6 +50,8 @@ class ConvertTileAAToTileASPass(IrPass):
                 plan = _plan(func, target, ctx.options)
                 insert_barriers(func)
                 placed, plan = _place_or_plan_again(func, plan, ctx.options)
+                if plan.hopper is None:
+                    remove_barriers(placed)
                 explain_plan(ctx.remarks, placed, plan)
                 op.body.block.insert_op_before(placed, func)
                 func.detach()

@@ -72,7 +72,6 @@ PIPELINE: tuple[Step, ...] = (
         "nv_tileaa",
         "once sums have the size that they will have, what follows them may be too much at once",
         min_opt=1,
-        needs=("WGMMA", "TMA"),
     ),
     Step(
         "tileaa-hoist-loads",

@@ -58,11 +58,25 @@ def find_ptxas(knobs: Mapping[str, str]) -> Path:
 
 
 def ptx_to_cubin(ptx: str, target: GpuTarget, options: CompileOptions) -> PtxasResult:
-    """Assembles PTX for `target`.
+    """Assembles PTX for `target`, twice if a kernel spills with registers to spare.
 
     Raises CompileError with ptxas's own words, at the source line where `.loc` tells it, and
     TargetError if ptxas is missing or too old.
     """
+    result = _assemble(ptx, target, options)
+    if not result.spills:
+        return result
+    from tileiras.codegen.spilled_registers import with_all_registers
+
+    wider = with_all_registers(ptx, result.kernels, target)
+    if wider is None:
+        return result
+    again = _assemble(wider, target, options)
+    return again if again.spills < result.spills else result
+
+
+def _assemble(ptx: str, target: GpuTarget, options: CompileOptions) -> PtxasResult:
+    """One run of ptxas."""
     ptxas = find_ptxas(options.knobs)
     with _TemporaryFolder(options.knobs) as folder:
         source, cubin, log = (folder.path / name for name in ("k.ptx", "k.cubin", "log"))

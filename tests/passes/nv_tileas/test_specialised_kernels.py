@@ -76,7 +76,6 @@ MAP_IN_LOOP = (
     [
         (gemm(128, 128, 64, align=8), {}),
         (gemm(32, 128, 64), {}),
-        (gemm(64, 512, 64), {}),
         (gemm(128, 128, 64, stores=True), {}),
         (split_gemm("acquire"), {}),
         (split_gemm("grid"), {}),
@@ -90,7 +89,6 @@ MAP_IN_LOOP = (
     ids=[
         "unaligned_base",
         "few_rows",
-        "too_many_columns",
         "loads_after_stores",
         "loads_after_an_acquire",
         "loads_after_another_grid",

@@ -59,13 +59,15 @@ class ViewAddressing:
         indices: Sequence[SSAValue],
         inbounds: Sequence[int],
         layout: LinearLayout,
+        is_apart: bool = False,
     ):
         self.ctx = ctx
+        self.is_apart = is_apart
         self.type: TiledViewType = view_type_of(view)
         self.memref: MakeMemRefOp = memref_of(view)
         self.layout = layout
         self.inbounds = inbounds
-        self.indices = [ctx.value(index) for index in indices]
+        self.indices = [self._own(ctx.value(index)) for index in indices]
         self.index_type = self._index_type()
         self.element: Attribute = self.type.memref.element_type
         self.packed = storage_bits(self.element) < 8
@@ -112,7 +114,19 @@ class ViewAddressing:
         if statics[dim] != DYNAMIC:
             return statics[dim]
         position = sum(value == DYNAMIC for value in statics[:dim])
-        return self.ctx.value(dynamic[position])
+        return self._own(self.ctx.value(dynamic[position]))
+
+    def _own(self, value: SSAValue) -> SSAValue:
+        """A scalar; where addresses are to be computed anew, one that nothing else is made of."""
+        if not self.is_apart or not isinstance(value.type, IntegerType):
+            return value
+        kind, letter = ("b64", "l") if value.type.width.data > 32 else ("b32", "r")
+        made = self.ctx.b.inline_asm(
+            f"mov.{kind} $0, $1;", f"={letter},{letter}", value.type, [value], side_effects=True
+        )
+        if made is None:
+            raise InternalError("a move gives no value", where="views")
+        return made
 
     def _as(self, value: SSAValue | int, type: IntegerType) -> SSAValue:
         if isinstance(value, int):
@@ -248,7 +262,7 @@ def lower_tiled_load(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, tas.TiledLoadOp):
         raise InternalError("the rule of tiled_load got another operation")
     layout = ctx.layout(op.result.type)
-    view = ViewAddressing(ctx, op.view, op.indices, _inbounds(op), layout)
+    view = ViewAddressing(ctx, op.view, op.indices, _inbounds(op), layout, op.is_apart is not None)
     access = view.access(op.vector.data, op.axis.data)
     element = register_type(view.element)
     count = len(access.registers) // (2 if view.packed else 1)
@@ -285,7 +299,7 @@ def lower_tiled_store(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, tas.TiledStoreOp):
         raise InternalError("the rule of tiled_store got another operation")
     layout = ctx.layout(op.value.type)
-    view = ViewAddressing(ctx, op.view, op.indices, _inbounds(op), layout)
+    view = ViewAddressing(ctx, op.view, op.indices, _inbounds(op), layout, op.is_apart is not None)
     access = view.access(op.vector.data, op.axis.data)
     guard = ctx.both(access.guard, ctx.owner(layout))
     value = ctx.b.shuffle(ctx.value(op.value), None, access.registers)

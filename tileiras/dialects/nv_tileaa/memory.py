@@ -64,7 +64,10 @@ class BlockTileOp(IRDLOperation):
 
 
 class TiledLoadBase(IRDLOperation):
-    """Fields of `tiled_load`, which nv_tileaa and nv_tileas share."""
+    """Fields of `tiled_load`, which nv_tileaa and nv_tileas share.
+
+    `is_apart`: its addresses are computed for it alone, not kept for or from other accesses.
+    """
 
     view = operand_def()
     indices = var_operand_def()
@@ -73,6 +76,7 @@ class TiledLoadBase(IRDLOperation):
     scope = opt_prop_def(MemoryScopeAttr)
     inbounds = prop_def(DenseArrayBase[IntegerType])
     hints = opt_prop_def(DictionaryAttr)
+    is_apart = opt_prop_def(UnitAttr)
     result = result_def()
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -86,7 +90,7 @@ class TiledLoadOp(TiledLoadBase):
 
 
 class TiledStoreBase(IRDLOperation):
-    """Fields of `tiled_store`, which nv_tileaa and nv_tileas share."""
+    """Fields of `tiled_store`, which nv_tileaa and nv_tileas share; `is_apart` as for loads."""
 
     value = operand_def()
     view = operand_def()
@@ -96,6 +100,7 @@ class TiledStoreBase(IRDLOperation):
     scope = opt_prop_def(MemoryScopeAttr)
     inbounds = prop_def(DenseArrayBase[IntegerType])
     hints = opt_prop_def(DictionaryAttr)
+    is_apart = opt_prop_def(UnitAttr)
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 

@@ -13,16 +13,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import TensorType, i32
+from xdsl.dialects.builtin import TensorType, UnitAttr, i32
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType, shape_of
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.passes.analysis.memory_hazards import same_elements
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
-from tileiras.passes.nv_tileaa.product_cut import sources_of
+from tileiras.passes.nv_tileaa.product_cut import is_pure, sources_of
 from tileiras.passes.nv_tileaa.slicing import Cut, cut_type, operand_dims
 
 LOADS = (aa.LoadOp, aa.TiledLoadOp)
@@ -60,7 +61,7 @@ def find_epilogue_cut(block: Block, parts: int, dim: int) -> EpilogueCut | None:
     flowing = _flowing(sums, block)
     if flowing is None:
         return None
-    cut = Cut(block, parts, dict.fromkeys(sums, dim))
+    cut = Cut(block, parts, dict.fromkeys(sums, dim), repeats_loads=True)
     stores = [op for op in block.ops if isinstance(op, STORES) and op in flowing]
     for store in stores:
         at = _stored_dim(store, dim)
@@ -142,7 +143,32 @@ def _is_in_place(load: Operation, store: Operation, cut: Cut) -> bool:
         return False
     is_alike = cut.dims.get(load.result) == cut.dims.get(store.value)
     is_direct = store.token is load.result_token or load.result_token in _joined(store.token)
-    return is_direct and is_alike and same_elements(load, store)
+    return is_direct and is_alike and _same_elements(load, store)
+
+
+def _same_elements(load: Operation, store: Operation) -> bool:
+    """Whether two accesses go to the same elements, indices being computed alike at most."""
+    if same_elements(load, store):
+        return True
+    if not isinstance(load, aa.TiledLoadOp) or not isinstance(store, aa.TiledStoreOp):
+        return False
+    pairs = zip((load.view, *load.indices), (store.view, *store.indices), strict=True)
+    return all(_is_equal(one, other) for one, other in pairs)
+
+
+def _is_equal(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two values are the same, or made alike of the same by pure operations."""
+    if one is other:
+        return True
+    if not isinstance(one, OpResult) or not isinstance(other, OpResult):
+        return False
+    first, second = one.op, other.op
+    is_alike = type(first) is type(second) and first.properties == second.properties
+    if not is_alike or one.index != other.index or one.type != other.type:
+        return False
+    if first.regions or not is_pure(first) or len(first.operands) != len(second.operands):
+        return False
+    return all(map(_is_equal, first.operands, second.operands))
 
 
 def _joined(token: SSAValue | None) -> Sequence[SSAValue]:
@@ -176,7 +202,7 @@ def _movable_joins(
     """The joins before the last store that use tokens of the slices; None if anything else does."""
     place = {op: number for number, op in enumerate(block.ops)}
     inside = dict.fromkeys(ops)
-    first = min(place[op] for op in ops if isinstance(op, (*LOADS, *STORES)))
+    first = min(place[op] for op in ops if op in place and isinstance(op, (*LOADS, *STORES)))
     between = [op for op in block.ops if first <= place[op] < place[last] and op not in inside]
     if any(op.regions for op in between):
         return None
@@ -226,7 +252,9 @@ def build_epilogue_slices(found: EpilogueCut) -> None:
                     builder.values[op.token] = joined.results[0]
             else:
                 dim = next(found.cut.dims[r] for r in op.results if r in found.cut.dims)
-            builder.add(op, dim)
+            built = builder.add(op, dim)
+            if isinstance(built, aa.TiledLoadOp | aa.TiledStoreOp) and not _is_wide(built):
+                built.properties["is_apart"] = UnitAttr()
         for token in tokens:
             ends[token].append(builder.values[token])
     after = ScalarBuilder()
@@ -247,6 +275,13 @@ def build_epilogue_slices(found: EpilogueCut) -> None:
         if not used:
             op.detach()
             op.erase()
+
+
+def _is_wide(access: aa.TiledLoadOp | aa.TiledStoreOp) -> bool:
+    """Whether threads access whole vectors: many small accesses have many addresses."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import is_aligned
+
+    return is_aligned(view_type_of(access.view), memref_of(access.view))
 
 
 def _slice_builder(found: EpilogueCut, block: Block, number: int) -> PartBuilder:

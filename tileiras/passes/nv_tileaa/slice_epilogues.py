@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.analysis.register_pressure import tensor_words
 from tileiras.passes.nv_tileaa.epilogue_cut import (
@@ -23,19 +23,20 @@ from tileiras.passes.nv_tileaa.epilogue_cut import (
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+    from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 
 MAX_REGISTERS = 200
 """Registers of a thread for sums and what is computed of them, of 232 or 255."""
 SUM_WORDS = 16384
 """Words of sums from which on a kernel is looked at: 128 registers of a warpgroup's threads."""
 THREADS = 256
+WARP_THREADS = 32
 BUSY_ROWS = 128
 """Rows that keep two warpgroups busy."""
 SHARING_LANES = 4
 """Lanes of a warp among which the columns of an accumulator are divided: all rows have them all."""
 MAX_PARTS = 8
-LEAST_BYTES = 128
+LEAST_BYTES = 64
 """Of a row of a slice in memory."""
 LEAST_ROWS = 16
 ROWS, COLUMNS = 0, 1
@@ -48,7 +49,7 @@ class SliceEpiloguesPass(IrPass):
     Before   %s = for { dot } : 128x256;  %t = addf %s, %bias;  store %t;  store (tanh %t)
     After    %s0 = extract %s[0, 0] : 128x128;  the rest on it;  the same with extract %s[0, 1]
     Requires nv_tileaa
-    Leaves   kernels that are not specialised; epilogues that fit into registers;
+    Leaves   epilogues that fit into registers;
              accesses that token order keeps in their places;
              sums that are reduced or go on into another loop
     """
@@ -58,7 +59,9 @@ class SliceEpiloguesPass(IrPass):
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Slices in all functions."""
-        target = ctx.require_target()
+        target = ctx.target
+        if target is None:  # a stage is asked for that needs none
+            return
         for func in op.body.ops:
             if isinstance(func, aa.FuncOp) and _has_large_product(func):
                 _slice_func(func, target)
@@ -71,56 +74,86 @@ def _has_large_product(func: aa.FuncOp) -> bool:
 
 
 def _slice_func(func: aa.FuncOp, target: GpuTarget) -> None:
-    """Slices the epilogues of a specialised kernel that are too large.
-
-    Where all warps do the same, they divide the columns of a sum: slices would leave some idle.
-    """
+    """Slices the epilogues of a kernel that are too large."""
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
     blocks = [func.body.block, *(loop.body.block for loop in loops)]
     large = [block for block in blocks if _is_too_large(find_epilogue_cut(block, 2, COLUMNS))]
     if not large:
         return
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
+    from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan, plan_cta
 
-    plan = plan_hopper(func, target)
+    hopper = plan_hopper(func, target)
+    warps = hopper.shape.consumer_warps if hopper is not None else plan_cta(func, target).num_warps
+    plan = CtaPlan(warps, target, hopper)
     for block in large:
-        if plan is not None:
+        if _is_too_large(find_epilogue_cut(block, 2, COLUMNS), _threads(plan)):
             _slice_block(block, plan)
 
 
-def _is_too_large(found: EpilogueCut | None) -> bool:
+def _threads(plan: CtaPlan) -> int:
+    """Threads that share a sum where all warps do the same; else its rows say how many (0)."""
+    return 0 if plan.hopper is not None else WARP_THREADS * plan.num_warps
+
+
+def _is_too_large(found: EpilogueCut | None, threads: int = 0) -> bool:
     """Whether an epilogue needs more registers than there are."""
-    return (
-        found is not None
-        and _registers(found, 1) > MAX_REGISTERS
-        and all(_has_wide_accesses(view) for view in _views(found))
-    )
+    return found is not None and _registers(found, 1, threads) > MAX_REGISTERS
 
 
-def _slice_block(block: Block, plan: HopperPlan) -> None:
+def _slice_block(block: Block, plan: CtaPlan) -> None:
     """Slices the epilogue of a block into as many parts as it takes."""
-    dim, best = _dim_of_registers(block, plan), None
-    parts = 2
+    cuts = (_best_cut(block, dim, plan) for dim in _dims(block, plan))
+    found = [cut for cut in cuts if cut is not None]
+    if found:
+        build_epilogue_slices(min(found, key=lambda cut: _excess(cut, plan)))
+
+
+def _dims(block: Block, plan: CtaPlan) -> tuple[int, int]:
+    """The dims of a sum, the better one first: rows of memory stay whole if the instructions allow.
+
+    wgmma gives each thread all columns of its rows, or all rows of its columns.
+    """
+    if plan.hopper is None:
+        return ROWS, COLUMNS
+    dots = [dot for op in block.ops for v in op.results if (dot := product_of(v)) is not None]
+    is_turned = any(plan.hopper.dots[dot].fragments == "rhs" for dot in dots)
+    return (ROWS, COLUMNS) if is_turned else (COLUMNS, ROWS)
+
+
+def _excess(found: EpilogueCut, plan: CtaPlan) -> int:
+    """Registers that are needed beyond those that there are."""
+    return max(0, _registers(found, found.cut.parts, _threads(plan)) - MAX_REGISTERS)
+
+
+def _best_cut(block: Block, dim: int, plan: CtaPlan) -> EpilogueCut | None:
+    """The cut along a dim into as many parts as it takes; None if there is none."""
+    best, parts = None, 2
     while parts <= MAX_PARTS:
         found = find_epilogue_cut(block, parts, dim)
-        if found is None or _is_too_small(found):
+        if found is None or _is_too_small(found) or not _are_registers(found, plan):
             break
         best = found
-        if _registers(found, parts) <= MAX_REGISTERS:
+        if not _excess(found, plan):
             break
         parts *= 2
-    if best is not None:
-        build_epilogue_slices(best)
+    return best
 
 
-def _dim_of_registers(block: Block, plan: HopperPlan) -> int:
-    """The dim of a sum along which each thread has all elements of a row, or column."""
-    for op in block.ops:
-        for value in op.results:
-            dot = product_of(value)
-            if dot is not None and plan.dots[dot].fragments == "rhs":
-                return ROWS
-    return COLUMNS
+def _are_registers(found: EpilogueCut, plan: CtaPlan) -> bool:
+    """Whether a slice of the sums is a choice of the registers that each thread holds."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
+
+    for value in found.sums:
+        dot = product_of(value)
+        layout = None if dot is None else plan_dot(dot, plan).result
+        extent = shape_of(value)[found.dim] // found.cut.parts
+        if layout is None:
+            return False
+        vectors = (*layout.basis("lane"), *layout.basis("warp"))
+        if any(vector[found.dim] >= extent for vector in vectors):
+            return False
+    return True
 
 
 def _is_too_small(found: EpilogueCut) -> bool:
@@ -137,24 +170,14 @@ def _views(found: EpilogueCut) -> list[SSAValue]:
     return [op.view for op in accesses if isinstance(op, aa.TiledLoadOp | aa.TiledStoreOp)]
 
 
-def _has_wide_accesses(view: SSAValue) -> bool:
-    """Whether threads access whole vectors: many small accesses have many addresses.
-
-    These would be kept from one slice for the next, in more registers than the slices save.
-    """
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import is_aligned
-
-    return is_aligned(view_type_of(view), memref_of(view))
-
-
-def _registers(found: EpilogueCut, parts: int) -> int:
+def _registers(found: EpilogueCut, parts: int, threads: int = 0) -> int:
     """Registers of a thread that hold the sums, and beside them what a slice needs at once.
 
     That is what is loaded, a row that all rows share included, and, where something is left to do
     after it, what is stored. A slice that meets loaded elements comes to where they are.
     """
     rows = shape_of(found.sums[0])[0]
-    threads = THREADS if rows % BUSY_ROWS == 0 else THREADS // 2
+    threads = threads or (THREADS if rows % BUSY_ROWS == 0 else THREADS // 2)
     sums = sum(tensor_words(value.type) for value in found.sums) // threads
     held = sum(_held(op, threads) for op in found.ops)
     if len(found.stores) > 1:

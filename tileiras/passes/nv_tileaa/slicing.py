@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
@@ -36,6 +37,8 @@ class Cut:
     parts: int
     dims: dict[SSAValue, int] = field(default_factory=dict)
     ops: dict[Operation, None] = field(default_factory=dict)
+    repeats_loads: bool = False
+    """Whether loads around the block may be made anew in it, if nothing waits for them."""
 
     def needs(self, value: SSAValue, dim: int) -> bool:
         """Cuts a value and whatever it is made from; False if that cannot be."""
@@ -48,7 +51,7 @@ class Cut:
         op = value.op
         if isinstance(op, aa.DotOp):
             return False
-        if op.parent_block() is not self.block and isinstance(op, aa.LoadOp | aa.TiledLoadOp):
+        if op.parent_block() is not self.block and not self._is_repeatable(op):
             return False
         for result in op.results:
             if isinstance(result.type, TensorType):
@@ -61,6 +64,13 @@ class Cut:
             return False
         self.ops[op] = None
         return True
+
+    def _is_repeatable(self, op: Operation) -> bool:
+        """Whether an operation around the block may be made anew in it."""
+        if not isinstance(op, aa.LoadOp | aa.TiledLoadOp):
+            return True
+        is_weak = op.ordering.data == MemoryOrdering.WEAK
+        return self.repeats_loads and is_weak and not any(True for _ in op.result_token.uses)
 
 
 def operand_dims(op: Operation, dim: int, parts: int) -> list[int | None] | None:

@@ -29,8 +29,8 @@ SLOTS = 3
 """Slots of a ring that keep TMA busy: two hold what is multiplied, one what comes next."""
 SLOT_BYTES = 128
 """Least bytes of a part along K in a slot: a span of swizzled shared memory."""
-ROW_BYTES = 64
-"""Least bytes of a part along K that threads load: two sectors of memory."""
+ROW_BYTES = 32
+"""Least bytes of a part along K that threads load: a sector of memory."""
 WARP_THREADS = 32
 MAX_WORDS = 224
 """Registers of a thread, of 255, for sums and operands where all threads load and multiply."""
@@ -57,22 +57,27 @@ class SplitDepthPass(IrPass):
         if target is None:  # a stage is asked for that needs none
             return
         for func in list(op.body.ops):
-            if isinstance(func, aa.FuncOp) and (done := _split(func, op, target)):
-                for text in done:
-                    ctx.remarks.add(_remark(func, text))
+            if not isinstance(func, aa.FuncOp):
+                continue
+            changed, done = split_steps(func, target)
+            if done:
+                op.body.block.insert_op_before(changed, func)
+                func.detach()
+            for text in done:
+                ctx.remarks.add(_remark(func, text))
 
 
-def _split(func: aa.FuncOp, module: ModuleOp, target: GpuTarget) -> list[str]:
-    """Puts the function with cut products in the place of this one; says what was done."""
+def split_steps(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:
+    """The function with cut products, and what was done; itself where that is nothing."""
     if not any(_is_long(dot) for dot in func.walk() if isinstance(dot, aa.DotOp)):
-        return []
+        return func, []
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import MOST_RING_BYTES
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import has_spare_slots, ring_room
 
     plan = plan_hopper(func, target)
     if plan is not None and has_spare_slots(plan, target):
-        return []
+        return func, []
     room = MOST_RING_BYTES if plan is None else min(MOST_RING_BYTES, ring_room(plan, target))
     changed = func.clone()
     done: list[str] = []
@@ -83,10 +88,7 @@ def _split(func: aa.FuncOp, module: ModuleOp, target: GpuTarget) -> list[str]:
         changed = func.clone()
         registers, live = _registers(changed, target), live_at_products(changed.body.block)
         done = _split_steps(changed, lambda dots: _parts_for_registers(dots, live, registers))
-    if done:
-        module.body.block.insert_op_before(changed, func)
-        func.detach()
-    return done
+    return changed, done
 
 
 def _is_better(after: HopperPlan | None, before: HopperPlan | None) -> bool:

@@ -32,6 +32,7 @@ class SplitLargeTilesPass(IrPass):
     After    for %i in [0, 2) { for %k iter(%c : tensor<128x256xf32>) { dot };  tiled_store }
     Before   %a = tiled_load : tensor<1048576xf32>;  %b = addf %a, %a;  tiled_store %b
     After    for %i in [0, 128) { the same on tensor<8192xf32>, at the index * 128 + %i }
+    Before   dot : 64x512, which wgmma does not take;  After  two of 64x256, if it takes these
     Requires nv_tileaa
     Leaves   tiles that fit into registers; values that come from a scan, a gather along the cut
              or an atomic; products with a store in their loop; loads that a store must not overtake
@@ -42,10 +43,12 @@ class SplitLargeTilesPass(IrPass):
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Splits in all functions."""
+        for func in list(op.body.ops):
+            if isinstance(func, aa.FuncOp):
+                for text in _split_loops(func, ctx.target):
+                    ctx.remarks.add(_remark(func, text))
+                _split_wide(func, op, ctx)
         funcs = [func for func in op.body.ops if isinstance(func, aa.FuncOp)]
-        for func in funcs:
-            for text in _split_loops(func, ctx.target):
-                ctx.remarks.add(_remark(func, text))
         large = [func for func in funcs if _has_large_tensor(func)]
         if not large:
             return
@@ -68,6 +71,20 @@ def _split_loops(func: aa.FuncOp, target: GpuTarget | None) -> list[str]:
 
         done += split_carried(func)
     return done
+
+
+def _split_wide(func: aa.FuncOp, module: ModuleOp, ctx: CompileContext) -> None:
+    """Puts the function with products of more rows or columns than wgmma takes cut in its place."""
+    if ctx.target is None or ctx.options.opt_level == 0 or not _has_large_product(func):
+        return
+    from tileiras.passes.nv_tileaa.split_wide import split_wide
+
+    changed, done = split_wide(func, ctx.target)
+    if done:
+        module.body.block.insert_op_before(changed, func)
+        func.detach()
+    for text in done:
+        ctx.remarks.add(_remark(changed, text))
 
 
 def _asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:

@@ -49,16 +49,18 @@ class _Choice:
     region: ProductRegion
 
 
-def split_products(func: aa.FuncOp, ctas: int) -> list[str]:
+def split_products(func: aa.FuncOp, ctas: int, max_extent: int | None = None) -> list[str]:
     """Splits products until all fit, or those that do not cannot be split; says what was done.
 
     The CTAs of a cluster may share the parts: `ctas` is how many are asked for, 1 for none.
+    With `max_extent` results with more rows or columns do not fit, either.
     """
     done: list[str] = []
     settled: dict[aa.DotOp, None] = {}
     while True:
         live = live_at_products(func.body.block)
-        product = next((d for d in live if d not in settled and _is_too_large(d, live)), None)
+        large = (d for d in live if _is_too_large(d, live) or is_longer(d, max_extent))
+        product = next((d for d in large if d not in settled), None)
         if product is None:
             return done
         if ctas > func.cluster_size and (divided := _divide(func, product, live, ctas)) is not None:
@@ -146,6 +148,11 @@ def _tokens_are_carried(block: Block) -> bool:
 def _is_too_large(product: aa.DotOp, live: dict[aa.DotOp, Live]) -> bool:
     """Whether the registers of an SM do not hold what is live."""
     return sum(live[product].values()) > MAX_LIVE_WORDS * THREADS
+
+
+def is_longer(product: aa.DotOp, extent: int | None) -> bool:
+    """Whether a product's result has more rows or columns than `extent`, if that is given."""
+    return extent is not None and max(shape_of(product.result)[-2:]) > extent
 
 
 def _best(product: aa.DotOp, live: dict[aa.DotOp, Live]) -> _Choice | None:

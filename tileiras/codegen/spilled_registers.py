@@ -1,0 +1,42 @@
+"""Kernels that ptxas lets spill although it gives their threads fewer registers than there are.
+
+Where values do not fit into 255 registers, ptxas may settle for 64, as if four CTAs were to share
+an SM, and spill thousands of bytes. `.minnctapersm 1` says that one is enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from math import prod
+
+from tileiras.codegen.ptxas_log import KernelResources
+from tileiras.codegen.target import GpuTarget
+
+REGISTER_UNIT = 8
+"""Registers are handed out to threads in such units."""
+_HEAD = re.compile(r"\.entry\s+([\w$.]+)\s*\([^)]*\)([^{]*)\{")
+_THREADS = re.compile(r"^\.reqntid\s+([\d, ]+)$", re.MULTILINE)
+_LIMITS = (".minnctapersm", ".maxnreg")
+
+
+def with_all_registers(ptx: str, used: Iterable[KernelResources], target: GpuTarget) -> str | None:
+    """The PTX with spilling kernels allowed all registers; None if none of them wants more."""
+    spilling = {kernel.name: kernel for kernel in used if kernel.spill_stores + kernel.spill_loads}
+    places = [
+        match.end(2)
+        for match in (_HEAD.finditer(ptx) if spilling else ())
+        if match[1] in spilling and _is_short(match[2], spilling[match[1]].registers, target)
+    ]
+    for place in reversed(places):
+        ptx = f"{ptx[:place]}.minnctapersm 1\n{ptx[place:]}"
+    return ptx if places else None
+
+
+def _is_short(directives: str, registers: int, target: GpuTarget) -> bool:
+    """Whether the threads of a kernel could have more registers and no directive forbids it."""
+    threads = _THREADS.search(directives)
+    if threads is None or any(limit in directives for limit in _LIMITS):
+        return False
+    share = target.registers_per_sm // prod(int(count) for count in threads[1].split(","))
+    return registers < min(target.max_registers_per_thread, share // REGISTER_UNIT * REGISTER_UNIT)

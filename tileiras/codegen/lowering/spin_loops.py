@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering, LoopFrame, has_register
@@ -32,8 +32,8 @@ from tileiras.dialects.nv_tileaa.memory import LoadBase
 FIRST_SLEEP = 32
 LONGEST_SLEEP = 256
 """Nanoseconds between two looks at memory; doubled each time, as waiting goes on."""
-WAITING_THREADS = 512
-"""On an SM, at least: 128 registers each."""
+LEAST_CTAS = 1
+"""CTAs of a kernel that waits, for which ptxas shall save registers on an SM."""
 
 _SLOT_BYTES = 8
 """Shared memory for a scalar that the first thread hands on."""
@@ -69,9 +69,7 @@ def ctas_that_wait(func: aa.FuncOp) -> int | None:
     while others wait for that; more CTAs on an SM would only wait as well.
     """
     loops = (op for op in func.walk() if isinstance(op, aa.LoopOp))
-    if not isinstance(func.num_warps, IntegerAttr) or not any(map(is_spin_loop, loops)):
-        return None
-    return max(1, WAITING_THREADS // (32 * func.num_warps.value.data))
+    return LEAST_CTAS if any(map(is_spin_loop, loops)) else None
 
 
 def _looks_at_memory(op: Operation) -> bool:

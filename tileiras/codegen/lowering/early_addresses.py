@@ -16,8 +16,12 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.traits import Pure
 
 from tileiras.dialects.llvm.memory import LoadOp, StoreOp
+from tileiras.dialects.llvm.types import bit_width
 from tileiras.dialects.nvvm.access import GuardedLoadOp, GuardedStoreOp
 from tileiras.errors import InternalError
+
+MOST_WORDS = 64
+"""Registers that what is computed early may take while a thread waits: more would be spilled."""
 
 
 def compute_addresses_early(before: Block, after: Block) -> None:
@@ -29,6 +33,8 @@ def compute_addresses_early(before: Block, after: Block) -> None:
     if last is None:
         raise InternalError("a block without a terminator", where="lowering")
     needed = _needed(after)
+    if _words(after, needed) > MOST_WORDS:
+        return
     moved: set[Operation] = set()
     for op in list(after.ops):
         if op not in needed or not op.has_trait(Pure):
@@ -38,6 +44,12 @@ def compute_addresses_early(before: Block, after: Block) -> None:
             op.detach()
             before.insert_op_before(op, last)
             moved.add(op)
+
+
+def _words(block: Block, needed: set[Operation]) -> int:
+    """Registers of a thread for the addresses and guards of a block's accesses."""
+    places = dict.fromkeys(value for op in block.ops for value in _places(op))
+    return sum(-(-bit_width(value.type) // 32) for value in places if value.owner in needed)
 
 
 def _is_known(owner: Operation | Block, after: Block, moved: set[Operation]) -> bool:

@@ -63,6 +63,10 @@ KERNELS = (
     ProductKernel("f16", (256, 256, 64), b="turned", cluster=2),
     ProductKernel("bf16", (128, 128, 64), form="batched", cluster=2),
     ProductKernel("f8E4M3FN", (256, 256, 128), b="turned", form="persistent", cluster=2),
+    ProductKernel("f16", (64, 512, 64)),
+    ProductKernel("i8", (64, 512, 128), b="column"),
+    ProductKernel("f16", (128, 256, 64), form="split", is_aligned=False),
+    ProductKernel("bf16", (256, 256, 32), form="split", is_aligned=False),
 )
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
-from tileiras.codegen.lowering.agents import agent_threads, wanted_ctas
+from tileiras.codegen.lowering.agent_switch import agent_threads, wanted_ctas
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.early_addresses import compute_addresses_early
 from tileiras.codegen.lowering.load_rings import allocate_load_rings

@@ -25,8 +25,6 @@ from tileiras.codegen.lowering import (
 from tileiras.codegen.lowering.block_order import longest_first_blocks
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import START_BARRIER, Ring
-from tileiras.codegen.lowering.spin_loops import ctas_that_wait
-from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -41,27 +39,6 @@ RING_ALIGN = 1024
 ALIGNMENT_WASTE = 128
 """Bytes between variables."""
 WARP_THREADS = 32
-
-
-def agent_threads(func: aa.FuncOp) -> int:
-    """Threads beside the consumers, if the kernel is specialised."""
-    switch = agent_switch(func)
-    return 32 * switch.producer_warps.data if switch is not None else 0
-
-
-def wanted_ctas(func: aa.FuncOp) -> int | None:
-    """How many CTAs of the kernel shall fit an SM; None if that is open.
-
-    Kernels without agents have a say in it where tile blocks wait for each other.
-    """
-    switch = agent_switch(func)
-    return switch.ctas.data if switch is not None else ctas_that_wait(func)
-
-
-def agent_switch(func: aa.FuncOp) -> pl.AgentSwitchOp | None:
-    """The agents of a specialised kernel."""
-    switches = (op for op in func.body.block.ops if isinstance(op, pl.AgentSwitchOp))
-    return next(switches, None)
 
 
 def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
@@ -194,7 +171,7 @@ def _init_barriers(ctx: KernelLowering) -> None:
     b.fence_mbarrier_init()
 
 
-AGENT_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.CreatePipelineOp: lower_create_pipeline,
     pl.MakeTensorMapOp: tensor_maps.lower_make_tensor_map,
     pl.ProducerAcquireOp: tma.lower_producer_acquire,

@@ -133,7 +133,7 @@ def _fail(ctx: KernelLowering, op: aa.AssertOp) -> None:
     b.call("__assertfail", None, arguments)
 
 
-ASSERTION_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     aa.AssertOp: lower_assert,
 }
 """Assertions by class."""

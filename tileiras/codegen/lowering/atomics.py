@@ -304,7 +304,7 @@ def lower_grid_dependency(ctx: KernelLowering, op: Operation) -> None:
         ctx.b.griddepcontrol("wait" if op.kind.data == "wait" else "launch_dependents")
 
 
-ATOMIC_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     aa.AtomicRMWOp: lower_atomic_rmw,
     aa.AtomicCASOp: lower_atomic_cas,
     aa.TiledAtomicRedOp: lower_tiled_atomic_red,

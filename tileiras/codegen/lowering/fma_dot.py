@@ -7,7 +7,7 @@ common are computed together: every operand is staged once and read once for eac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import Float64Type, IntegerType, f32, i32
@@ -217,3 +217,9 @@ def _keys(op: tas.FmaDotOp) -> list[_Key]:
         (value, position, isinstance(sign, SignednessAttr) and sign.data == Signedness.UNSIGNED)
         for value, position, sign in zip((op.lhs, op.rhs), (1, 2), signs, strict=True)
     ]
+
+
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+    tas.FmaDotOp: lower_fma_dot,
+}
+"""Products by class."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
@@ -211,3 +211,9 @@ def _multiply(
         )
         parts.append(ctx.b.mma_tile(atom.name, a, b, c, (reps_m, reps_n, reps_k)))
     return ctx.b.concat(parts)
+
+
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+    tas.MmaDotOp: lower_mma_dot,
+}
+"""Products by class."""

@@ -148,7 +148,7 @@ def lower_multimem_reduce(ctx: KernelLowering, op: Operation) -> None:
     _write(ctx, op, op.value, "red", _reduction(op.reduction.data, element))
 
 
-MULTIMEM_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     aa.MultimemLoadOp: lower_multimem_load,
     aa.MultimemStoreOp: lower_multimem_store,
     aa.MultimemReduceOp: lower_multimem_reduce,

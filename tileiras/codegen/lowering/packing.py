@@ -104,7 +104,7 @@ def split_bits(ctx: KernelLowering, value: SSAValue, bits: int) -> SSAValue:
     return b.shuffle(b.concat(parts), None, order)
 
 
-PACKING_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     aa.PackOp: lower_pack,
     aa.UnpackOp: lower_unpack,
 }

@@ -203,7 +203,7 @@ class _Printer:
         return b.select(b.icmp("eq", chunk, b.i32(0)), opening, format)
 
 
-PRINTING_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     aa.PrintOp: lower_print,
 }
 """Prints by class."""

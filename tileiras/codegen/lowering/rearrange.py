@@ -195,7 +195,7 @@ def _splitting_bit(layout: LinearLayout, axis: int, top: Shape) -> int | None:
             return None
 
 
-REARRANGE_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     aa.ExtractOp: lower_extract,
     aa.InsertOp: lower_insert,
     aa.CatOp: lower_cat,

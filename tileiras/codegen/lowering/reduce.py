@@ -195,7 +195,7 @@ def _finish(ctx: KernelLowering, op: aa.ReduceOp, partial: Partial, axis: int) -
             ctx.values[result] = ctx.b.extract(value, 0)
 
 
-REDUCTION_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     aa.ReduceOp: lower_reduce,
 }
 """Reductions by class."""

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 from xdsl.ir import Block, Operation
 
 from tileiras.codegen.lowering import control_flow, pointers, tensors, views
-from tileiras.codegen.lowering.agents import AGENT_RULES, lower_agent_switch
-from tileiras.codegen.lowering.assertions import ASSERTION_RULES
-from tileiras.codegen.lowering.atomics import ATOMIC_RULES
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.elementwise import lower_elementwise
-from tileiras.codegen.lowering.fma_dot import lower_fma_dot
 from tileiras.codegen.lowering.load_rings import LOAD_RING_RULES
-from tileiras.codegen.lowering.mma_dot import lower_mma_dot
-from tileiras.codegen.lowering.multimem import MULTIMEM_RULES
-from tileiras.codegen.lowering.packing import PACKING_RULES
-from tileiras.codegen.lowering.printing import PRINTING_RULES
-from tileiras.codegen.lowering.rearrange import REARRANGE_RULES
-from tileiras.codegen.lowering.reduce import REDUCTION_RULES
-from tileiras.codegen.lowering.scan import SCAN_RULES
 from tileiras.codegen.lowering.variables import VARIABLE_RULES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
-from tileiras.dialects.nv_tileas.pipeline import AgentSwitchOp
+from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import CompileError
 
 LoweringRule = Callable[[KernelLowering, Operation], None]
@@ -36,11 +26,9 @@ _CONTROL_FLOW = {
     aa.IfOp: control_flow.lower_if,
     aa.ForOp: control_flow.lower_for,
     aa.LoopOp: control_flow.lower_loop,
-    AgentSwitchOp: lower_agent_switch,
 }
 
 RULES: dict[type[Operation], LoweringRule] = {
-    **AGENT_RULES,
     aa.ContinueOp: control_flow.lower_continue,
     aa.BreakOp: control_flow.lower_break,
     aa.ReturnOp: control_flow.lower_return,
@@ -65,19 +53,42 @@ RULES: dict[type[Operation], LoweringRule] = {
     tas.TiledStoreOp: views.lower_tiled_store,
     tas.LoadOp: pointers.lower_load,
     tas.StoreOp: pointers.lower_store,
-    tas.MmaDotOp: lower_mma_dot,
-    tas.FmaDotOp: lower_fma_dot,
     **LOAD_RING_RULES,
-    **REDUCTION_RULES,
-    **SCAN_RULES,
-    **REARRANGE_RULES,
-    **PACKING_RULES,
-    **ATOMIC_RULES,
     **VARIABLE_RULES,
-    **MULTIMEM_RULES,
-    **PRINTING_RULES,
-    **ASSERTION_RULES,
 }
+
+_ELSEWHERE: dict[str, tuple[type[Operation], ...]] = {
+    "assertions": (aa.AssertOp,),
+    "atomics": (
+        aa.AtomicRMWOp,
+        aa.AtomicCASOp,
+        aa.TiledAtomicRedOp,
+        aa.FenceAliasOp,
+        aa.GridDependencyOp,
+    ),
+    "fma_dot": (tas.FmaDotOp,),
+    "mma_dot": (tas.MmaDotOp,),
+    "multimem": (aa.MultimemLoadOp, aa.MultimemStoreOp, aa.MultimemReduceOp),
+    "packing": (aa.PackOp, aa.UnpackOp),
+    "printing": (aa.PrintOp,),
+    "rearrange": (aa.ExtractOp, aa.InsertOp, aa.CatOp),
+    "reduce": (aa.ReduceOp,),
+    "scan": (aa.ScanOp,),
+}
+"""Operations that many kernels do without, by the module whose `RULES` lower them."""
+_MODULES = {op: name for name, operations in _ELSEWHERE.items() for op in operations}
+
+
+def rule_of(op_class: type[Operation]) -> LoweringRule | None:
+    """What lowers operations of a class; its module is imported for the first of them."""
+    rule = RULES.get(op_class)
+    if rule is not None:
+        return rule
+    name = "agents" if op_class.__module__ == pl.__name__ else _MODULES.get(op_class)
+    if name is None:
+        return None
+    RULES.update(import_module(f"{__package__}.{name}").RULES)
+    return RULES.get(op_class)
 
 
 def lower_block(ctx: KernelLowering, block: Block) -> None:
@@ -91,7 +102,11 @@ def lower_block(ctx: KernelLowering, block: Block) -> None:
             ctx.values[op.results[0]] = result
         elif (structured := _CONTROL_FLOW.get(type(op))) is not None:
             structured(ctx, op, lower_block)
-        elif (rule := RULES.get(type(op))) is not None:
+        elif isinstance(op, pl.AgentSwitchOp):
+            from tileiras.codegen.lowering.agents import lower_agent_switch
+
+            lower_agent_switch(ctx, op, lower_block)
+        elif (rule := rule_of(type(op))) is not None:
             rule(ctx, op)
         else:
             name = op.name.partition(".")[2]

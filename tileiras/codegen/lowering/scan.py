@@ -215,7 +215,7 @@ class _Scan:
         ]
 
 
-SCAN_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     aa.ScanOp: lower_scan,
 }
 """Scans by class."""

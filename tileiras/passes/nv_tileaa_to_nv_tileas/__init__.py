@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.ir import Block, Region
@@ -16,15 +16,13 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers, rem
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import LayoutClasses
 from tileiras.passes.nv_tileaa_to_nv_tileas.early_conversions import convert_early
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
-from tileiras.passes.nv_tileaa_to_nv_tileas.group_products import group_products
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.agents import specialised
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import tma_stores
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan, plan_cta
 from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
+
+if TYPE_CHECKING:
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 
 
 @dataclass(frozen=True)
@@ -57,31 +55,50 @@ class ConvertTileAAToTileASPass(IrPass):
                 func.detach()
 
 
+def _has_products(func: aa.FuncOp) -> bool:
+    """Whether there is a matrix product: other kernels are not specialised."""
+    return any(isinstance(op, aa.DotOp) for op in func.walk())
+
+
 def _plan(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> CtaPlan:
     """Specialised warps where that is better, else (and at -O0) warps that all do the same."""
-    hopper = plan_hopper(func, target) if options.opt_level > 0 else None
-    if hopper is not None:
-        stores = tma_stores(func, hopper, target, options.switch(PREFER_TMA))
-        delayed = options.switch(DELAY_TMA_STORE_WAIT) is not False
-        hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)
-        return CtaPlan(hopper.shape.consumer_warps, target, hopper)
+    if options.opt_level > 0 and _has_products(func):
+        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
+
+        hopper = plan_hopper(func, target)
+        if hopper is not None:
+            delayed = options.switch(DELAY_TMA_STORE_WAIT) is not False
+            return _with_stores(func, hopper, target, options.switch(PREFER_TMA), delayed)
     return plan_cta(func, target)
+
+
+def _with_stores(
+    func: aa.FuncOp, hopper: HopperPlan, target: GpuTarget, prefer: bool | None, delayed: bool
+) -> CtaPlan:
+    """The plan of a specialised kernel with the stores that TMA does."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import tma_stores
+
+    stores = tma_stores(func, hopper, target, prefer)
+    hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)
+    return CtaPlan(hopper.shape.consumer_warps, target, hopper)
 
 
 def _place_or_plan_again(
     func: aa.FuncOp, plan: CtaPlan, options: CompileOptions
 ) -> tuple[aa.FuncOp, CtaPlan]:
     """The placed kernel, with another plan where the consumers need more slots than planned."""
+    if plan.hopper is None:
+        return _place_func(func, plan), plan
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
+
     try:
         return _place_func(func, plan), plan
     except RingsDoNotFitError as found:
         hopper = plan_hopper(func, plan.target, found.held)
-    if hopper is not None and plan.hopper is not None:
+    if hopper is not None:
         prefer = options.switch(PREFER_TMA) if plan.hopper.stores else False
-        stores = tma_stores(func, hopper, plan.target, prefer)
-        delayed = plan.hopper.are_stores_delayed
-        hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)
-        plan = CtaPlan(hopper.shape.consumer_warps, plan.target, hopper)
+        plan = _with_stores(func, hopper, plan.target, prefer, plan.hopper.are_stores_delayed)
         try:
             return _place_func(func, plan), plan
         except RingsDoNotFitError:
@@ -93,6 +110,8 @@ def _place_or_plan_again(
 def _place_func(func: aa.FuncOp, plan: CtaPlan) -> aa.FuncOp:
     """The function with layouts, specialised if the plan says so."""
     if plan.hopper is not None:
+        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.agents import specialised
+
         return specialised(
             func,
             plan.hopper,
@@ -117,4 +136,7 @@ def _place_body(
     placer.values.update(zip(source.args, entry.args, strict=True))
     placer.place_block(source, body)
     convert_early(body)
-    group_products(body)
+    if _has_products(func):
+        from tileiras.passes.nv_tileaa_to_nv_tileas.group_products import group_products
+
+        group_products(body)

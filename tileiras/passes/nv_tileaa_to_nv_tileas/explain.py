@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas import pipeline as pl
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
+
+if TYPE_CHECKING:
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 
 DOTS = (tas.MmaDotOp, tas.FmaDotOp)
 PASS_NAME = "convert-tileaa-to-tileas"

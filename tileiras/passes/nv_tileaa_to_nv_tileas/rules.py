@@ -36,7 +36,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import is_tensor
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import TmaWrite, place_tma_store
 from tileiras.passes.nv_tileaa_to_nv_tileas.load_rings import LOAD_RING_RULES
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import (
     MAX_REMATERIALIZED_OPS,
@@ -240,10 +239,14 @@ def _place_tiled_load(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     return [placer.settle(op.result, built.results[0]), built.results[1]]
 
 
-def _stored_by_tma(placer: Placer, op: TmaWrite) -> Sequence[SSAValue] | None:
+def _stored_by_tma(
+    placer: Placer, op: aa.TiledStoreOp | aa.TiledAtomicRedOp
+) -> Sequence[SSAValue] | None:
     """The placed operation if TMA is to do it."""
     if placer.consumer is None or op not in placer.consumer.store_maps:
         return None
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import place_tma_store
+
     plan, map = placer.consumer.plan, placer.consumer.store_maps[op]
     return place_tma_store(placer, op, map, plan.warpgroups, plan.are_stores_delayed)
 

@@ -1,0 +1,28 @@
+"""What a kernel's agents, or their absence, mean for its launch."""
+
+from __future__ import annotations
+
+from tileiras.codegen.lowering.spin_loops import ctas_that_wait
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileas import pipeline as pl
+
+
+def agent_threads(func: aa.FuncOp) -> int:
+    """Threads beside the consumers, if the kernel is specialised."""
+    switch = agent_switch(func)
+    return 32 * switch.producer_warps.data if switch is not None else 0
+
+
+def wanted_ctas(func: aa.FuncOp) -> int | None:
+    """How many CTAs of the kernel shall fit an SM; None if that is open.
+
+    Kernels without agents have a say in it where tile blocks wait for each other.
+    """
+    switch = agent_switch(func)
+    return switch.ctas.data if switch is not None else ctas_that_wait(func)
+
+
+def agent_switch(func: aa.FuncOp) -> pl.AgentSwitchOp | None:
+    """The agents of a specialised kernel."""
+    switches = (op for op in func.body.block.ops if isinstance(op, pl.AgentSwitchOp))
+    return next(switches, None)

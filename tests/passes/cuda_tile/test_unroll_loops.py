@@ -30,8 +30,13 @@ def load(name: str, base: str, scale: str = "%width") -> str:
     """
 
 
-def program(trips: int, scale: str = "%width", upper: str = "%trips") -> ModuleOp:
-    """Each row of `x` is divided by its sum: `out[i] = x[i] / sum(x)`, in two loops."""
+def program(
+    trips: int, scale: str = "%width", upper: str = "%trips", between: str = ""
+) -> ModuleOp:
+    """Each row of `x` is divided by its sum: `out[i] = x[i] / sum(x)`, in two loops.
+
+    `between` stands before the second one.
+    """
     return parse_module(
         kernel(
             f"""
@@ -58,6 +63,7 @@ def program(trips: int, scale: str = "%width", upper: str = "%trips") -> ModuleO
       %s = addf %l, %r : tile<f32>
       yield %s : tile<f32>
     }}
+    {between}
     %sum1 = reshape %sum : tile<f32> -> tile<1xf32>
     %sum8 = broadcast %sum1 : tile<1xf32> -> tile<{WIDTH}xf32>
     for %i in (%zero to {upper}, step %one) : tile<i32> {{
@@ -89,6 +95,24 @@ def test_tiles_are_loaded_once() -> None:
     assert "for %" not in text
     assert text.count("load_ptr_tko") == 6
     assert text.rindex("load_ptr_tko") < text.index(" reduce ")
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "if %c { return }",
+        'assert %c, "x" : tile<i1>',
+        "loop { if %c { return } break }",
+    ],
+    ids=["return", "assertion", "loop"],
+)
+def test_loads_that_may_not_be_executed_stay_behind_what_decides_it(between: str) -> None:
+    """Only the second loop loads `y`, whose pointer may be valid only there."""
+    condition = "%c = cmpi greater_than %n, %zero, signed : tile<i32> -> tile<i1>\n"
+    text = optimised(program(2, between=condition + between))
+    place = text.index(between.split()[0], text.index(" reduce "))
+    assert text.count("load_ptr_tko") == 4
+    assert text[place:].count("load_ptr_tko") == 2
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,45 @@ def test_a_load_behind_a_store_of_the_loop_stays() -> None:
     assert sum(isinstance(op, aa.TiledLoadOp) for op in module.walk()) == 1
 
 
+def behind_stores() -> str:
+    """A third loop, which reads what the second one has stored: its token is that loop's result."""
+    kernel = RowLoop(chained=True)
+    text = kernel.text.replace("token = %k", "token = %t")
+    text = text.replace(
+        "continue %c : token", "%kc = join_tokens %k, %c : token\n      continue %kc : token"
+    )
+    types = f"{kernel.view}, tile<i32>"
+    return text.replace(
+        "    return\n",
+        f"""    for %j in (%lower to %tiles, step %by) : tile<i32> {{
+      %x, %a = load_view_tko weak %w[%r, %j] token = %last : {types} -> {kernel.tile}, token
+      %d = addf %x, %x : {kernel.wide}
+      %c = store_view_tko weak %d, %u[%r, %j] token = %a : {kernel.tile}, {types} -> token
+    }}
+    return
+""",
+    )
+
+
+def test_loads_behind_a_rebuilt_loop_are_started_behind_its_stores() -> None:
+    text, bounds = behind_stores(), (0, 3, 1)
+    module = after(text, "generate-schedule")
+    module.verify()
+    assert len(finished(module)) == 3
+    wanted = run(parse_module(text), RowLoop(), bounds)
+    placed = after(text, "convert-tileaa-to-tileas")
+    np.testing.assert_array_equal(run(module, RowLoop(), bounds), wanted)
+    np.testing.assert_array_equal(run(placed, RowLoop(), bounds), wanted)
+    func = next(op for op in placed.walk() if isinstance(op, aa.FuncOp))
+    ops = list(func.body.ops)
+    stores = [
+        n for n, op in enumerate(ops) if any(isinstance(i, tas.TiledStoreOp) for i in op.walk())
+    ]
+    starts = [n for n, op in enumerate(ops) if isinstance(op, tas.StartLoadOp) and n > stores[0]]
+    between = ops[stores[0] : starts[0]]
+    assert any(isinstance(op, tas.BarrierOp) for op in between)
+
+
 def test_a_load_that_may_be_passed_over_stays() -> None:
     skip = "%c0 = cmpi equal %j, %by, signed : tile<i32> -> tile<i1>\n"
     skip += "if %c0 { continue %s : tile<1x64xf32> }"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -190,12 +191,13 @@ def _advance_loads(block: Block) -> None:
     """Moves weak loads in front of the first reduction, with what computes their addresses.
 
     They are under way while the reduction waits for what it reduces, and stores come after them.
+    Those that an assertion or a branch out of the block may keep from being executed stay.
     """
     ops = list(block.ops)
     place = next((op for op in ops if isinstance(op, ct.ReduceOp)), None)
     if place is None:
         return
-    late = dict.fromkeys(ops[ops.index(place) :])
+    late = dict.fromkeys(takewhile(_goes_on, ops[ops.index(place) :]))
     room = MOST_BYTES
     for load in [op for op in late if _is_weak_load(op)]:
         needed: dict[Operation, None] = {}
@@ -208,6 +210,18 @@ def _advance_loads(block: Block) -> None:
             op.detach()
             block.insert_op_before(op, place)
             del late[op]
+
+
+def _goes_on(op: Operation) -> bool:
+    """Whether what follows an operation is executed in any case.
+
+    Pointers behind it may be valid only if it is. Loops that `break` ends count as ones without
+    end, and so may a `for` in a branch: what the terminators in there leave is not looked up.
+    """
+    leaving = (ct.ReturnOp, ct.AssertOp, ct.BreakOp)
+    if isinstance(op, ct.IfOp):
+        leaving = (*leaving, ct.ContinueOp)
+    return not isinstance(op, ct.LoopOp) and not any(isinstance(o, leaving) for o in op.walk())
 
 
 def _collect(op: Operation, late: dict[Operation, None], needed: dict[Operation, None]) -> bool:

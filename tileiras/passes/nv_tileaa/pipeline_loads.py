@@ -76,6 +76,9 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
     for loop, loads in early:
         if not loads:
             continue
+        # Loops before this one have been rebuilt, and with them the tokens that they give.
+        known = {load.op: load for load in find_early_loads(loop)}
+        loads = [known[load.op] for load in loads]
         beside = scratch + _taken_around(loop, taken)
         if kept is not None and any(load.op in kept.rings for load in loads):
             room = target.shared_memory_of_each(kept.ctas) - kept.bytes - beside + scratch - least

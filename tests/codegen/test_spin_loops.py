@@ -164,3 +164,11 @@ def test_addresses_are_there_before_the_lock():
     after = _behind_the_wait(ptx_of(LOCKED))
     between = after[after.index("bar.sync") : after.index("ld.global")]
     assert not re.search(r"\b(add|mul|mad|shl|cvt)\.", between)
+
+
+def test_nobody_gets_past_a_loop_without_a_way_out():
+    """All threads go round: what stands behind the loop has no barrier before it."""
+    way_out = LOCKED[LOCKED.index("if %busy") : LOCKED.index("continue")]
+    ptx = ptx_of(LOCKED.replace(way_out, ""))
+    assert "atom.acquire" in ptx
+    assert "st.global" not in ptx

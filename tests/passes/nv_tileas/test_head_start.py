@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,8 @@ from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper import head_start
+
+SHAPES = ((64, 384), (384, 128))
 
 
 def placed(source: bytes) -> ModuleOp:
@@ -88,6 +91,52 @@ def test_attention_is_right_after_any_number_of_iterations(tile, iterations):
     assert np.array_equal(wanted, run_attention(module, tile[0], length, 128))
 
 
+def in_branch(source: bytes, is_taken: bool) -> bytes:
+    """A kernel whose loop, behind a first product, stands in one of the branches of an if."""
+    text = source.decode()
+    start, end = text.index("%sums_0, %top_0"), text.index("%ob = broadcast")
+    loop = text[start:end]
+    load = loop[loop.index("%k3_0") : loop.index("%s_0 = ")].replace("_0", "_P")
+    load = load.replace("%j_P", "%c0")
+    sums = loop[loop.index("%y_0 = reduce") : loop.index("%lo_0")].replace("_0", "_P")
+    loop = load + sums.replace("%w_P", "%p_P") + loop.replace("%l_0 = %zr", "%l_0 = %y1_P")
+    rows = text[text.index("%zr = ") :].split(" : ")[1].split()[0]
+    wide = text[text.index("%zo = ") :].split(" : ")[1].split()[0]
+    branches = [
+        f"{loop} yield %sums_0, %acc_0 : {rows}, {wide}",
+        f"yield %zr, %zo : {rows}, {wide}",
+    ]
+    compare = "greater_than" if is_taken else "less_than_or_equal"
+    taken, other = branches if is_taken else reversed(branches)
+    branch = f"""%is = cmpi {compare} %heads, %c0, signed : tile<i32> -> tile<i1>
+    %sums, %acc = if %is -> ({rows}, {wide}) {{ {taken} }} else {{ {other} }}
+    """
+    tail = text[end:].replace("%sums_0", "%sums").replace("%acc_0", "%acc")
+    return (text[:start] + branch + tail).encode()
+
+
+@pytest.mark.parametrize(("is_taken", "expected"), [(True, 2), (False, 0)])
+def test_first_product_in_either_branch_is_right(is_taken, expected):
+    source = in_branch(softmax_attention("full", 128, 128, 128), is_taken)
+    module = placed(source)
+    assert starts(module) == (expected, expected)
+    wanted = run_attention(parse_text(source.decode(), "kernel.mlir"), 128, 256, 128)
+    assert np.array_equal(wanted, run_attention(module, 128, 256, 128))
+
+
+def test_slot_of_a_branch_is_left_alone_where_that_is_not_taken():
+    """The next loop fills it by TMA then: threads must not even write zeros to it."""
+    source = softmax_attention("causal", 128, 128, 128)
+    started = [op for op in placed(source).walk() if isinstance(op, pl.HeadStartOp)]
+    parents = [op.parent_op() for op in started]
+    assert [isinstance(parent, aa.IfOp) for parent in parents] == [False, True]
+    # Both rings pass the proxy fence in their first round.
+    options = replace(with_environment(CompileOptions(gpu_name="sm_90")), emit="ptx")
+    ptx = compile_module(source, options).output.decode()
+    waits = ptx[ptx.index("cp.async.mbarrier.arrive") :].split("mbarrier.try_wait")
+    assert ["fence.proxy.async" in wait for wait in waits[1:3]] == [True, True]
+
+
 def test_threads_wait_for_nobody_before_their_first_copy():
     options = replace(with_environment(CompileOptions(gpu_name="sm_90")), emit="ptx")
     ptx = compile_module(gemm(128, 256, 64), options).output.decode()
@@ -98,6 +147,73 @@ def test_threads_wait_for_nobody_before_their_first_copy():
     assert "cp.async.mbarrier.arrive.shared::cta" in ptx
     assert "fence.proxy.async" in ptx
     assert "prefetch.tensormap" in ptx
+
+
+def counted(first: int, second: int) -> str:
+    """A product whose loop counts its iterations; a second loop goes on where that says."""
+    text, sum_type = gemm(64, 128, first).decode(), "tile<64x128xf32>"
+    view = "partition_view<tile=(%s), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>"
+    left, right = view % f"64x{second}", view % f"{second}x128"
+    for old, new in (
+        ("%acc, %tl = for", "%acc, %tl, %n = for"),
+        (
+            "%t = %t0) -> (" + sum_type + ", token)",
+            f"%t = %t0, %n0 = %c0) -> ({sum_type}, token, I)",
+        ),
+        (
+            f"continue %d, %t : {sum_type}, token",
+            f"""%n1 = addi %n0, %c1 : I
+      continue %d, %t, %n1 : {sum_type}, token, I""",
+        ),
+        (
+            "%h = ftof %acc",
+            f"""%pa2 = make_partition_view %ta : {left}
+    %pb2 = make_partition_view %tb : {right}
+    %c2 = constant <i32: 2> : I
+    %sum = for %k2 in (%c0 to %c2, step %c1) : I iter_values(%e0 = %acc) -> ({sum_type}) {{
+      %at = addi %k2, %n : I
+      %a2, %ka2 = load_view_tko weak %pa2[%bx, %at] token = %t0
+        : {left}, I -> tile<64x{second}xf16>, token
+      %b2, %kb2 = load_view_tko weak %pb2[%at, %by] token = %t0
+        : {right}, I -> tile<{second}x128xf16>, token
+      %d2 = mmaf %a2, %b2, %e0
+        : tile<64x{second}xf16>, tile<{second}x128xf16>, {sum_type}
+      continue %d2 : {sum_type}
+    }}
+    %h = ftof %sum""",
+        ),
+    ):
+        text = text.replace(old, new)
+    return re.sub(r"\bI\b", "tile<i32>", text)
+
+
+def nested(first: int, second: int) -> str:
+    """The second loop in the first one."""
+    text = counted(first, second)
+    start, end = text.index("%sum = for"), text.index("%h = ftof")
+    views, inner = text.index("%pa2 ="), text[start:end]
+    defined = text[views:start]
+    text = text[:views] + text[end:].replace("%sum ", "%acc ")
+    inner = inner.replace("%e0 = %acc", "%e0 = %d").replace("%k2, %n :", "%k2, %k :")
+    text = text.replace("%acc, %tl, %n = for", defined + "%acc, %tl, %n = for")
+    return text.replace("%n1 = addi", inner + "%n1 = addi").replace(
+        "continue %d,", "continue %sum,"
+    )
+
+
+@pytest.mark.parametrize("text_of", [counted, nested])
+@pytest.mark.usefixtures("any_size")
+def test_producer_passes_over_nothing_else(text_of):
+    random = np.random.default_rng(0)
+    left, right = (random.integers(-2, 3, shape).astype(np.float16) for shape in SHAPES)
+    wanted, result = np.zeros((2, 64, 128), np.float16)
+    source = text_of(128, 64)
+    module = placed(source.encode())
+    assert starts(module) == (0, 0)
+    sizes = [np.int32(size) for size in (64, 128, 384)]
+    for kernel, made in ((parse_text(source, "kernel.mlir"), wanted), (module, result)):
+        run_entry(kernel, "gemm", [left, right, made, *sizes], (1, 1, 1))
+    assert np.array_equal(wanted, result)
 
 
 @pytest.mark.parametrize("depth", [16, 64, 128, 208, 256, 272, 320, 528])

@@ -47,19 +47,21 @@ LowerBlock = Callable[[KernelLowering, Block], None]
 def is_spin_loop(loop: aa.LoopOp) -> bool:
     """Whether all that a loop does is to read scalars that others may write, and to compare them.
 
-    Barriers keep it from being one: then it does something that threads must agree about.
+    Barriers keep it from being one: then it does something that threads must agree about. So does
+    the lack of a way out: nothing is known of what stands behind, and others would get there.
     """
-    does_look = False
+    does_look = does_end = False
     for op in loop.walk():
         if op is loop or isinstance(op, aa.IfOp):
             continue
         if any(isinstance(value.type, TensorType) for value in (*op.operands, *op.results)):
             return False
+        does_end |= isinstance(op, aa.BreakOp)
         if _looks_at_memory(op):
             does_look = True
         elif not isinstance(op, _HARMLESS) and not isinstance(op, ElementwiseOp):
             return False
-    return does_look
+    return does_look and does_end
 
 
 def ctas_that_wait(func: aa.FuncOp) -> int | None:

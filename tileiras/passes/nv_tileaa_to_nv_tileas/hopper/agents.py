@@ -44,7 +44,7 @@ def specialised(
     layouts = producer_layouts(kept) if kept is not None else None
     if kept is None or layouts is None:
         raise InternalError("a planned kernel has no producer")
-    starts = head_starts(func, plan, sharing)
+    starts = head_starts(func, plan, sharing, kept)
     builder = ProducerBuilder(kept, layouts, plan, pipelines, sharing, starts)
     producer = builder.build(source, list(entry.args))
     body = Block()

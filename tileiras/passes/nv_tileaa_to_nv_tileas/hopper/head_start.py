@@ -27,6 +27,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import contiguous_axis
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import ProducerSlice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing
 
 LEAST_ELEMENTS = 128 * 256
@@ -48,12 +49,22 @@ class HeadStart:
     slots: int | None = None
 
 
-def head_starts(func: aa.FuncOp, plan: HopperPlan, sharing: Sharing) -> tuple[HeadStart, ...]:
+def head_starts(
+    func: aa.FuncOp, plan: HopperPlan, sharing: Sharing, kept: ProducerSlice
+) -> tuple[HeadStart, ...]:
     """The rings that the consumers begin to fill; none where threads cannot, or do not gain by it.
 
     What they copy comes once in a tile block, and every index is the number of an iteration or
-    made before.
+    made before. The producer passes over iterations: it must not compute anything in them.
     """
+    found = _wanted(func, plan, sharing)
+    loops = [start.before for start in found if isinstance(start.before, aa.ForOp)]
+    carried = (value for loop in loops for value in (*loop.body.block.args[1:], *loop.results))
+    return () if any(map(kept.carries, carried)) else found
+
+
+def _wanted(func: aa.FuncOp, plan: HopperPlan, sharing: Sharing) -> tuple[HeadStart, ...]:
+    """The rings whose first tiles threads would copy."""
     if plan.stores or sharing.loads:
         return ()
     for number, pipeline in enumerate(plan.pipelines):
@@ -112,8 +123,9 @@ def _one_slot(plan: HopperPlan, number: int | None, user: Operation) -> HeadStar
 
 
 def _comes_once(load: aa.TiledLoadOp, before: Operation) -> bool:
-    """Whether a load is the operation or stands in a branch of it, its indices made before it."""
-    if load is not before and load.parent_op() is not before:
+    """Whether a load is the operation or stands where its condition holds, indices made before."""
+    is_taken = isinstance(before, aa.IfOp) and load.parent_block() is before.then_region.first_block
+    if load is not before and not is_taken:
         return False
     return all(_is_before(index, before) for index in load.indices)
 
@@ -143,7 +155,7 @@ def _of_pipeline(
     if sum(results) < LEAST_ELEMENTS:
         return None
     others = [ring for ring in plan.pipelines if ring is not pipeline]
-    if any(load.parent_op() is loop for ring in others for load in ring.loads):
+    if any(_is_filled_in(ring, loop) for ring in others):
         return None
     loads: list[aa.TiledLoadOp] = []
     for load in pipeline.loads:

@@ -72,7 +72,7 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)
     tensor_maps.plan_tensor_maps(ctx, op)
     tma_stores.reserve_store_memory(ctx, op.consumer.block)
-    for start in op.consumer.walk():
+    for start in op.consumer.block.ops:
         if isinstance(start, pl.HeadStartOp):
             ctx.agents.ring(start.pipeline).has_head_start = True
     consumer_warps = op.consumer_warps.data
@@ -114,7 +114,13 @@ def _find_block(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
 
 
 def lower_free_pipelines(ctx: KernelLowering, op: Operation) -> None:
-    """The largest ring becomes scratch memory."""
+    """The largest ring becomes scratch memory, once no copy of a head start is on its way.
+
+    Slots that a short loop has no use for are filled with zeros that nobody waits for.
+    """
+    if ctx.agents.has_head_start:
+        ctx.b.cp_async_commit()
+        ctx.b.cp_async_wait(0)
     ring = max(ctx.agents.rings.values(), key=lambda ring: ring.stages * ring.slot_bytes)
     ctx.agents.freed = ring
     ctx.scratch.move(ring.slots, ring.stages * ring.slot_bytes)

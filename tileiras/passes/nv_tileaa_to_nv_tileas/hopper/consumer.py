@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
@@ -162,32 +162,18 @@ class ConsumerSide:
 
     def start(self, placer: Placer, op: Operation, operands: Sequence[SSAValue]) -> None:
         """Before a loop with these bounds, or a branch with this condition: copies first tiles."""
-        for start in (start for start in self.starts if start.before is op):
-            pipeline = self.pipelines[start.pipeline]
-            if not isinstance(op, aa.IfOp):
-                place_head_start(placer, start, pipeline, operands)
-            elif all(map(op.is_ancestor, self.plan.pipelines[start.pipeline].loads)):
-                unsigned = {"signedness": SignednessAttr(Signedness.UNSIGNED)}
-                count = placer.emit(aa.ExtIOp, operands, [i32], unsigned).results[0]
-                bounds = [constant(placer, 0), count, constant(placer, 1)]
-                place_head_start(placer, start, pipeline, bounds)
-            else:
-                self._start_branch(placer, start, pipeline, operands)
+        bounds = operands
+        starts = [start for start in self.starts if start.before is op]
+        if starts and isinstance(op, aa.IfOp):
+            unsigned = {"signedness": SignednessAttr(Signedness.UNSIGNED)}
+            count = placer.emit(aa.ExtIOp, operands, [i32], unsigned).results[0]
+            bounds = [constant(placer, 0), count, constant(placer, 1)]
+        for start in starts:
+            place_head_start(placer, start, self.pipelines[start.pipeline], bounds)
         for load in list(self.postponed):
             if any(op.is_ancestor(planned.dot) for planned in self._readers(load)):
                 self.postponed.remove(load)
                 self._wait_for_slot(placer, load)
-
-    def _start_branch(
-        self, placer: Placer, start: HeadStart, pipeline: SSAValue, operands: Sequence[SSAValue]
-    ) -> None:
-        """Copies what a branch reads if it is taken; else a later loop fills the slot by TMA."""
-        outer, placer.block = placer.block, Block()
-        one = [constant(placer, 0), constant(placer, 1), constant(placer, 1)]
-        place_head_start(placer, start, pipeline, one)
-        placer.emit(aa.YieldOp)
-        branch, placer.block = placer.block, outer
-        placer.emit(aa.IfOp, operands, (), {}, [Region(branch), Region()])
 
     def _readers(self, load: OperandLoad) -> Iterator[WgmmaDot]:
         """The products that read the tile of a load."""

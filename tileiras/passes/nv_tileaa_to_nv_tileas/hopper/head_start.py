@@ -6,8 +6,8 @@ first tiles of the loop by cp.async meanwhile, as many as the ring has slots; th
 behind them.
 
 Attention starts in the same way, with the first tile of every operand of its first product, where
-a CTA has the SM to itself: causal 128x128 with 128 and 64 per head 439, 435 and 673, 619 us, the
-client's decoding of 64x256 tiles 17.8, 17.2; two CTAs lose (64x64 946, 995).
+a CTA has the SM to itself and no later loop shares the ring (causal kernels have two): the client's
+decoding of 64x256 tiles 17.8, 17.2; full 128x64 960, 925; two CTAs lose (64x64 946, 995).
 
 Else only for large products: smaller ones read so much of L2 that it must answer several SMs at
 once, and CTAs that start by themselves are not in step (cta_shape.py). On one H100, f16 without
@@ -119,6 +119,8 @@ def _one_slot(plan: HopperPlan, number: int | None, user: Operation) -> HeadStar
         simple = all(_is_simple(load, before, plan) for load in loads)
     else:
         simple = all(_comes_once(load, before) and _is_copied(load, plan) for load in loads)
+        # A slot of a branch that is not taken gets zeros, which a tile of a later loop may meet.
+        simple = simple and (before in loads or all(map(before.is_ancestor, ring.loads)))
     return HeadStart(before, number, loads, 1) if simple else None
 
 

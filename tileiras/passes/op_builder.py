@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
+from xdsl.dialects.builtin import UNKNOWN_LOC, IntegerType, LocationAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.cuda_tile.types import TileType
 
 
 class OpBuilder:
@@ -33,3 +37,9 @@ class OpBuilder:
         )
         self.block.add_op(op)
         return op
+
+    def integer(self, value: int, type: IntegerType) -> SSAValue:
+        """A scalar constant of nv_tileaa."""
+        raw = value.to_bytes(type.width.data // 8, "little")
+        properties = {"value": DenseAttr(TileType(type), raw)}
+        return self.emit(aa.ConstantOp, (), [type], properties).results[0]

@@ -28,12 +28,6 @@ _I32_LIMIT = 1 << 31
 class ScalarBuilder(OpBuilder):
     """Writes arithmetic on scalars into one block."""
 
-    def integer(self, value: int, type: IntegerType) -> SSAValue:
-        """A scalar constant."""
-        raw = value.to_bytes(type.width.data // 8, "little")
-        properties = {"value": DenseAttr(TileType(type), raw)}
-        return self.emit(aa.ConstantOp, (), [type], properties).results[0]
-
     def binary(self, op_class: type[Operation], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """`addi` or `muli` of two values of one type, wrapping."""
         properties = {"overflow": IntegerOverflowAttr(IntegerOverflow.NONE)}

@@ -23,7 +23,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     tile_bytes,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
-    constant,
+    one_time,
     place_head_start,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, WgmmaDot
@@ -60,8 +60,8 @@ class ConsumerSide:
         """Waits for the slot at the last load of the pipeline; the tile stays in shared memory."""
         started = [start for start in self.starts if start.before is op]
         for start in started:
-            one = [constant(placer, 0), constant(placer, 1), constant(placer, 1)]
-            place_head_start(placer, start, self.pipelines[start.pipeline], one)
+            pipeline = self.pipelines[start.pipeline]
+            place_head_start(placer, start, pipeline, one_time(placer))
         block, loads = op.parent_block(), self._filling(op)
         in_order = [other for other in block.ops if other in loads] if block is not None else []
         if started:
@@ -167,7 +167,7 @@ class ConsumerSide:
         if starts and isinstance(op, aa.IfOp):
             unsigned = {"signedness": SignednessAttr(Signedness.UNSIGNED)}
             count = placer.emit(aa.ExtIOp, operands, [i32], unsigned).results[0]
-            bounds = [constant(placer, 0), count, constant(placer, 1)]
+            bounds = [placer.integer(0, i32), count, placer.integer(1, i32)]
         for start in starts:
             place_head_start(placer, start, self.pipelines[start.pipeline], bounds)
         for load in list(self.postponed):

@@ -9,8 +9,6 @@ from xdsl.ir import Attribute, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
-from tileiras.dialects.cuda_tile.constants import DenseAttr
-from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
@@ -20,10 +18,9 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.op_builder import OpBuilder
 
 
-def constant(builder: OpBuilder, number: int) -> SSAValue:
-    """An i32."""
-    value = DenseAttr(TileType(i32), number.to_bytes(4, "little"))
-    return builder.emit(aa.ConstantOp, (), [i32], {"value": value}).results[0]
+def one_time(builder: OpBuilder) -> list[SSAValue]:
+    """The bounds of a loop of one iteration, for what comes once without one."""
+    return [builder.integer(bound, i32) for bound in (0, 1, 1)]
 
 
 def place_head_start(

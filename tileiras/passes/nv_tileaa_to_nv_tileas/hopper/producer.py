@@ -29,7 +29,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     contiguous_axis,
     tile_bytes,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import constant
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import one_time
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import ProducerLayouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import (
@@ -129,7 +129,7 @@ class ProducerBuilder(OpBuilder):
         """Computes for the other CTA what depends on the rank."""
         result = op.results[0]
         if isinstance(op, aa.GetClusterRankOp):
-            operands = [self.values[result], constant(self, 1)]
+            operands = [self.values[result], self.integer(1, i32)]
             peer = self.emit(aa.XOrIOp, operands, [i32])
         else:
             operands = [self.peers.get(value, self.values[value]) for value in op.operands]
@@ -213,7 +213,7 @@ class ProducerBuilder(OpBuilder):
         started = [start for start in self.starts if op in start.loads]
         if started and not isinstance(started[0].before, aa.ForOp):
             if op is in_order[0]:
-                self._skip(started[0], [constant(self, 0), constant(self, 1), constant(self, 1)])
+                self._skip(started[0], one_time(self))
             return
         if op is in_order[0]:
             by_tma = sum(tile_bytes(other) for other in loads if isinstance(other, aa.TiledLoadOp))

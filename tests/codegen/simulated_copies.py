@@ -16,6 +16,8 @@ def start(machine: Machine, op: Any) -> None:
     read_bytes = np.full(machine.threads, size)
     if op.source_bytes is not None:
         read_bytes = machine.values[op.source_bytes].astype(np.int64)
+    if op.ignore is not None:
+        read_bytes = np.where(machine.values[op.ignore].astype(bool), 0, size)
     machine.shared.store(machine.thread_ids, target, np.zeros((machine.threads, size), np.uint8))
     machine.shared.forget(target, size)
     machine.copies[-1].append((target, source, size, read_bytes))

@@ -210,6 +210,7 @@ def _async_copies(b: ThreadBuilder, args) -> None:
     b.cp_async(shared, args[0], 4)
     b.cp_async(shared, args[0], 8, source_bytes=args[4])
     b.cp_async(shared, args[0], 16, "cg", args[4])
+    b.cp_async(shared, args[0], 16, "cg", ignore=b.icmp("eq", args[4], b.i32(0)))
     b.cp_async_commit()
     b.cp_async_wait(0)
     for count in (1, 2, 4):

@@ -336,10 +336,17 @@ class ThreadBuilder(TmaBuilder):
         size: int,
         cache: str = "ca",
         source_bytes: SSAValue | None = None,
+        ignore: SSAValue | None = None,
     ) -> None:
-        """Starts a copy of 4, 8 or 16 bytes global to shared; missing source bytes become zero."""
-        operands = (target, source) if source_bytes is None else (target, source, source_bytes)
-        properties = {"bytes": IntAttr(size), "cache": string_attr(cache)}
+        """Starts a copy of 4, 8 or 16 bytes global to shared; what is not read becomes zero."""
+        optional = (source_bytes, ignore)
+        segments = [1, 1, *(int(operand is not None) for operand in optional)]
+        operands = (target, source, *(operand for operand in optional if operand is not None))
+        properties = {
+            "bytes": IntAttr(size),
+            "cache": string_attr(cache),
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
+        }
         self.append(copies.CpAsyncOp, operands, (), properties)
 
     def cp_async_commit(self) -> None:

@@ -10,7 +10,11 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
 from tileiras.codegen.llvmir.function_text import FunctionText
 from tileiras.codegen.llvmir.print_access import print_guarded_load, print_guarded_store
-from tileiras.codegen.llvmir.print_hopper_ops import HOPPER_FEATURES, HOPPER_RULES
+from tileiras.codegen.llvmir.print_hopper_ops import (
+    HOPPER_FEATURES,
+    HOPPER_RULES,
+    AsmOperands,
+)
 from tileiras.codegen.llvmir.print_llvm_ops import PrintRule, asm_call, call_function
 from tileiras.codegen.llvmir.print_wgmma import WGMMA_FEATURES, WGMMA_RULES
 from tileiras.codegen.llvmir.type_text import type_text
@@ -192,6 +196,13 @@ def _print_stmatrix(text: FunctionText, op: Operation) -> None:
 
 def _print_cp_async(text: FunctionText, op: Operation) -> None:
     copy = cast(copies.CpAsyncOp, op)
+    if copy.ignore is not None:
+        # LLVM has no intrinsic of this form.
+        asm = AsmOperands(text)
+        places = f"[{asm.shared(copy.target)}], [{asm.value(copy.source)}]"
+        size, ignore = copy.bytes.data, asm.value(copy.ignore)
+        asm.emit(f"cp.async.{copy.cache.data}.shared.global {places}, {size}, {ignore};")
+        return
     name = f"llvm.nvvm.cp.async.{copy.cache.data}.shared.global.{copy.bytes.data}"
     args = [(_SHARED, text.ref(copy.target)), (_GLOBAL, text.ref(copy.source))]
     if copy.source_bytes is not None:

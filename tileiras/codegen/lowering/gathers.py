@@ -8,8 +8,8 @@ the path: "Proxy-preserved base causality order").
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation
 
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.lowering.context import KernelLowering
@@ -18,7 +18,7 @@ from tileiras.codegen.lowering.types import storage_bits, storage_bytes
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.offsets import OffsetTerms, offset_terms
 from tileiras.dialects.layout.shared import row_major, swizzle
-from tileiras.dialects.llvm.types import integer_type, vector_type
+from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
@@ -60,7 +60,7 @@ def lower_gather_load(ctx: KernelLowering, op: Operation) -> None:
     slot = b.gep(ring.slot(b, stage.get(b)), op.offset.data)
     base = b.mul(ctx.threads.linear(terms.lane, terms.warp), b.i32(size))
     addresses = ctx.value(op.pointers)
-    sizes = _source_bytes(ctx, op.mask, bytes_)
+    ignored = None if op.mask is None else b.not_(ctx.value(op.mask))
     disjoint = not _thread_bits(terms) & _register_bits(terms)
     for register, offset in enumerate(terms.register):
         delta = b.i32(offset * size)
@@ -72,18 +72,8 @@ def lower_gather_load(ctx: KernelLowering, op: Operation) -> None:
             source,
             bytes_,
             "cg",
-            None if sizes is None else b.extract(sizes, register),
+            ignore=None if ignored is None else b.extract(ignored, register),
         )
-
-
-def _source_bytes(ctx: KernelLowering, mask: SSAValue | None, size: int) -> SSAValue | None:
-    """For each chunk the bytes to read: all or none."""
-    if mask is None:
-        return None
-    b, guards = ctx.b, ctx.value(mask)
-    count = ctx.layout(mask.type).in_size("register")
-    wide = b.zext(guards, vector_type(i32, count))
-    return b.mul(wide, b.splat(b.i32(size), count))
 
 
 def _thread_bits(terms: OffsetTerms) -> int:

@@ -20,6 +20,8 @@ from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import Ring
 from tileiras.codegen.lowering.tma import view_operand
 from tileiras.codegen.lowering.types import storage_bytes
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -50,6 +52,7 @@ class _Rows:
     step_bytes: SSAValue
     steps: list[SSAValue | None]
     offset: int
+    is_whole: bool
 
 
 def lower_producer_skip(ctx: KernelLowering, op: Operation) -> None:
@@ -113,7 +116,7 @@ def _loads(ctx: KernelLowering, op: pl.HeadStartOp) -> list[_Rows]:
         position += rank
         steps = [ctx.value(op.step) if follow else None for follow in follows]
         place = (op.axes.data[number], op.offsets.data[number])
-        loads.append(_rows(ctx, view, indices, steps, place))
+        loads.append(_rows(ctx, view, indices, steps, place, by_bytes=op.by_bytes is not None))
     return loads
 
 
@@ -123,6 +126,8 @@ def _rows(
     indices: list[SSAValue],
     steps: list[SSAValue | None],
     place: tuple[int, int],
+    *,
+    by_bytes: bool,
 ) -> _Rows:
     """Where a thread's copies of a tile start."""
     b, type, memref = ctx.b, view_type_of(view), memref_of(view)
@@ -174,7 +179,16 @@ def _rows(
         b.mul(moved, b.i64(size)),
         moves,
         offset,
+        not by_bytes and _ends_with_chunk(type, memref, axis),
     )
+
+
+def _ends_with_chunk(type: TiledViewType, memref: aa.MakeMemRefOp, axis: int) -> bool:
+    """Whether 16 bytes of a row lie in the tensor or out of it, never in part."""
+    chunk, dim = CHUNK_BYTES // storage_bytes(type.memref.element_type), type.dim_map[axis]
+    size, divisors = type.memref.shape[dim], memref.shape_divisor
+    known = size if size != DYNAMIC else (divisors.data[dim] if divisors is not None else 1)
+    return known % chunk == 0 and type.steps[axis] % chunk == 0
 
 
 def _copy(ctx: KernelLowering, ring: Ring, rows: _Rows, stage: int, is_filled: SSAValue) -> None:
@@ -198,17 +212,23 @@ def _copy(ctx: KernelLowering, ring: Ring, rows: _Rows, stage: int, is_filled: S
     source = b.gep(rows.source, b.mul(rows.step_bytes, b.i64(stage)))
     column, row = (b.add(starts[rows.axis], rows.own[0]), b.add(starts[rows.across], rows.own[1]))
     for panel in range(panels):
-        size = _bytes_inside(ctx, b.add(column, b.i32(panel * span)), rows)
+        start = b.add(column, b.i32(panel * span))
+        size, height = None, rows.extents[rows.across]
+        if rows.is_whole:
+            exists = b.and_(inside, b.icmp("ult", start, rows.extents[rows.axis]))
+            height = b.select(exists, height, b.i32(0))
+        else:
+            size = _bytes_inside(ctx, start, rows)
         for first in range(0, rows.rows, at_once):
-            is_row = b.icmp("ult", b.add(row, b.i32(first)), rows.extents[rows.across])
+            at = b.add(row, b.i32(first))
             delta = b.add(b.mul(rows.stride, b.i64(first)), b.i64(panel * SWIZZLE_BYTES))
-            b.cp_async(
-                b.gep(target, (panel * rows.rows + first) * SWIZZLE_BYTES),
-                b.gep(source, delta),
-                CHUNK_BYTES,
-                "cg",
-                b.select(b.and_(inside, is_row), size, b.i32(0)),
-            )
+            cell = b.gep(target, (panel * rows.rows + first) * SWIZZLE_BYTES)
+            piece = b.gep(source, delta)
+            if size is None:
+                b.cp_async(cell, piece, CHUNK_BYTES, "cg", ignore=b.icmp("uge", at, height))
+            else:
+                exists = b.and_(inside, b.icmp("ult", at, height))
+                b.cp_async(cell, piece, CHUNK_BYTES, "cg", b.select(exists, size, b.i32(0)))
 
 
 def _bytes_inside(ctx: KernelLowering, column: SSAValue, rows: _Rows) -> SSAValue:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
@@ -150,18 +150,14 @@ def lower_start_load(ctx: KernelLowering, op: Operation) -> None:
     cell = _slot(ctx, op.ring, op.slot, pieces)
     guard = ctx.both(access.guard, ctx.value(op.predicate))
     stride = CELL_BYTES * 32 * ctx.num_warps
-    sizes: SSAValue | None = None
-    if guard is not None and lanes_of(guard.type) is not None:
-        wide = b.zext(guard, vector_type(i32, access.groups))
-        sizes = b.mul(wide, b.splat(b.i32(pieces.bytes), access.groups))
+    ignored = None if guard is None else b.not_(guard)
     for piece in range(pieces.count):
         number, rest = divmod(piece * pieces.bytes, CELL_BYTES)
-        if sizes is not None:
-            size = b.extract(sizes, piece)
-        else:
-            size = b.select(guard, b.i32(pieces.bytes), b.i32(0)) if guard is not None else None
-        target = b.gep(cell, number * stride + rest)
-        b.cp_async(target, b.extract(access.pointers, piece), pieces.bytes, "ca", size)
+        target, source = b.gep(cell, number * stride + rest), b.extract(access.pointers, piece)
+        ignore = ignored
+        if ignored is not None and lanes_of(ignored.type) is not None:
+            ignore = b.extract(ignored, piece)
+        b.cp_async(target, source, pieces.bytes, "ca", ignore=ignore)
 
 
 def lower_commit_loads(ctx: KernelLowering, op: Operation) -> None:

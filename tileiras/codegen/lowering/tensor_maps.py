@@ -201,12 +201,12 @@ def _make_group(
             ctx.values[maker.result] = ctx.b.tensor_map(maps.pointer, start + number)
     after = ctx.agents.enter_first_producer_warp(ctx)
     ctx.b.publish_tensor_maps(maps.scratch, target, len(group))
-    for maker in group:
-        if maker not in ctx.agents.store_makers:
-            ctx.b.acquire_tensor_map(ctx.values[maker.result])
-            # With a head start the first copy comes later, and finds the map in the cache.
-            if ctx.agents.has_head_start:
-                ctx.b.prefetch_tensormap(ctx.values[maker.result])
+    fresh = [ctx.values[maker.result] for maker in group if maker not in ctx.agents.store_makers]
+    for tensor_map in fresh:
+        ctx.b.acquire_tensor_map(tensor_map)
+    # Not before the last acquire: that empties the cache of maps, and waits for those under way.
+    for tensor_map in fresh:
+        ctx.b.prefetch_tensormap(tensor_map)
     ctx.agents.leave_first_producer_warp(ctx, after)
     if maps.ready is not None and group[0] in ctx.agents.store_makers:
         ctx.b.mbarrier_arrive(maps.ready, predicate=ctx.agents.elected(ctx))

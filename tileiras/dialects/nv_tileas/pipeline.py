@@ -180,6 +180,7 @@ class HeadStartOp(IRDLOperation):
     As many as there are `slots` (by default all), of a loop from `lower` to `upper` in steps.
     `views` are those of the loads in the order of their tiles in a slot, `indices` theirs in the
     first iteration, one after another; `follows` is 1 for an index that is the iteration's number.
+    `by_bytes` copies say how many bytes they read, others at most whether they read any.
     """
 
     name = "nv_tileas.head_start"
@@ -193,6 +194,7 @@ class HeadStartOp(IRDLOperation):
     axes = prop_def(IntTupleAttr)
     offsets = prop_def(IntTupleAttr)
     slots = opt_prop_def(IntAttr)
+    by_bytes = opt_prop_def(UnitAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 

@@ -2,6 +2,7 @@
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -21,7 +22,9 @@ CACHES = ("ca", "cg")
 class CpAsyncOp(IRDLOperation):
     """Starts copying `bytes` (4, 8 or 16) from global to shared memory.
 
-    With `source_bytes` only so many are read and the rest is filled with zeros (0 reads nothing).
+    With `source_bytes` only so many are read and the rest is filled with zeros (0 reads nothing);
+    where `ignore` is true, nothing is read and all is zeros: one instruction, while a number of
+    bytes costs four more. At most one of them is given.
     `cache` cg bypasses L1 and needs 16 bytes. PTX ISA, "cp.async", sm_80 and later.
     """
 
@@ -31,6 +34,8 @@ class CpAsyncOp(IRDLOperation):
     target = operand_def(PointerType)
     source = operand_def(PointerType)
     source_bytes = opt_operand_def(IntegerType(32))
+    ignore = opt_operand_def(IntegerType(1))
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def verify_(self) -> None:
@@ -38,6 +43,8 @@ class CpAsyncOp(IRDLOperation):
         size, cache = self.bytes.data, self.cache.data
         if size not in (4, 8, 16) or cache not in CACHES or (cache == "cg" and size != 16):
             raise VerifyException(f"nvvm.cp_async: {size} bytes through '{cache}'")
+        if self.source_bytes is not None and self.ignore is not None:
+            raise VerifyException("nvvm.cp_async: both a number of bytes and a condition")
         if self.target.type != PointerType(3) or self.source.type != PointerType(1):
             raise VerifyException("nvvm.cp_async: expected a shared target and a global source")
 

@@ -9,10 +9,10 @@ Attention starts in the same way, with the first tile of every operand of its fi
 a CTA has the SM to itself and no later loop shares the ring (causal kernels have two): the client's
 decoding of 64x256 tiles 17.8, 17.2; full 128x64 960, 925; two CTAs lose (64x64 946, 995).
 
-Else only for large products: smaller ones read so much of L2 that it must answer several SMs at
-once, and CTAs that start by themselves are not in step (cta_shape.py). On one H100, f16 without
-and with it, us: 12288x4096x2560 128x256 384, 376; batched 4096x4096x2048 128x256 850, 818; 8192^3
-128x128 1692, 1898; 64x256 1801, 2323; 1024^3 64x128 8.5, 9.3.
+On one H100, f16 without and with it, us: 12288x4096x2560 128x256 384, 376; batched 4096x4096x2048
+128x256 850, 818; 8192^3 64x256 1901, 1855; 12288x4096x2560 128x128 449, 432; 1024^3 64x128 8.5,
+7.3. Operands that threads read into registers lose where the product is small: tf32 8192^3 128x128
+3652, 3774.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import Produce
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing
 
 LEAST_ELEMENTS = 128 * 256
-"""Of the results of the products in the loop."""
+"""Of the results of the products in the loop, if threads read their operands."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,15 @@ class HeadStart:
 
     They do so before `before`: the loop whose first iterations the slots are for, or what comes
     once and has the loads in it: a branch, a load itself. `slots` are so many of the first ones,
-    None for all that the ring has.
+    None for all that the ring has. `by_bytes` copies take more instructions and fewer predicates:
+    where the loop's registers are scarce, ptxas spills its bound otherwise.
     """
 
     before: Operation
     pipeline: int
     loads: tuple[aa.TiledLoadOp, ...]
     slots: int | None = None
+    by_bytes: bool = False
 
 
 def head_starts(
@@ -153,8 +155,9 @@ def _of_pipeline(
         return None
     if loop.parent_op() is not func or not _counts_up(loop):
         return None
-    results = [p.rows * p.columns for p in plan.dots.values() if p.dot.parent_op() is loop]
-    if sum(results) < LEAST_ELEMENTS:
+    dots = [planned for planned in plan.dots.values() if planned.dot.parent_op() is loop]
+    is_small = sum(planned.rows * planned.columns for planned in dots) < LEAST_ELEMENTS
+    if plan.shape.ctas > 1 or (is_small and any(planned.fragments for planned in dots)):
         return None
     others = [ring for ring in plan.pipelines if ring is not pipeline]
     if any(_is_filled_in(ring, loop) for ring in others):
@@ -164,7 +167,8 @@ def _of_pipeline(
         if not isinstance(load, aa.TiledLoadOp) or not _is_simple(load, loop, plan):
             return None
         loads.append(load)
-    return HeadStart(loop, number, tuple(loads))
+    by_bytes = any(planned.fragments for planned in dots)
+    return HeadStart(loop, number, tuple(loads), by_bytes=by_bytes)
 
 
 def _is_simple(load: aa.TiledLoadOp, loop: aa.ForOp, plan: HopperPlan) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, UnitAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -50,4 +50,6 @@ def place_head_start(
     }
     if start.slots is not None:
         properties["slots"] = IntAttr(start.slots)
+    if start.by_bytes:
+        properties["by_bytes"] = UnitAttr()
     placer.emit(pl.HeadStartOp, [pipeline, *bounds, *views, *indices], (), properties)

@@ -86,6 +86,13 @@ PIPELINE: tuple[Step, ...] = (
         min_opt=1,
     ),
     Step(
+        "join-tiles",
+        "nv_tileaa",
+        "what one CTA computes by itself at once need not be shared in a cluster",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
         "pair-tile-blocks",
         "nv_tileaa",
         "which tile blocks run as a cluster changes their control flow, so before it is scheduled",

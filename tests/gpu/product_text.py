@@ -28,6 +28,7 @@ ELEMENTS: dict[str, Attribute] = {
 BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f8E4M3FN": 1, "f8E5M2": 1, "i8": 1}
 
 Form = Literal["plain", "persistent", "split", "batched"]
+Order = Literal["rows", "columns", "diagonal"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class ProductKernel:
     is_aligned: bool = True
     cluster: int = 0
     """CTAs of a cluster that the kernel asks for, 0 if it does not say."""
+    order: Order = "rows"
+    """Of tiles that blocks share out: neighbours are in one row, in one column, or in neither."""
 
     def __post_init__(self) -> None:
         """The type of the result follows from the operands unless it is given."""
@@ -59,7 +62,9 @@ class ProductKernel:
         tile = "x".join(map(str, self.tile))
         kind = "aligned" if self.is_aligned else "anywhere"
         asked = f"_{self.cluster}ctas" if self.cluster else ""
-        return f"{self.element}_{tile}_{self.a}_{self.b}_{self.form}_{self.result}_{kind}{asked}"
+        order = f"_{self.order}" if self.order != "rows" else ""
+        placed = f"{self.a}_{self.b}_{self.form}_{self.result}_{kind}"
+        return f"{self.element}_{tile}_{placed}{asked}{order}"
 
     @property
     def sum(self) -> str:
@@ -187,12 +192,30 @@ class _Writer:
             f"%tiles:2 = get_index_space_shape %pC : {self.types['C']} -> tile<i32>",
             "%total = muli %tiles#0, %tiles#1 : tile<i32>",
             "for %tile in (%x to %total, step %nx) : tile<i32> {",
-            "%row = divi %tile, %tiles#1 signed : tile<i32>",
-            "%column = remi %tile, %tiles#1 signed : tile<i32>",
+            *self._place(),
         )
         self._sum("%row", "%column", "%c0", "%c1")
         self._store("%row", "%column")
         self._add("continue", "}")
+
+    def _place(self) -> list[str]:
+        """`%row` and `%column` of `%tile`."""
+        if self.kernel.order == "rows":
+            return [
+                "%row = divi %tile, %tiles#1 signed : tile<i32>",
+                "%column = remi %tile, %tiles#1 signed : tile<i32>",
+            ]
+        column = "%column" if self.kernel.order == "columns" else "%first_column"
+        lines = [
+            "%row = remi %tile, %tiles#0 signed : tile<i32>",
+            f"{column} = divi %tile, %tiles#0 signed : tile<i32>",
+        ]
+        if self.kernel.order == "diagonal":
+            lines += [
+                "%moved_column = addi %first_column, %row : tile<i32>",
+                "%column = remi %moved_column, %tiles#1 signed : tile<i32>",
+            ]
+        return lines
 
     def _sum(self, row: str, column: str, first: str, step: str) -> None:
         """`%sum`, over every `step`-th tile of the depth from `first`."""

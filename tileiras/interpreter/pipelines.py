@@ -108,8 +108,20 @@ def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
         raise InterpreterError("a copy goes into a slot that has not been acquired", op)
     view = run.value(op.view)
     tile = load_tile(run.memory, view, tensor_views.tile_elements(view, run.values(op.indices)))
+    if op.unless is not None and run.value(op.unless):
+        # What lies there is left from before: nobody may read it.
+        tile = np.frombuffer(b"\xff" * tile.nbytes, tile.dtype).reshape(tile.shape)
     ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data)
     return []
+
+
+def _select_tile(run: BlockRun, op: pl.SelectTileOp) -> list[Any]:
+    """The tile itself, so that it is known which slot it is in."""
+    return [run.value(op.first if run.value(op.condition) else op.second)]
+
+
+def _uniform(run: BlockRun, op: pl.UniformOp) -> list[Any]:
+    return [run.value(op.source)]
 
 
 def _producer_skip(run: BlockRun, op: pl.ProducerSkipOp) -> list[Any]:
@@ -325,6 +337,8 @@ def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
         pl.HeadStartOp: _head_start,
         pl.ProducerSkipOp: _producer_skip,
         pl.TmaStoreOp: _tma_store,
+        pl.SelectTileOp: _select_tile,
+        pl.UniformOp: _uniform,
         pl.TurnTileOp: _turn,
         pl.WgmmaDotOp: products.issue,
     }

@@ -72,11 +72,20 @@ class HopperBuilder(MemoryBuilder):
         self.append(mbarrier.MbarrierArriveOp, sum(groups, ()), (), properties)
 
     def mbarrier_expect_tx(
-        self, barrier: SSAValue, size: int, predicate: SSAValue | None = None
+        self,
+        barrier: SSAValue,
+        size: int,
+        predicate: SSAValue | None = None,
+        spared: SSAValue | None = None,
     ) -> None:
-        """Announces `size` bytes of TMA writes to the current phase and arrives once."""
-        operands = (barrier, *optional(predicate))
-        self.append(mbarrier.MbarrierExpectTxOp, operands, (), {"bytes": IntAttr(size)})
+        """Announces `size` bytes of TMA writes to the current phase and arrives once.
+
+        So many fewer as `spared` (i32) says, if given.
+        """
+        rest = None if spared is None else self.sub(self.i32(size), spared)
+        groups = ((barrier,), optional(predicate), optional(rest))
+        properties = {"bytes": IntAttr(size), **segments(*groups)}
+        self.append(mbarrier.MbarrierExpectTxOp, sum(groups, ()), (), properties)
 
     def mbarrier_wait(self, barrier: SSAValue, parity: SSAValue) -> None:
         """Waits for the phase of this parity (i32, 0 or 1); on a new barrier 1 does not wait."""

@@ -94,8 +94,9 @@ def _print_mbarrier_arrive(text: FunctionText, op: Operation) -> None:
 def _print_mbarrier_expect_tx(text: FunctionText, op: Operation) -> None:
     expect, asm = cast(mbarrier.MbarrierExpectTxOp, op), AsmOperands(text)
     at, guard = asm.shared(expect.barrier), asm.guard(expect.predicate)
+    size = str(expect.bytes.data) if expect.size is None else asm.value(expect.size)
     instruction = "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64"
-    asm.emit(f"{guard}{instruction} _, [{at}], {expect.bytes.data};")
+    asm.emit(f"{guard}{instruction} _, [{at}], {size};")
 
 
 def _print_mbarrier_wait(text: FunctionText, op: Operation) -> None:

@@ -191,6 +191,8 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.ProxyFenceOp: gathers.lower_proxy_fence,
     pl.ConsumerWaitOp: wgmma_dot.lower_consumer_wait,
     pl.ConsumerReleaseOp: wgmma_dot.lower_consumer_release,
+    pl.SelectTileOp: wgmma_dot.lower_select_tile,
+    pl.UniformOp: wgmma_dot.lower_uniform,
     pl.TurnTileOp: wgmma_turned.lower_turn_tile,
     pl.WgmmaDotOp: wgmma_dot.lower_wgmma_dot,
     pl.DotWaitOp: wgmma_dot.lower_dot_wait,

@@ -65,9 +65,19 @@ def lower_producer_acquire(ctx: KernelLowering, op: Operation) -> None:
     elected = ctx.agents.elected(ctx)
     full = ring.full_barrier(b, current)
     if op.bytes.data:
-        b.mbarrier_expect_tx(full, op.bytes.data, elected)
+        b.mbarrier_expect_tx(full, op.bytes.data, elected, _spared(ctx, op))
     else:
         b.mbarrier_arrive(full, predicate=elected)
+
+
+def _spared(ctx: KernelLowering, op: pl.ProducerAcquireOp) -> SSAValue | None:
+    """Bytes that do not come, by the conditions; None if all do."""
+    total: SSAValue | None = None
+    sizes = op.spared.data if op.spared is not None else ()
+    for condition, size in zip(op.conditions, sizes, strict=True):
+        bytes = ctx.b.select(ctx.value(condition), ctx.b.i32(size), ctx.b.i32(0))
+        total = bytes if total is None else ctx.b.add(total, bytes)
+    return total
 
 
 def lower_producer_advance(ctx: KernelLowering, op: Operation) -> None:
@@ -123,6 +133,8 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
     for number, box in enumerate(pieces):
         starts = [b.add(start, b.i32(by)) if by else start for start, by in zip(tile, box.starts)]
         predicate, mask = ctx.agents.elected(ctx), None
+        if op.unless is not None:
+            predicate = b.and_(predicate, b.xor(ctx.value(op.unless), b.i1(True)))
         if op.same is not None:
             owner = number * ctx.cluster_size // len(pieces)
             predicate, mask = _shared_copy(ctx, ctx.value(op.same), owner, predicate)

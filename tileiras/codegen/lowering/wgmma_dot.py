@@ -65,6 +65,21 @@ def lower_consumer_release(ctx: KernelLowering, op: Operation) -> None:
         variable.set(b, b.i32(-1))
 
 
+def lower_select_tile(ctx: KernelLowering, op: Operation) -> None:
+    """One of two places in a slot."""
+    if not isinstance(op, pl.SelectTileOp):
+        raise InternalError("the rule of select_tile got another operation")
+    condition, first, second = (ctx.value(operand) for operand in op.operands)
+    ctx.values[op.result] = ctx.b.select(condition, first, second)
+
+
+def lower_uniform(ctx: KernelLowering, op: Operation) -> None:
+    """What lane 0 of the warp has."""
+    if not isinstance(op, pl.UniformOp):
+        raise InternalError("the rule of uniform got another operation")
+    ctx.values[op.result] = ctx.b.shfl("idx", ctx.value(op.source), 0)
+
+
 def _tile_type(tile: SSAValue) -> pl.SharedTileType:
     if not isinstance(tile.type, pl.SharedTileType):
         raise InternalError("an operand of wgmma is not in shared memory", where="wgmma")

@@ -131,11 +131,16 @@ class MakeTensorMapOp(IRDLOperation):
 
 @irdl_op_definition
 class ProducerAcquireOp(IRDLOperation):
-    """Waits until the current slot is empty and announces the `bytes` that TMA will bring."""
+    """Waits until the current slot is empty and announces the `bytes` that TMA will bring.
+
+    Of each of the conditions (i1) that holds, so many fewer as `spared` says.
+    """
 
     name = "nv_tileas.producer_acquire"
     pipeline = operand_def()
+    conditions = var_operand_def()
     bytes = prop_def(IntAttr)
+    spared = opt_prop_def(IntTupleAttr)
 
 
 @irdl_op_definition
@@ -159,7 +164,8 @@ class TmaLoadOp(IRDLOperation):
     """Copies one tile of a view into the current slot at byte `offset`, in panels along `axis`.
 
     Where `same` (i1) holds, all CTAs of the cluster copy the same tile now, and each brings its
-    part of it to all. Boxes of the tensor map may have but a part of a panel.
+    part of it to all. Boxes of the tensor map may have but a part of a panel. Where `unless` (i1)
+    holds, nothing is copied: the slot has the tile in another place.
     """
 
     name = "nv_tileas.tma_load"
@@ -168,6 +174,7 @@ class TmaLoadOp(IRDLOperation):
     view = operand_def()
     indices = var_operand_def()
     same = opt_operand_def()
+    unless = opt_operand_def()
     axis = prop_def(IntAttr)
     offset = prop_def(IntAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -255,6 +262,30 @@ class ConsumerWaitOp(IRDLOperation):
     name = "nv_tileas.consumer_wait"
     pipeline = operand_def()
     tiles = var_result_def()
+
+
+@irdl_op_definition
+class SelectTileOp(IRDLOperation):
+    """`first` where the `condition` (i1) holds, else `second`: two tiles of one kind in a slot."""
+
+    name = "nv_tileas.select_tile"
+    condition = operand_def()
+    first = operand_def()
+    second = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class UniformOp(IRDLOperation):
+    """A scalar that all threads have alike, as lane 0 of each warp has it.
+
+    So the assembler knows it, and keeps what depends on it in uniform registers.
+    """
+
+    name = "nv_tileas.uniform"
+    source = operand_def()
+    result = result_def()
 
 
 @irdl_op_definition
@@ -349,6 +380,8 @@ PIPELINE_OPS = (
     TmaStoreOp,
     GatherLoadOp,
     ConsumerWaitOp,
+    SelectTileOp,
+    UniformOp,
     ProxyFenceOp,
     ConsumerReleaseOp,
     TurnTileOp,

@@ -77,7 +77,7 @@ class MbarrierArriveOp(IRDLOperation):
 
 @irdl_op_definition
 class MbarrierExpectTxOp(IRDLOperation):
-    """Announces `bytes` of asynchronous writes to the phase and arrives once.
+    """Announces `bytes` (or `size`) of asynchronous writes to the phase and arrives once.
 
     PTX ISA, "mbarrier.arrive.expect_tx".
     """
@@ -86,6 +86,8 @@ class MbarrierExpectTxOp(IRDLOperation):
     bytes = prop_def(IntAttr)
     barrier = operand_def(PointerType)
     predicate = opt_operand_def(IntegerType(1))
+    size = opt_operand_def(IntegerType(32))
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:

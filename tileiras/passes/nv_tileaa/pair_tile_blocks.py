@@ -80,7 +80,7 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 
     asked = integer_hint(func, "num_cta_in_cga")
-    if func.cluster_size > 1 or asked == 1:
+    if func.cluster_size > 1 or asked == 1 or func.joined is not None:
         return False
     operations = list(func.walk())
     if not any(isinstance(op, aa.DotOp) for op in operations):
@@ -95,9 +95,9 @@ def _paired(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import find_sharing
 
     plan = plan_hopper(func, target)
-    if plan is None or plan.shape.ctas > 1 or not all(map(_is_known, func.walk())):
+    if plan is None or plan.shape.ctas > 1 or not all(map(is_repeatable, func.walk())):
         return None
-    if any(_carries(op) for op in func.walk() if _starts_from_number(op)):
+    if any(carries(op) for op in func.walk() if _starts_from_number(op)):
         return None
     changed = func.clone()
     changed.properties["cluster"] = IntegerAttr(PAIR, i32)
@@ -107,7 +107,7 @@ def _paired(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     return changed if plan is not None and find_sharing(changed, plan).loads else None
 
 
-def _is_known(op: Operation) -> bool:
+def is_repeatable(op: Operation) -> bool:
     """Whether an operation may run once more for a tile block that does not exist."""
     if isinstance(op, STORES):
         return op.ordering.data == MemoryOrdering.WEAK
@@ -123,7 +123,7 @@ def _starts_from_number(op: Operation) -> bool:
     return isinstance(number, aa.GetProgramIdOp) and number.axis.value.data == 0
 
 
-def _carries(loop: Operation) -> bool:
+def carries(loop: Operation) -> bool:
     """Whether iterations of a loop hand on anything but tokens."""
     return not all(isinstance(result.type, MemTokenType) for result in loop.results)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
 from xdsl.ir import Operation, SSAValue
@@ -13,6 +14,7 @@ from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import left_fragments
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
@@ -45,6 +47,7 @@ class ConsumerSide:
         self.tiles: dict[tuple[Operation, pl.SharedTileType], SSAValue] = {}
         self.unfinished: dict[Operation, SSAValue | None] = {}
         """Products issued without a wait, with the pipeline that a slot goes back to after them."""
+        self.alike = AlikeTiles.of(plan.pipelines)
         self.store_maps: dict[Operation, SSAValue] = {}
 
     def brings(self, load: Operation) -> bool:
@@ -111,9 +114,19 @@ class ConsumerSide:
         return pl.SharedTileType(shape, element, operand.major_axis, offset)
 
     def _tile(self, placer: Placer, operand: SharedOperand, value: SSAValue) -> SSAValue:
-        """An operand in its slot, which has been waited for or is now."""
+        """An operand in its slot, which has been waited for or is now.
+
+        One that may be alike another's is read where that is, if it is.
+        """
         self._wait_for_slot(placer, operand.load)
-        return self.tiles[operand.load, self._tile_type(operand, value)]
+        type = self._tile_type(operand, value)
+        own = self.tiles[operand.load, type]
+        same = self.alike.conditions.get(operand.load)
+        if same is None:
+            return own
+        first = replace(operand, load=self.alike.firsts[operand.load])
+        other = self.tiles[first.load, self._tile_type(first, value)]
+        return placer.emit(pl.SelectTileOp, [same, other, own], [type]).results[0]
 
     def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
         """A product from shared memory, issued; `insert_waits` says where it is waited for."""
@@ -170,6 +183,9 @@ class ConsumerSide:
             bounds = [placer.integer(0, i32), count, placer.integer(1, i32)]
         for start in starts:
             place_head_start(placer, start, self.pipelines[start.pipeline], bounds)
+        for load, same in self.alike.compare(placer, op, placer.values).items():
+            uniform = placer.emit(pl.UniformOp, [same], [same.type])
+            self.alike.conditions[load] = uniform.results[0]
         for load in list(self.postponed):
             if any(op.is_ancestor(planned.dot) for planned in self._readers(load)):
                 self.postponed.remove(load)

@@ -113,6 +113,7 @@ class RingDemand:
     threads read tiles into registers before they multiply, and keep a slot that much longer.
     `is_shared`: CTAs of a cluster fill it together, so that it takes longer to fill.
     `ahead`: slots that it may have more than others, since its loads are said to take long.
+    `spared`: bytes of a slot that mostly do not come, their tile being in the slot already.
     """
 
     slot_bytes: int
@@ -121,6 +122,7 @@ class RingDemand:
     is_read: bool = False
     is_shared: bool = False
     ahead: int = 0
+    spared: int = 0
 
 
 @dataclass(frozen=True)
@@ -272,6 +274,7 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
     rings = tuple(rings)
     stages = [ring.least for ring in rings]
     taken = sum(ring.slot_bytes * ring.least for ring in rings)
+    spared = sum(ring.spared * ring.least for ring in rings)
     if taken > available:
         return None
     deep = MOST_READ_BYTES if any(ring.is_read for ring in rings) else MOST_RING_BYTES
@@ -289,9 +292,10 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
             # With one slot a ring would wait for each of its loads.
             is_single = stages[number] == 1
             most = available if is_single else _most_bytes(stages[number] + 1, deep, free)
-            if taken + ring.slot_bytes <= min(available, most):
+            larger, coming = taken + ring.slot_bytes, spared + ring.spared
+            if larger <= available and larger - coming <= most:
                 stages[number] += 1
-                taken += ring.slot_bytes
+                taken, spared = larger, coming
                 grown = True
     return tuple(stages)
 

@@ -13,6 +13,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.passes.analysis.register_pressure import tensor_words
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import spared_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     ROWS_PER_WARPGROUP,
     WARP_THREADS,
@@ -68,7 +69,13 @@ def demand_of(
         with_others,
         at_work,
         tuple(
-            RingDemand(ring.bytes, ring.least, ring.may_grow, is_read_by_threads(ring, dots))
+            RingDemand(
+                ring.bytes,
+                ring.least,
+                ring.may_grow,
+                is_read_by_threads(ring, dots),
+                spared=spared_bytes(ring),
+            )
             for ring in pipelines
         ),
         max(prod(shape_of(planned.dot.result)) for planned in dots),

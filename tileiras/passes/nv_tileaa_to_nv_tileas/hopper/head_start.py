@@ -25,6 +25,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.atoms.tma_boxes import thread_rows
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import contiguous_axis
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import ProducerSlice
@@ -67,7 +68,7 @@ def head_starts(
 
 def _wanted(func: aa.FuncOp, plan: HopperPlan, sharing: Sharing) -> tuple[HeadStart, ...]:
     """The rings whose first tiles threads would copy."""
-    if plan.stores or sharing.loads:
+    if plan.stores or sharing.loads or AlikeTiles.of(plan.pipelines).firsts:
         return ()
     for number, pipeline in enumerate(plan.pipelines):
         found = _of_pipeline(func, plan, number, pipeline)

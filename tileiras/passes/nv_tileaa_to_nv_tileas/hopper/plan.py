@@ -200,7 +200,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
         loops.setdefault(planned.dot.parent_op(), []).append(planned)
     if not _kept_for_products_only(chosen) or any(map(_turns_what_others_read, loops.values())):
         return None
-    pipelines = _pipelines(list(loops.values()))
+    pipelines = _pipelines(list(loops.values()), func.joined is not None)
     if held:
         pairs = zip(pipelines, held, strict=True)
         pipelines = tuple(replace(ring, least=count) for ring, count in pairs)
@@ -313,14 +313,15 @@ def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:
     return all(_uses(load) <= count for load, count in readers.items())
 
 
-def _pipelines(loops: list[list[WgmmaDot]]) -> tuple[Pipeline, ...]:
+def _pipelines(loops: list[list[WgmmaDot]], joined: bool) -> tuple[Pipeline, ...]:
     """A ring per product of a loop, or per several that share tiles; kept operands have one slot.
 
     Loops share rings. A product that is still running keeps its slot while the next one waits for
-    another.
+    another. In a `joined` kernel a loop with one tile has the same ring as that with two.
     """
     rings: dict[tuple[int, int], list[tuple[OperandLoad, ...]]] = {}
     least: dict[tuple[int, int], int] = {}
+    sizes: dict[tuple[int, int], int] = {}
     kept: dict[OperandLoad, Pipeline] = {}
     for dots in loops:
         for planned in dots:
@@ -330,12 +331,14 @@ def _pipelines(loops: list[list[WgmmaDot]]) -> tuple[Pipeline, ...]:
         for position, group in enumerate(slot_groups(dots)):
             operands = slot_operands(group)
             size = sum(operand.bytes for operand in operands.values())
-            rings.setdefault((position, size), []).append(tuple(operands))
+            key = (position, 0 if joined else size)
+            rings.setdefault(key, []).append(tuple(operands))
+            sizes[key] = max(size, sizes.get(key, 0))
             may_run = all(
                 planned.lhs is not None and isinstance(planned.dot.acc, BlockArgument)
                 for planned in group
             )
             slots = 2 if may_run else 1
-            least[position, size] = max(slots, least.get((position, size), 1))
-    shared = (Pipeline(tuple(all_of), key[1], least[key], True) for key, all_of in rings.items())
+            least[key] = max(slots, least.get(key, 1))
+    shared = (Pipeline(tuple(of), sizes[key], least[key], True) for key, of in rings.items())
     return (*shared, *kept.values())

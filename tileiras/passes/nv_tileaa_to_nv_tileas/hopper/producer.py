@@ -9,19 +9,14 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.codegen.atoms.tma_boxes import tile_cut
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import (
-    ComparisonPredicate,
-    ComparisonPredicateAttr,
-    IntTupleAttr,
-    Signedness,
-    SignednessAttr,
-)
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import EQUAL, AlikeTiles
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import chunk_elements, chunk_layout
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
@@ -42,10 +37,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing
 from tileiras.passes.op_builder import OpBuilder
 
 _TRUE = DenseAttr(TileType(i1), b"\xff")
-_EQUAL = {
-    "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.EQUAL),
-    "signedness": SignednessAttr(Signedness.SIGNED),
-}
 
 
 class ProducerBuilder(OpBuilder):
@@ -65,6 +56,7 @@ class ProducerBuilder(OpBuilder):
         self.plan = plan
         self.sharing = sharing
         self.starts = starts
+        self.alike = AlikeTiles.of(plan.pipelines)
         self.peers: dict[SSAValue, SSAValue] = {}
         """What values that depend on the rank are in the other CTA of the cluster."""
         self.pipelines = pipelines
@@ -141,7 +133,7 @@ class ProducerBuilder(OpBuilder):
         same: SSAValue | None = None
         for index in self.sharing.loads[op]:
             operands = [self.values[index], self.peers[index]]
-            equal = self.emit(aa.CmpIOp, operands, [i1], _EQUAL).results[0]
+            equal = self.emit(aa.CmpIOp, operands, [i1], EQUAL).results[0]
             same = equal if same is None else self.emit(aa.AndIOp, [same, equal], [i1]).results[0]
         return same or self.emit(aa.ConstantOp, (), [i1], {"value": _TRUE}).results[0]
 
@@ -157,6 +149,7 @@ class ProducerBuilder(OpBuilder):
         arguments = source.args[1:] if isinstance(op, aa.ForOp) else source.args
         carried = [i for i, arg in enumerate(arguments) if self.kept.carries(arg)]
         operands = [self.values[value] for value in bounds]
+        self.alike.compare(self, op, self.values)
         skipped = [self._skip(start, operands) for start in self.starts if start.before is op]
         operands[:1] = skipped[:1] or operands[:1]
         operands += [self.tensors.carried(op.init_values[i], arguments[i]) for i in carried]
@@ -216,8 +209,7 @@ class ProducerBuilder(OpBuilder):
                 self._skip(started[0], one_time(self))
             return
         if op is in_order[0]:
-            by_tma = sum(tile_bytes(other) for other in loads if isinstance(other, aa.TiledLoadOp))
-            self.emit(pl.ProducerAcquireOp, [pipe], (), {"bytes": IntAttr(by_tma)})
+            self._acquire(pipe, loads)
         axis = contiguous_axis(op)
         if axis is None:
             raise InternalError("a tile brought to shared memory has no contiguous dim")
@@ -236,11 +228,24 @@ class ProducerBuilder(OpBuilder):
             is_shared = op in self.sharing.loads
             if is_shared:
                 operands.append(self._is_same(op))
-            sizes = [1, 1, 1, len(op.indices), int(is_shared)]
+            unless = self.alike.conditions.get(op)
+            if unless is not None:
+                operands.append(unless)
+            sizes = [1, 1, 1, len(op.indices), int(is_shared), int(unless is not None)]
             properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
             self.emit(pl.TmaLoadOp, operands, (), properties)
         if op is in_order[-1]:
             self.emit(pl.ProducerAdvanceOp, [pipe])
+
+    def _acquire(self, pipe: SSAValue, loads: Sequence[OperandLoad]) -> None:
+        """The wait for a slot, and what TMA will bring: tiles that are there already do not come."""
+        by_tma = sum(tile_bytes(load) for load in loads if isinstance(load, aa.TiledLoadOp))
+        properties: dict[str, Attribute] = {"bytes": IntAttr(by_tma)}
+        found = [load for load in loads if load in self.alike.conditions]
+        if found:
+            properties["spared"] = IntTupleAttr([tile_bytes(load) for load in found])
+        conditions = [self.alike.conditions[load] for load in found]
+        self.emit(pl.ProducerAcquireOp, [pipe, *conditions], (), properties)
 
     def _tensor_map(self, op: aa.TiledLoadOp, view: SSAValue) -> SSAValue:
         """The descriptor of the view, made where the view's memref is: before any loop.

@@ -2,6 +2,8 @@
 
 %a = load;  %b = load;  %c = load;  %x = dot %a, %b, ..;  %y = dot %a, %c, ..
 -> one ring of slots with a, b and c, handed back after both products
+
+So do those whose tiles may turn out to be the same (`alike`).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import may_be_alike
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
@@ -41,12 +44,17 @@ def is_for_products(load: OperandLoad) -> bool:
 def slot_groups(dots: Sequence[WgmmaDot]) -> list[list[WgmmaDot]]:
     """The products of a loop, those that share slots together, in program order."""
     groups: list[list[int]] = []
-    brought = [dict.fromkeys(slot_operands([planned])) for planned in dots]
+    brought = [list(slot_operands([planned])) for planned in dots]
     for number, loads in enumerate(brought):
-        joined = [group for group in groups if any(loads.keys() & brought[i] for i in group)]
+        joined = [group for group in groups if any(_share(loads, brought[i]) for i in group)]
         groups = [group for group in groups if group not in joined]
         groups.append(sorted([*(i for group in joined for i in group), number]))
     return [[dots[i] for i in group] for group in sorted(groups)]
+
+
+def _share(loads: Sequence[OperandLoad], others: Sequence[OperandLoad]) -> bool:
+    """Whether two products read a tile in common, or may turn out to."""
+    return any(load is other or may_be_alike(load, other) for load in loads for other in others)
 
 
 def slot_operands(group: Sequence[WgmmaDot]) -> dict[OperandLoad, SharedOperand]:

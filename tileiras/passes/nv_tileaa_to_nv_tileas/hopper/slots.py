@@ -20,6 +20,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import spared_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     FIXED_BYTES,
     LEAST_SCRATCH,
@@ -72,6 +73,7 @@ def choose_stages(
             plan.is_read_by_warps(ring),
             _is_shared(value),
             slots_ahead(ring),
+            spared_bytes(ring),
         )
         for ring, value in zip(plan.pipelines, pipelines, strict=True)
     ]
@@ -122,7 +124,13 @@ def ring_room(plan: HopperPlan, target: GpuTarget) -> int:
 def has_spare_slots(plan: HopperPlan, target: GpuTarget) -> bool:
     """Whether every ring that would use more slots than must be held at once gets some."""
     rings = [
-        RingDemand(ring.bytes, ring.least, ring.may_grow, plan.is_read_by_warps(ring))
+        RingDemand(
+            ring.bytes,
+            ring.least,
+            ring.may_grow,
+            plan.is_read_by_warps(ring),
+            spared=spared_bytes(ring),
+        )
         for ring in plan.pipelines
     ]
     stages = ring_stages(rings, ring_room(plan, target))

@@ -1,0 +1,190 @@
+"""Two tiles at once: which kernels do so, and the same results with fewer copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from tests.gpu.product_text import ProductKernel
+from tests.gpu.random_products import ProductCase, make_case
+from tests.interpreter.stage_comparison import passes
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.driver import compile_module, with_environment
+from tileiras.interpreter import run_entry
+from tileiras.ir_text import parse_text
+from tileiras.options import CompileOptions
+
+SQUARE = ProductKernel("f16", (128, 128, 64), form="persistent")
+SMALL = ProductKernel("f16", (64, 64, 64), form="persistent")
+
+
+def placed(text: str) -> aa.FuncOp:
+    """The kernel after its layouts have been chosen for sm_90."""
+    module = parse_text(text, "kernel.mlir")
+    for _ in passes(module, (), "sm_90"):
+        pass
+    return kernel_of(module)
+
+
+def kernel_of(module: ModuleOp) -> aa.FuncOp:
+    """The only kernel."""
+    return next(op for op in module.walk() if isinstance(op, aa.FuncOp))
+
+
+def is_joined(text: str) -> bool:
+    """Whether a kernel computes two tiles at once; then it is no cluster."""
+    func = placed(text)
+    assert func.joined is None or func.cluster_size == 1
+    return func.joined is not None
+
+
+@pytest.mark.parametrize("tile", [(128, 128, 64), (64, 128, 64), (128, 64, 64), (64, 64, 32)])
+def test_small_tiles_are_joined(tile: tuple[int, int, int]):
+    assert is_joined(replace(SQUARE, tile=tile).text())
+
+
+@pytest.mark.parametrize("tile", [(128, 256, 64), (256, 128, 64), (64, 256, 64), (128, 128, 128)])
+def test_not_where_registers_or_slots_do_not_suffice(tile: tuple[int, int, int]):
+    func = placed(replace(SQUARE, tile=tile).text())
+    assert (func.joined, func.cluster_size) == (None, 2)
+
+
+def test_a_cluster_that_is_asked_for_is_made():
+    assert placed(replace(SQUARE, cluster=2).text()).cluster_size == 2
+    assert is_joined(replace(SQUARE, cluster=1).text())
+
+
+def test_blocks_with_one_tile_each_are_not_joined():
+    assert not is_joined(replace(SQUARE, form="plain").text())
+
+
+def changed(old: str, new: str, kernel: ProductKernel = SQUARE) -> str:
+    """The text of a kernel with something else in it."""
+    text = kernel.text()
+    assert old in text
+    return text.replace(old, new)
+
+
+def test_loops_over_depth_that_depend_on_the_tile_are_not_joined():
+    causal = changed("for %k in (%c0 to %space#1", "for %k in (%c0 to %row")
+    assert not is_joined(causal)
+
+
+def test_tile_blocks_that_may_wait_for_each_other_are_not_joined():
+    assert not is_joined(changed("store_view_tko weak", "store_view_tko release device"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("%row = divi %tile,", "%row = divi %x,"),
+        ("%row = divi %tile, %tiles#1", "%row = divi %tile, %nx"),
+        ("(%x to %total, step %nx)", "(%x to %total, step %M)"),
+        ("(%x to %total, step %nx)", "(%c0 to %total, step %nx)"),
+    ],
+)
+def test_who_computes_a_tile_must_not_matter(old: str, new: str):
+    assert not is_joined(changed(old, new))
+
+
+def test_a_tile_must_not_need_what_another_one_stored():
+    text = SQUARE.text()
+    store = next(line for line in text.splitlines() if "%stored =" in line)
+    view = store.split(": ")[1].split(", ", 1)[1].removesuffix(", tile<i32> -> token")
+    type = "tile<128x128xf32>"
+    load = f"""    %old, %read = load_view_tko weak %pC[%row, %column] token = ORDER
+      : {view}, tile<i32> -> {type}, token
+    %more = addf %sum, %old : {type}
+{store.replace("%sum", "%more").replace("%t0", "%read")}"""
+    carried = text.replace(store, load.replace("ORDER", "%before_all"))
+    carried = carried.replace(
+        "step %nx) : tile<i32> {",
+        "step %nx) : tile<i32> iter_values(%before_all = %t0) -> (token) {",
+    ).replace("for %tile", "%all = for %tile")
+    head, tail = carried.rsplit("    continue\n", 1)
+    carried = f"{head}    continue %stored : token\n{tail}"
+    assert not is_joined(carried)
+    assert is_joined(text.replace(store, load.replace("ORDER", "%t0")))
+
+
+def test_an_iteration_that_may_end_early_is_not_joined():
+    early = "%odd = cmpi equal %tile, %c1, signed : tile<i32> -> tile<i1>\n"
+    early += "if %odd {\ncontinue\n}\n%row = divi %tile,"
+    assert not is_joined(changed("%row = divi %tile,", early))
+
+
+def test_what_both_tiles_may_share_is_copied_under_a_condition():
+    func = placed(SQUARE.text())
+    copies = [op for op in func.walk() if isinstance(op, pl.TmaLoadOp)]
+    assert [copy.unless is not None for copy in copies].count(True) == 2
+    acquired = [op for op in func.walk() if isinstance(op, pl.ProducerAcquireOp)]
+    spared = [op.spared.data for op in acquired if op.spared is not None]
+    assert spared == [(16384, 16384)]
+    made = [op for op in func.walk() if isinstance(op, pl.CreatePipelineOp)]
+    assert [(op.stages.data, op.slot_bytes.data) for op in made] == [(3, 65536)]
+
+
+def test_products_of_both_tiles_run_on():
+    func = placed(SQUARE.text())
+    pending = [op.pending for op in func.walk() if isinstance(op, pl.WgmmaDotOp)]
+    assert sorted(value.data for value in pending if value is not None) == [1, 2, 2]
+
+
+def test_the_condition_is_computed_once_and_addresses_stay_uniform():
+    options = replace(with_environment(CompileOptions(gpu_name="sm_90")), emit="ptx")
+    ptx = compile_module(SQUARE.text().encode(), options).output.decode()
+    assert "multicast" not in ptx
+    assert ptx.count("mbarrier.arrive.expect_tx") == 2
+
+
+SIMULATED = (
+    *(replace(SMALL, order=order) for order in ("rows", "columns", "diagonal")),
+    ProductKernel("f16", (64, 128, 64), form="persistent", result="f16"),
+    ProductKernel("bf16", (128, 64, 64), a="column", b="turned", form="persistent"),
+    ProductKernel("f32", (64, 64, 32), form="persistent"),
+    ProductKernel("i8", (64, 64, 128), b="turned", form="persistent"),
+)
+
+
+def stages_of(case: ProductCase) -> Iterator[tuple[str, int]]:
+    """Checks every stage from the pass on; gives its name and how many tiles its TMA copied."""
+    module = parse_text(case.kernel.text(), "kernel.mlir")
+    for name, _ in passes(module, (), "sm_90"):
+        func = next((op for op in module.walk() if isinstance(op, aa.FuncOp)), None)
+        if func is None or func.joined is None:
+            continue
+        arguments = case.arguments()
+        run_entry(module, "product", arguments, case.grid)
+        assert not case.difference(arguments[2]), name
+        yield name, 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kernel", SIMULATED, ids=lambda kernel: kernel.name)
+def test_every_stage_computes_the_product(kernel: ProductKernel, seed: int):
+    assert len(list(stages_of(make_case(kernel, seed)))) >= 3
+
+
+@pytest.mark.parametrize("order", ["rows", "columns", "diagonal"])
+@pytest.mark.parametrize(("tiles", "blocks"), [((3, 3), n) for n in (1, 2, 3, 4, 5, 8, 9, 12)])
+def test_every_division_of_the_tiles(order: str, tiles: tuple[int, int], blocks: int):
+    kernel = replace(SMALL, order=order)
+    case = make_case(kernel, 0)
+    extents = (64 * tiles[0] - 5, 64 * tiles[1] - 16, 96)
+    case = replace(resized(case, extents), grid=(blocks, 1, 1))
+    assert len(list(stages_of(case))) >= 3
+
+
+def resized(case: ProductCase, extents: tuple[int, int, int]) -> ProductCase:
+    """The same kernel for a product of another size, with rows one after another."""
+    m, n, k = extents
+
+    def dense(rows: int, columns: int):
+        far = -(-columns // 8) * 8
+        return replace(case.a, shape=(1, rows, columns), first=0, strides=(rows * far, far, 1))
+
+    return replace(case, extents=extents, a=dense(m, k), b=dense(k, n), c=dense(m, n))

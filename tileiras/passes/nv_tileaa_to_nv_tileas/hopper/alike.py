@@ -1,0 +1,131 @@
+"""Loads of a slot that may turn out, while the kernel runs, to bring the same tile.
+
+Two tiles that a joined kernel computes at once mostly share an operand; which, their indices say:
+
+    %a = load %A[%i, %k];  %b = load %A[%j, %k]      the same tile if %i = %j
+
+Both agents compare such indices before the loop. Where all are equal the producer copies the first
+tile only, and products read it in place of the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    Signedness,
+    SignednessAttr,
+)
+from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad, tile_bytes
+from tileiras.passes.op_builder import OpBuilder
+
+if TYPE_CHECKING:
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import Pipeline
+
+EQUAL = {
+    "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.EQUAL),
+    "signedness": SignednessAttr(Signedness.SIGNED),
+}
+
+
+def may_be_alike(first: OperandLoad, second: OperandLoad) -> bool:
+    """Whether two loads of a joined kernel's loop bring the same tile in all iterations or none.
+
+    They read tiles of one kind from one tensor, and indices that differ are made before the loop.
+    """
+    if not isinstance(first, aa.TiledLoadOp) or not isinstance(second, aa.TiledLoadOp):
+        return False
+    block = first.parent_block()
+    if first is second or block is None or second.parent_block() is not block:
+        return False
+    if enclosing(first, aa.FuncOp).joined is None or not isinstance(first.parent_op(), aa.ForOp):
+        return False
+    if view_type_of(first.view) != view_type_of(second.view):
+        return False
+    if memref_of(first.view) is not memref_of(second.view):
+        return False
+    differing = _differing(first, second)
+    return bool(differing) and all(
+        one.type == other.type and not _is_made_in(one, block) and not _is_made_in(other, block)
+        for one, other in differing
+    )
+
+
+def _differing(first: aa.TiledLoadOp, second: aa.TiledLoadOp) -> list[tuple[SSAValue, SSAValue]]:
+    """The indices of two loads that are not the same value."""
+    pairs = zip(first.indices, second.indices, strict=True)
+    return [(one, other) for one, other in pairs if one is not other]
+
+
+def _is_made_in(value: SSAValue, block: Block) -> bool:
+    """Whether a value is an argument of the block or made in it (or deeper, which none sees)."""
+    owner = value.owner
+    return (owner.parent_block() if isinstance(owner, Operation) else owner) is block
+
+
+def alike_loads(filling: Sequence[OperandLoad]) -> dict[OperandLoad, OperandLoad]:
+    """Loads of a slot that may turn out to be an earlier one of it, with that one."""
+    found: dict[OperandLoad, OperandLoad] = {}
+    for position, load in enumerate(filling):
+        for earlier in filling[:position]:
+            if earlier not in found and may_be_alike(earlier, load):
+                found[load] = earlier
+                break
+    return found
+
+
+def spared_bytes(ring: Pipeline) -> int:
+    """Bytes of a slot that mostly need not come: neighbours share one operand, not all."""
+    coming = 0
+    for filling in ring.fillings:
+        spared = max(map(tile_bytes, alike_loads(filling)), default=0)
+        coming = max(coming, sum(map(tile_bytes, filling)) - spared)
+    return ring.bytes - coming
+
+
+@dataclass
+class AlikeTiles:
+    """One agent's knowledge of which loads are alike; `conditions` has an i1 for each."""
+
+    firsts: dict[OperandLoad, OperandLoad]
+    conditions: dict[OperandLoad, SSAValue] = field(
+        default_factory=dict[OperandLoad, SSAValue]
+    )
+
+    @classmethod
+    def of(cls, rings: Iterable[Pipeline]) -> AlikeTiles:
+        """Those of all rings."""
+        fillings = (filling for ring in rings for filling in ring.fillings)
+        return cls({load: to for filling in fillings for load, to in alike_loads(filling).items()})
+
+    def compare(
+        self, builder: OpBuilder, loop: Operation, values: Mapping[SSAValue, SSAValue]
+    ) -> dict[OperandLoad, SSAValue]:
+        """Before a loop: whether its loads are alike. `values` are what the agent has built."""
+        made: dict[OperandLoad, SSAValue] = {}
+        for load, first in self.firsts.items():
+            if load.parent_op() is not loop or not isinstance(load, aa.TiledLoadOp):
+                continue
+            if not isinstance(first, aa.TiledLoadOp):
+                continue
+            same: SSAValue | None = None
+            for pair in _differing(first, load):
+                operands = [values[index] for index in pair]
+                equal = builder.emit(aa.CmpIOp, operands, [i1], EQUAL).results[0]
+                if same is not None:
+                    equal = builder.emit(aa.AndIOp, [same, equal], [i1]).results[0]
+                same = equal
+            if same is not None:
+                made[load] = same
+        self.conditions |= made
+        return made

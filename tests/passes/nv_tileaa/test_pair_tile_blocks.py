@@ -17,7 +17,7 @@ from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
 
-PERSISTENT = ProductKernel("f16", (64, 128, 64), form="persistent")
+PERSISTENT = ProductKernel("f16", (64, 256, 64), form="persistent")
 PAIRED = ProductKernel("f16", (128, 128, 64), cluster=2)
 DIVIDED = ProductKernel("f16", (256, 256, 64), cluster=2)
 
@@ -125,12 +125,12 @@ def test_shared_copies_reach_all_ctas_and_slots_come_back_from_all(kernel):
 
 
 SIMULATED = (
-    ProductKernel("f16", (64, 64, 64), form="persistent"),
-    ProductKernel("bf16", (64, 64, 64), b="turned", form="persistent"),
+    ProductKernel("f16", (64, 256, 64), form="persistent"),
+    ProductKernel("bf16", (64, 256, 64), b="turned", form="persistent"),
     ProductKernel("f16", (64, 64, 64), form="batched", cluster=2),
     ProductKernel("f16", (64, 128, 64), cluster=2),
     ProductKernel("f16", (256, 256, 64), b="turned", cluster=2),
-    ProductKernel("i8", (64, 64, 128), b="turned", form="persistent"),
+    ProductKernel("i8", (64, 256, 128), b="turned", form="persistent"),
 )
 
 

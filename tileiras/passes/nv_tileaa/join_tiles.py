@@ -289,7 +289,7 @@ class _Joiner:
             values.update(zip(source.args, [number, *tokens], strict=True))
         for op in source.ops:
             self.builder.location = op.location
-            if op is products:
+            if products is not None and op is products:
                 if not self._join_products(products):
                     return None
             elif isinstance(op, aa.ContinueOp):
@@ -352,8 +352,8 @@ class _Joiner:
         for token in op.operands:
             first, second = self._both([token])
             if first is not second:
-                first = self.builder.emit(
-                    aa.JoinMemTokensOp, [first, second], [MEM_TOKEN]
-                ).results[0]
+                first = self.builder.emit(aa.JoinMemTokensOp, [first, second], [MEM_TOKEN]).results[
+                    0
+                ]
             tokens.append(first)
         self.builder.emit(aa.YieldOp, tokens)

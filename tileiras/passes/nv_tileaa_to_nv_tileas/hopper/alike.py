@@ -48,7 +48,10 @@ def may_be_alike(first: OperandLoad, second: OperandLoad) -> bool:
     block = first.parent_block()
     if first is second or block is None or second.parent_block() is not block:
         return False
-    if enclosing(first, aa.FuncOp).joined is None or not isinstance(first.parent_op(), aa.ForOp):
+    func = enclosing(first, aa.FuncOp)
+    if not isinstance(func, aa.FuncOp) or func.joined is None:
+        return False
+    if not isinstance(first.parent_op(), aa.ForOp):
         return False
     if view_type_of(first.view) != view_type_of(second.view):
         return False
@@ -98,9 +101,7 @@ class AlikeTiles:
     """One agent's knowledge of which loads are alike; `conditions` has an i1 for each."""
 
     firsts: dict[OperandLoad, OperandLoad]
-    conditions: dict[OperandLoad, SSAValue] = field(
-        default_factory=dict[OperandLoad, SSAValue]
-    )
+    conditions: dict[OperandLoad, SSAValue] = field(default_factory=dict[OperandLoad, SSAValue])
 
     @classmethod
     def of(cls, rings: Iterable[Pipeline]) -> AlikeTiles:

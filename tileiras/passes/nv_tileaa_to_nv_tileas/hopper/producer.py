@@ -238,7 +238,7 @@ class ProducerBuilder(OpBuilder):
             self.emit(pl.ProducerAdvanceOp, [pipe])
 
     def _acquire(self, pipe: SSAValue, loads: Sequence[OperandLoad]) -> None:
-        """The wait for a slot, and what TMA will bring: tiles that are there already do not come."""
+        """Waits for a slot and announces what TMA will bring, less what turns out to be there."""
         by_tma = sum(tile_bytes(load) for load in loads if isinstance(load, aa.TiledLoadOp))
         properties: dict[str, Attribute] = {"bytes": IntAttr(by_tma)}
         found = [load for load in loads if load in self.alike.conditions]

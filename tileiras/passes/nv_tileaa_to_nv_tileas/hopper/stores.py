@@ -3,7 +3,8 @@
 A store by TMA goes through shared memory in pieces of 64 rows of one swizzle span; bounds are the
 tensor map's affair. The next tile's products run while the last pieces are on their way. One thread
 of a warpgroup issues all its pieces and waits for them before those of the next tile, so stores
-keep their order among themselves. With any other access they would not: then none is used.
+keep their order among themselves. With any other access that tokens order with a write they would
+not: then none is used.
 
 A reduction into a view goes the same way: TMA combines each element atomically by itself, relaxed
 at the scope of the GPU (PTX ISA, "cp.reduce.async.bulk.tensor").
@@ -26,7 +27,6 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, MemoryOrdering, MemoryScope
 from tileiras.dialects.layout.mma import wgmma_accumulator
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
-from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -39,13 +39,16 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     shared_bytes,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import MAX_BOX, is_aligned
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import WRITES
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import (
+    WRITES,
+    follows_write,
+    precedes_write,
+)
 
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
     from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 
-LOADS = (LoadBase, TiledLoadBase)
 TmaWrite = aa.TiledStoreOp | aa.TiledAtomicRedOp
 """What TMA can do from shared memory to global memory."""
 PIECE_ELEMENT_BYTES = (2, 4)
@@ -69,7 +72,12 @@ def tma_stores(
         return ()
     if prefer is None and not any(_is_in_loop(op) for op in stores):
         return ()
-    ordinary = [op for op in func.walk() if isinstance(op, LOADS) and plan.pipeline_of(op) is None]
+    loads = [
+        op
+        for op in func.walk()
+        if isinstance(op, aa.TiledLoadOp | aa.LoadOp) and plan.pipeline_of(op) is None
+    ]
+    ordinary = [op for op in loads if follows_write(op) or precedes_write(op)]
     hazards = find_hazards(func).before
     if any(op not in stores for op in hazards) or (hazards and ordinary):
         return ()

@@ -72,12 +72,9 @@ def tma_stores(
         return ()
     if prefer is None and not any(_is_in_loop(op) for op in stores):
         return ()
-    loads = [
-        op
-        for op in func.walk()
-        if isinstance(op, aa.TiledLoadOp | aa.LoadOp) and plan.pipeline_of(op) is None
-    ]
-    ordinary = [op for op in loads if follows_write(op) or precedes_write(op)]
+    loads = [op for op in func.walk() if isinstance(op, aa.TiledLoadOp | aa.LoadOp)]
+    own = [op for op in loads if plan.pipeline_of(op) is None]
+    ordinary = any(follows_write(op) or precedes_write(op) for op in own)
     hazards = find_hazards(func).before
     if any(op not in stores for op in hazards) or (hazards and ordinary):
         return ()

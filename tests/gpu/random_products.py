@@ -228,6 +228,30 @@ def make_case(kernel: ProductKernel, seed: int, tiles: int = WORST_EXTENT) -> Pr
     )
 
 
+def dense_case(kernel: ProductKernel, extents: tuple[int, int, int], blocks: int) -> ProductCase:
+    """A product whose rows (or columns) follow each other, shared out among some blocks."""
+    m, n, k = extents
+
+    def dense(rows: int, columns: int, major: str) -> Placement:
+        is_by_column = major in ("column", "turned", "permuted")
+        inner = rows if is_by_column else columns
+        far = -(-inner // kernel.unit) * kernel.unit
+        strides = (rows * columns * far, 1, far) if is_by_column else (rows * far, far, 1)
+        return Placement((1, rows, columns), 0, strides)
+
+    a, b, c = dense(m, k, kernel.a), dense(k, n, kernel.b), dense(m, n, "row")
+    return ProductCase(kernel, 0, extents, a, b, c, (blocks, 1, 1))
+
+
+def aligned_result(kernel: ProductKernel) -> str:
+    """The text of a kernel that knows where its result lies: so it does in a `dense_case`."""
+    text = kernel.text().replace("%C1k = assume div_by<1>", "%C1k = assume div_by<16>")
+    for stride in range(3):
+        known = f"%Cs{stride}k = assume div_by<"
+        text = text.replace(f"{known}1>", f"{known}{kernel.unit}>")
+    return text
+
+
 def cases(count: int) -> Sequence[ProductCase]:
     """`count` products for every kernel."""
     return [make_case(kernel, seed) for kernel in KERNELS for seed in range(count)]

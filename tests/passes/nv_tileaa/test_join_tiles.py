@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import Placement, ProductCase, make_case
+from tests.gpu.product_text import Order, ProductKernel
+from tests.gpu.random_products import ProductCase, aligned_result, dense_case, make_case
 from tests.interpreter.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -157,41 +156,47 @@ SIMULATED = (
 )
 
 
-def joined_stages(case: ProductCase) -> Iterator[str]:
-    """Runs a kernel at every stage from the pass on; their names."""
-    module = parse_text(case.kernel.text(), "kernel.mlir")
+def joined_stages(case: ProductCase, text: str | None = None) -> int:
+    """Runs a kernel at every stage from the pass on and checks its results; how many there are."""
+    module, count = parse_text(text or case.kernel.text(), "kernel.mlir"), 0
     for name, _ in passes(module, (), "sm_90"):
         func = next((op for op in module.walk() if isinstance(op, aa.FuncOp)), None)
-        if func is None or func.joined is None:
-            continue
-        arguments = case.arguments()
-        run_entry(module, "product", arguments, case.grid)
-        assert not case.difference(arguments[2]), name
-        yield name
+        if func is not None and func.joined is not None:
+            arguments = case.arguments()
+            run_entry(module, "product", arguments, case.grid)
+            assert not case.difference(arguments[2]), name
+            count += 1
+    return count
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kernel", SIMULATED, ids=lambda kernel: kernel.name)
 def test_every_stage_computes_the_product(kernel: ProductKernel, seed: int):
-    assert len(list(joined_stages(make_case(kernel, seed)))) >= 3
+    assert joined_stages(make_case(kernel, seed)) >= 3
 
 
 @pytest.mark.parametrize("order", ["rows", "columns", "diagonal"])
-@pytest.mark.parametrize(("tiles", "blocks"), [((3, 3), n) for n in (1, 2, 3, 4, 5, 8, 9, 12)])
-def test_every_division_of_the_tiles(order: str, tiles: tuple[int, int], blocks: int):
-    kernel = replace(SMALL, order=order)
-    case = make_case(kernel, 0)
-    extents = (64 * tiles[0] - 5, 64 * tiles[1] - 16, 96)
-    case = replace(resized(case, extents), grid=(blocks, 1, 1))
-    assert len(list(joined_stages(case))) >= 3
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4, 5, 8, 9, 12])
+def test_every_division_of_the_tiles(order: Order, blocks: int):
+    case = dense_case(replace(SMALL, order=order), (187, 176, 96), blocks)
+    assert joined_stages(case) >= 3
 
 
-def resized(case: ProductCase, extents: tuple[int, int, int]) -> ProductCase:
-    """The same kernel for a product of another size, with rows one after another."""
-    m, n, k = extents
+@pytest.mark.parametrize("blocks", [1, 2, 4, 9])
+def test_tiles_leave_by_tma(blocks: int):
+    kernel = replace(SMALL, result="f16")
+    text = aligned_result(kernel)
+    assert any(isinstance(op, pl.TmaStoreOp) for op in placed(text).walk())
+    assert joined_stages(dense_case(kernel, (187, 176, 96), blocks), text) >= 3
 
-    def dense(rows: int, columns: int) -> Placement:
-        far = -(-columns // 8) * 8
-        return replace(case.a, shape=(1, rows, columns), first=0, strides=(rows * far, far, 1))
 
-    return replace(case, extents=extents, a=dense(m, k), b=dense(k, n), c=dense(m, n))
+def test_indices_may_come_from_memory():
+    text = changed(
+        "%row = divi %tile,",
+        """%group, %known = load_ptr_tko weak %locks token=%t0
+      : tile<ptr<i32>> -> tile<i32>, token
+    %place = addi %tile, %group : tile<i32>
+    %row = divi %place,""",
+        SMALL,
+    )
+    assert joined_stages(dense_case(SMALL, (187, 176, 96), 2), text) >= 3

@@ -1,0 +1,43 @@
+"""Persistent products whose tiles are computed two at once, on the GPU: results are exact."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("numpy")
+pytest.importorskip("ml_dtypes")
+
+from tileiras.codegen.target import Feature, get_target  # noqa: E402
+from tileiras.driver import compile_module, with_environment  # noqa: E402
+from tileiras.options import CompileOptions  # noqa: E402
+
+from .launch import gpu_name, launch_cubin  # noqa: E402
+from .product_text import Order, ProductKernel  # noqa: E402
+from .random_products import aligned_result, dense_case  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+RESULT = 2
+"""The position of the result among the arguments."""
+ORDERS: tuple[Order, ...] = ("rows", "columns", "diagonal")
+"""Neighbouring tiles read the same A, the same B, or nothing in common."""
+
+
+@pytest.mark.parametrize("result", ["f16", "f32"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("tile", [(128, 128, 64), (64, 128, 64), (128, 64, 64)])
+def test_joined_products_are_exact(tile: tuple[int, int, int], order: Order, result: str) -> None:
+    if not get_target(gpu_name()).has(Feature.WGMMA):
+        pytest.skip("two tiles at once take wgmma")
+    kernel = ProductKernel("f16", tile, form="persistent", order=order, result=result)
+    options = with_environment(CompileOptions(gpu_name=gpu_name()))
+    cubin = compile_module(aligned_result(kernel).encode(), options).output
+    rows, columns, _ = tile
+    # An odd number of tiles, ragged at both edges; then an even one of whole tiles.
+    for extents in ((5 * rows - 8, 7 * columns - 24, 456), (6 * rows, 4 * columns, 256)):
+        tiles = -(-extents[0] // rows) * -(-extents[1] // columns)
+        for blocks in (1, 2, 3, 8, 11, tiles // 2, tiles - 1, tiles, tiles + 5):
+            case = dense_case(kernel, extents, blocks)
+            arguments = case.arguments()
+            launch_cubin(cubin, "product", arguments, case.grid)
+            assert not case.difference(arguments[RESULT]), blocks

@@ -72,7 +72,7 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)
     tensor_maps.plan_tensor_maps(ctx, op)
     tma_stores.reserve_store_memory(ctx, op.consumer.block)
-    for start in op.consumer.block.ops:
+    for start in op.consumer.walk():
         if isinstance(start, pl.HeadStartOp):
             ctx.agents.ring(start.pipeline).has_head_start = True
     consumer_warps = op.consumer_warps.data

@@ -53,6 +53,7 @@ class _Rows:
     steps: list[SSAValue | None]
     offset: int
     is_whole: bool
+    skipped: SSAValue | None
 
 
 def lower_producer_skip(ctx: KernelLowering, op: Operation) -> None:
@@ -91,7 +92,10 @@ def lower_head_start(ctx: KernelLowering, op: Operation) -> None:
     for stage in range(_slots(op, ring)):
         filled.append(b.icmp("sgt", span, b.mul(step, b.i64(stage))))
         for rows in loads:
-            _copy(ctx, ring, rows, stage, filled[-1])
+            wanted = filled[-1]
+            if rows.skipped is not None:
+                wanted = b.and_(wanted, b.not_(rows.skipped))
+            _copy(ctx, ring, rows, stage, wanted)
         b.mbarrier_arrive_copies(ring.full_barrier(b, b.i32(stage)), expected=False)
     ctx.barrier()
     first = b.icmp("eq", b.thread_id(), b.i32(0))
@@ -109,6 +113,7 @@ def _loads(ctx: KernelLowering, op: pl.HeadStartOp) -> list[_Rows]:
     """The loads of the op, with their own indices."""
     loads: list[_Rows] = []
     position = 0
+    conditions = iter(op.conditions)
     for number, view in enumerate(op.views):
         rank = len(view_type_of(view).tile_shape)
         indices = [ctx.value(index) for index in op.indices[position : position + rank]]
@@ -116,7 +121,9 @@ def _loads(ctx: KernelLowering, op: pl.HeadStartOp) -> list[_Rows]:
         position += rank
         steps = [ctx.value(op.step) if follow else None for follow in follows]
         place = (op.axes.data[number], op.offsets.data[number])
-        loads.append(_rows(ctx, view, indices, steps, place, by_bytes=op.by_bytes is not None))
+        skipped = ctx.value(next(conditions)) if op.spared.data[number] else None
+        by_bytes = op.by_bytes is not None
+        loads.append(_rows(ctx, view, indices, steps, place, skipped, by_bytes=by_bytes))
     return loads
 
 
@@ -126,6 +133,7 @@ def _rows(
     indices: list[SSAValue],
     steps: list[SSAValue | None],
     place: tuple[int, int],
+    skipped: SSAValue | None,
     *,
     by_bytes: bool,
 ) -> _Rows:
@@ -180,6 +188,7 @@ def _rows(
         moves,
         offset,
         not by_bytes and _ends_with_chunk(type, memref, axis),
+        skipped,
     )
 
 

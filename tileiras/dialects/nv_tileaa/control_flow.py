@@ -35,7 +35,8 @@ class FuncOp(IRDLOperation):
     `cluster` CTAs (one where it is absent) run the program together: it is a tile block's, whose
     work they divide by `get_cluster_rank`; or, if `paired`, that of as many tile blocks as there
     are CTAs, and the clusters beyond those that all tile blocks need have nothing to do.
-    `joined`: each tile block computes two neighbouring tiles at once.
+    `joined`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
+    tiles, or "blocks": those of two tile blocks, of which the other one ends.
     """
 
     name = "nv_tileaa.func"
@@ -45,7 +46,7 @@ class FuncOp(IRDLOperation):
     num_warps = opt_prop_def(IntegerAttr)
     cluster = opt_prop_def(IntegerAttr)
     paired = opt_prop_def(UnitAttr)
-    joined = opt_prop_def(UnitAttr)
+    joined = opt_prop_def(StringAttr)
     body = region_def()
 
     @property

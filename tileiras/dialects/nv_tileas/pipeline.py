@@ -187,7 +187,8 @@ class HeadStartOp(IRDLOperation):
     As many as there are `slots` (by default all), of a loop from `lower` to `upper` in steps.
     `views` are those of the loads in the order of their tiles in a slot, `indices` theirs in the
     first iteration, one after another; `follows` is 1 for an index that is the iteration's number.
-    `by_bytes` copies say how many bytes they read, others at most whether they read any.
+    `by_bytes` copies say how many bytes they read, others at most whether they read any. For views
+    that are `spared` (1) there is one of the `conditions` under which their tiles are not copied.
     """
 
     name = "nv_tileas.head_start"
@@ -197,7 +198,9 @@ class HeadStartOp(IRDLOperation):
     step = operand_def()
     views = var_operand_def()
     indices = var_operand_def()
+    conditions = var_operand_def()
     follows = prop_def(IntTupleAttr)
+    spared = prop_def(IntTupleAttr)
     axes = prop_def(IntTupleAttr)
     offsets = prop_def(IntTupleAttr)
     slots = opt_prop_def(IntAttr)

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import IntegerType, ModuleOp, UnitAttr, i1
+from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
-    ComparisonPredicateAttr,
     RoundingMode,
     RoundingModeAttr,
     Signedness,
@@ -29,8 +27,10 @@ from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.join_blocks import BlockJoiner
 from tileiras.passes.nv_tileaa.pair_tile_blocks import carries, is_repeatable
-from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.nv_tileaa.product_region import STORES
+from tileiras.passes.nv_tileaa.two_tiles import TwoTiles, product_loop
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
@@ -92,14 +92,33 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 
     asked = integer_hint(func, "num_cta_in_cga")
-    if func.cluster_size > 1 or asked not in (None, 1) or _tile_loop(func) is None:
+    if func.cluster_size > 1 or asked not in (None, 1):
         return False
     operations = list(func.walk())
     if any(map(may_talk, operations)) or not all(map(is_repeatable, operations)):
         return False
+    if _has_one_tile(func):
+        return True
+    if _tile_loop(func) is None:
+        return False
     # A tile must not need what the same tile block has stored before: another one does that tile.
     loads = [op for op in operations if isinstance(op, aa.LoadOp | aa.TiledLoadOp)]
     return not any(map(follows_write, loads))
+
+
+def _has_one_tile(func: aa.FuncOp) -> bool:
+    """Whether a tile block computes one tile, the one of its number, and stores it at the end."""
+    block = func.body.block
+    products = product_loop(block)
+    operations = list(func.walk())
+    if products is None or any(isinstance(op, aa.GetNumProgramsOp) for op in operations):
+        return False
+    numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp) and not _axis(op)]
+    if not numbers or any(op.parent_op() is not func for op in numbers):
+        return False
+    returns = [op for op in operations if isinstance(op, aa.ReturnOp)]
+    before = operations[: operations.index(products)]
+    return len(returns) == 1 and not any(isinstance(op, STORES) for op in before)
 
 
 def _tile_loop(func: aa.FuncOp) -> aa.ForOp | None:
@@ -115,7 +134,11 @@ def _tile_loop(func: aa.FuncOp) -> aa.ForOp | None:
         return None
     if starts[0].index != 0 or steps[0].index != 2 or loop.parent_op() is not func:
         return None
-    if carries(loop) or _product_loop(loop) is None or any(map(_leaves_early, loop.walk())):
+    if (
+        carries(loop)
+        or product_loop(loop.body.block) is None
+        or any(map(_leaves_early, loop.walk()))
+    ):
         return None
     return loop
 
@@ -131,16 +154,6 @@ def _axis(op: aa.GetProgramIdOp | aa.GetNumProgramsOp) -> int:
     return op.axis.value.data
 
 
-def _product_loop(loop: aa.ForOp) -> aa.ForOp | None:
-    """The only loop with products in a loop over tiles, which has no other products."""
-    found = [op for op in loop.body.block.ops if any(isinstance(i, aa.DotOp) for i in op.walk())]
-    if len(found) != 1 or not isinstance(found[0], aa.ForOp):
-        return None
-    inner = found[0]
-    products = [op for op in inner.walk() if isinstance(op, aa.DotOp)]
-    return inner if all(op.parent_op() is inner for op in products) else None
-
-
 def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     """The kernel that computes two tiles at once, None if it would not be a good one."""
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
@@ -151,9 +164,11 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
         return None
     changed = func.clone()
     loop = _tile_loop(changed)
-    if loop is None or not _Joiner(loop).join():
+    joiner = BlockJoiner(changed) if loop is None else _Joiner(loop)
+    what = "blocks" if loop is None else "rounds"
+    if not joiner.join():
         return None
-    changed.properties["joined"] = UnitAttr()
+    changed.properties["joined"] = StringAttr(what)
     plan = plan_hopper(changed, target)
     if plan is None or plan.shape.ctas > 1 or not _fits(plan):
         return None
@@ -195,16 +210,13 @@ class _Rounds:
     single: SSAValue
 
 
-class _Joiner:
+class _Joiner(TwoTiles):
     """Rewrites a loop over tiles for two of them at once."""
 
     def __init__(self, loop: aa.ForOp):
-        self.loop = loop
-        self.builder = ScalarBuilder()
-        self.values: tuple[dict[SSAValue, SSAValue], dict[SSAValue, SSAValue]] = ({}, {})
-        """What stands for values of one tile in the first and in the second."""
         is_signed = loop.unsigned_cmp is None
-        self.sign = SignednessAttr(Signedness.SIGNED if is_signed else Signedness.UNSIGNED)
+        super().__init__(SignednessAttr(Signedness.SIGNED if is_signed else Signedness.UNSIGNED))
+        self.loop = loop
 
     def join(self) -> bool:
         """Does so; False where the loops over K of two tiles differ."""
@@ -245,11 +257,6 @@ class _Joiner:
             raise InternalError("a loop does not count in integers", where="join-tiles")
         return self.builder.integer(value, type)
 
-    def _compare(self, how: ComparisonPredicate, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """i1: a comparison of tile numbers."""
-        properties = {"comparison_predicate": ComparisonPredicateAttr(how), "signedness": self.sign}
-        return self.builder.emit(aa.CmpIOp, [lhs, rhs], [i1], properties).results[0]
-
     def _divide(self) -> _Rounds:
         """Who does what, and the new bounds of the loop: in the last round some have nothing."""
         builder, loop = self.builder, self.loop
@@ -283,7 +290,7 @@ class _Joiner:
     def _two_tiles(self, numbers: Sequence[SSAValue], tokens: Sequence[SSAValue]) -> Region | None:
         """What the loop did, for two tiles; None where their loops over K differ."""
         source, outer = self.loop.body.block, self.builder.block
-        products = _product_loop(self.loop)
+        products = product_loop(source)
         self.builder.block = block = Block()
         for values, number in zip(self.values, numbers, strict=True):
             values.update(zip(source.args, [number, *tokens], strict=True))
@@ -298,53 +305,6 @@ class _Joiner:
                 self._copy(op)
         self.builder.block, self.builder.location = outer, self.loop.location
         return Region(block)
-
-    def _copy(self, op: Operation) -> None:
-        """An operation of one tile, for each of them; once if it is the same for both."""
-        first, second = self.values
-        self.builder.block.add_op(op.clone(first))
-        if op.has_trait(Pure) and not op.regions and self._are_same(op.operands):
-            second.update((result, first[result]) for result in op.results)
-        else:
-            self.builder.block.add_op(op.clone(second))
-
-    def _are_same(self, values: Sequence[SSAValue]) -> bool:
-        """Whether values are the same for both tiles."""
-        first, second = self.values
-        return all(first.get(value, value) is second.get(value, value) for value in values)
-
-    def _both(self, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """Values of the first tile, then those of the second."""
-        return [copies.get(value, value) for copies in self.values for value in values]
-
-    def _join_products(self, loop: aa.ForOp) -> bool:
-        """One loop over K for both tiles, operation by operation."""
-        bounds = [loop.lower_bound, loop.upper_bound, loop.step]
-        if not self._are_same(bounds):
-            return False
-        source, outer = loop.body.block, self.builder.block
-        carried = [arg.type for arg in source.args[1:]]
-        operands = [*self._both(bounds)[: len(bounds)], *self._both(loop.init_values)]
-        block = Block(arg_types=[source.args[0].type, *carried, *carried])
-        for number, values in enumerate(self.values):
-            start = 1 + number * len(carried)
-            own = [block.args[0], *block.args[start : start + len(carried)]]
-            values.update(zip(source.args, own, strict=True))
-        self.builder.block = block
-        for op in source.ops:
-            if isinstance(op, aa.ContinueOp):
-                self.builder.location = op.location
-                self.builder.emit(aa.ContinueOp, self._both(op.operands))
-            else:
-                self._copy(op)
-        self.builder.block, self.builder.location = outer, loop.location
-        types = [*carried, *carried]
-        made = self.builder.emit(aa.ForOp, operands, types, loop.properties, [Region(block)])
-        for number, values in enumerate(self.values):
-            start = number * len(carried)
-            own = made.results[start : start + len(carried)]
-            values.update(zip(loop.results, own, strict=True))
-        return True
 
     def _end(self, op: aa.ContinueOp) -> None:
         """What both tiles do comes before what follows the iteration."""

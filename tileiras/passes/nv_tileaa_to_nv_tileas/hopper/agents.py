@@ -15,6 +15,7 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import block_order
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import shared_bytes
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.early_exit import exit_before
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import GATHER_WARPS
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import head_starts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.longest_first import longest_first
@@ -36,6 +37,37 @@ def specialised(
     """The kernel as pipelines and an agent switch; `place_body` fills the consumer's block."""
     source = func.body.block
     entry = Block(arg_types=[arg.type for arg in source.args])
+    switches = _switches(func)
+    if switches:
+        _fill(func, plan, target, place_body, entry, switches)
+    else:
+        with exit_before(source, entry):
+            _fill(func, plan, target, place_body, entry, switches)
+    properties = dict(func.properties)
+    properties["num_warps"] = IntegerAttr(plan.shape.consumer_warps, i32)
+    return aa.FuncOp.create(properties=properties, regions=[Region(entry)], location=func.location)
+
+
+def _switches(func: aa.FuncOp) -> dict[str, Attribute]:
+    """Which tile block a CTA computes, where that is not the one of its number."""
+    if func.cluster_size == 1:
+        if (order := block_order(func)) is not None:
+            return {"block_order": IntTupleAttr(order)}
+        if (turned := longest_first(func)) is not None:
+            return {"longest_first": IntTupleAttr(turned)}
+    return {}
+
+
+def _fill(
+    func: aa.FuncOp,
+    plan: HopperPlan,
+    target: GpuTarget,
+    place_body: PlaceBody,
+    entry: Block,
+    switches: dict[str, Attribute],
+) -> None:
+    """Both programs into the kernel's new block."""
+    source = func.body.block
     sharing = find_sharing(func, plan)
     pipelines = [_create(entry, plan, number, sharing) for number in range(len(plan.pipelines))]
     store_maps = make_store_maps(plan.stores, source, entry)
@@ -48,7 +80,8 @@ def specialised(
     builder = ProducerBuilder(kept, layouts, plan, pipelines, sharing, starts)
     producer = builder.build(source, list(entry.args))
     body = Block()
-    switches: dict[str, Attribute] = {
+    properties: dict[str, Attribute] = {
+        **switches,
         "consumer_warps": IntAttr(plan.shape.consumer_warps),
         "producer_warps": IntAttr(plan.shape.producer_warps),
         "working_warps": IntAttr(layouts.warps),
@@ -56,13 +89,8 @@ def specialised(
         "consumer_registers": IntAttr(plan.shape.consumer_registers),
         "ctas": IntAttr(plan.shape.ctas),
     }
-    if func.cluster_size == 1:
-        if (order := block_order(func)) is not None:
-            switches["block_order"] = IntTupleAttr(order)
-        elif (turned := longest_first(func)) is not None:
-            switches["longest_first"] = IntTupleAttr(turned)
     switch = pl.AgentSwitchOp.create(
-        properties=switches,
+        properties=properties,
         regions=[producer, Region(body)],
         location=func.location,
     )
@@ -75,9 +103,6 @@ def specialised(
     _free_pipelines(body)
     maps = sum(isinstance(op, pl.MakeTensorMapOp) for top in entry.ops for op in top.walk())
     choose_stages(pipelines, plan, body, maps, shared_bytes(plan.shape, target))
-    properties = dict(func.properties)
-    properties["num_warps"] = IntegerAttr(plan.shape.consumer_warps, i32)
-    return aa.FuncOp.create(properties=properties, regions=[Region(entry)], location=func.location)
 
 
 def _create(block: Block, plan: HopperPlan, number: int, sharing: Sharing) -> SSAValue:

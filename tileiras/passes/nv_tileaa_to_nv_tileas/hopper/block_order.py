@@ -44,6 +44,8 @@ def block_order(func: aa.FuncOp) -> tuple[int, int] | None:
     operations = list(func.walk())
     if any(may_talk(op) for op in operations):
         return None
+    if func.joined is not None and func.joined.data == "blocks":
+        return None
     is_persistent = any(isinstance(op, aa.GetNumProgramsOp) for op in operations)
     return BLOCK_ORDER if is_persistent else None
 

@@ -64,7 +64,7 @@ class ConsumerSide:
         started = [start for start in self.starts if start.before is op]
         for start in started:
             pipeline = self.pipelines[start.pipeline]
-            place_head_start(placer, start, pipeline, one_time(placer))
+            place_head_start(placer, start, pipeline, one_time(placer), {})
         block, loads = op.parent_block(), self._filling(op)
         in_order = [other for other in block.ops if other in loads] if block is not None else []
         if started:
@@ -181,11 +181,12 @@ class ConsumerSide:
             unsigned = {"signedness": SignednessAttr(Signedness.UNSIGNED)}
             count = placer.emit(aa.ExtIOp, operands, [i32], unsigned).results[0]
             bounds = [placer.integer(0, i32), count, placer.integer(1, i32)]
-        for start in starts:
-            place_head_start(placer, start, self.pipelines[start.pipeline], bounds)
         for load, same in self.alike.compare(placer, op, placer.values).items():
             uniform = placer.emit(pl.UniformOp, [same], [same.type])
             self.alike.conditions[load] = uniform.results[0]
+        for start in starts:
+            pipeline, known = self.pipelines[start.pipeline], self.alike.conditions
+            place_head_start(placer, start, pipeline, bounds, known)
         for load in list(self.postponed):
             if any(op.is_ancestor(planned.dot) for planned in self._readers(load)):
                 self.postponed.remove(load)

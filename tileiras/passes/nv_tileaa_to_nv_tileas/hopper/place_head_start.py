@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, UnitAttr, i32
 from xdsl.ir import Attribute, SSAValue
@@ -13,7 +13,11 @@ from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart, is_number_of
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import contiguous_axis, tile_bytes
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
+    OperandLoad,
+    contiguous_axis,
+    tile_bytes,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.op_builder import OpBuilder
 
@@ -24,9 +28,16 @@ def one_time(builder: OpBuilder) -> list[SSAValue]:
 
 
 def place_head_start(
-    placer: Placer, start: HeadStart, pipeline: SSAValue, bounds: Sequence[SSAValue]
+    placer: Placer,
+    start: HeadStart,
+    pipeline: SSAValue,
+    bounds: Sequence[SSAValue],
+    spared: Mapping[OperandLoad, SSAValue],
 ) -> None:
-    """Copies the tiles of the first iterations of a loop with these bounds into the slots."""
+    """Copies the tiles of the first iterations of a loop with these bounds into the slots.
+
+    `spared`: loads that need not be copied under a condition.
+    """
     views: list[SSAValue] = []
     indices: list[SSAValue] = []
     follows: list[int] = []
@@ -41,15 +52,17 @@ def place_head_start(
             follows.append(int(is_number_of(index, start.before)))
             indices.append(bounds[0] if follows[-1] else placer.plain(index))
     sizes = [tile_bytes(load) for load in start.loads]
-    segments = [1, 1, 1, 1, len(views), len(indices)]
+    conditions = [spared[load] for load in start.loads if load in spared]
+    segments = [1, 1, 1, 1, len(views), len(indices), len(conditions)]
     properties: dict[str, Attribute] = {
         "follows": IntTupleAttr(follows),
         "axes": IntTupleAttr(axes),
         "offsets": IntTupleAttr([sum(sizes[:number]) for number in range(len(sizes))]),
+        "spared": IntTupleAttr([int(load in spared) for load in start.loads]),
         "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
     }
     if start.slots is not None:
         properties["slots"] = IntAttr(start.slots)
     if start.by_bytes:
         properties["by_bytes"] = UnitAttr()
-    placer.emit(pl.HeadStartOp, [pipeline, *bounds, *views, *indices], (), properties)
+    placer.emit(pl.HeadStartOp, [pipeline, *bounds, *views, *indices, *conditions], (), properties)

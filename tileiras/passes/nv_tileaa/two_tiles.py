@@ -1,0 +1,89 @@
+"""What the passes that join tiles share: the same operations for two tiles, and one loop over K."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.traits import Pure
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    SignednessAttr,
+)
+from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+
+
+def product_loop(block: Block) -> aa.ForOp | None:
+    """The only loop with products in a block, which has no other products."""
+    found = [op for op in block.ops if any(isinstance(i, aa.DotOp) for i in op.walk())]
+    if len(found) != 1 or not isinstance(found[0], aa.ForOp):
+        return None
+    inner = found[0]
+    products = [op for op in inner.walk() if isinstance(op, aa.DotOp)]
+    return inner if all(op.parent_op() is inner for op in products) else None
+
+
+class TwoTiles:
+    """Writes operations once for each of two tiles; `sign` is how numbers of tiles compare."""
+
+    def __init__(self, sign: SignednessAttr):
+        self.builder = ScalarBuilder()
+        self.sign = sign
+        self.values: tuple[dict[SSAValue, SSAValue], dict[SSAValue, SSAValue]] = ({}, {})
+        """What stands for values of one tile in the first and in the second."""
+
+    def _compare(self, how: ComparisonPredicate, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """i1: a comparison of tile numbers."""
+        properties = {"comparison_predicate": ComparisonPredicateAttr(how), "signedness": self.sign}
+        return self.builder.emit(aa.CmpIOp, [lhs, rhs], [i1], properties).results[0]
+
+    def _copy(self, op: Operation) -> None:
+        """An operation of one tile, for each of them; once if it is the same for both."""
+        first, second = self.values
+        self.builder.block.add_op(op.clone(first))
+        if op.has_trait(Pure) and not op.regions and self._are_same(op.operands):
+            second.update((result, first[result]) for result in op.results)
+        else:
+            self.builder.block.add_op(op.clone(second))
+
+    def _are_same(self, values: Sequence[SSAValue]) -> bool:
+        """Whether values are the same for both tiles."""
+        first, second = self.values
+        return all(first.get(value, value) is second.get(value, value) for value in values)
+
+    def _both(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """Values of the first tile, then those of the second."""
+        return [copies.get(value, value) for copies in self.values for value in values]
+
+    def _join_products(self, loop: aa.ForOp) -> bool:
+        """One loop over K for both tiles, operation by operation."""
+        bounds = [loop.lower_bound, loop.upper_bound, loop.step]
+        if not self._are_same(bounds):
+            return False
+        source, outer = loop.body.block, self.builder.block
+        carried = [arg.type for arg in source.args[1:]]
+        operands = [*self._both(bounds)[: len(bounds)], *self._both(loop.init_values)]
+        block = Block(arg_types=[source.args[0].type, *carried, *carried])
+        for number, values in enumerate(self.values):
+            start = 1 + number * len(carried)
+            own = [block.args[0], *block.args[start : start + len(carried)]]
+            values.update(zip(source.args, own, strict=True))
+        self.builder.block = block
+        for op in source.ops:
+            if isinstance(op, aa.ContinueOp):
+                self.builder.location = op.location
+                self.builder.emit(aa.ContinueOp, self._both(op.operands))
+            else:
+                self._copy(op)
+        self.builder.block, self.builder.location = outer, loop.location
+        types = [*carried, *carried]
+        made = self.builder.emit(aa.ForOp, operands, types, loop.properties, [Region(block)])
+        for number, values in enumerate(self.values):
+            start = number * len(carried)
+            own = made.results[start : start + len(carried)]
+            values.update(zip(loop.results, own, strict=True))
+        return True

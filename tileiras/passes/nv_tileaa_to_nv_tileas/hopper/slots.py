@@ -111,9 +111,12 @@ def _stages(
 
 
 def _is_tight(rings: Sequence[RingDemand], stages: Sequence[int]) -> bool:
-    """Whether a ring has no slot to spare: then it waits for each of its loads."""
+    """Whether a ring has no slot to spare: then it waits for each of its loads.
+
+    Or but one, where part of each slot is not used.
+    """
     pairs = zip(rings, stages, strict=True)
-    return any(ring.may_grow and count <= ring.least for ring, count in pairs)
+    return any(ring.may_grow and count <= ring.least + bool(ring.spared) for ring, count in pairs)
 
 
 def ring_room(plan: HopperPlan, target: GpuTarget) -> int:

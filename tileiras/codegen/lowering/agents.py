@@ -46,12 +46,19 @@ def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, pl.CreatePipelineOp):
         raise InternalError("the rule of create_pipeline got another operation")
     stages, size = op.stages.data, op.slot_bytes.data
-    slots = llvm_memory.GlobalOp.make(ctx.symbols.unique("ring"), stages * size, SHARED, RING_ALIGN)
     barriers = llvm_memory.GlobalOp.make(ctx.symbols.unique("barriers"), 16 * stages, SHARED, 8)
-    ctx.add_globals(slots, barriers)
-    ctx.scratch.reserve(stages * size + 16 * stages)
+    ctx.add_globals(barriers)
+    ctx.scratch.reserve(16 * stages)
+    if op.storage is not None:
+        slots = ctx.agents.ring(op.storage).slots
+    else:
+        name, total = ctx.symbols.unique("ring"), stages * size
+        memory = llvm_memory.GlobalOp.make(name, total, SHARED, RING_ALIGN)
+        ctx.add_globals(memory)
+        ctx.scratch.reserve(total)
+        slots = ctx.prologue.address_of(memory)
     ctx.agents.rings[op.result] = Ring(
-        slots=ctx.prologue.address_of(slots),
+        slots=slots,
         barriers=ctx.prologue.address_of(barriers),
         stages=stages,
         slot_bytes=size,

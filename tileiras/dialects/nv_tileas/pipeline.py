@@ -82,10 +82,12 @@ class CreatePipelineOp(IRDLOperation):
     The groups are equal parts of the consumer's warps: warpgroups where only wgmma reads the slots,
     which ends for all its warps at once, else single warps. `gather_threads` threads of the
     producer copy into the slots besides TMA, or none. Slots of a `shared` pipeline are filled by
-    all CTAs of the cluster: one is empty when the consumers of all CTAs have released it.
+    all CTAs of the cluster: one is empty when the consumers of all CTAs have released it. Slots lie
+    in the `storage` of another pipeline where a tile block uses one of both only.
     """
 
     name = "nv_tileas.create_pipeline"
+    storage = opt_operand_def(PipelineType)
     stages = prop_def(IntAttr)
     slot_bytes = prop_def(IntAttr)
     consumers = prop_def(IntAttr)

@@ -12,6 +12,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
     ComparisonPredicateAttr,
+    MemoryOrdering,
     SignednessAttr,
 )
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
@@ -25,6 +26,13 @@ def product_loop(block: Block) -> aa.ForOp | None:
     inner = found[0]
     products = [op for op in inner.walk() if isinstance(op, aa.DotOp)]
     return inner if all(op.parent_op() is inner for op in products) else None
+
+
+def _is_of_both(op: Operation) -> bool:
+    """Whether an operation does the same for both tiles if its operands are the same."""
+    if isinstance(op, aa.TiledLoadOp | aa.LoadOp):
+        return op.ordering.data == MemoryOrdering.WEAK
+    return op.has_trait(Pure) and not op.regions
 
 
 class TwoTiles:
@@ -45,7 +53,7 @@ class TwoTiles:
         """An operation of one tile, for each of them; once if it is the same for both."""
         first, second = self.values
         self.builder.block.add_op(op.clone(first))
-        if op.has_trait(Pure) and not op.regions and self._are_same(op.operands):
+        if _is_of_both(op) and self._are_same(op.operands):
             second.update((result, first[result]) for result in op.results)
         else:
             self.builder.block.add_op(op.clone(second))

@@ -69,7 +69,7 @@ def _fill(
     """Both programs into the kernel's new block."""
     source = func.body.block
     sharing = find_sharing(func, plan)
-    pipelines = [_create(entry, plan, number, sharing) for number in range(len(plan.pipelines))]
+    pipelines = _create_all(entry, plan, sharing)
     store_maps = make_store_maps(plan.stores, source, entry)
     loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
     kept = producer_slice(func, loads)
@@ -105,7 +105,20 @@ def _fill(
     choose_stages(pipelines, plan, body, maps, shared_bytes(plan.shape, target))
 
 
-def _create(block: Block, plan: HopperPlan, number: int, sharing: Sharing) -> SSAValue:
+def _create_all(block: Block, plan: HopperPlan, sharing: Sharing) -> list[SSAValue]:
+    """The pipelines, by number; those with memory of their own first."""
+    made: dict[int, SSAValue] = {}
+    numbers = sorted(range(len(plan.pipelines)), key=lambda n: plan.pipelines[n].within is not None)
+    for number in numbers:
+        within = plan.pipelines[number].within
+        storage = None if within is None else made[within]
+        made[number] = _create(block, plan, number, sharing, storage)
+    return [made[number] for number in range(len(made))]
+
+
+def _create(
+    block: Block, plan: HopperPlan, number: int, sharing: Sharing, storage: SSAValue | None
+) -> SSAValue:
     """A pipeline at the start of the kernel; it gets more slots once all is placed."""
     pipeline = plan.pipelines[number]
     properties: dict[str, Attribute] = {
@@ -116,7 +129,10 @@ def _create(block: Block, plan: HopperPlan, number: int, sharing: Sharing) -> SS
     }
     if any(load in sharing.loads for load in pipeline.loads):
         properties["shared"] = UnitAttr()
-    op = pl.CreatePipelineOp.create(result_types=[pl.PIPELINE], properties=properties)
+    operands = () if storage is None else (storage,)
+    op = pl.CreatePipelineOp.create(
+        operands=operands, result_types=[pl.PIPELINE], properties=properties
+    )
     block.add_op(op)
     return op.result
 

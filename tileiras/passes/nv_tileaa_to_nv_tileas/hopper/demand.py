@@ -77,6 +77,7 @@ def demand_of(
                 spared=spared_bytes(ring),
             )
             for ring in pipelines
+            if ring.within is None
         ),
         max(prod(shape_of(planned.dot.result)) for planned in dots),
         any(loop is not None and _is_in_loop(loop) for loop in loops),

@@ -108,13 +108,15 @@ class Pipeline:
     """A ring of at least `least` slots, each with one tile of every load of one of the `fillings`.
 
     Loops that follow each other share a ring: their loads are different fillings of it. `may_grow`:
-    whether more slots would be used, which is so if the loads are in a loop.
+    whether more slots would be used, which is so if the loads are in a loop. `within`: the ring in
+    whose memory it lies, for one of them is used in a tile block, never both.
     """
 
     fillings: tuple[tuple[OperandLoad, ...], ...]
     bytes: int
     least: int
     may_grow: bool
+    within: int | None = None
 
     @property
     def loads(self) -> tuple[OperandLoad, ...]:
@@ -200,7 +202,9 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
         loops.setdefault(planned.dot.parent_op(), []).append(planned)
     if not _kept_for_products_only(chosen) or any(map(_turns_what_others_read, loops.values())):
         return None
-    pipelines = _pipelines(list(loops.values()), func.joined is not None)
+    pipelines = _pipelines(
+        list(loops.values()), func.joined.data if func.joined is not None else ""
+    )
     if held:
         pairs = zip(pipelines, held, strict=True)
         pipelines = tuple(replace(ring, least=count) for ring, count in pairs)
@@ -313,11 +317,12 @@ def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:
     return all(_uses(load) <= count for load, count in readers.items())
 
 
-def _pipelines(loops: list[list[WgmmaDot]], joined: bool) -> tuple[Pipeline, ...]:
+def _pipelines(loops: list[list[WgmmaDot]], joined: str) -> tuple[Pipeline, ...]:
     """A ring per product of a loop, or per several that share tiles; kept operands have one slot.
 
     Loops share rings. A product that is still running keeps its slot while the next one waits for
-    another. In a `joined` kernel a loop with one tile has the same ring as that with two.
+    another. In a kernel with tiles `joined` in rounds a loop with one tile has the same ring as that
+    with two; where tile blocks are joined, it has a ring of its own in the same memory.
     """
     rings: dict[tuple[int, int], list[tuple[OperandLoad, ...]]] = {}
     least: dict[tuple[int, int], int] = {}
@@ -331,7 +336,7 @@ def _pipelines(loops: list[list[WgmmaDot]], joined: bool) -> tuple[Pipeline, ...
         for position, group in enumerate(slot_groups(dots)):
             operands = slot_operands(group)
             size = sum(operand.bytes for operand in operands.values())
-            key = (position, 0 if joined else size)
+            key = (position, 0 if joined == "rounds" else size)
             rings.setdefault(key, []).append(tuple(operands))
             sizes[key] = max(size, sizes.get(key, 0))
             may_run = all(
@@ -340,5 +345,19 @@ def _pipelines(loops: list[list[WgmmaDot]], joined: bool) -> tuple[Pipeline, ...
             )
             slots = 2 if may_run else 1
             least[key] = max(slots, least.get(key, 1))
-    shared = (Pipeline(tuple(of), sizes[key], least[key], True) for key, of in rings.items())
+    largest: dict[int, int] = {}
+    for number, (position, size) in enumerate(rings):
+        first = largest.setdefault(position, number)
+        if joined == "blocks" and size > list(rings)[first][1]:
+            largest[position] = number
+    shared = [
+        Pipeline(
+            tuple(of),
+            sizes[key],
+            least[key],
+            True,
+            largest[key[0]] if joined == "blocks" and largest[key[0]] != number else None,
+        )
+        for number, (key, of) in enumerate(rings.items())
+    ]
     return (*shared, *kept.values())

@@ -81,15 +81,24 @@ def choose_stages(
         available -= store_bytes(plan.warpgroups)
     available -= max(FIXED_BYTES, BARRIER_BYTES + maps * MAP_BYTES) + plan.turned
     wanted = min(MOST_SCRATCH, placed_scratch_bytes(body))
-    stages = _stages(rings, available, plan.scratch, wanted)
-    if stages is None or _is_tight(rings, stages):
+    numbers = [number for number, ring in enumerate(plan.pipelines) if ring.within is None]
+    own = [rings[number] for number in numbers]
+    stages = _stages(own, available, plan.scratch, wanted)
+    if stages is None or _is_tight(own, stages):
         least = min(plan.scratch, placed_least_bytes(body))
-        stages = _stages(rings, available, least, wanted)
+        stages = _stages(own, available, least, wanted)
     if stages is None:
         raise RingsDoNotFitError(tuple(ring.least for ring in rings))
-    for value, count in zip(pipelines, stages, strict=True):
+    chosen = dict(zip(numbers, stages, strict=True))
+    for number, (ring, value) in enumerate(zip(plan.pipelines, pipelines, strict=True)):
+        if ring.within is not None:
+            room = chosen[ring.within] * plan.pipelines[ring.within].bytes
+            within = ring_stages([rings[number]], room)
+            if within is None:
+                raise RingsDoNotFitError(tuple(ring.least for ring in rings))
+            chosen[number] = within[0]
         if isinstance(value.owner, Operation):
-            value.owner.properties["stages"] = IntAttr(count)
+            value.owner.properties["stages"] = IntAttr(chosen[number])
 
 
 def _is_shared(pipeline: SSAValue) -> bool:
@@ -135,6 +144,7 @@ def has_spare_slots(plan: HopperPlan, target: GpuTarget) -> bool:
             spared=spared_bytes(ring),
         )
         for ring in plan.pipelines
+        if ring.within is None
     ]
     stages = ring_stages(rings, ring_room(plan, target))
     if stages is None:

@@ -140,6 +140,7 @@ def _head_start(run: BlockRun, op: pl.HeadStartOp) -> list[Any]:
     slots = ring.stages if op.slots is None else op.slots.data
     for slot, number in zip(ring.slots, range(lower, upper, step)[:slots], strict=False):
         position = 0
+        conditions = iter(run.values(op.conditions))
         for load, made in enumerate(op.views):
             view = run.value(made)
             rank = len(view_type_of(made).tile_shape)
@@ -148,6 +149,8 @@ def _head_start(run: BlockRun, op: pl.HeadStartOp) -> list[Any]:
                 if op.follows.data[position + at]:
                     indices[at] = np.asarray(number, np.int32)
             position += rank
+            if op.spared.data[load] and next(conditions):
+                continue
             tile = load_tile(run.memory, view, tensor_views.tile_elements(view, indices))
             slot[op.offsets.data[load]] = SharedTile(tile, op.axes.data[load])
     return []

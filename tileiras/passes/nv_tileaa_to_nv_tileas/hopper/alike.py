@@ -26,7 +26,11 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad, tile_bytes
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
+    OperandLoad,
+    is_transparent,
+    tile_bytes,
+)
 from tileiras.passes.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -77,13 +81,31 @@ def _is_made_in(value: SSAValue, block: Block) -> bool:
 
 
 def alike_loads(filling: Sequence[OperandLoad]) -> dict[OperandLoad, OperandLoad]:
-    """Loads of a slot that may turn out to be an earlier one of it, with that one."""
+    """Loads of a slot that may turn out to be an earlier one of it, with that one.
+
+    None where two products read a load in common already: neighbours share one operand, not all.
+    """
+    if any(len(_products_of(load)) > 1 for load in filling):
+        return {}
     found: dict[OperandLoad, OperandLoad] = {}
     for position, load in enumerate(filling):
         for earlier in filling[:position]:
             if earlier not in found and may_be_alike(earlier, load):
                 found[load] = earlier
                 break
+    return found
+
+
+def _products_of(load: OperandLoad) -> dict[Operation, None]:
+    """The products that read a loaded tile."""
+    found: dict[Operation, None] = {}
+    pending: list[SSAValue] = [load.result]
+    while pending:
+        for use in pending.pop().uses:
+            if isinstance(use.operation, aa.DotOp):
+                found[use.operation] = None
+            elif is_transparent(use.operation):
+                pending.append(use.operation.results[0])
     return found
 
 

@@ -20,7 +20,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
-from tileiras.passes.nv_tileaa.two_tiles import TwoTiles, product_loop
+from tileiras.passes.nv_tileaa.two_tiles import TwoTiles, is_of_both, product_loop
 
 MULTIPROCESSORS = 132
 """SMs of an H100 or H200 with SXM; on others the choice is a little worse."""
@@ -49,21 +49,18 @@ class BlockJoiner(TwoTiles):
         for values in self.values:
             values.update(zip(source.args, body.args, strict=True))
         numbers, both = self._number()
-        after: list[Operation] = []
-        is_behind = False
-        for op in source.ops:
-            builder.location = op.location
+        operations = list(source.ops)
+        place = operations.index(products)
+        before, after = operations[:place], operations[place + 1 :]
+        for op in list(before):
             if isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == 0:
+                before.remove(op)
                 for values, number in zip(self.values, numbers, strict=True):
                     values[op.result] = number
-            elif op is products:
-                is_behind = True
-                if not self._multiply(products, both):
-                    return False
-            elif is_behind:
-                after.append(op)
-            else:
-                self._copy(op)
+        for op in before:
+            body.add_op(op.clone(self.values[0]))
+        if not self._multiply(products, before, after, both):
+            return False
         self._finish(after, both)
         func.body.detach_block(source)
         source.erase()
@@ -112,27 +109,48 @@ class BlockJoiner(TwoTiles):
         other.add_op(aa.YieldOp.create(location=self.builder.location))
         self.builder.emit(aa.IfOp, [condition], (), {}, [Region(then), Region(other)])
 
-    def _multiply(self, loop: aa.ForOp, both: SSAValue) -> bool:
-        """The loop over K of both tiles, or that of the first."""
+    def _multiply(
+        self,
+        loop: aa.ForOp,
+        before: Sequence[Operation],
+        after: Sequence[Operation],
+        both: SSAValue,
+    ) -> bool:
+        """The loop over K of both tiles, behind what the second one needs, or that of the first.
+
+        Gives the results of both, and what follows needs of what comes before.
+        """
         builder, outer = self.builder, self.builder.block
-        starts = self._both(loop.init_values)
-        types = [value.type for value in starts]
+        first, second = self.values
+        alone = dict(first)
         builder.block = two = Block()
-        before = [dict(values) for values in self.values]
+        for op in before:
+            self._copy_second(op)
         if not self._join_products(loop):
             return False
-        builder.emit(aa.YieldOp, self._both(loop.results))
+        needed = [value for value in _used(before, after) if first[value] is not second[value]]
+        results = [*self._both(loop.results), *(second[value] for value in needed)]
+        builder.location = loop.location
+        builder.emit(aa.YieldOp, results)
         builder.block = one = Block()
-        alone = loop.clone(before[0])
-        one.add_op(alone)
-        builder.emit(aa.YieldOp, [*alone.results, *starts[len(loop.results) :]])
+        one.add_op(single := loop.clone(alone))
+        starts = [alone.get(value, value) for value in loop.init_values]
+        builder.emit(aa.YieldOp, [*single.results, *starts, *(alone[value] for value in needed)])
         builder.block = outer
+        types = [value.type for value in results]
         branch = builder.emit(aa.IfOp, [both], types, {}, [Region(two), Region(one)])
         size = len(loop.results)
-        for number, values in enumerate(self.values):
-            own = branch.results[number * size : (number + 1) * size]
-            values.update(zip(loop.results, own, strict=True))
+        first.update(zip(loop.results, branch.results[:size], strict=True))
+        second.update(zip([*loop.results, *needed], branch.results[size:], strict=True))
         return True
+
+    def _copy_second(self, op: Operation) -> None:
+        """An operation for the second tile, unless what it gives is the same for both."""
+        first, second = self.values
+        if is_of_both(op) and self._are_same(op.operands):
+            second.update((result, first[result]) for result in op.results)
+        else:
+            self.builder.block.add_op(op.clone(second))
 
     def _finish(self, after: Sequence[Operation], both: SSAValue) -> None:
         """What follows the products: of the first tile, and of the second if there is one."""
@@ -149,3 +167,13 @@ class BlockJoiner(TwoTiles):
         builder.block = outer
         builder.emit(aa.IfOp, [both], (), {}, [Region(then), Region(other)])
         outer.add_op(after[-1].clone(first))
+
+
+def _used(before: Sequence[Operation], after: Sequence[Operation]) -> list[SSAValue]:
+    """What the first operations give to the others."""
+    given = {result for op in before for result in op.results}
+    found: dict[SSAValue, None] = {}
+    for outer in after:
+        for op in outer.walk():
+            found.update(dict.fromkeys(value for value in op.operands if value in given))
+    return list(found)

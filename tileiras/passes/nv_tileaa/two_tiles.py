@@ -28,7 +28,7 @@ def product_loop(block: Block) -> aa.ForOp | None:
     return inner if all(op.parent_op() is inner for op in products) else None
 
 
-def _is_of_both(op: Operation) -> bool:
+def is_of_both(op: Operation) -> bool:
     """Whether an operation does the same for both tiles if its operands are the same."""
     if isinstance(op, aa.TiledLoadOp | aa.LoadOp):
         return op.ordering.data == MemoryOrdering.WEAK
@@ -53,7 +53,7 @@ class TwoTiles:
         """An operation of one tile, for each of them; once if it is the same for both."""
         first, second = self.values
         self.builder.block.add_op(op.clone(first))
-        if _is_of_both(op) and self._are_same(op.operands):
+        if is_of_both(op) and self._are_same(op.operands):
             second.update((result, first[result]) for result in op.results)
         else:
             self.builder.block.add_op(op.clone(second))

@@ -321,7 +321,7 @@ def _pipelines(loops: list[list[WgmmaDot]], joined: str) -> tuple[Pipeline, ...]
     """A ring per product of a loop, or per several that share tiles; kept operands have one slot.
 
     Loops share rings. A product that is still running keeps its slot while the next one waits for
-    another. In a kernel whose tiles are `joined` in rounds a loop with one tile has the ring of that
+    another. In a kernel whose tiles are `joined` in rounds a loop with one tile has the ring of one
     with two; where tile blocks are joined, it has a ring of its own in the same memory.
     """
     rings: dict[tuple[int, int], list[tuple[OperandLoad, ...]]] = {}

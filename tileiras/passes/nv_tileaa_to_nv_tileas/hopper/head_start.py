@@ -26,7 +26,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.atoms.tma_boxes import thread_rows
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.views import view_type_of
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad, contiguous_axis
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import contiguous_axis
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import ProducerSlice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing
@@ -71,8 +71,7 @@ def _wanted(func: aa.FuncOp, plan: HopperPlan, sharing: Sharing) -> tuple[HeadSt
     if plan.stores or sharing.loads:
         return ()
     for number, pipeline in enumerate(plan.pipelines):
-        found = _of_pipeline(func, plan, number, pipeline)
-        if found:
+        if pipeline.within is None and (found := _of_memory(func, plan, number)):
             return found
     if any(planned.lhs is None for planned in plan.dots.values()) and plan.shape.ctas == 1:
         return _of_first_product(func, plan)
@@ -148,31 +147,37 @@ def _counts_up(loop: aa.ForOp) -> bool:
     return loop.unsigned_cmp is None and loop.lower_bound.type == IntegerType(32)
 
 
-def _of_pipeline(
-    func: aa.FuncOp, plan: HopperPlan, number: int, pipeline: Pipeline
-) -> tuple[HeadStart, ...]:
-    """The head start of a loop's ring, or of the loops that share one and of which one runs."""
-    parents = [filling[0].parent_op() for filling in pipeline.fillings]
-    loops = [loop for loop in parents if isinstance(loop, aa.ForOp)]
-    if not pipeline.may_grow or len(loops) < len(parents) or not _one_runs(loops, func):
+def _of_memory(func: aa.FuncOp, plan: HopperPlan, first: int) -> tuple[HeadStart, ...]:
+    """The head start of a loop's ring, or of rings that share memory: one is used."""
+    rings = [
+        (number, ring)
+        for number, ring in enumerate(plan.pipelines)
+        if number == first or ring.within == first
+    ]
+    loops = [ring.loads[0].parent_op() for _, ring in rings]
+    if not _one_runs(loops, func):
         return ()
-    starts = [_of_loop(plan, number, pipeline, loop) for loop in loops]
+    starts = [_of_loop(plan, number, ring) for number, ring in rings]
     found = tuple(start for start in starts if start is not None)
     return found if len(found) == len(starts) else ()
 
 
-def _one_runs(loops: Sequence[aa.ForOp], func: aa.FuncOp) -> bool:
+def _one_runs(loops: Sequence[Operation | None], func: aa.FuncOp) -> bool:
     """Whether the kernel has one of these loops, or one in each side of a branch, once."""
+    branches = {loop.parent_op() for loop in loops if isinstance(loop, aa.ForOp)}
+    branch = next(iter(branches), None)
     if len(loops) == 1:
-        return loops[0].parent_op() is func
-    branches = {loop.parent_op() for loop in loops}
-    branch = next(iter(branches))
+        return branch is func
     if len(branches) > 1 or not isinstance(branch, aa.IfOp) or branch.parent_op() is not func:
         return False
-    return len({loop.parent_block() for loop in loops}) == len(loops)
+    return len({loop.parent_block() for loop in loops if loop is not None}) == len(loops)
 
 
-def _of_loop(plan: HopperPlan, number: int, pipeline: Pipeline, loop: aa.ForOp) -> HeadStart | None:
+def _of_loop(plan: HopperPlan, number: int, pipeline: Pipeline) -> HeadStart | None:
+    """The head start of the loop that a ring is for."""
+    loop = pipeline.loads[0].parent_op()
+    if len(pipeline.fillings) != 1 or not pipeline.may_grow or not isinstance(loop, aa.ForOp):
+        return None
     if not _counts_up(loop):
         return None
     dots = [planned for planned in plan.dots.values() if planned.dot.parent_op() is loop]
@@ -183,17 +188,12 @@ def _of_loop(plan: HopperPlan, number: int, pipeline: Pipeline, loop: aa.ForOp) 
     if any(_is_filled_in(ring, loop) for ring in others):
         return None
     loads: list[aa.TiledLoadOp] = []
-    for load in pipeline.filling(next(iter(_loads_in(pipeline, loop)))):
+    for load in pipeline.loads:
         if not isinstance(load, aa.TiledLoadOp) or not _is_simple(load, loop, plan):
             return None
         loads.append(load)
     by_bytes = any(planned.fragments for planned in dots)
     return HeadStart(loop, number, tuple(loads), by_bytes=by_bytes)
-
-
-def _loads_in(ring: Pipeline, loop: aa.ForOp) -> list[OperandLoad]:
-    """The loads of a ring that stand in a loop."""
-    return [load for load in ring.loads if load.parent_op() is loop]
 
 
 def _is_simple(load: aa.TiledLoadOp, loop: aa.ForOp, plan: HopperPlan) -> bool:

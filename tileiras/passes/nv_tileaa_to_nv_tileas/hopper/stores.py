@@ -78,7 +78,7 @@ def tma_stores(
     hazards = find_hazards(func).before
     if any(op not in stores for op in hazards) or (hazards and ordinary):
         return ()
-    least = sum(ring.bytes * ring.least for ring in plan.pipelines)
+    least = sum(ring.bytes * ring.least for ring in plan.pipelines if ring.within is None)
     needed = least + store_bytes(plan.warpgroups) + FIXED_BYTES + LEAST_SCRATCH
     return stores if needed <= shared_bytes(plan.shape, target) else ()
 

@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.dialects.builtin import FloatTF32Type
 from xdsl.ir import Operation
 
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.interpreter import tensor_rules, tensor_views
@@ -45,6 +46,8 @@ class Ring:
     stages: int
     slots: list[dict[int, SharedTile]] = field(default_factory=list)
     is_open: bool = False
+    expected: int = 0
+    """Bytes that TMA has yet to bring to the open slot."""
     waited: int = 0
     released: int = 0
     is_free: bool = False
@@ -89,11 +92,17 @@ def _acquire(run: BlockRun, op: pl.ProducerAcquireOp) -> list[Any]:
         raise InterpreterError("the slot before has not been left", op)
     ring.is_open = True
     ring.slots.append({})
+    ring.expected = op.bytes.data
+    for condition, size in zip(op.conditions, op.spared.data if op.spared else (), strict=True):
+        ring.expected -= size if run.value(condition) else 0
     return []
 
 
 def _advance(run: BlockRun, op: pl.ProducerAdvanceOp) -> list[Any]:
-    run.value(op.pipeline).is_open = False
+    ring: Ring = run.value(op.pipeline)
+    ring.is_open = False
+    if ring.expected:
+        raise InterpreterError(f"{ring.expected} bytes more were announced than came", op)
     return []
 
 
@@ -111,6 +120,8 @@ def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
     if op.unless is not None and run.value(op.unless):
         # What lies there is left from before: nobody may read it.
         tile = np.frombuffer(b"\xff" * tile.nbytes, tile.dtype).reshape(tile.shape)
+    else:
+        ring.expected -= tile.size * storage_bytes(view_type_of(op.view).memref.element_type)
     ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data)
     return []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
@@ -132,6 +133,13 @@ def test_what_both_tiles_may_share_is_copied_under_a_condition():
     assert [(op.stages.data, op.slot_bytes.data) for op in made] == [(3, 65536)]
 
 
+@pytest.mark.parametrize("tile", [(64, 128, 64), (128, 64, 64)])
+def test_smaller_tiles_have_more_slots(tile: tuple[int, int, int]):
+    func = placed(aligned_result(replace(SQUARE, tile=tile, result="f16")))
+    made = [op for op in func.walk() if isinstance(op, pl.CreatePipelineOp)]
+    assert [(op.stages.data, op.slot_bytes.data) for op in made] == [(4, 49152)]
+
+
 def test_products_of_both_tiles_run_on():
     func = placed(SQUARE.text())
     pending = [op.pending for op in func.walk() if isinstance(op, pl.WgmmaDotOp)]
@@ -156,13 +164,17 @@ SIMULATED = (
 )
 
 
-def joined_stages(case: ProductCase, text: str | None = None) -> int:
+def joined_stages(
+    case: ProductCase, text: str | None = None, locks: np.ndarray | None = None
+) -> int:
     """Runs a kernel at every stage from the pass on and checks its results; how many there are."""
     module, count = parse_text(text or case.kernel.text(), "kernel.mlir"), 0
     for name, _ in passes(module, (), "sm_90"):
         func = next((op for op in module.walk() if isinstance(op, aa.FuncOp)), None)
         if func is not None and func.joined is not None:
             arguments = case.arguments()
+            if locks is not None:
+                arguments[3] = locks
             run_entry(module, "product", arguments, case.grid)
             assert not case.difference(arguments[2]), name
             count += 1
@@ -190,13 +202,17 @@ def test_tiles_leave_by_tma(blocks: int):
     assert joined_stages(dense_case(kernel, (187, 176, 96), blocks), text) >= 3
 
 
-def test_indices_may_come_from_memory():
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4, 5, 7, 8, 9, 12])
+def test_indices_may_come_from_memory(blocks: int):
     text = changed(
         "%row = divi %tile,",
-        """%group, %known = load_ptr_tko weak %locks token=%t0
+        """%entry = offset %locks, %tile : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %group, %known = load_ptr_tko weak %entry token=%t0
       : tile<ptr<i32>> -> tile<i32>, token
     %place = addi %tile, %group : tile<i32>
     %row = divi %place,""",
         SMALL,
     )
-    assert joined_stages(dense_case(SMALL, (187, 176, 96), 2), text) >= 3
+    # There is an entry for each tile: it shows if one beyond the last is computed.
+    case = dense_case(SMALL, (187, 176, 96), blocks)
+    assert joined_stages(case, text, np.zeros(9, np.int32)) >= 3

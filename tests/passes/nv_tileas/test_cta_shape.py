@@ -129,6 +129,12 @@ def test_rings_grow_in_turn_and_only_where_it_helps():
     assert ring_stages(rings, 16 + 32) is None
 
 
+def test_what_does_not_come_does_not_count_against_what_may_be_on_its_way():
+    assert ring_stages((RingDemand(64 * KIB, 2),), 220 * KIB) == (2,)
+    assert ring_stages((RingDemand(64 * KIB, 2, spared=16 * KIB),), 220 * KIB) == (3,)
+    assert ring_stages((RingDemand(64 * KIB, 2, spared=16 * KIB),), 190 * KIB) == (2,)
+
+
 def test_a_ring_of_long_latency_gets_slots_first():
     rings = (RingDemand(32, 1), RingDemand(32, 1, ahead=1))
     assert [ring_stages(rings, room * 32) for room in (2, 3, 4, 5)] == [

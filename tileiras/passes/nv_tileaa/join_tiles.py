@@ -1,49 +1,40 @@
-"""The pass `join-tiles`: a persistent kernel computes two neighbouring tiles at once.
+"""The pass `join-tiles`: a tile block computes two neighbouring tiles at once.
 
-Neighbours mostly read the same rows of A or the same columns of B. Which, the kernel finds out
-while it runs (`hopper/alike.py`): the operand comes to shared memory once, for both.
+Neighbours mostly read the same rows of A or the same columns of B. Which, is often plain (a row of
+the grid's blocks), else the kernel finds out while it runs (`hopper/alike.py`): the operand comes
+to shared memory once, for both.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr, i1
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import (
-    ComparisonPredicate,
-    RoundingMode,
-    RoundingModeAttr,
-    Signedness,
-    SignednessAttr,
-)
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
-from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.join_blocks import BlockJoiner
+from tileiras.passes.nv_tileaa.joined_loop import TileJoiner
 from tileiras.passes.nv_tileaa.pair_tile_blocks import carries, is_repeatable
 from tileiras.passes.nv_tileaa.product_region import STORES
-from tileiras.passes.nv_tileaa.two_tiles import TwoTiles, product_loop
+from tileiras.passes.nv_tileaa.two_tiles import product_loop
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 
-TILES = 2
-
 
 @dataclass(frozen=True)
 class JoinTilesPass(IrPass):
-    """Lets each tile block of a persistent kernel compute two neighbouring tiles in one loop.
+    """Lets tile blocks compute two neighbouring tiles in one loop.
 
+    In a persistent kernel, those of a round; in one with a tile a block, its own and the next
+    block's, if the grid is large (`join_blocks.py`).
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
     After    for %t in [2 * program_id, ..) step 2 * num_programs { if %t + 1 is its tile, too {
              pre(%t); pre(%t + 1); for %k { body of %t; body of %t + 1 }; post(%t); post(%t + 1)
@@ -53,7 +44,8 @@ class JoinTilesPass(IrPass):
     Requires nv_tileaa, a target with wgmma and TMA
     Leaves   kernels that are not specialised, that ask for clusters, whose tile blocks may wait for
              each other, whose loops over K depend on the tile or do more than to add products up,
-             or whose two tiles would want more registers or slots than there are
+             whose tiles could have nothing in common, or would want more registers or slots than
+             there are; operands that threads gather or read
     """
 
     name = "join-tiles"
@@ -61,8 +53,6 @@ class JoinTilesPass(IrPass):
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Joins the tiles of all functions that gain by it."""
-        if os.environ.get("TI_EXP_NOJOIN"):
-            return
         target = ctx.require_target()
         for func in list(op.body.ops):
             if isinstance(func, aa.FuncOp) and _is_candidate(func):
@@ -86,7 +76,7 @@ def _remark(func: aa.FuncOp) -> Remark:
 
 
 def _is_candidate(func: aa.FuncOp) -> bool:
-    """Whether tile blocks share out tiles, and which of them computes a tile does not matter."""
+    """Whether it does not matter which tile block computes a tile."""
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import may_talk
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import follows_write
     from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
@@ -107,9 +97,8 @@ def _is_candidate(func: aa.FuncOp) -> bool:
 
 
 def _has_one_tile(func: aa.FuncOp) -> bool:
-    """Whether a tile block computes one tile, the one of its number, and stores it at the end."""
-    block = func.body.block
-    products = product_loop(block)
+    """Whether a tile block computes one tile, that of its number, and stores it at the end."""
+    products = product_loop(func.body.block)
     operations = list(func.walk())
     if products is None or any(isinstance(op, aa.GetNumProgramsOp) for op in operations):
         return False
@@ -134,13 +123,9 @@ def _tile_loop(func: aa.FuncOp) -> aa.ForOp | None:
         return None
     if starts[0].index != 0 or steps[0].index != 2 or loop.parent_op() is not func:
         return None
-    if (
-        carries(loop)
-        or product_loop(loop.body.block) is None
-        or any(map(_leaves_early, loop.walk()))
-    ):
+    if carries(loop) or product_loop(loop.body.block) is None:
         return None
-    return loop
+    return None if any(map(_leaves_early, loop.walk())) else loop
 
 
 def _leaves_early(op: Operation) -> bool:
@@ -164,15 +149,32 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
         return None
     changed = func.clone()
     loop = _tile_loop(changed)
-    joiner = BlockJoiner(changed) if loop is None else _Joiner(loop)
-    what = "blocks" if loop is None else "rounds"
+    joiner = BlockJoiner(changed) if loop is None else TileJoiner(loop)
     if not joiner.join():
         return None
-    changed.properties["joined"] = StringAttr(what)
+    changed.properties["joined"] = StringAttr("blocks" if loop is None else "rounds")
     plan = plan_hopper(changed, target)
     if plan is None or plan.shape.ctas > 1 or not _fits(plan):
         return None
-    return changed if has_spare_slots(plan, target) else None
+    return changed if _have_in_common(plan) and has_spare_slots(plan, target) else None
+
+
+def _have_in_common(plan: HopperPlan) -> bool:
+    """Whether both tiles read a tile in common, or may turn out to; gathered ones in any case."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles, products_of
+
+    loops = {planned.dot.parent_op() for planned in plan.dots.values()}
+    both = [loop for loop in loops if _products_in(plan, loop) > 1]
+    loads = [load for ring in plan.pipelines for load in ring.loads if load.parent_op() in both]
+    common = [load for load in loads if len(products_of(load)) > 1]
+    gathered = [load for load in loads if isinstance(load, aa.LoadOp)]
+    if any(load not in common for load in gathered):
+        return False
+    return bool(common or AlikeTiles.of(plan.pipelines).firsts)
+
+
+def _products_in(plan: HopperPlan, loop: Operation | None) -> int:
+    return sum(planned.dot.parent_op() is loop for planned in plan.dots.values())
 
 
 def _only_adds_up(plan: HopperPlan) -> bool:
@@ -194,126 +196,3 @@ def _fits(plan: HopperPlan) -> bool:
         loop = product.dot.parent_op()
         sums[loop] = sums.get(loop, 0) + registers
     return max(sums.values()) <= MAX_ACCUMULATORS
-
-
-@dataclass(frozen=True)
-class _Rounds:
-    """How tile blocks go through the tiles: two each in every round; in the last one, if there are
-    no more tiles than tile blocks, one each.
-
-    `last` is the first tile of the last round, `alone` (i1) whether each has one tile of it, and
-    `single` which.
-    """
-
-    last: SSAValue
-    alone: SSAValue
-    single: SSAValue
-
-
-class _Joiner(TwoTiles):
-    """Rewrites a loop over tiles for two of them at once."""
-
-    def __init__(self, loop: aa.ForOp):
-        is_signed = loop.unsigned_cmp is None
-        super().__init__(SignednessAttr(Signedness.SIGNED if is_signed else Signedness.UNSIGNED))
-        self.loop = loop
-
-    def join(self) -> bool:
-        """Does so; False where the loops over K of two tiles differ."""
-        loop, source = self.loop, self.loop.body.block
-        builder = self.builder
-        builder.location = loop.location
-        rounds = self._divide()
-        builder.put_before(loop)
-        builder.block = body = Block(arg_types=[arg.type for arg in source.args])
-        number = body.args[0]
-        ends = self._compare(ComparisonPredicate.GREATER_THAN_OR_EQUAL, number, rounds.last)
-        is_single = builder.emit(aa.AndIOp, [ends, rounds.alone], [i1]).results[0]
-        operands = [is_single, rounds.single, number]
-        first = builder.emit(aa.SelectOp, operands, [number.type]).results[0]
-        second = builder.binary(aa.AddIOp, number, self._integer(1))
-        # With one tile the second is the next block's, which is there, too, but for the last one.
-        limit = builder.emit(
-            aa.SelectOp, [is_single, number, self.loop.upper_bound], [number.type]
-        ).results[0]
-        both = self._compare(ComparisonPredicate.LESS_THAN, second, limit)
-        tokens = list(body.args[1:])
-        branches = [self._two_tiles([number, second], tokens), self._one_tile(first, tokens)]
-        if branches[0] is None:
-            return False
-        types = [token.type for token in tokens]
-        branch = builder.emit(aa.IfOp, [both], types, {}, [r for r in branches if r is not None])
-        builder.emit(aa.ContinueOp, branch.results)
-        loop.operands[0], loop.operands[1], loop.operands[2] = self._bounds
-        loop.body.detach_block(source)
-        source.erase()
-        loop.body.add_block(body)
-        return True
-
-    def _integer(self, value: int) -> SSAValue:
-        """A constant of the type of tile numbers."""
-        type = self.loop.lower_bound.type
-        if not isinstance(type, IntegerType):
-            raise InternalError("a loop does not count in integers", where="join-tiles")
-        return self.builder.integer(value, type)
-
-    def _divide(self) -> _Rounds:
-        """Who does what, and the new bounds of the loop: in the last round some have nothing."""
-        builder, loop = self.builder, self.loop
-        block, total, blocks = loop.lower_bound, loop.upper_bound, loop.step
-        type, less = total.type, ComparisonPredicate.LESS_THAN
-        pair, size = builder.scaled(block, TILES), builder.scaled(blocks, TILES)
-        down = {"rounding": RoundingModeAttr(RoundingMode.ZERO), "signedness": self.sign}
-        whole = builder.emit(aa.DivIOp, [total, size], [type], down).results[0]
-        last = builder.binary(aa.MulIOp, whole, size)
-        rest = builder.binary(aa.SubIOp, total, last)
-        alone = self._compare(ComparisonPredicate.LESS_THAN_OR_EQUAL, rest, blocks)
-        first = builder.emit(aa.SelectOp, [alone, block, pair], [type]).results[0]
-        has_more = self._compare(less, first, rest)
-        after = builder.binary(aa.AddIOp, last, size)
-        end = builder.emit(aa.SelectOp, [has_more, after, last], [type]).results[0]
-        self._bounds = (pair, end, size)
-        return _Rounds(last, alone, builder.binary(aa.AddIOp, last, block))
-
-    def _one_tile(self, number: SSAValue, tokens: Sequence[SSAValue]) -> Region:
-        """What the loop did, for a tile."""
-        source, block = self.loop.body.block, Block()
-        values: dict[SSAValue, SSAValue] = dict(zip(source.args, [number, *tokens], strict=True))
-        for op in source.ops:
-            if isinstance(op, aa.ContinueOp):
-                operands = [values.get(value, value) for value in op.operands]
-                block.add_op(aa.YieldOp.create(operands=operands, location=op.location))
-            else:
-                block.add_op(op.clone(values))
-        return Region(block)
-
-    def _two_tiles(self, numbers: Sequence[SSAValue], tokens: Sequence[SSAValue]) -> Region | None:
-        """What the loop did, for two tiles; None where their loops over K differ."""
-        source, outer = self.loop.body.block, self.builder.block
-        products = product_loop(source)
-        self.builder.block = block = Block()
-        for values, number in zip(self.values, numbers, strict=True):
-            values.update(zip(source.args, [number, *tokens], strict=True))
-        for op in source.ops:
-            self.builder.location = op.location
-            if products is not None and op is products:
-                if not self._join_products(products):
-                    return None
-            elif isinstance(op, aa.ContinueOp):
-                self._end(op)
-            else:
-                self._copy(op)
-        self.builder.block, self.builder.location = outer, self.loop.location
-        return Region(block)
-
-    def _end(self, op: aa.ContinueOp) -> None:
-        """What both tiles do comes before what follows the iteration."""
-        tokens: list[SSAValue] = []
-        for token in op.operands:
-            first, second = self._both([token])
-            if first is not second:
-                first = self.builder.emit(aa.JoinMemTokensOp, [first, second], [MEM_TOKEN]).results[
-                    0
-                ]
-            tokens.append(first)
-        self.builder.emit(aa.YieldOp, tokens)

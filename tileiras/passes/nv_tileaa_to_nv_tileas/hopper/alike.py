@@ -85,7 +85,7 @@ def alike_loads(filling: Sequence[OperandLoad]) -> dict[OperandLoad, OperandLoad
 
     None where two products read a load in common already: neighbours share one operand, not all.
     """
-    if any(len(_products_of(load)) > 1 for load in filling):
+    if any(len(products_of(load)) > 1 for load in filling):
         return {}
     found: dict[OperandLoad, OperandLoad] = {}
     for position, load in enumerate(filling):
@@ -96,7 +96,7 @@ def alike_loads(filling: Sequence[OperandLoad]) -> dict[OperandLoad, OperandLoad
     return found
 
 
-def _products_of(load: OperandLoad) -> dict[Operation, None]:
+def products_of(load: OperandLoad) -> dict[Operation, None]:
     """The products that read a loaded tile."""
     found: dict[Operation, None] = {}
     pending: list[SSAValue] = [load.result]

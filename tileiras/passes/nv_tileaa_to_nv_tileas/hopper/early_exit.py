@@ -51,7 +51,8 @@ def _exit_of(block: Block) -> aa.IfOp | None:
 
 def _needed(exit: aa.IfOp) -> list[Operation]:
     """What its condition is made of, and the exit itself, in order."""
-    block, wanted = exit.parent_block(), {exit: None}
+    block = exit.parent_block()
+    wanted: dict[Operation, None] = {exit: None}
     pending: list[Operation] = [exit]
     while pending:
         for value in pending.pop().operands:

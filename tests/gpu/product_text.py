@@ -27,7 +27,7 @@ ELEMENTS: dict[str, Attribute] = {
 """Types in memory; f32 operands are multiplied as tf32."""
 BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f8E4M3FN": 1, "f8E5M2": 1, "i8": 1}
 
-Form = Literal["plain", "persistent", "split", "batched"]
+Form = Literal["plain", "numbered", "persistent", "split", "batched"]
 Order = Literal["rows", "columns", "diagonal"]
 
 
@@ -49,7 +49,9 @@ class ProductKernel:
     cluster: int = 0
     """CTAs of a cluster that the kernel asks for, 0 if it does not say."""
     order: Order = "rows"
-    """Of tiles that blocks share out: neighbours are in one row, in one column, or in neither."""
+    """Of tiles in a list (persistent, numbered): neighbours are in one row, in one column, or in
+    neither.
+    """
 
     def __post_init__(self) -> None:
         """The type of the result follows from the operands unless it is given."""
@@ -179,6 +181,8 @@ class _Writer:
         match self.kernel.form:
             case "persistent":
                 self._persistent()
+            case "numbered":
+                self._numbered()
             case "split":
                 self._sum("%x", "%y", "%z", "%nz")
                 self._locked()
@@ -198,17 +202,26 @@ class _Writer:
         self._store("%row", "%column")
         self._add("continue", "}")
 
-    def _place(self) -> list[str]:
-        """`%row` and `%column` of `%tile`."""
+    def _numbered(self) -> None:
+        """One tile a block, the one of its number in a list of all."""
+        self._add(
+            f"%tiles:2 = get_index_space_shape %pC : {self.types['C']} -> tile<i32>",
+            *self._place("%x"),
+        )
+        self._sum("%row", "%column", "%c0", "%c1")
+        self._store("%row", "%column")
+
+    def _place(self, tile: str = "%tile") -> list[str]:
+        """`%row` and `%column` of a tile."""
         if self.kernel.order == "rows":
             return [
-                "%row = divi %tile, %tiles#1 signed : tile<i32>",
-                "%column = remi %tile, %tiles#1 signed : tile<i32>",
+                f"%row = divi {tile}, %tiles#1 signed : tile<i32>",
+                f"%column = remi {tile}, %tiles#1 signed : tile<i32>",
             ]
         column = "%column" if self.kernel.order == "columns" else "%first_column"
         lines = [
-            "%row = remi %tile, %tiles#0 signed : tile<i32>",
-            f"{column} = divi %tile, %tiles#0 signed : tile<i32>",
+            f"%row = remi {tile}, %tiles#0 signed : tile<i32>",
+            f"{column} = divi {tile}, %tiles#0 signed : tile<i32>",
         ]
         if self.kernel.order == "diagonal":
             lines += [

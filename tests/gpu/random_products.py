@@ -213,6 +213,8 @@ def make_case(kernel: ProductKernel, seed: int, tiles: int = WORST_EXTENT) -> Pr
     match kernel.form:
         case "persistent":
             grid = (rng.randint(1, row_tiles * column_tiles + 1), 1, 1)
+        case "numbered":
+            grid = (row_tiles * column_tiles, 1, 1)
         case "split":
             grid = (row_tiles, column_tiles, rng.randint(1, 4))
         case _:
@@ -228,8 +230,8 @@ def make_case(kernel: ProductKernel, seed: int, tiles: int = WORST_EXTENT) -> Pr
     )
 
 
-def dense_case(kernel: ProductKernel, extents: tuple[int, int, int], blocks: int) -> ProductCase:
-    """A product whose rows (or columns) follow each other, shared out among some blocks."""
+def dense_case(kernel: ProductKernel, extents: tuple[int, int, int], *blocks: int) -> ProductCase:
+    """A product whose rows (or columns) follow each other, by a grid of so many blocks."""
     m, n, k = extents
 
     def dense(rows: int, columns: int, major: str) -> Placement:
@@ -240,7 +242,8 @@ def dense_case(kernel: ProductKernel, extents: tuple[int, int, int], blocks: int
         return Placement((1, rows, columns), 0, strides)
 
     a, b, c = dense(m, k, kernel.a), dense(k, n, kernel.b), dense(m, n, "row")
-    return ProductCase(kernel, 0, extents, a, b, c, (blocks, 1, 1))
+    grid = (*blocks, 1, 1)
+    return ProductCase(kernel, 0, extents, a, b, c, (grid[0], grid[1], grid[2]))
 
 
 def aligned_result(kernel: ProductKernel) -> str:

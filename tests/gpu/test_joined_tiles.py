@@ -1,6 +1,8 @@
-"""Persistent products whose tiles are computed two at once, on the GPU: results are exact."""
+"""Products whose tiles are computed two at once, on the GPU: results are exact."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
@@ -41,3 +43,23 @@ def test_joined_products_are_exact(tile: tuple[int, int, int], order: Order, res
             arguments = case.arguments()
             launch_cubin(cubin, "product", arguments, case.grid)
             assert not case.difference(arguments[RESULT]), blocks
+
+
+@pytest.mark.parametrize("order", [*ORDERS, None])
+@pytest.mark.parametrize("tile", [(128, 128, 64), (64, 128, 64), (128, 64, 64)])
+def test_joined_tile_blocks_are_exact(tile: tuple[int, int, int], order: Order | None) -> None:
+    """Grids in which it pays, odd and even, and one in which each block does its own tile."""
+    if not get_target(gpu_name()).has(Feature.WGMMA):
+        pytest.skip("two tiles at once take wgmma")
+    kernel = ProductKernel("f16", tile, form="plain" if order is None else "numbered")
+    kernel = replace(kernel, order=order or "rows")
+    options = with_environment(CompileOptions(gpu_name=gpu_name()))
+    cubin = compile_module(kernel.text().encode(), options).output
+    rows, columns, _ = tile
+    for counts, depth in (((13, 11), 456), ((12, 14), 72), ((24, 22), 128), ((5, 7), 256)):
+        extents = (counts[0] * rows - 8, counts[1] * columns - 24, depth)
+        grid = counts if order is None else (counts[0] * counts[1],)
+        case = dense_case(kernel, extents, *grid)
+        arguments = case.arguments()
+        launch_cubin(cubin, "product", arguments, case.grid)
+        assert not case.difference(arguments[RESULT]), counts

@@ -137,10 +137,11 @@ def test_a_slot_that_is_not_handed_back_hangs():
 
 def test_a_slot_that_nobody_fills_hangs():
     module, arguments, _ = converted(SPECIALISED)
-    acquire = next(op for op in module.walk() if isinstance(op, ProducerAcquireOp))
-    loop = acquire.parent_op()
-    assert isinstance(loop, aa.ForOp)
-    loop.operands[1] = loop.lower_bound
+    for op in module.walk():
+        if isinstance(op, ProducerAcquireOp):
+            loop = op.parent_op()
+            assert isinstance(loop, aa.ForOp)
+            loop.operands[1] = loop.lower_bound
     # The threads fill the only slot once.
     for op in module.walk():
         if isinstance(op, CreatePipelineOp):

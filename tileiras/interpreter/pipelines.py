@@ -110,6 +110,11 @@ def _drain(run: BlockRun, op: pl.ProducerDrainOp) -> list[Any]:
     return []
 
 
+def _left_out(tile: np.ndarray) -> np.ndarray:
+    """In place of a tile that is not copied: what was there before, which nobody may read."""
+    return np.frombuffer(b"\xff" * tile.nbytes, tile.dtype).reshape(tile.shape)
+
+
 def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
     """The tile of a view, padded where it is out of bounds."""
     ring: Ring = run.value(op.pipeline)
@@ -118,8 +123,7 @@ def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
     view = run.value(op.view)
     tile = load_tile(run.memory, view, tensor_views.tile_elements(view, run.values(op.indices)))
     if op.unless is not None and run.value(op.unless):
-        # What lies there is left from before: nobody may read it.
-        tile = np.frombuffer(b"\xff" * tile.nbytes, tile.dtype).reshape(tile.shape)
+        tile = _left_out(tile)
     else:
         ring.expected -= tile.size * storage_bytes(view_type_of(op.view).memref.element_type)
     ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data)
@@ -160,9 +164,9 @@ def _head_start(run: BlockRun, op: pl.HeadStartOp) -> list[Any]:
                 if op.follows.data[position + at]:
                     indices[at] = np.asarray(number, np.int32)
             position += rank
-            if op.spared.data[load] and next(conditions):
-                continue
             tile = load_tile(run.memory, view, tensor_views.tile_elements(view, indices))
+            if op.spared.data[load] and next(conditions):
+                tile = _left_out(tile)
             slot[op.offsets.data[load]] = SharedTile(tile, op.axes.data[load])
     return []
 

@@ -63,10 +63,6 @@ def test_a_cluster_that_is_asked_for_is_made():
     assert is_joined(replace(SQUARE, cluster=1).text())
 
 
-def test_blocks_with_one_tile_each_are_not_joined():
-    assert not is_joined(replace(SQUARE, form="plain").text())
-
-
 def changed(old: str, new: str, kernel: ProductKernel = SQUARE) -> str:
     """The text of a kernel with something else in it."""
     text = kernel.text()

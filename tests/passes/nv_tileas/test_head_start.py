@@ -24,6 +24,8 @@ from tileiras.options import CompileOptions
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper import head_start
 
 SHAPES = ((64, 384), (384, 128))
+ONE_LOOP = ((1, 1), (2, 2))
+"""Or one of two: for the tile block alone, and with its neighbour."""
 
 
 def placed(source: bytes) -> ModuleOp:
@@ -51,7 +53,7 @@ def any_size(monkeypatch):
 
 @pytest.mark.parametrize("tile", [(128, 256, 64), (256, 128, 64), (64, 128, 64), (64, 256, 64)])
 def test_a_loop_that_comes_once_has_a_head_start(tile):
-    assert starts(placed(gemm(*tile))) == (1, 1)
+    assert starts(placed(gemm(*tile))) in ONE_LOOP
 
 
 def test_loops_within_loops_and_shared_copies_have_none():
@@ -216,7 +218,7 @@ def test_any_number_of_iterations_is_right(depth: int):
     result = np.full((rows, columns), 7, np.float16)
     sizes = [np.int32(size) for size in (rows, columns, depth)]
     module = placed(gemm(64, 128, 64))
-    assert starts(module) == (1, 1)
+    assert starts(module) in ONE_LOOP
     run_entry(module, "gemm", [left, right, result, *sizes], (2, 2, 1))
     wanted = left.astype(np.float32) @ right.astype(np.float32)
     np.testing.assert_array_equal(result.astype(np.float32), wanted)
@@ -237,7 +239,7 @@ def test_any_number_of_iterations_is_right(depth: int):
 def test_every_placement_of_operands_is_right(kernel: ProductKernel, seed: int):
     case = make_case(kernel, seed)
     module = placed(kernel.text().encode())
-    assert starts(module) == (1, 1)
+    assert starts(module) in ONE_LOOP
     arguments = case.arguments()
     run_entry(module, "product", arguments, case.grid)
     assert not case.difference(arguments[2])

@@ -100,7 +100,7 @@ def _has_one_tile(func: aa.FuncOp) -> bool:
     """Whether a tile block computes one tile, that of its number, and stores it at the end."""
     products = product_loop(func.body.block)
     operations = list(func.walk())
-    if products is None or any(isinstance(op, aa.GetNumProgramsOp) for op in operations):
+    if products is None:
         return False
     numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp) and not _axis(op)]
     if not numbers or any(op.parent_op() is not func for op in numbers):

@@ -38,7 +38,8 @@ def specialised(
     source = func.body.block
     entry = Block(arg_types=[arg.type for arg in source.args])
     switches = _switches(func)
-    if switches:
+    # CTAs of a cluster wait for each other, so that none may leave alone.
+    if switches or func.cluster_size > 1:
         _fill(func, plan, target, place_body, entry, switches)
     else:
         with exit_before(source, entry):

@@ -66,8 +66,7 @@ def test_loops_within_loops_and_shared_copies_have_none():
     ("kind", "tile", "expected"),
     [
         ("full", (128, 128), 2),
-        # Where the first branch is not taken a later loop's first tile comes into its slot.
-        ("causal", (128, 128), 0),
+        ("causal", (128, 128), 2),
         # Not rotated: keys and values of the first iteration, and the queries.
         ("full", (64, 256), 3),
         # Two CTAs on an SM start beside each other's work.
@@ -87,6 +86,17 @@ def test_attention_is_right_after_any_number_of_iterations(tile, iterations):
     assert starts(module) != (0, 0)
     wanted = run_attention(parse_text(source.decode(), "kernel.mlir"), tile[0], length, 128)
     assert np.array_equal(wanted, run_attention(module, tile[0], length, 128))
+
+
+@pytest.mark.parametrize("tiles", [1, 2, 3])
+def test_causal_attention_starts_in_a_branch(tiles: int):
+    """The first tile block has nothing but its masked tile, which comes to the same slots."""
+    source = softmax_attention("causal", 128, 128, 128)
+    module = placed(source)
+    inner = [op for op in module.walk() if isinstance(op, pl.HeadStartOp)]
+    assert any(isinstance(op.parent_op(), aa.IfOp) for op in inner)
+    wanted = run_attention(parse_text(source.decode(), "kernel.mlir"), 128, 128 * tiles, 128)
+    assert np.array_equal(wanted, run_attention(module, 128, 128 * tiles, 128))
 
 
 def in_branch(source: bytes, is_taken: bool) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
@@ -178,9 +178,13 @@ class ConsumerSide:
         bounds = operands
         starts = [start for start in self.starts if start.before is op]
         if starts and isinstance(op, aa.IfOp):
-            unsigned = {"signedness": SignednessAttr(Signedness.UNSIGNED)}
-            count = placer.emit(aa.ExtIOp, operands, [i32], unsigned).results[0]
-            bounds = [placer.integer(0, i32), count, placer.integer(1, i32)]
+            if self._serve_others(starts, op):
+                self._start_branch(placer, starts, operands)
+                starts = []
+            else:
+                unsigned = {"signedness": SignednessAttr(Signedness.UNSIGNED)}
+                count = placer.emit(aa.ExtIOp, operands, [i32], unsigned).results[0]
+                bounds = [placer.integer(0, i32), count, placer.integer(1, i32)]
         for load, same in self.alike.compare(placer, op, placer.values).items():
             uniform = placer.emit(pl.UniformOp, [same], [same.type])
             self.alike.conditions[load] = uniform.results[0]
@@ -191,6 +195,29 @@ class ConsumerSide:
             if any(op.is_ancestor(planned.dot) for planned in self._readers(load)):
                 self.postponed.remove(load)
                 self._wait_for_slot(placer, load)
+
+    def _serve_others(self, starts: Sequence[HeadStart], branch: aa.IfOp) -> bool:
+        """Whether slots of a branch get tiles of loops outside of it, too."""
+        loads = [load for start in starts for load in self.plan.pipelines[start.pipeline].loads]
+        return not all(map(branch.is_ancestor, loads))
+
+    def _start_branch(
+        self, placer: Placer, starts: Sequence[HeadStart], condition: Sequence[SSAValue]
+    ) -> None:
+        """Before a branch that is taken under a condition: its first tiles, if it is.
+
+        Where it is not, threads would write zeros, beside the tile that comes for a later loop.
+        """
+        outer = placer.block
+        placer.block = taken = Block()
+        for start in starts:
+            pipeline = self.pipelines[start.pipeline]
+            place_head_start(placer, start, pipeline, one_time(placer), {})
+        placer.emit(aa.YieldOp)
+        placer.block = other = Block()
+        placer.emit(aa.YieldOp)
+        placer.block = outer
+        placer.emit(aa.IfOp, condition, (), {}, [Region(taken), Region(other)])
 
     def _readers(self, load: OperandLoad) -> Iterator[WgmmaDot]:
         """The products that read the tile of a load."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from xdsl.ir import Block, SSAValue
 
 from tests.gpu.product_text import Order, ProductKernel
 from tests.gpu.random_products import dense_case, make_case
@@ -175,13 +177,16 @@ def test_both_operands_may_be_tiles_of_one_tensor(order: Order, grid_size: int):
 
 def test_the_exit_stays_where_another_plan_is_made(monkeypatch: pytest.MonkeyPatch):
     """The first try finds that the rings do not fit."""
-    choose, tries = agents.choose_stages, []
+    choose = agents.choose_stages
+    tries: list[HopperPlan] = []
 
-    def choose_later(pipelines, plan: HopperPlan, *others) -> None:
+    def choose_later(
+        pipelines: Sequence[SSAValue], plan: HopperPlan, body: Block, maps: int, available: int
+    ) -> None:
         tries.append(plan)
         if len(tries) == 1:
             raise RingsDoNotFitError(tuple(ring.least for ring in plan.pipelines))
-        choose(pipelines, plan, *others)
+        choose(pipelines, plan, body, maps, available)
 
     monkeypatch.setattr(agents, "choose_stages", choose_later)
     operations = list(placed(LISTED.text()).body.block.ops)

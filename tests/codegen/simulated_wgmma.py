@@ -73,6 +73,7 @@ def run_on_rings(
     args: Sequence[Any],
     contents: Sequence[Sequence[Sequence[Tile]]],
     index: Sequence[int],
+    grid: tuple[int, int, int] = (1, 1, 1),
 ) -> None:
     """Runs the consumers of one tile block; `contents` are the slots of every ring."""
     memory = SimulatedMemory()
@@ -82,7 +83,7 @@ def run_on_rings(
         for arg, buffer in zip(args, buffers, strict=True)
     ]
     (func,) = [op for op in module.body.ops if isinstance(op, FuncOp)]
-    block = _Consumers(module, func, memory, index, (1, 1, 1), Log())
+    block = _Consumers(module, func, memory, index, grid, Log())
     shared = block.machine.shared
     rings = [
         op for op in module.body.ops if isinstance(op, GlobalOp) and "ring" in op.sym_name.data

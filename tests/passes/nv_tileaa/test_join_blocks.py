@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from xdsl.ir import Block, SSAValue
 
 from tests.gpu.product_text import Order, ProductKernel
 from tests.gpu.random_products import dense_case, make_case
-from tests.passes.nv_tileaa.test_join_tiles import changed, joined_stages, placed
+from tests.interpreter.stage_comparison import passes
+from tests.passes.nv_tileaa.test_join_tiles import changed, joined_stages, kernel_of, placed
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.interpreter import run_entry
+from tileiras.ir_text import parse_text
 from tileiras.passes.nv_tileaa import join_blocks
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper import agents
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
 
 SMALL = ProductKernel("f16", (64, 64, 64), form="numbered")
 LISTED = replace(SMALL, tile=(128, 128, 64))
@@ -23,6 +32,12 @@ def grid_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """Grids of the tests are small for an H100, and large for one multiprocessor."""
     monkeypatch.setattr(join_blocks, "MULTIPROCESSORS", request.param)
     return request.param
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four tile blocks are many."""
+    monkeypatch.setattr(join_blocks, "MULTIPROCESSORS", 1)
 
 
 def joined(kernel: ProductKernel) -> str | None:
@@ -115,3 +130,66 @@ def test_any_number_of_tiles(order: Order, columns: int, grid_size: int):
 def test_only_the_neighbour_along_the_first_axis_joins(grid_size: int):
     case = dense_case(replace(SMALL, form="plain"), (187, 100, 96), 3, 2)
     assert joined_stages(case) >= 3
+
+
+def test_the_number_may_be_asked_for_behind_the_loop(many: None):
+    """The same product for all tile blocks, each with a place of its own."""
+    text = changed(
+        "%x, %y, %z = get_tile_block_id : tile<i32>\n    ", "", replace(SMALL, form="plain")
+    )
+    text = text.replace("%pA[%x,", "%pA[%c0,").replace(", %y]", ", %c0]")
+    text = text.replace("%stored =", "%x, %y, %z = get_tile_block_id : tile<i32>\n    %stored =")
+    module = parse_text(text, "kernel.mlir")
+    case = dense_case(replace(SMALL, form="plain"), (256, 64, 96), 4)
+    wanted = case.arguments()
+    run_entry(module, "product", wanted, case.grid)
+    for name, _ in passes(module, (), "sm_90"):
+        found = case.arguments()
+        run_entry(module, "product", found, case.grid)
+        assert np.array_equal(found[2], wanted[2]), name
+
+
+def test_views_may_depend_on_the_number(grid_size: int):
+    text = changed(
+        "%C1 = offset %C0, %Cfirst",
+        """%nothing = muli %x, %Cfirst : tile<i32>
+    %moved = addi %nothing, %Cfirst : tile<i32>
+    %C1 = offset %C0, %moved""",
+        SMALL,
+    )
+    assert joined_stages(dense_case(SMALL, (187, 176, 96), 9), text) >= 3
+
+
+@pytest.mark.parametrize("order", ["rows", "columns", "diagonal"])
+def test_both_operands_may_be_tiles_of_one_tensor(order: Order, grid_size: int):
+    """A times A transposed: tiles are alike only where products read them in the same way."""
+    kernel = ProductKernel("f16", (64, 64, 64), b="permuted", form="numbered", order=order)
+    text = kernel.text().replace("load_view_tko weak %pB[", "load_view_tko weak %pA[")
+    case = dense_case(kernel, (187, 187, 96), 9)
+    module, wanted = parse_text(text, "kernel.mlir"), case.arguments()
+    run_entry(module, "product", wanted, case.grid)
+    for name, _ in passes(module, (), "sm_90"):
+        found = case.arguments()
+        run_entry(module, "product", found, case.grid)
+        assert np.array_equal(found[2], wanted[2]), name
+    assert kernel_of(module).joined is not None
+
+
+def test_the_exit_stays_where_another_plan_is_made(monkeypatch: pytest.MonkeyPatch):
+    """The first try finds that the rings do not fit."""
+    choose = agents.choose_stages
+    tries: list[HopperPlan] = []
+
+    def choose_later(
+        pipelines: Sequence[SSAValue], plan: HopperPlan, body: Block, maps: int, available: int
+    ) -> None:
+        tries.append(plan)
+        if len(tries) == 1:
+            raise RingsDoNotFitError(tuple(ring.least for ring in plan.pipelines))
+        choose(pipelines, plan, body, maps, available)
+
+    monkeypatch.setattr(agents, "choose_stages", choose_later)
+    operations = list(placed(LISTED.text()).body.block.ops)
+    assert len(tries) == 2
+    exit = next(op for op in operations if isinstance(op, aa.IfOp))
+    assert isinstance(exit.then_region.block.first_op, aa.ReturnOp)

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.gpu.product_text import ProductKernel
+from tests.gpu.random_products import aligned_result
 from tests.interpreter.stage_comparison import compare_entry
 from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_ctas
 from tileiras.codegen.lowering.tma_stores import ROWS, plan_pieces
@@ -168,3 +170,18 @@ def test_does_not_spill():
     options = with_environment(CompileOptions(gpu_name="sm_90"))
     artefacts = compile_module(persistent(128, 256, 64), options)
     assert "0 bytes spilled" in artefacts.notes[0]
+
+
+def test_a_tile_may_come_from_a_branch_whose_other_side_leaves():
+    kernel = ProductKernel("f16", (64, 64, 64), form="persistent", result="f16")
+    text = aligned_result(kernel)
+    narrow = next(line for line in text.splitlines() if "%narrow =" in line)
+    branch = """
+    %leaves = cmpi equal %tile, %c1, signed : tile<i32> -> tile<i1>
+    %kept = if %leaves -> (tile<64x64xf16>) {
+      continue
+    } else {
+      yield %narrow : tile<64x64xf16>
+    }"""
+    text = text.replace(narrow, narrow + branch).replace("weak %narrow,", "weak %kept,")
+    assert "wgmma" in built(text.encode())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i1, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -39,6 +39,8 @@ class BlockJoiner(TwoTiles):
     def __init__(self, func: aa.FuncOp):
         super().__init__(SignednessAttr(Signedness.SIGNED))
         self.func = func
+        self.views: list[Operation] = []
+        """What makes the second tile's views for what follows its products."""
 
     def join(self) -> bool:
         """Does so; False where the loops over K of two tiles differ."""
@@ -121,7 +123,8 @@ class BlockJoiner(TwoTiles):
     ) -> bool:
         """The loop over K of both tiles, behind what the second one needs, or that of the first.
 
-        Gives the results of both, and what follows needs of what comes before.
+        Gives the results of both, and what follows needs of what comes before. Views are made again
+        there: their users must see how.
         """
         builder, outer = self.builder, self.builder.block
         first, second = self.values
@@ -131,7 +134,9 @@ class BlockJoiner(TwoTiles):
             self._copy_second(op)
         if not self._join_products(loop):
             return False
-        needed = [value for value in _used(before, after) if first[value] is not second[value]]
+        differing = [value for value in _used(before, after) if first[value] is not second[value]]
+        self.views, others = _apart(differing)
+        needed = [value for value in others if first[value] is not second[value]]
         results = [*self._both(loop.results), *(second[value] for value in needed)]
         builder.location = loop.location
         builder.emit(aa.YieldOp, results)
@@ -162,7 +167,7 @@ class BlockJoiner(TwoTiles):
         for op in after[:-1]:
             outer.add_op(op.clone(first))
         then, other = Block(), Block()
-        for op in after[:-1]:
+        for op in (*self.views, *after[:-1]):
             then.add_op(op.clone(second))
         for block in (then, other):
             builder.block = block
@@ -180,3 +185,20 @@ def _used(before: Sequence[Operation], after: Sequence[Operation]) -> list[SSAVa
         for op in outer.walk():
             found.update(dict.fromkeys(value for value in op.operands if value in given))
     return list(found)
+
+
+def _apart(values: Sequence[SSAValue]) -> tuple[list[Operation], list[SSAValue]]:
+    """What makes those of the values that are views, in order, and all else that is needed."""
+    makers: dict[Operation, None] = {}
+    others: dict[SSAValue, None] = {}
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if isinstance(value, OpResult) and isinstance(value.op, aa.MakeMemRefOp | aa.BlockTileOp):
+            makers[value.op] = None
+            pending += value.op.operands
+        else:
+            others[value] = None
+    block = next(iter(makers)).parent_block() if makers else None
+    in_order = [op for op in block.ops if op in makers] if block is not None else []
+    return in_order, list(others)

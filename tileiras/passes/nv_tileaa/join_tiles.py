@@ -103,10 +103,10 @@ def _has_one_tile(func: aa.FuncOp) -> bool:
     if products is None:
         return False
     numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp) and not _axis(op)]
-    if not numbers or any(op.parent_op() is not func for op in numbers):
-        return False
     returns = [op for op in operations if isinstance(op, aa.ReturnOp)]
     before = operations[: operations.index(products)]
+    if not numbers or any(op.parent_op() is not func or op not in before for op in numbers):
+        return False
     return len(returns) == 1 and not any(isinstance(op, STORES) for op in before)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -29,6 +29,7 @@ from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     is_transparent,
+    shared_operand,
     tile_bytes,
 )
 from tileiras.passes.op_builder import OpBuilder
@@ -46,6 +47,7 @@ def may_be_alike(first: OperandLoad, second: OperandLoad) -> bool:
     """Whether two loads of a joined kernel's loop bring the same tile in all iterations or none.
 
     They read tiles of one kind from one tensor, and indices that differ are made before the loop.
+    Products read both tiles in the same ways.
     """
     if not isinstance(first, aa.TiledLoadOp) or not isinstance(second, aa.TiledLoadOp):
         return False
@@ -62,7 +64,9 @@ def may_be_alike(first: OperandLoad, second: OperandLoad) -> bool:
     if memref_of(first.view) is not memref_of(second.view):
         return False
     differing = _differing(first, second)
-    return bool(differing) and all(
+    if not differing or _ways(first) != _ways(second):
+        return False
+    return all(
         one.type == other.type and not _is_made_in(one, block) and not _is_made_in(other, block)
         for one, other in differing
     )
@@ -98,15 +102,30 @@ def alike_loads(filling: Sequence[OperandLoad]) -> dict[OperandLoad, OperandLoad
 
 def products_of(load: OperandLoad) -> dict[Operation, None]:
     """The products that read a loaded tile."""
-    found: dict[Operation, None] = {}
+    return {use.operation: None for use in _reads(load)}
+
+
+def _reads(load: OperandLoad) -> list[Use]:
+    """The products' operands that are a loaded tile."""
+    found: list[Use] = []
     pending: list[SSAValue] = [load.result]
     while pending:
         for use in pending.pop().uses:
             if isinstance(use.operation, aa.DotOp):
-                found[use.operation] = None
+                found.append(use)
             elif is_transparent(use.operation):
                 pending.append(use.operation.results[0])
     return found
+
+
+def _ways(load: OperandLoad) -> set[tuple[int, int | None, Attribute]]:
+    """As which operands products read a loaded tile, as tiles of which kind."""
+    ways: set[tuple[int, int | None, Attribute]] = set()
+    for use in _reads(load):
+        value = use.operation.operands[use.index]
+        operand = shared_operand(value)
+        ways.add((use.index, None if operand is None else operand.major_axis, value.type))
+    return ways
 
 
 def spared_bytes(ring: Pipeline) -> int:

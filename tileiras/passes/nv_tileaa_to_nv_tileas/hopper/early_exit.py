@@ -29,11 +29,13 @@ def exit_before(source: Block, entry: Block) -> Iterator[None]:
         entry.add_op(op.clone(values))
     following = exit.next_op
     exit.detach()
-    yield
-    if following is None:
-        source.add_op(exit)
-    else:
-        source.insert_op_before(exit, following)
+    try:
+        yield
+    finally:
+        if following is None:
+            source.add_op(exit)
+        else:
+            source.insert_op_before(exit, following)
 
 
 def _exit_of(block: Block) -> aa.IfOp | None:

@@ -148,8 +148,8 @@ def _is_from_product(value: SSAValue, shape: tuple[int, int]) -> bool:
                 return isinstance(value.type, TensorType) and value.type.get_shape() == shape
             case ElementwiseOp() | aa.ReshapeOp() if value.op.operands:
                 value = value.op.operands[0]
-            case aa.IfOp() if value.op.then_region.block.last_op is not None:
-                value = value.op.then_region.block.last_op.operands[value.index]
+            case aa.IfOp() if isinstance(end := value.op.then_region.block.last_op, aa.YieldOp):
+                value = end.operands[value.index]
             case _:
                 return False
     return False

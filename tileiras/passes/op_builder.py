@@ -38,6 +38,14 @@ class OpBuilder:
         self.block.add_op(op)
         return op
 
+    def only_if(self, condition: SSAValue, then: Block) -> None:
+        """What is in a block where the condition (i1) holds; `then` may end the kernel."""
+        other = Block()
+        for block in (then, other):
+            if not isinstance(block.last_op, aa.ReturnOp):
+                block.add_op(aa.YieldOp.create(location=self.location))
+        self.emit(aa.IfOp, [condition], (), {}, [Region(then), Region(other)])
+
     def integer(self, value: int, type: IntegerType) -> SSAValue:
         """A scalar constant of nv_tileaa."""
         raw = value.to_bytes(type.width.data // 8, "little")

@@ -20,11 +20,10 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
-from tileiras.passes.nv_tileaa.two_tiles import TwoTiles, is_of_both, product_loop
+from tileiras.passes.nv_tileaa.two_tiles import TILES, TwoTiles, product_loop
 
 MULTIPROCESSORS = 132
 """SMs of an H100 or H200 with SXM; on others the choice is a little worse."""
-TILES = 2
 PAIR_TIME, TILE_TIME = 9, 5
 """What a wave of two tiles at once takes, and one of single ones.
 
@@ -109,10 +108,9 @@ class BlockJoiner(TwoTiles):
 
     def _leave_if(self, condition: SSAValue) -> None:
         """Ends the tile block."""
-        then, other = Block(), Block()
+        then = Block()
         then.add_op(aa.ReturnOp.create(location=self.builder.location))
-        other.add_op(aa.YieldOp.create(location=self.builder.location))
-        self.builder.emit(aa.IfOp, [condition], (), {}, [Region(then), Region(other)])
+        self.builder.only_if(condition, then)
 
     def _multiply(
         self,
@@ -152,29 +150,16 @@ class BlockJoiner(TwoTiles):
         second.update(zip([*loop.results, *needed], branch.results[size:], strict=True))
         return True
 
-    def _copy_second(self, op: Operation) -> None:
-        """An operation for the second tile, unless what it gives is the same for both."""
-        first, second = self.values
-        if is_of_both(op) and self._are_same(op.operands):
-            second.update((result, first[result]) for result in op.results)
-        else:
-            self.builder.block.add_op(op.clone(second))
-
     def _finish(self, after: Sequence[Operation], both: SSAValue) -> None:
         """What follows the products: of the first tile, and of the second if there is one."""
-        builder, outer = self.builder, self.builder.block
-        first, second = self.values
+        body, (first, second) = self.builder.block, self.values
         for op in after[:-1]:
-            outer.add_op(op.clone(first))
-        then, other = Block(), Block()
+            body.add_op(op.clone(first))
+        then = Block()
         for op in (*self.views, *after[:-1]):
             then.add_op(op.clone(second))
-        for block in (then, other):
-            builder.block = block
-            builder.emit(aa.YieldOp)
-        builder.block = outer
-        builder.emit(aa.IfOp, [both], (), {}, [Region(then), Region(other)])
-        outer.add_op(after[-1].clone(first))
+        self.builder.only_if(both, then)
+        body.add_op(after[-1].clone(first))
 
 
 def _used(before: Sequence[Operation], after: Sequence[Operation]) -> list[SSAValue]:

@@ -7,6 +7,7 @@ to shared memory once, for both.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,8 +18,6 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.join_blocks import BlockJoiner
-from tileiras.passes.nv_tileaa.joined_loop import TileJoiner
 from tileiras.passes.nv_tileaa.pair_tile_blocks import carries, is_repeatable
 from tileiras.passes.nv_tileaa.product_region import STORES
 from tileiras.passes.nv_tileaa.two_tiles import product_loop
@@ -45,7 +44,7 @@ class JoinTilesPass(IrPass):
     Leaves   kernels that are not specialised, that ask for clusters, whose tile blocks may wait for
              each other, whose loops over K depend on the tile or do more than to add products up,
              whose tiles could have nothing in common, or would want more registers or slots than
-             there are; operands that threads gather or read
+             there are; operands that threads read, or gather for one tile only
     """
 
     name = "join-tiles"
@@ -76,7 +75,10 @@ def _remark(func: aa.FuncOp) -> Remark:
 
 
 def _is_candidate(func: aa.FuncOp) -> bool:
-    """Whether it does not matter which tile block computes a tile."""
+    """Whether it has products, and it does not matter which tile block computes a tile."""
+    operations = list(func.walk())
+    if not any(isinstance(op, aa.DotOp) for op in operations):
+        return False
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import may_talk
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import follows_write
     from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
@@ -84,7 +86,6 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     asked = integer_hint(func, "num_cta_in_cga")
     if func.cluster_size > 1 or asked not in (None, 1):
         return False
-    operations = list(func.walk())
     if any(map(may_talk, operations)) or not all(map(is_repeatable, operations)):
         return False
     if _has_one_tile(func):
@@ -141,6 +142,8 @@ def _axis(op: aa.GetProgramIdOp | aa.GetNumProgramsOp) -> int:
 
 def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     """The kernel that computes two tiles at once, None if it would not be a good one."""
+    from tileiras.passes.nv_tileaa.join_blocks import BlockJoiner
+    from tileiras.passes.nv_tileaa.joined_loop import TileJoiner
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import has_spare_slots
 
@@ -163,18 +166,14 @@ def _have_in_common(plan: HopperPlan) -> bool:
     """Whether both tiles read a tile in common, or may turn out to; gathered ones in any case."""
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles, products_of
 
-    loops = {planned.dot.parent_op() for planned in plan.dots.values()}
-    both = [loop for loop in loops if _products_in(plan, loop) > 1]
+    products = Counter(planned.dot.parent_op() for planned in plan.dots.values())
+    both = [loop for loop, count in products.items() if count > 1]
     loads = [load for ring in plan.pipelines for load in ring.loads if load.parent_op() in both]
     common = [load for load in loads if len(products_of(load)) > 1]
     gathered = [load for load in loads if isinstance(load, aa.LoadOp)]
     if any(load not in common for load in gathered):
         return False
     return bool(common or AlikeTiles.of(plan.pipelines).firsts)
-
-
-def _products_in(plan: HopperPlan, loop: Operation | None) -> int:
-    return sum(planned.dot.parent_op() is loop for planned in plan.dots.values())
 
 
 def _only_adds_up(plan: HopperPlan) -> bool:
@@ -190,9 +189,8 @@ def _fits(plan: HopperPlan) -> bool:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import MAX_ACCUMULATORS
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import accumulator_registers
 
-    sums: dict[Operation | None, int] = {}
+    sums: Counter[Operation | None] = Counter()
     for product in plan.dots.values():
         registers = accumulator_registers(product.dot, product.family, plan.warpgroups)
-        loop = product.dot.parent_op()
-        sums[loop] = sums.get(loop, 0) + registers
+        sums[product.dot.parent_op()] += registers
     return max(sums.values()) <= MAX_ACCUMULATORS

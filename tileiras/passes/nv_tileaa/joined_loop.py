@@ -18,9 +18,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.two_tiles import TwoTiles, product_loop
-
-TILES = 2
+from tileiras.passes.nv_tileaa.two_tiles import TILES, TwoTiles, product_loop
 
 
 @dataclass(frozen=True)

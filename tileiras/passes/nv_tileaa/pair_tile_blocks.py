@@ -76,14 +76,14 @@ def _is_candidate(func: aa.FuncOp) -> bool:
 
     Where each has one tile, an idle cluster takes as long as the sharing saves.
     """
+    operations = list(func.walk())
+    if not any(isinstance(op, aa.DotOp) for op in operations):
+        return False
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import may_talk
     from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 
     asked = integer_hint(func, "num_cta_in_cga")
     if func.cluster_size > 1 or asked == 1 or func.joined is not None:
-        return False
-    operations = list(func.walk())
-    if not any(isinstance(op, aa.DotOp) for op in operations):
         return False
     is_persistent = any(isinstance(op, aa.GetNumProgramsOp) for op in operations)
     return (is_persistent or asked is not None) and not any(map(may_talk, operations))

@@ -17,6 +17,9 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 
+TILES = 2
+"""How many are computed at once."""
+
 
 def product_loop(block: Block) -> aa.ForOp | None:
     """The only loop with products in a block, which has no other products."""
@@ -28,7 +31,7 @@ def product_loop(block: Block) -> aa.ForOp | None:
     return inner if all(op.parent_op() is inner for op in products) else None
 
 
-def is_of_both(op: Operation) -> bool:
+def _is_of_both(op: Operation) -> bool:
     """Whether an operation does the same for both tiles if its operands are the same."""
     if isinstance(op, aa.TiledLoadOp | aa.LoadOp):
         return op.ordering.data == MemoryOrdering.WEAK
@@ -51,9 +54,13 @@ class TwoTiles:
 
     def _copy(self, op: Operation) -> None:
         """An operation of one tile, for each of them; once if it is the same for both."""
+        self.builder.block.add_op(op.clone(self.values[0]))
+        self._copy_second(op)
+
+    def _copy_second(self, op: Operation) -> None:
+        """An operation for the second tile, unless what it gives is the same for both."""
         first, second = self.values
-        self.builder.block.add_op(op.clone(first))
-        if is_of_both(op) and self._are_same(op.operands):
+        if _is_of_both(op) and self._are_same(op.operands):
             second.update((result, first[result]) for result in op.results)
         else:
             self.builder.block.add_op(op.clone(second))

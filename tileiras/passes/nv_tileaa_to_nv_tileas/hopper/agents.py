@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -39,11 +40,9 @@ def specialised(
     entry = Block(arg_types=[arg.type for arg in source.args])
     switches = _switches(func)
     # CTAs of a cluster wait for each other, so that none may leave alone.
-    if switches or func.cluster_size > 1:
+    may_leave = not switches and func.cluster_size == 1
+    with exit_before(source, entry) if may_leave else nullcontext():
         _fill(func, plan, target, place_body, entry, switches)
-    else:
-        with exit_before(source, entry):
-            _fill(func, plan, target, place_body, entry, switches)
     properties = dict(func.properties)
     properties["num_warps"] = IntegerAttr(plan.shape.consumer_warps, i32)
     return aa.FuncOp.create(properties=properties, regions=[Region(entry)], location=func.location)

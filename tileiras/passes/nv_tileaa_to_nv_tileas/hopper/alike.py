@@ -28,16 +28,16 @@ from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
-    is_transparent,
     shared_operand,
     tile_bytes,
+    tile_uses,
 )
 from tileiras.passes.op_builder import OpBuilder
 
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import Pipeline
 
-EQUAL = {
+_EQUAL = {
     "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.EQUAL),
     "signedness": SignednessAttr(Signedness.SIGNED),
 }
@@ -84,6 +84,15 @@ def _is_made_in(value: SSAValue, block: Block) -> bool:
     return (owner.parent_block() if isinstance(owner, Operation) else owner) is block
 
 
+def all_equal(builder: OpBuilder, pairs: Iterable[tuple[SSAValue, SSAValue]]) -> SSAValue | None:
+    """i1: whether the integers of each pair are equal; None if there is no pair."""
+    same: SSAValue | None = None
+    for pair in pairs:
+        equal = builder.emit(aa.CmpIOp, pair, [i1], _EQUAL).results[0]
+        same = equal if same is None else builder.emit(aa.AndIOp, [same, equal], [i1]).results[0]
+    return same
+
+
 def alike_loads(filling: Sequence[OperandLoad]) -> dict[OperandLoad, OperandLoad]:
     """Loads of a slot that may turn out to be an earlier one of it, with that one.
 
@@ -107,15 +116,7 @@ def products_of(load: OperandLoad) -> dict[Operation, None]:
 
 def _reads(load: OperandLoad) -> list[Use]:
     """The products' operands that are a loaded tile."""
-    found: list[Use] = []
-    pending: list[SSAValue] = [load.result]
-    while pending:
-        for use in pending.pop().uses:
-            if isinstance(use.operation, aa.DotOp):
-                found.append(use)
-            elif is_transparent(use.operation):
-                pending.append(use.operation.results[0])
-    return found
+    return [use for use in tile_uses(load) if isinstance(use.operation, aa.DotOp)]
 
 
 def _ways(load: OperandLoad) -> set[tuple[int, int | None, Attribute]]:
@@ -160,13 +161,8 @@ class AlikeTiles:
                 continue
             if not isinstance(first, aa.TiledLoadOp):
                 continue
-            same: SSAValue | None = None
-            for pair in _differing(first, load):
-                operands = [values[index] for index in pair]
-                equal = builder.emit(aa.CmpIOp, operands, [i1], EQUAL).results[0]
-                if same is not None:
-                    equal = builder.emit(aa.AndIOp, [same, equal], [i1]).results[0]
-                same = equal
+            pairs = _differing(first, load)
+            same = all_equal(builder, [(values[one], values[other]) for one, other in pairs])
             if same is not None:
                 made[load] = same
         self.conditions |= made

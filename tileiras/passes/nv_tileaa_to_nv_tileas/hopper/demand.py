@@ -68,17 +68,7 @@ def demand_of(
         tiles,
         with_others,
         at_work,
-        tuple(
-            RingDemand(
-                ring.bytes,
-                ring.least,
-                ring.may_grow,
-                is_read_by_threads(ring, dots),
-                spared=spared_bytes(ring),
-            )
-            for ring in pipelines
-            if ring.within is None
-        ),
+        ring_demands(pipelines, dots),
         max(prod(shape_of(planned.dot.result)) for planned in dots),
         any(loop is not None and _is_in_loop(loop) for loop in loops),
         integer_hint(func, "occupancy"),
@@ -98,6 +88,21 @@ def _is_in_loop(op: Operation) -> bool:
     while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
         parent = parent.parent_op()
     return parent is not None
+
+
+def ring_demands(rings: Iterable[Pipeline], dots: Sequence[WgmmaDot]) -> tuple[RingDemand, ...]:
+    """The rings that have memory of their own, as the plan knows them."""
+    return tuple(
+        RingDemand(
+            ring.bytes,
+            ring.least,
+            ring.may_grow,
+            is_read_by_threads(ring, dots),
+            spared=spared_bytes(ring),
+        )
+        for ring in rings
+        if ring.within is None
+    )
 
 
 def is_read_by_threads(ring: Pipeline, dots: Iterable[WgmmaDot]) -> bool:

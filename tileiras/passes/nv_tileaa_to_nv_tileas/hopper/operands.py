@@ -9,11 +9,12 @@ at most 5 dims, boxes of at most 256 (a tile has several along its contiguous di
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import Float32Type, FloatTF32Type, TensorType
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue, Use
 
 from tileiras.codegen.atoms.element_names import tensor_map_element
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
@@ -81,6 +82,17 @@ def root_load(value: SSAValue) -> OperandLoad | None:
 def is_transparent(op: Operation) -> bool:
     """Whether a product reads what is under the operation in its place."""
     return isinstance(op, aa.ReshapeOp | aa.PermuteOp) or rounds_to_tf32(op)
+
+
+def tile_uses(load: OperandLoad) -> Iterator[Use]:
+    """Where a loaded tile is used, those operations aside that a product sees through."""
+    pending: list[SSAValue] = [load.result]
+    while pending:
+        for use in pending.pop().uses:
+            if is_transparent(use.operation):
+                pending.append(use.operation.results[0])
+            else:
+                yield use
 
 
 def rounds_to_tf32(op: Operation) -> bool:

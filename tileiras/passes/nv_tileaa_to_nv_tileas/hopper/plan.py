@@ -7,7 +7,7 @@ accumulators; and addresses that the producer can compute by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
@@ -35,9 +35,9 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import (
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
-    is_transparent,
     root_load,
     shared_operand,
+    tile_uses,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
@@ -288,15 +288,7 @@ def _is_read_here(load: OperandLoad, op: aa.DotOp) -> bool:
 
 def _uses(load: OperandLoad) -> int:
     """How many operations read the loaded tile, those that a product sees through aside."""
-    count = 0
-    pending: list[SSAValue] = [load.result]
-    while pending:
-        for use in pending.pop().uses:
-            if is_transparent(use.operation):
-                pending.append(use.operation.results[0])
-            else:
-                count += 1
-    return count
+    return len(list(tile_uses(load)))
 
 
 def _is_of_loop(op: aa.DotOp) -> bool:
@@ -345,19 +337,18 @@ def _pipelines(loops: list[list[WgmmaDot]], joined: str) -> tuple[Pipeline, ...]
             )
             slots = 2 if may_run else 1
             least[key] = max(slots, least.get(key, 1))
-    largest: dict[int, int] = {}
-    for number, (position, size) in enumerate(rings):
-        first = largest.setdefault(position, number)
-        if joined == "blocks" and size > list(rings)[first][1]:
-            largest[position] = number
+    places = _places_within(rings) if joined == "blocks" else [None] * len(rings)
     shared = [
-        Pipeline(
-            tuple(of),
-            sizes[key],
-            least[key],
-            True,
-            largest[key[0]] if joined == "blocks" and largest[key[0]] != number else None,
-        )
-        for number, (key, of) in enumerate(rings.items())
+        Pipeline(tuple(of), sizes[key], least[key], True, within)
+        for (key, of), within in zip(rings.items(), places, strict=True)
     ]
     return (*shared, *kept.values())
+
+
+def _places_within(rings: Iterable[tuple[int, int]]) -> list[int | None]:
+    """For rings by position and bytes: the largest of the position, if that is another one."""
+    keys = list(rings)
+    by_size = sorted(enumerate(keys), key=lambda ring: ring[1][1])
+    largest = {position: number for number, (position, _) in by_size}
+    found = [largest[position] for position, _ in keys]
+    return [None if first == number else first for number, first in enumerate(found)]

@@ -16,7 +16,7 @@ from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import EQUAL, AlikeTiles
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles, all_equal
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import chunk_elements, chunk_layout
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
@@ -130,11 +130,8 @@ class ProducerBuilder(OpBuilder):
 
     def _is_same(self, op: aa.TiledLoadOp) -> SSAValue:
         """i1: whether all CTAs of the cluster load the same tile."""
-        same: SSAValue | None = None
-        for index in self.sharing.loads[op]:
-            operands = [self.values[index], self.peers[index]]
-            equal = self.emit(aa.CmpIOp, operands, [i1], EQUAL).results[0]
-            same = equal if same is None else self.emit(aa.AndIOp, [same, equal], [i1]).results[0]
+        indices = self.sharing.loads[op]
+        same = all_equal(self, [(self.values[index], self.peers[index]) for index in indices])
         return same or self.emit(aa.ConstantOp, (), [i1], {"value": _TRUE}).results[0]
 
     def _leave(self, op: Operation, receivers: Sequence[SSAValue]) -> None:

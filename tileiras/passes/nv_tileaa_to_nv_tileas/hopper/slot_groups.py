@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.ir import SSAValue
-
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import may_be_alike
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
-    is_transparent,
+    tile_uses,
 )
 
 if TYPE_CHECKING:
@@ -27,17 +25,11 @@ if TYPE_CHECKING:
 
 def is_for_products(load: OperandLoad) -> bool:
     """Whether products of the load's own block read the tile, as an operand, and nothing else."""
-    pending: list[SSAValue] = [load.result]
-    while pending:
-        value = pending.pop()
-        for use in value.uses:
-            op = use.operation
-            if is_transparent(op):
-                pending.append(op.results[0])
-                continue
-            is_operand = isinstance(op, aa.DotOp) and op.acc is not value
-            if not is_operand or op.parent_block() is not load.parent_block():
-                return False
+    for use in tile_uses(load):
+        op = use.operation
+        is_operand = isinstance(op, aa.DotOp) and op.acc is not op.operands[use.index]
+        if not is_operand or op.parent_block() is not load.parent_block():
+            return False
     return True
 
 

@@ -28,6 +28,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     ring_stages,
     shared_bytes,
 )
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.demand import ring_demands
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import store_bytes
@@ -135,17 +136,7 @@ def ring_room(plan: HopperPlan, target: GpuTarget) -> int:
 
 def has_spare_slots(plan: HopperPlan, target: GpuTarget) -> bool:
     """Whether every ring that would use more slots than must be held at once gets some."""
-    rings = [
-        RingDemand(
-            ring.bytes,
-            ring.least,
-            ring.may_grow,
-            plan.is_read_by_warps(ring),
-            spared=spared_bytes(ring),
-        )
-        for ring in plan.pipelines
-        if ring.within is None
-    ]
+    rings = ring_demands(plan.pipelines, list(plan.dots.values()))
     stages = ring_stages(rings, ring_room(plan, target))
     if stages is None:
         return False

@@ -153,13 +153,26 @@ def _same_elements(load: Operation, store: Operation) -> bool:
     if not isinstance(load, aa.TiledLoadOp) or not isinstance(store, aa.TiledStoreOp):
         return False
     pairs = zip((load.view, *load.indices), (store.view, *store.indices), strict=True)
-    return all(_is_equal(one, other) for one, other in pairs)
+    known: dict[tuple[SSAValue, SSAValue], bool] = {}
+    return all(_is_equal(one, other, known) for one, other in pairs)
 
 
-def _is_equal(one: SSAValue, other: SSAValue) -> bool:
-    """Whether two values are the same, or made alike of the same by pure operations."""
+def _is_equal(one: SSAValue, other: SSAValue, known: dict[tuple[SSAValue, SSAValue], bool]) -> bool:
+    """Whether two values are the same, or made alike of the same by pure operations.
+
+    `known` has the answers so far: operands that are used many times are compared once.
+    """
     if one is other:
         return True
+    if (one, other) not in known:
+        known[one, other] = _are_made_alike(one, other, known)
+    return known[one, other]
+
+
+def _are_made_alike(
+    one: SSAValue, other: SSAValue, known: dict[tuple[SSAValue, SSAValue], bool]
+) -> bool:
+    """Whether pure operations of one kind make two values of equal ones."""
     if not isinstance(one, OpResult) or not isinstance(other, OpResult):
         return False
     first, second = one.op, other.op
@@ -168,7 +181,8 @@ def _is_equal(one: SSAValue, other: SSAValue) -> bool:
         return False
     if first.regions or not is_pure(first) or len(first.operands) != len(second.operands):
         return False
-    return all(map(_is_equal, first.operands, second.operands))
+    pairs = zip(first.operands, second.operands, strict=True)
+    return all(_is_equal(mine, its, known) for mine, its in pairs)
 
 
 def _joined(token: SSAValue | None) -> Sequence[SSAValue]:

@@ -16,7 +16,7 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module
 from tileiras.interpreter import InterpreterError, run_entry
 from tileiras.options import CompileOptions
-from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
+from tileiras.remarks import Remark, RemarkCollector, RemarkFilter, RemarkKind
 
 
 def after(text: str, name: str, arch: str = "sm_90", disabled: tuple[str, ...] = ()):
@@ -193,11 +193,23 @@ def test_operands_of_mma_sync_are_started_early() -> None:
     assert sum(isinstance(op, tas.FinishLoadOp) for op in module.walk()) == 2
 
 
-def test_a_remark_says_what_was_done() -> None:
+def early_loads_remark(kernel: RowLoop) -> Remark:
+    """What the compiler says of the loads of a kernel."""
     wanted = RemarkFilter(dict.fromkeys(RemarkKind, "all"))
     remarks = RemarkCollector(wanted)
     options = CompileOptions(gpu_name="sm_90", emit="nv_tileas")
-    compile_module(RowLoop().text.encode(), options, remarks=remarks)
+    compile_module(kernel.text.encode(), options, remarks=remarks)
     [remark] = [remark for remark in remarks.remarks if remark.name == "EarlyLoads"]
+    return remark
+
+
+@pytest.mark.parametrize(("width", "is_cut"), [(512, False), (1024, True)])
+def test_a_remark_tells_of_too_little_shared_memory(width: int, is_cut: bool) -> None:
+    remark = early_loads_remark(RowLoop(width=width, latency=10))
+    assert ("for more there is no room" in remark.message) == is_cut, remark.message
+
+
+def test_a_remark_says_what_was_done() -> None:
+    remark = early_loads_remark(RowLoop())
     assert remark.kind is RemarkKind.PASSED
     assert remark.message.startswith("2 of 2 loads in loops are started early: 1 by")

@@ -184,6 +184,7 @@ def test_remarks_say_whether_a_kernel_is_specialised():
         "analysis: 4 warps",
         "passed: 1 producer warp, 1 consumer warpgroup of 168 registers, 2 CTAs per SM, "
         "rings: 3 slots of 32768 bytes",
+        "missed: 3 instead of 4 slots of 32768 bytes: a CTA has 115712 bytes of shared memory",
     ]
     missed = "missed: products without TMA and wgmma: all warps do the same"
     assert missed in told(gemm(32, 128, 64))

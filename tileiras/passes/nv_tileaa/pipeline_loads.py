@@ -158,7 +158,9 @@ def _explain(
     if found:
         parts = [
             f"{len(s.loads)} by {counted(s.ahead, 'iteration')} in {s.bytes} bytes of shared "
-            f"memory" + (f", {s.interval} of {s.serial} cycles" if s.serial else "")
+            f"memory"
+            + (f", {s.interval} of {s.serial} cycles" if s.serial else "")
+            + (", for more there is no room" if s.is_cut else "")
             for s in found
         ]
         text = f"{count} of {candidates} loads in loops are started early: {'; '.join(parts)}"

@@ -12,14 +12,18 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 
 if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 
 DOTS = (tas.MmaDotOp, tas.FmaDotOp)
+HOPPER_REMARKS = ("Specialized", "Slots")
 PASS_NAME = "convert-tileaa-to-tileas"
 
 
 def explain_plan(remarks: RemarkCollector, func: aa.FuncOp, plan: CtaPlan) -> None:
     """One remark about warps; one more if the kernel has agents, or products but no agents.
+
+    And one if the rings of the agents are shorter than they should be.
 
     `func` is the placed kernel.
     """
@@ -27,6 +31,7 @@ def explain_plan(remarks: RemarkCollector, func: aa.FuncOp, plan: CtaPlan) -> No
     _add(remarks, func, RemarkKind.ANALYSIS, "Warps", warps, plan.num_warps)
     if plan.hopper is not None:
         _add(remarks, func, RemarkKind.PASSED, "Specialized", _agents(func, plan.hopper), 1)
+        _explain_slots(remarks, func, plan.hopper, plan.target)
     elif any(isinstance(op, DOTS) for op in func.walk()):
         text = "products without TMA and wgmma: all warps do the same"
         _add(remarks, func, RemarkKind.MISSED, "Specialized", text, 0)
@@ -46,6 +51,27 @@ def _agents(func: aa.FuncOp, plan: HopperPlan) -> str:
     )
 
 
+def _explain_slots(
+    remarks: RemarkCollector, func: aa.FuncOp, plan: HopperPlan, target: GpuTarget
+) -> None:
+    """One remark if shared memory has no room for the slots that the rings would use."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import shared_bytes
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import wanted_stages
+
+    made = [op for op in func.body.block.ops if isinstance(op, pl.CreatePipelineOp)]
+    own = [op for op in made if op.storage is None]
+    wanted = wanted_stages(plan, any(op.shared is not None for op in own))
+    short = [
+        f"{op.stages.data} instead of {most} slots of {op.slot_bytes.data} bytes"
+        for op, most in zip(own, wanted, strict=True)
+        if op.stages.data < most
+    ]
+    if short:
+        room = shared_bytes(plan.shape, target)
+        text = f"{'; '.join(short)}: a CTA has {room} bytes of shared memory"
+        _add(remarks, func, RemarkKind.MISSED, "Slots", text, sum(op.stages.data for op in own))
+
+
 def _add(
     remarks: RemarkCollector,
     func: aa.FuncOp,
@@ -57,7 +83,7 @@ def _add(
     """Adds a remark about a kernel."""
     remarks.add(
         Remark(
-            RemarkCategory.TENSOR_CORE if name == "Specialized" else RemarkCategory.SCHEDULE,
+            RemarkCategory.TENSOR_CORE if name in HOPPER_REMARKS else RemarkCategory.SCHEDULE,
             kind,
             PASS_NAME,
             name,

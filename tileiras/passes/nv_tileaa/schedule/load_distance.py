@@ -8,7 +8,7 @@ shortest interval comes first; a longer one needs fewer iterations ahead, hence 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
@@ -53,6 +53,7 @@ class LoadSchedule:
     """Which loads are started how many iterations ahead, and the shared memory that it takes.
 
     `interval` and `serial` are cycles: of an iteration, and of one that waits for its loads.
+    `is_cut`: with more shared memory more loads, or more iterations ahead, would be quicker.
     """
 
     loads: tuple[EarlyLoad, ...]
@@ -60,6 +61,7 @@ class LoadSchedule:
     interval: int
     serial: int
     bytes: int
+    is_cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ def schedule_loads(
             return None
         found = _schedule(chosen, work + left, serial, costs.threads, room.bytes)
         if found is not None:
-            return found if found.interval <= (1 - MIN_GAIN) * serial else None
+            if found.interval > (1 - MIN_GAIN) * serial:
+                return None
+            return replace(found, is_cut=found.is_cut or len(kept) < len(loads))
         kept.remove(max(kept, key=lambda load: (load.shared, tensor_words(load.op.result.type))))
     return None
 
@@ -124,11 +128,15 @@ def _schedule(timed: Timed, work: int, serial: int, threads: int, room: int) -> 
     longest = max(load_latency(load) for load in loads)
     shortest = max(work, sum(cycles for _, cycles in timed))
     slot = sum(slot_bytes(load, threads) for load in loads)
+    is_cut = False
     for rounds in range(min(MAX_AHEAD, -(-longest // shortest)), 0, -1):
         interval = max(shortest, -(-longest // rounds))
         ahead = _iterations_ahead(timed, work, interval)
-        if ahead is not None and ahead <= MAX_AHEAD and (ahead + 1) * slot <= room:
-            return LoadSchedule(loads, ahead, interval, serial, (ahead + 1) * slot)
+        if ahead is None or ahead > MAX_AHEAD:
+            continue
+        if (ahead + 1) * slot <= room:
+            return LoadSchedule(loads, ahead, interval, serial, (ahead + 1) * slot, is_cut)
+        is_cut = True
     return None
 
 

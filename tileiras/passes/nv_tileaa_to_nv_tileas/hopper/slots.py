@@ -6,7 +6,7 @@ Decided when the consumers' program is placed, so that what it needs is known.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -39,6 +39,8 @@ BARRIER_BYTES = 384
 MAP_BYTES = 128
 USUAL_LATENCY = 4
 """The hint `latency` of a load that takes as long as most do."""
+UNLIMITED_BYTES = 2**31
+"""More than all rings could use."""
 MOST_SCRATCH = 16 * 1024
 """Larger layout changes are done in rounds, for the rings' sake."""
 
@@ -142,6 +144,16 @@ def has_spare_slots(plan: HopperPlan, target: GpuTarget) -> bool:
         return False
     pairs = zip(rings, stages, strict=True)
     return all(count > ring.least for ring, count in pairs if ring.may_grow)
+
+
+def wanted_stages(plan: HopperPlan, is_shared: bool) -> tuple[int, ...]:
+    """The slots that rings with memory of their own would get if an SM had more shared memory.
+
+    `is_shared`: CTAs of a cluster fill them together.
+    """
+    demands = ring_demands(plan.pipelines, list(plan.dots.values()))
+    rings = [replace(ring, is_shared=is_shared) for ring in demands]
+    return ring_stages(rings, UNLIMITED_BYTES) or ()
 
 
 def _stores_before_the_end(body: Block) -> bool:

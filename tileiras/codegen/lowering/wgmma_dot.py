@@ -115,7 +115,7 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, pl.WgmmaDotOp):
         raise InternalError("the rule of wgmma_dot got another operation")
     fragments = op.fragments.data if op.fragments is not None else ""
-    is_transposed = fragments == "rhs"
+    is_transposed = fragments == "rhs" or op.transposed is not None
     family = _family(op, is_transposed)
     right_tile, k_axis = (op.lhs, 1) if is_transposed else (op.rhs, 0)
     rhs = _operand(right_tile, k_axis)
@@ -124,7 +124,8 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     if fragments:
         left = _left_by_threads(ctx, op.rhs if is_transposed else op.lhs, 1 - k_axis)
     elif isinstance(op.lhs.type, pl.SharedTileType):
-        left = _left_in_shared(ctx, op, repeats)
+        left_tile = op.rhs if is_transposed else op.lhs
+        left = _left_in_shared(ctx, left_tile, 1 - k_axis, repeats)
     else:
         left = LeftInRegisters(ctx, ctx.value(op.lhs), len(rhs.k_offsets))
     right = ctx.b.operand_descriptor(ctx.value(right_tile), rhs)
@@ -142,11 +143,13 @@ def _left_by_threads(ctx: KernelLowering, tile: SSAValue, k_axis: int) -> LeftBy
     return LeftByThreads(ctx, FragmentReader(ctx, ctx.value(tile), _tile_type(tile), k_axis))
 
 
-def _left_in_shared(ctx: KernelLowering, op: pl.WgmmaDotOp, repeats: int) -> LeftInShared:
-    """This warpgroup's rows of a tile in shared memory."""
-    b, lhs = ctx.b, _operand(op.lhs, 1)
+def _left_in_shared(
+    ctx: KernelLowering, tile: SSAValue, k_axis: int, repeats: int
+) -> LeftInShared:
+    """This warpgroup's rows of a tile in shared memory; K runs along dim `k_axis`."""
+    b, lhs = ctx.b, _operand(tile, k_axis)
     warpgroups = ctx.num_warps // 4
-    pointer = ctx.value(op.lhs)
+    pointer = ctx.value(tile)
     if warpgroups > 1:
         group = b.shfl("idx", b.lshr(b.thread_id(), b.i32(7)), 0)
         rows = b.mul(group, b.i32(lhs.extent_offset(ROWS)))

@@ -317,8 +317,8 @@ class WgmmaDotOp(IRDLOperation):
     the result of an unfinished product, but the next product into it. A `promoted`
     product is summed up by itself, 128 of K at most at a time, and added to `acc` by the threads.
     The signedness properties are present for integer operands only. `fragments` is "lhs" or "rhs"
-    where the threads read that tile, whose K is not contiguous, into registers; with "rhs" the
-    instructions compute the transposed product.
+    where the threads read that tile, whose K is not contiguous, into registers; with "rhs", or
+    where `transposed` says so, the instructions compute the transposed product.
     """
 
     name = "nv_tileas.wgmma_dot"
@@ -328,6 +328,7 @@ class WgmmaDotOp(IRDLOperation):
     pending = opt_prop_def(IntAttr)
     promoted = opt_prop_def(UnitAttr)
     fragments = opt_prop_def(StringAttr)
+    transposed = opt_prop_def(UnitAttr)
     signedness_lhs = opt_prop_def(SignednessAttr)
     signedness_rhs = opt_prop_def(SignednessAttr)
     result = result_def()

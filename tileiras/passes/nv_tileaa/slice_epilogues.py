@@ -117,7 +117,7 @@ def _dims(block: Block, plan: CtaPlan) -> tuple[int, int]:
     if plan.hopper is None:
         return ROWS, COLUMNS
     dots = [dot for op in block.ops for v in op.results if (dot := product_of(v)) is not None]
-    is_turned = any(plan.hopper.dots[dot].fragments == "rhs" for dot in dots)
+    is_turned = any(plan.hopper.dots[dot].transposed for dot in dots)
     return (ROWS, COLUMNS) if is_turned else (COLUMNS, ROWS)
 
 

@@ -150,6 +150,8 @@ class ConsumerSide:
             properties["promoted"] = UnitAttr()
         if planned.fragments is not None and not is_turned:
             properties["fragments"] = StringAttr(planned.fragments)
+        elif planned.transposed:
+            properties["transposed"] = UnitAttr()
         pending = _pending(planned, group)
         if pending is not None:
             properties["pending"] = IntAttr(pending)

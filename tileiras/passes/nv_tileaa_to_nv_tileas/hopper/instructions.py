@@ -58,7 +58,11 @@ def left_fragments(
 
 
 def accumulator_layout(
-    shape: tuple[int, ...], family: WgmmaFamily, fragments: Fragments, warpgroups: int
+    shape: tuple[int, ...],
+    family: WgmmaFamily,
+    fragments: Fragments,
+    warpgroups: int,
+    transposed: bool,
 ) -> LinearLayout:
     """Where the threads hold a result of `shape`; see `dialects/layout/wgmma_rows`."""
     rows, columns = shape
@@ -68,6 +72,8 @@ def accumulator_layout(
             return register_rows_accumulator((rows, columns), bits, warpgroups)
         case "rhs":
             return register_rows_accumulator((columns, rows), bits, warpgroups).permute((1, 0))
+        case _ if transposed:
+            return wgmma_tile((columns, rows), warpgroups).permute((1, 0))
         case "turned" | None:
             return wgmma_tile(shape, warpgroups)
 

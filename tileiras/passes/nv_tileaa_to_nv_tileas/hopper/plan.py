@@ -49,6 +49,8 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slot_groups import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import follows_write, precedes_write
 
+MOST_WARPGROUPS = 2
+"""Consumer warpgroups of a CTA."""
 MAX_SCRATCH_BYTES = 32 * 1024
 """Shared memory that a single operation may want at once."""
 
@@ -69,16 +71,18 @@ class WgmmaDot:
 
     "turned": the right one, which they write to shared memory again with K contiguous.
     """
+    transposed: bool = False
+    """Whether the instructions compute the transposed product: always so with `fragments` "rhs"."""
 
     @property
     def rows(self) -> int:
-        """Rows of the instructions' results: with `fragments` "rhs" they are the columns."""
-        return shape_of(self.dot.result)[1 if self.fragments == "rhs" else 0]
+        """Rows of the instructions' results: of the transposed product they are the columns."""
+        return shape_of(self.dot.result)[1 if self.transposed else 0]
 
     @property
     def columns(self) -> int:
         """Columns of the instructions' results."""
-        return shape_of(self.dot.result)[0 if self.fragments == "rhs" else 1]
+        return shape_of(self.dot.result)[0 if self.transposed else 1]
 
     @property
     def is_promoted(self) -> bool:
@@ -158,7 +162,11 @@ class HopperPlan:
         """Where the threads hold the result of a product."""
         planned = self.dots[dot]
         return accumulator_layout(
-            shape_of(planned.dot.result), planned.family, planned.fragments, self.warpgroups
+            shape_of(planned.dot.result),
+            planned.family,
+            planned.fragments,
+            self.warpgroups,
+            planned.transposed,
         )
 
     def sharing(self, planned: WgmmaDot) -> list[WgmmaDot]:
@@ -261,10 +269,26 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     is_direct = family.transposes or majors in ((None, 0), (1, 0))
     if not is_direct and majors not in ways:
         return None
-    planned = WgmmaDot(op, lhs, rhs, family, None if is_direct else ways[majors])
+    fragments = None if is_direct else ways[majors]
+    transposed = fragments == "rhs" or (fragments is None and _reads_less_transposed(op, lhs))
+    planned = WgmmaDot(op, lhs, rhs, family, fragments, transposed)
     if planned.rows % ROWS_PER_WARPGROUP or planned.columns not in family.sizes_n:
         return None
     return planned
+
+
+def _reads_less_transposed(op: aa.DotOp, lhs: SharedOperand | None) -> bool:
+    """Whether transposed instructions read less shared memory, and work for as many warpgroups.
+
+    One reads 64 rows of its left operand and all of the right one: the fewer rows the better.
+    """
+    if lhs is None or lhs.load.parent_block() is not op.parent_block():
+        return False
+    if not isinstance(op.acc, BlockArgument):
+        return False
+    rows, columns = (extent // ROWS_PER_WARPGROUP for extent in shape_of(op.result))
+    is_as_wide = columns >= min(rows, MOST_WARPGROUPS)
+    return is_as_wide and columns * (1 + rows) < rows * (1 + columns)
 
 
 def _turns_what_others_read(dots: list[WgmmaDot]) -> bool:

@@ -68,7 +68,7 @@ def tma_stores(
     if prefer is False or not stores or len(stores) != len(writes):
         return ()
     # A product computed transposed has its columns where pieces have their rows.
-    if any(planned.fragments == "rhs" for planned in plan.dots.values()):
+    if any(planned.transposed for planned in plan.dots.values()):
         return ()
     if prefer is None and not any(_is_in_loop(op) for op in stores):
         return ()

@@ -10,13 +10,12 @@ handed back before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import FloatTF32Type
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
@@ -261,13 +260,13 @@ class Product:
 
 @dataclass
 class Products:
-    """Products that run, in the order in which they were issued; what holds which slot's tile.
+    """Groups of products that run, in the order of their issue; what holds which slot's tile.
 
     Values are told apart by identity: loops hand them on as they are.
     """
 
     twins: Twins
-    issued: list[Product] = field(default_factory=list[Product])
+    issued: list[list[Product]] = field(default_factory=list[list[Product]])
     unread: dict[int, Product] = field(default_factory=dict[int, Product])
     slots: dict[int, tuple[Array, Ring, int]] = field(default_factory=dict[Any, Any])
 
@@ -287,29 +286,57 @@ class Products:
             for key, (tile, its, slot) in self.slots.items()
             if its is not ring or slot >= ring.released
         }
-        for product in self.issued:
+        for product in (product for group in self.issued for product in group):
             if any(its is ring and slot < ring.released for its, slot in product.reads):
                 raise InterpreterError("a slot is handed back while a product reads it", op)
         return []
 
     def issue(self, run: BlockRun, op: pl.WgmmaDotOp) -> list[Array]:
         """A product of two shared tiles, or of registers and a shared tile."""
-        tiles = WholeTiles(run, op)
-        before = self.unread.pop(id(run.value(op.acc)), None)
-        acc = tiles.value(op.acc) if before is None else before.whole
-        operands: Sequence[Array] = [tiles.value(op.lhs), tiles.value(op.rhs), acc]
-        whole = dot_rule(self.twins)(op, *operands)
+        whole = self._sum(run, op, (op.lhs, op.rhs), op.acc)
         [value] = placed(op, [whole])
-        found = [self.slots.get(id(run.value(tile))) for tile in (op.lhs, op.rhs)]
-        reads = [(slot[1], slot[2]) for slot in found if slot is not None]
-        product = Product(whole, value, np.full_like(value, np.nan), reads)
-        self.issued.append(product)
+        product = self._product(run, (op.lhs, op.rhs), whole, value)
+        self.issued.append([product])
         if op.pending is not None:
             self._finish(op.pending.data)
+        return [self._given(product)]
+
+    def issue_all(self, run: BlockRun, op: pl.WgmmaDotsOp) -> list[Array]:
+        """Products of several tiles with one, which are finished together."""
+        pairs = [op.operands_of(number) for number in range(len(op.tiles))]
+        wholes = [self._sum(run, op, pair, acc) for pair, acc in zip(pairs, op.accs, strict=True)]
+        values = placed(op, wholes)
+        products = [
+            self._product(run, pair, whole, value)
+            for pair, whole, value in zip(pairs, wholes, values, strict=True)
+        ]
+        self.issued.append(products)
+        self._finish(op.pending.data)
+        return [self._given(product) for product in products]
+
+    def _sum(
+        self, run: BlockRun, op: Operation, operands: tuple[SSAValue, SSAValue], acc: SSAValue
+    ) -> Array:
+        """What a product adds up to, once it is finished."""
+        tiles = WholeTiles(run, op)
+        before = self.unread.pop(id(run.value(acc)), None)
+        total = tiles.value(acc) if before is None else before.whole
+        return dot_rule(self.twins)(op, *map(tiles.value, operands), total)
+
+    def _product(
+        self, run: BlockRun, operands: tuple[SSAValue, SSAValue], whole: Array, value: Array
+    ) -> Product:
+        """A product that starts, and the slots that it reads."""
+        found = [self.slots.get(id(run.value(tile))) for tile in operands]
+        reads = [(slot[1], slot[2]) for slot in found if slot is not None]
+        return Product(whole, value, np.full_like(value, np.nan), reads)
+
+    def _given(self, product: Product) -> Array:
+        """What the registers hold after the product was issued."""
         if product.is_finished:
-            return [value]
+            return product.placed
         self.unread[id(product.unfinished)] = product
-        return [product.unfinished]
+        return product.unfinished
 
     def wait(self, run: BlockRun, op: pl.DotWaitOp) -> list[Any]:
         """The accumulator, which must be among the finished ones."""
@@ -325,8 +352,9 @@ class Products:
     def _finish(self, pending: int) -> None:
         """All but the newest `pending` are finished."""
         count = len(self.issued) - pending
-        for product in self.issued[: max(0, count)]:
-            product.is_finished = True
+        for group in self.issued[: max(0, count)]:
+            for product in group:
+                product.is_finished = True
         self.issued = self.issued[max(0, count) :]
 
 
@@ -359,4 +387,5 @@ def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
         pl.UniformOp: _uniform,
         pl.TurnTileOp: _turn,
         pl.WgmmaDotOp: products.issue,
+        pl.WgmmaDotsOp: products.issue_all,
     }

@@ -167,7 +167,11 @@ def dot_rule(twins: Twins) -> PureRule:
         signs = _integer_signs(op) if isinstance(op, tas.MmaDotOp) else {}
         properties = twin_properties(op, "signedness_lhs", "signedness_rhs") | signs
         twin_class = ct.MmaIOp if properties else ct.MmaFOp
-        return matrix.RULES[twin_class](twins.of(op, twin_class, properties), lhs, rhs, acc)
+        operands, results = (op.operands, op.results)
+        if isinstance(op, pl.WgmmaDotsOp):
+            operands, results = (*op.operands_of(0), op.accs[0]), op.sums[:1]
+        twin = twins.of(op, twin_class, properties, operands, results)
+        return matrix.RULES[twin_class](twin, lhs, rhs, acc)
 
     return compute
 

@@ -142,18 +142,21 @@ class Twins:
         op: Operation,
         twin_class: type[Operation],
         properties: Mapping[str, Attribute] | None = None,
+        operands: Sequence[SSAValue] | None = None,
+        results: Sequence[SSAValue] | None = None,
     ) -> Operation:
         """The twin of an operation whose operands and results are tensors or scalars.
 
-        It has the operation's own properties unless others are given.
+        It has the operation's own properties, operands and results unless others are given.
         """
         known = self._made.get(op)
         if known is None:
-            types = [operand.type for operand in op.operands]
+            types = [operand.type for operand in (op.operands if operands is None else operands)]
+            made = op.results if results is None else results
             stand_ins = Block(arg_types=[_type_of_twin(type) for type in types])
             known = twin_class.create(
                 operands=list(stand_ins.args),
-                result_types=[tile_type(result.type) for result in op.results],
+                result_types=[tile_type(result.type) for result in made],
                 properties=dict(op.properties if properties is None else properties),
                 location=op.location,
             )

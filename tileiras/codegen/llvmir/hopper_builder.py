@@ -216,8 +216,12 @@ class HopperBuilder(MemoryBuilder):
         """Closes the current group of wgmma."""
         self.append(wgmma.WgmmaCommitOp)
 
-    def wgmma_wait(self, pending: int, *values: SSAValue) -> tuple[SSAValue, ...]:
+    def wgmma_wait(
+        self, pending: int, *values: SSAValue, moved: bool = False
+    ) -> tuple[SSAValue, ...]:
         """Waits until `pending` groups are left; use the accumulators that it returns."""
         types = [value.type for value in values]
-        properties = {"pending": IntAttr(pending)}
+        properties: dict[str, Attribute] = {"pending": IntAttr(pending)}
+        if moved:
+            properties["moved"] = UnitAttr()
         return tuple(self.append(wgmma.WgmmaWaitOp, values, types, properties).results)

@@ -53,9 +53,16 @@ def _struct(units: Sequence[str]) -> str:
 
 
 def _pass_through(
-    text: FunctionText, template: str, values: Sequence[SSAValue], results: Sequence[SSAValue]
+    text: FunctionText,
+    template: str,
+    values: Sequence[SSAValue],
+    results: Sequence[SSAValue],
+    moved: bool = False,
 ) -> None:
-    """An instruction that the registers of `values` go through, tied, so that nothing crosses."""
+    """An instruction that the registers of `values` go through, so that nothing crosses it.
+
+    They are tied, or, where they are `moved`, come out in others.
+    """
     if not values:
         text.emit(asm_call(template, "~{memory}", "void", (), "sc"))
         return
@@ -66,9 +73,13 @@ def _pass_through(
         refs = _registers(text, value)
         letters += [letter] * len(refs)
         args += [(_UNITS[letter], ref) for ref in refs]
-    outputs = [f"={letter}" for letter in letters]
-    ties = [str(index) for index in range(len(letters))]
+    outputs = [f"=&{letter}" if moved else f"={letter}" for letter in letters]
+    ties = letters if moved else [str(index) for index in range(len(letters))]
     units = [_UNITS[letter] for letter in letters]
+    if moved:
+        count = len(letters)
+        moves = (f"mov.b32 ${index}, ${count + index};" for index in range(count))
+        template = " ".join([template, *moves])
     call = asm_call(template, ",".join([*outputs, *ties, "~{memory}"]), _struct(units), args, "sc")
     registers = _unpack(text, text.define(call), units)
     for value, result in zip(values, results, strict=True):
@@ -193,7 +204,7 @@ def _print_commit(text: FunctionText, op: Operation) -> None:
 def _print_wait(text: FunctionText, op: Operation) -> None:
     wait = cast(wgmma.WgmmaWaitOp, op)
     template = f"wgmma.wait_group.sync.aligned {wait.pending.data};"
-    _pass_through(text, template, wait.values, wait.results_)
+    _pass_through(text, template, wait.values, wait.results_, wait.moved is not None)
 
 
 WGMMA_RULES: dict[type[Operation], PrintRule] = {

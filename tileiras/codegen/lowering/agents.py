@@ -202,6 +202,7 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.UniformOp: wgmma_dot.lower_uniform,
     pl.TurnTileOp: wgmma_turned.lower_turn_tile,
     pl.WgmmaDotOp: wgmma_dot.lower_wgmma_dot,
+    pl.WgmmaDotsOp: wgmma_dot.lower_wgmma_dots,
     pl.DotWaitOp: wgmma_dot.lower_dot_wait,
     pl.FreePipelinesOp: lower_free_pipelines,
 }

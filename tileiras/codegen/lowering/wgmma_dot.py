@@ -19,7 +19,7 @@ from tileiras.codegen.lowering.wgmma_product import (
     Product,
 )
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
-from tileiras.dialects.llvm.types import integer_type
+from tileiras.dialects.llvm.types import integer_type, lanes_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
@@ -86,25 +86,29 @@ def _tile_type(tile: SSAValue) -> pl.SharedTileType:
     return tile.type
 
 
-def _operand(tile: SSAValue, k_axis: int) -> SharedOperand:
-    """How the tile lies, seen from the product: K runs along dim `k_axis`."""
+def _operand(tile: SSAValue, k_axis: int, count: int = 1) -> SharedOperand:
+    """How `count` tiles lie, seen from the product: K runs along dim `k_axis`."""
     type = _tile_type(tile)
     major = "k" if type.major.data == k_axis else "mn"
-    return SharedOperand(
-        major, type.shape[1 - k_axis], type.shape[k_axis], storage_bits(type.element_type)
-    )
+    extent, k = count * type.shape[1 - k_axis], type.shape[k_axis]
+    return SharedOperand(major, extent, k, storage_bits(type.element_type))
 
 
-def _family(op: pl.WgmmaDotOp, is_transposed: bool) -> WgmmaFamily:
+def _family(
+    op: pl.WgmmaDotOp | pl.WgmmaDotsOp,
+    operands: tuple[SSAValue, SSAValue],
+    result: SSAValue,
+    is_transposed: bool,
+) -> WgmmaFamily:
     """The instructions for the types of the operands, in their order, and the result."""
     signs = (op.signedness_lhs, op.signedness_rhs)
     names = [
         wgmma_operand(element_type(value.type), sign == _UNSIGNED)
-        for value, sign in zip((op.lhs, op.rhs), signs, strict=True)
+        for value, sign in zip(operands, signs, strict=True)
     ]
     if is_transposed:
         names.reverse()
-    family = find_wgmma_family(wgmma_accumulator(element_type(op.result.type)), *names)
+    family = find_wgmma_family(wgmma_accumulator(element_type(result.type)), *names)
     if family is None:
         raise InternalError(f"no wgmma of {names[0]} and {names[1]}", where="wgmma")
     return family
@@ -116,7 +120,7 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of wgmma_dot got another operation")
     fragments = op.fragments.data if op.fragments is not None else ""
     is_transposed = fragments == "rhs" or op.transposed is not None
-    family = _family(op, is_transposed)
+    family = _family(op, (op.lhs, op.rhs), op.result, is_transposed)
     right_tile, k_axis = (op.lhs, 1) if is_transposed else (op.rhs, 0)
     rhs = _operand(right_tile, k_axis)
     rows = ctx.layout(op.result.type).shape[1 if is_transposed else 0]
@@ -138,14 +142,37 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
         ctx.values[op.result] = product.accumulated(acc, pending)
 
 
+def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
+    """The products of several tiles as one: their columns are those of one right operand.
+
+    In a thread's registers the columns of a block of rows lie together, tile after tile.
+    """
+    if not isinstance(op, pl.WgmmaDotsOp):
+        raise InternalError("the rule of wgmma_dots got another operation")
+    b, count, is_transposed = ctx.b, len(op.tiles), op.transposed is not None
+    k_axis = 1 if is_transposed else 0
+    family = _family(op, op.operands_of(0), op.sums[0], is_transposed)
+    rhs = _operand(op.tiles[0], k_axis, count)
+    rows = ctx.layout(op.sums[0].type).shape[1 if is_transposed else 0]
+    repeats = rows // (ROWS * (ctx.num_warps // 4))
+    left = _left_in_shared(ctx, op.common, 1 - k_axis, repeats)
+    right = b.operand_descriptor(ctx.value(op.tiles[0]), rhs)
+    product = Product(ctx, family, left, right, rhs, repeats)
+    values = [ctx.value(acc) for acc in op.accs]
+    size = (lanes_of(values[0].type) or 0) // repeats
+    parts = [b.slice(value, i * size, size) for i in range(repeats) for value in values]
+    total = product.accumulated(b.concat(parts), op.pending.data)
+    for number, result in enumerate(op.sums):
+        starts = [(i * count + number) * size for i in range(repeats)]
+        ctx.values[result] = b.concat([b.slice(total, start, size) for start in starts])
+
+
 def _left_by_threads(ctx: KernelLowering, tile: SSAValue, k_axis: int) -> LeftByThreads:
     """A tile whose rows are contiguous, which each warp reads into registers."""
     return LeftByThreads(ctx, FragmentReader(ctx, ctx.value(tile), _tile_type(tile), k_axis))
 
 
-def _left_in_shared(
-    ctx: KernelLowering, tile: SSAValue, k_axis: int, repeats: int
-) -> LeftInShared:
+def _left_in_shared(ctx: KernelLowering, tile: SSAValue, k_axis: int, repeats: int) -> LeftInShared:
     """This warpgroup's rows of a tile in shared memory; K runs along dim `k_axis`."""
     b, lhs = ctx.b, _operand(tile, k_axis)
     warpgroups = ctx.num_warps // 4
@@ -163,4 +190,5 @@ def lower_dot_wait(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, pl.DotWaitOp):
         raise InternalError("the rule of dot_wait got another operation")
     values = [ctx.value(operand) for operand in op.operands]
-    ctx.values[op.result] = ctx.b.wgmma_wait(op.pending.data, *values)[0]
+    moved = op.moved is not None
+    ctx.values[op.result] = ctx.b.wgmma_wait(op.pending.data, *values, moved=moved)[0]

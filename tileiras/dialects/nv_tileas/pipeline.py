@@ -6,10 +6,14 @@ goes on to the next. The consumer waits until a slot is full, reads it, and rele
 their own position.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
-from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -26,12 +30,14 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.traits import NoTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import (
     AtomicRMWModeAttr,
     IntTupleAttr,
     SignednessAttr,
 )
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
 
 
 @irdl_attr_definition
@@ -69,6 +75,14 @@ class SharedTileType(ParametrizedAttribute, TypeAttribute):
     def shape(self) -> tuple[int, ...]:
         """Shape of the tile."""
         return self.dims.data
+
+    @property
+    def next(self) -> SharedTileType:
+        """A tile of the same kind right behind this one."""
+        size = prod(self.shape) * storage_bytes(self.element_type)
+        return SharedTileType(
+            self.shape, self.element_type, self.major.data, self.offset.data + size
+        )
 
 
 PIPELINE = PipelineType()
@@ -335,6 +349,41 @@ class WgmmaDotOp(IRDLOperation):
 
 
 @irdl_op_definition
+class WgmmaDotsOp(IRDLOperation):
+    """Several products that read one tile in `common`, by instructions for all of them at once.
+
+    `common @ tiles[i] + accs[i]`, or with `transposed` `tiles[i] @ common + accs[i]`, computed as
+    the transposed products. The other tiles lie one behind the other in their slot, in panels that
+    continue each other. For the rest see `wgmma_dot`.
+    """
+
+    name = "nv_tileas.wgmma_dots"
+    common = operand_def()
+    tiles = var_operand_def()
+    accs = var_operand_def()
+    pending = prop_def(IntAttr)
+    transposed = opt_prop_def(UnitAttr)
+    signedness_lhs = opt_prop_def(SignednessAttr)
+    signedness_rhs = opt_prop_def(SignednessAttr)
+    sums = var_result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def operands_of(self, number: int) -> tuple[SSAValue, SSAValue]:
+        """The left and the right operand of one of the products."""
+        tile = self.tiles[number]
+        return (self.common, tile) if self.transposed is None else (tile, self.common)
+
+    def verify_(self) -> None:
+        """A sum for each tile; tiles of one type, each behind the one before."""
+        if not len(self.tiles) == len(self.accs) == len(self.sums) > 1:
+            raise VerifyException(f"{self.name}: needs several tiles and a sum for each")
+        types = [tile.type for tile in self.tiles]
+        for before, type in pairwise(types):
+            if not isinstance(before, SharedTileType) or type != before.next:
+                raise VerifyException(f"{self.name}: {type} is not behind {before}")
+
+
+@irdl_op_definition
 class TurnTileOp(IRDLOperation):
     """A tile of 8-bit elements with its other dim contiguous, which the threads write anew.
 
@@ -351,12 +400,14 @@ class DotWaitOp(IRDLOperation):
     """The accumulator once at most `pending` products are unfinished, those issued last.
 
     `kept` are registers that the product reads: nothing else may be in them before the wait.
+    `moved`: the result is in other registers, for it meets those of another product.
     """
 
     name = "nv_tileas.dot_wait"
     acc = operand_def()
     kept = var_operand_def()
     pending = prop_def(IntAttr)
+    moved = opt_prop_def(UnitAttr)
     result = result_def()
 
 
@@ -370,7 +421,14 @@ class FreePipelinesOp(IRDLOperation):
     name = "nv_tileas.free_pipelines"
 
 
-RING_OPS = (ConsumerWaitOp, ConsumerReleaseOp, TurnTileOp, WgmmaDotOp, DotWaitOp)
+RING_OPS = (
+    ConsumerWaitOp,
+    ConsumerReleaseOp,
+    TurnTileOp,
+    WgmmaDotOp,
+    WgmmaDotsOp,
+    DotWaitOp,
+)
 """What the consumers do with slots and what products in flight read."""
 
 PIPELINE_OPS = (
@@ -392,6 +450,7 @@ PIPELINE_OPS = (
     ConsumerReleaseOp,
     TurnTileOp,
     WgmmaDotOp,
+    WgmmaDotsOp,
     DotWaitOp,
     FreePipelinesOp,
 )

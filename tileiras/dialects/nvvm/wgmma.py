@@ -121,12 +121,14 @@ class WgmmaCommitOp(IRDLOperation):
 class WgmmaWaitOp(IRDLOperation):
     """Waits until at most `pending` groups are unfinished and passes accumulators through.
 
-    The results may be used; nothing that uses them moves in front of the wait. PTX ISA,
-    "wgmma.wait_group".
+    The results may be used; nothing that uses them moves in front of the wait. `moved`: they are
+    in other registers, so that ptxas may choose those of the accumulators without regard to what
+    else meets their uses. PTX ISA, "wgmma.wait_group".
     """
 
     name = "nvvm.wgmma_wait"
     pending = prop_def(IntAttr)
+    moved = opt_prop_def(UnitAttr)
     values = var_operand_def()
     results_ = var_result_def()
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())

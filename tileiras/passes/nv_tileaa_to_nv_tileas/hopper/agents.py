@@ -17,6 +17,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import block_orde
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import shared_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.early_exit import exit_before
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.fused_products import fuse_products
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import GATHER_WARPS
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import head_starts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.longest_first import longest_first
@@ -99,6 +100,7 @@ def _fill(
     consumer = ConsumerSide(plan, pipelines, starts)
     consumer.store_maps = store_maps
     place_body(consumer, entry, body)
+    fuse_products(body)
     insert_waits(body, consumer.unfinished)
     _free_pipelines(body)
     maps = sum(isinstance(op, pl.MakeTensorMapOp) for top in entry.ops for op in top.walk())

@@ -63,7 +63,7 @@ def may_be_alike(first: OperandLoad, second: OperandLoad) -> bool:
         return False
     if memref_of(first.view) is not memref_of(second.view):
         return False
-    differing = _differing(first, second)
+    differing = differing_indices(first, second)
     if not differing or _ways(first) != _ways(second):
         return False
     return all(
@@ -72,7 +72,9 @@ def may_be_alike(first: OperandLoad, second: OperandLoad) -> bool:
     )
 
 
-def _differing(first: aa.TiledLoadOp, second: aa.TiledLoadOp) -> list[tuple[SSAValue, SSAValue]]:
+def differing_indices(
+    first: aa.TiledLoadOp, second: aa.TiledLoadOp
+) -> list[tuple[SSAValue, SSAValue]]:
     """The indices of two loads that are not the same value."""
     pairs = zip(first.indices, second.indices, strict=True)
     return [(one, other) for one, other in pairs if one is not other]
@@ -161,7 +163,7 @@ class AlikeTiles:
                 continue
             if not isinstance(first, aa.TiledLoadOp):
                 continue
-            pairs = _differing(first, load)
+            pairs = differing_indices(first, load)
             same = all_equal(builder, [(values[one], values[other]) for one, other in pairs])
             if same is not None:
                 made[load] = same

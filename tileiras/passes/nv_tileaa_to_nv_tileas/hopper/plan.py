@@ -39,6 +39,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     shared_operand,
     tile_uses,
 )
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.orientation import oriented
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import calls_runtime, scratch_bytes
@@ -49,8 +50,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slot_groups import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import follows_write, precedes_write
 
-MOST_WARPGROUPS = 2
-"""Consumer warpgroups of a CTA."""
 MAX_SCRATCH_BYTES = 32 * 1024
 """Shared memory that a single operation may want at once."""
 
@@ -208,6 +207,8 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     loops: dict[Operation | None, list[WgmmaDot]] = {}
     for planned in chosen:
         loops.setdefault(planned.dot.parent_op(), []).append(planned)
+    loops = oriented(loops, func.joined is not None)
+    chosen = [planned for dots in loops.values() for planned in dots]
     if not _kept_for_products_only(chosen) or any(map(_turns_what_others_read, loops.values())):
         return None
     pipelines = _pipelines(
@@ -270,25 +271,10 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     if not is_direct and majors not in ways:
         return None
     fragments = None if is_direct else ways[majors]
-    transposed = fragments == "rhs" or (fragments is None and _reads_less_transposed(op, lhs))
-    planned = WgmmaDot(op, lhs, rhs, family, fragments, transposed)
+    planned = WgmmaDot(op, lhs, rhs, family, fragments, fragments == "rhs")
     if planned.rows % ROWS_PER_WARPGROUP or planned.columns not in family.sizes_n:
         return None
     return planned
-
-
-def _reads_less_transposed(op: aa.DotOp, lhs: SharedOperand | None) -> bool:
-    """Whether transposed instructions read less shared memory, and work for as many warpgroups.
-
-    One reads 64 rows of its left operand and all of the right one: the fewer rows the better.
-    """
-    if lhs is None or lhs.load.parent_block() is not op.parent_block():
-        return False
-    if not isinstance(op.acc, BlockArgument):
-        return False
-    rows, columns = (extent // ROWS_PER_WARPGROUP for extent in shape_of(op.result))
-    is_as_wide = columns >= min(rows, MOST_WARPGROUPS)
-    return is_as_wide and columns * (1 + rows) < rows * (1 + columns)
 
 
 def _turns_what_others_read(dots: list[WgmmaDot]) -> bool:

@@ -50,10 +50,13 @@ def _share(loads: Sequence[OperandLoad], others: Sequence[OperandLoad]) -> bool:
 
 
 def slot_operands(group: Sequence[WgmmaDot]) -> dict[OperandLoad, SharedOperand]:
-    """The loads that fill a slot for these products, in its order, each with one that reads it."""
+    """The loads that fill a slot for these products, in its order, each with one that reads it.
+
+    Left operands lie one behind the other, then right ones: one instruction may read several.
+    """
+    left = [None if planned.is_lhs_kept else planned.lhs for planned in group]
     found: dict[OperandLoad, SharedOperand] = {}
-    for planned in group:
-        for operand in (None if planned.is_lhs_kept else planned.lhs, planned.rhs):
-            if operand is not None:
-                found.setdefault(operand.load, operand)
+    for operand in (*left, *(planned.rhs for planned in group)):
+        if operand is not None:
+            found.setdefault(operand.load, operand)
     return found

@@ -1,0 +1,202 @@
+"""Two products of a loop that read a tile in common become one, of twice the columns.
+
+    %x = wgmma_dot %a, %b, %s                %x, %y = wgmma_dots %a, [%b, %c], [%s, %t]
+    %y = wgmma_dot %a, %c, %t         ->
+
+An instruction reads 64 rows of its left operand and all columns of the right one: the wider it is,
+the less it reads for what it computes. Where a kernel finds out while it runs whether the tile is
+the same (`alike`), it has the loop in both forms, each with its waits: nothing may be under way
+where they meet again. Nor may sums meet in the registers of accumulators: ptxas finds none that suit
+all loops, and waits for every instruction (C7511).
+
+    %y = wgmma_dot %a, (select_tile %same, %b, %c), %t        if %same: loop of wgmma_dots
+                                                       ->     else: the loop as it is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntAttr, UnitAttr, i1
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.passes.op_builder import OpBuilder
+
+MAX_N = 256
+"""Columns of the widest instruction (PTX ISA, "wgmma.mma_async", shapes)."""
+
+
+def fuse_products(body: Block) -> None:
+    """Does so in all loops of the consumers' program."""
+    loops = [op for op in body.walk() if isinstance(op, aa.ForOp)]
+    for loop in loops:
+        found = _find(loop)
+        if found is None:
+            continue
+        if found.same is None:
+            _fuse(found)
+        else:
+            _fuse_in_a_copy(loop, found)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two products of a loop that read a tile in common: always, or where `same` (an i1) holds.
+
+    `apart`: where this holds, what they do not have in common is the same tile, too, and comes
+    only once: then nothing is fused.
+    """
+
+    first: pl.WgmmaDotOp
+    second: pl.WgmmaDotOp
+    tiles: tuple[SSAValue, SSAValue]
+    same: SSAValue | None
+    apart: SSAValue | None
+
+
+def _find(loop: aa.ForOp) -> _Pair | None:
+    """The two products of a loop that has no others, if they can be one."""
+    products = [op for op in loop.walk() if isinstance(op, pl.WgmmaDotOp)]
+    if len(products) != 2 or any(op.parent_op() is not loop for op in products):
+        return None
+    first, second = products
+    if any(not _may_run_on(op) for op in products) or first.properties != second.properties:
+        return None
+    if first.result.type != second.result.type or second.acc is first.result:
+        return None
+    commons, others = (first.lhs, second.lhs), (first.rhs, second.rhs)
+    if first.transposed is not None:
+        commons, others = others, commons
+    same, its = _selected(commons[0], commons[1])
+    apart, other = _selected(others[0], others[1])
+    if its is not commons[0] and same is None:
+        return None
+    if not _continues(others[0], other, 1 if first.transposed is None else 0):
+        return None
+    return _Pair(first, second, (others[0], other), same, apart)
+
+
+def _may_run_on(op: pl.WgmmaDotOp) -> bool:
+    """Whether a product of two shared tiles is still unfinished when the next one starts."""
+    is_plain = op.fragments is None and op.promoted is None
+    is_shared = isinstance(op.lhs.type, pl.SharedTileType)
+    return is_plain and is_shared and op.pending is not None and op.pending.data > 0
+
+
+def _selected(first: SSAValue, value: SSAValue) -> tuple[SSAValue | None, SSAValue]:
+    """A tile in its own place, with the condition under which the first one is read instead."""
+    if isinstance(value, OpResult) and isinstance(value.op, pl.SelectTileOp):
+        if value.op.first is first:
+            return value.op.condition, value.op.second
+    return None, value
+
+
+def _continues(first: SSAValue, second: SSAValue, axis: int) -> bool:
+    """Whether a tile goes on where another ends, so that one descriptor says where both lie.
+
+    They differ along `axis`. Where K is contiguous, and longer than a panel, panels alternate.
+    """
+    type = first.type
+    if not isinstance(type, pl.SharedTileType) or second.type != type.next:
+        return False
+    depth = type.shape[1 - axis] * storage_bytes(type.element_type)
+    if type.major.data != axis and depth > SWIZZLE_BYTES:
+        return False
+    return 2 * type.shape[axis] <= MAX_N
+
+
+def _fuse(pair: _Pair) -> None:
+    """One operation in place of both; nothing reads the first one's sum between them."""
+    first, second = pair.first, pair.second
+    transposed = first.transposed is not None
+    kept = ("transposed", "signedness_lhs", "signedness_rhs")
+    made = pl.WgmmaDotsOp.build(
+        operands=[first.rhs if transposed else first.lhs, pair.tiles, [first.acc, second.acc]],
+        result_types=[[first.result.type, second.result.type]],
+        properties={
+            "pending": IntAttr(1),
+            **{key: first.properties[key] for key in kept if key in first.properties},
+        },
+    )
+    made.location = first.location
+    block = second.parent_block()
+    if block is None:
+        return
+    block.insert_op_after(made, second)
+    for op, result in zip((first, second), made.sums, strict=True):
+        op.result.replace_all_uses_with(result)
+    selects = [v.op for v in second.operands if isinstance(v, OpResult)]
+    for op in (second, first, *selects):
+        if isinstance(op, pl.SelectTileOp) and any(result.uses for result in op.results):
+            continue
+        if isinstance(op, pl.SelectTileOp | pl.WgmmaDotOp):
+            op.detach()
+            op.erase()
+
+
+def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
+    """A branch with a loop of fused products, and one with the loop as it is."""
+    outer = loop.parent_block()
+    if outer is None or pair.same is None:
+        return
+    moved = [loop, *_ending(loop)]
+    last = moved[-1]
+    results = [result for op in moved for result in op.results if _is_used_beyond(result, moved)]
+    branches: list[Block] = []
+    for _ in range(2):
+        values: dict[SSAValue, SSAValue] = {}
+        branch = Block([op.clone(values) for op in moved])
+        for wait in branch.ops:
+            if isinstance(wait, pl.DotWaitOp):
+                wait.properties["moved"] = UnitAttr()
+        branch.add_op(
+            aa.YieldOp.create(operands=[values[r] for r in results], location=loop.location)
+        )
+        branches.append(branch)
+    copied = branches[0].first_op
+    found = _find(copied) if isinstance(copied, aa.ForOp) else None
+    if found is None:
+        return
+    _fuse(found)
+    builder = OpBuilder()
+    builder.location = loop.location
+    condition = pair.same
+    if pair.apart is not None:
+        differ = builder.emit(aa.XOrIOp, [condition, pair.apart], [i1]).results[0]
+        condition = builder.emit(aa.AndIOp, [condition, differ], [i1]).results[0]
+    made = builder.emit(
+        aa.IfOp,
+        [condition],
+        [result.type for result in results],
+        {},
+        [Region(branch) for branch in branches],
+    )
+    for result, its in zip(results, made.results, strict=True):
+        result.replace_all_uses_with(its)
+    for op in list(builder.block.ops):
+        op.detach()
+        outer.insert_op_after(op, last)
+        last = op
+    for op in reversed(moved):
+        op.detach()
+        op.erase()
+
+
+def _ending(loop: aa.ForOp) -> Sequence[Operation]:
+    """What finishes the products of a loop, and hands their slots back, right behind it."""
+    found: list[Operation] = []
+    op = loop.next_op
+    while isinstance(op, pl.DotWaitOp | pl.ConsumerReleaseOp):
+        found.append(op)
+        op = op.next_op
+    return found
+
+
+def _is_used_beyond(result: SSAValue, within: Sequence[Operation]) -> bool:
+    """Whether a value is used outside of some operations."""
+    return any(use.operation not in within for use in result.uses)

@@ -1,0 +1,145 @@
+"""Which products the instructions compute transposed, both operands being in shared memory.
+
+An instruction reads 64 rows of its left operand and all columns of the right one, up to 256. So for
+what it computes it reads the less the fewer rows and the more columns there are: 256x128 is better
+computed as 128x256 (f16 8192^3 on one H100: 1500 instead of 1560 us). And two products with an
+operand in common are one instruction (`fused_products`) if that is the left one.
+
+Of products that a joined kernel computes at once only their indices tell which operand they have in
+common, while it runs. Neighbours agree mostly in what is a quotient of the number of the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import differing_indices, may_be_alike
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import ROWS_PER_WARPGROUP
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad, SharedOperand
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slot_groups import slot_groups
+
+if TYPE_CHECKING:
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import WgmmaDot
+
+MOST_WARPGROUPS = 2
+"""Consumer warpgroups of a CTA."""
+MAX_N = 256
+"""Columns of the widest instruction (PTX ISA, "wgmma.mma_async", shapes)."""
+
+
+Loops = Mapping[Operation | None, list[WgmmaDot]]
+"""Planned products by the loop that they stand in."""
+
+
+def oriented(loops: Loops, joined: bool) -> dict[Operation | None, list[WgmmaDot]]:
+    """The products, those transposed that are better computed so.
+
+    Where tiles are `joined`, sums of one tile and of two have the same registers.
+    """
+    groups = [group for dots in loops.values() for group in slot_groups(dots)]
+    turned = [group for group in groups if _is_better_transposed(group)]
+    if joined and turned:
+        turned = [group for group in groups if all(map(_is_wide_transposed, group))]
+    dots = {planned.dot for group in turned for planned in group}
+    return {
+        loop: [replace(d, transposed=True) if d.dot in dots else d for d in products]
+        for loop, products in loops.items()
+    }
+
+
+def _is_better_transposed(group: Sequence[WgmmaDot]) -> bool:
+    """Whether the products of a slot are."""
+    if not all(map(_is_wide_transposed, group)):
+        return False
+    return _common_is_right(*group) if len(group) > 1 else _reads_less(group[0])
+
+
+def _is_wide_transposed(planned: WgmmaDot) -> bool:
+    """Whether a product may be computed transposed, by as many warpgroups as otherwise."""
+    if planned.fragments is not None or planned.lhs is None or planned.is_lhs_kept:
+        return False
+    if not planned.family.transposes or not isinstance(planned.dot.acc, BlockArgument):
+        return False
+    rows, columns = shape_of(planned.dot.result)
+    is_legal = columns % ROWS_PER_WARPGROUP == 0 and rows in planned.family.sizes_n
+    return is_legal and columns >= min(rows, MOST_WARPGROUPS * ROWS_PER_WARPGROUP)
+
+
+def _reads_less(planned: WgmmaDot) -> bool:
+    """Whether its instructions read less shared memory, transposed."""
+    rows, columns = shape_of(planned.dot.result)
+    return columns * (ROWS_PER_WARPGROUP + rows) < rows * (ROWS_PER_WARPGROUP + columns)
+
+
+def _common_is_right(first: WgmmaDot, second: WgmmaDot, *others: WgmmaDot) -> bool:
+    """Whether two products mostly have the right operand in common, and become one if transposed."""
+    rows, _ = shape_of(first.dot.result)
+    if others or first.lhs is None or second.lhs is None or 2 * rows > MAX_N:
+        return False
+    if not _continues(first.lhs, first.dot.lhs):
+        return False
+    left, right = (first.lhs.load, second.lhs.load), (first.rhs.load, second.rhs.load)
+    if left[0] is left[1] or right[0] is right[1]:
+        return right[0] is right[1]
+    return may_be_alike(*right) and _pace(*right) < _pace(*left)
+
+
+def _continues(operand: SharedOperand, value: SSAValue) -> bool:
+    """Whether a second tile goes on where a left operand ends: K is a panel, or not contiguous."""
+    depth = shape_of(value)[-1] * storage_bytes(element_of(value))
+    return operand.major_axis == 0 or depth <= SWIZZLE_BYTES
+
+
+class Pace(IntEnum):
+    """How often a value changes from a tile to the next one."""
+
+    NEVER = 0
+    SELDOM = 1
+    OFTEN = 2
+
+
+def _pace(first: OperandLoad, second: OperandLoad) -> Pace:
+    """How often neighbouring tiles load different tiles."""
+    if not isinstance(first, aa.TiledLoadOp) or not isinstance(second, aa.TiledLoadOp):
+        return Pace.OFTEN
+    known: dict[SSAValue, Pace] = {}
+    values = [index for index, _ in differing_indices(first, second)]
+    return max((_pace_of(value, known) for value in values), default=Pace.NEVER)
+
+
+def _pace_of(value: SSAValue, known: dict[SSAValue, Pace]) -> Pace:
+    """How often a scalar changes: the number of the tile always, a quotient of it seldom."""
+    if value in known:
+        return known[value]
+    known[value] = Pace.NEVER
+    if not isinstance(value, OpResult):
+        is_counter = isinstance(value, BlockArgument) and isinstance(
+            value.owner.parent_op(), aa.ForOp
+        )
+        known[value] = Pace.OFTEN if is_counter else Pace.NEVER
+        return known[value]
+    match value.op:
+        case aa.GetProgramIdOp() as op:
+            pace = Pace.NEVER if op.axis.value.data else Pace.OFTEN
+        case aa.DivIOp() | aa.ShRIOp() as op:
+            pace = min(_pace_of(op.operands[0], known), Pace.SELDOM)
+        case aa.SelectOp() as op:
+            pace = _most(op.operands[1:], known)
+        case op:
+            pace = _most(op.operands, known)
+    known[value] = pace
+    return pace
+
+
+def _most(values: Sequence[SSAValue], known: dict[SSAValue, Pace]) -> Pace:
+    """How often one of several values changes."""
+    return max((_pace_of(value, known) for value in values), default=Pace.NEVER)

@@ -25,6 +25,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
+from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.interpreter import load_rings, matrix, tensor_rules, tensor_views
 from tileiras.interpreter.distribution import (

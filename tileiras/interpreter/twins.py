@@ -6,11 +6,11 @@ computes what that operation means. A twin is detached; its operands only have t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa

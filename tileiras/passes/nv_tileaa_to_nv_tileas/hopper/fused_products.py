@@ -6,8 +6,8 @@
 An instruction reads 64 rows of its left operand and all columns of the right one: the wider it is,
 the less it reads for what it computes. Where a kernel finds out while it runs whether the tile is
 the same (`alike`), it has the loop in both forms, each with its waits: nothing may be under way
-where they meet again. Nor may sums meet in the registers of accumulators: ptxas finds none that suit
-all loops, and waits for every instruction (C7511).
+where they meet again. Nor may sums meet in the registers of accumulators: ptxas finds none that
+suit all loops, and waits for every instruction (C7511).
 
     %y = wgmma_dot %a, (select_tile %same, %b, %c), %t        if %same: loop of wgmma_dots
                                                        ->     else: the loop as it is
@@ -90,9 +90,9 @@ def _may_run_on(op: pl.WgmmaDotOp) -> bool:
 
 def _selected(first: SSAValue, value: SSAValue) -> tuple[SSAValue | None, SSAValue]:
     """A tile in its own place, with the condition under which the first one is read instead."""
-    if isinstance(value, OpResult) and isinstance(value.op, pl.SelectTileOp):
-        if value.op.first is first:
-            return value.op.condition, value.op.second
+    select = value.op if isinstance(value, OpResult) else None
+    if isinstance(select, pl.SelectTileOp) and select.first is first:
+        return select.condition, select.second
     return None, value
 
 

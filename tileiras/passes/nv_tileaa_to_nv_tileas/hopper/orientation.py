@@ -36,12 +36,10 @@ MAX_N = 256
 """Columns of the widest instruction (PTX ISA, "wgmma.mma_async", shapes)."""
 
 
-Loops = Mapping[Operation | None, list[WgmmaDot]]
-"""Planned products by the loop that they stand in."""
-
-
-def oriented(loops: Loops, joined: bool) -> dict[Operation | None, list[WgmmaDot]]:
-    """The products, those transposed that are better computed so.
+def oriented(
+    loops: Mapping[Operation | None, list[WgmmaDot]], joined: bool
+) -> dict[Operation | None, list[WgmmaDot]]:
+    """The products of each loop, those transposed that are better computed so.
 
     Where tiles are `joined`, sums of one tile and of two have the same registers.
     """
@@ -58,9 +56,9 @@ def oriented(loops: Loops, joined: bool) -> dict[Operation | None, list[WgmmaDot
 
 def _is_better_transposed(group: Sequence[WgmmaDot]) -> bool:
     """Whether the products of a slot are."""
-    if not all(map(_is_wide_transposed, group)):
+    if not all(map(_is_wide_transposed, group)) or not _reads_less(group[0], len(group)):
         return False
-    return _common_is_right(*group) if len(group) > 1 else _reads_less(group[0])
+    return len(group) == 1 or _common_is_right(*group)
 
 
 def _is_wide_transposed(planned: WgmmaDot) -> bool:
@@ -74,14 +72,15 @@ def _is_wide_transposed(planned: WgmmaDot) -> bool:
     return is_legal and columns >= min(rows, MOST_WARPGROUPS * ROWS_PER_WARPGROUP)
 
 
-def _reads_less(planned: WgmmaDot) -> bool:
-    """Whether its instructions read less shared memory, transposed."""
+def _reads_less(planned: WgmmaDot, count: int) -> bool:
+    """Whether instructions for `count` such products, transposed, read less shared memory."""
     rows, columns = shape_of(planned.dot.result)
+    rows *= count
     return columns * (ROWS_PER_WARPGROUP + rows) < rows * (ROWS_PER_WARPGROUP + columns)
 
 
 def _common_is_right(first: WgmmaDot, second: WgmmaDot, *others: WgmmaDot) -> bool:
-    """Whether two products mostly have the right operand in common, and become one if transposed."""
+    """Whether two products mostly share the right operand, and become one if transposed."""
     rows, _ = shape_of(first.dot.result)
     if others or first.lhs is None or second.lhs is None or 2 * rows > MAX_N:
         return False

@@ -166,8 +166,11 @@ def biased_arguments(rows: int, columns: int, depth: int) -> list:
     return [*memory, *(np.int32(size) for size in (2 * rows, columns, depth))]
 
 
-@pytest.mark.parametrize(("rows", "columns", "part"), [(128, 256, 128), (256, 128, 64)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "part"), [(128, 256, (128, 128)), (256, 128, (128, 128))]
+)
 def test_slices_are_registers_of_an_accumulator(rows, columns, part):
+    """One of the whole height, or of the whole width where the product is computed transposed."""
     source = biased_gemm(rows, columns, 64)
     module = read_source(source)
     wanted = biased_arguments(rows, columns, 128)
@@ -178,8 +181,9 @@ def test_slices_are_registers_of_an_accumulator(rows, columns, part):
         run_entry(module, "gemm", found, (1, 1, 1))
         np.testing.assert_array_equal(wanted[2], found[2], err_msg=f"after {name}")
     slices = [op for op in module.walk() if isinstance(op, aa.ExtractOp)]
-    assert [op.result.type.get_shape() for op in slices] == [(rows, part)] * 2
-    layout = wgmma_accumulator((rows, part), 2)
+    assert [op.result.type.get_shape() for op in slices] == [part] * 2
+    layout = wgmma_accumulator((128, 128), 2)
+    layout = layout if rows < columns else layout.permute((1, 0))
     assert all(str(layout) in str(op.result.type) for op in slices)
 
 

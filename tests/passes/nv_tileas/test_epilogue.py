@@ -55,7 +55,7 @@ def test_product_changes_its_layout_once(text: str, gpu_name: str):
 
 @pytest.mark.parametrize("text", [RESIDUAL, WIDE_RESIDUAL])
 def test_tile_that_is_read_by_single_elements_goes_to_the_layout_of_the_product(text: str):
-    assert layout_changes(with_residual(128, 128, text, is_aligned=False)) == 0
+    assert layout_changes(with_residual(128, 256, text, is_aligned=False)) == 0
 
 
 def test_product_under_a_lock_changes_its_layout_once():

@@ -6,7 +6,8 @@ computed as 128x256 (f16 8192^3 on one H100: 1500 instead of 1560 us). And two p
 operand in common are one instruction (`fused_products`) if that is the left one.
 
 Of products that a joined kernel computes at once only their indices tell which operand they have in
-common, while it runs. Neighbours agree mostly in what is a quotient of the number of the tile.
+common, while it runs. Neighbours agree mostly in what is a quotient of the number of the tile, or
+looked up in a table.
 """
 
 from __future__ import annotations
@@ -116,7 +117,10 @@ def _pace(first: OperandLoad, second: OperandLoad) -> Pace:
 
 
 def _pace_of(value: SSAValue, known: dict[SSAValue, Pace]) -> Pace:
-    """How often a scalar changes: the number of the tile always, a quotient of it seldom."""
+    """How often a scalar changes: the number of the tile always, a quotient of it seldom.
+
+    So does what is loaded for a tile: the group that it is of.
+    """
     if value in known:
         return known[value]
     known[value] = Pace.NEVER
@@ -131,6 +135,8 @@ def _pace_of(value: SSAValue, known: dict[SSAValue, Pace]) -> Pace:
             pace = Pace.NEVER if op.axis.value.data else Pace.OFTEN
         case aa.DivIOp() | aa.ShRIOp() as op:
             pace = min(_pace_of(op.operands[0], known), Pace.SELDOM)
+        case aa.LoadOp() | aa.TiledLoadOp() as op:
+            pace = min(_most(op.operands, known), Pace.SELDOM)
         case aa.SelectOp() as op:
             pace = _most(op.operands[1:], known)
         case op:

@@ -33,10 +33,11 @@ from tileiras.interpreter.twins import Twins, pointee_format
 
 @dataclass(frozen=True)
 class SharedTile:
-    """What a copy has left in a slot: a tile whose dim `axis` is contiguous."""
+    """What a copy has left in a slot: a tile whose dim `axis` is contiguous, in rows of panels."""
 
     values: Array
     axis: int
+    swizzle: int
 
 
 @dataclass
@@ -126,7 +127,10 @@ def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
         tile = _left_out(tile)
     else:
         ring.expected -= tile.size * storage_bytes(view_type_of(op.view).memref.element_type)
-    ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data)
+    maker = op.tensor_map.owner
+    if not isinstance(maker, pl.MakeTensorMapOp):
+        raise InterpreterError("a tensor map has no maker", op)
+    ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data, maker.swizzle.data)
     return []
 
 
@@ -167,7 +171,8 @@ def _head_start(run: BlockRun, op: pl.HeadStartOp) -> list[Any]:
             tile = load_tile(run.memory, view, tensor_views.tile_elements(view, indices))
             if op.spared.data[load] and next(conditions):
                 tile = _left_out(tile)
-            slot[op.offsets.data[load]] = SharedTile(tile, op.axes.data[load])
+            swizzle = op.swizzles.data[load]
+            slot[op.offsets.data[load]] = SharedTile(tile, op.axes.data[load], swizzle)
     return []
 
 
@@ -208,7 +213,7 @@ def _gather_load(run: BlockRun, op: pl.GatherLoadOp) -> list[Any]:
         tile[at], filled[at] = values[:, step], True
     if not np.all(filled):
         raise InterpreterError("a gather leaves elements out", op)
-    ring.slots[-1][op.offset.data] = SharedTile(tile, axis)
+    ring.slots[-1][op.offset.data] = SharedTile(tile, axis, op.swizzle.data)
     return []
 
 
@@ -236,6 +241,9 @@ def _read_tile(slot: dict[int, SharedTile], type_: Any, op: Operation) -> Array:
     tile = rows if type_.major.data == 1 else rows.T
     if tile.shape != type_.shape:
         raise InterpreterError(f"a tile of {tile.shape} is read as one of {type_.shape}", op)
+    swizzle, row = found.swizzle, inner * storage_bytes(type_.element_type)
+    if type_.swizzle.data != swizzle or row % swizzle or type_.offset.data % (8 * swizzle):
+        raise InterpreterError(f"rows of {row} bytes, swizzled by {swizzle}, are misread", op)
     return _cut_to_tf32(tile) if isinstance(type_.element_type, FloatTF32Type) else tile
 
 

@@ -90,9 +90,8 @@ def _operand(tile: SSAValue, k_axis: int) -> SharedOperand:
     """How the tile lies, seen from the product: K runs along dim `k_axis`."""
     type = _tile_type(tile)
     major = "k" if type.major.data == k_axis else "mn"
-    return SharedOperand(
-        major, type.shape[1 - k_axis], type.shape[k_axis], storage_bits(type.element_type)
-    )
+    bits, swizzle = storage_bits(type.element_type), type.swizzle.data
+    return SharedOperand(major, type.shape[1 - k_axis], type.shape[k_axis], bits, swizzle)
 
 
 def _family(op: pl.WgmmaDotOp, is_transposed: bool) -> WgmmaFamily:

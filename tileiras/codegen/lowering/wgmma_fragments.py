@@ -11,7 +11,6 @@ from __future__ import annotations
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.lowering.addressing import combinations
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.types import storage_bits
@@ -44,7 +43,7 @@ class FragmentReader:
         self.bits = storage_bits(type.element_type)
         shape = (type.shape[1 - k_axis], type.shape[k_axis])
         layout = register_rows_fragments(shape, self.bits, ctx.num_warps // 4)
-        shared = swizzled_panels(shape, 0, self.bits, SWIZZLE_BYTES)
+        shared = swizzled_panels(shape, 0, self.bits, type.swizzle.data)
         bases = offset_bases(layout, shared)
         size = self.bits // 8
         registers = [vector * size for vector in bases.vectors("register")]

@@ -20,9 +20,9 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import left_frag
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
+    place_bytes,
     root_load,
     rounds_to_tf32,
-    tile_bytes,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
     one_time,
@@ -109,9 +109,9 @@ class ConsumerSide:
         if not isinstance(value.type, TensorType):
             raise InternalError("an operand is no tensor")
         loads = self._filling(operand.load)
-        offset = sum(tile_bytes(load) for load in loads[: loads.index(operand.load)])
+        offset = sum(place_bytes(load) for load in loads[: loads.index(operand.load)])
         shape, element = value.type.get_shape(), value.type.element_type
-        return pl.SharedTileType(shape, element, operand.major_axis, offset)
+        return pl.SharedTileType(shape, element, operand.major_axis, offset, operand.swizzle)
 
     def _tile(self, placer: Placer, operand: SharedOperand, value: SSAValue) -> SSAValue:
         """An operand in its slot, which has been waited for or is now.

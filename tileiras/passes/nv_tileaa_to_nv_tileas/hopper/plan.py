@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.atoms.wgmma import PARTIAL_K, WgmmaFamily
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.wgmma_depths import TURNED_COLUMNS
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
@@ -256,7 +256,7 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
         return None
     majors = (None if lhs is None else lhs.major_axis, rhs.major_axis)
     ways: dict[tuple[int | None, int], Fragments] = {(0, 0): "lhs", (1, 1): "rhs"}
-    if family.operand_bits == 8 and depth[0] % SWIZZLE_BYTES == 0:
+    if family.operand_bits == 8 and shape[1] % TURNED_COLUMNS == 0:
         ways[None, 1] = "turned"
     is_direct = family.transposes or majors in ((None, 0), (1, 0))
     if not is_direct and majors not in ways:

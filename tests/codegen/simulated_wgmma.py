@@ -52,8 +52,8 @@ class Tile:
     def panels(self) -> np.ndarray:
         """The bytes as TMA writes boxes of at most 128 bytes per line, swizzled by as many.
 
-        PTX ISA, "Swizzling modes": chunk c (16 bytes) of 128 bytes number l goes to chunk c ^ l % 8,
-        as far as it stays within its line. What follows starts where a pattern does.
+        PTX ISA, "Swizzling modes": chunk c (16 bytes) of 128 bytes number l goes to chunk
+        c ^ l % 8, as far as it stays within its line. What follows starts where a pattern does.
         """
         data = np.ascontiguousarray(self.lines).view(np.uint8)
         count, span = len(data), min(_LINE, data.shape[1])

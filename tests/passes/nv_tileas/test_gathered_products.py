@@ -137,9 +137,7 @@ def test_panels_lie_as_tma_writes_them(axis, bits, swizzle):
     assert panel_layout((128, 256), axis, bits, swizzle) == operand.layout(1)
 
 
-@pytest.mark.parametrize(
-    ("rows", "depth"), [(128, 64), (64, 128), (256, 64), (128, 32), (64, 16)]
-)
+@pytest.mark.parametrize(("rows", "depth"), [(128, 64), (64, 128), (256, 64), (128, 32), (64, 16)])
 def test_every_chunk_has_one_place(rows, depth):
     module = read_source(experts(rows, 64, depth))
     for _, stage in passes(module, (), "sm_90"):

@@ -28,7 +28,8 @@ def panel_layout(
 ) -> LinearLayout:
     """ "offset" in elements -> coordinates, as TMA would write the tile with `axis` contiguous.
 
-    Panels of one swizzle span, `row_bytes` along `axis`, lie one behind the other, each row after row, swizzled.
+    Panels of one swizzle span, `row_bytes` along `axis`, lie one behind the other, each row after
+    row, swizzled.
     """
     span = row_bytes * 8 // element_bits
     others = [dim for dim in reversed(range(len(shape))) if dim != axis]

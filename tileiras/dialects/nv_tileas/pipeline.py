@@ -261,8 +261,9 @@ class TmaStoreOp(IRDLOperation):
 class GatherLoadOp(IRDLOperation):
     """Copies one tile through pointers into the current slot at byte `offset`, panels along `axis`.
 
-    Rows of a panel have `swizzle` bytes. `pointers` and `mask` have the first element of every chunk of `vector` elements along `axis`,
-    which is copied by the thread that holds it; where the mask is false zeros arrive.
+    Rows of a panel have `swizzle` bytes. `pointers` and `mask` have the first element of every
+    chunk of `vector` elements along `axis`, which is copied by the thread that holds it; where the
+    mask is false zeros arrive.
     """
 
     name = "nv_tileas.gather_load"

@@ -13,6 +13,7 @@ from tests.gpu.random_products import NARROW_KERNELS, aligned_result, make_case
 from tests.interpreter.stage_comparison import passes
 from tests.passes.nv_tileas.gather import experts, experts_case
 from tests.passes.nv_tileas.gemm import gemm
+from tests.passes.nv_tileas.softmax_attention import run_attention, softmax_attention
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module, read_source, with_environment
@@ -124,3 +125,31 @@ def test_short_rows_leave_by_tma(columns: int, result: str, spans: int, form: st
     ptx = compiled(text, "ptx", knobs={PREFER_TMA: "1"})
     assert len(re.findall(r"cp\.async\.bulk\.tensor\.2d\.global", ptx)) >= stores
     assert ("stmatrix" in ptx) == (result == "f16")
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "columns", "depth"),
+    [("full", 128, 64, 32), ("causal", 64, 64, 32), ("full", 64, 32, 64), ("full", 64, 64, 16)],
+)
+def test_attention_of_short_heads_is_the_same(kind: str, rows: int, columns: int, depth: int):
+    source, length = softmax_attention(kind, rows, columns, depth), 3 * columns
+    module = read_source(source)
+    for _ in passes(module, (), "sm_90"):
+        pass
+    assert any(isinstance(op, pl.WgmmaDotOp) for op in module.walk())
+    blocks = () if kind == "full" else (-(-length // rows),)
+    wanted = run_attention(read_source(source), rows, length, depth, 1, blocks)
+    assert np.array_equal(wanted, run_attention(module, rows, length, depth, 1, blocks))
+
+
+def test_no_product_reads_rows_that_a_reshape_cuts():
+    """TMA brings 128 columns as two panels of 64; as rows of 64 they would lie elsewhere."""
+    text = gemm(128, 128, 64).decode().replace("tile=(128x64)", "tile=(64x128)")
+    text = text.replace("%a, %ka = load", "%wide, %ka = load")
+    text = text.replace(
+        "tile<i32> -> tile<128x64xf16>, token\n",
+        "tile<i32> -> tile<64x128xf16>, token\n"
+        "      %a = reshape %wide : tile<64x128xf16> -> tile<128x64xf16>\n",
+    )
+    assert "reshape" in text
+    assert "wgmma_dot" not in compiled(text.encode(), "nv_tileas")

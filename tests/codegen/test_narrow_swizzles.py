@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from interpreter.kernels import SIGNED, UNSIGNED
 from interpreter.product_kernels import TF32, Gemm
 from interpreter.stage_comparison import passes
 from simulate import lower_to_llvm
@@ -35,6 +36,11 @@ CASES = (
     (Gemm(f8E4M3FN, f32, (64, 64, 64), b_turned=True), 64, 64),
     (Gemm(f8E5M2, f32, (64, 64, 64)), 64, 64),
     (Gemm(f8E4M3FN, f32, (128, 128, 32), b_turned=True), 32, 32),
+    (Gemm(i8, i32, (64, 64, 64), a_turned=True), 64, 64),
+    (Gemm(i8, i32, (128, 128, 128), a_turned=True), 128, 128),
+    (Gemm(i8, i32, (256, 64, 32), a_turned=True, signs=(UNSIGNED, SIGNED)), 128, 64),
+    (Gemm(f8E5M2, f32, (128, 64, 128), a_turned=True), 128, 64),
+    (Gemm(f8E4M3FN, f16, (64, 128, 256), a_turned=True), 64, 128),
 )
 """Products, and the swizzles of their operands' tiles."""
 

@@ -44,8 +44,11 @@ NARROW_KERNELS = (
     ProductKernel("i8", (128, 64, 32), b="column"),
     ProductKernel("i8", (64, 64, 64)),
     ProductKernel("i8", (64, 64, 128), a="column", b="permuted", form="split"),
+    ProductKernel("i8", (128, 128, 128), a="column"),
+    ProductKernel("f8E4M3FN", (256, 128, 128), a="column", form="persistent"),
+    ProductKernel("f8E5M2", (64, 64, 32), a="column", form="batched"),
 )
-"""Operands with rows of 64 or 32 bytes."""
+"""Operands with rows of 64 or 32 bytes, and of 8 bits with K contiguous in neither."""
 KERNELS = (
     ProductKernel("f16", (128, 128, 64)),
     ProductKernel("f16", (128, 256, 64), form="persistent"),

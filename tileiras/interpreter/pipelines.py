@@ -264,6 +264,7 @@ class Product:
     placed: Array
     unfinished: Array
     reads: list[tuple[Ring, int]]
+    reads_turned: bool = False
     is_finished: bool = False
 
 
@@ -310,7 +311,8 @@ class Products:
         [value] = placed(op, [whole])
         found = [self.slots.get(id(run.value(tile))) for tile in (op.lhs, op.rhs)]
         reads = [(slot[1], slot[2]) for slot in found if slot is not None]
-        product = Product(whole, value, np.full_like(value, np.nan), reads)
+        reads_turned = isinstance(op.rhs.owner, pl.TurnTileOp)
+        product = Product(whole, value, np.full_like(value, np.nan), reads, reads_turned)
         self.issued.append(product)
         if op.pending is not None:
             self._finish(op.pending.data)
@@ -318,6 +320,12 @@ class Products:
             return [value]
         self.unread[id(product.unfinished)] = product
         return [product.unfinished]
+
+    def turn(self, run: BlockRun, op: pl.TurnTileOp) -> list[Array]:
+        """The same tile in memory of its own, where the one before was."""
+        if any(product.reads_turned for product in self.issued):
+            raise InterpreterError("a turned tile is overwritten while a product reads it", op)
+        return [np.array(run.value(op.tile))]
 
     def wait(self, run: BlockRun, op: pl.DotWaitOp) -> list[Any]:
         """The accumulator, which must be among the finished ones."""
@@ -336,11 +344,6 @@ class Products:
         for product in self.issued[: max(0, count)]:
             product.is_finished = True
         self.issued = self.issued[max(0, count) :]
-
-
-def _turn(run: BlockRun, op: pl.TurnTileOp) -> list[Array]:
-    """The same tile in memory of its own."""
-    return [np.array(run.value(op.tile))]
 
 
 def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
@@ -365,6 +368,6 @@ def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
         pl.TmaStoreOp: _tma_store,
         pl.SelectTileOp: _select_tile,
         pl.UniformOp: _uniform,
-        pl.TurnTileOp: _turn,
+        pl.TurnTileOp: products.turn,
         pl.WgmmaDotOp: products.issue,
     }

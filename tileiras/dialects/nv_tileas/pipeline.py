@@ -334,7 +334,8 @@ class WgmmaDotOp(IRDLOperation):
     product is summed up by itself, 128 of K at most at a time, and added to `acc` by the threads.
     The signedness properties are present for integer operands only. `fragments` is "lhs" or "rhs"
     where the threads read that tile, whose K is not contiguous, into registers; with "rhs" the
-    instructions compute the transposed product.
+    instructions compute the transposed product; with "both" they read `lhs` in the order of K of
+    a turned `rhs`.
     """
 
     name = "nv_tileas.wgmma_dot"

@@ -139,8 +139,8 @@ class ConsumerSide:
         group = self.plan.sharing(planned)
         right = self._tile(placer, planned.rhs, planned.dot.rhs)
         is_turned = planned.fragments == "turned"
-        if is_turned:
-            right = turned_tile(placer, right, self.pipelines[number])
+        if planned.is_turned:
+            right = turned_tile(placer, right, self.pipelines[number] if is_turned else None)
         operands = [self._left(placer, planned), right]
         type = encoded(op.result.type.element_type, layout)
         pipeline = self.pipelines[number] if planned is group[-1] else None
@@ -282,10 +282,15 @@ def is_running(group: Sequence[WgmmaDot]) -> bool:
 
 
 def running_position(planned: WgmmaDot) -> int | None:
-    """The carried value that the product only adds to: read by nothing else in the loop."""
+    """The carried value that the product only adds to: read by nothing else in the loop.
+
+    None where the next iteration writes what the product reads.
+    """
     dot = planned.dot
     loop = dot.parent_op()
     if not isinstance(loop, aa.ForOp) or planned.lhs is None or planned.is_promoted:
+        return None
+    if planned.is_turned:
         return None
     arguments = loop.body.block.args[1:]
     uses = list(dot.result.uses)

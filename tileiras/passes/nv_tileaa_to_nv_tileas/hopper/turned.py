@@ -12,8 +12,8 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 
 
-def turned_tile(placer: Placer, tile: SSAValue, pipeline: SSAValue) -> SSAValue:
-    """The tile of a slot with its other dim contiguous; the slot is handed back.
+def turned_tile(placer: Placer, tile: SSAValue, pipeline: SSAValue | None) -> SSAValue:
+    """The tile of a slot with its other dim contiguous; the slot is handed back to a `pipeline`.
 
     All of it moves up behind the last product in front of it, whose operands need nothing from it.
     """
@@ -27,8 +27,9 @@ def turned_tile(placer: Placer, tile: SSAValue, pipeline: SSAValue) -> SSAValue:
         raise InternalError("what is turned has no swizzle", where="hopper")
     type = pl.SharedTileType(old.shape, old.element_type, 1 - old.major.data, 0, swizzle)
     turn = placer.emit(pl.TurnTileOp, [tile], [type])
-    release = placer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(0)})
-    _move_up(wait, turn, release)
+    if pipeline is not None:
+        release = placer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(0)})
+        _move_up(wait, turn, release)
     return turn.results[0]
 
 

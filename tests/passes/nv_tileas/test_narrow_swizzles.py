@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import IntAttr
 
 from tests.gpu.product_text import ProductKernel
 from tests.gpu.random_products import NARROW_KERNELS, aligned_result, make_case
@@ -17,7 +18,7 @@ from tests.passes.nv_tileas.softmax_attention import run_attention, softmax_atte
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module, read_source, with_environment
-from tileiras.interpreter import run_entry
+from tileiras.interpreter import InterpreterError, run_entry
 from tileiras.options import PREFER_TMA, CompileOptions
 
 RESULT = 2
@@ -153,3 +154,22 @@ def test_no_product_reads_rows_that_a_reshape_cuts():
     )
     assert "reshape" in text
     assert "wgmma_dot" not in compiled(text.encode(), "nv_tileas")
+
+
+def test_a_turned_tile_is_multiplied_before_the_next_is_written():
+    """K of 8 bits is contiguous in neither operand: threads read one and turn the other."""
+    kernel = ProductKernel("i8", (128, 128, 128), a="column")
+    text = compiled(kernel.text().encode(), "nv_tileas")
+    order = ("consumer_wait", "turn_tile", "wgmma_dot", "consumer_release")
+    places = [text.index(f'"nv_tileas.{name}"') for name in order]
+    assert places == sorted(places)
+    assert 'fragments = "both"' in text
+    module = read_source(text.encode())
+    [product] = [op for op in module.walk() if isinstance(op, pl.WgmmaDotOp)]
+    assert product.pending is not None and product.pending.data == 0
+    product.properties["pending"] = IntAttr(1)
+    [release] = [op for op in module.walk() if isinstance(op, pl.ConsumerReleaseOp)]
+    release.properties["keep"] = IntAttr(1)
+    case = make_case(kernel, 3)
+    with pytest.raises(InterpreterError, match="overwritten while a product reads it"):
+        run_entry(module, "product", case.arguments(), case.grid)

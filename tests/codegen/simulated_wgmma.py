@@ -38,6 +38,9 @@ from tileiras.interpreter import SimulatedMemory
 
 _FRAGMENTS = {8: M16N8K32_S8, 16: M16N8K16_F16, 32: M16N8K8_TF32}
 _LINE = 128
+_PATTERN = 8 * _LINE
+_SWIZZLES = {1: 128, 2: 64, 3: 32}
+"""Bytes by the layout type of a descriptor (PTX ISA, "Matrix Descriptor Format")."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +50,22 @@ class Tile:
     lines: np.ndarray
 
     def panels(self) -> np.ndarray:
-        """The bytes as TMA writes boxes of 128 bytes per line with the 128-byte swizzle.
+        """The bytes as TMA writes boxes of at most 128 bytes per line, swizzled by as many.
 
-        PTX ISA, "Swizzling modes": chunk c (16 bytes) of line l goes to chunk c ^ l % 8.
+        PTX ISA, "Swizzling modes": chunk c (16 bytes) of 128 bytes number l goes to chunk
+        c ^ l % 8, as far as it stays within its line. What follows starts where a pattern does.
         """
         data = np.ascontiguousarray(self.lines).view(np.uint8)
-        count = len(data)
-        chunks = data.reshape(count, -1, 8, 16).transpose(1, 0, 2, 3)
-        result = np.empty_like(chunks)
-        for line in range(count):
-            for chunk in range(8):
-                result[:, line, chunk ^ line % 8] = chunks[:, line, chunk]
-        return result.reshape(-1)
+        count, span = len(data), min(_LINE, data.shape[1])
+        flat = data.reshape(count, -1, span).transpose(1, 0, 2).reshape(-1)
+        result = np.zeros(-(-len(flat) // _PATTERN) * _PATTERN, np.uint8)
+        result[_swizzled(np.arange(len(flat)), span)] = flat
+        return result
+
+
+def _swizzled(address: np.ndarray, span: int) -> np.ndarray:
+    """Where the byte of an address lies."""
+    return address ^ (address >> 7 & span // 16 - 1) << 4
 
 
 def run_consumers(
@@ -123,22 +130,34 @@ class _Consumers(_Block):
         return branch.else_block
 
 
-def _read(machine: Machine, start: int, rows: int, size: int) -> np.ndarray:
-    """`size` bytes of each row of a K-major operand, by the address rule of descriptors.
+@dataclass(frozen=True)
+class _Step:
+    """What an instruction reads of an operand: 32 bytes of K of `rows` rows or columns."""
 
-    PTX ISA, "Strides" and "Swizzling modes": eight rows of 128 bytes, then `stride` bytes on.
+    rows: int
+    type: str
+    is_transposed: bool = False
+
+
+def _operand(machine: Machine, descriptor: int, offset: int, step: _Step) -> np.ndarray:
+    """A step of an operand as numbers, (rows, K), by the address rule of descriptors.
+
+    PTX ISA, "Strides" and "Swizzling modes": eight lines of the swizzle's bytes, then the stride
+    offset further on. Lines of a K-major operand are its rows. Those of an MN-major one are its K:
+    they go on the leading offset further.
     """
-    row, byte = np.arange(rows)[:, None], np.arange(size)[None, :]
-    address = start + row // 8 * 8 * _LINE + row % 8 * _LINE + byte
-    return machine.shared.data[address ^ (address >> 7 & 7) << 4]
-
-
-def _operand(machine: Machine, descriptor: int, offset: int, rows: int, type_: str) -> np.ndarray:
-    """A step of a K-major operand as numbers, (rows, K)."""
-    if descriptor >> 62 != 1 or descriptor >> 32 & 0x3FFF != 8 * _LINE >> 4:
-        raise NotImplementedError("the simulator knows K-major operands with 128-byte swizzle")
+    span = _SWIZZLES[descriptor >> 62]
+    leading, stride = ((descriptor >> bit & 0x3FFF) << 4 for bit in (16, 32))
     start = ((descriptor & 0x3FFF) << 4) + offset
-    return _numbers(_read(machine, start, rows, 32), type_)
+    if stride != 8 * span:
+        raise NotImplementedError("the simulator knows lines that lie one behind the other")
+    if not step.is_transposed:
+        line, byte = np.arange(step.rows)[:, None], np.arange(32)[None, :]
+        address = start + line // 8 * stride + line % 8 * span + byte
+        return _numbers(machine.shared.data[_swizzled(address, span)], step.type)
+    line, byte = np.arange(16)[:, None], np.arange(2 * step.rows)[None, :]
+    address = start + line // 8 * stride + line % 8 * span + byte // span * leading + byte % span
+    return _numbers(machine.shared.data[_swizzled(address, span)], step.type).T
 
 
 def _numbers(data: np.ndarray, type_: str) -> np.ndarray:
@@ -151,8 +170,6 @@ def _numbers(data: np.ndarray, type_: str) -> np.ndarray:
 def _wgmma(machine: Machine, op: Any) -> Value:
     """All K steps and blocks of rows of every warpgroup, at once."""
     atom = get_wgmma_atom(op.atom.data)
-    if op.a_transposed is not None or op.b_transposed is not None:
-        raise NotImplementedError("the simulator knows K-major operands")
     family, steps, blocks = atom.family, len(op.b_offsets.data), op.reps_m.data
     wide = np.int64 if family.is_integer else np.float64
     layout = wgmma_accumulator((ROWS, atom.n), 1)
@@ -175,7 +192,8 @@ def _wgmma(machine: Machine, op: Any) -> Value:
             held = result[threads, block * size : (block + 1) * size]
             total[places[..., 0], places[..., 1]] = held
             for step in range(steps):
-                rhs = _operand(machine, right, op.b_offsets.data[step], atom.n, family.b_type)
+                read = _Step(atom.n, family.b_type, op.b_transposed is not None)
+                rhs = _operand(machine, right, op.b_offsets.data[step], read)
                 total += _left(machine, op, threads, block, step) @ rhs.T
             with np.errstate(over="ignore"):
                 held[...] = total[places[..., 0], places[..., 1]].astype(dtype)
@@ -189,7 +207,8 @@ def _left(machine: Machine, op: Any, threads: slice, block: int, step: int) -> n
     if not op.a_in_registers:
         offset = op.a_offsets.data[step] + block * op.m_stride.data
         descriptor = int(machine.values[op.a][threads.start])
-        return _operand(machine, descriptor, offset, ROWS, family.a_type)
+        read = _Step(ROWS, family.a_type, op.a_transposed is not None)
+        return _operand(machine, descriptor, offset, read)
     layout = _FRAGMENTS[family.operand_bits].a
     count = layout.in_size("register")
     held = _elements(machine, op.a, family.a_type)[threads]

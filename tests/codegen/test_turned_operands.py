@@ -20,10 +20,9 @@ F8 = ml_dtypes.float8_e4m3fn
 SIZE, ROUNDS = 128, 2
 
 
-def attention_of_f8(rows: int = SIZE) -> bytes:
-    """`O = (Q K^T) V` for f8 operands and result; tiles of 128 keys, heads of 128."""
-    text = attention().decode().replace("128x64", "ROWSx128").replace("64", "128")
-    return text.replace("ROWS", str(rows)).replace("f16", "f8E4M3FN").encode()
+def attention_of_f8(rows: int = SIZE, keys: int = SIZE, depth: int = SIZE) -> bytes:
+    """`O = (Q K^T) V` for f8 operands and result; tiles of so many keys, heads of `depth`."""
+    return attention(1, rows, keys, depth, "f8E4M3FN")
 
 
 def test_k_of_places_is_an_order():
@@ -32,23 +31,34 @@ def test_k_of_places_is_an_order():
     assert tuple(map(k_of_place, (1, 2, 4, 8))) == K_OF_PLACE
 
 
-@pytest.mark.parametrize("rows", [64, 128])
-def test_threads_turn_the_values_of_attention(rows: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "step", "depth"),
+    [
+        (64, SIZE, SIZE),
+        (128, SIZE, SIZE),
+        (64, 64, 128),
+        (128, 64, 64),
+        (64, 128, 64),
+        (64, 32, 64),
+    ],
+)
+def test_threads_turn_the_values_of_attention(rows: int, step: int, depth: int) -> None:
+    """Tiles of `step` keys: swizzles of 128, 64 and 32 bytes, as they come and turned."""
     rng = np.random.default_rng(rows)
-    length = ROUNDS * SIZE
-    queries = np.zeros((length, SIZE), F8)
-    queries[np.arange(length), rng.integers(0, SIZE, length)] = 1
-    keys = rng.integers(-8, 9, (length, SIZE)).astype(F8)
-    values = rng.choice([1.0, 2.0], SIZE) * (rng.random((length, SIZE)) < 0.02)
+    length = ROUNDS * step
+    queries = np.zeros((max(rows, length), depth), F8)
+    queries[np.arange(len(queries)), rng.integers(0, depth, len(queries))] = 1
+    keys = rng.integers(-8, 9, (length, depth)).astype(F8)
+    values = rng.choice([1.0, 2.0], depth) * (rng.random((length, depth)) < 0.02)
     values = values.astype(F8)
-    out = np.zeros((length, SIZE), F8)
+    out = np.zeros_like(queries)
     contents = [
-        [[Tile(keys[step : step + SIZE])] for step in range(0, length, SIZE)],
-        [[Tile(values[step : step + SIZE])] for step in range(0, length, SIZE)],
+        [[Tile(keys[first : first + step])] for first in range(0, length, step)],
+        [[Tile(values[first : first + step])] for first in range(0, length, step)],
         [[Tile(queries[:rows])]],
     ]
     bits = [array.view(np.uint8) for array in (queries, keys, values, out)]
-    run_on_rings(lowered(rows), [*bits, length], contents, (0, 0, 0))
+    run_on_rings(lowered(rows, step, depth), [*bits, length], contents, (0, 0, 0))
     wide = [array.astype(np.float64) for array in (queries[:rows], keys, values)]
     expected = (wide[0] @ wide[1].T) @ wide[2]
     assert np.abs(expected).max() < 448
@@ -56,9 +66,9 @@ def test_threads_turn_the_values_of_attention(rows: int) -> None:
     assert not out[rows:].astype(np.float64).any()
 
 
-def lowered(rows: int) -> ModuleOp:
+def lowered(rows: int, keys: int, depth: int) -> ModuleOp:
     """The llvm dialect of the kernel."""
-    return lower_to_llvm(read_source(attention_of_f8(rows)))
+    return lower_to_llvm(read_source(attention_of_f8(rows, keys, depth)))
 
 
 def test_a_kernel_with_turned_values_is_specialised_without_spills():

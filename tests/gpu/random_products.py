@@ -25,6 +25,30 @@ WORST_EXTENT = 3
 """Products have up to so many tiles along each dim."""
 
 
+NARROW_KERNELS = (
+    ProductKernel("f16", (128, 128, 32)),
+    ProductKernel("f16", (64, 64, 16), b="turned"),
+    ProductKernel("bf16", (128, 32, 64), form="persistent"),
+    ProductKernel("f16", (64, 16, 32), form="batched"),
+    ProductKernel("bf16", (256, 64, 32), a="column", b="turned", form="batched"),
+    ProductKernel("f16", (64, 128, 32), form="persistent", result="f16"),
+    ProductKernel("f16", (128, 8, 16), a="column", b="column"),
+    ProductKernel("f16", (64, 64, 32), b="permuted", form="split"),
+    ProductKernel("f16", (256, 128, 32), cluster=2),
+    ProductKernel("f32", (128, 64, 16)),
+    ProductKernel("f32", (64, 64, 8), b="column", form="persistent"),
+    ProductKernel("f32", (128, 32, 16), a="column", b="turned"),
+    ProductKernel("f8E4M3FN", (64, 128, 32), b="turned", form="batched"),
+    ProductKernel("f8E4M3FN", (64, 64, 64), form="persistent"),
+    ProductKernel("f8E5M2", (64, 32, 32), a="column", b="column"),
+    ProductKernel("i8", (128, 64, 32), b="column"),
+    ProductKernel("i8", (64, 64, 64)),
+    ProductKernel("i8", (64, 64, 128), a="column", b="permuted", form="split"),
+    ProductKernel("i8", (128, 128, 128), a="column"),
+    ProductKernel("f8E4M3FN", (256, 128, 128), a="column", form="persistent"),
+    ProductKernel("f8E5M2", (64, 64, 32), a="column", form="batched"),
+)
+"""Operands with rows of 64 or 32 bytes, and of 8 bits with K contiguous in neither."""
 KERNELS = (
     ProductKernel("f16", (128, 128, 64)),
     ProductKernel("f16", (128, 256, 64), form="persistent"),
@@ -67,6 +91,7 @@ KERNELS = (
     ProductKernel("i8", (64, 512, 128), b="column"),
     ProductKernel("f16", (128, 256, 64), form="split", is_aligned=False),
     ProductKernel("bf16", (256, 256, 32), form="split", is_aligned=False),
+    *NARROW_KERNELS,
 )
 
 

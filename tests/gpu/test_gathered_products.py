@@ -29,7 +29,10 @@ def check_case(source: bytes, entry: str, case: Case) -> None:
 @pytest.mark.parametrize("loop", ["computed", "carried"])
 @pytest.mark.parametrize(
     ("rows", "columns", "depth"),
-    [(128, 128, 64), (64, 64, 64), (64, 256, 64), (128, 256, 64), (256, 128, 64), (128, 128, 128)],
+    [
+        *((128, 128, 64), (64, 64, 64), (64, 256, 64), (128, 256, 64), (256, 128, 64)),
+        *((128, 128, 128), (128, 128, 32), (128, 64, 16), (256, 32, 32)),
+    ],
 )
 @pytest.mark.parametrize("size", [64, 80, 1040])
 def test_multiplies_rows_from_anywhere(rows, columns, depth, loop, size):

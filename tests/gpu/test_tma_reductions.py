@@ -29,7 +29,13 @@ def compiled(source: bytes, prefer: str) -> bytes:
 @pytest.mark.parametrize("prefer", ["0", "1"])
 @pytest.mark.parametrize("mode", ["", "addf"])
 @pytest.mark.parametrize("element", ["f16", "f32"])
-@pytest.mark.parametrize("tile", [(128, 256, 64), (128, 128, 64), (64, 64, 64), (256, 64, 64)])
+@pytest.mark.parametrize(
+    "tile",
+    [
+        *((128, 256, 64), (128, 128, 64), (64, 64, 64), (256, 64, 64)),
+        *((128, 32, 64), (128, 16, 32), (64, 32, 16)),
+    ],
+)
 @pytest.mark.parametrize("walks", [False, True])
 def test_results_are_stored_or_added(walks, tile, element, mode, prefer):
     rows, columns, depth = 784, 528, 272

@@ -75,13 +75,15 @@ def test_threads_of_the_last_stage_agree(name):
     assert [(o.kind, o.detail) for o in outcomes] == [("same", "")]
 
 
-def converted(text: bytes) -> tuple[ModuleOp, list, list[np.ndarray]]:
+def converted(
+    text: bytes, disabled: tuple[str, ...] = ()
+) -> tuple[ModuleOp, list, list[np.ndarray]]:
     """The nv_tileas module of a kernel, its arguments, and what it should leave in memory."""
     module = read_source(text)
     entry = next(op for op in module.walk() if is_entry(op))
     arguments = make_arguments(entry)  # type: ignore[arg-type]
     wanted = interpret(module, "matmul", arguments)
-    for _ in passes(module, (), "sm_90"):
+    for _ in passes(module, disabled, "sm_90"):
         pass
     return module, arguments, wanted
 
@@ -152,7 +154,7 @@ def test_a_slot_that_nobody_fills_hangs():
 
 def test_finds_a_vector_that_is_not_aligned():
     """The view starts one element late, which its facts do not say."""
-    module, arguments, _ = converted(MATMUL)
+    module, arguments, _ = converted(MATMUL, ("tma",))
     for op in module.walk():
         if isinstance(op, aa.MakeMemRefOp):
             op.properties["base_align"] = IntegerAttr(2, i64)

@@ -32,10 +32,11 @@ from tileiras.interpreter.twins import Twins, pointee_format
 
 @dataclass(frozen=True)
 class SharedTile:
-    """What a copy has left in a slot: a tile whose dim `axis` is contiguous."""
+    """What a copy has left in a slot: a tile whose dim `axis` is contiguous, in rows of panels."""
 
     values: Array
     axis: int
+    swizzle: int
 
 
 @dataclass
@@ -125,7 +126,10 @@ def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
         tile = _left_out(tile)
     else:
         ring.expected -= tile.size * storage_bytes(view_type_of(op.view).memref.element_type)
-    ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data)
+    maker = op.tensor_map.owner
+    if not isinstance(maker, pl.MakeTensorMapOp):
+        raise InterpreterError("a tensor map has no maker", op)
+    ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data, maker.swizzle.data)
     return []
 
 
@@ -166,7 +170,8 @@ def _head_start(run: BlockRun, op: pl.HeadStartOp) -> list[Any]:
             tile = load_tile(run.memory, view, tensor_views.tile_elements(view, indices))
             if op.spared.data[load] and next(conditions):
                 tile = _left_out(tile)
-            slot[op.offsets.data[load]] = SharedTile(tile, op.axes.data[load])
+            swizzle = op.swizzles.data[load]
+            slot[op.offsets.data[load]] = SharedTile(tile, op.axes.data[load], swizzle)
     return []
 
 
@@ -207,7 +212,7 @@ def _gather_load(run: BlockRun, op: pl.GatherLoadOp) -> list[Any]:
         tile[at], filled[at] = values[:, step], True
     if not np.all(filled):
         raise InterpreterError("a gather leaves elements out", op)
-    ring.slots[-1][op.offset.data] = SharedTile(tile, axis)
+    ring.slots[-1][op.offset.data] = SharedTile(tile, axis, op.swizzle.data)
     return []
 
 
@@ -235,6 +240,9 @@ def _read_tile(slot: dict[int, SharedTile], type_: Any, op: Operation) -> Array:
     tile = rows if type_.major.data == 1 else rows.T
     if tile.shape != type_.shape:
         raise InterpreterError(f"a tile of {tile.shape} is read as one of {type_.shape}", op)
+    swizzle, row = found.swizzle, inner * storage_bytes(type_.element_type)
+    if type_.swizzle.data != swizzle or row % swizzle or type_.offset.data % (8 * swizzle):
+        raise InterpreterError(f"rows of {row} bytes, swizzled by {swizzle}, are misread", op)
     return _cut_to_tf32(tile) if isinstance(type_.element_type, FloatTF32Type) else tile
 
 
@@ -255,6 +263,7 @@ class Product:
     placed: Array
     unfinished: Array
     reads: list[tuple[Ring, int]]
+    reads_turned: bool = False
     is_finished: bool = False
 
 
@@ -296,6 +305,7 @@ class Products:
         whole = self._sum(run, op, (op.lhs, op.rhs), op.acc)
         [value] = placed(op, [whole])
         product = self._product(run, (op.lhs, op.rhs), whole, value)
+        product.reads_turned = isinstance(op.rhs.owner, pl.TurnTileOp)
         self.issued.append([product])
         if op.pending is not None:
             self._finish(op.pending.data)
@@ -338,6 +348,13 @@ class Products:
         self.unread[id(product.unfinished)] = product
         return product.unfinished
 
+    def turn(self, run: BlockRun, op: pl.TurnTileOp) -> list[Array]:
+        """The same tile in memory of its own, where the one before was."""
+        running = (product for group in self.issued for product in group)
+        if any(product.reads_turned for product in running):
+            raise InterpreterError("a turned tile is overwritten while a product reads it", op)
+        return [np.array(run.value(op.tile))]
+
     def wait(self, run: BlockRun, op: pl.DotWaitOp) -> list[Any]:
         """The accumulator, which must be among the finished ones."""
         acc = run.value(op.acc)
@@ -356,11 +373,6 @@ class Products:
             for product in group:
                 product.is_finished = True
         self.issued = self.issued[max(0, count) :]
-
-
-def _turn(run: BlockRun, op: pl.TurnTileOp) -> list[Array]:
-    """The same tile in memory of its own."""
-    return [np.array(run.value(op.tile))]
 
 
 def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
@@ -385,7 +397,7 @@ def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
         pl.TmaStoreOp: _tma_store,
         pl.SelectTileOp: _select_tile,
         pl.UniformOp: _uniform,
-        pl.TurnTileOp: _turn,
+        pl.TurnTileOp: products.turn,
         pl.WgmmaDotOp: products.issue,
         pl.WgmmaDotsOp: products.issue_all,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_VIEW = "tensor_view<?x64xf16, strides=[64,1]>"
+_VIEW = "tensor_view<?xDEPTHxf16, strides=[DEPTH,1]>"
 
 ATTENTION = """
 cuda_tile.module @m {
@@ -12,53 +12,59 @@ cuda_tile.module @m {
     %k1 = assume div_by<16>, %K : tile<ptr<f16>>
     %v1 = assume div_by<16>, %V : tile<ptr<f16>>
     %t0 = make_token : token
-    %tq = make_tensor_view %q1, shape = [%length, 64], strides = [64, 1] : tile<i32> -> VIEW
-    %tk = make_tensor_view %k1, shape = [%length, 64], strides = [64, 1] : tile<i32> -> VIEW
-    %tv = make_tensor_view %v1, shape = [%length, 64], strides = [64, 1] : tile<i32> -> VIEW
-    %to = make_tensor_view %O, shape = [%length, 64], strides = [64, 1] : tile<i32> -> VIEW
-    %pq = make_partition_view %tq : partition_view<tile=(128x64), padding_value = zero, VIEW>
-    %pk = make_partition_view %tk : partition_view<tile=(64x64), padding_value = zero, VIEW>
-    %pv = make_partition_view %tv : partition_view<tile=(64x64), padding_value = zero, VIEW>
-    %po = make_partition_view %to : partition_view<tile=(128x64), VIEW>
+    %tq = make_tensor_view %q1, shape = [%length, DEPTH], strides = [DEPTH, 1] : tile<i32> -> VIEW
+    %tk = make_tensor_view %k1, shape = [%length, DEPTH], strides = [DEPTH, 1] : tile<i32> -> VIEW
+    %tv = make_tensor_view %v1, shape = [%length, DEPTH], strides = [DEPTH, 1] : tile<i32> -> VIEW
+    %to = make_tensor_view %O, shape = [%length, DEPTH], strides = [DEPTH, 1] : tile<i32> -> VIEW
+    %pq = make_partition_view %tq : partition_view<tile=(ROWSxDEPTH), padding_value = zero, VIEW>
+    %pk = make_partition_view %tk : partition_view<tile=(KEYSxDEPTH), padding_value = zero, VIEW>
+    %pv = make_partition_view %tv : partition_view<tile=(KEYSxDEPTH), padding_value = zero, VIEW>
+    %po = make_partition_view %to : partition_view<tile=(ROWSxDEPTH), VIEW>
     %bx, %by, %bz = get_tile_block_id : tile<i32>
-    %is:2 = get_index_space_shape %pk : partition_view<tile=(64x64), padding_value = zero, VIEW>
-      -> tile<i32>
+    %is:2 = get_index_space_shape %pk
+      : partition_view<tile=(KEYSxDEPTH), padding_value = zero, VIEW> -> tile<i32>
     %c0 = constant <i32: 0> : tile<i32>
     %c1 = constant <i32: 1> : tile<i32>
-    %z = constant <f32: 0.0> : tile<128x64xf32>
+    %z = constant <f32: 0.0> : tile<ROWSxDEPTHxf32>SCORES
     %q, %uq = load_view_tko weak %pq[%bx, %c0] token = %t0
-      : partition_view<tile=(128x64), padding_value = zero, VIEW>, tile<i32>
-      -> tile<128x64xf16>, token
+      : partition_view<tile=(ROWSxDEPTH), padding_value = zero, VIEW>, tile<i32>
+      -> tile<ROWSxDEPTHxf16>, token
     LOOPS
-    %h = ftof %acc : tile<128x64xf32> -> tile<128x64xf16>
+    %h = ftof %acc : tile<ROWSxDEPTHxf32> -> tile<ROWSxDEPTHxf16>
     %s = store_view_tko weak %h, %po[%bx, %c0] token = %t0
-      : tile<128x64xf16>, partition_view<tile=(128x64), VIEW>, tile<i32> -> token
+      : tile<ROWSxDEPTHxf16>, partition_view<tile=(ROWSxDEPTH), VIEW>, tile<i32> -> token
     return
   }
 }
 """
 LOOP = """%acc_N = for %j_N in (%c0 to %is#0, step %c1) : tile<i32>
-        iter_values(%a_N = INIT) -> (tile<128x64xf32>) {
+        iter_values(%a_N = INIT) -> (tile<ROWSxDEPTHxf32>) {
       %k_N, %uk_N = load_view_tko weak %pk[%j_N, %c0] token = %t0
-        : partition_view<tile=(64x64), padding_value = zero, VIEW>, tile<i32>
-        -> tile<64x64xf16>, token
-      %kt_N = permute %k_N [1, 0] : tile<64x64xf16> -> tile<64x64xf16>
-      %p_N = mmaf %q, %kt_N, %z : tile<128x64xf16>, tile<64x64xf16>, tile<128x64xf32>
-      %r_N = ftof %p_N : tile<128x64xf32> -> tile<128x64xf16>
+        : partition_view<tile=(KEYSxDEPTH), padding_value = zero, VIEW>, tile<i32>
+        -> tile<KEYSxDEPTHxf16>, token
+      %kt_N = permute %k_N [1, 0] : tile<KEYSxDEPTHxf16> -> tile<DEPTHxKEYSxf16>
+      %p_N = mmaf %q, %kt_N, ZERO : tile<ROWSxDEPTHxf16>, tile<DEPTHxKEYSxf16>, tile<ROWSxKEYSxf32>
+      %r_N = ftof %p_N : tile<ROWSxKEYSxf32> -> tile<ROWSxKEYSxf16>
       %v_N, %uv_N = load_view_tko weak %pv[%j_N, %c0] token = %t0
-        : partition_view<tile=(64x64), padding_value = zero, VIEW>, tile<i32>
-        -> tile<64x64xf16>, token
-      %d_N = mmaf %r_N, %v_N, %a_N : tile<128x64xf16>, tile<64x64xf16>, tile<128x64xf32>
-      continue %d_N : tile<128x64xf32>
+        : partition_view<tile=(KEYSxDEPTH), padding_value = zero, VIEW>, tile<i32>
+        -> tile<KEYSxDEPTHxf16>, token
+      %d_N = mmaf %r_N, %v_N, %a_N : tile<ROWSxKEYSxf16>, tile<KEYSxDEPTHxf16>, tile<ROWSxDEPTHxf32>
+      continue %d_N : tile<ROWSxDEPTHxf32>
     }
     """
 
 
-def attention(loops: int = 1) -> bytes:
+def attention(
+    loops: int = 1, rows: int = 128, keys: int = 64, depth: int = 64, element: str = "f16"
+) -> bytes:
     """The text; several loops over the same keys follow each other, as a causal kernel has them."""
     text, total = "", "%z"
     for number in range(loops):
         text += LOOP.replace("INIT", total).replace("_N", f"_{number}")
         total = f"%acc_{number}"
-    whole = ATTENTION.replace("LOOPS", text).replace("%acc :", f"{total} :")
-    return whole.replace("VIEW", _VIEW).encode()
+    whole = ATTENTION.replace("LOOPS", text).replace("%acc :", f"{total} :").replace("VIEW", _VIEW)
+    scores = "\n    %zs = constant <f32: 0.0> : tile<ROWSxKEYSxf32>" if keys != depth else ""
+    whole = whole.replace("SCORES", scores).replace("ZERO", "%zs" if scores else "%z")
+    for name, extent in (("ROWS", rows), ("KEYS", keys), ("DEPTH", depth)):
+        whole = whole.replace(name, str(extent))
+    return whole.replace("f16", element).encode()

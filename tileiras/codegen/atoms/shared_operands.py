@@ -16,9 +16,18 @@ from tileiras.errors import InternalError
 
 SWIZZLE_BYTES = 128
 """The widest swizzle, free of bank conflicts for wgmma and TMA: one row of a panel."""
+SWIZZLE_SPANS = (128, 64, 32)
+"""All swizzles that TMA writes and wgmma reads, the widest first."""
+PATTERN_BYTES = 8 * SWIZZLE_BYTES
+"""Where the pattern of the widest swizzle starts again; those of the others do so, too."""
 
 Major = Literal["k", "mn"]
 """Which dim of an operand is contiguous in shared memory."""
+
+
+def widest_swizzle(row_bytes: int) -> int | None:
+    """The widest swizzle whose span divides a contiguous extent in bytes; None if none does."""
+    return next((span for span in SWIZZLE_SPANS if row_bytes and row_bytes % span == 0), None)
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ class SharedOperand:
         span = self.span
         along = self.k if self.major == "k" else self.extent
         across = self.extent if self.major == "k" else self.k
-        if self.swizzle not in (32, 64, 128) or along % span or across % 8:
+        if self.swizzle not in SWIZZLE_SPANS or along % span or across % 8:
             raise InternalError(f"{self} is not made of whole panels", where="atoms")
         if self.major == "mn" and self.element_bits != 16:
             raise InternalError(f"{self}: only 16-bit operands may be MN-major", where="atoms")

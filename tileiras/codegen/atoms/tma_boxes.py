@@ -10,12 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
+from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import TiledViewType
+from tileiras.errors import InternalError
 
 SWIZZLE_ROWS = 8
-"""Rows of 128 bytes after which the pattern starts again."""
+"""Rows of a panel after which the pattern starts again."""
+CHUNK_BYTES = 16
+"""What a swizzle moves as a whole, and what a thread copies at once."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +30,44 @@ class Box:
     """Bytes from the start of the tile."""
 
 
+def contiguous_dim(type: TiledViewType) -> int | None:
+    """The tile dim along which memory is contiguous and rows have a swizzle: the widest there is.
+
+    None if there is none. Most views have one dim with unit stride.
+    """
+    strides = [type.memref.strides[dim] for dim in type.dim_map]
+    axes = [axis for axis, stride in enumerate(strides) if stride == 1]
+    spans = {axis: _swizzle(type, axis) for axis in axes}
+    return max((axis for axis in axes if spans[axis]), key=lambda axis: spans[axis], default=None)
+
+
+def tile_swizzle(type: TiledViewType, axis: int) -> int:
+    """Bytes of a row of a panel where `axis` is the contiguous dim of the tile."""
+    span = _swizzle(type, axis)
+    if not span:
+        raise InternalError(f"dim {axis} of {type} has no swizzle", where="tma")
+    return span
+
+
+def _swizzle(type: TiledViewType, axis: int) -> int:
+    """The swizzle of rows along a dim, 0 if there is none."""
+    return widest_swizzle(type.tile_shape[axis] * storage_bytes(type.memref.element_type)) or 0
+
+
+def _span(type: TiledViewType, axis: int) -> int:
+    """Elements of a row of a panel."""
+    return tile_swizzle(type, axis) // storage_bytes(type.memref.element_type)
+
+
 def panel_count(type: TiledViewType, axis: int) -> int:
     """Panels of a tile whose contiguous dim is `axis`."""
-    size = storage_bytes(type.memref.element_type)
-    return type.tile_shape[axis] // (SWIZZLE_BYTES // size)
+    return type.tile_shape[axis] // _span(type, axis)
 
 
 def tile_cut(type: TiledViewType, axis: int, parts: int) -> tuple[int, ...] | None:
     """The shape of boxes whose number is a multiple of `parts`; None if there is none."""
-    size = storage_bytes(type.memref.element_type)
     box = list(type.tile_shape)
-    box[axis] = SWIZZLE_BYTES // size
+    box[axis] = _span(type, axis)
     if panel_count(type, axis) % parts == 0:
         return tuple(box)
     slowest = next((d for d, extent in enumerate(box) if d != axis and extent > 1), None)
@@ -66,13 +96,14 @@ def boxes(type: TiledViewType, axis: int, box: tuple[int, ...]) -> list[Box]:
 
 
 def thread_rows(type: TiledViewType, axis: int, threads: int) -> tuple[int, int] | None:
-    """The dim along which rows of 128 bytes follow each other, and their number in a panel.
+    """The dim along which rows of a panel follow each other, and their number in it.
 
-    Eight threads copy a row, 16 bytes each. None if more than one dim beside `axis` has an extent,
+    A thread copies 16 bytes of a row. None if more than one dim beside `axis` has an extent,
     or if the rows of all threads together do not divide a panel.
     """
     others = [d for d, extent in enumerate(type.tile_shape) if d != axis and extent > 1]
     if len(others) != 1:
         return None
-    rows, at_once = type.tile_shape[others[0]], threads // SWIZZLE_ROWS
+    chunks = tile_swizzle(type, axis) // CHUNK_BYTES
+    rows, at_once = type.tile_shape[others[0]], threads // chunks
     return None if rows % at_once or at_once % SWIZZLE_ROWS else (others[0], rows)

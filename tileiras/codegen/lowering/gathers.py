@@ -23,12 +23,15 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
 
-def panel_layout(shape: tuple[int, ...], axis: int, element_bits: int) -> LinearLayout:
+def panel_layout(
+    shape: tuple[int, ...], axis: int, element_bits: int, row_bytes: int = SWIZZLE_BYTES
+) -> LinearLayout:
     """ "offset" in elements -> coordinates, as TMA would write the tile with `axis` contiguous.
 
-    Panels of 128 bytes along `axis` lie one behind the other, each row after row, swizzled.
+    Panels of one swizzle span, `row_bytes` along `axis`, lie one behind the other, each row after
+    row, swizzled.
     """
-    span = SWIZZLE_BYTES * 8 // element_bits
+    span = row_bytes * 8 // element_bits
     others = [dim for dim in reversed(range(len(shape))) if dim != axis]
     plain = row_major(shape, (axis, *others))
     along = shape[axis].bit_length() - 1
@@ -38,12 +41,15 @@ def panel_layout(shape: tuple[int, ...], axis: int, element_bits: int) -> Linear
         {"offset": (*bases[:inner], *bases[along:], *bases[inner:along])}, shape
     )
     chunk = (128 // element_bits).bit_length() - 1
-    return panels.compose(swizzle(3, chunk, 3, plain.size))
+    chunks = (row_bytes // 16).bit_length() - 1
+    return panels.compose(swizzle(chunks, chunk, 3, plain.size))
 
 
-def chunk_offsets(layout: LinearLayout, axis: int, element_bits: int) -> OffsetTerms:
+def chunk_offsets(
+    layout: LinearLayout, axis: int, element_bits: int, row_bytes: int = SWIZZLE_BYTES
+) -> OffsetTerms:
     """Where the elements that a thread points to lie in the slot, in elements."""
-    return offset_terms(layout, panel_layout(layout.shape, axis, element_bits))
+    return offset_terms(layout, panel_layout(layout.shape, axis, element_bits, row_bytes))
 
 
 def lower_gather_load(ctx: KernelLowering, op: Operation) -> None:
@@ -53,7 +59,7 @@ def lower_gather_load(ctx: KernelLowering, op: Operation) -> None:
     b, ring = ctx.b, ctx.agents.ring(op.pipeline)
     pointee = pointee_of(ctx, op.pointers)
     layout = ctx.layout(op.pointers.type)
-    terms = chunk_offsets(layout, op.axis.data, storage_bits(pointee))
+    terms = chunk_offsets(layout, op.axis.data, storage_bits(pointee), op.swizzle.data)
     size = storage_bytes(pointee)
     bytes_ = op.vector.data * size
     stage, _ = ring.position(ctx)

@@ -1,6 +1,6 @@
 """The first tiles of a ring, copied by the consumers' threads while tensor maps are made.
 
-Eight threads copy a row of 128 bytes, 16 bytes each by cp.async, to the places where TMA would put
+A thread copies 16 bytes of a panel's row at once by cp.async, to the place where TMA would put
 them; what is out of bounds becomes zero. A thread's `cp.async.mbarrier.arrive` makes the full
 barrier expect one arrival more, which comes when its copies have landed; when all threads have done
 so, one of them arrives for the producer, who passes over these slots. cp.async writes through the
@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
-from tileiras.codegen.atoms.tma_boxes import SWIZZLE_ROWS, thread_rows
+from tileiras.codegen.atoms.tma_boxes import CHUNK_BYTES, SWIZZLE_ROWS, thread_rows
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import Ring
 from tileiras.codegen.lowering.tma import view_operand
@@ -27,9 +26,6 @@ from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
-CHUNK_BYTES = 16
-"""What a thread copies at once."""
-
 
 @dataclass(frozen=True)
 class _Rows:
@@ -37,6 +33,7 @@ class _Rows:
 
     `starts` are the tile's coordinates, by dim, `own` what this thread adds along the row and
     across; `step` is by how much the tile moves on in an iteration: bytes, and elements by dim.
+    Rows are `swizzle` bytes.
     """
 
     type: TiledViewType
@@ -52,6 +49,7 @@ class _Rows:
     step_bytes: SSAValue
     steps: list[SSAValue | None]
     offset: int
+    swizzle: int
     is_whole: bool
     skipped: SSAValue | None
 
@@ -120,7 +118,7 @@ def _loads(ctx: KernelLowering, op: pl.HeadStartOp) -> list[_Rows]:
         follows = op.follows.data[position : position + rank]
         position += rank
         steps = [ctx.value(op.step) if follow else None for follow in follows]
-        place = (op.axes.data[number], op.offsets.data[number])
+        place = (op.axes.data[number], op.offsets.data[number], op.swizzles.data[number])
         skipped = ctx.value(next(conditions)) if op.spared.data[number] else None
         by_bytes = op.by_bytes is not None
         loads.append(_rows(ctx, view, indices, steps, place, skipped, by_bytes=by_bytes))
@@ -132,14 +130,14 @@ def _rows(
     view: SSAValue,
     indices: list[SSAValue],
     steps: list[SSAValue | None],
-    place: tuple[int, int],
+    place: tuple[int, int, int],
     skipped: SSAValue | None,
     *,
     by_bytes: bool,
 ) -> _Rows:
     """Where a thread's copies of a tile start."""
     b, type, memref = ctx.b, view_type_of(view), memref_of(view)
-    axis, offset = place
+    axis, offset, swizzle = place
     found = thread_rows(type, axis, 32 * ctx.num_warps)
     if found is None:
         raise InternalError("threads cannot copy the tile by rows", where="head start")
@@ -158,8 +156,9 @@ def _rows(
         b.int_cast(view_operand(ctx, type.memref.strides, memref.dynamic_strides, dim), i64)
         for dim in dims
     ]
-    chunk = b.and_(b.thread_id(), b.i32(SWIZZLE_ROWS - 1))
-    own = (b.mul(chunk, b.i32(CHUNK_BYTES // size)), b.lshr(b.thread_id(), b.i32(3)))
+    chunks = swizzle // CHUNK_BYTES
+    chunk, row = b.and_(b.thread_id(), b.i32(chunks - 1)), b.i32(chunks.bit_length() - 1)
+    own = (b.mul(chunk, b.i32(CHUNK_BYTES // size)), b.lshr(b.thread_id(), row))
     elements, moved = b.i64(0), b.i64(0)
     moves: list[SSAValue | None] = []
     for dim, (start, stride) in enumerate(zip(starts, strides, strict=True)):
@@ -187,6 +186,7 @@ def _rows(
         b.mul(moved, b.i64(size)),
         moves,
         offset,
+        swizzle,
         not by_bytes and _ends_with_chunk(type, memref, axis),
         skipped,
     )
@@ -203,8 +203,9 @@ def _ends_with_chunk(type: TiledViewType, memref: aa.MakeMemRefOp, axis: int) ->
 def _copy(ctx: KernelLowering, ring: Ring, rows: _Rows, stage: int, is_filled: SSAValue) -> None:
     """This thread's copies of one tile into a slot."""
     b = ctx.b
-    at_once = 32 * ctx.num_warps // SWIZZLE_ROWS
-    span = SWIZZLE_BYTES // rows.size
+    chunks = rows.swizzle // CHUNK_BYTES
+    at_once = 32 * ctx.num_warps // chunks
+    span = rows.swizzle // rows.size
     panels = rows.type.tile_shape[rows.axis] // span
     starts = [
         start if move is None else b.add(start, b.mul(move, b.i32(stage)))
@@ -214,8 +215,13 @@ def _copy(ctx: KernelLowering, ring: Ring, rows: _Rows, stage: int, is_filled: S
     for dim, (start, extent) in enumerate(zip(starts, rows.extents, strict=True)):
         if dim not in (rows.axis, rows.across):
             inside = b.and_(inside, b.icmp("ult", start, extent))
-    swizzled = b.xor(b.and_(b.thread_id(), b.i32(7)), b.and_(rows.own[1], b.i32(7)))
-    place = b.add(b.mul(rows.own[1], b.i32(SWIZZLE_BYTES)), b.mul(swizzled, b.i32(CHUNK_BYTES)))
+    # Rows of 64 or 32 bytes share the lines of 128 bytes that the pattern counts.
+    line = rows.own[1]
+    if chunks < SWIZZLE_ROWS:
+        line = b.lshr(line, b.i32((SWIZZLE_ROWS // chunks).bit_length() - 1))
+    last = b.i32(chunks - 1)
+    swizzled = b.xor(b.and_(b.thread_id(), last), b.and_(line, last))
+    place = b.add(b.mul(rows.own[1], b.i32(rows.swizzle)), b.mul(swizzled, b.i32(CHUNK_BYTES)))
     slot = b.gep(ring.slots, stage * ring.slot_bytes + rows.offset)
     target = b.gep(slot, b.int_cast(place, i64))
     source = b.gep(rows.source, b.mul(rows.step_bytes, b.i64(stage)))
@@ -230,8 +236,8 @@ def _copy(ctx: KernelLowering, ring: Ring, rows: _Rows, stage: int, is_filled: S
             size = _bytes_inside(ctx, start, rows)
         for first in range(0, rows.rows, at_once):
             at = b.add(row, b.i32(first))
-            delta = b.add(b.mul(rows.stride, b.i64(first)), b.i64(panel * SWIZZLE_BYTES))
-            cell = b.gep(target, (panel * rows.rows + first) * SWIZZLE_BYTES)
+            delta = b.add(b.mul(rows.stride, b.i64(first)), b.i64(panel * rows.swizzle))
+            cell = b.gep(target, (panel * rows.rows + first) * rows.swizzle)
             piece = b.gep(source, delta)
             if size is None:
                 b.cp_async(cell, piece, CHUNK_BYTES, "cg", ignore=b.icmp("uge", at, height))

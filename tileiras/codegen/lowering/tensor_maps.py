@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
+from tileiras.codegen.atoms.tma_boxes import contiguous_dim
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import AgentState
 from tileiras.codegen.lowering.tma import (
-    contiguous_dim,
     element_name,
     tma_dims,
     view_operand,
@@ -171,21 +170,22 @@ def _make_group(
     ctx: KernelLowering, maps: AgentState.Maps, group: Sequence[pl.MakeTensorMapOp]
 ) -> None:
     """Fills in the maps, meets the others if this is the time to, and publishes them."""
-    alike: dict[tuple[str, int], list[pl.MakeTensorMapOp]] = {}
+    alike: dict[tuple[str, int, int], list[pl.MakeTensorMapOp]] = {}
     for maker in group:
         type = view_type_of(maker.view)
-        key = (element_name(type.memref.element_type), len(type.dim_map))
+        name, rank = element_name(type.memref.element_type), len(type.dim_map)
+        key = (name, maker.swizzle.data, rank)
         alike.setdefault(key, []).append(maker)
     fills = [
-        (element, makers[first : first + WARP_LANES])
-        for (element, _), makers in alike.items()
+        (element, swizzle, makers[first : first + WARP_LANES])
+        for (element, swizzle, _), makers in alike.items()
         for first in range(0, len(makers), WARP_LANES)
     ]
     done = 0
     after = ctx.agents.enter_first_producer_warp(ctx)
-    for element, makers in fills:
+    for element, swizzle, makers in fills:
         scratch = ctx.b.gep(maps.scratch, done * TENSOR_MAP_BYTES)
-        _fill(ctx, scratch, makers, element)
+        _fill(ctx, scratch, makers, element, swizzle)
         done += len(makers)
     ctx.agents.leave_first_producer_warp(ctx, after)
     if group[-1] is maps.meets_at:
@@ -194,7 +194,7 @@ def _make_group(
         raise InternalError("tensor maps are made before there is a place for them")
     start = sum(len(before) for before in maps.groups[: maps.groups.index(group)])
     target = ctx.b.tensor_map(maps.pointer, start)
-    for number, maker in enumerate(maker for _, makers in fills for maker in makers):
+    for number, maker in enumerate(maker for *_, makers in fills for maker in makers):
         if maker in ctx.agents.store_makers:
             maps.store_maps[maker.result] = start + number
         else:
@@ -213,9 +213,13 @@ def _make_group(
 
 
 def _fill(
-    ctx: KernelLowering, scratch: SSAValue, makers: Sequence[pl.MakeTensorMapOp], element: str
+    ctx: KernelLowering,
+    scratch: SSAValue,
+    makers: Sequence[pl.MakeTensorMapOp],
+    element: str,
+    swizzle: int,
 ) -> None:
-    """Maps of one rank and element type, a lane each."""
+    """Maps of one rank, element type and swizzle, a lane each."""
     fields = [_fields(ctx, maker) for maker in makers]
     base = _by_lane(ctx, [base for base, _, _, _ in fields])
     sizes = [_by_lane(ctx, column) for column in zip(*(f[1] for f in fields), strict=True)]
@@ -227,7 +231,7 @@ def _fill(
         else _by_lane(ctx, [ctx.b.i32(extent) for extent in column])
         for column in boxes
     ]
-    ctx.b.fill_tensor_maps(scratch, len(makers), base, sizes, strides, box, element, SWIZZLE_BYTES)
+    ctx.b.fill_tensor_maps(scratch, len(makers), base, sizes, strides, box, element, swizzle)
 
 
 Fields = tuple[SSAValue, list[SSAValue], list[SSAValue], list[int]]
@@ -237,7 +241,10 @@ Fields = tuple[SSAValue, list[SSAValue], list[SSAValue], list[int]]
 def _fields(ctx: KernelLowering, op: pl.MakeTensorMapOp) -> Fields:
     """What goes into a map."""
     b, type, memref = ctx.b, view_type_of(op.view), memref_of(op.view)
-    order = [type.dim_map[dim] for dim in tma_dims(type, contiguous_dim(type))]
+    axis = contiguous_dim(type)
+    if axis is None:
+        raise InternalError("a view for TMA has no contiguous dim", where="tma")
+    order = [type.dim_map[dim] for dim in tma_dims(type, axis)]
     size = storage_bytes(type.memref.element_type)
     statics, dynamic = type.memref.shape, memref.dynamic_shape
     sizes = [b.int_cast(view_operand(ctx, statics, dynamic, dim), i32) for dim in order]

@@ -8,11 +8,9 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.atoms.element_names import tensor_map_element
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.atoms.tma_boxes import boxes
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.tensors import cluster_rank
-from tileiras.codegen.lowering.types import storage_bytes
 from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileaa.types import TiledViewType
@@ -35,13 +33,12 @@ def element_name(element: Attribute) -> str:
     return name
 
 
-def contiguous_dim(type: TiledViewType) -> int:
-    """The tile dim with unit stride that is at least one swizzle span long."""
-    size = storage_bytes(type.memref.element_type)
-    for axis, extent in enumerate(type.tile_shape):
-        if type.memref.strides[type.dim_map[axis]] == 1 and extent * size >= SWIZZLE_BYTES:
-            return axis
-    raise InternalError("a view for TMA has no contiguous dim", where="tma")
+def map_maker(map: SSAValue) -> pl.MakeTensorMapOp:
+    """The operation that makes a tensor map, and says what it is for."""
+    maker = map.owner
+    if not isinstance(maker, pl.MakeTensorMapOp):
+        raise InternalError("a tensor map has no maker", where="tma")
+    return maker
 
 
 def view_operand(
@@ -124,9 +121,7 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
         b.mul(b.int_cast(ctx.value(index), i32), b.i32(step))
         for index, step in zip(op.indices, type.steps, strict=True)
     ]
-    maker = op.tensor_map.owner
-    if not isinstance(maker, pl.MakeTensorMapOp):
-        raise InternalError("a tensor map has no maker", where="tma")
+    maker = map_maker(op.tensor_map)
     extents = tuple(maker.box.data[dim] for dim in type.dim_map)
     order = tma_dims(type, axis)
     pieces = boxes(type, axis, extents)

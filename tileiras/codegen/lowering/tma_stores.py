@@ -17,14 +17,14 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.atoms.matrix_tiles import plan_matrix_tiles
 from tileiras.codegen.atoms.reductions import tma_reduction
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES, SharedOperand
-from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES
+from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES, SharedOperand
+from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES, store_bytes
 from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP
 from tileiras.codegen.lowering.addressing import register_coordinates
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import AgentState
 from tileiras.codegen.lowering.staging import store_tile
-from tileiras.codegen.lowering.tma import tma_dims
+from tileiras.codegen.lowering.tma import map_maker, tma_dims
 from tileiras.codegen.lowering.types import storage_bits
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.mma import wgmma_accumulator
@@ -36,8 +36,6 @@ from tileiras.errors import InternalError
 
 PAIR = 2
 """Neighbouring columns that a thread holds of a product."""
-ALIGNMENT = 1024
-"""Bytes: where a 128-byte swizzle pattern starts."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,8 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of tma_store got another operation")
     type = view_type_of(op.view)
     bits = storage_bits(type.memref.element_type)
-    span = SWIZZLE_BYTES * 8 // bits
+    swizzle = map_maker(op.tensor_map).swizzle.data
+    span = swizzle * 8 // bits
     pieces = plan_pieces(ctx.layout(op.value.type), ctx.num_warps // 4, span)
     leader = _leader(ctx)
     target = _acquired_map(ctx, op, leader)
@@ -98,7 +97,7 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
     reduction = _reduction(op)
     for number, piece in enumerate(pieces):
         source = ctx.b.gep(buffers.base, number % buffers.count * PIECE_BYTES)
-        _write(ctx, ctx.value(op.value), piece, source, span)
+        _write(ctx, ctx.value(op.value), piece, source, (span, swizzle))
         ctx.b.fence_proxy_async()
         if number + 1 < len(pieces) and number + 2 > buffers.count:
             ctx.b.tma_store_wait(buffers.count - 2, read=True)
@@ -162,7 +161,7 @@ def _buffers(ctx: KernelLowering, pieces: int) -> Buffers:
     """Slots that are free, or memory of their own."""
     b, warpgroups = ctx.b, ctx.num_warps // 4
     freed = ctx.agents.freed
-    if freed is not None:
+    if freed is not None and ctx.agents.store_memory is None:
         base = freed.slots
         count = min(pieces, freed.stages * freed.slot_bytes // (warpgroups * PIECE_BYTES))
     else:
@@ -175,9 +174,13 @@ def _buffers(ctx: KernelLowering, pieces: int) -> Buffers:
 
 
 def reserve_store_memory(ctx: KernelLowering, body: Block) -> None:
-    """Takes the memory of pieces away before anything else may count on it."""
+    """Takes the memory of pieces away before anything else may count on it.
+
+    None is needed where all stores come behind the slots, and a ring has room for pieces.
+    """
+    largest = max(ring.stages * ring.slot_bytes for ring in ctx.agents.rings.values())
     for op in body.ops:
-        if isinstance(op, pl.FreePipelinesOp):
+        if isinstance(op, pl.FreePipelinesOp) and largest >= store_bytes(ctx.num_warps // 4):
             return
         if any(isinstance(inner, pl.TmaStoreOp) for inner in op.walk()):
             _own_memory(ctx)
@@ -187,20 +190,22 @@ def reserve_store_memory(ctx: KernelLowering, body: Block) -> None:
 def _own_memory(ctx: KernelLowering) -> SSAValue:
     """Memory for pieces alone; all stores share it."""
     if ctx.agents.store_memory is None:
-        size = ctx.num_warps // 4 * BUFFERS * PIECE_BYTES
+        size = store_bytes(ctx.num_warps // 4)
         name = ctx.symbols.unique("pieces")
-        memory = llvm_memory.GlobalOp.make(name, size, SHARED, ALIGNMENT)
+        memory = llvm_memory.GlobalOp.make(name, size, SHARED, PATTERN_BYTES)
         ctx.add_globals(memory)
         ctx.scratch.reserve(size)
         ctx.agents.store_memory = ctx.prologue.address_of(memory)
     return ctx.agents.store_memory
 
 
-def _write(ctx: KernelLowering, value: SSAValue, piece: Piece, base: SSAValue, span: int) -> None:
-    """A piece of `span` columns into its buffer; the warps of a warpgroup share it."""
-    part = ctx.b.shuffle(value, None, piece.registers)
-    bits = SWIZZLE_BYTES * 8 // span
-    layout, shared = wgmma_accumulator((ROWS, span), 1), SharedOperand("k", ROWS, span, bits)
+def _write(
+    ctx: KernelLowering, value: SSAValue, piece: Piece, base: SSAValue, row: tuple[int, int]
+) -> None:
+    """A piece whose `row` has so many columns and bytes; the warps of a warpgroup share it."""
+    part, (span, swizzle) = ctx.b.shuffle(value, None, piece.registers), row
+    bits, layout = swizzle * 8 // span, wgmma_accumulator((ROWS, span), 1)
+    shared = SharedOperand("k", ROWS, span, bits, swizzle)
     tiles = plan_matrix_tiles(layout, shared.layout(), bits)
     if tiles is not None:
         ctx.b.store_matrices(part, base, ctx.threads.linear(tiles.lane, tiles.warp), tiles)

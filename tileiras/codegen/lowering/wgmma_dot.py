@@ -91,7 +91,7 @@ def _operand(tile: SSAValue, k_axis: int, count: int = 1) -> SharedOperand:
     type = _tile_type(tile)
     major = "k" if type.major.data == k_axis else "mn"
     extent, k = count * type.shape[1 - k_axis], type.shape[k_axis]
-    return SharedOperand(major, extent, k, storage_bits(type.element_type))
+    return SharedOperand(major, extent, k, storage_bits(type.element_type), type.swizzle.data)
 
 
 def _family(
@@ -126,7 +126,8 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     rows = ctx.layout(op.result.type).shape[1 if is_transposed else 0]
     repeats = rows // (ROWS * (ctx.num_warps // 4))
     if fragments:
-        left = _left_by_threads(ctx, op.rhs if is_transposed else op.lhs, 1 - k_axis)
+        tile = op.rhs if is_transposed else op.lhs
+        left = _left_by_threads(ctx, tile, 1 - k_axis, is_turned=fragments == "both")
     elif isinstance(op.lhs.type, pl.SharedTileType):
         left_tile = op.rhs if is_transposed else op.lhs
         left = _left_in_shared(ctx, left_tile, 1 - k_axis, repeats)
@@ -167,9 +168,12 @@ def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
         ctx.values[result] = b.concat([b.slice(total, start, size) for start in starts])
 
 
-def _left_by_threads(ctx: KernelLowering, tile: SSAValue, k_axis: int) -> LeftByThreads:
+def _left_by_threads(
+    ctx: KernelLowering, tile: SSAValue, k_axis: int, *, is_turned: bool
+) -> LeftByThreads:
     """A tile whose rows are contiguous, which each warp reads into registers."""
-    return LeftByThreads(ctx, FragmentReader(ctx, ctx.value(tile), _tile_type(tile), k_axis))
+    place = (ctx.value(tile), _tile_type(tile))
+    return LeftByThreads(ctx, FragmentReader(ctx, *place, k_axis, is_turned=is_turned))
 
 
 def _left_in_shared(ctx: KernelLowering, tile: SSAValue, k_axis: int, repeats: int) -> LeftInShared:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.lowering.addressing import combinations
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.types import storage_bits
@@ -31,20 +30,36 @@ eight lines of a matrix differ in K % 8, and the swizzle puts them on different 
 """
 _SELECTORS = ((0x6420, 0x7531), (0x2064, 0x3175))
 """Bytes of two words (PTX ISA, "prmt") that are one row's four K; for threads 0, 1 and 2, 3."""
+_TURNED_LINES = (1, 2, 4, 8, 16)
+"""The same where the right operand is turned: a thread has K 2 t, 2 t + 1, 8 + 2 t and 9 + 2 t,
+which is what two matrices give it (`dialects/layout/wgmma_depths`).
+"""
 
 
 class FragmentReader:
-    """Reads an operand of (rows, K) from the tile at `pointer`; nothing is read twice."""
+    """Reads an operand of (rows, K) from the tile at `pointer`; nothing is read twice.
 
-    def __init__(self, ctx: KernelLowering, pointer: SSAValue, type: SharedTileType, k_axis: int):
+    `is_turned`: K is in the order of turned right operands, 8 bits of each element.
+    """
+
+    def __init__(
+        self,
+        ctx: KernelLowering,
+        pointer: SSAValue,
+        type: SharedTileType,
+        k_axis: int,
+        *,
+        is_turned: bool = False,
+    ):
         if type.major.data == k_axis:
             raise InternalError("fragments are read from K-major tiles by wgmma", where="wgmma")
+        self._is_turned = is_turned
         self.ctx = ctx
         self.pointer = pointer
         self.bits = storage_bits(type.element_type)
         shape = (type.shape[1 - k_axis], type.shape[k_axis])
         layout = register_rows_fragments(shape, self.bits, ctx.num_warps // 4)
-        shared = swizzled_panels(shape, 0, self.bits, SWIZZLE_BYTES)
+        shared = swizzled_panels(shape, 0, self.bits, type.swizzle.data)
         bases = offset_bases(layout, shared)
         size = self.bits // 8
         registers = [vector * size for vector in bases.vectors("register")]
@@ -55,8 +70,8 @@ class FragmentReader:
         self._blocks = combinations(registers[atom_bits + step_bits :])
         self._warp = [vector * size for vector in bases.vectors("warp")]
         if self.bits == 8:
-            lines = shared.invert()
-            self._lane = [lines.apply_index(dim0=0, dim1=line) for line in _MATRIX_LINES]
+            places, lines = shared.invert(), _TURNED_LINES if is_turned else _MATRIX_LINES
+            self._lane = [places.apply_index(dim0=0, dim1=line) for line in lines]
         else:
             self._lane = [vector * size for vector in bases.vectors("lane")]
             self._vector = vector_elements(layout, shared, self.bits)
@@ -98,6 +113,8 @@ class FragmentReader:
 
     def _selector(self, row: int) -> SSAValue:
         """The bytes of a row of the pair, as this thread got them."""
+        if self._is_turned:
+            return self.ctx.b.i32(_SELECTORS[0][row])
         return self.ctx.threads.selected(2, *(choice[row] for choice in _SELECTORS))
 
     def _address(self, offset: int) -> SSAValue:

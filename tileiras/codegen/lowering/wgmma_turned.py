@@ -8,8 +8,6 @@ own and turns the whole tile: 32 K of 16 columns at a time go through registers,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import SharedOperand
@@ -17,6 +15,7 @@ from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.types import storage_bits
 from tileiras.dialects.layout.linear_layout import LinearLayout
 from tileiras.dialects.layout.shared import swizzled_panels
+from tileiras.dialects.layout.wgmma_depths import TURNED_COLUMNS
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -43,12 +42,15 @@ def lower_turn_tile(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of turn_tile got another operation")
     b, type, pointer = ctx.b, op.tile.type, ctx.value(op.tile)
     k, columns = type.shape
-    operand = SharedOperand("k", columns, k, storage_bits(type.element_type))
+    if not isinstance(op.result.type, pl.SharedTileType):
+        raise InternalError("a turned tile is no tile", where="wgmma")
+    bits, swizzle = storage_bits(type.element_type), op.result.type.swizzle.data
+    operand = SharedOperand("k", columns, k, bits, swizzle)
     group = b.lshr(b.thread_id(), b.i32(7))
     target = _memory(ctx, operand.bytes)
     # The other warps may still multiply by what was here before.
     b.group_barrier(WARPGROUP_BARRIER, group, WARPGROUP)
-    _Turning(ctx, pointer, target, type.shape, operand).run()
+    _Turning(ctx, pointer, target, type, operand).run()
     b.fence_proxy_async()
     b.group_barrier(WARPGROUP_BARRIER, group, WARPGROUP)
     first = b.shfl("idx", b.mul(group, b.i32(operand.bytes)), 0)
@@ -74,15 +76,15 @@ class _Turning:
         ctx: KernelLowering,
         source: SSAValue,
         target: SSAValue,
-        shape: Sequence[int],
+        type: pl.SharedTileType,
         operand: SharedOperand,
     ):
         self.ctx = ctx
         self.source = source
         self.target = target
-        self.k, self.columns = shape
+        self.k, self.columns = type.shape
         bits = operand.element_bits
-        self.read = swizzled_panels(shape, 1, bits, operand.swizzle).invert()
+        self.read = swizzled_panels(type.shape, 1, bits, type.swizzle.data).invert()
         self.written = operand.layout(0).invert()
         groups = ctx.num_warps // 4
         # Warps of a warpgroup share out the columns; each warpgroup writes a copy.
@@ -103,7 +105,7 @@ class _Turning:
         blocks = [
             (k, column)
             for k in range(0, self.k, _MATRIX_K)
-            for column in range(0, self.columns, 4 * _COLUMNS)
+            for column in range(0, self.columns, TURNED_COLUMNS)
         ]
         for first in range(0, len(blocks), _AT_ONCE):
             together = blocks[first : first + _AT_ONCE]

@@ -13,6 +13,8 @@ from __future__ import annotations
 from tileiras.dialects.layout.linear_layout import LinearLayout
 from tileiras.dialects.layout.mma import M16N8K32_S8, mma_operand_layout
 
+TURNED_COLUMNS = 64
+"""Columns that the warps of a warpgroup turn side by side, 16 each."""
 K_OF_PLACE = (1, 8, 2, 4)
 """The K at the places 1, 2, 4 and 8 of 16; the others follow (the map is linear)."""
 

@@ -56,10 +56,10 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class SharedTileType(ParametrizedAttribute, TypeAttribute):
-    """A 2-d tile in a slot: panels of 128 bytes along the contiguous dim `major`, 128-byte swizzle.
+    """A 2-d tile in a slot: panels of one `swizzle` span (bytes) along the contiguous dim `major`.
 
-    Panel p holds the elements p * 128 bytes .. of every row, row after row; `offset` is where the
-    tile starts in the slot, in bytes.
+    Panel p holds the elements p * span .. of every row, row after row; `offset` is where the tile
+    starts in the slot, in bytes.
     """
 
     name = "nv_tileas.shared_tile"
@@ -67,9 +67,18 @@ class SharedTileType(ParametrizedAttribute, TypeAttribute):
     element_type: Attribute
     major: IntAttr
     offset: IntAttr
+    swizzle: IntAttr
 
-    def __init__(self, shape: Sequence[int], element_type: Attribute, major: int, offset: int):
-        super().__init__(IntTupleAttr(shape), element_type, IntAttr(major), IntAttr(offset))
+    def __init__(
+        self,
+        shape: Sequence[int],
+        element_type: Attribute,
+        major: int,
+        offset: int,
+        swizzle: int,
+    ):
+        numbers = (IntAttr(major), IntAttr(offset), IntAttr(swizzle))
+        super().__init__(IntTupleAttr(shape), element_type, *numbers)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -80,9 +89,8 @@ class SharedTileType(ParametrizedAttribute, TypeAttribute):
     def next(self) -> SharedTileType:
         """A tile of the same kind right behind this one."""
         size = prod(self.shape) * storage_bytes(self.element_type)
-        return SharedTileType(
-            self.shape, self.element_type, self.major.data, self.offset.data + size
-        )
+        numbers = (self.major.data, self.offset.data + size, self.swizzle.data)
+        return SharedTileType(self.shape, self.element_type, *numbers)
 
 
 PIPELINE = PipelineType()
@@ -137,11 +145,15 @@ class AgentSwitchOp(IRDLOperation):
 
 @irdl_op_definition
 class MakeTensorMapOp(IRDLOperation):
-    """A TMA descriptor for boxes of a view; `box` has one extent per memref dim."""
+    """A TMA descriptor for boxes of a view; `box` has one extent per memref dim.
+
+    Rows of a box are `swizzle` bytes in shared memory, one swizzle span.
+    """
 
     name = "nv_tileas.make_tensor_map"
     view = operand_def()
     box = prop_def(IntTupleAttr)
+    swizzle = prop_def(IntAttr)
     result = result_def()
 
 
@@ -219,6 +231,7 @@ class HeadStartOp(IRDLOperation):
     spared = prop_def(IntTupleAttr)
     axes = prop_def(IntTupleAttr)
     offsets = prop_def(IntTupleAttr)
+    swizzles = prop_def(IntTupleAttr)
     slots = opt_prop_def(IntAttr)
     by_bytes = opt_prop_def(UnitAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -261,8 +274,9 @@ class TmaStoreOp(IRDLOperation):
 class GatherLoadOp(IRDLOperation):
     """Copies one tile through pointers into the current slot at byte `offset`, panels along `axis`.
 
-    `pointers` and `mask` have the first element of every chunk of `vector` elements along `axis`,
-    which is copied by the thread that holds it; where the mask is false zeros arrive.
+    Rows of a panel have `swizzle` bytes. `pointers` and `mask` have the first element of every
+    chunk of `vector` elements along `axis`, which is copied by the thread that holds it; where the
+    mask is false zeros arrive.
     """
 
     name = "nv_tileas.gather_load"
@@ -272,6 +286,7 @@ class GatherLoadOp(IRDLOperation):
     axis = prop_def(IntAttr)
     offset = prop_def(IntAttr)
     vector = prop_def(IntAttr)
+    swizzle = prop_def(IntAttr)
 
 
 @irdl_op_definition
@@ -331,8 +346,9 @@ class WgmmaDotOp(IRDLOperation):
     the result of an unfinished product, but the next product into it. A `promoted`
     product is summed up by itself, 128 of K at most at a time, and added to `acc` by the threads.
     The signedness properties are present for integer operands only. `fragments` is "lhs" or "rhs"
-    where the threads read that tile, whose K is not contiguous, into registers; with "rhs", or
-    where `transposed` says so, the instructions compute the transposed product.
+    where the threads read that tile, whose K is not contiguous, into registers; with "both" they
+    read `lhs` in the order of K of a turned `rhs`. With "rhs", or where `transposed` says so, the
+    instructions compute the transposed product.
     """
 
     name = "nv_tileas.wgmma_dot"

@@ -28,8 +28,8 @@ from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
+    place_bytes,
     shared_operand,
-    tile_bytes,
     tile_uses,
 )
 from tileiras.passes.op_builder import OpBuilder
@@ -135,8 +135,8 @@ def spared_bytes(ring: Pipeline) -> int:
     """Bytes of a slot that mostly need not come: neighbours share one operand, not all."""
     coming = 0
     for filling in ring.fillings:
-        spared = max(map(tile_bytes, alike_loads(filling)), default=0)
-        coming = max(coming, sum(map(tile_bytes, filling)) - spared)
+        spared = max(map(place_bytes, alike_loads(filling)), default=0)
+        coming = max(coming, sum(map(place_bytes, filling)) - spared)
     return ring.bytes - coming
 
 

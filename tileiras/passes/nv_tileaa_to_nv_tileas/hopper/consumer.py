@@ -20,9 +20,9 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import left_frag
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
+    place_bytes,
     root_load,
     rounds_to_tf32,
-    tile_bytes,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
     one_time,
@@ -109,9 +109,9 @@ class ConsumerSide:
         if not isinstance(value.type, TensorType):
             raise InternalError("an operand is no tensor")
         loads = self._filling(operand.load)
-        offset = sum(tile_bytes(load) for load in loads[: loads.index(operand.load)])
+        offset = sum(place_bytes(load) for load in loads[: loads.index(operand.load)])
         shape, element = value.type.get_shape(), value.type.element_type
-        return pl.SharedTileType(shape, element, operand.major_axis, offset)
+        return pl.SharedTileType(shape, element, operand.major_axis, offset, operand.swizzle)
 
     def _tile(self, placer: Placer, operand: SharedOperand, value: SSAValue) -> SSAValue:
         """An operand in its slot, which has been waited for or is now.
@@ -139,8 +139,8 @@ class ConsumerSide:
         group = self.plan.sharing(planned)
         right = self._tile(placer, planned.rhs, planned.dot.rhs)
         is_turned = planned.fragments == "turned"
-        if is_turned:
-            right = turned_tile(placer, right, self.pipelines[number])
+        if planned.is_turned:
+            right = turned_tile(placer, right, self.pipelines[number] if is_turned else None)
         operands = [self._left(placer, planned), right]
         type = encoded(op.result.type.element_type, layout)
         pipeline = self.pipelines[number] if planned is group[-1] else None
@@ -284,10 +284,15 @@ def is_running(group: Sequence[WgmmaDot]) -> bool:
 
 
 def running_position(planned: WgmmaDot) -> int | None:
-    """The carried value that the product only adds to: read by nothing else in the loop."""
+    """The carried value that the product only adds to: read by nothing else in the loop.
+
+    None where the next iteration writes what the product reads.
+    """
     dot = planned.dot
     loop = dot.parent_op()
     if not isinstance(loop, aa.ForOp) or planned.lhs is None or planned.is_promoted:
+        return None
+    if planned.is_turned:
         return None
     arguments = loop.body.block.args[1:]
     uses = list(dot.result.uses)

@@ -37,6 +37,10 @@ REGISTER_UNIT = 8
 PARTITIONS = 4
 """Parts of an SM with registers of their own; the warps of a CTA are dealt out to them."""
 MAX_STAGES = 8
+SHORT_RING_BYTES = 64 * 1024
+"""What a ring may take with up to twice as many slots: small ones come too late otherwise. An SM
+gets some 60 bytes a cycle, a thousand cycles after they are asked for.
+"""
 DEEP_STAGES = 4
 """Stages that a ring has at most where all rings together take more than `FREE_RING_BYTES`."""
 FREE_RING_BYTES = 128 * 1024
@@ -291,7 +295,9 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
                 continue
             # With one slot a ring would wait for each of its loads.
             is_single = stages[number] == 1
-            most = available if is_single else _most_bytes(stages[number] + 1, deep, free)
+            wanted = stages[number] + 1
+            is_short = ring.slot_bytes * wanted <= SHORT_RING_BYTES
+            most = available if is_single else _most_bytes(wanted, deep, free, is_short)
             larger, coming = taken + ring.slot_bytes, spared + ring.spared
             if larger <= available and larger - coming <= most:
                 stages[number] += 1
@@ -300,8 +306,8 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
     return tuple(stages)
 
 
-def _most_bytes(stages: int, deep: int, free: int) -> int:
+def _most_bytes(stages: int, deep: int, free: int, is_short: bool) -> int:
     """What all rings may take when one of them gets so many stages; `deep` with a few of them."""
-    if stages > MAX_STAGES:
+    if stages > MAX_STAGES * (1 + is_short):
         return 0
     return deep if stages <= DEEP_STAGES else free

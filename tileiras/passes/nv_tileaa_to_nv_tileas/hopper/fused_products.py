@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntAttr, UnitAttr, i1
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -105,7 +104,7 @@ def _continues(first: SSAValue, second: SSAValue, axis: int) -> bool:
     if not isinstance(type, pl.SharedTileType) or second.type != type.next:
         return False
     depth = type.shape[1 - axis] * storage_bytes(type.element_type)
-    if type.major.data != axis and depth > SWIZZLE_BYTES:
+    if type.major.data != axis and depth > type.swizzle.data:
         return False
     return 2 * type.shape[axis] <= MAX_N
 

@@ -14,7 +14,7 @@ from math import prod
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import OpResult, SSAValue
 
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
+from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.cuda_tile.constants import DenseAttr
@@ -47,7 +47,8 @@ def gathered_axis(load: aa.LoadOp) -> int | None:
         return None
     shape = type.get_shape()
     chunks = prod(shape) * size // MAX_ACCESS_BYTES
-    if shape[access.axis] * size < SWIZZLE_BYTES or chunks > MAX_CHUNKS * 32 * GATHER_WARPS:
+    row = shape[access.axis] * size
+    if widest_swizzle(row) is None or chunks > MAX_CHUNKS * 32 * GATHER_WARPS:
         return None
     return access.axis
 

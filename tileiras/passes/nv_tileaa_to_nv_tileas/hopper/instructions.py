@@ -22,7 +22,7 @@ from tileiras.dialects.layout.wgmma_depths import turned_fragments
 from tileiras.dialects.layout.wgmma_rows import register_rows_accumulator
 from tileiras.dialects.nv_tileaa.types import element_of
 
-Fragments = Literal["lhs", "rhs", "turned"] | None
+Fragments = Literal["lhs", "rhs", "turned", "both"] | None
 
 _FRAGMENTS = {8: M16N8K32_S8, 16: M16N8K16_F16, 32: M16N8K8_TF32}
 """A warp's 16 rows of the left operand, by the bits of an element, are those of mma.sync."""
@@ -68,7 +68,7 @@ def accumulator_layout(
     rows, columns = shape
     bits = family.operand_bits
     match fragments:
-        case "lhs":
+        case "lhs" | "both":
             return register_rows_accumulator((rows, columns), bits, warpgroups)
         case "rhs":
             return register_rows_accumulator((columns, rows), bits, warpgroups).permute((1, 0))

@@ -17,7 +17,8 @@ from xdsl.dialects.builtin import Float32Type, FloatTF32Type, TensorType
 from xdsl.ir import Operation, OpResult, SSAValue, Use
 
 from tileiras.codegen.atoms.element_names import tensor_map_element
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
+from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES, widest_swizzle
+from tileiras.codegen.atoms.tma_boxes import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, PaddingValue
 from tileiras.dialects.layout import LinearLayout
@@ -41,11 +42,13 @@ class SharedOperand:
 
     load: OperandLoad
     major_axis: int
+    swizzle: int
+    """Bytes of a row of its panels."""
 
     @property
     def bytes(self) -> int:
-        """Size of the tile."""
-        return tile_bytes(self.load)
+        """What the tile takes in a slot."""
+        return place_bytes(self.load)
 
 
 def shared_operand(value: SSAValue) -> SharedOperand | None:
@@ -58,7 +61,10 @@ def shared_operand(value: SSAValue) -> SharedOperand | None:
         return None
     layout = _pushed(value, _plain_layout(root, axis))
     major = _major_axis(layout)
-    return None if major is None else SharedOperand(root, major)
+    # A reshape that cuts or joins rows would need the panels of other rows.
+    if major is None or layout.shape[major] != shape_of(root.result)[axis]:
+        return None
+    return SharedOperand(root, major, load_swizzle(root))
 
 
 def root_load(value: SSAValue) -> OperandLoad | None:
@@ -112,17 +118,27 @@ def tile_bytes(load: OperandLoad) -> int:
     return storage_bytes(type.element_type) * prod(type.get_shape())
 
 
+def place_bytes(load: OperandLoad) -> int:
+    """Bytes that the tile takes in a slot: what follows starts where swizzle patterns start."""
+    return -(-tile_bytes(load) // PATTERN_BYTES) * PATTERN_BYTES
+
+
 def contiguous_axis(load: OperandLoad) -> int | None:
-    """The tile dim along which memory is contiguous and at least a swizzle span long."""
+    """The tile dim along which memory is contiguous, if its rows have a swizzle."""
     if isinstance(load, aa.LoadOp):
         return gathered_axis(load)
-    type = view_type_of(load.view)
-    size = storage_bytes(type.memref.element_type)
-    for axis, extent in enumerate(type.tile_shape):
-        stride = type.memref.strides[type.dim_map[axis]]
-        if stride == 1 and extent * size >= SWIZZLE_BYTES:
-            return axis
-    return None
+    return contiguous_dim(view_type_of(load.view))
+
+
+def load_swizzle(load: OperandLoad) -> int:
+    """Bytes of a row of the panels in which a tile comes: the widest swizzle that divides it."""
+    axis, type = contiguous_axis(load), load.result.type
+    if axis is None or not isinstance(type, TensorType):
+        raise InternalError("a tile brought to shared memory has no contiguous dim")
+    swizzle = widest_swizzle(type.get_shape()[axis] * storage_bytes(type.element_type))
+    if swizzle is None:
+        raise InternalError("a tile brought to shared memory has no swizzle")
+    return swizzle
 
 
 def _plain_layout(load: OperandLoad, axis: int) -> LinearLayout:

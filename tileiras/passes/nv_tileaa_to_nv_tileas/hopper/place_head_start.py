@@ -16,7 +16,8 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart, 
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     contiguous_axis,
-    tile_bytes,
+    load_swizzle,
+    place_bytes,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.op_builder import OpBuilder
@@ -51,13 +52,14 @@ def place_head_start(
         for index in load.indices:
             follows.append(int(is_number_of(index, start.before)))
             indices.append(bounds[0] if follows[-1] else placer.plain(index))
-    sizes = [tile_bytes(load) for load in start.loads]
+    sizes = [place_bytes(load) for load in start.loads]
     conditions = [spared[load] for load in start.loads if load in spared]
     segments = [1, 1, 1, 1, len(views), len(indices), len(conditions)]
     properties: dict[str, Attribute] = {
         "follows": IntTupleAttr(follows),
         "axes": IntTupleAttr(axes),
         "offsets": IntTupleAttr([sum(sizes[:number]) for number in range(len(sizes))]),
+        "swizzles": IntTupleAttr([load_swizzle(load) for load in start.loads]),
         "spared": IntTupleAttr([int(load in spared) for load in start.loads]),
         "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
     }

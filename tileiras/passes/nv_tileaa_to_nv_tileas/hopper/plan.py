@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.atoms.wgmma import PARTIAL_K, WgmmaFamily
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.wgmma_depths import TURNED_COLUMNS
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
@@ -68,7 +68,8 @@ class WgmmaDot:
     fragments: Fragments = None
     """The operand in shared memory that threads read into registers, "rhs" as left operand.
 
-    "turned": the right one, which they write to shared memory again with K contiguous.
+    "turned": the right one, which they write to shared memory again with K contiguous. "both": they
+    read the left one and turn the right one.
     """
     transposed: bool = False
     """Whether the instructions compute the transposed product: always so with `fragments` "rhs"."""
@@ -97,7 +98,12 @@ class WgmmaDot:
     @property
     def turned_bytes(self) -> int:
         """Shared memory of a warpgroup for a right operand that threads turn."""
-        return self.rhs.bytes if self.fragments == "turned" else 0
+        return self.rhs.bytes if self.is_turned else 0
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether threads write the right operand again."""
+        return self.fragments in ("turned", "both")
 
     @property
     def is_lhs_kept(self) -> bool:
@@ -265,8 +271,8 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
         return None
     majors = (None if lhs is None else lhs.major_axis, rhs.major_axis)
     ways: dict[tuple[int | None, int], Fragments] = {(0, 0): "lhs", (1, 1): "rhs"}
-    if family.operand_bits == 8 and depth[0] % SWIZZLE_BYTES == 0:
-        ways[None, 1] = "turned"
+    if family.operand_bits == 8 and shape[1] % TURNED_COLUMNS == 0:
+        ways |= {(None, 1): "turned", (0, 1): "both"}
     is_direct = family.transposes or majors in ((None, 0), (1, 0))
     if not is_direct and majors not in ways:
         return None
@@ -280,7 +286,7 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
 def _turns_what_others_read(dots: list[WgmmaDot]) -> bool:
     """Whether a slot is handed back when its tile is turned, though another product reads it."""
     groups = [group for group in slot_groups(dots) if len(group) > 1]
-    return any(planned.fragments == "turned" for group in groups for planned in group)
+    return any(planned.is_turned for group in groups for planned in group)
 
 
 def _is_zero(value: SSAValue) -> bool:

@@ -22,6 +22,8 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     contiguous_axis,
+    load_swizzle,
+    place_bytes,
     tile_bytes,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import one_time
@@ -210,13 +212,14 @@ class ProducerBuilder(OpBuilder):
         axis = contiguous_axis(op)
         if axis is None:
             raise InternalError("a tile brought to shared memory has no contiguous dim")
-        offset = sum(tile_bytes(other) for other in loads[: loads.index(op)])
+        offset = sum(place_bytes(other) for other in loads[: loads.index(op)])
         properties: dict[str, Attribute] = {"axis": IntAttr(axis), "offset": IntAttr(offset)}
         if isinstance(op, aa.LoadOp):
             operands = [value for value in (op.pointers, op.mask) if value is not None]
             layout = chunk_layout(op)
             tiles = [self.tensors.get(value, layout) for value in operands]
             properties["vector"] = IntAttr(chunk_elements(op))
+            properties["swizzle"] = IntAttr(load_swizzle(op))
             self.emit(pl.GatherLoadOp, [pipe, *tiles], (), properties)
         else:
             view = self.values[op.view]
@@ -269,7 +272,7 @@ class ProducerBuilder(OpBuilder):
         made = pl.MakeTensorMapOp.create(
             operands=[view],
             result_types=[pl.TENSOR_MAP],
-            properties={"box": IntTupleAttr(box)},
+            properties={"box": IntTupleAttr(box), "swizzle": IntAttr(load_swizzle(op))},
             location=owner.location,
         )
         block = owner.parent_block()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from xdsl.dialects.builtin import IntAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tileiras.codegen.atoms.store_pieces import store_bytes
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
@@ -31,7 +32,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.demand import ring_demands
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import store_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import latency_hint
 
 BARRIER_BYTES = 384
@@ -80,8 +80,10 @@ def choose_stages(
         )
         for ring, value in zip(plan.pipelines, pipelines, strict=True)
     ]
-    if _stores_before_the_end(body):
-        available -= store_bytes(plan.warpgroups)
+    pieces = store_bytes(plan.warpgroups)
+    are_short = max(ring.slot_bytes * ring.least for ring in rings) < pieces
+    if _stores_before_the_end(body) or (plan.stores and are_short):
+        available -= pieces
     available -= max(FIXED_BYTES, BARRIER_BYTES + maps * MAP_BYTES) + plan.turned
     wanted = min(MOST_SCRATCH, placed_scratch_bytes(body))
     numbers = [number for number, ring in enumerate(plan.pipelines) if ring.within is None]

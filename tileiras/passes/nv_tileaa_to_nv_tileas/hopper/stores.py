@@ -20,8 +20,9 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.element_names import tensor_map_element
 from tileiras.codegen.atoms.reductions import tma_reduction
-from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
-from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES
+from tileiras.codegen.atoms.shared_operands import widest_swizzle
+from tileiras.codegen.atoms.store_pieces import store_bytes
+from tileiras.codegen.atoms.tma_boxes import tile_swizzle
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, MemoryOrdering, MemoryScope
@@ -91,11 +92,6 @@ def _is_in_loop(op: Operation) -> bool:
     return parent is not None
 
 
-def store_bytes(warpgroups: int) -> int:
-    """Shared memory for tiles on their way out."""
-    return warpgroups * BUFFERS * PIECE_BYTES
-
-
 def _suits(op: TmaWrite, plan: HopperPlan) -> bool:
     """Whether TMA can store the tile, and a product's registers hold it."""
     type = view_type_of(op.view)
@@ -115,7 +111,9 @@ def _suits(op: TmaWrite, plan: HopperPlan) -> bool:
     rows, columns = shape[-2:]
     if rows % (ROWS_PER_WARPGROUP * plan.warpgroups):
         return False
-    if columns * storage_bytes(element) % SWIZZLE_BYTES or not _is_from_arguments(op.view):
+    if widest_swizzle(columns * storage_bytes(element)) is None:
+        return False
+    if not _is_from_arguments(op.view):
         return False
     return _is_from_product(op.value, (rows, columns))
 
@@ -166,12 +164,13 @@ def make_store_maps(
         if view not in maps:
             type = view_type_of(store.view)
             box = [1] * len(type.dim_map)
-            box[type.dim_map[-1]] = SWIZZLE_BYTES // storage_bytes(type.memref.element_type)
+            swizzle = tile_swizzle(type, len(type.tile_shape) - 1)
+            box[type.dim_map[-1]] = swizzle // storage_bytes(type.memref.element_type)
             box[type.dim_map[-2]] = ROWS_PER_WARPGROUP
             made = pl.MakeTensorMapOp.create(
                 operands=[view],
                 result_types=[pl.TENSOR_MAP],
-                properties={"box": IntTupleAttr(box)},
+                properties={"box": IntTupleAttr(box), "swizzle": IntAttr(swizzle)},
                 location=store.location,
             )
             entry.add_op(made)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.atoms.shared_operands import widest_swizzle
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 
 
-def turned_tile(placer: Placer, tile: SSAValue, pipeline: SSAValue) -> SSAValue:
-    """The tile of a slot with its other dim contiguous; the slot is handed back.
+def turned_tile(placer: Placer, tile: SSAValue, pipeline: SSAValue | None) -> SSAValue:
+    """The tile of a slot with its other dim contiguous; the slot is handed back to a `pipeline`.
 
     All of it moves up behind the last product in front of it, whose operands need nothing from it.
     """
@@ -19,10 +21,15 @@ def turned_tile(placer: Placer, tile: SSAValue, pipeline: SSAValue) -> SSAValue:
     if not isinstance(tile.type, pl.SharedTileType) or not isinstance(wait, pl.ConsumerWaitOp):
         raise InternalError("what is turned is no tile of a slot", where="hopper")
     old = tile.type
-    type = pl.SharedTileType(old.shape, old.element_type, 1 - old.major.data, 0)
+    depth = old.shape[0] * storage_bytes(old.element_type)
+    swizzle = widest_swizzle(depth)
+    if swizzle is None:
+        raise InternalError("what is turned has no swizzle", where="hopper")
+    type = pl.SharedTileType(old.shape, old.element_type, 1 - old.major.data, 0, swizzle)
     turn = placer.emit(pl.TurnTileOp, [tile], [type])
-    release = placer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(0)})
-    _move_up(wait, turn, release)
+    if pipeline is not None:
+        release = placer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(0)})
+        _move_up(wait, turn, release)
     return turn.results[0]
 
 

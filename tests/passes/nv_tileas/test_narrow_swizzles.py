@@ -1,0 +1,175 @@
+"""Operands with short rows: which swizzle they get, and whole kernels at nv_tileas."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import IntAttr
+
+from tests.gpu.product_text import ProductKernel
+from tests.gpu.random_products import NARROW_KERNELS, aligned_result, make_case
+from tests.interpreter.stage_comparison import passes
+from tests.passes.nv_tileas.gather import experts, experts_case
+from tests.passes.nv_tileas.gemm import gemm
+from tests.passes.nv_tileas.softmax_attention import run_attention, softmax_attention
+from tileiras.codegen.atoms.shared_operands import widest_swizzle
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.driver import compile_module, read_source, with_environment
+from tileiras.interpreter import InterpreterError, run_entry
+from tileiras.options import PREFER_TMA, CompileOptions
+
+RESULT = 2
+
+
+def compiled(source: bytes, emit: str, **changes: object) -> str:
+    """The text of a stage for sm_90."""
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit))
+    return compile_module(source, replace(options, **changes)).output.decode()
+
+
+def test_widest_swizzle():
+    wanted = {512: 128, 128: 128, 96: 32, 64: 64, 32: 32, 16: None, 0: None, 192: 64}
+    assert {extent: widest_swizzle(extent) for extent in wanted} == wanted
+
+
+@pytest.mark.parametrize("kernel", NARROW_KERNELS, ids=lambda kernel: kernel.name)
+def test_products_are_exact_after_every_pass(kernel: ProductKernel):
+    """Two tiles and a ragged edge along each dim, from places that do not begin a tile."""
+    module = read_source(kernel.text().encode())
+    made = [make_case(kernel, seed, tiles=1) for seed in range(2)]
+    for _ in passes(module, (), "sm_90"):
+        pass
+    assert any(isinstance(op, pl.WgmmaDotOp) for op in module.walk())
+    for case in made:
+        arguments = case.arguments()
+        run_entry(module, "product", arguments, case.grid)
+        assert case.difference(arguments[RESULT]) == ""
+
+
+@pytest.mark.parametrize(
+    ("tile", "swizzles"),
+    [
+        ((128, 128, 64), {128}),
+        ((128, 128, 32), {64, 128}),
+        ((128, 128, 16), {32, 128}),
+        ((128, 32, 64), {128, 64}),
+        ((128, 16, 64), {128, 32}),
+        ((128, 16, 32), {64, 32}),
+    ],
+)
+def test_each_operand_has_its_own_swizzle(tile: tuple[int, int, int], swizzles: set[int]):
+    """A is K-major, B is not: rows of A are K long, rows of B N long."""
+    text = compiled(gemm(*tile), "nv_tileas")
+    maps = set(re.findall(r"make_tensor_map.*swizzle = #builtin.int<(\d+)>", text))
+    assert {int(found) for found in maps} == swizzles
+    ptx = compiled(gemm(*tile), "ptx")
+    codes = re.findall(r"tensormap\.replace\.tile\.swizzle_mode\S* \[[^]]*\], (\d);", ptx)
+    assert {int(code) for code in codes} == {{128: 3, 64: 2, 32: 1}[s] for s in swizzles}
+    assert len(codes) == len(swizzles)
+
+
+def test_text_at_nv_tileas_is_read_back():
+    text = compiled(gemm(128, 32, 32), "nv_tileas")
+    assert compiled(text.encode(), "nv_tileas") == text
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(128, 64), (64, 32), (64, 8)])
+def test_slots_begin_where_patterns_do(rows: int, columns: int):
+    """A small tile in front of another one takes more of the slot than it has bytes."""
+    kernel = ProductKernel("f16", (rows, columns, 16), a="column", b="column")
+    module = read_source(kernel.text().encode())
+    for _ in passes(module, (), "sm_90"):
+        pass
+    rings = [op for op in module.walk() if isinstance(op, pl.CreatePipelineOp)]
+    assert rings and all(ring.slot_bytes.data % 1024 == 0 for ring in rings)
+    loads = [op for op in module.walk() if isinstance(op, pl.TmaLoadOp)]
+    assert loads and all(load.offset.data % 1024 == 0 for load in loads)
+    brought = sum(2 * 16 * extent for extent in (rows, columns))
+    acquired = [op.bytes.data for op in module.walk() if isinstance(op, pl.ProducerAcquireOp)]
+    assert brought in acquired
+
+
+@pytest.mark.parametrize("depth", [32, 16])
+def test_gathers_short_rows(depth: int):
+    case = experts_case(128, 64, 80, 80)
+    module = read_source(experts(128, 64, depth))
+    for _ in passes(module, (), "sm_90"):
+        pass
+    [gather] = [op for op in module.walk() if isinstance(op, pl.GatherLoadOp)]
+    assert gather.swizzle.data == 2 * depth
+    run_entry(module, "experts", case.arguments, case.grid)
+    np.testing.assert_array_equal(case.arguments[case.output], case.wanted)
+
+
+def test_short_slots_make_a_longer_ring():
+    def slots(source: bytes) -> list[int]:
+        text = compiled(source, "nv_tileas")
+        return [int(count) for count in re.findall(r"stages = #builtin.int<(\d+)>", text)]
+
+    assert max(slots(gemm(64, 64, 64))) <= 8
+    assert 8 < max(slots(gemm(64, 64, 16))) <= 16
+
+
+@pytest.mark.parametrize(
+    ("columns", "result", "spans"), [(32, "f16", 64), (16, "f16", 32), (8, "f32", 32)]
+)
+@pytest.mark.parametrize("form", ["persistent", "plain"])
+def test_short_rows_leave_by_tma(columns: int, result: str, spans: int, form: str):
+    kernel = ProductKernel("f16", (128, columns, 64), b="column", result=result, form=form)
+    text = aligned_result(kernel).encode()
+    found = compiled(text, "nv_tileas", knobs={PREFER_TMA: "1"})
+    stores = found.count("nv_tileas.tma_store")
+    assert stores and f"swizzle = #builtin.int<{spans}>" in found[: found.index("agent_switch")]
+    ptx = compiled(text, "ptx", knobs={PREFER_TMA: "1"})
+    assert len(re.findall(r"cp\.async\.bulk\.tensor\.2d\.global", ptx)) >= stores
+    assert ("stmatrix" in ptx) == (result == "f16")
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "columns", "depth"),
+    [("full", 128, 64, 32), ("causal", 64, 64, 32), ("full", 64, 32, 64), ("full", 64, 64, 16)],
+)
+def test_attention_of_short_heads_is_the_same(kind: str, rows: int, columns: int, depth: int):
+    source, length = softmax_attention(kind, rows, columns, depth), 3 * columns
+    module = read_source(source)
+    for _ in passes(module, (), "sm_90"):
+        pass
+    assert any(isinstance(op, pl.WgmmaDotOp) for op in module.walk())
+    blocks = () if kind == "full" else (-(-length // rows),)
+    wanted = run_attention(read_source(source), rows, length, depth, 1, blocks)
+    assert np.array_equal(wanted, run_attention(module, rows, length, depth, 1, blocks))
+
+
+def test_no_product_reads_rows_that_a_reshape_cuts():
+    """TMA brings 128 columns as two panels of 64; as rows of 64 they would lie elsewhere."""
+    text = gemm(128, 128, 64).decode().replace("tile=(128x64)", "tile=(64x128)")
+    text = text.replace("%a, %ka = load", "%wide, %ka = load")
+    text = text.replace(
+        "tile<i32> -> tile<128x64xf16>, token\n",
+        "tile<i32> -> tile<64x128xf16>, token\n"
+        "      %a = reshape %wide : tile<64x128xf16> -> tile<128x64xf16>\n",
+    )
+    assert "reshape" in text
+    assert "wgmma_dot" not in compiled(text.encode(), "nv_tileas")
+
+
+def test_a_turned_tile_is_multiplied_before_the_next_is_written():
+    """K of 8 bits is contiguous in neither operand: threads read one and turn the other."""
+    kernel = ProductKernel("i8", (128, 128, 128), a="column")
+    text = compiled(kernel.text().encode(), "nv_tileas")
+    order = ("consumer_wait", "turn_tile", "wgmma_dot", "consumer_release")
+    places = [text.index(f'"nv_tileas.{name}"') for name in order]
+    assert places == sorted(places)
+    assert 'fragments = "both"' in text
+    module = read_source(text.encode())
+    [product] = [op for op in module.walk() if isinstance(op, pl.WgmmaDotOp)]
+    assert product.pending is not None and product.pending.data == 0
+    product.properties["pending"] = IntAttr(1)
+    [release] = [op for op in module.walk() if isinstance(op, pl.ConsumerReleaseOp)]
+    release.properties["keep"] = IntAttr(1)
+    case = make_case(kernel, 3)
+    with pytest.raises(InterpreterError, match="overwritten while a product reads it"):
+        run_entry(module, "product", case.arguments(), case.grid)

@@ -95,15 +95,17 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
     ctx.b.tma_store_wait(0)
     ctx.b.barrier()
     buffers = _buffers(ctx, len(pieces))
-    reduction = _reduction(op)
+    reduction = store_reduction(op)
     for number, piece in enumerate(pieces):
         source = ctx.b.gep(buffers.base, number % buffers.count * PIECE_BYTES)
-        _write(ctx, ctx.value(op.value), piece, source, span)
+        write_piece(ctx, ctx.value(op.value), piece, source, span)
         ctx.b.fence_proxy_async()
         if number + 1 < len(pieces) and number + 2 > buffers.count:
             ctx.b.tma_store_wait(buffers.count - 2, read=True)
         ctx.b.barrier()
-        coordinates = _coordinates(ctx, op, piece)
+        group = ctx.b.lshr(ctx.b.thread_id(), ctx.b.i32(WARPGROUP.bit_length() - 1))
+        row = ctx.b.add(ctx.b.mul(group, ctx.b.i32(ROWS)), ctx.b.i32(piece.row))
+        coordinates = piece_coordinates(ctx, op, row, piece.column)
         ctx.b.tma_store(target, coordinates, source, reduction=reduction, predicate=leader)
         ctx.b.tma_store_commit()
     if ctx.agents.freed is not None or not op.delayed.data:
@@ -111,7 +113,7 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
     ctx.scratch.unknown()
 
 
-def _reduction(op: pl.TmaStoreOp) -> str | None:
+def store_reduction(op: pl.TmaStoreOp | pl.StoreStagedOp) -> str | None:
     """How TMA combines the elements with those in memory; None if it overwrites them."""
     if op.reduction is None:
         return None
@@ -133,6 +135,16 @@ def finish_stores(ctx: KernelLowering, maps: AgentState.Maps) -> None:
     b.barrier()
     slot = b.load(maps.place, pointer_type(GLOBAL), 8)
     b.release_tensor_maps(maps.table, slot, b.icmp("eq", b.thread_id(), b.i32(0)))
+
+
+def give_maps_back(ctx: KernelLowering, maps: AgentState.Maps) -> None:
+    """The store agent, whose copies are complete, waits until the producer's have landed."""
+    b = ctx.b
+    if maps.done is None:
+        raise InternalError("nobody tells when the producer is done", where="tma_stores")
+    b.mbarrier_wait(maps.done, b.i32(0))
+    slot = b.load(maps.place, pointer_type(GLOBAL), 8)
+    b.release_tensor_maps(maps.table, slot, ctx.agents.elected(ctx))
 
 
 def _leader(ctx: KernelLowering) -> SSAValue:
@@ -196,7 +208,9 @@ def _own_memory(ctx: KernelLowering) -> SSAValue:
     return ctx.agents.store_memory
 
 
-def _write(ctx: KernelLowering, value: SSAValue, piece: Piece, base: SSAValue, span: int) -> None:
+def write_piece(
+    ctx: KernelLowering, value: SSAValue, piece: Piece, base: SSAValue, span: int
+) -> None:
     """A piece of `span` columns into its buffer; the warps of a warpgroup share it."""
     part = ctx.b.shuffle(value, None, piece.registers)
     bits = SWIZZLE_BYTES * 8 // span
@@ -208,16 +222,16 @@ def _write(ctx: KernelLowering, value: SSAValue, piece: Piece, base: SSAValue, s
         store_tile(ctx, part, base, layout, shared.layout(), PAIR)
 
 
-def _coordinates(ctx: KernelLowering, op: pl.TmaStoreOp, piece: Piece) -> Sequence[SSAValue]:
-    """Where a piece of this warpgroup goes, the fastest dim first."""
+def piece_coordinates(
+    ctx: KernelLowering, op: pl.TmaStoreOp | pl.StoreStagedOp, row: SSAValue, column: int
+) -> Sequence[SSAValue]:
+    """Where the piece at a place of a tile goes, the fastest dim first."""
     b, type = ctx.b, view_type_of(op.view)
     starts = [
         b.mul(b.int_cast(ctx.value(index), i32), b.i32(step))
         for index, step in zip(op.indices, type.steps, strict=True)
     ]
     rank = len(starts)
-    group = b.lshr(b.thread_id(), b.i32(WARPGROUP.bit_length() - 1))
-    row = b.add(b.mul(group, b.i32(ROWS)), b.i32(piece.row))
     starts[rank - 2] = b.add(starts[rank - 2], row)
-    starts[rank - 1] = b.add(starts[rank - 1], b.i32(piece.column))
+    starts[rank - 1] = b.add(starts[rank - 1], b.i32(column))
     return [starts[dim] for dim in tma_dims(type, rank - 1)]

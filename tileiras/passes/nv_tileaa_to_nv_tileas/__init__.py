@@ -80,6 +80,10 @@ def _with_stores(
 
     stores = tma_stores(func, hopper, target, prefer)
     hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)
+    if stores:
+        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import with_store_agent
+
+        hopper = with_store_agent(func, hopper, target)
     return CtaPlan(hopper.shape.consumer_warps, target, hopper)
 
 

@@ -144,6 +144,8 @@ class HopperPlan:
     """The tiles that leave by TMA."""
     are_stores_delayed: bool = True
     """Whether the wait for them comes when their memory is needed again, not at once."""
+    has_store_agent: bool = False
+    """Whether a warp beside the producer's issues the stores."""
     turned: int = 0
     """Shared memory for operands that threads turn, one after another."""
     scratch: int = 0

@@ -70,7 +70,7 @@ def tma_stores(
     # A product computed transposed has its columns where pieces have their rows.
     if any(planned.fragments == "rhs" for planned in plan.dots.values()):
         return ()
-    if prefer is None and not any(_is_in_loop(op) for op in stores):
+    if prefer is None and not any(is_in_loop(op) for op in stores):
         return ()
     loads = [op for op in func.walk() if isinstance(op, aa.TiledLoadOp | aa.LoadOp)]
     own = [op for op in loads if plan.pipeline_of(op) is None]
@@ -83,7 +83,7 @@ def tma_stores(
     return stores if needed <= shared_bytes(plan.shape, target) else ()
 
 
-def _is_in_loop(op: Operation) -> bool:
+def is_in_loop(op: Operation) -> bool:
     """Whether a store may happen more than once."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):

@@ -32,7 +32,6 @@ from tileiras.interpreter.races import RaceDetector
 from tileiras.interpreter.state import BlockRun, EffectRule
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
 from tileiras.interpreter.twins import Twins, pointee_format
-from tileiras.interpreter.views import TileAccess
 
 
 @dataclass(frozen=True)

@@ -112,25 +112,33 @@ class Ring:
 
 @dataclass
 class StoreRing:
-    """A store pipeline: per warpgroup `stages` slots of `pieces`; then full and empty mbarriers."""
+    """A store pipeline: per warpgroup `stages` slots of `pieces`; then full and empty mbarriers.
+
+    Where every tile goes round the ring a whole number of times (`stage` is None), it is known
+    when the kernel is compiled which slot is next.
+    """
 
     memory: SSAValue
     barriers: SSAValue
     stages: int
     pieces: int
     warpgroups: int
-    stage: Variable
     parity: Variable
+    stage: Variable | None
 
     @property
     def slots(self) -> int:
         """Slots of all warpgroups together."""
         return self.stages * self.warpgroups
 
+    def next_stage(self, b: ThreadBuilder, filling: int) -> SSAValue:
+        """The stage that number `filling` of a tile's fillings goes to."""
+        return b.i32(filling % self.stages) if self.stage is None else self.stage.get(b)
+
     def number(self, b: ThreadBuilder, stage: SSAValue, group: SSAValue | int) -> SSAValue:
         """The number of a warpgroup's slot."""
         if isinstance(group, int):
-            return b.add(stage, b.i32(group * self.stages)) if group else stage
+            return b.add(stage, b.i32(group * self.stages))
         return b.add(stage, b.mul(group, b.i32(self.stages)))
 
     def slot(self, b: ThreadBuilder, number: SSAValue) -> SSAValue:
@@ -145,8 +153,12 @@ class StoreRing:
         """The barrier that completes when TMA has read a slot."""
         return b.gep(self.full_barrier(b, number), self.slots * BARRIER_BYTES)
 
-    def advance(self, b: ThreadBuilder) -> None:
-        """On to the next slot; the parity changes after the last."""
+    def advance(self, b: ThreadBuilder, filling: int) -> None:
+        """On to the slot after that of a filling; the parity changes after the last slot."""
+        if self.stage is None:
+            if filling % self.stages == self.stages - 1:
+                self.parity.set(b, b.xor(self.parity.get(b), b.i32(1)))
+            return
         following = b.add(self.stage.get(b), b.i32(1))
         wraps = b.icmp("eq", following, b.i32(self.stages))
         self.stage.set(b, b.select(wraps, b.i32(0), following))

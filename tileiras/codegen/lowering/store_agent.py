@@ -54,8 +54,11 @@ def lower_create_store_pipeline(ctx: KernelLowering, op: Operation) -> None:
     ctx.add_globals(*made)
     ctx.scratch.reserve(sum(item.size.data for item in made))
     memory, barriers = (ctx.prologue.address_of(item) for item in made)
+    tiles = [use.operation for use in op.result.uses if isinstance(use.operation, pl.StageTileOp)]
+    fillings = [-(-len(_pieces_of(ctx, tile)) // pieces) for tile in tiles]
+    stage = Variable(ctx, 0) if any(count % stages for count in fillings) else None
     ctx.agents.store_rings[op.result] = StoreRing(
-        memory, barriers, stages, pieces, warpgroups, Variable(ctx, 0), Variable(ctx, 0)
+        memory, barriers, stages, pieces, warpgroups, Variable(ctx, 0), stage
     )
 
 
@@ -77,13 +80,12 @@ def lower_stage_tile(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of stage_tile got another operation")
     b, ring = ctx.b, ctx.agents.store_ring(op.pipeline)
     span = SWIZZLE_BYTES * 8 // storage_bits(op.value.type.element_type)
-    pieces = plan_pieces(ctx.layout(op.value.type), ring.warpgroups, span)
     group: SSAValue | int = 0
     if ring.warpgroups > 1:
         group = b.lshr(b.thread_id(), b.i32(WARPGROUP.bit_length() - 1))
     first = b.icmp("eq", b.and_(b.thread_id(), b.i32(31)), b.i32(0))
-    for filling in _fillings(pieces, ring):
-        number = ring.number(b, ring.stage.get(b), group)
+    for turn, filling in enumerate(_fillings(_pieces_of(ctx, op), ring)):
+        number = ring.number(b, ring.next_stage(b, turn), group)
         b.mbarrier_wait(ring.empty_barrier(b, number), b.xor(ring.parity.get(b), b.i32(1)))
         slot = ring.slot(b, number)
         for position, piece in enumerate(filling):
@@ -92,7 +94,15 @@ def lower_stage_tile(ctx: KernelLowering, op: Operation) -> None:
         b.fence_proxy_async()
         b.warp_barrier()
         b.mbarrier_arrive(ring.full_barrier(b, number), predicate=first)
-        ring.advance(b)
+        ring.advance(b, turn)
+
+
+def _pieces_of(ctx: KernelLowering, op: pl.StageTileOp) -> list[Piece]:
+    """The pieces of a staged tile that a warpgroup holds."""
+    if not isinstance(op.value.type, TensorType):
+        raise InternalError("no tile is staged", where="store_agent")
+    span = SWIZZLE_BYTES * 8 // storage_bits(op.value.type.element_type)
+    return plan_pieces(ctx.layout(op.value.type), ctx.num_warps // WARPS, span)
 
 
 def _fillings(pieces: Sequence[Piece], ring: StoreRing) -> Iterator[Sequence[Piece]]:
@@ -129,8 +139,9 @@ def lower_store_staged(ctx: KernelLowering, op: Operation) -> None:
     # All earlier copies are complete: stores keep their order.
     b.tma_store_wait(0)
     under_way: list[SSAValue] = []
-    for filling in _fillings(plan_pieces(layout, ring.warpgroups, span), ring):
-        stage, parity = ring.stage.get(b), ring.parity.get(b)
+    pieces = plan_pieces(layout, ring.warpgroups, span)
+    for turn, filling in enumerate(_fillings(pieces, ring)):
+        stage, parity = ring.next_stage(b, turn), ring.parity.get(b)
         for group in range(ring.warpgroups):
             number = ring.number(b, stage, group)
             b.mbarrier_wait(ring.full_barrier(b, number), parity)
@@ -143,7 +154,7 @@ def lower_store_staged(ctx: KernelLowering, op: Operation) -> None:
                 b.tma_store(target, coordinates, source, reduction=reduction, predicate=leader)
             b.tma_store_commit()
         under_way.append(stage)
-        ring.advance(b)
+        ring.advance(b, turn)
         if len(under_way) == ring.stages:
             _hand_back(ctx, ring, under_way, leader)
     while under_way:

@@ -168,7 +168,8 @@ def choose_slots(pipeline: SSAValue, plan: HopperPlan, body: Block, free: int) -
     """Room for all that consumers store at once, if `free` bytes hold it beside what is taken.
 
     Then a slot is a whole tile: one wait and one arrival for it. Otherwise slots are single pieces,
-    as many as there is room for.
+    as many as there is room for; a power of two, as the pieces of a tile are, so that which slot is
+    next needs no register.
     """
     maker = pipeline.owner
     if not isinstance(maker, pl.CreateStorePipelineOp):
@@ -177,11 +178,11 @@ def choose_slots(pipeline: SSAValue, plan: HopperPlan, body: Block, free: int) -
     largest, together = max(tiles), sum(tiles)
     of_all = plan.warpgroups * (PIECE_BYTES + SLOT_BARRIER_BYTES)
     room = BUFFERS + max(0, free) // of_all
-    pieces, stages = 1, min(room, together)
+    pieces, stages = 1, max(BUFFERS, min(room, together))
     if largest * len(tiles) <= room:
         pieces, stages = largest, len(tiles)
     maker.properties["pieces"] = IntAttr(pieces)
-    maker.properties["stages"] = IntAttr(max(stages, BUFFERS if pieces == 1 else 1))
+    maker.properties["stages"] = IntAttr(1 << (stages.bit_length() - 1))
 
 
 def _staged_at_once(block: Block, warpgroups: int) -> list[int]:

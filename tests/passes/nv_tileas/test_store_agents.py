@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from tests.gpu.product_text import ProductKernel
 from tests.gpu.random_products import aligned_result, dense_case
 from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_ctas, with_result
+from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_result
 from tests.passes.nv_tileas.test_tma_stores import AT_ONCE, STORE, built
 from tileiras.codegen.lowering.tma_stores import PIECE_BYTES
 from tileiras.dialects.nv_tileas import pipeline as pl

@@ -6,7 +6,6 @@ TMA store them. It walks its own copy of the loops over tiles, for the indices o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -61,8 +60,6 @@ def with_store_agent(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> Ho
 
     Not where the wait for a store is to follow it at once: waiting later is what the agent is for.
     """
-    if os.environ.get("TI_EXP_STORE_AGENT") == "0":
-        return plan
     if not plan.are_stores_delayed or not any(is_in_loop(store) for store in plan.stores):
         return plan
     shape = _with_warp(plan, target)

@@ -24,6 +24,7 @@ from tileiras.codegen.lowering.tma_stores import (
     piece_coordinates,
     plan_pieces,
     store_reduction,
+    tile_starts,
     write_piece,
 )
 from tileiras.codegen.lowering.types import storage_bits
@@ -136,6 +137,7 @@ def lower_store_staged(ctx: KernelLowering, op: Operation) -> None:
     span = SWIZZLE_BYTES * 8 // storage_bits(type.memref.element_type)
     layout = wgmma_accumulator(type.tile_shape[-2:], ring.warpgroups).reshape(type.tile_shape)
     reduction, leader = store_reduction(op), ctx.agents.elected(ctx)
+    starts, target = tile_starts(ctx, op), ctx.value(op.tensor_map)
     # All earlier copies are complete: stores keep their order.
     b.tma_store_wait(0)
     under_way: list[SSAValue] = []
@@ -148,9 +150,8 @@ def lower_store_staged(ctx: KernelLowering, op: Operation) -> None:
             slot = ring.slot(b, number)
             for position, piece in enumerate(filling):
                 row = b.i32(piece.row + group * ROWS)
-                coordinates = piece_coordinates(ctx, op, row, piece.column)
+                coordinates = piece_coordinates(ctx, op.view, starts, row, piece.column)
                 source = b.gep(slot, position * PIECE_BYTES)
-                target = ctx.value(op.tensor_map)
                 b.tma_store(target, coordinates, source, reduction=reduction, predicate=leader)
             b.tma_store_commit()
         under_way.append(stage)

@@ -103,9 +103,10 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
         if number + 1 < len(pieces) and number + 2 > buffers.count:
             ctx.b.tma_store_wait(buffers.count - 2, read=True)
         ctx.b.barrier()
+        starts = tile_starts(ctx, op)
         group = ctx.b.lshr(ctx.b.thread_id(), ctx.b.i32(WARPGROUP.bit_length() - 1))
         row = ctx.b.add(ctx.b.mul(group, ctx.b.i32(ROWS)), ctx.b.i32(piece.row))
-        coordinates = piece_coordinates(ctx, op, row, piece.column)
+        coordinates = piece_coordinates(ctx, op.view, starts, row, piece.column)
         ctx.b.tma_store(target, coordinates, source, reduction=reduction, predicate=leader)
         ctx.b.tma_store_commit()
     if ctx.agents.freed is not None or not op.delayed.data:
@@ -222,16 +223,20 @@ def write_piece(
         store_tile(ctx, part, base, layout, shared.layout(), PAIR)
 
 
-def piece_coordinates(
-    ctx: KernelLowering, op: pl.TmaStoreOp | pl.StoreStagedOp, row: SSAValue, column: int
-) -> Sequence[SSAValue]:
-    """Where the piece at a place of a tile goes, the fastest dim first."""
+def tile_starts(ctx: KernelLowering, op: pl.TmaStoreOp | pl.StoreStagedOp) -> Sequence[SSAValue]:
+    """Where the tile goes, in elements along its dims."""
     b, type = ctx.b, view_type_of(op.view)
-    starts = [
+    return [
         b.mul(b.int_cast(ctx.value(index), i32), b.i32(step))
         for index, step in zip(op.indices, type.steps, strict=True)
     ]
-    rank = len(starts)
+
+
+def piece_coordinates(
+    ctx: KernelLowering, view: SSAValue, tile: Sequence[SSAValue], row: SSAValue, column: int
+) -> Sequence[SSAValue]:
+    """Where the piece at a place of a tile goes, the fastest dim first."""
+    b, starts, rank = ctx.b, list(tile), len(tile)
     starts[rank - 2] = b.add(starts[rank - 2], row)
     starts[rank - 1] = b.add(starts[rank - 1], b.i32(column))
-    return [starts[dim] for dim in tma_dims(type, rank - 1)]
+    return [starts[dim] for dim in tma_dims(view_type_of(view), rank - 1)]

@@ -201,9 +201,11 @@ class _Agents(_Block):
     may_be_alone = (1, WARP)
     runs_agents = True
 
-    def __init__(self, module: ModuleOp, func: FuncOp, memory: Any, index: Any, grid: Any, world):
+    def __init__(
+        self, module: ModuleOp, func: FuncOp, memory: Any, index: Any, grid: Any, world: World
+    ):
         super().__init__(module, func, memory, index, grid, Log())
-        self.world: World = world
+        self.world = world
         self.threads: list[threading.Thread] = []
 
     def start(self, args: Sequence[int]) -> None:
@@ -350,18 +352,7 @@ def _rules(world: World) -> dict[str, Rule]:
             coordinates = [_index(machine, value, row) for value in op.coordinates]
             target = int(machine.values[op.target][row]) - FIRST_ADDRESS
 
-            def land(box=box, found=found, coordinates=coordinates, target=target) -> None:
-                addresses, inside = box.elements(coordinates)
-                places, shared = box.places(target), machine.shared
-                storage = np.dtype(f"u{_SIZES[box.element]}")
-                data = np.zeros(addresses.shape, storage)
-                data[inside] = machine.memory.gather(addresses[inside], storage)
-                shared.data[places] = data.view(np.uint8).reshape(places.shape)
-                shared.written[places], shared.writer[places] = True, -1
-                found.bytes -= places.size
-                found.settle()
-
-            world.landing.append(land)
+            world.landing.append(_landing(machine, box, found, coordinates, target))
         world.wait()
 
     def store(machine: Machine, op: Any) -> None:
@@ -422,6 +413,25 @@ def _open_group(world: World) -> list[Callable[[bool], None]]:
     if not groups:
         groups.append([])
     return groups[-1]
+
+
+def _landing(
+    machine: Machine, box: TensorMap, found: Barrier, coordinates: Sequence[int], target: int
+) -> Callable[[], None]:
+    """A box on its way to shared memory."""
+    storage = np.dtype(f"u{_SIZES[box.element]}")
+
+    def act() -> None:
+        addresses, inside = box.elements(coordinates)
+        places, shared = box.places(target), machine.shared
+        data = np.zeros(addresses.shape, storage)
+        data[inside] = machine.memory.gather(addresses[inside], storage)
+        shared.data[places] = data.view(np.uint8).reshape(places.shape)
+        shared.written[places], shared.writer[places] = True, -1
+        found.bytes -= places.size
+        found.settle()
+
+    return act
 
 
 def _stored(

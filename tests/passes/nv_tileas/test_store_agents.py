@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tests.interpreter.stage_comparison import passes
 from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_result
 from tests.passes.nv_tileas.test_tma_stores import AT_ONCE, STORE, built
 from tileiras.codegen.lowering.tma_stores import PIECE_BYTES
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import InterpreterError, run_entry
@@ -146,6 +148,19 @@ def run(change: Callable[[ModuleOp], None]) -> None:
 
 def test_an_agent_that_does_all_passes():
     run(lambda module: None)
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 4])
+def test_agents_of_clusters_store_what_their_own_tile_block_has(blocks: int):
+    """Both keep in step: one that has no tile left does its partner's for nothing."""
+    kernel = replace(SMALL, tile=(128, 256, 64))
+    module = placed(aligned_result(kernel))
+    [func] = [op for op in only(module, aa.FuncOp) if isinstance(op, aa.FuncOp)]
+    assert func.paired is not None and only(module, pl.StoreStagedOp)
+    case = dense_case(kernel, (300, 270, 64), blocks)
+    arguments = case.arguments()
+    run_entry(module, "product", arguments, case.grid)
+    assert not case.difference(arguments[2])
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,8 @@ def choose_stages(
     ]
     if _stores_before_the_end(body):
         available -= store_bytes(plan.warpgroups)
-    if plan.has_store_agent:
-        available -= STORE_BARRIER_BYTES
-    available -= max(FIXED_BYTES, BARRIER_BYTES + maps * MAP_BYTES) + plan.turned
+    barriers = BARRIER_BYTES + (STORE_BARRIER_BYTES if plan.has_store_agent else 0)
+    available -= max(FIXED_BYTES, barriers + maps * MAP_BYTES) + plan.turned
     wanted = min(MOST_SCRATCH, placed_scratch_bytes(body))
     numbers = [number for number, ring in enumerate(plan.pipelines) if ring.within is None]
     own = [rings[number] for number in numbers]

@@ -80,7 +80,7 @@ def choose_stages(
         )
         for ring, value in zip(plan.pipelines, pipelines, strict=True)
     ]
-    if _stores_before_the_end(body):
+    if plan.has_store_agent or _stores_before_the_end(body):
         available -= store_bytes(plan.warpgroups)
     barriers = BARRIER_BYTES + (STORE_BARRIER_BYTES if plan.has_store_agent else 0)
     available -= max(FIXED_BYTES, barriers + maps * MAP_BYTES) + plan.turned
@@ -155,7 +155,7 @@ def _stores_before_the_end(body: Block) -> bool:
     for op in body.ops:
         if isinstance(op, pl.FreePipelinesOp):
             break
-        if any(isinstance(inner, pl.TmaStoreOp | pl.StageTileOp) for inner in op.walk()):
+        if any(isinstance(inner, pl.TmaStoreOp) for inner in op.walk()):
             return True
     return False
 

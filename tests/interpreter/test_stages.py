@@ -270,6 +270,6 @@ def test_every_operation_of_the_stages_has_a_rule():
     assert [op.name for op in aa.NvTileAA.operations if op not in whole] == []
     threads = structure | thread_rules.pure_rules(twins).keys()
     threads |= thread_rules.effect_rules(twins, RaceDetector()).keys()
-    threads |= pipelines.effect_rules(twins).keys()
+    threads |= pipelines.effect_rules(twins, RaceDetector()).keys()
     operations = [*aa.NvTileAA.operations, *tas.NvTileAS.operations]
     assert [op.name for op in operations if op not in threads] == []

@@ -173,9 +173,9 @@ def _rules_for(entry: Entry) -> StageRules:
     races = RaceDetector()
     effects = {
         **thread_rules.effect_rules(twins, races),
-        **pipelines.effect_rules(twins),
+        **pipelines.effect_rules(twins, races),
     }
-    return StageRules(thread_rules.pure_rules(twins), effects, races.barrier)
+    return StageRules(thread_rules.pure_rules(twins), effects, races.end_block)
 
 
 def _bind_arguments(entry: Entry, args: Sequence[Argument], arrays: HostArrays) -> list[Array]:

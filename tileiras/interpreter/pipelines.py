@@ -1,8 +1,10 @@
-"""Agents and pipelines of nv_tileas: the producer runs to its end, then the consumers.
+"""Agents and pipelines of nv_tileas: the producer runs to its end, then the consumers, then stores.
 
 The producer only reads memory that nobody writes meanwhile and does not depend on the consumers, so
 that order is one of those that can happen. What could hang is checked by counting: the slot that a
 consumer waits for must have been filled, and before that handed back as often as the ring is short.
+Tiles that an agent stores must have been staged, in the same order, and no consumer may touch their
+elements at any time without an order among them: the agent meets the others at no barrier.
 
 A product's registers hold NaN until a wait has finished it, and the slots that it reads must not be
 handed back before.
@@ -25,6 +27,7 @@ from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, from_bits
 from tileiras.interpreter.memory_access import load_tile, store_tile
+from tileiras.interpreter.races import RaceDetector
 from tileiras.interpreter.state import BlockRun, EffectRule
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
 from tileiras.interpreter.twins import Twins, pointee_format
@@ -53,14 +56,52 @@ class Ring:
     is_free: bool = False
 
 
+@dataclass
+class StoreRing:
+    """A store pipeline: the tiles staged so far and how many of them have been stored."""
+
+    staged: list[Array] = field(default_factory=list[Array])
+    stored: int = 0
+    is_complete: bool = False
+
+
 def _create(run: BlockRun, op: pl.CreatePipelineOp) -> list[Ring]:
     return [Ring(op.stages.data)]
 
 
 def _agent_switch(run: BlockRun, op: pl.AgentSwitchOp) -> list[Any]:
-    """Both agents, one after the other; each ends in a return of its own."""
+    """All agents, one after the other; each ends in a return of its own."""
     run.run_region(op.producer, ())
     run.run_region(op.consumer, ())
+    if op.store is not None:
+        run.run_region(op.store, ())
+    block = op.parent_block()
+    makers = block.ops if block is not None else ()
+    for made in makers:
+        if isinstance(made, pl.CreateStorePipelineOp):
+            ring: StoreRing = run.value(made.result)
+            if ring.stored < len(ring.staged):
+                raise InterpreterError("a staged tile is never stored: consumers may hang", op)
+            if not ring.is_complete:
+                raise InterpreterError("the kernel ends before its stores are complete", op)
+    return []
+
+
+def _create_store_pipeline(run: BlockRun, op: pl.CreateStorePipelineOp) -> list[StoreRing]:
+    return [StoreRing()]
+
+
+def _stage_tile(run: BlockRun, op: pl.StageTileOp) -> list[Any]:
+    """The tile as it is now: later changes of registers do not reach the slot."""
+    ring: StoreRing = run.value(op.pipeline)
+    [tile] = WholeTiles(run, op).values([op.value])
+    ring.staged.append(np.array(tile))
+    return []
+
+
+def _store_drain(run: BlockRun, op: pl.StoreDrainOp) -> list[Any]:
+    ring: StoreRing = run.value(op.pipeline)
+    ring.is_complete = True
     return []
 
 
@@ -176,15 +217,46 @@ def _head_start(run: BlockRun, op: pl.HeadStartOp) -> list[Any]:
 
 
 def _tma_store(run: BlockRun, op: pl.TmaStoreOp) -> list[Any]:
-    """The tile of a view, as far as it is in bounds; stored, or combined with what is there."""
-    view = run.value(op.view)
+    """The tile of a view, from registers."""
     [tile] = WholeTiles(run, op).values([op.value])
+    _store(run, op, tile)
+    return []
+
+
+def _store(
+    run: BlockRun, op: pl.TmaStoreOp | pl.StoreStagedOp, tile: Array
+) -> tensor_views.TileAccess:
+    """A tile of a view, as far as it is in bounds; stored, or combined with what is there."""
+    view = run.value(op.view)
     access = tensor_views.tile_elements(view, run.values(op.indices))
     if op.reduction is None:
         store_tile(run.memory, view, access, tile)
     else:
         tensor_rules.reduce_tile(run.memory, view, access, tile, op.reduction.data)
-    return []
+    return access
+
+
+def _store_staged(races: RaceDetector) -> EffectRule:
+    """Stores the oldest tile; no barrier is between it and what consumers do to these elements."""
+
+    def act(run: BlockRun, op: pl.StoreStagedOp) -> list[Any]:
+        ring: StoreRing = run.value(op.pipeline)
+        if ring.is_complete:
+            raise InterpreterError("a tile is stored after the last wait for completion", op)
+        if ring.stored >= len(ring.staged):
+            raise InterpreterError(f"tile {ring.stored} is never staged: the agent hangs", op)
+        tile, shape = ring.staged[ring.stored], view_type_of(op.view).tile_shape
+        ring.stored += 1
+        if tile.shape != tuple(shape):
+            raise InterpreterError(f"a tile of {tile.shape} is stored as one of {shape}", op)
+        access, view = _store(run, op, tile), run.value(op.view)
+        size = view.format.storage.itemsize
+        inside = np.broadcast_to(access.inside, shape)
+        addresses = view.tensor.base + np.broadcast_to(access.offsets, shape)[inside] * size
+        races.background(op, addresses, size)
+        return []
+
+    return act
 
 
 def _gather_load(run: BlockRun, op: pl.GatherLoadOp) -> list[Any]:
@@ -375,7 +447,7 @@ class Products:
         self.issued = self.issued[max(0, count) :]
 
 
-def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
+def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], EffectRule]:
     """Operations of agents and pipelines by class."""
     products = Products(twins)
     return {
@@ -395,6 +467,10 @@ def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
         pl.HeadStartOp: _head_start,
         pl.ProducerSkipOp: _producer_skip,
         pl.TmaStoreOp: _tma_store,
+        pl.CreateStorePipelineOp: _create_store_pipeline,
+        pl.StageTileOp: _stage_tile,
+        pl.StoreStagedOp: _store_staged(races),
+        pl.StoreDrainOp: _store_drain,
         pl.SelectTileOp: _select_tile,
         pl.UniformOp: _uniform,
         pl.TurnTileOp: products.turn,

@@ -80,6 +80,7 @@ class RaceDetector:
 
     def __init__(self) -> None:
         self._phase = 1
+        self._first_phase = 1
         self._sides = {kind: _Side() for kind in _KINDS}
         self._operations: list[Operation] = []
         self._numbers: dict[Operation, int] = {}
@@ -87,6 +88,26 @@ class RaceDetector:
     def barrier(self) -> None:
         """All threads have met: what came before races with nothing that follows."""
         self._phase += 1
+
+    def end_block(self) -> None:
+        """A tile block is done: whatever follows is another one's."""
+        self.barrier()
+        self._first_phase = self._phase
+
+    def background(self, op: Operation, addresses: Array, size: int) -> None:
+        """Records writes by somebody whom the threads of this tile block meet at no barrier.
+
+        Raises InterpreterError if a thread has accessed one of the places since the block began.
+        """
+        if addresses.size == 0:
+            return
+        starts = np.asarray(addresses, dtype=np.int64).reshape(-1) - FIRST_ADDRESS
+        places = (starts[:, None] + np.arange(size)).reshape(-1)
+        for kind, side in self._sides.items():
+            side.grow(int(places.max()) + 1)
+            bad = side.phase[places] >= self._first_phase
+            if np.any(bad):
+                raise self._race(op, kind, int(places[int(np.argmax(bad))]), -1)
 
     def access(
         self, op: Operation, addresses: Array, size: int, threads: Array, kind: Kind

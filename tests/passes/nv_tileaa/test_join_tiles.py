@@ -194,7 +194,7 @@ def test_every_division_of_the_tiles(order: Order, blocks: int):
 def test_tiles_leave_by_tma(blocks: int):
     kernel = replace(SMALL, result="f16")
     text = aligned_result(kernel)
-    assert any(isinstance(op, pl.TmaStoreOp) for op in placed(text).walk())
+    assert any(isinstance(op, pl.StoreStagedOp) for op in placed(text).walk())
     assert joined_stages(dense_case(kernel, (187, 176, 96), blocks), text) >= 3
 
 

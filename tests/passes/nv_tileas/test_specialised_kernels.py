@@ -136,7 +136,8 @@ def test_a_warp_claims_a_slot_while_the_producer_fills_in_maps():
     ptx = compiled(persistent(128, 128, 64), emit="ptx")
     filled, published = ptx.index("tensormap.replace"), ptx.index("tensormap.cp_fenceproxy")
     assert re.search(r"bar\.sync\s+0", ptx[filled:published])
-    assert len(re.findall(r"bar\.sync\s+0", ptx)) == 3
+    # Consumers, the producer, the agent that stores, and idle warps meet once.
+    assert len(re.findall(r"bar\.sync\s+0", ptx)) == 4
 
 
 @pytest.mark.parametrize("rows", [128, 256])

@@ -207,6 +207,10 @@ class ThreadBuilder(TmaBuilder):
         properties = {"id": IntAttr(first), "threads": IntAttr(count)}
         self.append(threads.BarrierOp, (group,), (), properties)
 
+    def warp_barrier(self) -> None:
+        """All threads of the warp meet, and see what the others have done to memory."""
+        self.append(threads.WarpBarrierOp)
+
     def barrier_arrive(self, number: int, count: int) -> None:
         """Arrives at a named barrier without waiting."""
         properties = {"id": IntAttr(number), "threads": IntAttr(count)}

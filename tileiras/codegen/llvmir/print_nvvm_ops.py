@@ -53,6 +53,10 @@ def _print_barrier_arrive(text: FunctionText, op: Operation) -> None:
     call_function(text, "llvm.nvvm.barrier.cta.arrive.aligned.count", "void", args)
 
 
+def _print_warp_barrier(text: FunctionText, op: Operation) -> None:
+    call_function(text, "llvm.nvvm.bar.warp.sync", "void", [_ALL_LANES])
+
+
 def _print_shfl(text: FunctionText, op: Operation) -> None:
     shfl = cast(threads.ShflOp, op)
     name = f"llvm.nvvm.shfl.sync.{shfl.mode.data}.i32"
@@ -229,6 +233,7 @@ NVVM_RULES: dict[type[Operation], PrintRule] = {
     threads.ReadSregOp: _print_sreg,
     threads.BarrierOp: _print_barrier,
     threads.BarrierArriveOp: _print_barrier_arrive,
+    threads.WarpBarrierOp: _print_warp_barrier,
     threads.ShflOp: _print_shfl,
     threads.VoteOp: _print_vote,
     threads.ReduxOp: _print_redux,

@@ -1,10 +1,10 @@
 """Agents: the producer's warps and the consumer warpgroups of a specialised kernel.
 
 Threads 0 .. 32 * consumer_warps - 1 are the consumers, so that their code is that of an ordinary
-kernel; the warps after them are the producer's: one issues TMA, alone or with three idle ones to a
-warpgroup, or four gather. All meet once, after the barriers of the pipelines are made and a slot
-for tensor maps is claimed; from then on they meet at mbarriers only, and consumers at a named
-barrier.
+kernel; the warps after them are the producer's: one issues TMA, alone or with three others to a
+warpgroup, or four gather. One of these others, or one more, may store what consumers have staged.
+All meet once, after the barriers of the pipelines are made and a slot for tensor maps is claimed;
+from then on they meet at mbarriers only, and consumers at a named barrier.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.codegen.lowering import (
     gathers,
     head_start,
+    store_agent,
     tensor_maps,
     tma,
     tma_stores,
@@ -91,14 +92,28 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     ctx.start_block(producer)
     if op.producer_registers.data:
         b.setmaxnreg(op.producer_registers.data, "dec")
-    if op.producer_warps.data > op.working_warps.data:
-        _dismiss_idle_warps(ctx, warp, consumer_warps + op.working_warps.data)
+    busy = consumer_warps + op.working_warps.data + (op.store is not None)
+    if busy < consumer_warps + op.producer_warps.data:
+        _dismiss_idle_warps(ctx, warp, busy)
+    storing = b.new_block()
+    if op.store is not None:
+        working = b.new_block()
+        b.cond_br(b.icmp("eq", warp, b.i32(busy - 1)), storing, working)
+        ctx.start_block(working)
     ctx.agents.is_producer = True
     _find_block(ctx, op)
     ctx.agents.working_warps = op.working_warps.data
     tensor_maps.start_producer(ctx)
     lower_block(ctx, op.producer.block)
     ctx.agents.is_producer = False
+
+    if op.store is not None:
+        ctx.start_block(storing)
+        ctx.agents.is_store_agent = True
+        _find_block(ctx, op)
+        store_agent.start_store_agent(ctx)
+        lower_block(ctx, op.store.block)
+        ctx.agents.is_store_agent = False
 
     ctx.start_block(consumer)
     if ctx.agents.has_head_start:
@@ -181,6 +196,7 @@ def _init_barriers(ctx: KernelLowering) -> None:
         for stage in range(ring.stages):
             b.mbarrier_init(ring.full_barrier(b, b.i32(stage)), 1 + ring.gather_threads)
             b.mbarrier_init(ring.empty_barrier(b, b.i32(stage)), ring.consumers * ctas)
+    store_agent.init_barriers(ctx)
     b.fence_mbarrier_init()
 
 
@@ -194,6 +210,10 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.HeadStartOp: head_start.lower_head_start,
     pl.ProducerSkipOp: head_start.lower_producer_skip,
     pl.TmaStoreOp: tma_stores.lower_tma_store,
+    pl.CreateStorePipelineOp: store_agent.lower_create_store_pipeline,
+    pl.StageTileOp: store_agent.lower_stage_tile,
+    pl.StoreStagedOp: store_agent.lower_store_staged,
+    pl.StoreDrainOp: store_agent.lower_store_drain,
     pl.GatherLoadOp: gathers.lower_gather_load,
     pl.ProxyFenceOp: gathers.lower_proxy_fence,
     pl.ConsumerWaitOp: wgmma_dot.lower_consumer_wait,

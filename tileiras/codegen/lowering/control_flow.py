@@ -8,7 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering, LoopFrame, has_register
 from tileiras.codegen.lowering.spin_loops import is_spin_loop, lower_spin_loop
-from tileiras.codegen.lowering.tma_stores import finish_stores
+from tileiras.codegen.lowering.tma_stores import finish_stores, give_maps_back
 from tileiras.codegen.lowering.variables import free_heap
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
@@ -122,13 +122,18 @@ def lower_break(ctx: KernelLowering, op: Operation) -> None:
 def lower_return(ctx: KernelLowering, op: Operation) -> None:
     """The tile block is done; a producer gives back its tensor maps, others the heap.
 
-    If consumers store by TMA, they give the maps back: they are the last to need them.
+    If consumers store by TMA, they give the maps back: they are the last to need them. The store
+    agent, if there is one, does it when the producer needs them no more.
     """
     maps = ctx.agents.maps
-    if not ctx.agents.is_producer:
-        if maps is not None and maps.ready is not None:
+    if ctx.agents.is_store_agent and maps is not None:
+        give_maps_back(ctx, maps)
+    elif not ctx.agents.is_producer:
+        if maps is not None and maps.ready is not None and maps.done is None:
             finish_stores(ctx, maps)
         free_heap(ctx)
+    elif maps is not None and maps.done is not None:
+        ctx.b.mbarrier_arrive(maps.done, predicate=ctx.agents.elected(ctx))
     elif maps is not None and maps.pointer is not None and maps.ready is None:
         ctx.b.release_tensor_maps(maps.table, maps.pointer, ctx.agents.elected(ctx))
     ctx.b.ret()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.codegen.atoms.store_pieces import PIECE_BYTES
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.dialects.llvm.types import integer_type
@@ -110,6 +111,61 @@ class Ring:
 
 
 @dataclass
+class StoreRing:
+    """A store pipeline: per warpgroup `stages` slots of `pieces`; then full and empty mbarriers.
+
+    Where every tile goes round the ring a whole number of times (`stage` is None), it is known
+    when the kernel is compiled which slot is next.
+    """
+
+    memory: SSAValue
+    barriers: SSAValue
+    stages: int
+    pieces: int
+    warpgroups: int
+    parity: Variable
+    stage: Variable | None
+
+    @property
+    def slots(self) -> int:
+        """Slots of all warpgroups together."""
+        return self.stages * self.warpgroups
+
+    def next_stage(self, b: ThreadBuilder, filling: int) -> SSAValue:
+        """The stage that number `filling` of a tile's fillings goes to."""
+        return b.i32(filling % self.stages) if self.stage is None else self.stage.get(b)
+
+    def number(self, b: ThreadBuilder, stage: SSAValue, group: SSAValue | int) -> SSAValue:
+        """The number of a warpgroup's slot."""
+        if isinstance(group, int):
+            return b.add(stage, b.i32(group * self.stages))
+        return b.add(stage, b.mul(group, b.i32(self.stages)))
+
+    def slot(self, b: ThreadBuilder, number: SSAValue) -> SSAValue:
+        """Where a slot starts."""
+        return b.gep(self.memory, b.mul(number, b.i32(self.pieces * PIECE_BYTES)))
+
+    def full_barrier(self, b: ThreadBuilder, number: SSAValue) -> SSAValue:
+        """The barrier that completes when a warpgroup has filled its slot."""
+        return b.gep(self.barriers, b.mul(number, b.i32(BARRIER_BYTES)))
+
+    def empty_barrier(self, b: ThreadBuilder, number: SSAValue) -> SSAValue:
+        """The barrier that completes when TMA has read a slot."""
+        return b.gep(self.full_barrier(b, number), self.slots * BARRIER_BYTES)
+
+    def advance(self, b: ThreadBuilder, filling: int) -> None:
+        """On to the slot after that of a filling; the parity changes after the last slot."""
+        if self.stage is None:
+            if filling % self.stages == self.stages - 1:
+                self.parity.set(b, b.xor(self.parity.get(b), b.i32(1)))
+            return
+        following = b.add(self.stage.get(b), b.i32(1))
+        wraps = b.icmp("eq", following, b.i32(self.stages))
+        self.stage.set(b, b.select(wraps, b.i32(0), following))
+        self.parity.set(b, b.xor(self.parity.get(b), b.zext(wraps, _I32)))
+
+
+@dataclass
 class AgentState:
     """What the lowering of agents keeps: rings by pipeline value, and the tensor maps."""
 
@@ -119,7 +175,8 @@ class AgentState:
 
         The first warp claims a slot of `table` and leaves its address at `place`; the producer
         reads it (`pointer`) when it meets the others, at the maker `meets_at` or at once. Maps of
-        stores are number `store_maps` of the slot, for consumers to use after waiting at `ready`.
+        stores are number `store_maps` of the slot, to use after waiting at `ready`: for consumers,
+        or for the store agent, which gives the slot back when the producer is `done`, too.
         """
 
         table: TensorMapTable
@@ -129,15 +186,18 @@ class AgentState:
         meets_at: Operation | None
         pointer: SSAValue | None = None
         ready: SSAValue | None = None
+        done: SSAValue | None = None
         store_maps: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
 
     rings: dict[SSAValue, Ring] = field(default_factory=dict[SSAValue, Ring])
+    store_rings: dict[SSAValue, StoreRing] = field(default_factory=dict[SSAValue, StoreRing])
     maps: AgentState.Maps | None = None
     store_makers: list[pl.MakeTensorMapOp] = field(default_factory=list[pl.MakeTensorMapOp])
     store_memory: SSAValue | None = None
     freed: Ring | None = None
     """The ring whose slots are free memory now."""
     is_producer: bool = False
+    is_store_agent: bool = False
     threads: int = 0
     """Threads of a CTA, all agents together."""
     block_order: tuple[int, ...] | None = None
@@ -171,6 +231,13 @@ class AgentState:
         known = self.rings.get(pipeline)
         if known is None:
             raise InternalError("a pipeline has not been created", where="pipelines")
+        return known
+
+    def store_ring(self, pipeline: SSAValue) -> StoreRing:
+        """The buffers of a store pipeline."""
+        known = self.store_rings.get(pipeline)
+        if known is None:
+            raise InternalError("a store pipeline has not been created", where="pipelines")
         return known
 
     def elected(self, ctx: KernelLowering) -> SSAValue:

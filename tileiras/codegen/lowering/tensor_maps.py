@@ -66,10 +66,13 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
         meets_at,
     )
     if stores:
-        ready = llvm_memory.GlobalOp.make(ctx.symbols.unique("maps_ready"), 8, SHARED, 8)
+        size = 8 if op.store is None else 16
+        ready = llvm_memory.GlobalOp.make(ctx.symbols.unique("maps_ready"), size, SHARED, 8)
         ctx.add_globals(ready)
-        ctx.scratch.reserve(8)
+        ctx.scratch.reserve(size)
         ctx.agents.maps.ready = ctx.prologue.address_of(ready)
+        if op.store is not None:
+            ctx.agents.maps.done = ctx.prologue.gep(ctx.agents.maps.ready, 8)
 
 
 def map_groups(block: Block) -> list[list[pl.MakeTensorMapOp]]:
@@ -116,18 +119,20 @@ def claim_slot(ctx: KernelLowering) -> None:
     maps = ctx.agents.maps
     if maps is not None:
         if maps.ready is not None:
-            _init_ready(ctx, maps.ready)
+            _init_ready(ctx, maps.ready, maps.done)
         claimed = ctx.b.claim_tensor_maps(maps.table)
         ctx.b.store(claimed, maps.place, POINTER_BYTES)
 
 
-def _init_ready(ctx: KernelLowering, ready: SSAValue) -> None:
-    """The barrier at which the producer says that the maps of stores are made."""
+def _init_ready(ctx: KernelLowering, ready: SSAValue, done: SSAValue | None) -> None:
+    """Where the producer says that it has made the maps of stores, and given up its own."""
     b = ctx.b
     first, after = b.new_block(), b.new_block()
     b.cond_br(ctx.agents.elected(ctx), first, after)
     b.at(first)
     b.mbarrier_init(ready, 1)
+    if done is not None:
+        b.mbarrier_init(done, 1)
     b.fence_mbarrier_init()
     b.br(after)
     b.at(after)

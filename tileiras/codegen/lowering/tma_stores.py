@@ -1,10 +1,7 @@
 """Tiles that leave by TMA: from a product's registers, in pieces, past the threads.
 
-16-bit elements go to shared memory by stmatrix, 32-bit ones in pairs.
-
-A piece is 64 rows of one swizzle span: what a warpgroup holds in a power of two of registers. It
-has several buffers; before one is written again, TMA has read it. The first thread of a warpgroup
-issues its copies and is the one that can wait for them.
+A piece (`tile_pieces`) has several buffers; before one is written again, TMA has read it. The first
+thread of a warpgroup issues its copies and is the one that can wait for them.
 """
 
 from __future__ import annotations
@@ -15,36 +12,20 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.atoms.matrix_tiles import plan_matrix_tiles
 from tileiras.codegen.atoms.reductions import tma_reduction
-from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES, SharedOperand
+from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES
 from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES, store_bytes
-from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP
-from tileiras.codegen.lowering.addressing import register_coordinates
+from tileiras.codegen.atoms.wgmma import WARPGROUP
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import AgentState
-from tileiras.codegen.lowering.staging import store_tile
-from tileiras.codegen.lowering.tma import map_maker, tma_dims
+from tileiras.codegen.lowering.tile_pieces import cut_tile, warpgroup_number
+from tileiras.codegen.lowering.tma import tma_dims
 from tileiras.codegen.lowering.types import storage_bits
-from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.mma import wgmma_accumulator
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import GLOBAL, SHARED, integer_type, pointer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
-
-PAIR = 2
-"""Neighbouring columns that a thread holds of a product."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Rows and columns of a tile that a warpgroup stores at once; for the first warpgroup."""
-
-    row: int
-    column: int
-    registers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -55,54 +36,30 @@ class Buffers:
     count: int
 
 
-def plan_pieces(layout: LinearLayout, warpgroups: int, span: int) -> list[Piece]:
-    """The pieces of a tile in the layout of a product, in the order of their registers.
-
-    The registers of a piece are in the order of those of a product of 64 rows and `span` columns.
-    """
-    rows, columns = layout.shape[-2:]
-    axis = len(layout.shape) - 2
-    places = list(
-        zip(
-            register_coordinates(layout, axis),
-            register_coordinates(layout, axis + 1),
-            strict=True,
-        )
-    )
-    register = {place: number for number, place in enumerate(places)}
-    local = wgmma_accumulator((ROWS, span), 1)
-    inner = list(zip(register_coordinates(local, 0), register_coordinates(local, 1), strict=True))
-    return [
-        Piece(row, column, tuple(register[row + r, column + c] for r, c in inner))
-        for row in range(0, rows, ROWS * warpgroups)
-        for column in range(0, columns, span)
-    ]
-
-
 def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
     """All pieces of a tile, one after another."""
     if not isinstance(op, pl.TmaStoreOp):
         raise InternalError("the rule of tma_store got another operation")
-    type = view_type_of(op.view)
-    bits = storage_bits(type.memref.element_type)
-    swizzle = map_maker(op.tensor_map).swizzle.data
-    span = swizzle * 8 // bits
-    pieces = plan_pieces(ctx.layout(op.value.type), ctx.num_warps // 4, span)
+    bits = storage_bits(view_type_of(op.view).memref.element_type)
+    tile = cut_tile(ctx.layout(op.value.type), ctx.num_warps // 4, bits)
+    pieces = tile.pieces
     leader = _leader(ctx)
     target = _acquired_map(ctx, op, leader)
     # All earlier copies are complete: the stores of a thread keep their order.
     ctx.b.tma_store_wait(0)
     ctx.b.barrier()
     buffers = _buffers(ctx, len(pieces))
-    reduction = _reduction(op)
+    reduction = store_reduction(op)
     for number, piece in enumerate(pieces):
         source = ctx.b.gep(buffers.base, number % buffers.count * PIECE_BYTES)
-        _write(ctx, ctx.value(op.value), piece, source, (span, swizzle))
+        tile.write(ctx, ctx.value(op.value), piece, source)
         ctx.b.fence_proxy_async()
         if number + 1 < len(pieces) and number + 2 > buffers.count:
             ctx.b.tma_store_wait(buffers.count - 2, read=True)
         ctx.b.barrier()
-        coordinates = _coordinates(ctx, op, piece)
+        starts = tile_starts(ctx, op)
+        place = tile.place(ctx.b, piece, warpgroup_number(ctx))
+        coordinates = piece_coordinates(ctx, op.view, starts, place)
         ctx.b.tma_store(target, coordinates, source, reduction=reduction, predicate=leader)
         ctx.b.tma_store_commit()
     if ctx.agents.freed is not None or not op.delayed.data:
@@ -110,7 +67,7 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
     ctx.scratch.unknown()
 
 
-def _reduction(op: pl.TmaStoreOp) -> str | None:
+def store_reduction(op: pl.TmaStoreOp | pl.StoreStagedOp) -> str | None:
     """How TMA combines the elements with those in memory; None if it overwrites them."""
     if op.reduction is None:
         return None
@@ -132,6 +89,16 @@ def finish_stores(ctx: KernelLowering, maps: AgentState.Maps) -> None:
     b.barrier()
     slot = b.load(maps.place, pointer_type(GLOBAL), 8)
     b.release_tensor_maps(maps.table, slot, b.icmp("eq", b.thread_id(), b.i32(0)))
+
+
+def give_maps_back(ctx: KernelLowering, maps: AgentState.Maps) -> None:
+    """The store agent, whose copies are complete, waits until the producer's have landed."""
+    b = ctx.b
+    if maps.done is None:
+        raise InternalError("nobody tells when the producer is done", where="tma_stores")
+    b.mbarrier_wait(maps.done, b.i32(0))
+    slot = b.load(maps.place, pointer_type(GLOBAL), 8)
+    b.release_tensor_maps(maps.table, slot, ctx.agents.elected(ctx))
 
 
 def _leader(ctx: KernelLowering) -> SSAValue:
@@ -167,8 +134,7 @@ def _buffers(ctx: KernelLowering, pieces: int) -> Buffers:
     else:
         base, count = _own_memory(ctx), BUFFERS
     if warpgroups > 1:
-        group = b.lshr(b.thread_id(), b.i32(WARPGROUP.bit_length() - 1))
-        offset = b.mul(group, b.i32(count * PIECE_BYTES))
+        offset = b.mul(warpgroup_number(ctx), b.i32(count * PIECE_BYTES))
         base = b.gep(base, b.zext(offset, integer_type(64)))
     return Buffers(base, count)
 
@@ -199,30 +165,23 @@ def _own_memory(ctx: KernelLowering) -> SSAValue:
     return ctx.agents.store_memory
 
 
-def _write(
-    ctx: KernelLowering, value: SSAValue, piece: Piece, base: SSAValue, row: tuple[int, int]
-) -> None:
-    """A piece whose `row` has so many columns and bytes; the warps of a warpgroup share it."""
-    part, (span, swizzle) = ctx.b.shuffle(value, None, piece.registers), row
-    bits, layout = swizzle * 8 // span, wgmma_accumulator((ROWS, span), 1)
-    shared = SharedOperand("k", ROWS, span, bits, swizzle)
-    tiles = plan_matrix_tiles(layout, shared.layout(), bits)
-    if tiles is not None:
-        ctx.b.store_matrices(part, base, ctx.threads.linear(tiles.lane, tiles.warp), tiles)
-    else:
-        store_tile(ctx, part, base, layout, shared.layout(), PAIR)
-
-
-def _coordinates(ctx: KernelLowering, op: pl.TmaStoreOp, piece: Piece) -> Sequence[SSAValue]:
-    """Where a piece of this warpgroup goes, the fastest dim first."""
+def tile_starts(ctx: KernelLowering, op: pl.TmaStoreOp | pl.StoreStagedOp) -> Sequence[SSAValue]:
+    """Where the tile goes, in elements along its dims."""
     b, type = ctx.b, view_type_of(op.view)
-    starts = [
+    return [
         b.mul(b.int_cast(ctx.value(index), i32), b.i32(step))
         for index, step in zip(op.indices, type.steps, strict=True)
     ]
-    rank = len(starts)
-    group = b.lshr(b.thread_id(), b.i32(WARPGROUP.bit_length() - 1))
-    row = b.add(b.mul(group, b.i32(ROWS)), b.i32(piece.row))
-    starts[rank - 2] = b.add(starts[rank - 2], row)
-    starts[rank - 1] = b.add(starts[rank - 1], b.i32(piece.column))
-    return [starts[dim] for dim in tma_dims(type, rank - 1)]
+
+
+def piece_coordinates(
+    ctx: KernelLowering,
+    view: SSAValue,
+    tile: Sequence[SSAValue],
+    place: tuple[SSAValue, SSAValue],
+) -> Sequence[SSAValue]:
+    """Where the piece at a place of a tile goes, the fastest dim first."""
+    b, starts, rank = ctx.b, list(tile), len(tile)
+    starts[rank - 2] = b.add(starts[rank - 2], place[0])
+    starts[rank - 1] = b.add(starts[rank - 1], place[1])
+    return [starts[dim] for dim in tma_dims(view_type_of(view), rank - 1)]

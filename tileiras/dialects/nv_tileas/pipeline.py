@@ -3,7 +3,7 @@
 A pipeline has `stages` slots with a full and an empty mbarrier each. The producer acquires a slot
 (waits until it is empty, arms the full barrier with the byte count), issues copies into it, and
 goes on to the next. The consumer waits until a slot is full, reads it, and releases it. Both keep
-their own position.
+their own position. A store pipeline leads from the consumers to a third agent in the same way.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
+    opt_region_def,
     prop_def,
     region_def,
     result_def,
@@ -123,7 +124,8 @@ class CreatePipelineOp(IRDLOperation):
 class AgentSwitchOp(IRDLOperation):
     """Splits the warps: `consumer_warps` run the consumer region, `working_warps` the producer's.
 
-    `producer_warps`, idle ones included, is 1, or 4 so that setmaxnreg can take their registers:
+    The next warp runs the `store` region, if there is one. `producer_warps`, that one and idle ones
+    included, is 1 or 2, or 4 so that setmaxnreg can take their registers:
     `*_registers` are those of a thread of each agent, 0 if it keeps what it has. `ctas` of the
     kernel shall fit an SM. `block_order` and `longest_first` say which tile block a CTA computes:
     (GPCs, CTAs of each) in a window, or (axis, whether work rises along it, blocks of a group).
@@ -140,7 +142,13 @@ class AgentSwitchOp(IRDLOperation):
     longest_first = opt_prop_def(IntTupleAttr)
     producer = region_def()
     consumer = region_def()
+    store = opt_region_def()
     traits = traits_def(NoTerminator())
+
+    def verify_(self) -> None:
+        """The warp that stores is none of those that produce."""
+        if self.store is not None and self.producer_warps.data <= self.working_warps.data:
+            raise VerifyException("no warp is left to run the store region")
 
 
 @irdl_op_definition
@@ -268,6 +276,61 @@ class TmaStoreOp(IRDLOperation):
     indices = var_operand_def()
     delayed = prop_def(IntAttr)
     reduction = opt_prop_def(AtomicRMWModeAttr)
+
+
+@irdl_op_definition
+class CreateStorePipelineOp(IRDLOperation):
+    """Buffers through which tiles leave: each consumer warpgroup has `stages` slots of its own.
+
+    A slot has `pieces` pieces (`codegen/atoms/store_pieces.py`) of one tile, or fewer if the tile
+    has no more. Consumers fill slots, the store agent empties them; both keep their own position.
+    """
+
+    name = "nv_tileas.create_store_pipeline"
+    stages = prop_def(IntAttr)
+    pieces = prop_def(IntAttr)
+    result = result_def(PipelineType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """There is room for something."""
+        if min(self.stages.data, self.pieces.data) < 1:
+            raise VerifyException("a store pipeline has at least one slot of one piece")
+
+
+@irdl_op_definition
+class StageTileOp(IRDLOperation):
+    """Consumers write a tile from the registers of a product into the next slots, once empty."""
+
+    name = "nv_tileas.stage_tile"
+    value = operand_def()
+    pipeline = operand_def(PipelineType)
+
+
+@irdl_op_definition
+class StoreStagedOp(IRDLOperation):
+    """The store agent stores the next staged tile to its place in a view, slot by slot, once full.
+
+    All tiles that it has stored before are complete then. With `reduction` each element is combined
+    atomically with the one in memory. Slots are handed back when they have been read. `transposed`:
+    each warpgroup stages columns of the tile, not rows.
+    """
+
+    name = "nv_tileas.store_staged"
+    pipeline = operand_def(PipelineType)
+    tensor_map = operand_def(TensorMapType)
+    view = operand_def()
+    indices = var_operand_def()
+    reduction = opt_prop_def(AtomicRMWModeAttr)
+    transposed = opt_prop_def(UnitAttr)
+
+
+@irdl_op_definition
+class StoreDrainOp(IRDLOperation):
+    """Waits until all tiles that were stored are complete: in memory for everyone to see."""
+
+    name = "nv_tileas.store_drain"
+    pipeline = operand_def(PipelineType)
 
 
 @irdl_op_definition
@@ -458,6 +521,10 @@ PIPELINE_OPS = (
     HeadStartOp,
     ProducerSkipOp,
     TmaStoreOp,
+    CreateStorePipelineOp,
+    StageTileOp,
+    StoreStagedOp,
+    StoreDrainOp,
     GatherLoadOp,
     ConsumerWaitOp,
     SelectTileOp,

@@ -76,6 +76,14 @@ class BarrierArriveOp(IRDLOperation):
         _check_barrier(self.name, self.id.data, self.threads)
 
 
+@irdl_op_definition
+class WarpBarrierOp(IRDLOperation):
+    """All threads of the warp meet; what they did to memory is known to each (`bar.warp.sync`)."""
+
+    name = "nvvm.warp_barrier"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
 def _check_barrier(name: str, number: int, threads: IntAttr | None) -> None:
     if not 0 <= number < 16:
         raise VerifyException(f"{name}: barrier {number}, expected 0 to 15")
@@ -158,4 +166,13 @@ class ElectOp(IRDLOperation):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 
-THREAD_OPS = (ReadSregOp, BarrierOp, BarrierArriveOp, ShflOp, VoteOp, ReduxOp, ElectOp)
+THREAD_OPS = (
+    ReadSregOp,
+    BarrierOp,
+    BarrierArriveOp,
+    WarpBarrierOp,
+    ShflOp,
+    VoteOp,
+    ReduxOp,
+    ElectOp,
+)

@@ -68,7 +68,11 @@ def _plan(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> CtaPla
         hopper = plan_hopper(func, target)
         if hopper is not None:
             delayed = options.switch(DELAY_TMA_STORE_WAIT) is not False
-            return _with_stores(func, hopper, target, options.switch(PREFER_TMA), delayed)
+            plan = _with_stores(func, hopper, target, options.switch(PREFER_TMA), delayed)
+            if options.switch("TI_EXP_STORE_AGENT") is False and plan.hopper is not None:
+                without = replace(plan.hopper, shape=hopper.shape, has_store_agent=False)
+                plan = replace(plan, hopper=without)
+            return plan
     return plan_cta(func, target)
 
 
@@ -80,6 +84,10 @@ def _with_stores(
 
     stores = tma_stores(func, hopper, target, prefer)
     hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)
+    if stores:
+        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import with_store_agent
+
+        hopper = with_store_agent(func, hopper, target)
     return CtaPlan(hopper.shape.consumer_warps, target, hopper)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras.codegen.atoms.store_pieces import PIECE_BYTES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
@@ -43,8 +44,15 @@ def _agents(func: aa.FuncOp, plan: HopperPlan) -> str:
     made = [op for op in func.body.block.ops if isinstance(op, pl.CreatePipelineOp)]
     slots = ((counted(op.stages.data, "slot"), op.slot_bytes.data) for op in made)
     rings = ", ".join(f"{count} of {size} bytes" for count, size in slots)
+    for op in func.body.block.ops:
+        if isinstance(op, pl.CreateStorePipelineOp):
+            slot = op.pieces.data * PIECE_BYTES
+            count = counted(op.stages.data, "slot")
+            rings += f"; for stores {count} of {slot} bytes a warpgroup"
     gathers = any(ring.gathers for ring in plan.pipelines)
     producer = "4 gathering producer warps" if gathers else "1 producer warp"
+    if plan.has_store_agent:
+        producer += ", 1 store warp"
     return (
         f"{producer}, {counted(shape.warpgroups, 'consumer warpgroup')} of {shape.registers} "
         f"registers, {counted(shape.ctas, 'CTA')} per SM, rings: {rings}"

@@ -248,7 +248,11 @@ def _stored_by_tma(
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import place_tma_store
 
     plan, map = placer.consumer.plan, placer.consumer.store_maps[op]
-    return place_tma_store(placer, op, map, plan.warpgroups, plan.are_stores_delayed)
+    if placer.consumer.store_pipeline is not None:
+        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import place_staged
+
+        return place_staged(placer, op, placer.consumer.store_pipeline, plan)
+    return place_tma_store(placer, op, map, plan)
 
 
 def _place_tiled_store(placer: Placer, op: Operation) -> Sequence[SSAValue]:

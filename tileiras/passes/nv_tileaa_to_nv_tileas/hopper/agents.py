@@ -1,4 +1,4 @@
-"""Puts the two agents of a specialised kernel together."""
+"""Puts the agents of a specialised kernel together."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import produ
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing, find_sharing
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import choose_stages
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import (
+    build_store_agent,
+    choose_slots,
+    create_store_pipeline,
+    drop_barriers,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import make_store_maps
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.waits import insert_waits
 
@@ -67,10 +73,11 @@ def _fill(
     entry: Block,
     switches: dict[str, Attribute],
 ) -> None:
-    """Both programs into the kernel's new block."""
+    """The programs of all agents into the kernel's new block."""
     source = func.body.block
     sharing = find_sharing(func, plan)
     pipelines = _create_all(entry, plan, sharing)
+    store_pipeline = create_store_pipeline(entry) if plan.has_store_agent else None
     store_maps = make_store_maps(plan.stores, source, entry)
     loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
     kept = producer_slice(func, loads)
@@ -90,21 +97,27 @@ def _fill(
         "consumer_registers": IntAttr(plan.shape.consumer_registers),
         "ctas": IntAttr(plan.shape.ctas),
     }
+    regions = [producer, Region(body)]
+    if store_pipeline is not None:
+        regions.append(build_store_agent(func, plan, entry, store_pipeline, store_maps))
     switch = pl.AgentSwitchOp.create(
         properties=properties,
-        regions=[producer, Region(body)],
+        regions=regions,
         location=func.location,
     )
     entry.add_op(switch)
     entry.add_op(aa.ReturnOp.create(location=func.location))
     consumer = ConsumerSide(plan, pipelines, starts)
-    consumer.store_maps = store_maps
+    consumer.store_maps, consumer.store_pipeline = store_maps, store_pipeline
     place_body(consumer, entry, body)
     fuse_products(body)
     insert_waits(body, consumer.unfinished)
     _free_pipelines(body)
     maps = sum(isinstance(op, pl.MakeTensorMapOp) for top in entry.ops for op in top.walk())
-    choose_stages(pipelines, plan, body, maps, shared_bytes(plan.shape, target))
+    free = choose_stages(pipelines, plan, body, maps, shared_bytes(plan.shape, target))
+    if store_pipeline is not None:
+        drop_barriers(body)
+        choose_slots(store_pipeline, plan, body, free)
 
 
 def _create_all(block: Block, plan: HopperPlan, sharing: Sharing) -> list[SSAValue]:

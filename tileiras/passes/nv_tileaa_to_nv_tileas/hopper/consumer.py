@@ -49,6 +49,8 @@ class ConsumerSide:
         """Products issued without a wait, with the pipeline that a slot goes back to after them."""
         self.alike = AlikeTiles.of(plan.pipelines)
         self.store_maps: dict[Operation, SSAValue] = {}
+        self.store_pipeline: SSAValue | None = None
+        """Where tiles go that an agent of its own stores."""
 
     def brings(self, load: Operation) -> bool:
         """Whether a pipeline brings the tile of this load."""

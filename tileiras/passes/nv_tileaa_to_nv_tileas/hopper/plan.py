@@ -153,6 +153,8 @@ class HopperPlan:
     """The tiles that leave by TMA."""
     are_stores_delayed: bool = True
     """Whether the wait for them comes when their memory is needed again, not at once."""
+    has_store_agent: bool = False
+    """Whether a warp beside the producer's issues the stores."""
     turned: int = 0
     """Shared memory for operands that threads turn, one after another."""
     scratch: int = 0
@@ -162,6 +164,11 @@ class HopperPlan:
     def warpgroups(self) -> int:
         """Warpgroups of consumers."""
         return self.shape.warpgroups
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether all products are computed transposed."""
+        return all(planned.transposed for planned in self.dots.values())
 
     def result_layout(self, dot: Operation) -> LinearLayout:
         """Where the threads hold the result of a product."""

@@ -71,21 +71,23 @@ class ProducerBuilder(OpBuilder):
         """The program for a function body whose arguments are given as values from outside."""
         self.values.update(zip(source.args, arguments, strict=True))
         block = Block()
-        self._copy_block(source, block)
+        self.copy_block(source, block)
         put_loads_first(block)
         put_tma_before_gathers(block)
         return Region(block)
 
-    def _copy_block(self, source: Block, target: Block) -> None:
+    def copy_block(self, source: Block, target: Block) -> None:
+        """What is kept of a block, at the end of another."""
         outer = self.block
         self.block = target
         for op in source.ops:
             self.location = op.location
             if isinstance(op, aa.YieldOp) or self.kept.keeps(op):
-                self._copy_op(op)
+                self.copy_op(op)
         self.block = outer
 
-    def _copy_op(self, op: Operation) -> None:
+    def copy_op(self, op: Operation) -> None:
+        """The producer's version of one operation."""
         match op:
             case aa.TiledLoadOp() | aa.LoadOp() if self.plan.pipeline_of(op) is not None:
                 self._copy_load(op)
@@ -157,7 +159,7 @@ class ProducerBuilder(OpBuilder):
         block = Block(arg_types=[self.tensors.type_of(arg) for arg in kept_args])
         for arg, made in zip(kept_args, block.args, strict=True):
             self.tensors.receive(arg, made)
-        self._copy_block(source, block)
+        self.copy_block(source, block)
         if isinstance(op, aa.ForOp):
             results = [op.results[i] for i in carried]
             types = [arg.type for arg in block.args[1:]]
@@ -187,7 +189,7 @@ class ProducerBuilder(OpBuilder):
                 regions.append(Region())
                 continue
             block = Block()
-            self._copy_block(source, block)
+            self.copy_block(source, block)
             regions.append(Region(block))
         results = [result for result in op.results if self.kept.carries(result)]
         types = [self.tensors.type_of(result) for result in results]

@@ -34,10 +34,14 @@ _ALLOWED = (
 )
 
 
-class ProducerSlice:
-    """The operations and values that the producer keeps."""
+SlicedAccess = OperandLoad | aa.TiledStoreOp | aa.TiledAtomicRedOp
+"""What a slice is made for: loads of the producer, or stores of the agent that stores."""
 
-    def __init__(self, loads: Sequence[OperandLoad]) -> None:
+
+class ProducerSlice:
+    """The operations and values that the producer keeps, or an agent that stores."""
+
+    def __init__(self, loads: Sequence[SlicedAccess]) -> None:
         self.loads = loads
         self.ops: dict[Operation, None] = {}
         self.values: dict[SSAValue, None] = {}
@@ -62,8 +66,8 @@ class ProducerSlice:
         return [load for load in self.loads if isinstance(load, aa.LoadOp)]
 
 
-def producer_slice(func: aa.FuncOp, loads: Sequence[OperandLoad]) -> ProducerSlice | None:
-    """The slice for these loads; None if it would do what only all warps together can do."""
+def producer_slice(func: aa.FuncOp, loads: Sequence[SlicedAccess]) -> ProducerSlice | None:
+    """The slice for these accesses; None if it would do what only all warps together can do."""
     result = ProducerSlice(loads)
     pending: list[SSAValue] = []
 
@@ -73,7 +77,7 @@ def producer_slice(func: aa.FuncOp, loads: Sequence[OperandLoad]) -> ProducerSli
             return
         result.ops[op] = None
         match op:
-            case aa.TiledLoadOp():
+            case aa.TiledLoadOp() | aa.TiledStoreOp() | aa.TiledAtomicRedOp():
                 pending.extend([op.view, *op.indices])
             case aa.LoadOp():
                 values = [op.pointers, op.mask, None if op in loads else op.other]

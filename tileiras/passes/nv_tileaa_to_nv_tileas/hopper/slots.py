@@ -36,6 +36,8 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import latency_hint
 
 BARRIER_BYTES = 384
 """Shared memory of a CTA for mbarriers, a pointer to the tensor maps, and gaps."""
+STORE_BARRIER_BYTES = 128
+"""Shared memory for the mbarriers of a store agent's first buffers and tensor maps."""
 MAP_BYTES = 128
 USUAL_LATENCY = 4
 """The hint `latency` of a load that takes as long as most do."""
@@ -61,8 +63,8 @@ class RingsDoNotFitError(Exception):
 
 def choose_stages(
     pipelines: Sequence[SSAValue], plan: HopperPlan, body: Block, maps: int, available: int
-) -> None:
-    """Gives every pipeline its slots; `body` is the consumers' program.
+) -> int:
+    """Gives every pipeline its slots; `body` is the consumers' program. Returns the bytes left.
 
     `maps` tensor maps are made in shared memory. Raises RingsDoNotFitError where the plan knew too
     little of that program.
@@ -82,9 +84,11 @@ def choose_stages(
     ]
     pieces = store_bytes(plan.warpgroups)
     are_short = max(ring.slot_bytes * ring.least for ring in rings) < pieces
-    if _stores_before_the_end(body) or (plan.stores and are_short):
+    in_slots = bool(plan.stores) and not are_short and not _stores_before_the_end(body)
+    if plan.has_store_agent or (plan.stores and not in_slots):
         available -= pieces
-    available -= max(FIXED_BYTES, BARRIER_BYTES + maps * MAP_BYTES) + plan.turned
+    barriers = BARRIER_BYTES + (STORE_BARRIER_BYTES if plan.has_store_agent else 0)
+    available -= max(FIXED_BYTES, barriers + maps * MAP_BYTES) + plan.turned
     wanted = min(MOST_SCRATCH, placed_scratch_bytes(body))
     numbers = [number for number, ring in enumerate(plan.pipelines) if ring.within is None]
     own = [rings[number] for number in numbers]
@@ -104,6 +108,9 @@ def choose_stages(
             chosen[number] = within[0]
         if isinstance(value.owner, Operation):
             value.owner.properties["stages"] = IntAttr(chosen[number])
+    taken = sum(chosen[number] * plan.pipelines[number].bytes for number in numbers)
+    needed = min(plan.scratch, placed_least_bytes(body))
+    return available - taken - max(wanted, needed, LEAST_SCRATCH)
 
 
 def _is_shared(pipeline: SSAValue) -> bool:

@@ -2,9 +2,9 @@
 
 A store by TMA goes through shared memory in pieces of 64 rows of one swizzle span; bounds are the
 tensor map's affair. The next tile's products run while the last pieces are on their way. One thread
-of a warpgroup issues all its pieces and waits for them before those of the next tile, so stores
-keep their order among themselves. With any other access that tokens order with a write they would
-not: then none is used.
+of a warpgroup, or of the agent that stores (`store_agent`), issues all pieces and waits for them
+before those of the next tile, so stores keep their order among themselves. With any other access
+that tokens order with a write they would not: then none is used.
 
 A reduction into a view goes the same way: TMA combines each element atomically by itself, relaxed
 at the scope of the GPU (PTX ISA, "cp.reduce.async.bulk.tensor").
@@ -21,12 +21,11 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from tileiras.codegen.atoms.element_names import tensor_map_element
 from tileiras.codegen.atoms.reductions import tma_reduction
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
-from tileiras.codegen.atoms.store_pieces import store_bytes
+from tileiras.codegen.atoms.store_pieces import store_bytes, stored_layout
 from tileiras.codegen.atoms.tma_boxes import tile_swizzle
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, MemoryOrdering, MemoryScope
-from tileiras.dialects.layout.mma import wgmma_accumulator
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
@@ -68,10 +67,11 @@ def tma_stores(
     stores = tuple(op for op in writes if isinstance(op, TmaWrite) and _suits(op, plan))
     if prefer is False or not stores or len(stores) != len(writes):
         return ()
-    # A product computed transposed has its columns where pieces have their rows.
-    if any(planned.transposed for planned in plan.dots.values()):
+    # Rows of products that threads read operands of have changed places.
+    transposed = {planned.transposed for planned in plan.dots.values()}
+    if len(transposed) > 1 or any(p.fragments == "rhs" for p in plan.dots.values()):
         return ()
-    if prefer is None and not any(_is_in_loop(op) for op in stores):
+    if prefer is None and not any(is_in_loop(op) for op in stores):
         return ()
     loads = [op for op in func.walk() if isinstance(op, aa.TiledLoadOp | aa.LoadOp)]
     own = [op for op in loads if plan.pipeline_of(op) is None]
@@ -84,7 +84,7 @@ def tma_stores(
     return stores if needed <= shared_bytes(plan.shape, target) else ()
 
 
-def _is_in_loop(op: Operation) -> bool:
+def is_in_loop(op: Operation) -> bool:
     """Whether a store may happen more than once."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
@@ -109,7 +109,11 @@ def _suits(op: TmaWrite, plan: HopperPlan) -> bool:
     if strides[-1] != 1 or 1 in strides[:-1] or any(extent != 1 for extent in shape[:-2]):
         return False
     rows, columns = shape[-2:]
-    if rows % (ROWS_PER_WARPGROUP * plan.warpgroups):
+    split, whole = (columns, rows) if plan.is_transposed else (rows, columns)
+    if split % (ROWS_PER_WARPGROUP * plan.warpgroups):
+        return False
+    # A warpgroup's columns are a span of 16-bit elements.
+    if plan.is_transposed and (whole % ROWS_PER_WARPGROUP or storage_bytes(element) != 2):
         return False
     if widest_swizzle(columns * storage_bytes(element)) is None:
         return False
@@ -196,16 +200,16 @@ def _copied(value: SSAValue, values: dict[SSAValue, SSAValue], entry: Block) -> 
 
 
 def place_tma_store(
-    placer: Placer, op: TmaWrite, map: SSAValue, warpgroups: int, delayed: bool
+    placer: Placer, op: TmaWrite, map: SSAValue, plan: HopperPlan
 ) -> Sequence[SSAValue]:
     """The store from the registers that a product leaves its result in."""
     if not isinstance(op.value.type, TensorType):
         raise InternalError("a store of no tile", where="hopper")
     shape = op.value.type.get_shape()
-    layout = wgmma_accumulator(shape[-2:], warpgroups).reshape(shape)
+    layout = stored_layout(shape, plan.warpgroups, plan.is_transposed)
     operands = [placer.in_layout(op.value, layout), map, placer.plain(op.view)]
     operands += [placer.plain(index) for index in op.indices]
-    properties: dict[str, Attribute] = {"delayed": IntAttr(int(delayed))}
+    properties: dict[str, Attribute] = {"delayed": IntAttr(int(plan.are_stores_delayed))}
     if isinstance(op, aa.TiledAtomicRedOp):
         properties["reduction"] = op.mode
     placer.emit(pl.TmaStoreOp, operands, (), properties)

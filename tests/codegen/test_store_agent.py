@@ -1,0 +1,123 @@
+"""Kernels whose tiles an agent of its own stores, thread by thread with all agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from simulated_agents import run_agents
+from xdsl.dialects.builtin import IntAttr, ModuleOp
+from xdsl.ir import Operation
+
+from tests.gpu.product_text import ProductKernel
+from tests.gpu.random_products import aligned_result, dense_case
+from tests.interpreter.stage_comparison import passes
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nvvm import matrix, mbarrier, tma
+from tileiras.ir_text import parse_text
+
+SMALL = ProductKernel("f16", (64, 64, 64), b="turned", form="persistent", result="f16")
+LARGE = replace(SMALL, tile=(128, 128, 64))
+WIDE = ProductKernel("f32", (64, 128, 32), b="turned", form="persistent")
+"""Four pieces of f32."""
+
+
+def lowered(kernel: ProductKernel, slots: tuple[int, int] | None = None) -> ModuleOp:
+    """The kernel in the llvm dialect; with `slots` so many slots, of so many pieces."""
+    module = parse_text(aligned_result(kernel), "kernel.mlir")
+    for name, _ in passes(module, (), "sm_90", to_threads=True):
+        makers = [op for op in module.walk() if isinstance(op, pl.CreateStorePipelineOp)]
+        if name == "convert-tileaa-to-tileas":
+            assert len(makers) == 1
+            if slots is not None:
+                makers[0].properties["stages"] = IntAttr(slots[0])
+                makers[0].properties["pieces"] = IntAttr(slots[1])
+    return module
+
+
+def check(
+    kernel: ProductKernel,
+    extents: tuple[int, int, int],
+    seed: int,
+    slots: tuple[int, int] | None = None,
+    change: Callable[[ModuleOp], None] = lambda module: None,
+) -> None:
+    """Runs a kernel in two tile blocks and compares."""
+    case = dense_case(kernel, extents, 2)
+    arguments = case.arguments()
+    module = lowered(kernel, slots)
+    change(module)
+    run_agents(module, arguments, case.grid, seed)
+    assert not case.difference(arguments[2])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("slots", [None, (1, 1), (3, 1)])
+def test_all_agents_together(slots: tuple[int, int] | None, seed: int):
+    """Whatever there is room for; ragged tiles, an odd number of them."""
+    check(SMALL, (187, 176, 96), seed, slots)
+
+
+@pytest.mark.parametrize("slots", [None, (1, 1), (1, 2)])
+def test_warpgroups_have_rings_of_their_own(slots: tuple[int, int] | None):
+    check(LARGE, (300, 270, 64), 0, slots)
+
+
+@pytest.mark.parametrize("slots", [None, (1, 3), (3, 1)])
+def test_tiles_need_not_fill_slots_or_rounds(slots: tuple[int, int] | None):
+    check(WIDE, (200, 200, 40), 1, slots)
+
+
+def removed(*ops: Operation) -> None:
+    """Takes operations out."""
+    assert ops
+    for op in ops:
+        op.detach()
+        op.erase()
+
+
+def without_wait_for_room(module: ModuleOp) -> None:
+    """Consumers write whatever TMA still reads."""
+    for op in [op for op in module.walk() if isinstance(op, mbarrier.MbarrierWaitOp)]:
+        block = op.parent_block()
+        assert block is not None
+        if any(isinstance(other, matrix.StMatrixOp) for other in block.ops):
+            removed(op)
+
+
+def without_wait_for_reads(module: ModuleOp) -> None:
+    """Slots are handed back at once."""
+    waits = (op for op in module.walk() if isinstance(op, tma.TmaStoreWaitOp))
+    removed(*[op for op in waits if op.read is not None])
+
+
+def without_fences(module: ModuleOp) -> None:
+    """TMA does not see what was written."""
+    removed(*[op for op in module.walk() if isinstance(op, mbarrier.FenceProxyAsyncOp)])
+
+
+def without_handing_back(module: ModuleOp) -> None:
+    """The agent keeps its slots."""
+    for wait in [op for op in module.walk() if isinstance(op, tma.TmaStoreWaitOp)]:
+        following = wait.next_op
+        while wait.read is not None and following is not None:
+            op, following = following, following.next_op
+            if isinstance(op, mbarrier.MbarrierArriveOp):
+                removed(op)
+            elif isinstance(op, tma.TmaStoreWaitOp | mbarrier.MbarrierWaitOp):
+                break
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (without_wait_for_room, "written while a bulk copy reads it"),
+        (without_wait_for_reads, "written while a bulk copy reads it"),
+        (without_fences, "starts from bytes that it does not see"),
+        (without_handing_back, "all agents wait"),
+    ],
+)
+def test_what_is_missing_shows(change: Callable[[ModuleOp], None], error: str):
+    with pytest.raises(RuntimeError, match=error):
+        check(SMALL, (187, 176, 96), 0, (1, 1), change)

@@ -1,0 +1,171 @@
+"""Tiles that consumers stage in shared memory, and the warp that has TMA store them.
+
+Each consumer warpgroup has a ring of slots of its own, so that none waits for another one. Every
+warp writes its part of a slot, makes it known to the asynchronous proxy and arrives at the slot's
+full mbarrier. The store agent, one warp of which one thread issues the copies, hands a slot back
+when TMA has read it; consumers wait for that before they write there again, and for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES
+from tileiras.codegen.atoms.store_pieces import PIECE_BYTES, stored_layout
+from tileiras.codegen.atoms.wgmma import WARPGROUP
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, StoreRing, Variable
+from tileiras.codegen.lowering.tile_pieces import CutTile, Piece, cut_tile, warpgroup_number
+from tileiras.codegen.lowering.tma_stores import (
+    piece_coordinates,
+    store_reduction,
+    tile_starts,
+)
+from tileiras.codegen.lowering.types import storage_bits
+from tileiras.dialects.llvm import memory as llvm_memory
+from tileiras.dialects.llvm.types import GLOBAL, SHARED, pointer_type
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.errors import InternalError
+
+WARPS = WARPGROUP // 32
+"""Warps that fill a slot together: so many arrivals make it full."""
+
+
+def lower_create_store_pipeline(ctx: KernelLowering, op: Operation) -> None:
+    """Reserves the slots of all warpgroups and their barriers."""
+    if not isinstance(op, pl.CreateStorePipelineOp):
+        raise InternalError("the rule of create_store_pipeline got another operation")
+    warpgroups, stages, pieces = ctx.num_warps // WARPS, op.stages.data, op.pieces.data
+    slots = warpgroups * stages
+    made = [
+        llvm_memory.GlobalOp.make(ctx.symbols.unique(name), size, SHARED, align)
+        for name, size, align in (
+            ("pieces", slots * pieces * PIECE_BYTES, PATTERN_BYTES),
+            ("store_barriers", 2 * slots * BARRIER_BYTES, BARRIER_BYTES),
+        )
+    ]
+    ctx.add_globals(*made)
+    ctx.scratch.reserve(sum(item.size.data for item in made))
+    memory, barriers = (ctx.prologue.address_of(item) for item in made)
+    tiles = [use.operation for use in op.result.uses if isinstance(use.operation, pl.StageTileOp)]
+    fillings = [-(-len(_cut(ctx, tile).pieces) // pieces) for tile in tiles]
+    stage = Variable(ctx, 0) if any(count % stages for count in fillings) else None
+    ctx.agents.store_rings[op.result] = StoreRing(
+        memory, barriers, stages, pieces, warpgroups, Variable(ctx, 0), stage
+    )
+
+
+def init_barriers(ctx: KernelLowering) -> None:
+    """One thread makes the mbarriers of the slots."""
+    b = ctx.b
+    for ring in ctx.agents.store_rings.values():
+        for number in range(ring.slots):
+            b.mbarrier_init(ring.full_barrier(b, b.i32(number)), WARPS)
+            b.mbarrier_init(ring.empty_barrier(b, b.i32(number)), 1)
+
+
+def lower_stage_tile(ctx: KernelLowering, op: Operation) -> None:
+    """Writes a warpgroup's pieces of a tile, slot by slot, each once TMA has read what was there.
+
+    Warps of a warpgroup do not wait for each other, only for the store agent.
+    """
+    if not isinstance(op, pl.StageTileOp) or not isinstance(op.value.type, TensorType):
+        raise InternalError("the rule of stage_tile got another operation")
+    b, ring = ctx.b, ctx.agents.store_ring(op.pipeline)
+    tile = _cut(ctx, op)
+    group = warpgroup_number(ctx) if ring.warpgroups > 1 else 0
+    first = b.icmp("eq", b.and_(b.thread_id(), b.i32(31)), b.i32(0))
+    for turn, filling in enumerate(_fillings(tile.pieces, ring)):
+        number = ring.number(b, ring.next_stage(b, turn), group)
+        b.mbarrier_wait(ring.empty_barrier(b, number), b.xor(ring.parity.get(b), b.i32(1)))
+        slot = ring.slot(b, number)
+        for position, piece in enumerate(filling):
+            place = b.gep(slot, position * PIECE_BYTES)
+            tile.write(ctx, ctx.value(op.value), piece, place)
+        b.fence_proxy_async()
+        b.warp_barrier()
+        b.mbarrier_arrive(ring.full_barrier(b, number), predicate=first)
+        ring.advance(b, turn)
+
+
+def _cut(ctx: KernelLowering, op: pl.StageTileOp) -> CutTile:
+    """The pieces of a staged tile."""
+    if not isinstance(op.value.type, TensorType):
+        raise InternalError("no tile is staged", where="store_agent")
+    bits = storage_bits(op.value.type.element_type)
+    return cut_tile(ctx.layout(op.value.type), ctx.num_warps // WARPS, bits)
+
+
+def _fillings(pieces: Sequence[Piece], ring: StoreRing) -> Iterator[Sequence[Piece]]:
+    """The pieces of a warpgroup, those of a slot together."""
+    for start in range(0, len(pieces), ring.pieces):
+        yield pieces[start : start + ring.pieces]
+
+
+def start_store_agent(ctx: KernelLowering) -> None:
+    """Meets the others, then waits until the producer has made the tensor maps."""
+    b, maps = ctx.b, ctx.agents.maps
+    if maps is None or maps.ready is None:
+        raise InternalError("a store agent without tensor maps", where="store_agent")
+    ctx.agents.meet(ctx)
+    slot = b.load(maps.place, pointer_type(GLOBAL), 8)
+    b.mbarrier_wait(maps.ready, b.i32(0))
+    for maker, number in maps.store_maps.items():
+        ctx.values[maker] = b.tensor_map(slot, number)
+        b.acquire_tensor_map(ctx.values[maker])
+
+
+def lower_store_staged(ctx: KernelLowering, op: Operation) -> None:
+    """Issues the copies of a tile's slots, one slot of every warpgroup after another.
+
+    Slots are handed back as late as the ring allows without anyone waiting for it, so that as many
+    copies as possible are under way, and all of them at the end of the tile.
+    """
+    if not isinstance(op, pl.StoreStagedOp):
+        raise InternalError("the rule of store_staged got another operation")
+    b, ring, type = ctx.b, ctx.agents.store_ring(op.pipeline), view_type_of(op.view)
+    layout = stored_layout(type.tile_shape, ring.warpgroups, op.transposed is not None)
+    tile = cut_tile(layout, ring.warpgroups, storage_bits(type.memref.element_type))
+    reduction, leader = store_reduction(op), ctx.agents.elected(ctx)
+    starts, target = tile_starts(ctx, op), ctx.value(op.tensor_map)
+    # All earlier copies are complete: stores keep their order.
+    b.tma_store_wait(0)
+    under_way: list[SSAValue] = []
+    for turn, filling in enumerate(_fillings(tile.pieces, ring)):
+        stage, parity = ring.next_stage(b, turn), ring.parity.get(b)
+        for group in range(ring.warpgroups):
+            number = ring.number(b, stage, group)
+            b.mbarrier_wait(ring.full_barrier(b, number), parity)
+            slot = ring.slot(b, number)
+            for position, piece in enumerate(filling):
+                place = tile.place(b, piece, group)
+                coordinates = piece_coordinates(ctx, op.view, starts, place)
+                source = b.gep(slot, position * PIECE_BYTES)
+                b.tma_store(target, coordinates, source, reduction=reduction, predicate=leader)
+            b.tma_store_commit()
+        under_way.append(stage)
+        ring.advance(b, turn)
+        if len(under_way) == ring.stages:
+            _hand_back(ctx, ring, under_way, leader)
+    while under_way:
+        _hand_back(ctx, ring, under_way, leader)
+
+
+def _hand_back(
+    ctx: KernelLowering, ring: StoreRing, under_way: list[SSAValue], leader: SSAValue
+) -> None:
+    """Waits until TMA has read the oldest slots under way; their warpgroups may write there."""
+    b, stage = ctx.b, under_way.pop(0)
+    b.tma_store_wait(len(under_way) * ring.warpgroups, read=True)
+    for group in range(ring.warpgroups):
+        empty = ring.empty_barrier(b, ring.number(b, stage, group))
+        b.mbarrier_arrive(empty, predicate=leader)
+
+
+def lower_store_drain(ctx: KernelLowering, op: Operation) -> None:
+    """Waits until all copies are complete, not only read."""
+    ctx.b.tma_store_wait(0)

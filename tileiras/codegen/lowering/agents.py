@@ -19,6 +19,7 @@ from tileiras.codegen.lowering import (
     tensor_maps,
     tma,
     tma_stores,
+    view_copies,
     wgmma_dot,
     wgmma_turned,
 )
@@ -195,6 +196,7 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.ProducerSkipOp: head_start.lower_producer_skip,
     pl.TmaStoreOp: tma_stores.lower_tma_store,
     pl.GatherLoadOp: gathers.lower_gather_load,
+    pl.CopyLoadOp: view_copies.lower_copy_load,
     pl.ProxyFenceOp: gathers.lower_proxy_fence,
     pl.ConsumerWaitOp: wgmma_dot.lower_consumer_wait,
     pl.ConsumerReleaseOp: wgmma_dot.lower_consumer_release,

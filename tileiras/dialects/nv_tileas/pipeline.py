@@ -8,7 +8,7 @@ their own position.
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -261,6 +261,24 @@ class GatherLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
+class CopyLoadOp(IRDLOperation):
+    """Copies one tile of a view into the current slot at byte `offset`, panels along `axis`.
+
+    The producer's threads do so, `vector` elements along `axis` at a time (`chunk_layout`); what is
+    out of bounds becomes zero. `inbounds` promises per dim that nothing is.
+    """
+
+    name = "nv_tileas.copy_load"
+    pipeline = operand_def()
+    view = operand_def()
+    indices = var_operand_def()
+    axis = prop_def(IntAttr)
+    offset = prop_def(IntAttr)
+    vector = prop_def(IntAttr)
+    inbounds = prop_def(DenseArrayBase[IntegerType])
+
+
+@irdl_op_definition
 class ConsumerWaitOp(IRDLOperation):
     """Waits until the next slot is full and gives its tiles."""
 
@@ -384,6 +402,7 @@ PIPELINE_OPS = (
     ProducerSkipOp,
     TmaStoreOp,
     GatherLoadOp,
+    CopyLoadOp,
     ConsumerWaitOp,
     SelectTileOp,
     UniformOp,

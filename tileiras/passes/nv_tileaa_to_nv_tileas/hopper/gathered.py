@@ -19,13 +19,12 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.blocked import blocked
+from tileiras.dialects.nv_tileas import chunks
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import MAX_ACCESS_BYTES, plan_pointer_access
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import GATHER_WARPS, ROW_REGISTERS
 
-GATHER_WARPS = 4
-"""The whole warpgroup of the producer gathers."""
 MAX_CHUNKS = 16
 """Copies of a thread for one tile; every one holds an address and a mask in registers."""
 REGISTERS_PER_COPY = 4
@@ -61,28 +60,21 @@ def chunk_elements(load: aa.LoadOp) -> int:
 
 
 def chunk_layout(load: aa.LoadOp) -> LinearLayout:
-    """Where the producer's threads hold the pointers: the first one of every chunk only.
-
-    Neighbouring lanes take neighbouring chunks, so that a warp reads whole lines and writes whole
-    rows of the swizzle.
-    """
+    """Where the producer's threads hold the pointers: the first one of every chunk only."""
     access = plan_pointer_access(load, GATHER_WARPS)
     type = load.result.type
     if access is None or not isinstance(type, TensorType):
         raise InternalError("a gathered operand is no tensor")
     shape = type.get_shape()
-    others = [dim for dim in reversed(range(len(shape))) if dim != access.axis]
-    vector = chunk_elements(load)
-    whole = blocked(shape, (access.axis, *others), vector, GATHER_WARPS)
-    bases: dict[str, Sequence[int]] = {name: whole.vectors(name) for name in whole.in_dims}
-    bases["register"] = whole.vectors("register")[vector.bit_length() - 1 :]
-    return LinearLayout.from_index_bases(bases, shape)
+    return chunks.chunk_layout(shape, access.axis, chunk_elements(load), GATHER_WARPS)
 
 
-def gather_registers(loads: Sequence[aa.LoadOp]) -> int:
+def gather_registers(loads: Sequence[aa.TiledLoadOp | aa.LoadOp]) -> int:
     """Registers that a thread of the producer needs more for these tiles, a multiple of 8."""
-    copies = sum(chunk_layout(load).in_size("register") for load in loads)
-    return -(-REGISTERS_PER_COPY * copies // 8) * 8 + REGISTERS_FOR_INDICES if copies else 0
+    gathered = [load for load in loads if isinstance(load, aa.LoadOp)]
+    copies = sum(chunk_layout(load).in_size("register") for load in gathered)
+    taken = -(-REGISTERS_PER_COPY * copies // 8) * 8 + REGISTERS_FOR_INDICES if copies else 0
+    return taken + ROW_REGISTERS * (len(loads) - len(gathered))
 
 
 def _is_zero(value: SSAValue) -> bool:

@@ -4,7 +4,8 @@ An operand qualifies if it is a loaded tile, at most reshaped, permuted, or roun
 (decision 0009). A tile loaded through pointers is gathered (see `gathered`); one loaded through a
 view comes by TMA if the view meets its conditions (CUDA Driver API, "Tensor Map Object Management";
 PTX ISA, "Tensors"): base 16-byte aligned, strides multiples of 16 bytes but for a unit inner one,
-at most 5 dims, boxes of at most 256 (a tile has several along its contiguous dim).
+at most 5 dims, boxes of at most 256 (a tile has several along its contiguous dim). Through other
+views threads copy (see `copied_views`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import Float32Type, FloatTF32Type, TensorType
 from xdsl.ir import Operation, OpResult, SSAValue, Use
@@ -26,13 +28,14 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import view_chunk
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import gathered_axis
 
 MAX_BOX = 256
 TMA_ALIGNMENT = 16
 
 OperandLoad = aa.TiledLoadOp | aa.LoadOp
-"""A load whose tile may stay in shared memory: TMA brings the former, cp.async the latter."""
+"""A load whose tile may stay in shared memory: TMA or cp.async brings it, the latter cp.async."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,10 @@ class SharedOperand:
 def shared_operand(value: SSAValue) -> SharedOperand | None:
     """The operand as TMA or cp.async would bring it, None if neither can."""
     root = root_load(value)
-    if root is None or (isinstance(root, aa.TiledLoadOp) and not _is_tma_load(root)):
+    axis = contiguous_axis(root) if root is not None else None
+    if root is None or axis is None:
         return None
-    axis = contiguous_axis(root)
-    if axis is None:
+    if isinstance(root, aa.TiledLoadOp) and not is_by_tma(root) and view_chunk(root, axis) is None:
         return None
     layout = _pushed(value, _plain_layout(root, axis))
     major = _major_axis(layout)
@@ -158,8 +161,10 @@ def _major_axis(layout: LinearLayout) -> int | None:
     return None
 
 
-def _is_tma_load(load: aa.TiledLoadOp) -> bool:
+def is_by_tma(load: OperandLoad) -> TypeGuard[aa.TiledLoadOp]:
     """Whether the load meets TMA's conditions and may be done asynchronously."""
+    if not isinstance(load, aa.TiledLoadOp):
+        return False
     type = view_type_of(load.view)
     element = type.memref.element_type
     if tensor_map_element(element) is None or type.sparse_dim is not None:

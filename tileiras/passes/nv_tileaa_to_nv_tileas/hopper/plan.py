@@ -35,6 +35,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import (
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
+    is_by_tma,
     root_load,
     shared_operand,
     tile_uses,
@@ -126,7 +127,7 @@ class Pipeline:
     @property
     def gathers(self) -> bool:
         """Whether threads copy into the slots, too, not TMA alone."""
-        return any(isinstance(load, aa.LoadOp) for load in self.loads)
+        return not all(map(is_by_tma, self.loads))
 
     def filling(self, load: Operation) -> tuple[OperandLoad, ...]:
         """The loads that share a slot with this one, itself included, in the slot's order."""
@@ -216,7 +217,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
         return None
     loads = [load for pipeline in pipelines for load in pipeline.loads]
     # A tensor map made again in a loop would change under the copies that are on their way.
-    by_tma = [load for load in loads if isinstance(load, aa.TiledLoadOp)]
+    by_tma = [load for load in loads if is_by_tma(load)]
     if any(memref_of(load.view).parent_op() is not func for load in by_tma):
         return None
     kept = producer_slice(func, loads)

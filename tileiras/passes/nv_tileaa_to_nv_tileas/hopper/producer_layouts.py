@@ -74,6 +74,8 @@ def producer_layouts(kept: ProducerSlice) -> ProducerLayouts | None:
     result = ProducerLayouts(producer_warps(kept))
     pending: list[tuple[SSAValue, LinearLayout]] = []
     for load in kept.gathers:
+        if not isinstance(load, aa.LoadOp):
+            continue
         layout = chunk_layout(load)
         pending += [(value, layout) for value in (load.pointers, load.mask) if value is not None]
     for op in kept.ops:

@@ -1,0 +1,263 @@
+"""Tiles of views that threads copy into the ring by cp.async, in the layout that wgmma reads.
+
+A thread copies chunks of many rows, whose addresses lie a fixed number of bytes apart: it adds that
+to the address before, and so holds one. Whether the whole tile is in bounds is asked once; only
+where it is not, bounds are asked of every chunk, and of one that they cut how much of it to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i32, i64
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.codegen.lowering.addressing import register_coordinates, thread_coordinate
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.gathers import chunk_offsets
+from tileiras.codegen.lowering.views import ViewAddressing
+from tileiras.dialects.cuda_tile.types import DYNAMIC
+from tileiras.dialects.layout.offsets import OffsetTerms
+from tileiras.dialects.llvm.types import integer_type
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas.chunks import chunk_layout
+from tileiras.errors import InternalError
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """A chunk of a thread: by how much it is apart from the first one, by tile dim and in a slot.
+
+    The latter in two parts: what is exchanged (`^`) with the thread's own bits, and what is added.
+    """
+
+    steps: tuple[int, ...]
+    mixed: int
+    added: int
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """Limits of a thread's chunks: coordinates left from its first chunk on, None if never asked.
+
+    `is_inside`: whether all dims along which its chunks do not differ are in bounds.
+    """
+
+    left: tuple[SSAValue | None, ...]
+    is_inside: SSAValue | None
+
+
+def lower_copy_load(ctx: KernelLowering, op: Operation) -> None:
+    """Every thread copies its chunks of the tile, with bounds only where some are out of them."""
+    if not isinstance(op, pl.CopyLoadOp):
+        raise InternalError("the rule of copy_load got another operation")
+    copies = _ViewCopies(ctx, op)
+    b, inside = ctx.b, copies.is_inside()
+    if inside is None:
+        copies.copy(None)
+        return
+    whole, cut, after = b.new_block(), b.new_block(), b.new_block()
+    b.cond_br(inside, whole, cut)
+    b.at(whole)
+    copies.copy(None)
+    b.br(after)
+    b.at(cut)
+    copies.copy(copies.bounds())
+    b.br(after)
+    b.at(after)
+
+
+class _ViewCopies(ViewAddressing):
+    """A thread's copies of one tile."""
+
+    def __init__(self, ctx: KernelLowering, op: pl.CopyLoadOp):
+        type = view_type_of(op.view)
+        layout = chunk_layout(
+            type.tile_shape, op.axis.data, op.vector.data, ctx.agents.working_warps
+        )
+        promised = [int(flag) for flag in op.inbounds.get_values()]
+        super().__init__(ctx, op.view, op.indices, promised or [0] * layout.rank, layout)
+        self.op = op
+        self.axis = op.axis.data
+        self.bytes = op.vector.data * self.size
+        self.terms = chunk_offsets(layout, self.axis, 8 * self.size)
+        self.chunks = _chunks(self)
+        self.source = self._first_source()
+        self.places = self._places()
+
+    def is_inside(self) -> SSAValue | None:
+        """i1, for all threads: whether all of the tile is in bounds; None if that is known."""
+        b = self.ctx.b
+        found: SSAValue | None = None
+        for axis, promised in enumerate(self.inbounds):
+            if promised:
+                continue
+            extent = 1 if self._tiles_divide(axis) else self.type.tile_shape[axis]
+            room = b.sub(self._limit(axis), b.const_int(self.index_type, extent))
+            has_room = b.icmp("sge", room, b.const_int(self.index_type, 0))
+            fits = b.and_(has_room, b.icmp("ule", self.origin(axis), room))
+            found = self.ctx.both(found, fits)
+        return found
+
+    def bounds(self) -> _Bounds:
+        """What a thread's chunks are compared with."""
+        b = self.ctx.b
+        left: list[SSAValue | None] = []
+        is_inside: SSAValue | None = None
+        for axis, start in enumerate(self.starts()):
+            if self.inbounds[axis]:
+                left.append(None)
+                continue
+            inside = b.icmp("ult", start, self._limit(axis))
+            # Coordinates out of bounds below are so in all chunks: tiles start at multiples.
+            rest = b.sub(self._limit(axis), start)
+            left.append(b.select(inside, rest, b.const_int(self.index_type, 0)))
+            if axis != self.axis and not any(chunk.steps[axis] for chunk in self.chunks):
+                is_inside = self.ctx.both(is_inside, inside)
+                left[axis] = None
+        return _Bounds(tuple(left), is_inside)
+
+    def copy(self, bounds: _Bounds | None) -> None:
+        """All chunks, row after row."""
+        b = self.ctx.b
+        source, before = self.source, (0,) * self.layout.rank
+        for chunk in self.chunks:
+            row = row_of(chunk.steps, self.axis)
+            if row != before:
+                source = b.gep(source, self._row_bytes(before, row))
+                before = row
+            piece = b.gep(source, chunk.steps[self.axis] * self.size)
+            place = b.gep(self.places[chunk.mixed], chunk.added)
+            self._copy_chunk(piece, place, chunk, bounds)
+
+    def _copy_chunk(
+        self, source: SSAValue, target: SSAValue, chunk: _Chunk, bounds: _Bounds | None
+    ) -> None:
+        """One chunk: `ca` is the only way for fewer than 16 bytes."""
+        b, cache = self.ctx.b, "cg" if self.bytes == 16 else "ca"
+        if bounds is None:
+            b.cp_async(target, source, self.bytes, cache)
+            return
+        exists = bounds.is_inside
+        for axis, left in enumerate(bounds.left):
+            if left is not None and (axis != self.axis or self._is_uncut()):
+                step = b.const_int(self.index_type, chunk.steps[axis])
+                exists = self.ctx.both(exists, b.icmp("sgt", left, step))
+        if bounds.left[self.axis] is None or self._is_uncut():
+            ignored = None if exists is None else b.not_(exists)
+            b.cp_async(target, source, self.bytes, cache, ignore=ignored)
+            return
+        count = self._bytes_left(bounds.left[self.axis], chunk.steps[self.axis])
+        if exists is not None:
+            count = b.select(exists, count, b.i32(0))
+        b.cp_async(target, source, self.bytes, cache, count)
+
+    def _bytes_left(self, left: SSAValue | None, step: int) -> SSAValue:
+        """Bytes of a chunk that are in bounds."""
+        if left is None:
+            raise InternalError("a chunk without a bound is cut by one")
+        b = self.ctx.b
+        most = self.bytes // self.size
+        rest = b.sub(left, b.const_int(self.index_type, step))
+        rest = b.select(b.icmp("sgt", rest, b.const_int(self.index_type, 0)), rest, self._number(0))
+        rest = b.select(b.icmp("slt", rest, self._number(most)), rest, self._number(most))
+        return b.mul(b.int_cast(rest, i32), b.i32(self.size))
+
+    def _number(self, value: int) -> SSAValue:
+        return self.ctx.b.const_int(self.index_type, value)
+
+    def _is_uncut(self) -> bool:
+        """Whether a chunk is in bounds or out of them, never in part."""
+        most, dim = self.bytes // self.size, self.type.dim_map[self.axis]
+        size, divisors = self.type.memref.shape[dim], self.memref.shape_divisor
+        known = size if size != DYNAMIC else (divisors.data[dim] if divisors is not None else 1)
+        return known % most == 0
+
+    def _limit(self, axis: int) -> SSAValue:
+        """The extent of the tensor along a tile dim."""
+        dim = self.type.dim_map[axis]
+        size = self._operand(self.type.memref.shape, self.memref.dynamic_shape, dim)
+        return self._as(size, self.index_type)
+
+    def _stride_bytes(self, axis: int) -> SSAValue:
+        """Bytes between neighbours along a tile dim."""
+        b, dim = self.ctx.b, self.type.dim_map[axis]
+        stride = self._operand(self.type.memref.strides, self.memref.dynamic_strides, dim)
+        return b.mul(self._as(stride, i64), b.i64(self.size))
+
+    def _first_source(self) -> SSAValue:
+        """Where the thread's first chunk comes from: first what is the same in all iterations."""
+        b = self.ctx.b
+        source = b.inttoptr(self.ctx.value(self.memref.base), self.ctx.pointer)
+        for axis in range(self.layout.rank):
+            own = self._as(thread_coordinate(self.ctx, self.layout, axis), i64)
+            source = b.gep(source, b.mul(own, self._stride_bytes(axis)))
+        here = self.op.parent_block()
+        for axis in sorted(range(self.layout.rank), key=lambda a: _is_made_in(self.op, a, here)):
+            start = self._as(self.origin(axis), i64)
+            source = b.gep(source, b.mul(start, self._stride_bytes(axis)))
+        return source
+
+    def _row_bytes(self, before: tuple[int, ...], after: tuple[int, ...]) -> SSAValue:
+        """Bytes from a row to the next."""
+        b = self.ctx.b
+        total: SSAValue | None = None
+        for axis, (one, other) in enumerate(zip(before, after, strict=True)):
+            if one != other:
+                part = b.mul(self._stride_bytes(axis), b.i64(other - one))
+                total = part if total is None else b.add(total, part)
+        return b.i64(0) if total is None else total
+
+    def _places(self) -> dict[int, SSAValue]:
+        """Where the thread's chunks go: an address for each way of exchanging its bits."""
+        b, ring = self.ctx.b, self.ctx.agents.ring(self.op.pipeline)
+        stage, _ = ring.position(self.ctx)
+        slot = b.gep(ring.slot(b, stage.get(b)), self.op.offset.data)
+        base = b.mul(self.ctx.threads.linear(self.terms.lane, self.terms.warp), b.i32(self.size))
+        places: dict[int, SSAValue] = {}
+        for chunk in self.chunks:
+            if chunk.mixed not in places:
+                own = b.xor(base, b.i32(chunk.mixed))
+                places[chunk.mixed] = b.gep(slot, b.zext(own, integer_type(64)))
+        return places
+
+
+def _is_made_in(op: pl.CopyLoadOp, axis: int, block: Block | None) -> bool:
+    """Whether an index of a load is made in the block of the load."""
+    owner = op.indices[axis].owner
+    return (owner.parent_block() if isinstance(owner, Operation) else owner) is block
+
+
+def _chunks(copies: _ViewCopies) -> list[_Chunk]:
+    """The chunks of a thread, those of a row together, rows in the order of their numbers."""
+    layout, terms, size = copies.layout, copies.terms, copies.size
+    steps = [register_coordinates(layout, axis) for axis in range(layout.rank)]
+    shared = _thread_bits(terms)
+    found = [
+        _Chunk(
+            tuple(by_axis[register] for by_axis in steps),
+            (offset & shared) * size,
+            (offset & ~shared) * size,
+        )
+        for register, offset in enumerate(terms.register)
+    ]
+
+    def order(chunk: _Chunk) -> tuple[Sequence[int], int]:
+        return row_of(chunk.steps, copies.axis), chunk.steps[copies.axis]
+
+    return sorted(found, key=order)
+
+
+def row_of(steps: Sequence[int], axis: int) -> tuple[int, ...]:
+    """The steps of a row: those of a chunk, along the row aside."""
+    return tuple(0 if dim == axis else step for dim, step in enumerate(steps))
+
+
+def _thread_bits(terms: OffsetTerms) -> int:
+    """The bits of an offset that depend on the thread."""
+    bits = 0
+    for value in (*terms.lane, *terms.warp):
+        bits |= value
+    return bits

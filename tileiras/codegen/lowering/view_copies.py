@@ -15,10 +15,9 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.lowering.addressing import register_coordinates, thread_coordinate
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.gathers import chunk_offsets
+from tileiras.codegen.lowering.gathers import CACHES, chunk_offsets, thread_bits
 from tileiras.codegen.lowering.views import ViewAddressing
 from tileiras.dialects.cuda_tile.types import DYNAMIC
-from tileiras.dialects.layout.offsets import OffsetTerms
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -135,8 +134,8 @@ class _ViewCopies(ViewAddressing):
     def _copy_chunk(
         self, source: SSAValue, target: SSAValue, chunk: _Chunk, bounds: _Bounds | None
     ) -> None:
-        """One chunk: `ca` is the only way for fewer than 16 bytes."""
-        b, cache = self.ctx.b, "cg" if self.bytes == 16 else "ca"
+        """One chunk, with what is in bounds of it."""
+        b, cache = self.ctx.b, CACHES[self.bytes]
         if bounds is None:
             b.cp_async(target, source, self.bytes, cache)
             return
@@ -234,7 +233,7 @@ def _chunks(copies: _ViewCopies) -> list[_Chunk]:
     """The chunks of a thread, those of a row together, rows in the order of their numbers."""
     layout, terms, size = copies.layout, copies.terms, copies.size
     steps = [register_coordinates(layout, axis) for axis in range(layout.rank)]
-    shared = _thread_bits(terms)
+    shared = thread_bits(terms)
     found = [
         _Chunk(
             tuple(by_axis[register] for by_axis in steps),
@@ -253,11 +252,3 @@ def _chunks(copies: _ViewCopies) -> list[_Chunk]:
 def row_of(steps: Sequence[int], axis: int) -> tuple[int, ...]:
     """The steps of a row: those of a chunk, along the row aside."""
     return tuple(0 if dim == axis else step for dim, step in enumerate(steps))
-
-
-def _thread_bits(terms: OffsetTerms) -> int:
-    """The bits of an offset that depend on the thread."""
-    bits = 0
-    for value in (*terms.lane, *terms.warp):
-        bits |= value
-    return bits

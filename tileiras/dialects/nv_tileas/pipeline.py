@@ -248,7 +248,8 @@ class GatherLoadOp(IRDLOperation):
     """Copies one tile through pointers into the current slot at byte `offset`, panels along `axis`.
 
     `pointers` and `mask` have the first element of every chunk of `vector` elements along `axis`,
-    which is copied by the thread that holds it; where the mask is false zeros arrive.
+    which is copied by the thread that holds it; where the mask is false zeros arrive. Pointers of
+    `run` elements along `axis`, from a multiple of that on, lie one behind the other.
     """
 
     name = "nv_tileas.gather_load"
@@ -258,6 +259,7 @@ class GatherLoadOp(IRDLOperation):
     axis = prop_def(IntAttr)
     offset = prop_def(IntAttr)
     vector = prop_def(IntAttr)
+    run = prop_def(IntAttr)
 
 
 @irdl_op_definition

@@ -18,7 +18,11 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles, all_equal
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import view_chunk
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import chunk_elements, chunk_layout
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import (
+    chunk_elements,
+    chunk_layout,
+    run_elements,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
@@ -219,6 +223,7 @@ class ProducerBuilder(OpBuilder):
             layout = chunk_layout(op)
             tiles = [self.tensors.get(value, layout) for value in operands]
             properties["vector"] = IntAttr(chunk_elements(op))
+            properties["run"] = IntAttr(run_elements(op, axis))
             self.emit(pl.GatherLoadOp, [pipe, *tiles], (), properties)
         elif not is_by_tma(op):
             operands = [pipe, *(self.values[value] for value in (op.view, *op.indices))]

@@ -28,7 +28,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import (
     sources_of_result,
 )
 
-MAX_REGISTERS = 16
+MAX_REGISTERS = 64
 """Elements of a tile that a thread of the producer may hold."""
 MAX_GATHER_REGISTERS = 96
 """What consumers can give up and still hold their sums."""

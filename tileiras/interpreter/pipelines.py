@@ -219,10 +219,10 @@ def _copy_load(run: BlockRun, op: pl.CopyLoadOp) -> list[Any]:
         raise InterpreterError("a copy goes into a slot that has not been acquired", op)
     view = run.value(op.view)
     access = tensor_views.tile_elements(view, run.values(op.indices))
-    chunk = op.vector.data * storage_bytes(view_type_of(op.view).memref.element_type)
+    vector, size = op.vectors.data[-1], storage_bytes(view_type_of(op.view).memref.element_type)
     offsets = np.where(access.inside, access.offsets, 0)
-    offsets = np.moveaxis(offsets, op.axis.data, -1)[..., :: op.vector.data]
-    if np.any((view.tensor.base + offsets * (chunk // op.vector.data)) % chunk):
+    offsets = np.moveaxis(offsets, op.axis.data, -1)[..., ::vector]
+    if np.any((view.tensor.base + offsets * size) % (vector * size)):
         raise InterpreterError("a chunk is not aligned", op)
     tile = load_tile(run.memory, view, access)
     ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data)

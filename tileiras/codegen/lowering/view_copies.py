@@ -24,6 +24,9 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.chunks import chunk_layout
 from tileiras.errors import InternalError
 
+GROUP = 16
+"""Elements that a thread loads before it stores them."""
+
 
 @dataclass(frozen=True)
 class _Chunk:
@@ -49,21 +52,22 @@ class _Bounds:
 
 
 def lower_copy_load(ctx: KernelLowering, op: Operation) -> None:
-    """Every thread copies its chunks of the tile, with bounds only where some are out of them."""
+    """Every thread copies its chunks of the tile, as large as their addresses turn out to allow."""
     if not isinstance(op, pl.CopyLoadOp):
         raise InternalError("the rule of copy_load got another operation")
-    copies = _ViewCopies(ctx, op)
-    b, inside = ctx.b, copies.is_inside()
-    if inside is None:
-        copies.copy(None)
-        return
-    whole, cut, after = b.new_block(), b.new_block(), b.new_block()
-    b.cond_br(inside, whole, cut)
-    b.at(whole)
-    copies.copy(None)
-    b.br(after)
-    b.at(cut)
-    copies.copy(copies.bounds())
+    b, after = ctx.b, ctx.b.new_block()
+    *hoped, proven = op.vectors.data
+    low = _ViewCopies(ctx, op, proven).low_bits() if hoped else None
+    for vector in hoped:
+        copies = _ViewCopies(ctx, op, vector)
+        fitting, otherwise = b.new_block(), b.new_block()
+        rest = b.and_(low or b.i32(0), b.i32(copies.bytes - 1))
+        b.cond_br(b.icmp("eq", rest, b.i32(0)), fitting, otherwise)
+        b.at(fitting)
+        copies.copy_tile()
+        b.br(after)
+        b.at(otherwise)
+    _ViewCopies(ctx, op, proven).copy_tile()
     b.br(after)
     b.at(after)
 
@@ -71,20 +75,46 @@ def lower_copy_load(ctx: KernelLowering, op: Operation) -> None:
 class _ViewCopies(ViewAddressing):
     """A thread's copies of one tile."""
 
-    def __init__(self, ctx: KernelLowering, op: pl.CopyLoadOp):
-        type = view_type_of(op.view)
-        layout = chunk_layout(
-            type.tile_shape, op.axis.data, op.vector.data, ctx.agents.working_warps
-        )
+    def __init__(self, ctx: KernelLowering, op: pl.CopyLoadOp, vector: int):
+        shape = view_type_of(op.view).tile_shape
+        layout = chunk_layout(shape, op.axis.data, vector, ctx.agents.working_warps)
         promised = [int(flag) for flag in op.inbounds.get_values()]
         super().__init__(ctx, op.view, op.indices, promised or [0] * layout.rank, layout)
         self.op = op
         self.axis = op.axis.data
-        self.bytes = op.vector.data * self.size
+        self.bytes = vector * self.size
         self.terms = chunk_offsets(layout, self.axis, 8 * self.size)
         self.chunks = _chunks(self)
-        self.source = self._first_source()
-        self.places = self._places()
+
+    def low_bits(self) -> SSAValue:
+        """i32: bits that are zero in every chunk's address if they are in this one."""
+        b = self.ctx.b
+        low = self.ctx.value(self.memref.base)
+        low = low if low.type == i64 else b.ptrtoint(low, i64)
+        for axis in range(self.layout.rank):
+            if axis != self.axis:
+                low = b.or_(low, self._stride_bytes(axis))
+        return b.trunc(low, i32)
+
+    def copy_tile(self) -> None:
+        """The thread's chunks, with bounds only where some are out of them."""
+        b, inside = self.ctx.b, self.is_inside()
+        source, places = self._first_source(), self._places()
+        if inside is None:
+            self._copy(source, places, None)
+        else:
+            whole, cut, after = b.new_block(), b.new_block(), b.new_block()
+            b.cond_br(inside, whole, cut)
+            b.at(whole)
+            self._copy(source, places, None)
+            b.br(after)
+            b.at(cut)
+            self._copy(source, places, self.bounds())
+            b.br(after)
+            b.at(after)
+        if self.bytes < min(CACHES):
+            # Stores, for which nobody waits as for copies.
+            b.fence("acq_rel", "block")
 
     def is_inside(self) -> SSAValue | None:
         """i1, for all threads: whether all of the tile is in bounds; None if that is known."""
@@ -118,18 +148,38 @@ class _ViewCopies(ViewAddressing):
                 left[axis] = None
         return _Bounds(tuple(left), is_inside)
 
-    def copy(self, bounds: _Bounds | None) -> None:
-        """All chunks, row after row."""
-        b = self.ctx.b
-        source, before = self.source, (0,) * self.layout.rank
+    def _copy(
+        self, source: SSAValue, places: dict[int, SSAValue], bounds: _Bounds | None
+    ) -> None:
+        """All chunks, row after row; elements in groups, for all loads of one to be under way."""
+        b, before = self.ctx.b, (0,) * self.layout.rank
+        loaded: list[tuple[SSAValue, SSAValue]] = []
         for chunk in self.chunks:
             row = row_of(chunk.steps, self.axis)
             if row != before:
                 source = b.gep(source, self._row_bytes(before, row))
                 before = row
             piece = b.gep(source, chunk.steps[self.axis] * self.size)
-            place = b.gep(self.places[chunk.mixed], chunk.added)
-            self._copy_chunk(piece, place, chunk, bounds)
+            place = b.gep(places[chunk.mixed], chunk.added)
+            if self.bytes >= min(CACHES):
+                self._copy_chunk(piece, place, chunk, bounds)
+                continue
+            exists = None if bounds is None else self._exists(chunk, bounds)
+            type = integer_type(8 * self.bytes)
+            loaded.append((b.masked_load(piece, exists, type, self.bytes, b.zero(type)), place))
+            if len(loaded) == GROUP or chunk is self.chunks[-1]:
+                for value, target in loaded:
+                    b.store(value, target, self.bytes)
+                loaded = []
+
+    def _exists(self, chunk: _Chunk, bounds: _Bounds) -> SSAValue | None:
+        """Whether any of a chunk is in bounds; all, if bounds do not cut chunks."""
+        exists = bounds.is_inside
+        for axis, left in enumerate(bounds.left):
+            if left is not None:
+                step = self._number(chunk.steps[axis])
+                exists = self.ctx.both(exists, self.ctx.b.icmp("sgt", left, step))
+        return exists
 
     def _copy_chunk(
         self, source: SSAValue, target: SSAValue, chunk: _Chunk, bounds: _Bounds | None
@@ -139,29 +189,22 @@ class _ViewCopies(ViewAddressing):
         if bounds is None:
             b.cp_async(target, source, self.bytes, cache)
             return
-        exists = bounds.is_inside
-        for axis, left in enumerate(bounds.left):
-            if left is not None and (axis != self.axis or self._is_uncut()):
-                step = b.const_int(self.index_type, chunk.steps[axis])
-                exists = self.ctx.both(exists, b.icmp("sgt", left, step))
-        if bounds.left[self.axis] is None or self._is_uncut():
+        exists = self._exists(chunk, bounds)
+        left = bounds.left[self.axis]
+        if left is None or self._is_uncut():
             ignored = None if exists is None else b.not_(exists)
             b.cp_async(target, source, self.bytes, cache, ignore=ignored)
             return
-        count = self._bytes_left(bounds.left[self.axis], chunk.steps[self.axis])
+        count = self._bytes_left(left, chunk.steps[self.axis])
         if exists is not None:
             count = b.select(exists, count, b.i32(0))
         b.cp_async(target, source, self.bytes, cache, count)
 
-    def _bytes_left(self, left: SSAValue | None, step: int) -> SSAValue:
-        """Bytes of a chunk that are in bounds."""
-        if left is None:
-            raise InternalError("a chunk without a bound is cut by one")
-        b = self.ctx.b
-        most = self.bytes // self.size
-        rest = b.sub(left, b.const_int(self.index_type, step))
-        rest = b.select(b.icmp("sgt", rest, b.const_int(self.index_type, 0)), rest, self._number(0))
-        rest = b.select(b.icmp("slt", rest, self._number(most)), rest, self._number(most))
+    def _bytes_left(self, left: SSAValue, step: int) -> SSAValue:
+        """Bytes of a chunk that are in bounds, if any are."""
+        b, most = self.ctx.b, self._number(self.bytes // self.size)
+        rest = b.sub(left, self._number(step))
+        rest = b.select(b.icmp("slt", rest, most), rest, most)
         return b.mul(b.int_cast(rest, i32), b.i32(self.size))
 
     def _number(self, value: int) -> SSAValue:

@@ -266,8 +266,9 @@ class GatherLoadOp(IRDLOperation):
 class CopyLoadOp(IRDLOperation):
     """Copies one tile of a view into the current slot at byte `offset`, panels along `axis`.
 
-    The producer's threads do so, `vector` elements along `axis` at a time (`chunk_layout`); what is
-    out of bounds becomes zero. `inbounds` promises per dim that nothing is.
+    The producer's threads do so, `vectors` elements along `axis` at a time (`chunk_layout`): the
+    first of these numbers for which all addresses turn out to be aligned, as they are for the last.
+    What is out of bounds becomes zero. `inbounds` promises per dim that nothing is.
     """
 
     name = "nv_tileas.copy_load"
@@ -276,7 +277,7 @@ class CopyLoadOp(IRDLOperation):
     indices = var_operand_def()
     axis = prop_def(IntAttr)
     offset = prop_def(IntAttr)
-    vector = prop_def(IntAttr)
+    vectors = prop_def(IntTupleAttr)
     inbounds = prop_def(DenseArrayBase[IntegerType])
 
 

@@ -28,7 +28,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import view_chunk
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import view_chunks
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import gathered_axis
 
 MAX_BOX = 256
@@ -57,7 +57,7 @@ def shared_operand(value: SSAValue) -> SharedOperand | None:
     axis = contiguous_axis(root) if root is not None else None
     if root is None or axis is None:
         return None
-    if isinstance(root, aa.TiledLoadOp) and not is_by_tma(root) and view_chunk(root, axis) is None:
+    if isinstance(root, aa.TiledLoadOp) and not is_by_tma(root) and not view_chunks(root, axis):
         return None
     layout = _pushed(value, _plain_layout(root, axis))
     major = _major_axis(layout)

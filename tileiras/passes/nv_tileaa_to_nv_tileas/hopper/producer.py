@@ -17,7 +17,7 @@ from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles, all_equal
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import view_chunk
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import view_chunks
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import (
     chunk_elements,
     chunk_layout,
@@ -227,7 +227,7 @@ class ProducerBuilder(OpBuilder):
             self.emit(pl.GatherLoadOp, [pipe, *tiles], (), properties)
         elif not is_by_tma(op):
             operands = [pipe, *(self.values[value] for value in (op.view, *op.indices))]
-            properties["vector"] = IntAttr(view_chunk(op, axis) or 1)
+            properties["vectors"] = IntTupleAttr(view_chunks(op, axis))
             properties["inbounds"] = op.inbounds
             self.emit(pl.CopyLoadOp, operands, (), properties)
         else:

@@ -3,6 +3,8 @@
 A thread copies chunks of many rows, whose addresses lie a fixed number of bytes apart: it adds that
 to the address before, and so holds one. Whether the whole tile is in bounds is asked once; only
 where it is not, bounds are asked of every chunk, and of one that they cut how much of it to read.
+
+Less than 4 bytes cp.async does not copy: a thread loads the elements of 4 bytes and stores these.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from tileiras.codegen.lowering.addressing import register_coordinates, thread_co
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.gathers import CACHES, chunk_offsets, thread_bits
 from tileiras.codegen.lowering.views import ViewAddressing
+from tileiras.codegen.lowering.types import storage_bytes
 from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
@@ -24,8 +27,8 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.chunks import chunk_layout
 from tileiras.errors import InternalError
 
-GROUP = 16
-"""Elements that a thread loads before it stores them."""
+GROUP = 8
+"""Words that a thread loads before it stores them."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,11 @@ class _ViewCopies(ViewAddressing):
     """A thread's copies of one tile."""
 
     def __init__(self, ctx: KernelLowering, op: pl.CopyLoadOp, vector: int):
-        shape = view_type_of(op.view).tile_shape
-        layout = chunk_layout(shape, op.axis.data, vector, ctx.agents.working_warps)
+        type = view_type_of(op.view)
+        size = storage_bytes(type.memref.element_type)
+        self.piece = vector * size
+        vector = max(vector, min(CACHES) // size)
+        layout = chunk_layout(type.tile_shape, op.axis.data, vector, ctx.agents.working_warps)
         promised = [int(flag) for flag in op.inbounds.get_values()]
         super().__init__(ctx, op.view, op.indices, promised or [0] * layout.rank, layout)
         self.op = op
@@ -112,7 +118,7 @@ class _ViewCopies(ViewAddressing):
             self._copy(source, places, self.bounds())
             b.br(after)
             b.at(after)
-        if self.bytes < min(CACHES):
+        if self.piece < self.bytes:
             # Stores, for which nobody waits as for copies.
             b.fence("acq_rel", "block")
 
@@ -161,25 +167,37 @@ class _ViewCopies(ViewAddressing):
                 before = row
             piece = b.gep(source, chunk.steps[self.axis] * self.size)
             place = b.gep(places[chunk.mixed], chunk.added)
-            if self.bytes >= min(CACHES):
+            if self.piece == self.bytes:
                 self._copy_chunk(piece, place, chunk, bounds)
                 continue
-            exists = None if bounds is None else self._exists(chunk, bounds)
-            type = integer_type(8 * self.bytes)
-            loaded.append((b.masked_load(piece, exists, type, self.bytes, b.zero(type)), place))
+            loaded.append((self._loaded(piece, chunk, bounds), place))
             if len(loaded) == GROUP or chunk is self.chunks[-1]:
                 for value, target in loaded:
                     b.store(value, target, self.bytes)
                 loaded = []
 
-    def _exists(self, chunk: _Chunk, bounds: _Bounds) -> SSAValue | None:
-        """Whether any of a chunk is in bounds; all, if bounds do not cut chunks."""
+    def _exists(self, chunk: _Chunk, bounds: _Bounds, element: int = 0) -> SSAValue | None:
+        """Whether an element of a chunk is in bounds: by the first, any of it."""
         exists = bounds.is_inside
         for axis, left in enumerate(bounds.left):
             if left is not None:
-                step = self._number(chunk.steps[axis])
-                exists = self.ctx.both(exists, self.ctx.b.icmp("sgt", left, step))
+                step = chunk.steps[axis] + (element if axis == self.axis else 0)
+                inside = self.ctx.b.icmp("sgt", left, self._number(step))
+                exists = self.ctx.both(exists, inside)
         return exists
+
+    def _loaded(self, source: SSAValue, chunk: _Chunk, bounds: _Bounds | None) -> SSAValue:
+        """The elements of a chunk, loaded one by one, in an integer."""
+        b, whole = self.ctx.b, integer_type(8 * self.bytes)
+        part = integer_type(8 * self.piece)
+        total: SSAValue | None = None
+        for number in range(self.bytes // self.piece):
+            exists = None if bounds is None else self._exists(chunk, bounds, number)
+            place = b.gep(source, number * self.piece)
+            value = b.masked_load(place, exists, part, self.piece, b.zero(part))
+            moved = b.shl(b.zext(value, whole), b.const_int(whole, 8 * self.piece * number))
+            total = moved if total is None else b.or_(total, moved)
+        return b.zero(whole) if total is None else total
 
     def _copy_chunk(
         self, source: SSAValue, target: SSAValue, chunk: _Chunk, bounds: _Bounds | None

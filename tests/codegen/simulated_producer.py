@@ -83,11 +83,11 @@ def filled_rings(
     return found
 
 
-def _read_sreg(machine: Machine, op: Any) -> Value:
+def _read_sreg(machine: Machine, op: Any) -> Value | None:
     """Threads are numbered from the first of the block on."""
-    value = _SREG(machine, op)
-    is_tid = op.register.data.startswith("tid") and isinstance(machine, _LastThreads)
-    return value + np.uint64(machine.first) if is_tid else value
+    if isinstance(machine, _LastThreads) and op.register.data.startswith("tid"):
+        return np.arange(machine.first, machine.first + machine.threads).astype(np.uint64)
+    return _SREG(machine, op)
 
 
 _SREG = RULES["nvvm.read_sreg"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -32,7 +33,7 @@ KERNELS = (
 CASES = 2
 
 
-def slot_of(case: ProductCase, index: tuple[int, int, int], step: int) -> list[Tile]:
+def slot_of(case: ProductCase, index: Sequence[int], step: int) -> list[Tile]:
     """The tiles of an iteration with their contiguous dim last, zero where out of bounds."""
     kernel = case.kernel
     m, n, k = kernel.tile

@@ -146,7 +146,10 @@ class _Writer:
             f"%{name}1 = offset %{name}0, %{name}first "
             f": tile<{pointer}>, tile<i32> -> tile<{pointer}>"
         )
-        for value, factor in ((f"{name}1", kernel.chunk), *((f"{name}s{d}", kernel.unit) for d in range(3))):
+        for value, factor in (
+            (f"{name}1", kernel.chunk),
+            *((f"{name}s{d}", kernel.unit) for d in range(3)),
+        ):
             type = f"tile<{pointer}>" if value == f"{name}1" else "tile<i32>"
             known = f"assume div_by<{factor}>, " if is_aligned else "assume div_by<1>, "
             self._add(f"%{value}k = {known}%{value} : {type}")

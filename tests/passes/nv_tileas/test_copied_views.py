@@ -42,7 +42,9 @@ def ptx_of(kernel: ProductKernel) -> str:
     return compile_module(kernel.text().encode(), options).output.decode()
 
 
-@pytest.mark.parametrize(("kernel", "chunks"), KERNELS, ids=lambda value: getattr(value, "name", ""))
+@pytest.mark.parametrize(
+    ("kernel", "chunks"), KERNELS, ids=lambda value: getattr(value, "name", "")
+)
 def test_products_are_exact(kernel: ProductKernel, chunks: tuple[int, ...]) -> None:
     """Copies of as many bytes as are proven or may turn out; ragged shapes, any start."""
     module = placed(kernel.text())
@@ -56,7 +58,11 @@ def test_products_are_exact(kernel: ProductKernel, chunks: tuple[int, ...]) -> N
 
 
 def test_one_operand_may_come_by_tma() -> None:
-    text = ProductKernel("f16", (128, 128, 64)).text().replace("%As1k = assume div_by<8>", "%As1k = assume div_by<4>")
+    text = (
+        ProductKernel("f16", (128, 128, 64))
+        .text()
+        .replace("%As1k = assume div_by<8>", "%As1k = assume div_by<4>")
+    )
     module = placed(text)
     kinds = [type(op) for op in module.walk() if isinstance(op, pl.CopyLoadOp | pl.TmaLoadOp)]
     assert kinds == [pl.TmaLoadOp, pl.CopyLoadOp]

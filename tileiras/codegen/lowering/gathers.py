@@ -94,9 +94,7 @@ def lower_gather_load(ctx: KernelLowering, op: Operation) -> None:
         )
 
 
-def _ignored(
-    ctx: KernelLowering, mask: SSAValue | None, count: int
-) -> Sequence[SSAValue | None]:
+def _ignored(ctx: KernelLowering, mask: SSAValue | None, count: int) -> Sequence[SSAValue | None]:
     """For each copy whether it is masked off.
 
     LLVM keeps long vectors of bits in words, from which each is taken by three instructions: their

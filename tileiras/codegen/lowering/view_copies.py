@@ -18,8 +18,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.codegen.lowering.addressing import register_coordinates, thread_coordinate
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.gathers import CACHES, chunk_offsets, thread_bits
-from tileiras.codegen.lowering.views import ViewAddressing
 from tileiras.codegen.lowering.types import storage_bytes
+from tileiras.codegen.lowering.views import ViewAddressing
 from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
@@ -154,9 +154,7 @@ class _ViewCopies(ViewAddressing):
                 left[axis] = None
         return _Bounds(tuple(left), is_inside)
 
-    def _copy(
-        self, source: SSAValue, places: dict[int, SSAValue], bounds: _Bounds | None
-    ) -> None:
+    def _copy(self, source: SSAValue, places: dict[int, SSAValue], bounds: _Bounds | None) -> None:
         """All chunks, row after row; elements in groups, for all loads of one to be under way."""
         b, before = self.ctx.b, (0,) * self.layout.rank
         loaded: list[tuple[SSAValue, SSAValue]] = []

@@ -21,9 +21,7 @@ def chunk_layout(shape: Sequence[int], axis: int, vector: int, warps: int) -> Li
     return LinearLayout.from_index_bases(bases, shape)
 
 
-def run_layout(
-    shape: Sequence[int], axis: int, vector: int, run: int, warps: int
-) -> LinearLayout:
+def run_layout(shape: Sequence[int], axis: int, vector: int, run: int, warps: int) -> LinearLayout:
     """As `chunk_layout`, but with a thread's chunks in few rows: for rows that lie anywhere.
 
     Eight lanes take neighbouring chunks, the others different rows, which differ in the bits that

@@ -8,7 +8,6 @@ stored. What is out of bounds becomes zero, in a chunk that is cut by a bound, t
 
 from __future__ import annotations
 
-import os
 from math import gcd, prod
 
 from tileiras.dialects import nv_tileaa as aa
@@ -21,17 +20,16 @@ CHUNK_BYTES = (16, 8, 4)
 """What cp.async copies at once."""
 HOPED_BYTES = (8, 4)
 """What is tried where less is proven: clients prove 16 bytes if they can."""
+MAX_BOX = 256
+"""Elements of a box of TMA along a dim."""
 GATHER_WARPS = 4
 """The whole warpgroup of the producer copies."""
+LEAST_CHUNK = 1
+"""The fewest bytes that a copy must be proven to have."""
 MAX_COPIES = 128
 """Copies of a thread for one tile: they stand one after another in the program."""
 ROW_REGISTERS = 16
 """Registers of a thread for a tile: where its copies come from and go to, steps, bounds."""
-
-
-def least_chunk() -> int:
-    """The fewest bytes that a copy must be proven to have."""
-    return int(os.environ.get("TI_EXP_CHUNK", "1"))
 
 
 def view_chunks(load: aa.TiledLoadOp, axis: int) -> tuple[int, ...]:
@@ -52,10 +50,13 @@ def view_chunks(load: aa.TiledLoadOp, axis: int) -> tuple[int, ...]:
     # Else a tile could start below the tensor and end in it.
     if any(step % extent for step, extent in zip(type.steps, type.tile_shape, strict=True)):
         return ()
+    # Longer tiles are cut for TMA.
+    if any(extent > MAX_BOX for dim, extent in enumerate(type.tile_shape) if dim != axis):
+        return ()
     size, known = storage_bytes(element), alignment(type, memref_of(load.view), axis)
     proven = next((chunk for chunk in CHUNK_BYTES if known % chunk == 0), size)
     copies = prod(type.tile_shape) * size // (32 * GATHER_WARPS * max(proven, size))
-    if copies > MAX_COPIES or proven < least_chunk():
+    if copies > MAX_COPIES or proven < LEAST_CHUNK:
         return ()
     hoped = [chunk for chunk in HOPED_BYTES if chunk > proven]
     return tuple(max(1, chunk // size) for chunk in (*hoped, proven))
@@ -76,5 +77,3 @@ def alignment(type: aa.TiledViewType, memref: aa.MakeMemRefOp, axis: int) -> int
             stride *= type.steps[tile_dim]
         known = gcd(known, stride * size)
     return known
-
-

@@ -19,16 +19,16 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.nv_tileas import chunks
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.dialects.nv_tileas import chunks
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import MAX_ACCESS_BYTES, plan_pointer_access
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import (
     CHUNK_BYTES,
     GATHER_WARPS,
+    LEAST_CHUNK,
     ROW_REGISTERS,
-    least_chunk,
 )
 
 MAX_RUNS = 16
@@ -52,7 +52,7 @@ def gathered_axis(load: aa.LoadOp) -> int | None:
         return None
     runs = load.contiguity.data if load.contiguity is not None else ()
     run = runs[access.axis] if access.axis < len(runs) else 1
-    if access.vector * size < least_chunk() or run * size < MAX_ACCESS_BYTES:
+    if access.vector * size < LEAST_CHUNK or run * size < MAX_ACCESS_BYTES:
         return None
     shape = type.get_shape()
     runs_of_thread = prod(shape) * size // (MAX_ACCESS_BYTES * 32 * GATHER_WARPS)

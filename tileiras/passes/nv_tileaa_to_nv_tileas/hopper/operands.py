@@ -28,10 +28,9 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import view_chunks
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import MAX_BOX, view_chunks
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import gathered_axis
 
-MAX_BOX = 256
 TMA_ALIGNMENT = 16
 
 OperandLoad = aa.TiledLoadOp | aa.LoadOp
@@ -182,7 +181,9 @@ def is_by_tma(load: OperandLoad) -> TypeGuard[aa.TiledLoadOp]:
     extents = [extent for axis, extent in enumerate(type.tile_shape) if axis != panels]
     if rank > 5 or any(extent > MAX_BOX for extent in extents):
         return False
-    return is_aligned(type, memref_of(load.view))
+    memref = memref_of(load.view)
+    # A tensor map made again in a loop would change under the copies that are on their way.
+    return isinstance(memref.parent_op(), aa.FuncOp) and is_aligned(type, memref)
 
 
 def is_aligned(type: aa.TiledViewType, memref: aa.MakeMemRefOp) -> bool:

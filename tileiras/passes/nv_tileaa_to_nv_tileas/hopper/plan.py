@@ -19,7 +19,6 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     ROWS_PER_WARPGROUP,
     CtaShape,
@@ -216,10 +215,6 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     if any(pipeline.gathers for pipeline in pipelines) and not target.has(Feature.CP_ASYNC):
         return None
     loads = [load for pipeline in pipelines for load in pipeline.loads]
-    # A tensor map made again in a loop would change under the copies that are on their way.
-    by_tma = [load for load in loads if is_by_tma(load)]
-    if any(memref_of(load.view).parent_op() is not func for load in by_tma):
-        return None
     kept = producer_slice(func, loads)
     if kept is None or producer_layouts(kept) is None:
         return None

@@ -30,10 +30,22 @@ KERNELS = (
 SHAPES = ((256, 512, 1024), (257, 131, 1027), (130, 514, 2050), (131, 260, 900))
 
 
+MIXED = (
+    ProductKernel("f16", (128, 128, 64)),
+    ProductKernel("f16", (128, 256, 64), b="turned", form="persistent"),
+    ProductKernel("f32", (128, 128, 32)),
+)
+
+
 @cache
-def cubin_of(kernel: ProductKernel) -> bytes:
-    """A kernel is compiled once."""
-    return compile_for_this_gpu(kernel.text().encode())
+def cubin_of(kernel: ProductKernel, unknown: str = "") -> bytes:
+    """A kernel, compiled once; of the operand `unknown` it does not know how it is aligned."""
+    text = kernel.text()
+    for value in ("1", "s0", "s1", "s2"):
+        for known in (16, kernel.unit):
+            place = f"%{unknown}{value}k = assume div_by<"
+            text = text.replace(f"{place}{known}>", f"{place}1>") if unknown else text
+    return compile_for_this_gpu(text.encode())
 
 
 def placed(rows: int, columns: int, major: str, aligned_to: int, first: int) -> Placement:
@@ -67,4 +79,29 @@ def test_long_products_are_exact(
     )
     arguments = case.arguments()
     launch_cubin(cubin_of(kernel), "product", arguments, case.grid)
+    assert case.difference(arguments[2]) == ""
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("unit", [4, 2, 1])
+@pytest.mark.parametrize("unknown", ["A", "B"])
+@pytest.mark.parametrize("kernel", MIXED, ids=lambda kernel: kernel.name)
+def test_one_operand_comes_by_tma(
+    kernel: ProductKernel, unknown: str, unit: int, shape: tuple[int, int, int]
+) -> None:
+    """Slots that a thread announces bytes of, and that others copy into."""
+    m, n, k = shape
+    units = {"A": kernel.unit, "B": kernel.unit} | {unknown: unit}
+    rows, columns = (-(-x // y) for x, y in zip((m, n), kernel.tile[:2], strict=True))
+    case = ProductCase(
+        kernel,
+        1,
+        shape,
+        placed(m, k, kernel.a, units["A"], units["A"]),
+        placed(k, n, kernel.b, units["B"], 3 * units["B"]),
+        placed(m, n, "row", 1, 3),
+        (rows, columns, 1) if kernel.form != "persistent" else (5, 1, 1),
+    )
+    arguments = case.arguments()
+    launch_cubin(cubin_of(kernel, unknown), "product", arguments, case.grid)
     assert case.difference(arguments[2]) == ""

@@ -28,8 +28,10 @@ LEAST_CHUNK = 1
 """The fewest bytes that a copy must be proven to have."""
 MAX_COPIES = 128
 """Copies of a thread for one tile: they stand one after another in the program."""
-ROW_REGISTERS = 16
-"""Registers of a thread for a tile: where its copies come from and go to, steps, bounds."""
+COPY_REGISTERS = 16
+"""Registers of a thread for copies under way: tiles come one after another."""
+TILE_REGISTERS = 8
+"""Registers of a thread for every tile: where its first copy comes from, and steps."""
 
 
 def view_chunks(load: aa.TiledLoadOp, axis: int) -> tuple[int, ...]:

@@ -26,9 +26,10 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import MAX_ACCESS_BYTES, plan_pointer_access
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import (
     CHUNK_BYTES,
+    COPY_REGISTERS,
     GATHER_WARPS,
     LEAST_CHUNK,
-    ROW_REGISTERS,
+    TILE_REGISTERS,
 )
 
 MAX_RUNS = 16
@@ -92,7 +93,8 @@ def gather_registers(loads: Sequence[aa.TiledLoadOp | aa.LoadOp]) -> int:
     gathered = [load for load in loads if isinstance(load, aa.LoadOp)]
     runs = sum(map(_runs_of_thread, gathered))
     taken = -(-REGISTERS_PER_RUN * runs // 8) * 8 + REGISTERS_FOR_INDICES if runs else 0
-    return taken + ROW_REGISTERS * (len(loads) - len(gathered))
+    tiles = len(loads) - len(gathered)
+    return taken + (COPY_REGISTERS + TILE_REGISTERS * tiles if tiles else 0)
 
 
 def _runs_of_thread(load: aa.LoadOp) -> int:

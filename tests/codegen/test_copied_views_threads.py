@@ -25,10 +25,10 @@ KERNELS = (
     ProductKernel("f32", (64, 64, 64), chunk=8),
     ProductKernel("i8", (64, 128, 128), b="turned", chunk=4),
     ProductKernel("f8E4M3FN", (64, 64, 128), b="turned", form="batched", chunk=8),
-    ProductKernel("f16", (64, 64, 64), a="column", is_aligned=False),
-    ProductKernel("bf16", (64, 64, 64), b="turned", form="batched", is_aligned=False),
+    ProductKernel("f16", (64, 256, 64), a="column", is_aligned=False),
+    ProductKernel("bf16", (128, 128, 64), b="turned", form="batched", is_aligned=False),
     ProductKernel("f32", (64, 64, 32), is_aligned=False),
-    ProductKernel("i8", (64, 64, 128), b="turned", is_aligned=False),
+    ProductKernel("i8", (128, 128, 128), b="turned", is_aligned=False),
 )
 CASES = 2
 

@@ -76,7 +76,7 @@ KERNELS = (
     ProductKernel("f32", (64, 128, 32), b="turned", form="split", is_aligned=False),
     ProductKernel("f8E4M3FN", (128, 128, 128), b="turned", is_aligned=False),
     ProductKernel("f8E5M2", (64, 128, 128), form="persistent", chunk=4),
-    ProductKernel("i8", (64, 128, 128), b="turned", is_aligned=False),
+    ProductKernel("i8", (128, 128, 128), b="turned", is_aligned=False),
     ProductKernel("i8", (128, 128, 128), form="batched", chunk=8),
 )
 

@@ -20,12 +20,12 @@ KERNELS = (
     ProductKernel("f16", (128, 128, 64), is_aligned=False),
     ProductKernel("f16", (128, 256, 64), is_aligned=False),
     ProductKernel("f16", (256, 128, 64), b="turned", is_aligned=False),
-    ProductKernel("f16", (64, 64, 64), a="column", b="turned", is_aligned=False),
+    ProductKernel("f16", (64, 256, 64), a="column", b="turned", is_aligned=False),
     ProductKernel("bf16", (64, 256, 64), form="persistent", is_aligned=False),
     ProductKernel("f32", (128, 128, 32), is_aligned=False),
     ProductKernel("f32", (128, 128, 32), b="turned", is_aligned=False),
     ProductKernel("i8", (128, 128, 128), b="turned", is_aligned=False),
-    ProductKernel("f8E4M3FN", (64, 128, 128), is_aligned=False),
+    ProductKernel("f8E4M3FN", (128, 128, 128), is_aligned=False),
 )
 SHAPES = ((256, 512, 1024), (257, 131, 1027), (130, 514, 2050), (131, 260, 900))
 

@@ -18,11 +18,11 @@ from tileiras.options import CompileOptions
 KERNELS = (
     (ProductKernel("f16", (64, 64, 64), chunk=8), (4,)),
     (ProductKernel("f16", (64, 128, 64), a="column", b="turned", chunk=4), (4, 2)),
-    (ProductKernel("bf16", (64, 64, 64), form="split", is_aligned=False), (4, 2, 1)),
+    (ProductKernel("bf16", (64, 256, 64), form="split", is_aligned=False), (4, 2, 1)),
     (ProductKernel("f16", (128, 64, 64), form="persistent", chunk=4), (4, 2)),
     (ProductKernel("f32", (64, 64, 32), b="turned", is_aligned=False), (2, 1)),
     (ProductKernel("f32", (64, 64, 32), is_aligned=False), (2, 1)),
-    (ProductKernel("i8", (64, 64, 128), b="permuted", is_aligned=False), (8, 4, 1)),
+    (ProductKernel("i8", (128, 128, 128), b="permuted", is_aligned=False), (8, 4, 1)),
     (ProductKernel("f8E5M2", (64, 128, 128), form="batched", chunk=4), (8, 4)),
 )
 PLAIN = ProductKernel("f16", (128, 128, 64), chunk=4)
@@ -78,8 +78,9 @@ def test_one_operand_may_come_by_tma() -> None:
         (ProductKernel("f16", (128, 128, 64), a="any", chunk=4), ("", "")),
         (ProductKernel("f16", (128, 128, 32), chunk=4), ("", "")),
         (ProductKernel("i8", (128, 256, 256), is_aligned=False), ("", "")),
+        (ProductKernel("f16", (64, 128, 64), is_aligned=False), ("", "")),
     ],
-    ids=["padding", "order", "no_rows", "short_rows", "too_many"],
+    ids=["padding", "order", "no_rows", "short_rows", "too_many", "small_tile"],
 )
 def test_does_not_copy(kernel: ProductKernel, change: tuple[str, str]) -> None:
     text = kernel.text().replace(*change) if change[0] else kernel.text()
@@ -106,7 +107,7 @@ def test_whole_tiles_are_copied_without_bounds(kernel: ProductKernel, copies: in
 
 
 def test_elements_are_stored_before_threads_arrive() -> None:
-    ptx = ptx_of(ProductKernel("f16", (64, 64, 64), is_aligned=False))
+    ptx = ptx_of(ProductKernel("f16", (128, 128, 64), is_aligned=False))
     producer = ptx[: ptx.index("wgmma.mma_async")]
     arrival = producer.index("cp.async.mbarrier.arrive")
     stored = producer.rindex("st.shared.b32", 0, arrival)

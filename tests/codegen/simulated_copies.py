@@ -42,7 +42,12 @@ def _land(machine: Machine, group: Sequence[Any]) -> None:
         data = np.zeros((machine.threads, size), np.uint8)
         for count in sorted(set(read_bytes.tolist()) - {0}):
             chosen = machine.thread_ids[read_bytes == count]
-            data[chosen, :count] = read(machine, chosen, source[chosen], count)
+            if np.any(source[chosen] % np.uint64(size)):
+                raise RuntimeError(f"misaligned copy of {size} bytes")
+            whole = count & -count
+            for first in range(0, count, whole):
+                piece = source[chosen] + np.uint64(first)
+                data[chosen, first : first + whole] = read(machine, chosen, piece, whole)
         machine.shared.store(machine.thread_ids, target, data)
 
 

@@ -46,6 +46,8 @@ class ProductKernel:
     form: Form = "plain"
     result: str = ""
     is_aligned: bool = True
+    chunk: int = 16
+    """Bytes of which the operands' starts and strides are multiples, if they are aligned."""
     cluster: int = 0
     """CTAs of a cluster that the kernel asks for, 0 if it does not say."""
     order: Order = "rows"
@@ -63,6 +65,7 @@ class ProductKernel:
         """Unique among the kernels."""
         tile = "x".join(map(str, self.tile))
         kind = "aligned" if self.is_aligned else "anywhere"
+        kind += f"_to_{self.chunk}" if self.chunk != 16 else ""
         asked = f"_{self.cluster}ctas" if self.cluster else ""
         order = f"_{self.order}" if self.order != "rows" else ""
         placed = f"{self.a}_{self.b}_{self.form}_{self.result}_{kind}"
@@ -75,8 +78,8 @@ class ProductKernel:
 
     @property
     def unit(self) -> int:
-        """What starts and strides are multiples of if they are aligned: 16 bytes."""
-        return 16 // BYTES[self.element]
+        """What starts and strides are multiples of if they are aligned."""
+        return self.chunk // BYTES[self.element]
 
     def text(self) -> str:
         """The module."""
@@ -143,7 +146,10 @@ class _Writer:
             f"%{name}1 = offset %{name}0, %{name}first "
             f": tile<{pointer}>, tile<i32> -> tile<{pointer}>"
         )
-        for value, factor in ((f"{name}1", 16), *((f"{name}s{d}", kernel.unit) for d in range(3))):
+        for value, factor in (
+            (f"{name}1", kernel.chunk),
+            *((f"{name}s{d}", kernel.unit) for d in range(3)),
+        ):
             type = f"tile<{pointer}>" if value == f"{name}1" else "tile<i32>"
             known = f"assume div_by<{factor}>, " if is_aligned else "assume div_by<1>, "
             self._add(f"%{value}k = {known}%{value} : {type}")

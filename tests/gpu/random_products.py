@@ -92,6 +92,17 @@ KERNELS = (
     ProductKernel("f16", (128, 256, 64), form="split", is_aligned=False),
     ProductKernel("bf16", (256, 256, 32), form="split", is_aligned=False),
     *NARROW_KERNELS,
+    ProductKernel("f16", (128, 128, 64), chunk=8),
+    ProductKernel("f16", (128, 256, 64), form="persistent", chunk=4),
+    ProductKernel("f16", (128, 128, 64), is_aligned=False),
+    ProductKernel("f16", (64, 256, 64), a="column", b="turned", is_aligned=False),
+    ProductKernel("bf16", (128, 128, 64), b="permuted", form="batched", chunk=4),
+    ProductKernel("f32", (128, 128, 32), is_aligned=False),
+    ProductKernel("f32", (64, 128, 32), b="turned", form="split", is_aligned=False),
+    ProductKernel("f8E4M3FN", (128, 128, 128), b="turned", is_aligned=False),
+    ProductKernel("f8E5M2", (64, 128, 128), form="persistent", chunk=4),
+    ProductKernel("i8", (128, 128, 128), b="turned", is_aligned=False),
+    ProductKernel("i8", (128, 128, 128), form="batched", chunk=8),
 )
 
 

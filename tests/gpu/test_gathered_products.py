@@ -41,6 +41,18 @@ def test_multiplies_rows_from_anywhere(rows, columns, depth, loop, size):
     check_case(experts(rows, columns, depth, loop), "experts", case)
 
 
+@pytest.mark.parametrize("align", [8, 4])
+@pytest.mark.parametrize("loop", ["computed", "carried"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth"), [(128, 128, 64), (64, 64, 64), (256, 128, 64), (128, 128, 128)]
+)
+@pytest.mark.parametrize("size", [64, 80, 1040])
+def test_gathers_shorter_chunks(rows, columns, depth, loop, size, align):
+    blocks = 400 if size == 80 else 3
+    case = experts_case(rows, columns, size, 304, blocks=blocks, align=align)
+    check_case(experts(rows, columns, depth, loop, align), "experts", case)
+
+
 @pytest.mark.parametrize("is_transposed", [False, True])
 def test_gathers_right_operands(is_transposed):
     check_case(gathered_right(is_transposed), "right", right_case(is_transposed))

@@ -288,6 +288,23 @@ def _gather_load(run: BlockRun, op: pl.GatherLoadOp) -> list[Any]:
     return []
 
 
+def _copy_load(run: BlockRun, op: pl.CopyLoadOp) -> list[Any]:
+    """The tile of a view, zero where it is out of bounds; chunks must be aligned."""
+    ring: Ring = run.value(op.pipeline)
+    if not ring.is_open:
+        raise InterpreterError("a copy goes into a slot that has not been acquired", op)
+    view = run.value(op.view)
+    access = tensor_views.tile_elements(view, run.values(op.indices))
+    vector, size = op.vectors.data[-1], storage_bytes(view_type_of(op.view).memref.element_type)
+    offsets = np.where(access.inside, access.offsets, 0)
+    offsets = np.moveaxis(offsets, op.axis.data, -1)[..., ::vector]
+    if np.any((view.tensor.base + offsets * size) % (vector * size)):
+        raise InterpreterError("a chunk is not aligned", op)
+    tile = load_tile(run.memory, view, access)
+    ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data, op.swizzle.data)
+    return []
+
+
 def _wait(run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
     """The tiles of the next slot, turned to how the products read them."""
     ring: Ring = run.value(op.pipeline)
@@ -458,6 +475,7 @@ def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], Eff
         pl.DotWaitOp: products.wait,
         pl.FreePipelinesOp: _free,
         pl.GatherLoadOp: _gather_load,
+        pl.CopyLoadOp: _copy_load,
         pl.MakeTensorMapOp: _tensor_map,
         pl.ProducerAcquireOp: _acquire,
         pl.ProducerAdvanceOp: _advance,

@@ -13,7 +13,9 @@ cuda_tile.module @m {
   entry @experts(%T: tile<ptr<f16>>, %W: tile<ptr<f16>>, %O: tile<ptr<f32>>, %S: tile<ptr<i32>>,
                  %E: tile<ptr<i32>>, %rows: tile<i32>, %depth: tile<i32>, %columns: tile<i32>,
                  %experts: tile<i32>, %total: tile<i32>) {
-    %T1 = assume div_by<ALIGN>, %T : tile<ptr<f16>>
+    %first_element = constant <i32: FIRST> : tile<i32>
+    %T0 = offset %T, %first_element : tile<ptr<f16>>, tile<i32> -> tile<ptr<f16>>
+    %T1 = assume div_by<ALIGN>, %T0 : tile<ptr<f16>>
     %W1 = assume div_by<16>, %W : tile<ptr<f16>>
     %D1 = assume div_by<16>, %depth : tile<i32>
     %C1 = assume div_by<16>, %columns : tile<i32>
@@ -135,6 +137,7 @@ def experts(
     text = EXPERTS.replace("LOOP", LOOPS[loop]).replace("AFTER", OVERWRITE if overwrites else "")
     text = text.replace("MASK", MASK).replace("PRODUCT", PRODUCT).replace("VIEWW", VIEW)
     text = text.replace("ALIGN", str(align)).replace("PADDING", padding)
+    text = text.replace("FIRST", str(first_token(align)))
     text = text.replace("ORDER", "%t" if ordered else "%t0")
     for letter, size in (("R", rows), ("D", depth), ("C", columns)):
         text = re.sub(rf"(?<=[<x(:\s]){letter}(?=[x>)])", str(size), text)
@@ -225,8 +228,19 @@ def quarters(rng: np.random.Generator, *shape: int) -> Any:
     return (rng.integers(-8, 8, shape) / 4).astype(np.float16)
 
 
+def first_token(align: int) -> int:
+    """The element of the first argument with which tokens start, aligned to so many bytes."""
+    return align // 2 if align < 16 else 0
+
+
 def experts_case(
-    rows: int, columns: int, depth: int, width: int, blocks: int = 2, tokens: int = 40
+    rows: int,
+    columns: int,
+    depth: int,
+    width: int,
+    blocks: int = 2,
+    tokens: int = 40,
+    align: int = 16,
 ) -> Case:
     """Three experts, ragged sizes, and rows that are masked off: their addresses are out of reach.
 
@@ -243,7 +257,8 @@ def experts_case(
             expert = weights[chosen[row // rows]].astype(np.float32)
             wanted[row] = source[slot].astype(np.float32) @ expert
     scalars = [np.int32(n) for n in (tokens, depth, width, 3, rows * blocks)]
-    arguments = [source, weights, np.full_like(wanted, 7), slots, chosen, *scalars]
+    memory = np.concatenate([np.full(first_token(align), np.nan, np.float16), source.ravel()])
+    arguments = [memory, weights, np.full_like(wanted, 7), slots, chosen, *scalars]
     return Case(arguments, (blocks, -(-width // columns), 1), wanted)
 
 

@@ -53,6 +53,20 @@ def test_multiplies_rows_from_anywhere(rows, columns, depth, loop, size, width):
     np.testing.assert_array_equal(case.arguments[case.output], case.wanted)
 
 
+@pytest.mark.parametrize("align", [8, 4])
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "loop"),
+    [(128, 128, 64, "computed"), (64, 64, 128, "carried"), (256, 64, 64, "computed")],
+)
+def test_gathers_shorter_chunks(rows, columns, depth, loop, align):
+    case = experts_case(rows, columns, 144, 160, align=align)
+    module = converted(experts(rows, columns, depth, loop, align))
+    [gather] = [op for op in module.walk() if isinstance(op, pl.GatherLoadOp)]
+    assert gather.vector.data == align // 2
+    run_entry(module, "experts", case.arguments, case.grid)
+    np.testing.assert_array_equal(case.arguments[case.output], case.wanted)
+
+
 @pytest.mark.parametrize("is_transposed", [False, True])
 def test_gathers_right_operands_too(is_transposed):
     """Both ways round: rows of the depth, or columns that are turned before the product."""
@@ -66,7 +80,7 @@ def test_gathers_right_operands_too(is_transposed):
 @pytest.mark.parametrize(
     ("source", "changes"),
     [
-        (experts(align=8), {}),
+        (experts(align=2), {}),
         (experts(padding="1.0"), {}),
         (experts(padding="-0.0"), {}),
         (experts(loop="storing", ordered=True), {}),
@@ -122,10 +136,11 @@ def test_threads_arrive_with_their_copies():
     assert 40 < int(kept) <= 96
 
 
+@pytest.mark.parametrize("align", [16, 8, 4])
 @pytest.mark.parametrize("shape", [(128, 128, 64), (256, 128, 64), (64, 64, 64)])
-def test_does_not_spill(shape):
+def test_does_not_spill(shape, align):
     options = with_environment(CompileOptions(gpu_name="sm_90"))
-    artefacts = compile_module(experts(*shape), options)
+    artefacts = compile_module(experts(*shape, align=align), options)
     assert "0 bytes spilled" in artefacts.notes[0]
 
 
@@ -137,13 +152,14 @@ def test_panels_lie_as_tma_writes_them(axis, bits, swizzle):
     assert panel_layout((128, 256), axis, bits, swizzle) == operand.layout(1)
 
 
+@pytest.mark.parametrize("align", [16, 8, 4])
 @pytest.mark.parametrize(("rows", "depth"), [(128, 64), (64, 128), (256, 64), (128, 32), (64, 16)])
-def test_every_chunk_has_one_place(rows, depth):
-    module = read_source(experts(rows, 64, depth))
+def test_every_chunk_has_one_place(rows, depth, align):
+    module = read_source(experts(rows, 64, depth, align=align))
     for _, stage in passes(module, (), "sm_90"):
         if stage == "nv_tileaa":
             gathers = [op for op in module.walk() if isinstance(op, aa.LoadOp)]
-    (gather,) = [op for op in gathers if gathered_axis(op) is not None]
+    (gather,) = [op for op in gathers if op.mask is not None and gathered_axis(op) is not None]
     layout = chunk_layout(gather)
     swizzle = min(128, 2 * depth)
     terms = chunk_offsets(layout, 1, 16, swizzle)
@@ -156,7 +172,11 @@ def test_every_chunk_has_one_place(rows, depth):
                 element = layout.apply(register=register, lane=lane, warp=warp)
                 assert operand.apply(offset=place) == element
                 seen.add(place)
-    assert seen == set(range(0, rows * depth, 8))
+    assert seen == set(range(0, rows * depth, align // 2))
+    # Lanes that store at once reach different banks: 32 for words, half as many for two of them.
+    together = min(32, 128 // align)
+    banks = {terms.base(lane, 0) * 2 // align % (128 // align) for lane in range(together)}
+    assert len(banks) == together
 
 
 def test_one_thread_issues_tma_before_all_compute_addresses():

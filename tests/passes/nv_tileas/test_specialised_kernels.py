@@ -78,12 +78,10 @@ MAP_IN_LOOP = (
 @pytest.mark.parametrize(
     ("source", "changes"),
     [
-        (gemm(128, 128, 64, align=8), {}),
         (gemm(32, 128, 64), {}),
         (gemm(128, 128, 64, stores=True), {}),
         (split_gemm("acquire"), {}),
         (split_gemm("grid"), {}),
-        (gemm(128, 128, 64).replace(*MAP_IN_LOOP), {}),
         (gemm(128, 128, 64), {"opt_level": 0}),
         (gemm(128, 128, 64), {"disabled_features": ("wgmma",)}),
         (gemm(128, 128, 64), {"disabled_features": ("tma",)}),
@@ -91,12 +89,10 @@ MAP_IN_LOOP = (
         (gemm(128, 128, 64), {"gpu_name": "sm_120"}),
     ],
     ids=[
-        "unaligned_base",
         "few_rows",
         "loads_after_stores",
         "loads_after_an_acquire",
         "loads_after_another_grid",
-        "tensor_map_in_loop",
         "O0",
         "no_wgmma",
         "no_tma",
@@ -106,6 +102,13 @@ MAP_IN_LOOP = (
 )
 def test_keeps_other_kernels_together(source, changes):
     assert "agent_switch" not in compiled(source, **changes)
+
+
+def test_threads_copy_where_the_tensor_map_would_be_made_in_the_loop():
+    source = gemm(128, 128, 64).replace(*MAP_IN_LOOP)
+    assert compare_entry(read_source(source), "gemm", "gemm").kind == "same"
+    text = compiled(source)
+    assert "nv_tileas.copy_load" in text and text.count("nv_tileas.make_tensor_map") == 1
 
 
 def test_producer_and_consumer_have_their_own_registers_and_barrier():

@@ -20,6 +20,7 @@ from tileiras.codegen.lowering import (
     tensor_maps,
     tma,
     tma_stores,
+    view_copies,
     wgmma_dot,
     wgmma_turned,
 )
@@ -215,6 +216,7 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.StoreStagedOp: store_agent.lower_store_staged,
     pl.StoreDrainOp: store_agent.lower_store_drain,
     pl.GatherLoadOp: gathers.lower_gather_load,
+    pl.CopyLoadOp: view_copies.lower_copy_load,
     pl.ProxyFenceOp: gathers.lower_proxy_fence,
     pl.ConsumerWaitOp: wgmma_dot.lower_consumer_wait,
     pl.ConsumerReleaseOp: wgmma_dot.lower_consumer_release,

@@ -1,4 +1,4 @@
-"""Tiles gathered into the ring by cp.async, 16 bytes at a time, in the layout that wgmma reads.
+"""Tiles gathered into the ring by cp.async, chunk by chunk, in the layout that wgmma reads.
 
 The threads' arrivals at the full barrier wait for their copies (`cp.async.mbarrier.arrive`).
 cp.async writes through the generic proxy and wgmma reads through the async proxy, so consumers pass
@@ -8,8 +8,10 @@ the path: "Proxy-preserved base causality order").
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.lowering.context import KernelLowering
@@ -18,9 +20,15 @@ from tileiras.codegen.lowering.types import storage_bits, storage_bytes
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.offsets import OffsetTerms, offset_terms
 from tileiras.dialects.layout.shared import row_major, swizzle
+from tileiras.dialects.llvm.arithmetic import AndOp
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
+
+CACHES = {16: "cg", 8: "ca", 4: "ca"}
+"""The way of so many bytes: past L1 where there is a choice."""
+MOST_BITS = 16
+"""Bits of a vector that LLVM keeps in predicates."""
 
 
 def panel_layout(
@@ -65,24 +73,69 @@ def lower_gather_load(ctx: KernelLowering, op: Operation) -> None:
     stage, _ = ring.position(ctx)
     slot = b.gep(ring.slot(b, stage.get(b)), op.offset.data)
     base = b.mul(ctx.threads.linear(terms.lane, terms.warp), b.i32(size))
-    addresses = ctx.value(op.pointers)
-    ignored = None if op.mask is None else b.not_(ctx.value(op.mask))
-    disjoint = not _thread_bits(terms) & _register_bits(terms)
+    addresses, leaders = ctx.value(op.pointers), run_leaders(layout, op.axis.data, op.run.data)
+    ignored = _ignored(ctx, None if op.mask is None else ctx.value(op.mask), len(leaders))
+    shared = thread_bits(terms)
+    disjoint = not shared & _register_bits(terms)
+    places: dict[int, SSAValue] = {}
     for register, offset in enumerate(terms.register):
-        delta = b.i32(offset * size)
-        place = b.add(base, delta) if disjoint else b.xor(base, delta)
-        target = b.gep(slot, b.zext(place, integer_type(64)))
-        source = b.inttoptr(b.extract(addresses, register), ctx.pointer)
+        if disjoint:
+            place = b.add(base, b.i32(offset * size))
+            target = b.gep(slot, b.zext(place, integer_type(64)))
+        else:
+            mixed = offset & shared
+            if mixed not in places:
+                place = b.xor(base, b.i32(mixed * size))
+                places[mixed] = b.gep(slot, b.zext(place, integer_type(64)))
+            target = b.gep(places[mixed], (offset - mixed) * size)
+        leader, distance = leaders[register]
+        source = b.inttoptr(b.extract(addresses, leader), ctx.pointer)
+        source = b.gep(source, distance * size) if distance else source
         b.cp_async(
             target,
             source,
             bytes_,
-            "cg",
-            ignore=None if ignored is None else b.extract(ignored, register),
+            CACHES[bytes_],
+            ignore=ignored[register],
         )
 
 
-def _thread_bits(terms: OffsetTerms) -> int:
+def _ignored(ctx: KernelLowering, mask: SSAValue | None, count: int) -> Sequence[SSAValue | None]:
+    """For each copy whether it is masked off.
+
+    LLVM keeps long vectors of bits in words, from which each is taken by three instructions: their
+    parts are computed one by one.
+    """
+    b = ctx.b
+    if mask is None:
+        return [None] * count
+    if count <= MOST_BITS:
+        ignored = b.not_(mask)
+        return [b.extract(ignored, number) for number in range(count)]
+    return [b.not_(_part(ctx, mask, number)) for number in range(count)]
+
+
+def _part(ctx: KernelLowering, bits: SSAValue, number: int) -> SSAValue:
+    """An element of a vector of bits."""
+    if isinstance(bits.owner, AndOp):
+        return ctx.b.and_(*(_part(ctx, operand, number) for operand in bits.owner.operands))
+    return ctx.b.extract(bits, number)
+
+
+def run_leaders(layout: LinearLayout, axis: int, run: int) -> list[tuple[int, int]]:
+    """For each register the first one of its run of elements along `axis`, and how far that is."""
+    within = [
+        vector[axis] if sum(vector) == vector[axis] < run else 0
+        for vector in layout.basis("register")
+    ]
+    found: list[tuple[int, int]] = []
+    for register in range(1 << len(within)):
+        bits = [bit for bit, step in enumerate(within) if step and register >> bit & 1]
+        found.append((register - sum(1 << bit for bit in bits), sum(within[bit] for bit in bits)))
+    return found
+
+
+def thread_bits(terms: OffsetTerms) -> int:
     """The bits of an offset that depend on the thread."""
     bits = 0
     for value in (*terms.lane, *terms.warp):

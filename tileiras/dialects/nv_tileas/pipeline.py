@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -339,7 +339,8 @@ class GatherLoadOp(IRDLOperation):
 
     Rows of a panel have `swizzle` bytes. `pointers` and `mask` have the first element of every
     chunk of `vector` elements along `axis`, which is copied by the thread that holds it; where the
-    mask is false zeros arrive.
+    mask is false zeros arrive. Pointers of `run` elements along `axis`, from a multiple of that on,
+    lie one behind the other.
     """
 
     name = "nv_tileas.gather_load"
@@ -350,6 +351,27 @@ class GatherLoadOp(IRDLOperation):
     offset = prop_def(IntAttr)
     vector = prop_def(IntAttr)
     swizzle = prop_def(IntAttr)
+    run = prop_def(IntAttr)
+
+
+@irdl_op_definition
+class CopyLoadOp(IRDLOperation):
+    """Copies one tile of a view into the current slot at byte `offset`, panels along `axis`.
+
+    The producer's threads do so, `vectors` elements along `axis` at a time (`chunk_layout`): the
+    first of these numbers for which all addresses turn out to be aligned, as they are for the last.
+    What is out of bounds becomes zero. `inbounds` promises per dim that nothing is.
+    """
+
+    name = "nv_tileas.copy_load"
+    pipeline = operand_def()
+    view = operand_def()
+    indices = var_operand_def()
+    axis = prop_def(IntAttr)
+    offset = prop_def(IntAttr)
+    swizzle = prop_def(IntAttr)
+    vectors = prop_def(IntTupleAttr)
+    inbounds = prop_def(DenseArrayBase[IntegerType])
 
 
 @irdl_op_definition
@@ -526,6 +548,7 @@ PIPELINE_OPS = (
     StoreStagedOp,
     StoreDrainOp,
     GatherLoadOp,
+    CopyLoadOp,
     ConsumerWaitOp,
     SelectTileOp,
     UniformOp,

@@ -165,12 +165,13 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
 def _have_in_common(plan: HopperPlan) -> bool:
     """Whether both tiles read a tile in common, or may turn out to; gathered ones in any case."""
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles, products_of
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import is_by_tma
 
     products = Counter(planned.dot.parent_op() for planned in plan.dots.values())
     both = [loop for loop, count in products.items() if count > 1]
     loads = [load for ring in plan.pipelines for load in ring.loads if load.parent_op() in both]
     common = [load for load in loads if len(products_of(load)) > 1]
-    gathered = [load for load in loads if isinstance(load, aa.LoadOp)]
+    gathered = [load for load in loads if not is_by_tma(load)]
     if any(load not in common for load in gathered):
         return False
     return bool(common or AlikeTiles.of(plan.pipelines).firsts)

@@ -28,6 +28,7 @@ from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
+    is_by_tma,
     place_bytes,
     shared_operand,
     tile_uses,
@@ -49,7 +50,7 @@ def may_be_alike(first: OperandLoad, second: OperandLoad) -> bool:
     They read tiles of one kind from one tensor, and indices that differ are made before the loop.
     Products read both tiles in the same ways.
     """
-    if not isinstance(first, aa.TiledLoadOp) or not isinstance(second, aa.TiledLoadOp):
+    if not is_by_tma(first) or not is_by_tma(second):
         return False
     block = first.parent_block()
     if first is second or block is None or second.parent_block() is not block:

@@ -20,6 +20,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import left_frag
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
+    is_by_tma,
     place_bytes,
     root_load,
     rounds_to_tf32,
@@ -103,7 +104,7 @@ class ConsumerSide:
         in_order = [read for load in loads for read in reads if read[0] is load]
         wait = placer.emit(pl.ConsumerWaitOp, [pipeline], [type for _, type in in_order])
         self.tiles.update(zip(in_order, wait.results, strict=True))
-        if any(isinstance(load, aa.LoadOp) for load in loads):
+        if not all(map(is_by_tma, loads)):
             placer.emit(pl.ProxyFenceOp)
 
     def _tile_type(self, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:

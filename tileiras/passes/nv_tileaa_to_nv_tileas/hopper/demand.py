@@ -23,7 +23,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import gather_registers
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import accumulator_registers
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad, is_by_tma
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 
@@ -61,7 +61,7 @@ def demand_of(
     }
     saved = {n: min(_saved_in_place(together, n) for together in loops.values()) for n in counts}
     at_work = {n: max(_at_work(together, n) for together in loops.values()) for n in counts}
-    gathered = [load for load in brought if isinstance(load, aa.LoadOp)]
+    gathered = [load for load in brought if not is_by_tma(load)]
     warps = integer_hint(func, "num_worker_warps_per_cta")
     return Demand(
         accumulators,

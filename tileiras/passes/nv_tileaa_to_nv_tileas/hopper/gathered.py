@@ -1,9 +1,9 @@
 """Gathered operands: tiles whose rows lie anywhere, brought by cp.async into swizzled memory.
 
 A load through a tensor of pointers qualifies if the facts about it (`passes/analysis`) prove that
-its pointers form runs of 16 bytes along one dim, aligned and under one mask. Each run is a copy of
-its own: `cp.async` of 16 bytes, which writes zeros where the mask is false (PTX ISA, "cp.async":
-fewer source bytes than bytes to copy).
+its pointers form runs of 16 bytes along one dim. Chunks of 16, 8 or 4 bytes, as long as a run is
+aligned and under one mask, are copies of their own: `cp.async`, which writes zeros where the mask
+is false (PTX ISA, "cp.async": fewer source bytes than bytes to copy).
 """
 
 from __future__ import annotations
@@ -19,23 +19,29 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.dialects.nv_tileas import chunks
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import MAX_ACCESS_BYTES, plan_pointer_access
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import (
+    CHUNK_BYTES,
+    COPY_REGISTERS,
+    GATHER_WARPS,
+    LEAST_CHUNK,
+    TILE_REGISTERS,
+)
 
-GATHER_WARPS = 4
-"""The whole warpgroup of the producer gathers."""
-MAX_CHUNKS = 16
-"""Copies of a thread for one tile; every one holds an address and a mask in registers."""
-REGISTERS_PER_COPY = 4
+MAX_RUNS = 16
+"""Of 16 bytes, of a thread for one tile: every one holds an address and a mask in registers."""
+REGISTERS_PER_RUN = 4
 """An address takes two registers; the row under it or its mask, and what is in flight, the rest."""
 REGISTERS_FOR_INDICES = 8
 """Indices are on their way while the tensor maps are made."""
 
 
 def gathered_axis(load: aa.LoadOp) -> int | None:
-    """The dim along which cp.async may copy 16 bytes at a time; None if it may not."""
+    """The dim along which cp.async may copy chunks of a tile; None if it may not."""
     type = load.result.type
     if not isinstance(type, TensorType) or load.ordering.data != MemoryOrdering.WEAK:
         return None
@@ -43,47 +49,58 @@ def gathered_axis(load: aa.LoadOp) -> int | None:
         return None
     access = plan_pointer_access(load, GATHER_WARPS)
     size = storage_bytes(type.element_type)
-    if access is None or access.vector * size != MAX_ACCESS_BYTES:
+    if access is None or access.vector * size not in CHUNK_BYTES:
+        return None
+    runs = load.contiguity.data if load.contiguity is not None else ()
+    run = runs[access.axis] if access.axis < len(runs) else 1
+    if access.vector * size < LEAST_CHUNK or run * size < MAX_ACCESS_BYTES:
         return None
     shape = type.get_shape()
-    chunks = prod(shape) * size // MAX_ACCESS_BYTES
-    row = shape[access.axis] * size
-    if widest_swizzle(row) is None or chunks > MAX_CHUNKS * 32 * GATHER_WARPS:
+    runs_of_thread = prod(shape) * size // (MAX_ACCESS_BYTES * 32 * GATHER_WARPS)
+    if widest_swizzle(shape[access.axis] * size) is None or runs_of_thread > MAX_RUNS:
         return None
     return access.axis
 
 
 def chunk_elements(load: aa.LoadOp) -> int:
     """Elements that one copy moves."""
-    type = load.result.type
-    if not isinstance(type, TensorType):
+    access = plan_pointer_access(load, GATHER_WARPS)
+    if access is None:
         raise InternalError("a gathered operand is no tensor")
-    return MAX_ACCESS_BYTES // storage_bytes(type.element_type)
+    return access.vector
+
+
+def run_elements(load: aa.LoadOp, axis: int) -> int:
+    """Elements along the dim whose pointers are proven to follow each other, a power of two."""
+    runs = load.contiguity.data if load.contiguity is not None else ()
+    run = min(runs[axis] if axis < len(runs) else 1, shape_of(load.result)[axis])
+    return run & -run
 
 
 def chunk_layout(load: aa.LoadOp) -> LinearLayout:
-    """Where the producer's threads hold the pointers: the first one of every chunk only.
-
-    Neighbouring lanes take neighbouring chunks, so that a warp reads whole lines and writes whole
-    rows of the swizzle.
-    """
+    """Where the producer's threads hold the pointers: the first one of every chunk only."""
     access = plan_pointer_access(load, GATHER_WARPS)
     type = load.result.type
     if access is None or not isinstance(type, TensorType):
         raise InternalError("a gathered operand is no tensor")
     shape = type.get_shape()
-    others = [dim for dim in reversed(range(len(shape))) if dim != access.axis]
-    vector = chunk_elements(load)
-    whole = blocked(shape, (access.axis, *others), vector, GATHER_WARPS)
-    bases: dict[str, Sequence[int]] = {name: whole.vectors(name) for name in whole.in_dims}
-    bases["register"] = whole.vectors("register")[vector.bit_length() - 1 :]
-    return LinearLayout.from_index_bases(bases, shape)
+    run = MAX_ACCESS_BYTES // storage_bytes(type.element_type)
+    return chunks.run_layout(shape, access.axis, access.vector, run, GATHER_WARPS)
 
 
-def gather_registers(loads: Sequence[aa.LoadOp]) -> int:
+def gather_registers(loads: Sequence[aa.TiledLoadOp | aa.LoadOp]) -> int:
     """Registers that a thread of the producer needs more for these tiles, a multiple of 8."""
-    copies = sum(chunk_layout(load).in_size("register") for load in loads)
-    return -(-REGISTERS_PER_COPY * copies // 8) * 8 + REGISTERS_FOR_INDICES if copies else 0
+    gathered = [load for load in loads if isinstance(load, aa.LoadOp)]
+    runs = sum(map(_runs_of_thread, gathered))
+    taken = -(-REGISTERS_PER_RUN * runs // 8) * 8 + REGISTERS_FOR_INDICES if runs else 0
+    tiles = len(loads) - len(gathered)
+    return taken + (COPY_REGISTERS + TILE_REGISTERS * tiles if tiles else 0)
+
+
+def _runs_of_thread(load: aa.LoadOp) -> int:
+    """Runs of 16 bytes that a thread copies."""
+    run = MAX_ACCESS_BYTES // storage_bytes(element_of(load.result))
+    return max(1, chunk_layout(load).in_size("register") * chunk_elements(load) // run)
 
 
 def _is_zero(value: SSAValue) -> bool:

@@ -27,7 +27,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.atoms.tma_boxes import thread_rows
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.views import view_type_of
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import contiguous_axis
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import contiguous_axis, is_by_tma
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import ProducerSlice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing
@@ -203,7 +203,9 @@ def _is_simple(load: aa.TiledLoadOp, loop: aa.ForOp, plan: HopperPlan) -> bool:
 
 
 def _is_copied(load: aa.TiledLoadOp, plan: HopperPlan) -> bool:
-    """Whether the threads of the consumers can copy a tile row by row."""
+    """Whether the threads of the consumers can copy a tile of TMA's row by row."""
+    if not is_by_tma(load):
+        return False
     axis, threads = contiguous_axis(load), 32 * plan.shape.consumer_warps
     return axis is not None and thread_rows(view_type_of(load.view), axis, threads) is not None
 

@@ -4,7 +4,8 @@ An operand qualifies if it is a loaded tile, at most reshaped, permuted, or roun
 (decision 0009). A tile loaded through pointers is gathered (see `gathered`); one loaded through a
 view comes by TMA if the view meets its conditions (CUDA Driver API, "Tensor Map Object Management";
 PTX ISA, "Tensors"): base 16-byte aligned, strides multiples of 16 bytes but for a unit inner one,
-at most 5 dims, boxes of at most 256 (a tile has several along its contiguous dim).
+at most 5 dims, boxes of at most 256 (a tile has several along its contiguous dim). Through other
+views threads copy (see `copied_views`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import Float32Type, FloatTF32Type, TensorType
 from xdsl.ir import Operation, OpResult, SSAValue, Use
@@ -27,13 +29,17 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import (
+    CHUNK_BYTES,
+    MAX_BOX,
+    view_chunks,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import gathered_axis
 
-MAX_BOX = 256
 TMA_ALIGNMENT = 16
 
 OperandLoad = aa.TiledLoadOp | aa.LoadOp
-"""A load whose tile may stay in shared memory: TMA brings the former, cp.async the latter."""
+"""A load whose tile may stay in shared memory: TMA or cp.async brings it, the latter cp.async."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +60,10 @@ class SharedOperand:
 def shared_operand(value: SSAValue) -> SharedOperand | None:
     """The operand as TMA or cp.async would bring it, None if neither can."""
     root = root_load(value)
-    if root is None or (isinstance(root, aa.TiledLoadOp) and not _is_tma_load(root)):
+    axis = contiguous_axis(root) if root is not None else None
+    if root is None or axis is None:
         return None
-    axis = contiguous_axis(root)
-    if axis is None:
+    if isinstance(root, aa.TiledLoadOp) and not is_by_tma(root) and not view_chunks(root, axis):
         return None
     layout = _pushed(value, _plain_layout(root, axis))
     major = _major_axis(layout)
@@ -141,6 +147,15 @@ def load_swizzle(load: OperandLoad) -> int:
     return swizzle
 
 
+def may_come_by_elements(load: OperandLoad) -> bool:
+    """Whether threads might have to load elements for the lack of any alignment."""
+    axis = contiguous_axis(load)
+    if axis is None or not isinstance(load, aa.TiledLoadOp) or is_by_tma(load):
+        return False
+    size = storage_bytes(view_type_of(load.view).memref.element_type)
+    return view_chunks(load, axis)[-1] * size < min(CHUNK_BYTES)
+
+
 def _plain_layout(load: OperandLoad, axis: int) -> LinearLayout:
     """Offsets of a tile whose fastest dim is `axis`, swizzle and boxes aside."""
     shape = shape_of(load.result)
@@ -174,8 +189,10 @@ def _major_axis(layout: LinearLayout) -> int | None:
     return None
 
 
-def _is_tma_load(load: aa.TiledLoadOp) -> bool:
+def is_by_tma(load: OperandLoad) -> TypeGuard[aa.TiledLoadOp]:
     """Whether the load meets TMA's conditions and may be done asynchronously."""
+    if not isinstance(load, aa.TiledLoadOp):
+        return False
     type = view_type_of(load.view)
     element = type.memref.element_type
     if tensor_map_element(element) is None or type.sparse_dim is not None:
@@ -193,7 +210,9 @@ def _is_tma_load(load: aa.TiledLoadOp) -> bool:
     extents = [extent for axis, extent in enumerate(type.tile_shape) if axis != panels]
     if rank > 5 or any(extent > MAX_BOX for extent in extents):
         return False
-    return is_aligned(type, memref_of(load.view))
+    memref = memref_of(load.view)
+    # A tensor map made again in a loop would change under the copies that are on their way.
+    return isinstance(memref.parent_op(), aa.FuncOp) and is_aligned(type, memref)
 
 
 def is_aligned(type: aa.TiledViewType, memref: aa.MakeMemRefOp) -> bool:

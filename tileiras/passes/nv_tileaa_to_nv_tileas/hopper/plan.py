@@ -19,7 +19,6 @@ from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.wgmma_depths import TURNED_COLUMNS
 from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     ROWS_PER_WARPGROUP,
     CtaShape,
@@ -35,6 +34,8 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import (
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
+    is_by_tma,
+    may_come_by_elements,
     root_load,
     shared_operand,
     tile_uses,
@@ -52,6 +53,10 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import follows_wr
 
 MAX_SCRATCH_BYTES = 32 * 1024
 """Shared memory that a single operation may want at once."""
+LEAST_BY_ELEMENTS = 128 * 128
+"""Of the largest product, where threads may have to load elements: they wait for them in every
+iteration, and a ring of slots keeps other CTAs, which would compute meanwhile, off the SM.
+"""
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ class Pipeline:
     @property
     def gathers(self) -> bool:
         """Whether threads copy into the slots, too, not TMA alone."""
-        return any(isinstance(load, aa.LoadOp) for load in self.loads)
+        return not all(map(is_by_tma, self.loads))
 
     def filling(self, load: Operation) -> tuple[OperandLoad, ...]:
         """The loads that share a slot with this one, itself included, in the slot's order."""
@@ -237,9 +242,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     if any(pipeline.gathers for pipeline in pipelines) and not target.has(Feature.CP_ASYNC):
         return None
     loads = [load for pipeline in pipelines for load in pipeline.loads]
-    # A tensor map made again in a loop would change under the copies that are on their way.
-    by_tma = [load for load in loads if isinstance(load, aa.TiledLoadOp)]
-    if any(memref_of(load.view).parent_op() is not func for load in by_tma):
+    if demand.elements < LEAST_BY_ELEMENTS and any(map(may_come_by_elements, loads)):
         return None
     kept = producer_slice(func, loads)
     if kept is None or producer_layouts(kept) is None:

@@ -17,11 +17,17 @@ from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles, all_equal
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import chunk_elements, chunk_layout
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import view_chunks
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import (
+    chunk_elements,
+    chunk_layout,
+    run_elements,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     contiguous_axis,
+    is_by_tma,
     load_swizzle,
     place_bytes,
     tile_bytes,
@@ -222,7 +228,14 @@ class ProducerBuilder(OpBuilder):
             tiles = [self.tensors.get(value, layout) for value in operands]
             properties["vector"] = IntAttr(chunk_elements(op))
             properties["swizzle"] = IntAttr(load_swizzle(op))
+            properties["run"] = IntAttr(run_elements(op, axis))
             self.emit(pl.GatherLoadOp, [pipe, *tiles], (), properties)
+        elif not is_by_tma(op):
+            operands = [pipe, *(self.values[value] for value in (op.view, *op.indices))]
+            properties["vectors"] = IntTupleAttr(view_chunks(op, axis))
+            properties["swizzle"] = IntAttr(load_swizzle(op))
+            properties["inbounds"] = op.inbounds
+            self.emit(pl.CopyLoadOp, operands, (), properties)
         else:
             view = self.values[op.view]
             operands = [pipe, self._tensor_map(op, view), view]
@@ -241,7 +254,7 @@ class ProducerBuilder(OpBuilder):
 
     def _acquire(self, pipe: SSAValue, loads: Sequence[OperandLoad]) -> None:
         """Waits for a slot and announces what TMA will bring, less what turns out to be there."""
-        by_tma = sum(tile_bytes(load) for load in loads if isinstance(load, aa.TiledLoadOp))
+        by_tma = sum(tile_bytes(load) for load in loads if is_by_tma(load))
         properties: dict[str, Attribute] = {"bytes": IntAttr(by_tma)}
         found = [load for load in loads if load in self.alike.conditions]
         if found:

@@ -28,7 +28,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import (
     sources_of_result,
 )
 
-MAX_REGISTERS = 16
+MAX_REGISTERS = 64
 """Elements of a tile that a thread of the producer may hold."""
 MAX_GATHER_REGISTERS = 96
 """What consumers can give up and still hold their sums."""
@@ -74,6 +74,8 @@ def producer_layouts(kept: ProducerSlice) -> ProducerLayouts | None:
     result = ProducerLayouts(producer_warps(kept))
     pending: list[tuple[SSAValue, LinearLayout]] = []
     for load in kept.gathers:
+        if not isinstance(load, aa.LoadOp):
+            continue
         layout = chunk_layout(load)
         pending += [(value, layout) for value in (load.pointers, load.mask) if value is not None]
     for op in kept.ops:

@@ -45,7 +45,7 @@ def put_tma_before_gathers(block: Block) -> None:
             case pl.ProducerAcquireOp():
                 acquired[op.pipeline] = op
                 gathers.discard(op.pipeline)
-            case pl.GatherLoadOp():
+            case pl.GatherLoadOp() | pl.CopyLoadOp():
                 gathers.add(op.pipeline)
             case pl.TmaLoadOp() if op.pipeline in gathers and op.pipeline in acquired:
                 place = acquired[op.pipeline]

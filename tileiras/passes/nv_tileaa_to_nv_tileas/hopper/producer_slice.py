@@ -15,7 +15,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad, is_by_tma
 
 _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
 _ALLOWED = (
@@ -61,9 +61,10 @@ class ProducerSlice:
         return [op for op in found if op not in self.loads]
 
     @property
-    def gathers(self) -> list[aa.LoadOp]:
-        """The operands that come through tiles of pointers."""
-        return [load for load in self.loads if isinstance(load, aa.LoadOp)]
+    def gathers(self) -> list[OperandLoad]:
+        """The operands that threads copy."""
+        loads = (load for load in self.loads if isinstance(load, aa.TiledLoadOp | aa.LoadOp))
+        return [load for load in loads if not is_by_tma(load)]
 
 
 def producer_slice(func: aa.FuncOp, loads: Sequence[SlicedAccess]) -> ProducerSlice | None:

@@ -1,0 +1,129 @@
+"""Views that TMA cannot take: copied by the producer's threads, multiplied by wgmma."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from tests.gpu.product_text import ProductKernel
+from tests.gpu.random_products import make_case
+from tests.interpreter.stage_comparison import passes
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.driver import compile_module, read_source, with_environment
+from tileiras.interpreter import run_entry
+from tileiras.options import CompileOptions
+
+KERNELS = (
+    (ProductKernel("f16", (64, 64, 64), chunk=8), (4,)),
+    (ProductKernel("f16", (64, 128, 64), a="column", b="turned", chunk=4), (4, 2)),
+    (ProductKernel("bf16", (64, 256, 64), form="split", is_aligned=False), (4, 2, 1)),
+    (ProductKernel("f16", (128, 64, 64), form="persistent", chunk=4), (4, 2)),
+    (ProductKernel("f32", (64, 64, 32), b="turned", is_aligned=False), (2, 1)),
+    (ProductKernel("f32", (64, 64, 32), is_aligned=False), (2, 1)),
+    (ProductKernel("i8", (128, 128, 128), b="permuted", is_aligned=False), (8, 4, 1)),
+    (ProductKernel("f8E5M2", (64, 128, 128), form="batched", chunk=4), (8, 4)),
+)
+PLAIN = ProductKernel("f16", (128, 128, 64), chunk=4)
+
+
+def placed(text: str) -> ModuleOp:
+    """The module at the nv_tileas stage."""
+    module = read_source(text.encode())
+    for _ in passes(module, (), "sm_90"):
+        pass
+    return module
+
+
+def ptx_of(kernel: ProductKernel) -> str:
+    """A kernel's PTX."""
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit="ptx"))
+    return compile_module(kernel.text().encode(), options).output.decode()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "chunks"), KERNELS, ids=lambda value: getattr(value, "name", "")
+)
+def test_products_are_exact(kernel: ProductKernel, chunks: tuple[int, ...]) -> None:
+    """Copies of as many bytes as are proven or may turn out; ragged shapes, any start."""
+    module = placed(kernel.text())
+    loads = [op for op in module.walk() if isinstance(op, pl.CopyLoadOp)]
+    assert [load.vectors.data for load in loads] == [chunks, chunks]
+    for seed in range(3):
+        case = make_case(kernel, seed, tiles=2)
+        arguments = case.arguments()
+        run_entry(module, "product", arguments, case.grid)
+        assert case.difference(arguments[2]) == "", case.name
+
+
+def test_one_operand_may_come_by_tma() -> None:
+    text = (
+        ProductKernel("f16", (128, 128, 64))
+        .text()
+        .replace("%As1k = assume div_by<8>", "%As1k = assume div_by<4>")
+    )
+    module = placed(text)
+    kinds = [type(op) for op in module.walk() if isinstance(op, pl.CopyLoadOp | pl.TmaLoadOp)]
+    assert kinds == [pl.TmaLoadOp, pl.CopyLoadOp]
+    [acquire] = [op for op in module.walk() if isinstance(op, pl.ProducerAcquireOp)]
+    assert acquire.bytes.data == 128 * 64 * 2
+
+
+@pytest.mark.parametrize(
+    ("kernel", "change"),
+    [
+        (PLAIN, ("padding_value = zero", "padding_value = nan")),
+        (PLAIN, ("load_view_tko weak", "load_view_tko relaxed device")),
+        (ProductKernel("f16", (128, 128, 64), a="any", chunk=4), ("", "")),
+        (ProductKernel("f16", (128, 128, 32), chunk=4), ("", "")),
+        (ProductKernel("i8", (128, 256, 256), is_aligned=False), ("", "")),
+        (ProductKernel("f16", (64, 128, 64), is_aligned=False), ("", "")),
+    ],
+    ids=["padding", "order", "no_rows", "short_rows", "too_many", "small_tile"],
+)
+def test_does_not_copy(kernel: ProductKernel, change: tuple[str, str]) -> None:
+    text = kernel.text().replace(*change) if change[0] else kernel.text()
+    assert not any(isinstance(op, pl.CopyLoadOp) for op in placed(text).walk())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "copies"),
+    [
+        (ProductKernel("f16", (128, 128, 64), chunk=8), 2 * 16),
+        (ProductKernel("f32", (64, 64, 32), b="turned", chunk=4), 2 * (16 + 8)),
+    ],
+    ids=["f16", "f32"],
+)
+def test_whole_tiles_are_copied_without_bounds(kernel: ProductKernel, copies: int) -> None:
+    """Two instructions for a copy: the address of the next row, and the copy itself."""
+    ptx = ptx_of(kernel)
+    bare = re.findall(r"cp\.async\.ca\.shared\.global \[[^]]+\], \[[^]]+\], \d;", ptx)
+    assert len(bare) == copies
+    first = ptx.index(bare[0])
+    row = ptx[first : ptx.index(bare[-1])].splitlines()[1:7]
+    assert all(re.search(r"add\.s64|cp\.async", line) for line in row)
+    assert "ld.global" not in ptx[: ptx.index("wgmma.mma_async")]
+
+
+def test_elements_are_stored_before_threads_arrive() -> None:
+    ptx = ptx_of(ProductKernel("f16", (128, 128, 64), is_aligned=False))
+    producer = ptx[: ptx.index("wgmma.mma_async")]
+    arrival = producer.index("cp.async.mbarrier.arrive")
+    stored = producer.rindex("st.shared.b32", 0, arrival)
+    assert producer.rindex("fence.acq_rel.cta", 0, arrival) > stored
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ProductKernel("f16", (128, 128, 64), chunk=4),
+        ProductKernel("f16", (128, 256, 64), is_aligned=False),
+        ProductKernel("f32", (128, 128, 32), is_aligned=False),
+        ProductKernel("f8E4M3FN", (128, 128, 128), b="turned", chunk=4),
+    ],
+    ids=lambda kernel: kernel.name,
+)
+def test_does_not_spill(kernel: ProductKernel) -> None:
+    options = with_environment(CompileOptions(gpu_name="sm_90"))
+    assert "0 bytes spilled" in compile_module(kernel.text().encode(), options).notes[0]

@@ -65,6 +65,8 @@ def specialised(gemm: Gemm):
         *((gemm, None) for gemm in K_MAJOR),
         *((gemm, "rhs") for gemm in RIGHT_BY_THREADS),
         *((gemm, "lhs") for gemm in LEFT_BY_THREADS),
+        (Gemm(i8, i32, (128, 128, 128), a_turned=True), "both"),
+        (Gemm(f8E4M3FN, f32, (128, 128, 128), a_turned=True), "both"),
     ],
     ids=str,
 )
@@ -85,10 +87,17 @@ def test_f8_sums_leave_the_tensor_core_unless_fast_acc(fast_acc: bool, promoted:
     assert {dot.promoted is not None for dot in dots} == {promoted}
 
 
-@pytest.mark.parametrize("element", [i8, f8E4M3FN])
-def test_neither_operand_with_k_contiguous_is_left_to_mma_sync(element) -> None:
-    sums = i32 if element == i8 else f32
-    assert specialised(Gemm(element, sums, (128, 128, 128), a_turned=True))[1] == []
+@pytest.mark.parametrize(
+    "gemm",
+    [
+        Gemm(tile=(128, 128, 32), a_turned=True, **TF32),
+        Gemm(i8, i32, (128, 32, 128), a_turned=True),
+        Gemm(f8E4M3FN, f32, (128, 32, 128), a_turned=True),
+    ],
+    ids=["tf32", "few columns of i8", "few columns of f8"],
+)
+def test_neither_operand_with_k_contiguous_is_left_to_mma_sync(gemm: Gemm) -> None:
+    assert specialised(gemm)[1] == []
 
 
 def test_f32_products_stay_true_f32() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _VIEW = "tensor_view<?xDEPTHxf16, strides=[DEPTH,1]>"
 
-ATTENTION = """
+_TEMPLATE = """
 cuda_tile.module @m {
   entry @attention(%Q: tile<ptr<f16>>, %K: tile<ptr<f16>>, %V: tile<ptr<f16>>, %O: tile<ptr<f16>>,
                    %length: tile<i32>) {
@@ -54,6 +54,19 @@ LOOP = """%acc_N = for %j_N in (%c0 to %is#0, step %c1) : tile<i32>
     """
 
 
+def _sized(text: str, rows: int, keys: int, depth: int) -> str:
+    """The text for tiles of so many queries and keys, and heads of `depth`."""
+    scores = "\n    %zs = constant <f32: 0.0> : tile<ROWSxKEYSxf32>" if keys != depth else ""
+    text = text.replace("SCORES", scores).replace("ZERO", "%zs" if scores else "%z")
+    for name, extent in (("ROWS", rows), ("KEYS", keys), ("DEPTH", depth)):
+        text = text.replace(name, str(extent))
+    return text
+
+
+ATTENTION = _sized(_TEMPLATE, 128, 64, 64)
+"""The kernel for 128 queries, 64 keys and heads of 64, without its `LOOPS`."""
+
+
 def attention(
     loops: int = 1, rows: int = 128, keys: int = 64, depth: int = 64, element: str = "f16"
 ) -> bytes:
@@ -62,9 +75,5 @@ def attention(
     for number in range(loops):
         text += LOOP.replace("INIT", total).replace("_N", f"_{number}")
         total = f"%acc_{number}"
-    whole = ATTENTION.replace("LOOPS", text).replace("%acc :", f"{total} :").replace("VIEW", _VIEW)
-    scores = "\n    %zs = constant <f32: 0.0> : tile<ROWSxKEYSxf32>" if keys != depth else ""
-    whole = whole.replace("SCORES", scores).replace("ZERO", "%zs" if scores else "%z")
-    for name, extent in (("ROWS", rows), ("KEYS", keys), ("DEPTH", depth)):
-        whole = whole.replace(name, str(extent))
-    return whole.replace("f16", element).encode()
+    whole = _TEMPLATE.replace("LOOPS", text).replace("%acc :", f"{total} :").replace("VIEW", _VIEW)
+    return _sized(whole, rows, keys, depth).replace("f16", element).encode()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntAttr
 
-from tests.gpu.product_text import ProductKernel
+from tests.gpu.product_text import Form, ProductKernel
 from tests.gpu.random_products import NARROW_KERNELS, aligned_result, make_case
 from tests.interpreter.stage_comparison import passes
 from tests.passes.nv_tileas.gather import experts, experts_case
@@ -117,7 +117,7 @@ def test_short_slots_make_a_longer_ring():
     ("columns", "result", "spans"), [(32, "f16", 64), (16, "f16", 32), (8, "f32", 32)]
 )
 @pytest.mark.parametrize("form", ["persistent", "plain"])
-def test_short_rows_leave_by_tma(columns: int, result: str, spans: int, form: str):
+def test_short_rows_leave_by_tma(columns: int, result: str, spans: int, form: Form):
     kernel = ProductKernel("f16", (128, columns, 64), b="column", result=result, form=form)
     text = aligned_result(kernel).encode()
     found = compiled(text, "nv_tileas", knobs={PREFER_TMA: "1"})

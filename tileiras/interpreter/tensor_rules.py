@@ -13,6 +13,7 @@ from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWMode
 from tileiras.interpreter import (
+    exchange,
     conversions,
     float_arithmetic,
     integer_arithmetic,
@@ -230,6 +231,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.BlockTileOp: tensor_views.block_tile,
     aa.CommitLoadsOp: load_rings.commit,
     aa.CreateMemTokenOp: _token,
+    aa.EndExchangeOp: exchange.end,
     aa.FenceAliasOp: _token,
     aa.FinishLoadOp: load_rings.finish,
     aa.GetGlobalOp: _get_global,
@@ -238,6 +240,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.GetClusterRankOp: _cluster_rank,
     aa.GridDependencyOp: _token,
     aa.JoinMemTokensOp: _token,
+    aa.LeaveExchangeOp: exchange.leave,
     aa.LoadOp: _load,
     aa.LoadRingOp: load_rings.make_ring,
     aa.MakeMemRefOp: tensor_views.make_memref,
@@ -245,8 +248,10 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.MultimemReduceOp: _multimem_reduce,
     aa.MultimemStoreOp: _tiled_store,
     aa.PrintOp: _print,
+    aa.ReadSharedOp: exchange.read,
     aa.ReduceOp: reductions.reduce_rule,
     aa.ScanOp: reductions.scan_rule,
+    aa.ShareTilesOp: exchange.share,
     aa.StartLoadOp: load_rings.start,
     aa.StoreOp: _store,
     aa.TiledAtomicRedOp: _tiled_atomic_red,

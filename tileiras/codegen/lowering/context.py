@@ -28,6 +28,7 @@ from tileiras.dialects.llvm.types import (
     pointer_type,
 )
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.exchange import ExchangeType
 from tileiras.dialects.nv_tileaa.load_rings import LoadRingType
 from tileiras.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import layout_of
@@ -45,7 +46,9 @@ class LoopFrame:
 
 def has_register(type: Attribute) -> bool:
     """Whether values of the type exist at run time: tokens and views do not."""
-    return not isinstance(type, MemTokenType | TiledViewType | MemRefType | LoadRingType)
+    return not isinstance(
+        type, MemTokenType | TiledViewType | MemRefType | LoadRingType | ExchangeType
+    )
 
 
 class KernelLowering:
@@ -86,6 +89,7 @@ class KernelLowering:
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}
         self.load_rings: dict[SSAValue, SSAValue] = {}
+        self.exchanges: dict[SSAValue, tuple[SSAValue, ...]] = {}
         self.has_long_prints: bool | None = None
         self._print_buffer: SSAValue | None = None
         self._constants: dict[tuple[bytes, int, int], llvm_memory.GlobalOp] = {}

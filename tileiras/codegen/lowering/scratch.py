@@ -63,6 +63,20 @@ class Scratch:
         self._limit -= size
         self._ring = min(RING_BYTES, self._limit)
 
+    def keep(self, size: int) -> SSAValue | None:
+        """The last `size` bytes of the memory that regions were moved to, for as long as it lasts.
+
+        No thread uses them for anything else any more. None if there is no such memory.
+        """
+        size = aligned(size)
+        if self._base is None or not self._moved or size > self._limit // 2:
+            return None
+        self.reserve(size)
+        if not self._known or self._next > self._limit:
+            self._b.barrier()
+            self.synchronized()
+        return self._b.gep(self._base, self._limit)
+
     def move(self, base: SSAValue, size: int) -> None:
         """From here on regions lie in other memory, once all threads are done with that."""
         if size <= self._limit:

@@ -61,6 +61,14 @@ from tileiras.dialects.nv_tileaa.conversions import (
     PtrToPtrOp,
     TruncIOp,
 )
+from tileiras.dialects.nv_tileaa.exchange import (
+    EXCHANGE,
+    EndExchangeOp,
+    ExchangeType,
+    LeaveExchangeOp,
+    ReadSharedOp,
+    ShareTilesOp,
+)
 from tileiras.dialects.nv_tileaa.load_rings import (
     LOAD_RING,
     CommitLoadsOp,
@@ -239,11 +247,16 @@ NvTileAA = Dialect(
         MultimemLoadOp,
         MultimemStoreOp,
         MultimemReduceOp,
+        ShareTilesOp,
+        ReadSharedOp,
+        EndExchangeOp,
+        LeaveExchangeOp,
     ],
-    [PointerType, MemTokenType, MemRefType, TiledViewType, LoadRingType],
+    [PointerType, MemTokenType, MemRefType, TiledViewType, LoadRingType, ExchangeType],
 )
 
 __all__ = [
+    "EXCHANGE",
     "LOAD_RING",
     "AbsFOp",
     "AbsIOp",
@@ -273,6 +286,8 @@ __all__ = [
     "DivFOp",
     "DivIOp",
     "DotOp",
+    "EndExchangeOp",
+    "ExchangeType",
     "Exp2Op",
     "ExpOp",
     "ExtIOp",
@@ -296,6 +311,7 @@ __all__ = [
     "InsertOp",
     "IntToFpOp",
     "IntToPtrOp",
+    "LeaveExchangeOp",
     "JoinMemTokensOp",
     "LoadOp",
     "LoadRingOp",
@@ -328,6 +344,7 @@ __all__ = [
     "PrintOp",
     "PtrToIntOp",
     "PtrToPtrOp",
+    "ReadSharedOp",
     "ReduceOp",
     "RemFOp",
     "RemIOp",
@@ -338,6 +355,7 @@ __all__ = [
     "SelectOp",
     "ShLIOp",
     "ShRIOp",
+    "ShareTilesOp",
     "SinOp",
     "SinhOp",
     "SplatOp",

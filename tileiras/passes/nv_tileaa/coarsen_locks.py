@@ -1,0 +1,187 @@
+"""The pass `coarsen-locks`: one CTA of a cluster performs the critical sections of all of them.
+
+    %mine = ...                                %mine = ...
+    loop { take %lock }                        %all = share_tiles %mine
+    %c = load %out; %d = %c + %mine     ->     if last of the cluster {
+    store %d, %out                               loop { take %lock }
+    give %lock back                              %c = load %out; %d = (%c + %mine_0) + %mine_1 ..
+                                                 store %d, %out
+                                                 give %lock back }
+
+Tile blocks that take the same lock wait for each other, a trip to memory and back for each of load,
+store and lock. That one takes the lock right after another one has given it back is one of the ways
+in which things can happen; here it is made to happen for the tile blocks of a cluster (lock
+coarsening), and what one stores for the next to load stays in registers.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, ClassVar
+
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, TensorType, UnitAttr, i32
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.types import MemTokenType
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+    from tileiras.passes.nv_tileaa.critical_sections import Section
+
+AXES = range(3)
+MOST_REGISTERS = 128
+"""Registers of a thread for the tiles of all tile blocks of a cluster."""
+SMALL_TILE = 8192
+"""Elements of a tile that one warpgroup computes; more of them are shared by two."""
+WARPGROUP_THREADS = 128
+REGISTER_BITS = 32
+BYTE_BITS = 8
+
+
+@dataclass(frozen=True)
+class CoarsenLocksPass(IrPass):
+    """Makes clusters of tile blocks that take the same lock, which is taken once for all of them.
+
+    Before   %p = get_program_id 1; %t = f(%p); loop { atomic_cas %lock .. }; section(%t);
+             atomic_rmw xchg %lock
+    After    %p = cluster's first + rank; %t = f(%p); %s = share_tiles %t; if last rank { %t0 =
+             read_shared %s .. end_exchange; loop { atomic_cas %lock .. }; section(%t0, %t1, ..);
+             atomic_rmw xchg %lock } else { end_exchange }; leave_exchange
+    Requires nv_tileaa, a target with clusters
+    Leaves   kernels that do not end with a critical section (`critical_sections.py`), whose section
+             uses scalars that differ between tile blocks, or whose tiles registers do not hold
+    """
+
+    name = "coarsen-locks"
+    title: ClassVar[str] = "Take locks once for several tile blocks"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Tries all functions."""
+        from tileiras.passes.nv_tileaa.critical_sections import find_section
+
+        for func in list(op.body.ops):
+            if not isinstance(func, aa.FuncOp) or not _has_lock(func) or func.cluster_size > 1:
+                continue
+            section = find_section(func)
+            if section is None:
+                continue
+            found = _contributions(func, section)
+            if found is None:
+                continue
+            axis, tiles = found
+            size = _cluster_size(func, tiles, ctx.require_target())
+            if size > 1:
+                _coarsen(func, section, axis, tiles, size)
+                ctx.remarks.add(_remark(func, size))
+
+
+def _has_lock(func: aa.FuncOp) -> bool:
+    """Whether a loop of the function's body might wait for a lock."""
+    return any(isinstance(op, aa.LoopOp) for op in func.body.block.ops)
+
+
+def _remark(func: aa.FuncOp, size: int) -> Remark:
+    return Remark(
+        RemarkCategory.SCHEDULE,
+        RemarkKind.PASSED,
+        CoarsenLocksPass.name,
+        "Locks",
+        f"{size} tile blocks are a cluster of CTAs, whose last one takes the lock for all of them",
+        func.sym_name.data,
+        place_of(func),
+    )
+
+
+def _contributions(func: aa.FuncOp, section: Section) -> tuple[int, list[SSAValue]] | None:
+    """An axis along which tile blocks have the same section but for some tiles, and those tiles."""
+    outside = section.outside_operands()
+    for axis in AXES:
+        if not any(_is_number(op, axis) for op in func.walk()):
+            continue
+        varying = _varying(func, section, axis)
+        found = [value for value in outside if value in varying]
+        if not found or not all(map(_can_be_shown, found)):
+            continue
+        if section.are_places_common(found):
+            return axis, found
+    return None
+
+
+def _is_number(op: Operation, axis: int) -> bool:
+    return isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == axis
+
+
+def _can_be_shown(value: SSAValue) -> bool:
+    """Whether a value is a tile of whole bytes."""
+    if not isinstance(value.type, TensorType) or isinstance(
+        value.type.element_type, aa.PointerType
+    ):
+        return False
+    return storage_bits(value.type.element_type) % BYTE_BITS == 0
+
+
+def _varying(func: aa.FuncOp, section: Section, axis: int) -> set[SSAValue]:
+    """What may differ between tile blocks along an axis: also whatever comes from memory."""
+    varying: set[SSAValue] = set()
+    for op in func.body.block.ops:
+        if op is section.acquire:
+            break
+        differs = any(
+            _is_number(inner, axis)
+            or isinstance(inner, LoadBase | TiledLoadBase)
+            or any(value in varying for value in inner.operands)
+            for inner in op.walk()
+        )
+        if differs:
+            results = [v for v in op.results if not isinstance(v.type, MemTokenType)]
+            varying.update(results)
+    return varying
+
+
+def _cluster_size(func: aa.FuncOp, tiles: list[SSAValue], target: GpuTarget) -> int:
+    """CTAs of a cluster: what the target can launch, hints allow, and registers hold."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
+
+    bits = 0
+    for tile in tiles:
+        if isinstance(tile.type, TensorType):
+            elements = prod(tile.type.get_shape())
+            threads = WARPGROUP_THREADS * (1 if elements <= SMALL_TILE else 2)
+            bits += -(-elements // threads) * storage_bits(tile.type.element_type)
+    asked = integer_hint(func, "num_cta_in_cga") or target.max_cluster
+    forced = os.environ.get("TI_EXP_LOCK_CLUSTER")
+    if forced:
+        return min(int(forced), target.max_cluster)
+    size = target.max_cluster
+    while size > 1 and (size > asked or size * bits > MOST_REGISTERS * REGISTER_BITS):
+        size //= 2
+    return size
+
+
+def _coarsen(
+    func: aa.FuncOp, section: Section, axis: int, tiles: list[SSAValue], size: int
+) -> None:
+    """Changes a function in place."""
+    from tileiras.passes.nv_tileaa.lock_clusters import renumber_tile_blocks, share_section
+
+    blocks = renumber_tile_blocks(func, section, axis, size)
+    share_section(section, tiles, blocks)
+    func.properties["cluster"] = IntegerAttr(size, i32)
+    func.properties["paired"] = UnitAttr()
+    func.properties["paired_axis"] = IntegerAttr(axis, i32)
+    occ = os.environ.get("TI_EXP_LOCK_OCC", "2")
+    hints = dict(func.hints.data) if isinstance(func.hints, DictionaryAttr) else {}
+    if occ != "0" and "occupancy" not in hints:
+        hints["occupancy"] = IntegerAttr(int(occ), i32)
+        func.properties["hints"] = DictionaryAttr(hints)
+
+
+__all__ = ["CoarsenLocksPass"]

@@ -104,15 +104,15 @@ def run_entry(
     global_addresses = _allocate_globals(container, memory)
     allocas: dict[Operation, int] = {}
     arrays.copy_in()
-    shown: dict[tuple[Operation, int], list[Any]] = {}
+    sent: dict[tuple[Operation, int], list[Any]] = {}
     with np.errstate(all="ignore"):
         for block, rank in _programs(entry, grid):
             if rank == 0:
-                shown = {}
+                sent = {}
             run = TileBlockRun(
                 memory, log, block, grid, rank, global_addresses, allocas, rules, loop_limit
             )
-            run.shown = shown
+            run.sent = sent
             run.run_region(entry.body, values)
             rules.end_block()
     arrays.copy_out()
@@ -125,7 +125,7 @@ def _programs(
     """Every run of the program: the id of the tile block or cluster, and the rank in the cluster.
 
     The CTAs of a cluster run one after another; what TMA brings to all of them each has at once. So
-    a CTA may read the tiles that those before it have shown.
+    a CTA may read the tiles that those before it have sent.
     """
     size = entry.cluster_size if isinstance(entry, aa.FuncOp) else 1
     axis = entry.shared_axis if isinstance(entry, aa.FuncOp) else None
@@ -241,7 +241,7 @@ class TileBlockRun(BlockRun):
     rules: StageRules
     loop_limit: int = DEFAULT_LOOP_LIMIT
     loads: LoadGroups = field(default_factory=LoadGroups)
-    shown: dict[tuple[Operation, int], list[Any]] = field(default_factory=dict[Any, Any])
+    sent: dict[tuple[Operation, int], list[Any]] = field(default_factory=dict[Any, Any])
     _env: dict[SSAValue, Any] = field(default_factory=dict)
 
     def value(self, ssa: SSAValue) -> Any:

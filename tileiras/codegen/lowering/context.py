@@ -44,6 +44,19 @@ class LoopFrame:
     exit: Block
 
 
+@dataclass(frozen=True)
+class SentTiles:
+    """Where tiles of a cluster's CTAs arrive: the mbarrier, this thread's first cell of all.
+
+    `cells` are those of a thread in each CTA, `starts` the first ones of each tile.
+    """
+
+    barrier: SSAValue
+    place: SSAValue
+    starts: tuple[int, ...]
+    cells: int
+
+
 def has_register(type: Attribute) -> bool:
     """Whether values of the type exist at run time: tokens and views do not."""
     return not isinstance(
@@ -89,7 +102,7 @@ class KernelLowering:
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}
         self.load_rings: dict[SSAValue, SSAValue] = {}
-        self.exchanges: dict[SSAValue, tuple[SSAValue, ...]] = {}
+        self.exchanges: dict[SSAValue, SentTiles] = {}
         self.has_long_prints: bool | None = None
         self._print_buffer: SSAValue | None = None
         self._constants: dict[tuple[bytes, int, int], llvm_memory.GlobalOp] = {}

@@ -21,6 +21,9 @@ ALIGNMENT = 128
 RING_BYTES = 48 * 1024
 """Regions follow each other up to here before a barrier recycles them."""
 
+LEAST_LEFT = 16 * 1024
+"""Bytes of moved memory that stay for regions."""
+
 
 def aligned(size: int) -> int:
     """`size` rounded up to where a region may start."""
@@ -69,7 +72,7 @@ class Scratch:
         No thread uses them for anything else any more. None if there is no such memory.
         """
         size = aligned(size)
-        if self._base is None or not self._moved or size > self._limit // 2:
+        if self._base is None or not self._moved or size + LEAST_LEFT > self._limit:
             return None
         self.reserve(size)
         if not self._known or self._next > self._limit:

@@ -63,9 +63,8 @@ from tileiras.dialects.nv_tileaa.conversions import (
 )
 from tileiras.dialects.nv_tileaa.exchange import (
     EXCHANGE,
-    EndExchangeOp,
+    AwaitSharedOp,
     ExchangeType,
-    LeaveExchangeOp,
     ReadSharedOp,
     ShareTilesOp,
 )
@@ -248,10 +247,9 @@ NvTileAA = Dialect(
         MultimemStoreOp,
         MultimemReduceOp,
         ShareTilesOp,
+        AwaitSharedOp,
         ReadSharedOp,
-        EndExchangeOp,
-        LeaveExchangeOp,
-    ],
+            ],
     [PointerType, MemTokenType, MemRefType, TiledViewType, LoadRingType, ExchangeType],
 )
 
@@ -269,6 +267,7 @@ __all__ = [
     "Atan2Op",
     "AtomicCASOp",
     "AtomicRMWOp",
+    "AwaitSharedOp",
     "BitcastOp",
     "BlockTileOp",
     "BreakOp",
@@ -286,7 +285,6 @@ __all__ = [
     "DivFOp",
     "DivIOp",
     "DotOp",
-    "EndExchangeOp",
     "ExchangeType",
     "Exp2Op",
     "ExpOp",
@@ -311,7 +309,6 @@ __all__ = [
     "InsertOp",
     "IntToFpOp",
     "IntToPtrOp",
-    "LeaveExchangeOp",
     "JoinMemTokensOp",
     "LoadOp",
     "LoadRingOp",

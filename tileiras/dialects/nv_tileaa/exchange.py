@@ -1,12 +1,11 @@
-"""Tiles that the CTAs of a cluster show each other.
+"""Tiles that the CTAs of a cluster send to one of them.
 
-    %shown = share_tiles %a, %b             every CTA its own; goes on when all have done so
-    %other = read_shared %shown {number = 0, rank = 3}      the first tile of CTA 3
-    end_exchange %shown                     this CTA reads no more
-    leave_exchange %shown                   waits until no CTA does
+    %sent = share_tiles %a, %b {reader = 7}                 every CTA its own, the reader too
+    await_shared %sent                                      the reader: until all have arrived
+    %other = read_shared %sent {number = 0, rank = 3}       the reader: the first tile of CTA 3
 
-Every CTA of the cluster performs each of them once (`read_shared` aside), in this order, and ends
-after the last: its memory is gone then. The tiles are valid until `leave_exchange`.
+Every CTA of the cluster performs `share_tiles` once and goes on when all have reached it; it need
+not stay until its tiles have arrived. The reader stays until it has awaited them.
 """
 
 from xdsl.dialects.builtin import IntAttr, TensorType
@@ -27,12 +26,15 @@ from tileiras.dialects.nv_tileaa.control_flow import FuncOp
 
 @irdl_attr_definition
 class ExchangeType(ParametrizedAttribute, TypeAttribute):
-    """`!nv_tileaa.exchange`: tiles of all CTAs of the cluster, in their shared memory."""
+    """`!nv_tileaa.exchange`: tiles of all CTAs of the cluster, on their way to one of them."""
 
     name = "nv_tileaa.exchange"
 
 
 EXCHANGE = ExchangeType()
+
+CELL_BYTES = 16
+"""What a thread sends at once."""
 
 
 def cluster_around(op: Operation) -> int:
@@ -45,10 +47,11 @@ def cluster_around(op: Operation) -> int:
 
 @irdl_op_definition
 class ShareTilesOp(IRDLOperation):
-    """Shows this CTA's tiles to the others of the cluster, and waits until all have done so."""
+    """Sends this CTA's tiles to CTA `reader` of the cluster, once all CTAs are here."""
 
     name = "nv_tileaa.share_tiles"
     tiles = var_operand_def(TensorType)
+    reader = prop_def(IntAttr)
     result = result_def(ExchangeType)
 
     def reads(self, number: int) -> "list[ReadSharedOp]":
@@ -57,16 +60,25 @@ class ShareTilesOp(IRDLOperation):
         return [u for u in users if isinstance(u, ReadSharedOp) and u.number.data == number]
 
     def verify_(self) -> None:
-        """Tiles, and somebody to see them."""
+        """Tiles, and a CTA beside this one."""
         if not self.tiles:
             raise VerifyException(f"{self.name}: no tiles")
         if cluster_around(self) == 1:
             raise VerifyException(f"{self.name}: the cluster has one CTA")
+        _check_rank(self, self.reader.data)
+
+
+@irdl_op_definition
+class AwaitSharedOp(IRDLOperation):
+    """Waits until the tiles of all CTAs are here; only the reader does."""
+
+    name = "nv_tileaa.await_shared"
+    exchange = operand_def(ExchangeType)
 
 
 @irdl_op_definition
 class ReadSharedOp(IRDLOperation):
-    """Tile `number` of CTA `rank`, which lies as this CTA's own one does."""
+    """Tile `number` of CTA `rank`, as it lies in that CTA; only the reader has it."""
 
     name = "nv_tileaa.read_shared"
     exchange = operand_def(ExchangeType)
@@ -75,32 +87,21 @@ class ReadSharedOp(IRDLOperation):
     result = result_def(TensorType)
 
     def verify_(self) -> None:
-        """A tile that a CTA of the cluster has shown, in its type."""
-        shown = self.exchange.owner
-        if not isinstance(shown, ShareTilesOp):
+        """A tile that a CTA of the cluster has sent, in its type."""
+        sent = self.exchange.owner
+        if not isinstance(sent, ShareTilesOp):
             raise VerifyException(f"{self.name}: expected the result of share_tiles")
-        if not 0 <= self.number.data < len(shown.tiles):
+        if not 0 <= self.number.data < len(sent.tiles):
             raise VerifyException(f"{self.name}: there is no tile {self.number.data}")
-        if not 0 <= self.rank.data < cluster_around(self):
-            raise VerifyException(f"{self.name}: there is no CTA {self.rank.data} in the cluster")
-        if shown.tiles[self.number.data].type != self.result.type:
+        _check_rank(self, self.rank.data)
+        if sent.tiles[self.number.data].type != self.result.type:
             raise VerifyException(f"{self.name}: the tile has another type")
 
 
-@irdl_op_definition
-class EndExchangeOp(IRDLOperation):
-    """This CTA has read all that it will read."""
-
-    name = "nv_tileaa.end_exchange"
-    exchange = operand_def(ExchangeType)
+def _check_rank(op: Operation, rank: int) -> None:
+    """A CTA that there is."""
+    if not 0 <= rank < cluster_around(op):
+        raise VerifyException(f"{op.name}: there is no CTA {rank} in the cluster")
 
 
-@irdl_op_definition
-class LeaveExchangeOp(IRDLOperation):
-    """Waits until all CTAs of the cluster have read what they will read."""
-
-    name = "nv_tileaa.leave_exchange"
-    exchange = operand_def(ExchangeType)
-
-
-EXCHANGE_OPS = (ShareTilesOp, ReadSharedOp, EndExchangeOp, LeaveExchangeOp)
+EXCHANGE_OPS = (ShareTilesOp, AwaitSharedOp, ReadSharedOp)

@@ -1,10 +1,11 @@
 """The pass `coarsen-locks`: one CTA of a cluster performs the critical sections of all of them.
 
     %mine = ...                                %mine = ...
-    loop { take %lock }                        %all = share_tiles %mine
+    loop { take %lock }                        %sent = share_tiles %mine {reader = last}
     %c = load %out; %d = %c + %mine     ->     if last of the cluster {
     store %d, %out                               loop { take %lock }
-    give %lock back                              %c = load %out; %d = (%c + %mine_0) + %mine_1 ..
+    give %lock back                              %c = load %out; await_shared %sent
+                                                 %d = (%c + %mine_0) + %mine_1 ..
                                                  store %d, %out
                                                  give %lock back }
 
@@ -37,12 +38,10 @@ if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa.critical_sections import Section
 
 AXES = range(3)
-MOST_REGISTERS = 128
-"""Registers of a thread for the tiles of all tile blocks of a cluster."""
-SMALL_TILE = 8192
-"""Elements of a tile that one warpgroup computes; more of them are shared by two."""
-WARPGROUP_THREADS = 128
-REGISTER_BITS = 32
+MOST_BYTES = 64 * 1024
+"""Shared memory for the tiles of all tile blocks of a cluster."""
+LEAST_BYTES = 4 * 512
+"""Of a tile, so that each thread of the largest tile block sends whole registers."""
 BYTE_BITS = 8
 
 
@@ -52,12 +51,12 @@ class CoarsenLocksPass(IrPass):
 
     Before   %p = get_program_id 1; %t = f(%p); loop { atomic_cas %lock .. }; section(%t);
              atomic_rmw xchg %lock
-    After    %p = cluster's first + rank; %t = f(%p); %s = share_tiles %t; if last rank { %t0 =
-             read_shared %s .. end_exchange; loop { atomic_cas %lock .. }; section(%t0, %t1, ..);
-             atomic_rmw xchg %lock } else { end_exchange }; leave_exchange
+    After    %p = cluster's first + rank; %t = f(%p); %s = share_tiles %t; if last rank { loop {
+             atomic_cas %lock .. }; loads; await_shared %s; section(read_shared %s, ..); stores;
+             atomic_rmw xchg %lock }
     Requires nv_tileaa, a target with clusters
     Leaves   kernels that do not end with a critical section (`critical_sections.py`), whose section
-             uses scalars that differ between tile blocks, or whose tiles registers do not hold
+             uses scalars that differ between tile blocks, or whose tiles are small or need too much memory
     """
 
     name = "coarsen-locks"
@@ -108,7 +107,7 @@ def _contributions(func: aa.FuncOp, section: Section) -> tuple[int, list[SSAValu
             continue
         varying = _varying(func, section, axis)
         found = [value for value in outside if value in varying]
-        if not found or not all(map(_can_be_shown, found)):
+        if not found or not all(map(_can_be_sent, found)):
             continue
         if section.are_places_common(found):
             return axis, found
@@ -119,13 +118,20 @@ def _is_number(op: Operation, axis: int) -> bool:
     return isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == axis
 
 
-def _can_be_shown(value: SSAValue) -> bool:
-    """Whether a value is a tile of whole bytes."""
-    if not isinstance(value.type, TensorType) or isinstance(
-        value.type.element_type, aa.PointerType
-    ):
+def _can_be_sent(value: SSAValue) -> bool:
+    """Whether a value is a tile of whole bytes, and of some size."""
+    type = value.type
+    if not isinstance(type, TensorType) or isinstance(type.element_type, aa.PointerType):
         return False
-    return storage_bits(value.type.element_type) % BYTE_BITS == 0
+    return storage_bits(type.element_type) % BYTE_BITS == 0 and _bytes(value) >= LEAST_BYTES
+
+
+def _bytes(tile: SSAValue) -> int:
+    """Bytes of a tile in memory."""
+    type = tile.type
+    if not isinstance(type, TensorType):
+        return 0
+    return prod(type.get_shape()) * storage_bits(type.element_type) // BYTE_BITS
 
 
 def _varying(func: aa.FuncOp, section: Section, axis: int) -> set[SSAValue]:
@@ -147,21 +153,15 @@ def _varying(func: aa.FuncOp, section: Section, axis: int) -> set[SSAValue]:
 
 
 def _cluster_size(func: aa.FuncOp, tiles: list[SSAValue], target: GpuTarget) -> int:
-    """CTAs of a cluster: what the target can launch, hints allow, and registers hold."""
+    """CTAs of a cluster: what the target can launch, hints allow, and shared memory holds."""
     from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 
-    bits = 0
-    for tile in tiles:
-        if isinstance(tile.type, TensorType):
-            elements = prod(tile.type.get_shape())
-            threads = WARPGROUP_THREADS * (1 if elements <= SMALL_TILE else 2)
-            bits += -(-elements // threads) * storage_bits(tile.type.element_type)
     asked = integer_hint(func, "num_cta_in_cga") or target.max_cluster
     forced = os.environ.get("TI_EXP_LOCK_CLUSTER")
     if forced:
-        return min(int(forced), target.max_cluster)
-    size = target.max_cluster
-    while size > 1 and (size > asked or size * bits > MOST_REGISTERS * REGISTER_BITS):
+        asked = int(forced)
+    size, total = target.max_cluster, sum(map(_bytes, tiles))
+    while size > 1 and (size > asked or size * total > MOST_BYTES):
         size //= 2
     return size
 

@@ -99,20 +99,17 @@ def share_section(section: Section, tiles: Sequence[SSAValue], blocks: ClusterBl
     section = _without_common(section, tiles)
     outer = ScalarBuilder()
     outer.location = section.acquire.location
-    shown = outer.emit(aa.ShareTilesOp, tiles, [EXCHANGE]).results[0]
+    reader = {"reader": IntAttr(blocks.size - 1)}
+    sent = outer.emit(aa.ShareTilesOp, tiles, [EXCHANGE], reader).results[0]
     last = outer.integer(blocks.size - 1, i32)
     is_last = outer.emit(aa.CmpIOp, [blocks.rank, last], [i1], _EQUAL).results[0]
     exists = [_exists(outer, blocks, rank) for rank in range(blocks.size)]
     inner, others = ScalarBuilder(), ScalarBuilder()
     inner.location = others.location = outer.location
-    shares = [_shares(inner, shown, tiles, rank) for rank in range(blocks.size)]
-    inner.emit(aa.EndExchangeOp, [shown])
-    others.emit(aa.EndExchangeOp, [shown])
-    _Sections(section, inner).build(shares, exists)
+    _Sections(section, inner, sent).build(tiles, exists)
     inner.emit(aa.YieldOp)
     others.emit(aa.YieldOp)
     outer.emit(aa.IfOp, [is_last], (), {}, [Region(inner.block), Region(others.block)])
-    outer.emit(aa.LeaveExchangeOp, [shown])
     outer.put_before(section.acquire)
     _erase([section.acquire, *section.body, section.release])
 
@@ -135,21 +132,6 @@ def _exists(builder: ScalarBuilder, blocks: ClusterBlocks, rank: int) -> SSAValu
         return None
     number = builder.binary(aa.AddIOp, blocks.base, builder.integer(rank, i32))
     return builder.emit(aa.CmpIOp, [number, blocks.count], [i1], _LESS).results[0]
-
-
-def _shares(
-    builder: ScalarBuilder, shown: SSAValue, tiles: Sequence[SSAValue], rank: int
-) -> dict[SSAValue, SSAValue]:
-    """The tiles of a CTA, by those of this one.
-
-    The own ones, too: so the section does without the layout in which they are computed.
-    """
-    found: dict[SSAValue, SSAValue] = {}
-    for number, tile in enumerate(tiles):
-        properties = {"number": IntAttr(number), "rank": IntAttr(rank)}
-        read = builder.emit(aa.ReadSharedOp, [shown], [tile.type], properties)
-        found[tile] = read.results[0]
-    return found
 
 
 def _erase(ops: Iterable[Operation]) -> None:
@@ -179,32 +161,47 @@ class _State:
 class _Sections:
     """Writes one critical section after another, with memory in registers in between."""
 
-    def __init__(self, section: Section, builder: ScalarBuilder):
+    def __init__(self, section: Section, builder: ScalarBuilder, sent: SSAValue):
         self._section = section
+        self._sent = sent
         self._builder = builder
         self._stores: dict[Place, Access] = {}
         self._loads: dict[Place, tuple[aa.LoadOp | aa.TiledLoadOp, SSAValue]] = {}
         self._tokens: dict[Place, SSAValue] = {}
 
-    def build(
-        self, shares: Sequence[dict[SSAValue, SSAValue]], exists: Sequence[SSAValue | None]
-    ) -> None:
-        """Takes the lock, loads, computes for each tile block that exists, stores, gives back."""
+    def build(self, tiles: Sequence[SSAValue], exists: Sequence[SSAValue | None]) -> None:
+        """Takes the lock, loads, computes for each tile block that exists, stores, gives back.
+
+        The tiles arrive meanwhile.
+        """
         outer = self._builder
         acquired = self._take()
         self._load_all(acquired)
-        values = {place: value for place, (_, value) in self._loads.items()}
-        state = _State(values, {})
-        for mapping, condition in zip(shares, exists, strict=True):
+        outer.emit(aa.AwaitSharedOp, [self._sent])
+        state = _State({place: value for place, (_, value) in self._loads.items()}, {})
+        for rank, condition in enumerate(exists):
             if condition is None:
-                self._run(self._section.body, dict(mapping), state)
+                self._run(self._section.body, self._tiles_of(rank, tiles), state)
             else:
-                self._run_if(condition, dict(mapping), state)
+                self._run_if(condition, rank, tiles, state)
         stored = [self._store(place, state, acquired) for place in state.written]
         location, outer.location = outer.location, self._section.release.location
         token = outer.emit(aa.JoinMemTokensOp, [acquired, *stored], [MEM_TOKEN]).results[0]
         self._clone(self._section.release, {}, token)
         outer.location = location
+
+    def _tiles_of(self, rank: int, tiles: Sequence[SSAValue]) -> dict[SSAValue, SSAValue]:
+        """The tiles of a CTA, by those of this one.
+
+        The own ones are read, too, so that the section does without the layout that they have
+        where they are computed.
+        """
+        found: dict[SSAValue, SSAValue] = {}
+        for number, tile in enumerate(tiles):
+            properties = {"number": IntAttr(number), "rank": IntAttr(rank)}
+            read = self._builder.emit(aa.ReadSharedOp, [self._sent], [tile.type], properties)
+            found[tile] = read.results[0]
+        return found
 
     def _take(self) -> SSAValue:
         """The loop that takes the lock, and the token behind all that came before the section."""
@@ -319,11 +316,13 @@ class _Sections:
         values.update(zip(kept, joined, strict=True))
 
     def _run_if(
-        self, condition: SSAValue, values: dict[SSAValue, SSAValue], state: _State
+        self, condition: SSAValue, rank: int, tiles: Sequence[SSAValue], state: _State
     ) -> None:
         """The section of a tile block that may not exist."""
         own = state.copy()
-        block = self._inside(self._section.body, values, own)
+        outer, self._builder.block = self._builder.block, Block()
+        self._run(self._section.body, self._tiles_of(rank, tiles), own)
+        block, self._builder.block = self._builder.block, outer
         self._join(condition, [([], own, block), ([], state.copy(), Block())], state)
 
     def _inside(

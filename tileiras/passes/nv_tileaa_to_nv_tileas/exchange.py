@@ -1,4 +1,4 @@
-"""How tiles that CTAs of a cluster show each other are placed: as they will be read."""
+"""How tiles that CTAs of a cluster send to one of them are placed: as they will be read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer, PlaceRule
 
 
-def _shown_layout(placer: Placer, op: aa.ShareTilesOp, number: int) -> LinearLayout:
-    """The layout in which a tile is shown: that of the class of all who read it."""
+def _sent_layout(placer: Placer, op: aa.ShareTilesOp, number: int) -> LinearLayout:
+    """The layout in which a tile is sent: that of the class of all who read it."""
     reads = op.reads(number)
     layout = placer.layout(reads[0].result if reads else op.tiles[number])
     return layout.without_register_duplicates()
@@ -24,16 +24,16 @@ def _place_share(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     if not isinstance(op, aa.ShareTilesOp):
         raise InternalError("the rule of share_tiles got another operation")
     tiles = [
-        placer.in_layout(tile, _shown_layout(placer, op, number))
+        placer.in_layout(tile, _sent_layout(placer, op, number))
         for number, tile in enumerate(op.tiles)
     ]
     return placer.emit(aa.ShareTilesOp, tiles, [op.result.type], op.properties).results
 
 
 def _place_read(placer: Placer, op: Operation) -> Sequence[SSAValue]:
-    """The tile as it is shown."""
-    shown = op.operands[0].owner
-    if not isinstance(op, aa.ReadSharedOp) or not isinstance(shown, aa.ShareTilesOp):
+    """The tile as it was sent."""
+    sent = op.operands[0].owner
+    if not isinstance(op, aa.ReadSharedOp) or not isinstance(sent, aa.ShareTilesOp):
         raise InternalError("the rule of read_shared got another operation")
     placed = placer.plain(op.exchange)
     if not isinstance(placed.owner, aa.ShareTilesOp):
@@ -52,7 +52,6 @@ def _place_plain(placer: Placer, op: Operation) -> Sequence[SSAValue]:
 EXCHANGE_RULES: dict[type[Operation], PlaceRule] = {
     aa.ShareTilesOp: _place_share,
     aa.ReadSharedOp: _place_read,
-    aa.EndExchangeOp: _place_plain,
-    aa.LeaveExchangeOp: _place_plain,
+    aa.AwaitSharedOp: _place_plain,
 }
 """Rules of the placer."""

@@ -102,7 +102,8 @@ def _fill(
     insert_waits(body, consumer.unfinished)
     _free_pipelines(body)
     maps = sum(isinstance(op, pl.MakeTensorMapOp) for top in entry.ops for op in top.walk())
-    choose_stages(pipelines, plan, body, maps, shared_bytes(plan.shape, target))
+    room = shared_bytes(plan.shape, target)
+    choose_stages(pipelines, plan, body, maps, room, func.cluster_size)
 
 
 def _create_all(block: Block, plan: HopperPlan, sharing: Sharing) -> list[SSAValue]:

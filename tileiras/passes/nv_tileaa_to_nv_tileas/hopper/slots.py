@@ -30,7 +30,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.demand import ring_demands
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes, sent_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import store_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import latency_hint
 
@@ -58,7 +58,12 @@ class RingsDoNotFitError(Exception):
 
 
 def choose_stages(
-    pipelines: Sequence[SSAValue], plan: HopperPlan, body: Block, maps: int, available: int
+    pipelines: Sequence[SSAValue],
+    plan: HopperPlan,
+    body: Block,
+    maps: int,
+    available: int,
+    cluster_size: int = 1,
 ) -> None:
     """Gives every pipeline its slots; `body` is the consumers' program.
 
@@ -90,6 +95,11 @@ def choose_stages(
         stages = _stages(own, available, least, wanted)
     if stages is None:
         raise RingsDoNotFitError(tuple(ring.least for ring in rings))
+    sizes = [ring.slot_bytes * count for ring, count in zip(own, stages, strict=True)]
+    if beside := _sent_beside(body, plan.shape.consumer_warps, cluster_size, max(sizes, default=0)):
+        stages = _stages(own, available - beside, min(plan.scratch, wanted), wanted)
+        if stages is None:
+            raise RingsDoNotFitError(tuple(ring.least for ring in rings))
     chosen = dict(zip(numbers, stages, strict=True))
     for number, (ring, value) in enumerate(zip(plan.pipelines, pipelines, strict=True)):
         if ring.within is not None:
@@ -100,6 +110,16 @@ def choose_stages(
             chosen[number] = within[0]
         if isinstance(value.owner, Operation):
             value.owner.properties["stages"] = IntAttr(chosen[number])
+
+
+def _sent_beside(body: Block, warps: int, cluster_size: int, largest: int) -> int:
+    """Bytes for tiles that a cluster sends to one CTA, if they do not fit its largest ring."""
+    sent = [
+        sent_bytes(op, warps, cluster_size)
+        for op in body.walk()
+        if isinstance(op, aa.ShareTilesOp)
+    ]
+    return sum(size for size in sent if size + MOST_SCRATCH > largest)
 
 
 def _is_shared(pipeline: SSAValue) -> bool:

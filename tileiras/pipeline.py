@@ -90,7 +90,7 @@ PIPELINE: tuple[Step, ...] = (
         "nv_tileaa",
         "loads of a critical section stand in front of its branches; only then is it one of places",
         min_opt=1,
-        needs=("CLUSTER_LAUNCH",),
+        needs=("CLUSTER_LAUNCH", "MBARRIER_TRY_WAIT"),
     ),
     Step(
         "join-tiles",

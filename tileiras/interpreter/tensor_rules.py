@@ -13,8 +13,8 @@ from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWMode
 from tileiras.interpreter import (
-    exchange,
     conversions,
+    exchange,
     float_arithmetic,
     integer_arithmetic,
     load_rings,

@@ -87,9 +87,7 @@ class HopperBuilder(MemoryBuilder):
         properties = {"bytes": IntAttr(size), **segments(*groups)}
         self.append(mbarrier.MbarrierExpectTxOp, sum(groups, ()), (), properties)
 
-    def mbarrier_wait(
-        self, barrier: SSAValue, parity: SSAValue, of_cluster: bool = False
-    ) -> None:
+    def mbarrier_wait(self, barrier: SSAValue, parity: SSAValue, of_cluster: bool = False) -> None:
         """Waits for the phase of this parity (i32, 0 or 1); on a new barrier 1 does not wait."""
         properties = {"of_cluster": UnitAttr()} if of_cluster else {}
         self.append(mbarrier.MbarrierWaitOp, (barrier, parity), (), properties)

@@ -249,7 +249,7 @@ NvTileAA = Dialect(
         ShareTilesOp,
         AwaitSharedOp,
         ReadSharedOp,
-            ],
+    ],
     [PointerType, MemTokenType, MemRefType, TiledViewType, LoadRingType, ExchangeType],
 )
 

@@ -17,12 +17,12 @@ coarsening), and what one stores for the next to load stays in registers.
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, TensorType, UnitAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, UnitAttr, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -56,7 +56,7 @@ class CoarsenLocksPass(IrPass):
              atomic_rmw xchg %lock }
     Requires nv_tileaa, a target with clusters
     Leaves   kernels that do not end with a critical section (`critical_sections.py`), whose section
-             uses scalars that differ between tile blocks, or whose tiles are small or need too much memory
+             uses scalars that differ between tile blocks; tiles that are small, or too large
     """
 
     name = "coarsen-locks"
@@ -103,13 +103,12 @@ def _contributions(func: aa.FuncOp, section: Section) -> tuple[int, list[SSAValu
     """An axis along which tile blocks have the same section but for some tiles, and those tiles."""
     outside = section.outside_operands()
     for axis in AXES:
-        if not any(_is_number(op, axis) for op in func.walk()):
+        numbered = _made_from(func, section, lambda op, axis=axis: _is_number(op, axis))
+        if not any(value in numbered for value in outside):
             continue
-        varying = _varying(func, section, axis)
+        varying = numbered | _made_from(func, section, _is_load)
         found = [value for value in outside if value in varying]
-        if not found or not all(map(_can_be_sent, found)):
-            continue
-        if section.are_places_common(found):
+        if all(map(_can_be_sent, found)) and section.are_places_common(found):
             return axis, found
     return None
 
@@ -134,32 +133,35 @@ def _bytes(tile: SSAValue) -> int:
     return prod(type.get_shape()) * storage_bits(type.element_type) // BYTE_BITS
 
 
-def _varying(func: aa.FuncOp, section: Section, axis: int) -> set[SSAValue]:
-    """What may differ between tile blocks along an axis: also whatever comes from memory."""
-    varying: set[SSAValue] = set()
+def _is_load(op: Operation) -> bool:
+    """Whether an operation looks at memory, which may be different when another one looks."""
+    return isinstance(op, LoadBase | TiledLoadBase)
+
+
+def _made_from(
+    func: aa.FuncOp, section: Section, is_source: Callable[[Operation], bool]
+) -> set[SSAValue]:
+    """What is made before the section from what some operations give, tokens aside."""
+    found: set[SSAValue] = set()
     for op in func.body.block.ops:
         if op is section.acquire:
             break
-        differs = any(
-            _is_number(inner, axis)
-            or isinstance(inner, LoadBase | TiledLoadBase)
-            or any(value in varying for value in inner.operands)
+        if any(
+            is_source(inner) or any(value in found for value in inner.operands)
             for inner in op.walk()
-        )
-        if differs:
-            results = [v for v in op.results if not isinstance(v.type, MemTokenType)]
-            varying.update(results)
-    return varying
+        ):
+            found.update(v for v in op.results if not isinstance(v.type, MemTokenType))
+    return found
 
 
 def _cluster_size(func: aa.FuncOp, tiles: list[SSAValue], target: GpuTarget) -> int:
     """CTAs of a cluster: what the target can launch, hints allow, and shared memory holds."""
+    from tileiras.codegen.target import Feature
     from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 
+    if not (target.has(Feature.CLUSTER_LAUNCH) and target.has(Feature.MBARRIER_TRY_WAIT)):
+        return 1
     asked = integer_hint(func, "num_cta_in_cga") or target.max_cluster
-    forced = os.environ.get("TI_EXP_LOCK_CLUSTER")
-    if forced:
-        asked = int(forced)
     size, total = target.max_cluster, sum(map(_bytes, tiles))
     while size > 1 and (size > asked or size * total > MOST_BYTES):
         size //= 2
@@ -177,11 +179,6 @@ def _coarsen(
     func.properties["cluster"] = IntegerAttr(size, i32)
     func.properties["paired"] = UnitAttr()
     func.properties["paired_axis"] = IntegerAttr(axis, i32)
-    occ = os.environ.get("TI_EXP_LOCK_OCC", "2")
-    hints = dict(func.hints.data) if isinstance(func.hints, DictionaryAttr) else {}
-    if occ != "0" and "occupancy" not in hints:
-        hints["occupancy"] = IntegerAttr(int(occ), i32)
-        func.properties["hints"] = DictionaryAttr(hints)
 
 
 __all__ = ["CoarsenLocksPass"]

@@ -1,4 +1,4 @@
-"""Builds what `coarsen-locks` decides: tile blocks in clusters, one section for all of a cluster."""
+"""Builds what `coarsen-locks` decides: clusters of tile blocks, one section for all of each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class ClusterBlocks:
     rank: SSAValue
 
 
-def _compared(predicate: ComparisonPredicate) -> dict[str, ComparisonPredicateAttr | SignednessAttr]:
+def _compared(
+    predicate: ComparisonPredicate,
+) -> dict[str, ComparisonPredicateAttr | SignednessAttr]:
     return {
         "comparison_predicate": ComparisonPredicateAttr(predicate),
         "signedness": SignednessAttr(Signedness.SIGNED),
@@ -46,9 +48,7 @@ _LESS = _compared(ComparisonPredicate.LESS_THAN)
 _EQUAL = _compared(ComparisonPredicate.EQUAL)
 
 
-def renumber_tile_blocks(
-    func: aa.FuncOp, section: Section, axis: int, size: int
-) -> ClusterBlocks:
+def renumber_tile_blocks(func: aa.FuncOp, section: Section, axis: int, size: int) -> ClusterBlocks:
     """Tile blocks `base + rank` in place of those of the grid, along one axis.
 
     A CTA beyond the grid takes the place of the cluster's first tile block, so that it finds what
@@ -343,9 +343,7 @@ class _Sections:
         """The branch with two sides; the state becomes that after it. Gives its other results."""
         (first, mine, _), (second, its, _) = ends
         changed = [
-            place
-            for place in self._stores
-            if mine.values.get(place) is not its.values.get(place)
+            place for place in self._stores if mine.values.get(place) is not its.values.get(place)
         ]
         for results, own, block in ends:
             values = [*results, *(own.values[place] for place in changed)]

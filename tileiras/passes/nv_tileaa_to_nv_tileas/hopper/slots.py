@@ -63,12 +63,12 @@ def choose_stages(
     body: Block,
     maps: int,
     available: int,
-    cluster_size: int = 1,
+    cluster_size: int,
 ) -> None:
     """Gives every pipeline its slots; `body` is the consumers' program.
 
-    `maps` tensor maps are made in shared memory. Raises RingsDoNotFitError where the plan knew too
-    little of that program.
+    `maps` tensor maps are made in shared memory, `cluster_size` CTAs may send tiles. Raises
+    RingsDoNotFitError where the plan knew too little of that program.
     """
     held = most_held(body)
     rings = [
@@ -115,9 +115,7 @@ def choose_stages(
 def _sent_beside(body: Block, warps: int, cluster_size: int, largest: int) -> int:
     """Bytes for tiles that a cluster sends to one CTA, if they do not fit its largest ring."""
     sent = [
-        sent_bytes(op, warps, cluster_size)
-        for op in body.walk()
-        if isinstance(op, aa.ShareTilesOp)
+        sent_bytes(op, warps, cluster_size) for op in body.walk() if isinstance(op, aa.ShareTilesOp)
     ]
     return sum(size for size in sent if size + MOST_SCRATCH > largest)
 

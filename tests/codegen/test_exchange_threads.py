@@ -35,7 +35,7 @@ def test_nothing_that_is_sent_waits_for_a_fence(text: str):
     lowered = lower_to_llvm(parse_text(text, "kernel.mlir"))
     ptx = llvm_ir_to_ptx(print_module(lowered, TARGET, OPTIONS), TARGET, OPTIONS)
     assert ptx_to_cubin(ptx, TARGET, OPTIONS)
-    assert re.search(r"\.reqnctapercluster\s+[48], 1, 1", ptx)
+    assert re.search(r"\.reqnctapercluster\s+4, 1, 1", ptx)
     order = [
         "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64",
         "barrier.cluster.arrive.relaxed.aligned",

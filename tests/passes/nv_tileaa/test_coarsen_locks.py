@@ -17,6 +17,7 @@ from tileiras.ir_text import parse_text
 
 SPLIT = ProductKernel("f16", (64, 64, 64), form="split")
 WIDE = ProductKernel("f16", (64, 128, 64), form="split")
+PLAIN = ProductKernel("f32", (64, 32, 16), a="any", form="split", is_aligned=False)
 
 
 def stages(text: str) -> dict[str, ModuleOp]:
@@ -41,13 +42,13 @@ def cluster_size(text: str) -> int:
 
 def test_one_cta_takes_the_lock_for_all():
     func = kernel_of(stages(TURNS)["coarsen-locks"])
-    assert (func.cluster_size, func.shared_axis) == (8, 0)
+    assert (func.cluster_size, func.shared_axis) == (4, 0)
     operations = list(func.walk())
     assert sum(isinstance(op, aa.AtomicCASOp) for op in operations) == 1
     assert sum(isinstance(op, aa.TiledStoreOp) for op in operations) == 1
     assert sum(isinstance(op, aa.StoreOp) for op in operations) == 1
     reads = [op for op in operations if isinstance(op, aa.ReadSharedOp)]
-    assert [op.rank.data for op in reads] == list(range(8))
+    assert [op.rank.data for op in reads] == list(range(4))
 
 
 @pytest.mark.parametrize("parts", [1, 2, 8, 11, 16])
@@ -76,10 +77,10 @@ def test_clusters_come_in_any_order(seed: int, monkeypatch: pytest.MonkeyPatch):
     case.check()
 
 
-@pytest.mark.parametrize("kernel", [SPLIT, WIDE], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", [SPLIT, WIDE, PLAIN], ids=lambda kernel: kernel.name)
 def test_products_are_added(kernel: ProductKernel):
     module = stages(kernel.text())["convert-tileaa-to-tileas"]
-    assert kernel_of(module).cluster_size == (4 if kernel is SPLIT else 2)
+    assert kernel_of(module).cluster_size == (2 if kernel is WIDE else 4)
     for seed in range(2):
         case = make_case(kernel, seed)
         arguments = case.arguments()
@@ -124,7 +125,17 @@ def test_other_kernels_stay_as_they_are(change: str):
 
 def test_fewer_ctas_can_be_asked_for():
     before, after = CHANGES["one CTA is asked for"]
-    assert cluster_size(TURNS.replace(before, after.replace("= 1", "= 4"))) == 4
+    assert cluster_size(TURNS.replace(before, after.replace("= 1", "= 2"))) == 2
+
+
+def test_clusters_are_as_large_as_there_are_tile_blocks():
+    text = PLAIN.text()
+    assert "step %nz" in text
+    assert cluster_size(text) == 4
+    assert cluster_size(text.replace("step %nz", "step %c2")) == 2
+    sixteen = "%c16 = constant <i32: 16> : tile<i32>\n    %t0 = make_token"
+    many = text.replace("step %nz", "step %c16").replace("%t0 = make_token", sixteen)
+    assert cluster_size(many) == 8
 
 
 def exchange_of(module: ModuleOp) -> aa.ShareTilesOp:
@@ -140,7 +151,7 @@ def test_only_the_reader_gets_tiles_once_they_are_there():
     with pytest.raises(InterpreterError, match="before it has arrived"):
         run_entry(module, None, case.arguments, case.grid)
     module = stages(TURNS)["coarsen-locks"]
-    exchange_of(module).properties["reader"] = IntAttr(3)
+    exchange_of(module).properties["reader"] = IntAttr(1)
     with pytest.raises(InterpreterError, match="gets no tiles"):
         run_entry(module, None, case.arguments, case.grid)
 
@@ -149,8 +160,8 @@ def test_exchanges_are_verified():
     module = stages(TURNS)["coarsen-locks"]
     module.verify()
     read = exchange_of(module).reads(0)[0]
-    read.properties["rank"] = IntAttr(8)
-    with pytest.raises(VerifyException, match="no CTA 8"):
+    read.properties["rank"] = IntAttr(4)
+    with pytest.raises(VerifyException, match="no CTA 4"):
         read.verify_()
     read.properties |= {"rank": IntAttr(0), "number": IntAttr(1)}
     with pytest.raises(VerifyException, match="no tile 1"):

@@ -42,6 +42,8 @@ MOST_BYTES = 64 * 1024
 """Shared memory for the tiles of all tile blocks of a cluster."""
 LEAST_BYTES = 4 * 512
 """Of a tile, so that each thread of the largest tile block sends whole registers."""
+USUAL_BLOCKS = 4
+"""Tile blocks that take one lock, where nothing is known of them."""
 BYTE_BITS = 8
 
 
@@ -76,7 +78,7 @@ class CoarsenLocksPass(IrPass):
             if found is None:
                 continue
             axis, tiles = found
-            size = _cluster_size(func, tiles, ctx.require_target())
+            size = _cluster_size(func, axis, tiles, ctx.require_target())
             if size > 1:
                 _coarsen(func, section, axis, tiles, size)
                 ctx.remarks.add(_remark(func, size))
@@ -154,16 +156,36 @@ def _made_from(
     return found
 
 
-def _cluster_size(func: aa.FuncOp, tiles: list[SSAValue], target: GpuTarget) -> int:
-    """CTAs of a cluster: what the target can launch, hints allow, and shared memory holds."""
+def _expected_blocks(func: aa.FuncOp, axis: int) -> int:
+    """Tile blocks along an axis, as far as a loop that they share out tells.
+
+    Each begins with the iteration of its own number, and passes over those of the others.
+    """
+    from tileiras.passes.nv_tileaa.critical_sections import constant_scalar
+
+    for op in func.body.block.ops:
+        if not isinstance(op, aa.ForOp) or not isinstance(op.lower_bound.owner, Operation):
+            continue
+        step = constant_scalar(op.step)
+        if step is not None and _is_number(op.lower_bound.owner, axis):
+            return step
+    return USUAL_BLOCKS
+
+
+def _cluster_size(func: aa.FuncOp, axis: int, tiles: list[SSAValue], target: GpuTarget) -> int:
+    """CTAs of a cluster: what the target can launch, hints allow, and shared memory holds.
+
+    Not many more than there are tile blocks for: whatever else is launched has to leave again.
+    """
     from tileiras.codegen.target import Feature
     from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 
     if not (target.has(Feature.CLUSTER_LAUNCH) and target.has(Feature.MBARRIER_TRY_WAIT)):
         return 1
-    asked = integer_hint(func, "num_cta_in_cga") or target.max_cluster
+    most = integer_hint(func, "num_cta_in_cga") or target.max_cluster
     size, total = target.max_cluster, sum(map(_bytes, tiles))
-    while size > 1 and (size > asked or size * total > MOST_BYTES):
+    blocks = _expected_blocks(func, axis)
+    while size > 1 and (size > most or size * total > MOST_BYTES or size >= 2 * blocks):
         size //= 2
     return size
 

@@ -139,8 +139,8 @@ def _taken_lock(loop: aa.LoopOp) -> aa.AtomicCASOp | None:
     if len(found) != 1 or not all(isinstance(value.type, MemTokenType) for value in results):
         return None
     [cas] = found
-    free = _scalar(cas.compare)
-    if free is None or _scalar(cas.value) is None or cas.ordering.data not in ACQUIRES:
+    free = constant_scalar(cas.compare)
+    if free is None or constant_scalar(cas.value) is None or cas.ordering.data not in ACQUIRES:
         return None
     rest = [op for op in ops if op is not cas and not isinstance(op, aa.ConstantOp)]
     compares = [op for op in rest if isinstance(op, aa.CmpIOp)]
@@ -157,7 +157,7 @@ def _taken_lock(loop: aa.LoopOp) -> aa.AtomicCASOp | None:
 def _ends_when(compare: aa.CmpIOp, branch: aa.IfOp, cas: aa.AtomicCASOp, free: int) -> bool:
     """Whether the loop is left if the old value is what the atomic has compared with."""
     sides = {compare.lhs: compare.rhs, compare.rhs: compare.lhs}
-    other = _scalar(sides[cas.result]) if cas.result in sides else None
+    other = constant_scalar(sides[cas.result]) if cas.result in sides else None
     if other is None or branch.condition is not compare.result:
         return False
     match compare.comparison_predicate.data:
@@ -171,7 +171,7 @@ def _ends_when(compare: aa.CmpIOp, branch: aa.IfOp, cas: aa.AtomicCASOp, free: i
     return block is not None and isinstance(block.last_op, aa.BreakOp)
 
 
-def _scalar(value: SSAValue) -> int | None:
+def constant_scalar(value: SSAValue) -> int | None:
     """A constant integer, as unsigned number."""
     if not isinstance(value, OpResult) or not isinstance(value.op, aa.ConstantOp):
         return None
@@ -204,7 +204,7 @@ def _gives_back(op: aa.AtomicRMWOp, cas: aa.AtomicCASOp) -> bool:
         and op.scope.data == cas.scope.data
         and op.pointers is cas.pointers
         and op.mask is cas.mask
-        and _scalar(op.value) == _scalar(cas.compare)
+        and constant_scalar(op.value) == constant_scalar(cas.compare)
         and op.result.first_use is None
     )
 
@@ -297,4 +297,4 @@ def _follow(ops: Sequence[Operation], behind: dict[SSAValue, frozenset[Access]])
                 behind[result] = mine
 
 
-__all__ = ["Access", "Place", "Section", "find_section", "place_of_access"]
+__all__ = ["Access", "Place", "Section", "constant_scalar", "find_section", "place_of_access"]

@@ -108,6 +108,12 @@ CHANGES = {
         "tensor_view<8192xf32, strides=[1]>>, tile<i32> -> token\n      yield %w0",
         "yield %held",
     ),
+    "one side writes nothing": (
+        "%w1 = store_view_tko weak %more, %sp[%by] token = %read\n"
+        "        : tile<1024xf32>, partition_view<tile=(1024), "
+        "tensor_view<8192xf32, strides=[1]>>, tile<i32> -> token\n      yield %w1",
+        "yield %read",
+    ),
     "something follows": (RELEASE, RELEASE + STORE_BEFORE.replace("%t0", "%free")),
     "one CTA is asked for": (
         "%parts: tile<i32>)",

@@ -37,6 +37,8 @@ Place = tuple[object, ...]
 
 ACQUIRES = (MemoryOrdering.ACQUIRE, MemoryOrdering.ACQ_REL)
 RELEASES = (MemoryOrdering.RELEASE, MemoryOrdering.ACQ_REL)
+WRITES = (aa.StoreOp, aa.TiledStoreOp)
+ACCESSES = (*WRITES, aa.LoadOp, aa.TiledLoadOp)
 _TOKENS = (aa.CreateMemTokenOp, aa.JoinMemTokensOp)
 _COMPUTING = (ElementwiseOp, aa.ConstantOp, aa.SplatOp, aa.BlockTileOp)
 _HARMLESS = (aa.ForOp, aa.IfOp, aa.ContinueOp, aa.YieldOp, aa.DotOp, aa.ReduceOp, aa.ScanOp)
@@ -239,20 +241,22 @@ def place_of_access(op: Access) -> Place | None:
 
 
 def _are_places_sound(section: Section) -> bool:
-    """Whether every place is accessed on all paths, and no two may be the same memory."""
-    everywhere = _accessed(section.body)
-    places = {place_of_access(op) for op in section.accesses()}
-    return places == everywhere and not _are_ordered(section)
+    """Whether every place is accessed, or written, on all paths if on any, and no two overlap."""
+    for kinds in (ACCESSES, WRITES):
+        somewhere = {place_of_access(op) for op in section.accesses() if isinstance(op, kinds)}
+        if somewhere != _accessed(section.body, kinds):
+            return False
+    return not _are_ordered(section)
 
 
-def _accessed(ops: Sequence[Operation]) -> set[Place | None]:
-    """The places that operations access whatever branches they take."""
+def _accessed(ops: Sequence[Operation], kinds: tuple[type[Access], ...]) -> set[Place | None]:
+    """The places that operations access in some way whatever branches they take."""
     found: set[Place | None] = set()
     for op in ops:
-        if isinstance(op, Access):
+        if isinstance(op, kinds):
             found.add(place_of_access(op))
         elif isinstance(op, aa.IfOp):
-            first, second = (_accessed(list(region.block.ops)) for region in op.regions)
+            first, second = (_accessed(list(region.block.ops), kinds) for region in op.regions)
             found |= first & second
     return found
 
@@ -267,9 +271,7 @@ def _are_ordered(section: Section) -> bool:
     for op in section.accesses():
         token = op.token
         for earlier in behind.get(token, frozenset()) if token is not None else ():
-            is_write = isinstance(op, aa.StoreOp | aa.TiledStoreOp) or isinstance(
-                earlier, aa.StoreOp | aa.TiledStoreOp
-            )
+            is_write = isinstance(op, WRITES) or isinstance(earlier, WRITES)
             if is_write and place_of_access(op) != place_of_access(earlier):
                 return True
     return False

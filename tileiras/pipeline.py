@@ -86,6 +86,13 @@ PIPELINE: tuple[Step, ...] = (
         min_opt=1,
     ),
     Step(
+        "coarsen-locks",
+        "nv_tileaa",
+        "loads of a critical section stand in front of its branches; only then is it one of places",
+        min_opt=1,
+        needs=("CLUSTER_LAUNCH", "MBARRIER_TRY_WAIT"),
+    ),
+    Step(
         "join-tiles",
         "nv_tileaa",
         "what one CTA computes by itself at once need not be shared in a cluster",

@@ -23,6 +23,7 @@ PASSES: dict[str, str] = {
     "tileaa-simplify-addresses": (
         "tileiras.passes.nv_tileaa.simplify_addresses:SimplifyAddressesPass"
     ),
+    "coarsen-locks": "tileiras.passes.nv_tileaa.coarsen_locks:CoarsenLocksPass",
     "join-tiles": "tileiras.passes.nv_tileaa.join_tiles:JoinTilesPass",
     "pair-tile-blocks": "tileiras.passes.nv_tileaa.pair_tile_blocks:PairTileBlocksPass",
     "generate-schedule": "tileiras.passes.nv_tileaa.generate_schedule:GenerateSchedulePass",

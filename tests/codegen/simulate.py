@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from simulated_clusters import CLUSTER_RULES
 from simulated_copies import COPY_RULES
 from simulated_matrix import MATRIX_RULES
-from simulated_ops import RULES, Log, Machine, Value, as_bits
+from simulated_ops import RULES, Log, Machine, SentWords, Value, as_bits
 from simulated_shared import SharedMemory
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
@@ -31,7 +32,7 @@ from tileiras.pipeline import PIPELINE
 from tileiras.registry import load_pass
 from tileiras.remarks import RemarkCollector
 
-OTHER_RULES = MATRIX_RULES | COPY_RULES
+OTHER_RULES = MATRIX_RULES | COPY_RULES | CLUSTER_RULES
 
 MAX_STEPS = 200_000
 """Blocks executed before a kernel counts as hanging."""
@@ -66,7 +67,8 @@ def run_kernel(
 ) -> Log:
     """Runs the only kernel of a module of the llvm dialect; arrays are updated in place.
 
-    Scalars are given as bit patterns. Blocks run one after another. Returns what was printed and
+    Scalars are given as bit patterns. Blocks run one after another, those of a cluster by rank, so
+    that one may wait for what those before it send. Returns what was printed and
     which assertions failed.
     """
     log = Log()
@@ -77,8 +79,15 @@ def run_kernel(
         for arg, buffer in zip(args, buffers, strict=True)
     ]
     (func,) = [op for op in module.body.ops if isinstance(op, FuncOp)]
-    for index in np.ndindex(*grid):
-        _Block(module, func, memory, index, grid, log).run(values)
+    size = func.cluster_dim.data[0] if func.cluster_dim is not None else 1
+    launched = (grid[0] * size, *grid[1:])
+    for x, y, z in np.ndindex(*grid):
+        sent: list[SentWords] = []
+        for rank in range(size):
+            index = (x * size + rank, y, z)
+            block = _Block(module, func, memory, index, launched, log)
+            block.machine.sent, block.machine.rank = sent, rank
+            block.run(values)
     for arg, buffer in zip(args, buffers, strict=True):
         if isinstance(arg, np.ndarray) and buffer is not None:
             data = memory.read_bytes(buffer.address, buffer.size)
@@ -87,6 +96,7 @@ def run_kernel(
 
 
 AGENTS_MEET_AT = "nvvm.mbarrier_init"
+CLUSTERS_SEND_BY = "nvvm.store_async"
 
 
 class _Block:
@@ -120,7 +130,8 @@ class _Block:
     def run(self, args: Sequence[int]) -> None:
         """From the entry to the return."""
         machine, block = self.machine, self.func.entry
-        if not self.runs_agents and any(op.name == AGENTS_MEET_AT for op in self.func.walk()):
+        names = {op.name for op in self.func.walk()}
+        if not self.runs_agents and AGENTS_MEET_AT in names and CLUSTERS_SEND_BY not in names:
             raise NotImplementedError(f"the simulator has no rule for {AGENTS_MEET_AT}")
         for parameter, arg in zip(block.args, args, strict=True):
             machine.values[parameter] = as_bits(machine.threads, arg, parameter.type)

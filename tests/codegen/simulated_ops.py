@@ -37,6 +37,16 @@ class Log:
 
 
 @dataclass
+class SentWords:
+    """What the threads of a CTA store into the shared memory of CTA `rank`, and at whose count."""
+
+    rank: int
+    addresses: np.ndarray
+    data: np.ndarray
+    barrier: int
+
+
+@dataclass
 class Machine:
     """The state of one thread block."""
 
@@ -50,6 +60,11 @@ class Machine:
     values: dict[SSAValue, Value] = field(default_factory=dict)
     copies: list[list[tuple[Value, Value, int, np.ndarray]]] = field(default_factory=lambda: [[]])
     """Asynchronous copies under way, by group; the last group is still open."""
+    sent: list[SentWords] = field(default_factory=list[SentWords])
+    """Stores under way between CTAs of the cluster."""
+    rank: int = 0
+    expected: dict[int, int] = field(default_factory=dict[int, int])
+    """Bytes that mbarriers expect, by address."""
 
     @property
     def thread_ids(self) -> np.ndarray:

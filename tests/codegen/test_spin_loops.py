@@ -15,6 +15,8 @@ from tileiras.codegen.ptxas_backend import ptx_to_cubin
 from tileiras.codegen.target import get_target
 from tileiras.dialects.cuda_tile.text import parse_module
 
+ALONE = ("cluster-launch",)
+"""Features without which tile blocks have nobody to take a lock for them."""
 LOCKED = """
 cuda_tile.module @kernels {
   entry @add(%lock: tile<ptr<i32>>, %sums: tile<ptr<f32>>, %x: tile<ptr<f32>>) {
@@ -92,11 +94,10 @@ cuda_tile.module @kernels {
 
 
 def ptx_of(text: str, arch: str = "sm_90") -> str:
-    """The PTX of a kernel, which ptxas takes."""
-    target = get_target(arch)
-    ptx = llvm_ir_to_ptx(
-        print_module(lower_to_llvm(parse_module(text), arch), target, OPTIONS), target, OPTIONS
-    )
+    """The PTX of a kernel, which ptxas takes; each tile block takes the lock by itself."""
+    target = get_target(arch).without(ALONE)
+    lowered = lower_to_llvm(parse_module(text), arch, without=ALONE)
+    ptx = llvm_ir_to_ptx(print_module(lowered, target, OPTIONS), target, OPTIONS)
     ptx_to_cubin(ptx, target, OPTIONS)
     return ptx
 

@@ -104,11 +104,15 @@ def run_entry(
     global_addresses = _allocate_globals(container, memory)
     allocas: dict[Operation, int] = {}
     arrays.copy_in()
+    sent: dict[tuple[Operation, int], list[Any]] = {}
     with np.errstate(all="ignore"):
         for block, rank in _programs(entry, grid):
+            if rank == 0:
+                sent = {}
             run = TileBlockRun(
                 memory, log, block, grid, rank, global_addresses, allocas, rules, loop_limit
             )
+            run.sent = sent
             run.run_region(entry.body, values)
             rules.end_block()
     arrays.copy_out()
@@ -120,12 +124,13 @@ def _programs(
 ) -> Iterator[tuple[tuple[int, int, int], int]]:
     """Every run of the program: the id of the tile block or cluster, and the rank in the cluster.
 
-    The CTAs of a cluster run one after another; what TMA brings to all of them each has at once.
+    The CTAs of a cluster run one after another; what TMA brings to all of them each has at once. So
+    a CTA may read the tiles that those before it have sent.
     """
     size = entry.cluster_size if isinstance(entry, aa.FuncOp) else 1
-    paired = isinstance(entry, aa.FuncOp) and entry.paired is not None
-    columns = -(-grid[0] // size) if paired else grid[0]
-    for z, y, x, rank in np.ndindex(grid[2], grid[1], columns, size):
+    axis = entry.shared_axis if isinstance(entry, aa.FuncOp) else None
+    counts = [-(-n // size) if number == axis else n for number, n in enumerate(grid)]
+    for z, y, x, rank in np.ndindex(counts[2], counts[1], counts[0], size):
         yield (x, y, z), rank
 
 
@@ -236,6 +241,7 @@ class TileBlockRun(BlockRun):
     rules: StageRules
     loop_limit: int = DEFAULT_LOOP_LIMIT
     loads: LoadGroups = field(default_factory=LoadGroups)
+    sent: dict[tuple[Operation, int], list[Any]] = field(default_factory=dict[Any, Any])
     _env: dict[SSAValue, Any] = field(default_factory=dict)
 
     def value(self, ssa: SSAValue) -> Any:

@@ -84,6 +84,8 @@ class BlockRun(Protocol):
     globals: dict[str, int]
     allocas: dict[Operation, int]
     loads: LoadGroups
+    sent: dict[tuple[Operation, int], list[Any]]
+    """Tiles that the CTAs of the cluster have sent so far, by operation and rank."""
 
     def value(self, ssa: SSAValue) -> Any:
         """The value of an SSA value that was computed before."""

@@ -14,6 +14,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWMode
 from tileiras.interpreter import (
     conversions,
+    exchange,
     float_arithmetic,
     integer_arithmetic,
     load_rings,
@@ -227,6 +228,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.AssertOp: _assert,
     aa.AtomicCASOp: _atomic_cas,
     aa.AtomicRMWOp: _atomic_rmw,
+    aa.AwaitSharedOp: exchange.await_all,
     aa.BlockTileOp: tensor_views.block_tile,
     aa.CommitLoadsOp: load_rings.commit,
     aa.CreateMemTokenOp: _token,
@@ -245,8 +247,10 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.MultimemReduceOp: _multimem_reduce,
     aa.MultimemStoreOp: _tiled_store,
     aa.PrintOp: _print,
+    aa.ReadSharedOp: exchange.read,
     aa.ReduceOp: reductions.reduce_rule,
     aa.ScanOp: reductions.scan_rule,
+    aa.ShareTilesOp: exchange.share,
     aa.StartLoadOp: load_rings.start,
     aa.StoreOp: _store,
     aa.TiledAtomicRedOp: _tiled_atomic_red,

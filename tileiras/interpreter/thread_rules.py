@@ -76,7 +76,7 @@ class WholeTiles(BlockRun):
         self.block_id, self.grid = self.run.block_id, self.run.grid
         self.cluster_rank = self.run.cluster_rank
         self.globals, self.allocas = self.run.globals, self.run.allocas
-        self.loads = self.run.loads
+        self.loads, self.sent = self.run.loads, self.run.sent
 
     def value(self, ssa: SSAValue) -> Any:
         """A whole tile, or whatever else the value is."""

@@ -181,12 +181,17 @@ def test_the_exit_stays_where_another_plan_is_made(monkeypatch: pytest.MonkeyPat
     tries: list[HopperPlan] = []
 
     def choose_later(
-        pipelines: Sequence[SSAValue], plan: HopperPlan, body: Block, maps: int, available: int
+        pipelines: Sequence[SSAValue],
+        plan: HopperPlan,
+        body: Block,
+        maps: int,
+        available: int,
+        cluster_size: int,
     ) -> None:
         tries.append(plan)
         if len(tries) == 1:
             raise RingsDoNotFitError(tuple(ring.least for ring in plan.pipelines))
-        choose(pipelines, plan, body, maps, available)
+        choose(pipelines, plan, body, maps, available, cluster_size)
 
     monkeypatch.setattr(agents, "choose_stages", choose_later)
     operations = list(placed(LISTED.text()).body.block.ops)

@@ -87,9 +87,10 @@ class HopperBuilder(MemoryBuilder):
         properties = {"bytes": IntAttr(size), **segments(*groups)}
         self.append(mbarrier.MbarrierExpectTxOp, sum(groups, ()), (), properties)
 
-    def mbarrier_wait(self, barrier: SSAValue, parity: SSAValue) -> None:
+    def mbarrier_wait(self, barrier: SSAValue, parity: SSAValue, of_cluster: bool = False) -> None:
         """Waits for the phase of this parity (i32, 0 or 1); on a new barrier 1 does not wait."""
-        self.append(mbarrier.MbarrierWaitOp, (barrier, parity))
+        properties = {"of_cluster": UnitAttr()} if of_cluster else {}
+        self.append(mbarrier.MbarrierWaitOp, (barrier, parity), (), properties)
 
     def mbarrier_arrive_copies(self, barrier: SSAValue, expected: bool = True) -> None:
         """Arrives once this thread's earlier `cp_async` copies have landed.
@@ -126,6 +127,12 @@ class HopperBuilder(MemoryBuilder):
         return self.value(
             cluster.MapSharedOp, (pointer, rank), pointer_type(cluster.SHARED_CLUSTER)
         )
+
+    def store_async(
+        self, pointer: SSAValue, rank: SSAValue, words: Sequence[SSAValue], barrier: SSAValue
+    ) -> None:
+        """Stores words into the shared memory of CTA `rank`, counted at its mbarrier."""
+        self.append(cluster.StoreAsyncOp, (pointer, barrier, rank, *words))
 
     def setmaxnreg(self, registers: int, action: str) -> None:
         """`inc` or `dec` the registers per thread of this warpgroup (24 to 256, steps of 8)."""

@@ -102,9 +102,10 @@ def _print_mbarrier_expect_tx(text: FunctionText, op: Operation) -> None:
 def _print_mbarrier_wait(text: FunctionText, op: Operation) -> None:
     wait, asm = cast(mbarrier.MbarrierWaitOp, op), AsmOperands(text)
     at, parity = asm.shared(wait.barrier), asm.value(wait.parity)
+    order = "" if wait.of_cluster is None else ".acquire.cluster"
     asm.emit(
         "{ .reg .pred p; WAIT_${:uid}: "
-        f"mbarrier.try_wait.parity.shared::cta.b64 p, [{at}], {parity}; "
+        f"mbarrier.try_wait.parity{order}.shared::cta.b64 p, [{at}], {parity}; "
         "@!p bra WAIT_${:uid}; }"
     )
 
@@ -143,6 +144,20 @@ def _print_mapa(text: FunctionText, op: Operation) -> None:
     at, rank = asm.shared(mapa.pointer), asm.value(mapa.rank)
     address = asm.define(f"mapa.shared::cluster.u32 $0, {at}, {rank};", ["=r"], "i32", "")
     text.result(mapa.result, f"inttoptr i32 {address} to {type_text(mapa.result.type)}")
+
+
+def _print_store_async(text: FunctionText, op: Operation) -> None:
+    store, asm = cast(cluster.StoreAsyncOp, op), AsmOperands(text)
+    at, barrier = asm.shared(store.pointer), asm.shared(store.barrier)
+    rank, words = asm.value(store.rank), asm.list(store.words)
+    count = len(store.words)
+    vector, data = (f".v{count}", f"{{{words}}}") if count > 1 else ("", words)
+    name = "st.async.shared::cluster.mbarrier::complete_tx::bytes"
+    asm.emit(
+        f"{{ .reg .b32 ra, rb; mapa.shared::cluster.u32 ra, {at}, {rank}; "
+        f"mapa.shared::cluster.u32 rb, {barrier}, {rank}; "
+        f"{name}{vector}.b32 [ra], {data}, [rb]; }}"
+    )
 
 
 def _print_setmaxnreg(text: FunctionText, op: Operation) -> None:
@@ -315,6 +330,7 @@ HOPPER_RULES: dict[type[Operation], PrintRule] = {
     cluster.ClusterArriveOp: _print_cluster_arrive,
     cluster.ClusterWaitOp: _print_cluster_wait,
     cluster.MapSharedOp: _print_mapa,
+    cluster.StoreAsyncOp: _print_store_async,
     cluster.SetMaxRegistersOp: _print_setmaxnreg,
     tma.TmaLoadOp: _print_tma_load,
     tma.TmaStoreOp: _print_tma_store,

@@ -105,8 +105,8 @@ def lower_function(
     ctx.cluster_size = func.cluster_size
     body = ctx.b.new_block()
     ctx.b.at(body)
-    if func.paired is not None:
-        leave_idle_clusters(ctx)
+    if (axis := func.shared_axis) is not None:
+        leave_idle_clusters(ctx, axis)
     ctx.scratch.synchronized()
     allocate_on_heap(ctx, func)
     allocate_load_rings(ctx, func)

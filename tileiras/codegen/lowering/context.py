@@ -28,6 +28,7 @@ from tileiras.dialects.llvm.types import (
     pointer_type,
 )
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.exchange import ExchangeType
 from tileiras.dialects.nv_tileaa.load_rings import LoadRingType
 from tileiras.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import layout_of
@@ -43,9 +44,24 @@ class LoopFrame:
     exit: Block
 
 
+@dataclass(frozen=True)
+class SentTiles:
+    """Where tiles of a cluster's CTAs arrive: the mbarrier, this thread's first cell of all.
+
+    `cells` are those of a thread in each CTA, `starts` the first ones of each tile.
+    """
+
+    barrier: SSAValue
+    place: SSAValue
+    starts: tuple[int, ...]
+    cells: int
+
+
 def has_register(type: Attribute) -> bool:
     """Whether values of the type exist at run time: tokens and views do not."""
-    return not isinstance(type, MemTokenType | TiledViewType | MemRefType | LoadRingType)
+    return not isinstance(
+        type, MemTokenType | TiledViewType | MemRefType | LoadRingType | ExchangeType
+    )
 
 
 class KernelLowering:
@@ -86,6 +102,7 @@ class KernelLowering:
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}
         self.load_rings: dict[SSAValue, SSAValue] = {}
+        self.exchanges: dict[SSAValue, SentTiles] = {}
         self.has_long_prints: bool | None = None
         self._print_buffer: SSAValue | None = None
         self._constants: dict[tuple[bytes, int, int], llvm_memory.GlobalOp] = {}

@@ -17,6 +17,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.exchange import EXCHANGE_OPS
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import CompileError
 
@@ -66,6 +67,7 @@ _ELSEWHERE: dict[str, tuple[type[Operation], ...]] = {
         aa.FenceAliasOp,
         aa.GridDependencyOp,
     ),
+    "exchange": EXCHANGE_OPS,
     "fma_dot": (tas.FmaDotOp,),
     "mma_dot": (tas.MmaDotOp,),
     "multimem": (aa.MultimemLoadOp, aa.MultimemStoreOp, aa.MultimemReduceOp),

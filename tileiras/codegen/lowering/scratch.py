@@ -21,6 +21,9 @@ ALIGNMENT = 128
 RING_BYTES = 48 * 1024
 """Regions follow each other up to here before a barrier recycles them."""
 
+LEAST_LEFT = 16 * 1024
+"""Bytes of moved memory that stay for regions."""
+
 
 def aligned(size: int) -> int:
     """`size` rounded up to where a region may start."""
@@ -62,6 +65,20 @@ class Scratch:
         """Takes `size` bytes away for something that lives as long as the kernel."""
         self._limit -= size
         self._ring = min(RING_BYTES, self._limit)
+
+    def keep(self, size: int) -> SSAValue | None:
+        """The last `size` bytes of the memory that regions were moved to, for as long as it lasts.
+
+        No thread uses them for anything else any more. None if there is no such memory.
+        """
+        size = aligned(size)
+        if self._base is None or not self._moved or size + LEAST_LEFT > self._limit:
+            return None
+        self.reserve(size)
+        if not self._known or self._next > self._limit:
+            self._b.barrier()
+            self.synchronized()
+        return self._b.gep(self._base, self._limit)
 
     def move(self, base: SSAValue, size: int) -> None:
         """From here on regions lie in other memory, once all threads are done with that."""

@@ -116,12 +116,12 @@ def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
     return exchanged_block(ctx.prologue, number, ctx.prologue.sreg("nctaid.x"), order)
 
 
-def leave_idle_clusters(ctx: KernelLowering) -> None:
-    """Ends the clusters beyond those that all tile blocks need, a CTA each."""
+def leave_idle_clusters(ctx: KernelLowering, axis: int) -> None:
+    """Ends the clusters beyond those that all tile blocks along the axis need, a CTA each."""
     b = ctx.b
-    first = b.mul(block_index(ctx, 0), b.i32(ctx.cluster_size))
+    first = b.mul(block_index(ctx, axis), b.i32(ctx.cluster_size))
     idle, busy = b.new_block(), b.new_block()
-    b.cond_br(b.icmp("uge", first, tile_blocks(ctx, 0)), idle, busy)
+    b.cond_br(b.icmp("uge", first, tile_blocks(ctx, axis)), idle, busy)
     ctx.start_block(idle)
     b.ret()
     ctx.start_block(busy)

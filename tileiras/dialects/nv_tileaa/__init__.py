@@ -61,6 +61,13 @@ from tileiras.dialects.nv_tileaa.conversions import (
     PtrToPtrOp,
     TruncIOp,
 )
+from tileiras.dialects.nv_tileaa.exchange import (
+    EXCHANGE,
+    AwaitSharedOp,
+    ExchangeType,
+    ReadSharedOp,
+    ShareTilesOp,
+)
 from tileiras.dialects.nv_tileaa.load_rings import (
     LOAD_RING,
     CommitLoadsOp,
@@ -239,11 +246,15 @@ NvTileAA = Dialect(
         MultimemLoadOp,
         MultimemStoreOp,
         MultimemReduceOp,
+        ShareTilesOp,
+        AwaitSharedOp,
+        ReadSharedOp,
     ],
-    [PointerType, MemTokenType, MemRefType, TiledViewType, LoadRingType],
+    [PointerType, MemTokenType, MemRefType, TiledViewType, LoadRingType, ExchangeType],
 )
 
 __all__ = [
+    "EXCHANGE",
     "LOAD_RING",
     "AbsFOp",
     "AbsIOp",
@@ -256,6 +267,7 @@ __all__ = [
     "Atan2Op",
     "AtomicCASOp",
     "AtomicRMWOp",
+    "AwaitSharedOp",
     "BitcastOp",
     "BlockTileOp",
     "BreakOp",
@@ -273,6 +285,7 @@ __all__ = [
     "DivFOp",
     "DivIOp",
     "DotOp",
+    "ExchangeType",
     "Exp2Op",
     "ExpOp",
     "ExtIOp",
@@ -328,6 +341,7 @@ __all__ = [
     "PrintOp",
     "PtrToIntOp",
     "PtrToPtrOp",
+    "ReadSharedOp",
     "ReduceOp",
     "RemFOp",
     "RemIOp",
@@ -338,6 +352,7 @@ __all__ = [
     "SelectOp",
     "ShLIOp",
     "ShRIOp",
+    "ShareTilesOp",
     "SinOp",
     "SinhOp",
     "SplatOp",

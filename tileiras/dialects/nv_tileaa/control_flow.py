@@ -34,7 +34,8 @@ class FuncOp(IRDLOperation):
 
     `cluster` CTAs (one where it is absent) run the program together: it is a tile block's, whose
     work they divide by `get_cluster_rank`; or, if `paired`, that of as many tile blocks as there
-    are CTAs, and the clusters beyond those that all tile blocks need have nothing to do.
+    are CTAs, and the clusters beyond those that all tile blocks need have nothing to do. These are
+    neighbours along the first axis of the grid, or along `paired_axis`.
     `joined`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
     tiles, or "blocks": those of two tile blocks, of which the other one ends.
     """
@@ -46,6 +47,7 @@ class FuncOp(IRDLOperation):
     num_warps = opt_prop_def(IntegerAttr)
     cluster = opt_prop_def(IntegerAttr)
     paired = opt_prop_def(UnitAttr)
+    paired_axis = opt_prop_def(IntegerAttr)
     joined = opt_prop_def(StringAttr)
     body = region_def()
 
@@ -53,6 +55,13 @@ class FuncOp(IRDLOperation):
     def cluster_size(self) -> int:
         """CTAs of a cluster."""
         return self.cluster.value.data if isinstance(self.cluster, IntegerAttr) else 1
+
+    @property
+    def shared_axis(self) -> int | None:
+        """The axis of the grid along which the CTAs of a cluster have a tile block each."""
+        if self.paired is None:
+            return None
+        return self.paired_axis.value.data if isinstance(self.paired_axis, IntegerAttr) else 0
 
 
 @irdl_op_definition

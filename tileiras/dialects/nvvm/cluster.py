@@ -9,6 +9,7 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
@@ -59,6 +60,29 @@ class MapSharedOp(IRDLOperation):
 
 
 @irdl_op_definition
+class StoreAsyncOp(IRDLOperation):
+    """Stores 1, 2 or 4 words into the shared memory of CTA `rank` of the cluster.
+
+    `pointer` and `barrier` are this CTA's addresses of what is meant there. The bytes are counted
+    at the mbarrier when they have arrived; nobody else learns that. PTX ISA, "st.async".
+    """
+
+    name = "nvvm.store_async"
+    pointer = operand_def(PointerType)
+    barrier = operand_def(PointerType)
+    rank = operand_def(IntegerType(32))
+    words = var_operand_def(IntegerType(32))
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        """Shared pointers and as many words as one instruction takes."""
+        check_shared(self.name, self.pointer.type)
+        check_shared(self.name, self.barrier.type)
+        if len(self.words) not in (1, 2, 4):
+            raise VerifyException(f"nvvm.store_async: {len(self.words)} words, expected 1, 2 or 4")
+
+
+@irdl_op_definition
 class SetMaxRegistersOp(IRDLOperation):
     """Raises (`inc`) or lowers (`dec`) the registers of each thread of this warpgroup.
 
@@ -82,4 +106,4 @@ class SetMaxRegistersOp(IRDLOperation):
             raise VerifyException(f"nvvm.setmaxnreg: unknown action '{self.action.data}'")
 
 
-CLUSTER_OPS = (ClusterArriveOp, ClusterWaitOp, MapSharedOp, SetMaxRegistersOp)
+CLUSTER_OPS = (ClusterArriveOp, ClusterWaitOp, MapSharedOp, StoreAsyncOp, SetMaxRegistersOp)

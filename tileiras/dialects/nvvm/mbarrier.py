@@ -101,12 +101,14 @@ class MbarrierWaitOp(IRDLOperation):
     """Waits until the phase with this `parity` (0 or 1) is complete, with acquire semantics.
 
     The first phase of a new barrier has parity 0; waiting for parity 1 on it returns at once.
-    PTX ISA, "mbarrier.try_wait".
+    `of_cluster`: it acquires what other CTAs of the cluster have written, too. PTX ISA,
+    "mbarrier.try_wait".
     """
 
     name = "nvvm.mbarrier_wait"
     barrier = operand_def(PointerType)
     parity = operand_def(IntegerType(32))
+    of_cluster = opt_prop_def(UnitAttr)
     traits = MEMORY
 
     def verify_(self) -> None:

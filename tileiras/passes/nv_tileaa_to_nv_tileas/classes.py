@@ -181,6 +181,9 @@ class LayoutClasses:
                     self.wish(op.value, PRIORITY_STORE, access.vector, access.layout)
             case aa.AtomicRMWOp() | aa.AtomicCASOp():
                 self.tie([*op.operands, op.result])
+            case aa.ShareTilesOp():
+                for number in range(len(op.tiles)):
+                    self.tie([read.result for read in op.reads(number)])
             case aa.DotOp():
                 self.tie([op.acc, op.result])
                 self.wish(op.result, PRIORITY_DOT, 0, plan_dot(op, self.plan).result)

@@ -36,6 +36,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import is_tensor
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
+from tileiras.passes.nv_tileaa_to_nv_tileas.exchange import EXCHANGE_RULES
 from tileiras.passes.nv_tileaa_to_nv_tileas.load_rings import LOAD_RING_RULES
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import (
     MAX_REMATERIALIZED_OPS,
@@ -369,6 +370,7 @@ PLACE_RULES: dict[type[Operation], PlaceRule] = {
     aa.TiledLoadOp: _place_tiled_load,
     aa.TiledStoreOp: _place_tiled_store,
     **LOAD_RING_RULES,
+    **EXCHANGE_RULES,
     aa.TiledAtomicRedOp: _place_atomic_red,
     aa.MultimemLoadOp: _place_multimem,
     aa.MultimemStoreOp: _place_multimem,

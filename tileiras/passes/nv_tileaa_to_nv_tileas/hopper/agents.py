@@ -114,7 +114,8 @@ def _fill(
     insert_waits(body, consumer.unfinished)
     _free_pipelines(body)
     maps = sum(isinstance(op, pl.MakeTensorMapOp) for top in entry.ops for op in top.walk())
-    free = choose_stages(pipelines, plan, body, maps, shared_bytes(plan.shape, target))
+    room = shared_bytes(plan.shape, target)
+    free = choose_stages(pipelines, plan, body, maps, room, func.cluster_size)
     if store_pipeline is not None:
         drop_barriers(body)
         choose_slots(store_pipeline, plan, body, free)

@@ -34,6 +34,8 @@ FRAGMENT_REGISTERS = 4
 """Registers of a thread for a block of 64 rows and an instruction's step of K."""
 FRAGMENT_ADDRESSES = 8
 """Registers for reading fragments: addresses, bytes on their way to their places."""
+CTAS_WITH_IDLE_ONES = 2
+"""CTAs on an SM of a kernel most of whose CTAs leave at once."""
 LESS_BESIDE_PARTIAL = 16
 """Registers that a thread with partial sums needs less for other things (measured: no spills)."""
 
@@ -71,7 +73,7 @@ def demand_of(
         ring_demands(pipelines, dots),
         max(prod(shape_of(planned.dot.result)) for planned in dots),
         any(loop is not None and _is_in_loop(loop) for loop in loops),
-        integer_hint(func, "occupancy"),
+        integer_hint(func, "occupancy") or _with_idle_ctas(func),
         None if warps is None else warps * WARP_THREADS // WARPGROUP_THREADS,
         gather_registers(gathered) if gathered else None,
         max(planned.columns for planned in dots),
@@ -80,6 +82,14 @@ def demand_of(
         any(planned.lhs is None for planned in dots),
         {n: with_others[n] - saved[n] for n in counts} if any(saved.values()) else {},
     )
+
+
+def _with_idle_ctas(func: aa.FuncOp) -> int | None:
+    """CTAs of a kernel that shall fit an SM where most leave at once, for clusters take a lock.
+
+    They need room until they do; those that wait for room would take some microseconds more.
+    """
+    return None if func.paired_axis is None else CTAS_WITH_IDLE_ONES
 
 
 def _is_in_loop(op: Operation) -> bool:

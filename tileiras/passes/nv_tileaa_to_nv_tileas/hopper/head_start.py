@@ -156,6 +156,9 @@ def _of_memory(func: aa.FuncOp, plan: HopperPlan, first: int) -> tuple[HeadStart
     loops = [ring.loads[0].parent_op() for _, ring in rings]
     if not _one_runs(loops, func):
         return ()
+    # What clusters for locks have beside them on an SM are CTAs that leave at once.
+    if plan.shape.ctas > 1 and func.paired_axis is None:
+        return ()
     starts = [_of_loop(plan, number, ring) for number, ring in rings]
     found = tuple(start for start in starts if start is not None)
     return found if len(found) == len(starts) else ()
@@ -181,7 +184,7 @@ def _of_loop(plan: HopperPlan, number: int, pipeline: Pipeline) -> HeadStart | N
         return None
     dots = [planned for planned in plan.dots.values() if planned.dot.parent_op() is loop]
     is_small = sum(planned.rows * planned.columns for planned in dots) < LEAST_ELEMENTS
-    if plan.shape.ctas > 1 or (is_small and any(planned.fragments for planned in dots)):
+    if is_small and any(planned.fragments for planned in dots):
         return None
     others = [ring for ring in plan.pipelines if ring is not pipeline]
     if any(_is_filled_in(ring, loop) for ring in others):

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.exchange import CELL_BYTES
 from tileiras.dialects.nv_tileaa.memory import (
     LoadBase,
     StoreBase,
@@ -22,6 +23,7 @@ from tileiras.dialects.nv_tileaa.memory import (
 )
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import MemTokenType
+from tileiras.dialects.nv_tileas.encoding import layout_of
 
 ALIGNMENT = 128
 """Bytes; a region of shared memory starts and ends at such a multiple."""
@@ -29,6 +31,7 @@ ROUND_BYTES = 32 * 1024
 """What a change of layout should get: a tile of 128x128 f32 takes two rounds of it."""
 LEAST_ROUND_BYTES = 4096
 """A round of less would move too little at a time."""
+WARP_THREADS = 32
 MAX_WARPS = 8
 """Warps that compute in a specialised kernel: each has its partial result of a reduction."""
 
@@ -85,6 +88,17 @@ def least_bytes(op: Operation) -> int:
     """
     wanted = scratch_bytes(op)
     return min(wanted, LEAST_ROUND_BYTES) if isinstance(op, _IN_ROUNDS) else wanted
+
+
+def sent_bytes(op: aa.ShareTilesOp, warps: int, ctas: int) -> int:
+    """Shared memory of the CTA that gets the tiles of all `ctas`, once they have layouts."""
+    cells = 0
+    for tile in op.tiles:
+        layout = layout_of(tile.type)
+        registers = layout.in_size("register") if layout is not None else 1
+        element = tile.type.element_type if isinstance(tile.type, TensorType) else tile.type
+        cells += -(-registers * storage_bytes(element) // CELL_BYTES)
+    return cells * CELL_BYTES * WARP_THREADS * warps * ctas
 
 
 def calls_runtime(op: Operation) -> bool:

@@ -39,7 +39,8 @@ class Sharing:
 def find_sharing(func: aa.FuncOp, plan: HopperPlan) -> Sharing:
     """What the CTAs of a cluster share; nothing where a cluster is one CTA."""
     sharing = Sharing(func.cluster_size)
-    if func.cluster_size == 1:
+    # Tile blocks that only exchange results (`paired_axis`) do not keep in step.
+    if func.cluster_size == 1 or func.paired_axis is not None:
         return sharing
     ranked = rank_dependent(func)
     copies = [load for pipeline in plan.pipelines for load in pipeline.loads]

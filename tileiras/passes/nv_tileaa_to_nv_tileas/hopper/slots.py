@@ -31,7 +31,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.demand import ring_demands
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes, sent_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import latency_hint
 
 BARRIER_BYTES = 384
@@ -62,12 +62,17 @@ class RingsDoNotFitError(Exception):
 
 
 def choose_stages(
-    pipelines: Sequence[SSAValue], plan: HopperPlan, body: Block, maps: int, available: int
+    pipelines: Sequence[SSAValue],
+    plan: HopperPlan,
+    body: Block,
+    maps: int,
+    available: int,
+    cluster_size: int,
 ) -> int:
     """Gives every pipeline its slots; `body` is the consumers' program. Returns the bytes left.
 
-    `maps` tensor maps are made in shared memory. Raises RingsDoNotFitError where the plan knew too
-    little of that program.
+    `maps` tensor maps are made in shared memory, `cluster_size` CTAs may send tiles. Raises
+    RingsDoNotFitError where the plan knew too little of that program.
     """
     held = most_held(body)
     rings = [
@@ -98,6 +103,12 @@ def choose_stages(
         stages = _stages(own, available, least, wanted)
     if stages is None:
         raise RingsDoNotFitError(tuple(ring.least for ring in rings))
+    sizes = [ring.slot_bytes * count for ring, count in zip(own, stages, strict=True)]
+    if beside := _sent_beside(body, plan.shape.consumer_warps, cluster_size, max(sizes, default=0)):
+        available -= beside
+        stages = _stages(own, available, min(plan.scratch, wanted), wanted)
+        if stages is None:
+            raise RingsDoNotFitError(tuple(ring.least for ring in rings))
     chosen = dict(zip(numbers, stages, strict=True))
     for number, (ring, value) in enumerate(zip(plan.pipelines, pipelines, strict=True)):
         if ring.within is not None:
@@ -111,6 +122,14 @@ def choose_stages(
     taken = sum(chosen[number] * plan.pipelines[number].bytes for number in numbers)
     needed = min(plan.scratch, placed_least_bytes(body))
     return available - taken - max(wanted, needed, LEAST_SCRATCH)
+
+
+def _sent_beside(body: Block, warps: int, cluster_size: int, largest: int) -> int:
+    """Bytes for tiles that a cluster sends to one CTA, if they do not fit its largest ring."""
+    sent = [
+        sent_bytes(op, warps, cluster_size) for op in body.walk() if isinstance(op, aa.ShareTilesOp)
+    ]
+    return sum(size for size in sent if size + MOST_SCRATCH > largest)
 
 
 def _is_shared(pipeline: SSAValue) -> bool:

@@ -1,0 +1,50 @@
+"""Tiles that CTAs of a cluster send to one of them: thread by thread, and as PTX."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from simulate import lower_to_llvm, run_kernel
+from thread_kernels import OPTIONS
+
+from tests.gpu.product_text import ProductKernel
+from tests.passes.nv_tileaa.lock_kernels import TURNS, TurnsCase
+from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
+from tileiras.codegen.llvmir.printer import print_module
+from tileiras.codegen.ptxas_backend import ptx_to_cubin
+from tileiras.codegen.target import get_target
+from tileiras.ir_text import parse_text
+
+TARGET = get_target("sm_90")
+
+
+@pytest.mark.parametrize("parts", [3, 9])
+def test_threads_find_what_those_of_other_ctas_have_sent(parts: int):
+    case = TurnsCase(parts, 1)
+    run_kernel(lower_to_llvm(parse_text(TURNS, "kernel.mlir")), case.arguments, case.grid)
+    case.check()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [TURNS, ProductKernel("f16", (64, 64, 64), form="split").text()],
+    ids=["loaded", "product"],
+)
+def test_nothing_that_is_sent_waits_for_a_fence(text: str):
+    lowered = lower_to_llvm(parse_text(text, "kernel.mlir"))
+    ptx = llvm_ir_to_ptx(print_module(lowered, TARGET, OPTIONS), TARGET, OPTIONS)
+    assert ptx_to_cubin(ptx, TARGET, OPTIONS)
+    assert re.search(r"\.reqnctapercluster\s+4, 1, 1", ptx)
+    order = [
+        "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64",
+        "barrier.cluster.arrive.relaxed.aligned",
+        "barrier.cluster.wait.acquire.aligned",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32",
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64",
+    ]
+    places = [ptx.index(step) for step in order]
+    assert places == sorted(places)
+    assert "barrier.cluster.arrive.release" not in ptx
+    assert ptx.count("atom.acquire.gpu.global.cas") == 1
+    assert ptx.count("atom.release.gpu.global.exch") == 1

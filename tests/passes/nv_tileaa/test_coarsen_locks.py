@@ -1,0 +1,177 @@
+"""Locks that one CTA of a cluster takes for all: the same sums, and where it must not be done."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import IntAttr, ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+from tests.gpu.product_text import ProductKernel
+from tests.gpu.random_products import make_case
+from tests.interpreter.stage_comparison import passes
+from tests.passes.nv_tileaa.lock_kernels import LOOP, RELEASE, TURNS, TurnsCase
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.interpreter import InterpreterError, execution, run_entry
+from tileiras.ir_text import parse_text
+
+SPLIT = ProductKernel("f16", (64, 64, 64), form="split")
+WIDE = ProductKernel("f16", (64, 128, 64), form="split")
+PLAIN = ProductKernel("f32", (64, 32, 16), a="any", form="split", is_aligned=False)
+
+
+def stages(text: str) -> dict[str, ModuleOp]:
+    """The kernel behind the pass, and once tiles have layouts."""
+    module = parse_text(text, "kernel.mlir")
+    found: dict[str, ModuleOp] = {}
+    for name, _ in passes(module, (), "sm_90"):
+        if name in ("coarsen-locks", "convert-tileaa-to-tileas"):
+            found[name] = module.clone()
+    return found
+
+
+def kernel_of(module: ModuleOp) -> aa.FuncOp:
+    """The only kernel."""
+    return next(op for op in module.walk() if isinstance(op, aa.FuncOp))
+
+
+def cluster_size(text: str) -> int:
+    """CTAs of a cluster of the kernel."""
+    return kernel_of(stages(text)["coarsen-locks"]).cluster_size
+
+
+def test_one_cta_takes_the_lock_for_all():
+    func = kernel_of(stages(TURNS)["coarsen-locks"])
+    assert (func.cluster_size, func.shared_axis) == (4, 0)
+    operations = list(func.walk())
+    assert sum(isinstance(op, aa.AtomicCASOp) for op in operations) == 1
+    assert sum(isinstance(op, aa.TiledStoreOp) for op in operations) == 1
+    assert sum(isinstance(op, aa.StoreOp) for op in operations) == 1
+    reads = [op for op in operations if isinstance(op, aa.ReadSharedOp)]
+    assert [op.rank.data for op in reads] == list(range(4))
+
+
+@pytest.mark.parametrize("parts", [1, 2, 8, 11, 16])
+def test_sums_of_all_parts(parts: int):
+    for module in stages(TURNS).values():
+        case = TurnsCase(parts, 3)
+        run_entry(module, None, case.arguments, case.grid)
+        case.check()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_clusters_come_in_any_order(seed: int, monkeypatch: pytest.MonkeyPatch):
+    programs = execution._programs
+
+    def shuffled(entry: execution.Entry, grid: tuple[int, int, int]):
+        clusters: dict[tuple[int, int, int], list[int]] = {}
+        for block, rank in programs(entry, grid):
+            clusters.setdefault(block, []).append(rank)
+        blocks = list(clusters)
+        order = np.random.default_rng(seed).permutation(len(blocks))
+        return [(blocks[at], rank) for at in order for rank in clusters[blocks[at]]]
+
+    monkeypatch.setattr(execution, "_programs", shuffled)
+    case = TurnsCase(19, 2)
+    run_entry(stages(TURNS)["convert-tileaa-to-tileas"], None, case.arguments, case.grid)
+    case.check()
+
+
+@pytest.mark.parametrize("kernel", [SPLIT, WIDE, PLAIN], ids=lambda kernel: kernel.name)
+def test_products_are_added(kernel: ProductKernel):
+    module = stages(kernel.text())["convert-tileaa-to-tileas"]
+    assert kernel_of(module).cluster_size == (2 if kernel is WIDE else 4)
+    for seed in range(2):
+        case = make_case(kernel, seed)
+        arguments = case.arguments()
+        run_entry(module, "product", arguments, case.grid)
+        assert not case.difference(arguments[2])
+
+
+STORE_BEFORE = """
+    %early = store_ptr_tko weak %count, %c0 token=%t0 : tile<ptr<i32>>, tile<i32> -> token"""
+CHANGES = {
+    "something is stored before": (LOOP, STORE_BEFORE + LOOP),
+    "the lock stays taken": ("xchg, %c0", "xchg, %c1"),
+    "the lock is not exchanged": ("xchg, %c0", "add, %c0"),
+    "blocks count differently": ("addi %turn, %c1", "addi %turn, %b"),
+    "a lock of each block": ("offset %locks, %by", "offset %locks, %b"),
+    "a tile of each block": ("%sp[%by]", "%sp[%b]"),
+    "the loop goes on when the lock was free": (
+        "cmpi equal %old, %c1",
+        "cmpi not_equal %old, %c1",
+    ),
+    "places may be the same": ("%count, %again token=%seen", "%count, %again token=%stored"),
+    "one side accesses nothing": (
+        "%w0 = store_view_tko weak %mine, %sp[%by] token = %held\n"
+        "        : tile<1024xf32>, partition_view<tile=(1024), "
+        "tensor_view<8192xf32, strides=[1]>>, tile<i32> -> token\n      yield %w0",
+        "yield %held",
+    ),
+    "one side writes nothing": (
+        "%w1 = store_view_tko weak %more, %sp[%by] token = %read\n"
+        "        : tile<1024xf32>, partition_view<tile=(1024), "
+        "tensor_view<8192xf32, strides=[1]>>, tile<i32> -> token\n      yield %w1",
+        "yield %read",
+    ),
+    "something follows": (RELEASE, RELEASE + STORE_BEFORE.replace("%t0", "%free")),
+    "one CTA is asked for": (
+        "%parts: tile<i32>)",
+        "%parts: tile<i32>) optimization_hints=<sm_90 = {num_cta_in_cga = 1}>",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_other_kernels_stay_as_they_are(change: str):
+    before, after = CHANGES[change]
+    assert before in TURNS
+    assert cluster_size(TURNS.replace(before, after)) == 1
+
+
+def test_fewer_ctas_can_be_asked_for():
+    before, after = CHANGES["one CTA is asked for"]
+    assert cluster_size(TURNS.replace(before, after.replace("= 1", "= 2"))) == 2
+
+
+def test_clusters_are_as_large_as_there_are_tile_blocks():
+    text = PLAIN.text()
+    assert "step %nz" in text
+    assert cluster_size(text) == 4
+    assert cluster_size(text.replace("step %nz", "step %c2")) == 2
+    sixteen = "%c16 = constant <i32: 16> : tile<i32>\n    %t0 = make_token"
+    many = text.replace("step %nz", "step %c16").replace("%t0 = make_token", sixteen)
+    assert cluster_size(many) == 8
+
+
+def exchange_of(module: ModuleOp) -> aa.ShareTilesOp:
+    """The only exchange."""
+    return next(op for op in module.walk() if isinstance(op, aa.ShareTilesOp))
+
+
+def test_only_the_reader_gets_tiles_once_they_are_there():
+    module = stages(TURNS)["coarsen-locks"]
+    case = TurnsCase(9, 1)
+    wait = next(op for op in module.walk() if isinstance(op, aa.AwaitSharedOp))
+    wait.detach()
+    with pytest.raises(InterpreterError, match="before it has arrived"):
+        run_entry(module, None, case.arguments, case.grid)
+    module = stages(TURNS)["coarsen-locks"]
+    exchange_of(module).properties["reader"] = IntAttr(1)
+    with pytest.raises(InterpreterError, match="gets no tiles"):
+        run_entry(module, None, case.arguments, case.grid)
+
+
+def test_exchanges_are_verified():
+    module = stages(TURNS)["coarsen-locks"]
+    module.verify()
+    read = exchange_of(module).reads(0)[0]
+    read.properties["rank"] = IntAttr(4)
+    with pytest.raises(VerifyException, match="no CTA 4"):
+        read.verify_()
+    read.properties |= {"rank": IntAttr(0), "number": IntAttr(1)}
+    with pytest.raises(VerifyException, match="no tile 1"):
+        read.verify_()
+    del kernel_of(module).properties["cluster"]
+    with pytest.raises(VerifyException, match="the cluster has one CTA"):
+        exchange_of(module).verify_()

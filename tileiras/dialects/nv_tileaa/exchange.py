@@ -1,0 +1,107 @@
+"""Tiles that the CTAs of a cluster send to one of them.
+
+    %sent = share_tiles %a, %b {reader = 7}                 every CTA its own, the reader too
+    await_shared %sent                                      the reader: until all have arrived
+    %other = read_shared %sent {number = 0, rank = 3}       the reader: the first tile of CTA 3
+
+Every CTA of the cluster performs `share_tiles` once and goes on when all have reached it; it need
+not stay until its tiles have arrived. The reader stays until it has awaited them.
+"""
+
+from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.ir import Operation, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from tileiras.dialects.nv_tileaa.control_flow import FuncOp
+
+
+@irdl_attr_definition
+class ExchangeType(ParametrizedAttribute, TypeAttribute):
+    """`!nv_tileaa.exchange`: tiles of all CTAs of the cluster, on their way to one of them."""
+
+    name = "nv_tileaa.exchange"
+
+
+EXCHANGE = ExchangeType()
+
+CELL_BYTES = 16
+"""What a thread sends at once."""
+
+
+def cluster_around(op: Operation) -> int:
+    """CTAs of the cluster that performs an operation; 1 outside of functions."""
+    parent: Operation | None = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        parent = parent.parent_op()
+    return parent.cluster_size if parent is not None else 1
+
+
+@irdl_op_definition
+class ShareTilesOp(IRDLOperation):
+    """Sends this CTA's tiles to CTA `reader` of the cluster, once all CTAs are here."""
+
+    name = "nv_tileaa.share_tiles"
+    tiles = var_operand_def(TensorType)
+    reader = prop_def(IntAttr)
+    result = result_def(ExchangeType)
+
+    def reads(self, number: int) -> "list[ReadSharedOp]":
+        """The operations that read tile `number` of any CTA."""
+        users = [use.operation for use in self.result.uses]
+        return [u for u in users if isinstance(u, ReadSharedOp) and u.number.data == number]
+
+    def verify_(self) -> None:
+        """Tiles, and a CTA beside this one."""
+        if not self.tiles:
+            raise VerifyException(f"{self.name}: no tiles")
+        if cluster_around(self) == 1:
+            raise VerifyException(f"{self.name}: the cluster has one CTA")
+        _check_rank(self, self.reader.data)
+
+
+@irdl_op_definition
+class AwaitSharedOp(IRDLOperation):
+    """Waits until the tiles of all CTAs are here; only the reader does."""
+
+    name = "nv_tileaa.await_shared"
+    exchange = operand_def(ExchangeType)
+
+
+@irdl_op_definition
+class ReadSharedOp(IRDLOperation):
+    """Tile `number` of CTA `rank`, as it lies in that CTA; only the reader has it."""
+
+    name = "nv_tileaa.read_shared"
+    exchange = operand_def(ExchangeType)
+    number = prop_def(IntAttr)
+    rank = prop_def(IntAttr)
+    result = result_def(TensorType)
+
+    def verify_(self) -> None:
+        """A tile that a CTA of the cluster has sent, in its type."""
+        sent = self.exchange.owner
+        if not isinstance(sent, ShareTilesOp):
+            raise VerifyException(f"{self.name}: expected the result of share_tiles")
+        if not 0 <= self.number.data < len(sent.tiles):
+            raise VerifyException(f"{self.name}: there is no tile {self.number.data}")
+        _check_rank(self, self.rank.data)
+        if sent.tiles[self.number.data].type != self.result.type:
+            raise VerifyException(f"{self.name}: the tile has another type")
+
+
+def _check_rank(op: Operation, rank: int) -> None:
+    """A CTA that there is."""
+    if not 0 <= rank < cluster_around(op):
+        raise VerifyException(f"{op.name}: there is no CTA {rank} in the cluster")
+
+
+EXCHANGE_OPS = (ShareTilesOp, AwaitSharedOp, ReadSharedOp)

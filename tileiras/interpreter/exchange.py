@@ -1,0 +1,62 @@
+"""Tiles that the CTAs of a cluster send to one of them.
+
+CTAs run one after another, by rank: the reader finds what those before it have sent. Who would wait
+for a later one would hang here, which is an error; so is what is read before it was waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import Operation
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.exchange import cluster_around
+from tileiras.interpreter.errors import InterpreterError
+from tileiras.interpreter.formats import Array
+from tileiras.interpreter.state import BlockRun
+
+
+@dataclass
+class Exchange:
+    """An exchange as one CTA sees it: what all have sent so far, by rank."""
+
+    sent: dict[tuple[Operation, int], list[Array]]
+    source: aa.ShareTilesOp
+    is_here: bool = False
+
+
+def share(run: BlockRun, op: aa.ShareTilesOp) -> list[Any]:
+    """Keeps copies of the tiles for the reader."""
+    key = (op, run.cluster_rank)
+    if key in run.sent:
+        raise InterpreterError("a CTA sends tiles twice", op)
+    run.sent[key] = [tile.copy() for tile in run.values(op.tiles)]
+    return [Exchange(run.sent, op)]
+
+
+def await_all(run: BlockRun, op: aa.AwaitSharedOp) -> list[Any]:
+    """The reader goes on if all CTAs have sent their tiles."""
+    exchange: Exchange = run.value(op.exchange)
+    _check_reader(run, exchange, op)
+    for rank in range(cluster_around(op)):
+        if (exchange.source, rank) not in exchange.sent:
+            raise InterpreterError(f"the tiles of CTA {rank} never arrive", op)
+    exchange.is_here = True
+    return []
+
+
+def read(run: BlockRun, op: aa.ReadSharedOp) -> list[Any]:
+    """A tile of a CTA, once it is there."""
+    exchange: Exchange = run.value(op.exchange)
+    _check_reader(run, exchange, op)
+    if not exchange.is_here:
+        raise InterpreterError("a tile is read before it has arrived", op)
+    return [exchange.sent[exchange.source, op.rank.data][op.number.data]]
+
+
+def _check_reader(run: BlockRun, exchange: Exchange, op: Operation) -> None:
+    """Only one CTA gets the tiles."""
+    if run.cluster_rank != exchange.source.reader.data:
+        raise InterpreterError(f"CTA {run.cluster_rank} gets no tiles", op)

@@ -1,0 +1,57 @@
+"""How tiles that CTAs of a cluster send to one of them are placed: as they will be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout import LinearLayout
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer, PlaceRule
+
+
+def _sent_layout(placer: Placer, op: aa.ShareTilesOp, number: int) -> LinearLayout:
+    """The layout in which a tile is sent: that of the class of all who read it."""
+    reads = op.reads(number)
+    layout = placer.layout(reads[0].result if reads else op.tiles[number])
+    return layout.without_register_duplicates()
+
+
+def _place_share(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """Each tile in the layout in which it is read."""
+    if not isinstance(op, aa.ShareTilesOp):
+        raise InternalError("the rule of share_tiles got another operation")
+    tiles = [
+        placer.in_layout(tile, _sent_layout(placer, op, number))
+        for number, tile in enumerate(op.tiles)
+    ]
+    return placer.emit(aa.ShareTilesOp, tiles, [op.result.type], op.properties).results
+
+
+def _place_read(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """The tile as it was sent."""
+    sent = op.operands[0].owner
+    if not isinstance(op, aa.ReadSharedOp) or not isinstance(sent, aa.ShareTilesOp):
+        raise InternalError("the rule of read_shared got another operation")
+    placed = placer.plain(op.exchange)
+    if not isinstance(placed.owner, aa.ShareTilesOp):
+        raise InternalError("an exchange was placed as something else")
+    type = placed.owner.tiles[op.number.data].type
+    built = placer.emit(aa.ReadSharedOp, [placed], [type], op.properties).results[0]
+    return [placer.settle(op.result, built)]
+
+
+def _place_plain(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+    """As it is."""
+    placer.emit(type(op), [placer.plain(value) for value in op.operands], (), op.properties)
+    return []
+
+
+EXCHANGE_RULES: dict[type[Operation], PlaceRule] = {
+    aa.ShareTilesOp: _place_share,
+    aa.ReadSharedOp: _place_read,
+    aa.AwaitSharedOp: _place_plain,
+}
+"""Rules of the placer."""

@@ -114,6 +114,7 @@ CHANGES = {
         "tensor_view<8192xf32, strides=[1]>>, tile<i32> -> token\n      yield %w1",
         "yield %read",
     ),
+    "the lock is looked at": ("%count = offset %turns, %by", "%count = offset %locks, %parts"),
     "something follows": (RELEASE, RELEASE + STORE_BEFORE.replace("%t0", "%free")),
     "one CTA is asked for": (
         "%parts: tile<i32>)",

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
@@ -113,7 +113,7 @@ def find_section(func: aa.FuncOp) -> Section | None:
     section = _section_from(loops[0], taken)
     if section is None or not all(map(_is_harmless, _before(section.acquire))):
         return None
-    if not all(_is_computed(op) for op in section.body):
+    if not all(_is_computed(op) for op in section.body) or _reads_lock(section, taken):
         return None
     return section if _are_places_sound(section) else None
 
@@ -238,6 +238,25 @@ def place_of_access(op: Access) -> Place | None:
 
 
 # places
+
+
+def _reads_lock(section: Section, cas: aa.AtomicCASOp) -> bool:
+    """Whether the section may access what it has locked by: it changes from turn to turn."""
+    lock = _root(cas.pointers)
+    for op in section.accesses():
+        is_scalar = isinstance(op, aa.LoadOp | aa.StoreOp)
+        pointer = op.pointers if is_scalar else memref_of(op.view).base
+        root = _root(pointer)
+        if root is lock or not all(isinstance(value, BlockArgument) for value in (root, lock)):
+            return True
+    return False
+
+
+def _root(pointer: SSAValue) -> SSAValue:
+    """What a pointer is an offset from."""
+    while isinstance(pointer, OpResult) and isinstance(pointer.op, aa.AddPtrOp | aa.PtrToPtrOp):
+        pointer = pointer.op.operands[0]
+    return pointer
 
 
 def _are_places_sound(section: Section) -> bool:

@@ -12,8 +12,8 @@ from tests.gpu.product_text import ProductKernel
 from tests.gpu.random_products import aligned_result
 from tests.interpreter.stage_comparison import compare_entry
 from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_ctas
-from tileiras.codegen.lowering.tma_stores import ROWS, plan_pieces
-from tileiras.dialects.layout.mma import wgmma_accumulator
+from tileiras.codegen.atoms.store_pieces import stored_layout
+from tileiras.codegen.lowering.tile_pieces import ROWS, cut_tile
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 
@@ -28,17 +28,23 @@ def built(source: bytes, emit: str = "ptx", **knobs: str) -> str:
     ).output.decode()
 
 
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(("rows", "columns", "warpgroups"), [(128, 256, 2), (128, 128, 1)])
-def test_pieces_are_what_a_warpgroup_holds_of_a_tile(rows, columns, warpgroups):
-    layout = wgmma_accumulator((rows, columns), warpgroups)
-    local = wgmma_accumulator((ROWS, 64), 1)
+def test_pieces_are_what_a_warpgroup_holds_of_a_tile(rows, columns, warpgroups, transposed):
+    """Of a transposed product it holds columns."""
+    layout = stored_layout((rows, columns), warpgroups, transposed)
+    cut = cut_tile(layout, warpgroups, 16)
+    assert cut.transposed == transposed
     stored: set[tuple[int, int]] = set()
-    for piece in plan_pieces(layout, warpgroups, 64):
+    for piece in cut.pieces:
         for lane, warp in itertools.product((0, 1, 5, 31), range(4 * warpgroups)):
-            origin = (piece.row + warp // 4 * ROWS, piece.column)
+            own = warp // 4 * ROWS
+            origin = (
+                (piece.row, piece.column + own) if transposed else (piece.row + own, piece.column)
+            )
             for number, register in enumerate(piece.registers):
                 place = layout.apply(register=register, lane=lane, warp=warp)
-                inner = local.apply(register=number, lane=lane, warp=warp % 4)
+                inner = cut.layout.apply(register=number, lane=lane, warp=warp % 4)
                 assert tuple(place) == (origin[0] + inner[0], origin[1] + inner[1])
         stored |= {(piece.row, piece.column)}
     assert len(stored) == rows * columns // (ROWS * warpgroups * 64)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.blocked import blocked
+from tileiras.dialects.layout.blocked import LANE_BITS, blocked
+
+MAX_ACCESS_BYTES = 16
+"""What a thread copies at once at most."""
+SWIZZLED_BYTES = 128
+"""Bytes that banks of shared memory give at once, and of the longest rows of a panel."""
+NEIGHBOUR_BITS = 3
+"""Lanes, as bits, that take neighbouring chunks of a row."""
 
 
 def chunk_layout(shape: Sequence[int], axis: int, vector: int, warps: int) -> LinearLayout:
@@ -24,8 +31,8 @@ def chunk_layout(shape: Sequence[int], axis: int, vector: int, warps: int) -> Li
 def run_layout(shape: Sequence[int], axis: int, vector: int, run: int, warps: int) -> LinearLayout:
     """As `chunk_layout`, but with a thread's chunks in few rows: for rows that lie anywhere.
 
-    Eight lanes take neighbouring chunks, the others different rows, which differ in the bits that
-    the swizzle exchanges; a thread has as many rows as if its chunks were whole runs.
+    Up to eight lanes take neighbouring chunks, the others different rows, first such as lie in
+    other banks; a thread has as many rows as if its chunks were whole runs, of 16 bytes.
     """
     if vector == run:
         return chunk_layout(shape, axis, vector, warps)
@@ -37,16 +44,34 @@ def run_layout(shape: Sequence[int], axis: int, vector: int, run: int, warps: in
         for bit in range(shape[dim].bit_length() - 1)
     ]
     first = vector.bit_length() - 1
-    warp_bits = warps.bit_length() - 1
-    rows = [across[2], across[1], across[0], *across[3:]] if len(across) > 2 else across
+    beside = along[first : first + NEIGHBOUR_BITS]
+    lanes, warp_bits = LANE_BITS - len(beside), warps.bit_length() - 1
+    size = MAX_ACCESS_BYTES // run
+    start = (vector * size).bit_length() - 1
+    taken = range(start, start + len(beside))
+    banks = _row_banks(shape[axis] * size)
+    order = sorted(range(len(banks)), key=lambda bit: (banks[bit] in taken, -banks[bit]))
+    chosen = [bit for bit in order if bit < len(across)]
+    rows = [*(across[bit] for bit in chosen), *across[len(banks) :]]
     none = (0,) * len(shape)
-    apart = [*rows[: 2 + warp_bits], *[none] * (2 + warp_bits)]
+    apart = [*rows[: lanes + warp_bits], *[none] * (lanes + warp_bits)]
     bases = {
-        "register": [*along[first + 3 :], *rows[2 + warp_bits :]],
-        "lane": [*along[first : first + 3], *apart[:2]],
-        "warp": apart[2 : 2 + warp_bits],
+        "register": [*along[first + len(beside) :], *rows[lanes + warp_bits :]],
+        "lane": [*beside, *apart[:lanes]],
+        "warp": apart[lanes : lanes + warp_bits],
     }
     return LinearLayout(bases, shape)
+
+
+def _row_banks(row_bytes: int) -> list[int]:
+    """Which bit of an address within 128 bytes each of the lowest bits of a row's number changes.
+
+    Short rows share 128 bytes; the other bits are exchanged with those of a 16-byte chunk.
+    """
+    swizzle = min(SWIZZLED_BYTES, row_bytes)
+    within = range(swizzle.bit_length() - 1, SWIZZLED_BYTES.bit_length() - 1)
+    chunk = MAX_ACCESS_BYTES.bit_length() - 1
+    return [*within, *range(chunk, swizzle.bit_length() - 1)]
 
 
 def _step(rank: int, axis: int, step: int) -> tuple[int, ...]:

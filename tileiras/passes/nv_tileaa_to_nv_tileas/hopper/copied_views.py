@@ -4,6 +4,10 @@ A row is cut into chunks of 16, 8 or 4 bytes, as large as base and strides are p
 multiples of (PTX ISA, "cp.async": both addresses are aligned to the size of the copy), or turn out
 to be when the kernel runs. If all that is left is less than 4 bytes, elements are loaded and
 stored. What is out of bounds becomes zero, in a chunk that is cut by a bound, too.
+
+Measured on one H100, f16, TFLOP/s (before: mma.sync by all warps; library): 128x128 tiles, rows of
+4100, 4098 and 4097 elements 324, 240, 97 (102, 102, 104; 214, 216, 133); 64x64, rows of 2052, 2050
+and 2049 156, 116, 59 (75, 75, 75; 153, 152, 103). What is proven is the same in all of these.
 """
 
 from __future__ import annotations
@@ -24,8 +28,6 @@ MAX_BOX = 256
 """Elements of a box of TMA along a dim."""
 GATHER_WARPS = 4
 """The whole warpgroup of the producer copies."""
-LEAST_CHUNK = 1
-"""The fewest bytes that a copy must be proven to have."""
 MAX_COPIES = 128
 """Copies of a thread for one tile: they stand one after another in the program."""
 COPY_REGISTERS = 16
@@ -58,7 +60,7 @@ def view_chunks(load: aa.TiledLoadOp, axis: int) -> tuple[int, ...]:
     size, known = storage_bytes(element), alignment(type, memref_of(load.view), axis)
     proven = next((chunk for chunk in CHUNK_BYTES if known % chunk == 0), size)
     copies = prod(type.tile_shape) * size // (32 * GATHER_WARPS * max(proven, size))
-    if copies > MAX_COPIES or proven < LEAST_CHUNK:
+    if copies > MAX_COPIES:
         return ()
     hoped = [chunk for chunk in HOPED_BYTES if chunk > proven]
     return tuple(max(1, chunk // size) for chunk in (*hoped, proven))

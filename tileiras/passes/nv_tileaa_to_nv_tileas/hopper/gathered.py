@@ -28,7 +28,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import (
     CHUNK_BYTES,
     COPY_REGISTERS,
     GATHER_WARPS,
-    LEAST_CHUNK,
     TILE_REGISTERS,
 )
 
@@ -53,7 +52,7 @@ def gathered_axis(load: aa.LoadOp) -> int | None:
         return None
     runs = load.contiguity.data if load.contiguity is not None else ()
     run = runs[access.axis] if access.axis < len(runs) else 1
-    if access.vector * size < LEAST_CHUNK or run * size < MAX_ACCESS_BYTES:
+    if run * size < MAX_ACCESS_BYTES:
         return None
     shape = type.get_shape()
     runs_of_thread = prod(shape) * size // (MAX_ACCESS_BYTES * 32 * GATHER_WARPS)

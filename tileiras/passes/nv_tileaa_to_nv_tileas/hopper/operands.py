@@ -30,7 +30,6 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import (
-    CHUNK_BYTES,
     MAX_BOX,
     view_chunks,
 )
@@ -145,15 +144,6 @@ def load_swizzle(load: OperandLoad) -> int:
     if swizzle is None:
         raise InternalError("a tile brought to shared memory has no swizzle")
     return swizzle
-
-
-def may_come_by_elements(load: OperandLoad) -> bool:
-    """Whether threads might have to load elements for the lack of any alignment."""
-    axis = contiguous_axis(load)
-    if axis is None or not isinstance(load, aa.TiledLoadOp) or is_by_tma(load):
-        return False
-    size = storage_bytes(view_type_of(load.view).memref.element_type)
-    return view_chunks(load, axis)[-1] * size < min(CHUNK_BYTES)
 
 
 def _plain_layout(load: OperandLoad, axis: int) -> LinearLayout:

@@ -35,7 +35,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     OperandLoad,
     SharedOperand,
     is_by_tma,
-    may_come_by_elements,
     root_load,
     shared_operand,
     tile_uses,
@@ -53,10 +52,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import follows_wr
 
 MAX_SCRATCH_BYTES = 32 * 1024
 """Shared memory that a single operation may want at once."""
-LEAST_BY_ELEMENTS = 128 * 128
-"""Of the largest product, where threads may have to load elements: they wait for them in every
-iteration, and a ring of slots keeps other CTAs, which would compute meanwhile, off the SM.
-"""
 
 
 @dataclass(frozen=True)
@@ -242,8 +237,6 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     if any(pipeline.gathers for pipeline in pipelines) and not target.has(Feature.CP_ASYNC):
         return None
     loads = [load for pipeline in pipelines for load in pipeline.loads]
-    if demand.elements < LEAST_BY_ELEMENTS and any(map(may_come_by_elements, loads)):
-        return None
     kept = producer_slice(func, loads)
     if kept is None or producer_layouts(kept) is None:
         return None

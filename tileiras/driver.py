@@ -61,8 +61,7 @@ class Artefacts:
 
 def read_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """The knobs of an environment, and the names of `TILEIR_*` variables that are not known."""
-    names = (*KNOWN_KNOBS, *SEARCH_VARIABLES, "TI_EXP_STORE_AGENT")
-    knobs = {name: environ[name] for name in names if environ.get(name)}
+    knobs = {name: environ[name] for name in (*KNOWN_KNOBS, *SEARCH_VARIABLES) if environ.get(name)}
     unknown = sorted(
         name for name in environ if name.startswith("TILEIR_") and name not in KNOWN_KNOBS
     )

@@ -68,11 +68,7 @@ def _plan(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> CtaPla
         hopper = plan_hopper(func, target)
         if hopper is not None:
             delayed = options.switch(DELAY_TMA_STORE_WAIT) is not False
-            plan = _with_stores(func, hopper, target, options.switch(PREFER_TMA), delayed)
-            if options.switch("TI_EXP_STORE_AGENT") is False and plan.hopper is not None:
-                without = replace(plan.hopper, shape=hopper.shape, has_store_agent=False)
-                plan = replace(plan, hopper=without)
-            return plan
+            return _with_stores(func, hopper, target, options.switch(PREFER_TMA), delayed)
     return plan_cta(func, target)
 
 

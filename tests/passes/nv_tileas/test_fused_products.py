@@ -8,7 +8,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.gpu.product_text import Order, ProductKernel
-from tests.gpu.random_products import dense_case
+from tests.gpu.random_products import aligned_result, dense_case
 from tests.passes.nv_tileaa.test_join_tiles import joined_stages, placed
 from tests.passes.nv_tileas.gemm import gemm
 from tests.passes.nv_tileas.shared_operands import shared_operands
@@ -90,6 +90,20 @@ def test_a_branch_has_the_loop_as_it_was():
 def test_wide_instructions_read_less(rows: int, columns: int, transposed: bool):
     [found] = products(placed(gemm(rows, columns, 64).decode()))
     assert (found.transposed is not None) == transposed
+
+
+@pytest.mark.parametrize(("result", "transposed"), [("f16", True), ("f32", False)])
+@pytest.mark.parametrize("tile", [(256, 128, 64), (128, 128, 64)])
+def test_results_of_persistent_kernels_leave_by_tma(
+    tile: tuple[int, int, int], result: str, transposed: bool
+):
+    kernel = replace(LISTED, tile=tile, form="persistent", order="columns", result=result)
+    func = placed(aligned_result(kernel))
+    alone = products(func)
+    assert all((op.transposed is not None) == transposed for op in alone)
+    stores = [op for op in func.walk() if isinstance(op, pl.StoreStagedOp)]
+    assert stores
+    assert all((op.transposed is not None) == transposed for op in stores)
 
 
 @pytest.mark.parametrize("kernel", [replace(LISTED, order="columns"), replace(LISTED, a="column")])

@@ -23,36 +23,49 @@ from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import differing_indices, may_be_alike
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import ROWS_PER_WARPGROUP
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad, SharedOperand
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slot_groups import slot_groups
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import is_in_loop
 
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import WgmmaDot
 
 MOST_WARPGROUPS = 2
 """Consumer warpgroups of a CTA."""
+WORD_BYTES = 4
 MAX_N = 256
 """Columns of the widest instruction (PTX ISA, "wgmma.mma_async", shapes)."""
 
 
 def oriented(
-    loops: Mapping[Operation | None, list[WgmmaDot]], joined: bool
+    func: aa.FuncOp, loops: Mapping[Operation | None, list[WgmmaDot]]
 ) -> dict[Operation | None, list[WgmmaDot]]:
     """The products of each loop, those transposed that are better computed so.
 
-    Where tiles are `joined`, sums of one tile and of two have the same registers.
+    Where tiles are joined, sums of one tile and of two have the same registers. Where they leave by
+    TMA, as 32-bit elements, none is: a warpgroup's 64 columns are two spans then.
     """
+    if any(map(_stores_words, func.walk())):
+        return dict(loops)
     groups = [group for dots in loops.values() for group in slot_groups(dots)]
     turned = [group for group in groups if _is_better_transposed(group)]
-    if joined and turned:
+    if func.joined is not None and turned:
         turned = [group for group in groups if all(map(_is_wide_transposed, group))]
     dots = {planned.dot for group in turned for planned in group}
     return {
         loop: [replace(d, transposed=True) if d.dot in dots else d for d in products]
         for loop, products in loops.items()
     }
+
+
+def _stores_words(op: Operation) -> bool:
+    """Whether it stores tiles of 32-bit elements, or reduces with them, again and again."""
+    if not isinstance(op, aa.TiledStoreOp | aa.TiledAtomicRedOp) or not is_in_loop(op):
+        return False
+    return storage_bytes(view_type_of(op.view).memref.element_type) == WORD_BYTES
 
 
 def _is_better_transposed(group: Sequence[WgmmaDot]) -> bool:

@@ -220,7 +220,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     loops: dict[Operation | None, list[WgmmaDot]] = {}
     for planned in chosen:
         loops.setdefault(planned.dot.parent_op(), []).append(planned)
-    loops = oriented(loops, func.joined is not None)
+    loops = oriented(func, loops)
     chosen = [planned for dots in loops.values() for planned in dots]
     if not _kept_for_products_only(chosen) or any(map(_turns_what_others_read, loops.values())):
         return None

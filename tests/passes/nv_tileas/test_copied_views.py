@@ -70,6 +70,22 @@ def test_one_operand_may_come_by_tma() -> None:
     assert acquire.bytes.data == 128 * 64 * 2
 
 
+def test_rows_one_element_apart_do_not_come_by_tma() -> None:
+    """Rows that overlap: strides of a tensor map are multiples of 16 bytes, but for one."""
+    kernel = ProductKernel("f16", (128, 128, 64))
+    text = re.sub(
+        r"strides = \[%As1k, 1\](.*)\[\?,1\]>", r"strides = [1, 1]\1[1,1]>", kernel.text()
+    )
+    text = re.sub(r"(tile=\(128x64\).*?)strides=\[\?,1\]", r"\1strides=[1,1]", text)
+    kinds = [type(op) for op in placed(text).walk() if isinstance(op, pl.CopyLoadOp | pl.TmaLoadOp)]
+    assert kinds == [pl.TmaLoadOp, pl.CopyLoadOp]
+    text = text.replace("shape = [%M, %K]", "shape = [1, %K]")
+    text = re.sub(r"\?(x\?xf16, strides=\[1,1\])", r"1\1", text)
+    made = list(placed(text).walk())
+    assert not any(isinstance(op, pl.CopyLoadOp) for op in made)
+    assert {op.axis.data for op in made if isinstance(op, pl.TmaLoadOp)} == {1}
+
+
 @pytest.mark.parametrize(
     ("kernel", "change"),
     [

@@ -12,7 +12,7 @@ from simulate import lower_to_llvm
 from simulated_wgmma import Tile, run_on_rings
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import ProductKernel
+from tests.gpu.product_text import ProductKernel, products_in_turn
 from tests.passes.nv_tileas.attention import attention
 from tileiras.dialects.layout.wgmma_depths import K_OF_PLACE, k_of_place
 from tileiras.driver import compile_module, read_source, with_environment
@@ -80,20 +80,6 @@ def test_a_kernel_with_turned_values_is_specialised_without_spills():
     assert text.index("nv_tileas.wgmma_dot") < turn < wait
     result = compile_module(attention_of_f8(), replace(options, emit="cubin"))
     assert "0 bytes spilled" in result.notes[0]
-
-
-def products_in_turn(*kernels: ProductKernel) -> bytes:
-    """A kernel that computes several products, one after another."""
-    bodies: list[str] = []
-    for number, kernel in enumerate(kernels):
-        head, body = kernel.text().split("{\n    ", 1)
-        body = body.rsplit("\n    return", 1)[0]
-        own = set(re.findall(r"%\w+", body)) - set(re.findall(r"%\w+", head))
-        names = re.compile("|".join(rf"{name}\b" for name in sorted(own)))
-        bodies.append(names.sub(rf"\g<0>_{number}", body))
-    whole = "\n    ".join(bodies)
-    head = kernels[0].text().split("{\n    ")[0]
-    return f"{head}{{\n    {whole}\n    return\n  }}\n}}\n".encode()
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

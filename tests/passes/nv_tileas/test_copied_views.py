@@ -7,7 +7,7 @@ import re
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import ProductKernel
+from tests.gpu.product_text import ProductKernel, products_in_turn
 from tests.gpu.random_products import make_case
 from tests.interpreter.stage_comparison import passes
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -36,10 +36,10 @@ def placed(text: str) -> ModuleOp:
     return module
 
 
-def ptx_of(kernel: ProductKernel) -> str:
-    """A kernel's PTX."""
+def ptx_of(*kernels: ProductKernel) -> str:
+    """The PTX of a kernel that computes these products."""
     options = with_environment(CompileOptions(gpu_name="sm_90", emit="ptx"))
-    return compile_module(kernel.text().encode(), options).output.decode()
+    return compile_module(products_in_turn(*kernels), options).output.decode()
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,15 @@ def test_whole_tiles_are_copied_without_bounds(kernel: ProductKernel, copies: in
     row = ptx[first : ptx.index(bare[-1])].splitlines()[1:7]
     assert all(re.search(r"add\.s64|cp\.async", line) for line in row)
     assert "ld.global" not in ptx[: ptx.index("wgmma.mma_async")]
+
+
+def test_one_warp_takes_a_slot_for_tensor_maps() -> None:
+    """The producer claims it where consumers have a head start: one slot is given back."""
+    other = ProductKernel("f16", (128, 64, 64), chunk=4)
+    ptx = ptx_of(ProductKernel("f16", (128, 128, 64)), other)
+    assert ptx.count("CLAIM") and "cp.async.ca" in ptx and "cp.async.bulk" in ptx
+    claimed = ptx.rindex("atom.acquire.gpu.global.or")
+    assert "\n$L" in ptx[claimed : ptx.index("bar.sync", claimed)]
 
 
 def test_elements_are_stored_before_threads_arrive() -> None:

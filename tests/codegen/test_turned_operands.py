@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import ml_dtypes
@@ -11,6 +12,7 @@ from simulate import lower_to_llvm
 from simulated_wgmma import Tile, run_on_rings
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.gpu.product_text import ProductKernel, products_in_turn
 from tests.passes.nv_tileas.attention import attention
 from tileiras.dialects.layout.wgmma_depths import K_OF_PLACE, k_of_place
 from tileiras.driver import compile_module, read_source, with_environment
@@ -78,3 +80,14 @@ def test_a_kernel_with_turned_values_is_specialised_without_spills():
     assert text.index("nv_tileas.wgmma_dot") < turn < wait
     result = compile_module(attention_of_f8(), replace(options, emit="cubin"))
     assert "0 bytes spilled" in result.notes[0]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_there_is_room_for_the_largest_tile(order: tuple[int, int]):
+    """And every warpgroup keeps to its own part of it: others may still read theirs."""
+    sizes = ((128, 64, 32), (128, 128, 128))
+    kernels = [ProductKernel("i8", sizes[number], a="column") for number in order]
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit="ptx"))
+    ptx = compile_module(products_in_turn(*kernels), options).output.decode()
+    [room] = re.findall(r"turned\[(\d+)\];", ptx)
+    assert int(room) == 2 * 128 * 128

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -84,6 +85,20 @@ class ProductKernel:
     def text(self) -> str:
         """The module."""
         return _Writer(self).module()
+
+
+def products_in_turn(*kernels: ProductKernel) -> bytes:
+    """A kernel that computes several products, one after another."""
+    bodies: list[str] = []
+    for number, kernel in enumerate(kernels):
+        head, body = kernel.text().split("{\n    ", 1)
+        body = body.rsplit("\n    return", 1)[0]
+        own = set(re.findall(r"%\w+", body)) - set(re.findall(r"%\w+", head))
+        names = re.compile("|".join(rf"{name}\b" for name in sorted(own)))
+        bodies.append(names.sub(rf"\g<0>_{number}", body))
+    whole = "\n    ".join(bodies)
+    head = kernels[0].text().split("{\n    ")[0]
+    return f"{head}{{\n    {whole}\n    return\n  }}\n}}\n".encode()
 
 
 class _Writer:

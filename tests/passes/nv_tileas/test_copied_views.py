@@ -7,7 +7,7 @@ import re
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import ProductKernel
+from tests.gpu.product_text import ProductKernel, products_in_turn
 from tests.gpu.random_products import make_case
 from tests.interpreter.stage_comparison import passes
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -36,10 +36,10 @@ def placed(text: str) -> ModuleOp:
     return module
 
 
-def ptx_of(kernel: ProductKernel) -> str:
-    """A kernel's PTX."""
+def ptx_of(*kernels: ProductKernel) -> str:
+    """The PTX of a kernel that computes these products."""
     options = with_environment(CompileOptions(gpu_name="sm_90", emit="ptx"))
-    return compile_module(kernel.text().encode(), options).output.decode()
+    return compile_module(products_in_turn(*kernels), options).output.decode()
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,22 @@ def test_one_operand_may_come_by_tma() -> None:
     assert kinds == [pl.TmaLoadOp, pl.CopyLoadOp]
     [acquire] = [op for op in module.walk() if isinstance(op, pl.ProducerAcquireOp)]
     assert acquire.bytes.data == 128 * 64 * 2
+
+
+def test_rows_one_element_apart_do_not_come_by_tma() -> None:
+    """Rows that overlap: strides of a tensor map are multiples of 16 bytes, but for one."""
+    kernel = ProductKernel("f16", (128, 128, 64))
+    text = re.sub(
+        r"strides = \[%As1k, 1\](.*)\[\?,1\]>", r"strides = [1, 1]\1[1,1]>", kernel.text()
+    )
+    text = re.sub(r"(tile=\(128x64\).*?)strides=\[\?,1\]", r"\1strides=[1,1]", text)
+    kinds = [type(op) for op in placed(text).walk() if isinstance(op, pl.CopyLoadOp | pl.TmaLoadOp)]
+    assert kinds == [pl.TmaLoadOp, pl.CopyLoadOp]
+    text = text.replace("shape = [%M, %K]", "shape = [1, %K]")
+    text = re.sub(r"\?(x\?xf16, strides=\[1,1\])", r"1\1", text)
+    made = list(placed(text).walk())
+    assert not any(isinstance(op, pl.CopyLoadOp) for op in made)
+    assert {op.axis.data for op in made if isinstance(op, pl.TmaLoadOp)} == {1}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +118,15 @@ def test_whole_tiles_are_copied_without_bounds(kernel: ProductKernel, copies: in
     row = ptx[first : ptx.index(bare[-1])].splitlines()[1:7]
     assert all(re.search(r"add\.s64|cp\.async", line) for line in row)
     assert "ld.global" not in ptx[: ptx.index("wgmma.mma_async")]
+
+
+def test_one_warp_takes_a_slot_for_tensor_maps() -> None:
+    """The producer claims it where consumers have a head start: one slot is given back."""
+    other = ProductKernel("f16", (128, 64, 64), chunk=4)
+    ptx = ptx_of(ProductKernel("f16", (128, 128, 64)), other)
+    assert ptx.count("CLAIM") and "cp.async.ca" in ptx and "cp.async.bulk" in ptx
+    claimed = ptx.rindex("atom.acquire.gpu.global.or")
+    assert "\n$L" in ptx[claimed : ptx.index("bar.sync", claimed)]
 
 
 def test_elements_are_stored_before_threads_arrive() -> None:

@@ -56,6 +56,18 @@ def test_a_loop_that_comes_once_has_a_head_start(tile):
     assert starts(placed(gemm(*tile))) in ONE_LOOP
 
 
+@pytest.mark.parametrize(("step", "has_start"), [(64, True), (32, True), (36, False)])
+def test_tiles_start_with_a_chunk(step: int, has_start: bool):
+    """TMA takes tiles from any element on, but threads copy 16 bytes at once."""
+    text = ProductKernel("f16", (128, 256, 64)).text()
+    view = re.compile(r"partition_view<(tile=\(128x64\))")
+    text = view.sub(rf"strided_view<\1, traversal_strides=[128, {step}]", text)
+    text = text.replace("%pA = make_partition_view", "%pA = make_strided_view")
+    module = placed(text.encode())
+    assert any(isinstance(op, pl.TmaLoadOp) for op in module.walk())
+    assert (starts(module) != (0, 0)) == has_start
+
+
 def test_loops_within_loops_and_shared_copies_have_none():
     assert starts(placed(persistent(128, 256, 64))) == (0, 0)
     paired = replace(ProductKernel("f16", (128, 256, 64)), cluster=2)

@@ -33,12 +33,15 @@ class Box:
 def contiguous_dim(type: TiledViewType) -> int | None:
     """The tile dim along which memory is contiguous and rows have a swizzle: the widest there is.
 
-    None if there is none. Most views have one dim with unit stride.
+    None if there is none. Most views have one dim with unit stride, or others of one element.
     """
     strides = [type.memref.strides[dim] for dim in type.dim_map]
-    axes = [axis for axis, stride in enumerate(strides) if stride == 1]
-    spans = {axis: _swizzle(type, axis) for axis in axes}
-    return max((axis for axis in axes if spans[axis]), key=lambda axis: spans[axis], default=None)
+    axes = [axis for axis, stride in enumerate(strides) if stride == 1 and _swizzle(type, axis)]
+
+    def order(axis: int) -> tuple[bool, int]:
+        return type.memref.shape[type.dim_map[axis]] != 1, _swizzle(type, axis)
+
+    return max(axes, key=order, default=None)
 
 
 def tile_swizzle(type: TiledViewType, axis: int) -> int:

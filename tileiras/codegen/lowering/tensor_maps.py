@@ -142,10 +142,25 @@ def meet(ctx: KernelLowering) -> None:
     """The producer meets the others and learns which slot it has, or claims one before."""
     maps = ctx.agents.maps
     if maps is not None and ctx.agents.has_head_start:
-        maps.pointer = ctx.b.claim_tensor_maps(maps.table)
+        maps.pointer = _claimed_by_producer(ctx, maps)
     ctx.agents.meet(ctx)
     if maps is not None and maps.pointer is None:
         maps.pointer = ctx.b.load(maps.place, pointer_type(GLOBAL), POINTER_BYTES)
+
+
+def _claimed_by_producer(ctx: KernelLowering, maps: AgentState.Maps) -> SSAValue:
+    """A slot that the producer's first warp takes for all: one is given back.
+
+    The other warps have no use for its address, which they may read before it is there.
+    """
+    b = ctx.b
+    after = ctx.agents.enter_first_producer_warp(ctx)
+    claimed = b.claim_tensor_maps(maps.table)
+    if after is None:
+        return claimed
+    b.store(claimed, maps.place, POINTER_BYTES)
+    ctx.agents.leave_first_producer_warp(ctx, after)
+    return b.load(maps.place, pointer_type(GLOBAL), POINTER_BYTES)
 
 
 def start_producer(ctx: KernelLowering) -> None:

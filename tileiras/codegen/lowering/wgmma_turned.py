@@ -8,11 +8,14 @@ own and turns the whole tile: 32 K of 16 columns at a time go through registers,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from math import prod
+
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.types import storage_bits
+from tileiras.codegen.lowering.types import storage_bits, storage_bytes
 from tileiras.dialects.layout.linear_layout import LinearLayout
 from tileiras.dialects.layout.shared import swizzled_panels
 from tileiras.dialects.layout.wgmma_depths import TURNED_COLUMNS
@@ -47,29 +50,56 @@ def lower_turn_tile(ctx: KernelLowering, op: Operation) -> None:
     bits, swizzle = storage_bits(type.element_type), op.result.type.swizzle.data
     operand = SharedOperand("k", columns, k, bits, swizzle)
     group = b.lshr(b.thread_id(), b.i32(7))
-    target = _memory(ctx, operand.bytes)
+    target, each = _memory(ctx, op)
     # The other warps may still multiply by what was here before.
     b.group_barrier(WARPGROUP_BARRIER, group, WARPGROUP)
-    _Turning(ctx, pointer, target, type, operand).run()
+    _Turning(ctx, pointer, target, type, operand, each).run()
     b.fence_proxy_async()
     b.group_barrier(WARPGROUP_BARRIER, group, WARPGROUP)
-    first = b.shfl("idx", b.mul(group, b.i32(operand.bytes)), 0)
+    first = b.shfl("idx", b.mul(group, b.i32(each)), 0)
     ctx.values[op.result] = b.gep(target, first)
 
 
-def _memory(ctx: KernelLowering, size: int) -> SSAValue:
-    """Memory of all warpgroups; tiles are turned one after another in the same place."""
+def _memory(ctx: KernelLowering, op: pl.TurnTileOp) -> tuple[SSAValue, int]:
+    """Memory of all warpgroups, and its bytes for each: room for the largest tile.
+
+    Tiles are turned one after another in the same place. A warpgroup keeps to its own: the others
+    may still multiply by a tile of another size.
+    """
+    each = max(map(_tile_bytes, _all_turned(op)))
     if ctx.agents.turned is None:
-        total = size * (ctx.num_warps // 4)
+        total = each * (ctx.num_warps // 4)
         memory = llvm_memory.GlobalOp.make(ctx.symbols.unique("turned"), total, SHARED, ALIGNMENT)
         ctx.add_globals(memory)
         ctx.scratch.reserve(total)
         ctx.agents.turned = ctx.prologue.address_of(memory)
-    return ctx.agents.turned
+    return ctx.agents.turned, each
+
+
+def _all_turned(op: pl.TurnTileOp) -> Iterator[pl.TurnTileOp]:
+    """All operations that turn tiles in the consumers' program."""
+    program: Operation = op
+    while (parent := program.parent_op()) is not None and not isinstance(parent, pl.AgentSwitchOp):
+        program = parent
+    block = program.parent_block()
+    if block is None:
+        raise InternalError("a tile is turned in no program", where="wgmma")
+    for first in block.ops:
+        yield from (found for found in first.walk() if isinstance(found, pl.TurnTileOp))
+
+
+def _tile_bytes(op: pl.TurnTileOp) -> int:
+    """Bytes of a tile that is turned."""
+    if not isinstance(op.tile.type, pl.SharedTileType):
+        raise InternalError("what is turned is no tile", where="wgmma")
+    return prod(op.tile.type.shape) * storage_bytes(op.tile.type.element_type)
 
 
 class _Turning:
-    """Reads from the tile at `source`, writes the warpgroup's copy behind `target`."""
+    """Reads from the tile at `source`, writes the warpgroup's copy behind `target`.
+
+    Copies are `copy_bytes` apart.
+    """
 
     def __init__(
         self,
@@ -78,6 +108,7 @@ class _Turning:
         target: SSAValue,
         type: pl.SharedTileType,
         operand: SharedOperand,
+        copy_bytes: int,
     ):
         self.ctx = ctx
         self.source = source
@@ -89,7 +120,7 @@ class _Turning:
         groups = ctx.num_warps // 4
         # Warps of a warpgroup share out the columns; each warpgroup writes a copy.
         columns = [_COLUMNS << bit for bit in range(2)]
-        copies = [operand.bytes << bit for bit in range(groups.bit_length() - 1)]
+        copies = [copy_bytes << bit for bit in range(groups.bit_length() - 1)]
         self.read_bases: Bases = (
             [_offset(self.read, k=k) for k in (1, 2, 4, 8, 16)],
             [*(_offset(self.read, column=column) for column in columns), *(0 for _ in copies)],

@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.codegen.atoms.tma_boxes import thread_rows
+from tileiras.codegen.atoms.tma_boxes import CHUNK_BYTES, thread_rows
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import contiguous_axis, is_by_tma
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
@@ -207,10 +208,14 @@ def _is_simple(load: aa.TiledLoadOp, loop: aa.ForOp, plan: HopperPlan) -> bool:
 
 def _is_copied(load: aa.TiledLoadOp, plan: HopperPlan) -> bool:
     """Whether the threads of the consumers can copy a tile of TMA's row by row."""
-    if not is_by_tma(load):
-        return False
     axis, threads = contiguous_axis(load), 32 * plan.shape.consumer_warps
-    return axis is not None and thread_rows(view_type_of(load.view), axis, threads) is not None
+    if not is_by_tma(load) or axis is None:
+        return False
+    type = view_type_of(load.view)
+    # TMA takes tiles from any element on.
+    if type.steps[axis] * storage_bytes(type.memref.element_type) % CHUNK_BYTES:
+        return False
+    return thread_rows(type, axis, threads) is not None
 
 
 def is_number_of(value: SSAValue, op: Operation) -> bool:

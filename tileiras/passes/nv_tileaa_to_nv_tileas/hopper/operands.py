@@ -200,6 +200,11 @@ def is_by_tma(load: OperandLoad) -> TypeGuard[aa.TiledLoadOp]:
     extents = [extent for axis, extent in enumerate(type.tile_shape) if axis != panels]
     if rank > 5 or any(extent > MAX_BOX for extent in extents):
         return False
+    # A tensor map has one unit stride; along a dim of one element no other is used.
+    others = [dim for axis, dim in enumerate(type.dim_map) if axis != panels]
+    long = [dim for dim in others if type.memref.shape[dim] != 1]
+    if any(type.memref.strides[dim] == 1 for dim in long):
+        return False
     memref = memref_of(load.view)
     # A tensor map made again in a loop would change under the copies that are on their way.
     return isinstance(memref.parent_op(), aa.FuncOp) and is_aligned(type, memref)

@@ -103,6 +103,10 @@ CHANGES = {
         "cmpi equal %old, %c1",
         "cmpi not_equal %old, %c1",
     ),
+    "the loop goes on when the lock was taken, too": (
+        "if %busy {\n      }",
+        "if %busy {\n        break %taken : token\n      }",
+    ),
     "places may be the same": ("%count, %again token=%seen", "%count, %again token=%stored"),
     "one side accesses nothing": (
         "%w0 = store_view_tko weak %mine, %sp[%by] token = %held\n"

@@ -148,7 +148,8 @@ def _taken_lock(loop: aa.LoopOp) -> aa.AtomicCASOp | None:
     compares = [op for op in rest if isinstance(op, aa.CmpIOp)]
     branches = [op for op in rest if isinstance(op, aa.IfOp)]
     others = [op for op in rest if op not in compares and op not in branches]
-    if len(compares) != 1 or len(branches) != 1:
+    breaks = [op for op in others if isinstance(op, aa.BreakOp)]
+    if not len(compares) == len(branches) == len(breaks) == 1:
         return None
     if not all(isinstance(op, aa.YieldOp | aa.BreakOp | aa.ContinueOp) for op in others):
         return None

@@ -59,6 +59,7 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     element: str
+    swizzle: int
 
     def elements(self, coordinates: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Addresses of a box's elements in its order in shared memory, and which are inside."""
@@ -77,7 +78,7 @@ class TensorMap:
         """Where the bytes of a box lie in shared memory, (elements, bytes of one): swizzled."""
         size = _SIZES[self.element]
         place = start + np.arange(int(np.prod(self.box)) * size)
-        return (place ^ (place >> 7 & 7) << 4).reshape(-1, size)
+        return (place ^ (place >> 7 & self.swizzle // 16 - 1) << 4).reshape(-1, size)
 
 
 class ProxyMemory(SharedMemory):
@@ -337,7 +338,7 @@ def _rules(world: World) -> dict[str, Rule]:
             strides = tuple(int(machine.values[value][lane]) for value in op.strides)
             box = tuple(_index(machine, value, lane) for value in op.box)
             base = int(machine.values[op.base][lane])
-            made = TensorMap(base, sizes, strides, box, op.element.data)
+            made = TensorMap(base, sizes, strides, box, op.element.data, op.swizzle.data)
             world.drafts[scratch + 128 * lane] = made
 
     def publish(machine: Machine, op: Any) -> None:

@@ -45,16 +45,21 @@ def _ldmatrix(machine: Machine, op: Any) -> Value:
 
 
 def _stmatrix(machine: Machine, op: Any) -> None:
-    """The inverse of an ldmatrix that does not transpose."""
-    if op.transposed is not None:
-        raise NotImplementedError("the simulator knows stmatrix without transposition")
+    """The inverse of ldmatrix."""
     addresses = machine.values[op.pointer]
     threads = machine.thread_ids
     lane, first = threads % WARP, threads // WARP * WARP
     data = to_bytes(machine.values[op.value], op.value.type)
     for matrix in range(op.count.data):
-        place = addresses[first + 8 * matrix + lane // 4] + (lane % 4 * 4).astype(np.uint64)
-        write(machine, threads, place, np.ascontiguousarray(data[:, 4 * matrix : 4 * matrix + 4]))
+        word = np.ascontiguousarray(data[:, 4 * matrix : 4 * matrix + 4])
+        if op.transposed is None:
+            place = addresses[first + 8 * matrix + lane // 4] + (lane % 4 * 4).astype(np.uint64)
+            write(machine, threads, place, word)
+            continue
+        for half in (0, 1):
+            row = addresses[first + 8 * matrix + lane % 4 * 2 + half]
+            place = row + (lane // 4 * 2).astype(np.uint64)
+            write(machine, threads, place, np.ascontiguousarray(word[:, 2 * half : 2 * half + 2]))
 
 
 def _elements(machine: Machine, value: Any, type_: str) -> np.ndarray:

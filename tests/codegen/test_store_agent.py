@@ -21,6 +21,12 @@ SMALL = ProductKernel("f16", (64, 64, 64), b="turned", form="persistent", result
 LARGE = replace(SMALL, tile=(128, 128, 64))
 WIDE = ProductKernel("f32", (64, 128, 32), b="turned", form="persistent")
 """Four pieces of f32."""
+TRANSPOSED = ProductKernel(
+    "f16", (256, 128, 64), form="persistent", result="f16", order="columns", cluster=1
+)
+"""Warpgroups hold columns."""
+SHORT = ProductKernel("f16", (128, 32, 16), form="persistent", result="f16", order="columns")
+"""Rows of 64 bytes leave, and rows of 32 come in."""
 
 
 def lowered(kernel: ProductKernel, slots: tuple[int, int] | None = None) -> ModuleOp:
@@ -67,6 +73,15 @@ def test_warpgroups_have_rings_of_their_own(slots: tuple[int, int] | None):
 @pytest.mark.parametrize("slots", [None, (1, 3), (3, 1)])
 def test_tiles_need_not_fill_slots_or_rounds(slots: tuple[int, int] | None):
     check(WIDE, (200, 200, 40), 1, slots)
+
+
+@pytest.mark.parametrize("kernel", [TRANSPOSED, SHORT], ids=["transposed", "short rows"])
+@pytest.mark.parametrize("slots", [None, (2, 1)])
+def test_pieces_of_other_forms(kernel: ProductKernel, slots: tuple[int, int] | None):
+    module = lowered(kernel)
+    stores = [op for op in module.walk() if isinstance(op, matrix.StMatrixOp)]
+    assert {op.transposed is not None for op in stores} == {kernel is TRANSPOSED}
+    check(kernel, (300, 88, 40), 2, slots)
 
 
 def removed(*ops: Operation) -> None:

@@ -12,8 +12,10 @@ from tests.gpu.random_products import make_case
 from tests.interpreter.stage_comparison import passes
 from tests.passes.nv_tileaa.lock_kernels import LOOP, RELEASE, TURNS, TurnsCase
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import InterpreterError, execution, run_entry
 from tileiras.ir_text import parse_text
+from tileiras.options import CompileOptions
 
 SPLIT = ProductKernel("f16", (64, 64, 64), form="split")
 WIDE = ProductKernel("f16", (64, 128, 64), form="split")
@@ -101,6 +103,10 @@ CHANGES = {
         "cmpi equal %old, %c1",
         "cmpi not_equal %old, %c1",
     ),
+    "the loop goes on when the lock was taken, too": (
+        "if %busy {\n      }",
+        "if %busy {\n        break %taken : token\n      }",
+    ),
     "places may be the same": ("%count, %again token=%seen", "%count, %again token=%stored"),
     "one side accesses nothing": (
         "%w0 = store_view_tko weak %mine, %sp[%by] token = %held\n"
@@ -121,6 +127,56 @@ CHANGES = {
         "%parts: tile<i32>) optimization_hints=<sm_90 = {num_cta_in_cga = 1}>",
     ),
 }
+
+
+SHORT = "partition_view<tile=(1024), padding_value = zero, tensor_view<1000xf32, strides=[1]>>"
+LONG = "partition_view<tile=(1024), tensor_view<8192xf32, strides=[1]>>"
+SHORT_VIEW = f"""    %short_t = make_tensor_view %short, shape = [1000], strides = [1]
+      : tensor_view<1000xf32, strides=[1]>
+    %shp = make_partition_view %short_t : {SHORT}
+"""
+TWO_PLACES = f"""
+    %there, %read = load_view_tko weak %shp[%by] token = %held : {SHORT}, tile<i32>
+      -> tile<1024xf32>, token
+    %more = addf %there, %mine : tile<1024xf32>
+    %w1 = store_view_tko weak %more, %shp[%by] token = %read
+      : tile<1024xf32>, {SHORT}, tile<i32> -> token
+    %sum, %summed = load_view_tko weak %sp[%by] token = %held : {LONG}, tile<i32>
+      -> tile<1024xf32>, token
+    %all = addf %sum, %ADDED : tile<1024xf32>
+    %stored = store_view_tko weak %all, %sp[%by] token = %summed
+      : tile<1024xf32>, {LONG}, tile<i32> -> token
+"""
+
+
+@pytest.mark.parametrize(("added", "size"), [("mine", 4), ("there", 1)])
+def test_what_stands_out_of_bounds_is_padding_each_time(added: str, size: int):
+    """Added up in registers it would be something else, which another place would get."""
+    start, end = TURNS.index("    %stored = if"), TURNS.index("    %next = addi")
+    text = TURNS[:start] + TWO_PLACES.replace("ADDED", added) + TURNS[end:]
+    text = text.replace("%parts: tile<i32>)", "%parts: tile<i32>, %short: tile<ptr<f32>>)")
+    text = text.replace("    %first = muli", SHORT_VIEW + "    %first = muli")
+    assert cluster_size(text) == size
+    sums: list[np.ndarray] = []
+    for module in (parse_text(text, "kernel.mlir"), *stages(text).values()):
+        case = TurnsCase(4, 1)
+        arguments = [*case.arguments, np.zeros(1000, np.float32)]
+        run_entry(module, None, arguments, case.grid)
+        sums.append(case.sums)
+    for found in sums[1:]:
+        np.testing.assert_array_equal(found, sums[0])
+
+
+@pytest.mark.parametrize(("rows", "size"), [(1024, 1), (2048, 4)])
+def test_each_thread_of_the_largest_blocks_sends_whole_registers(rows: int, size: int):
+    text = TURNS.replace("f32", "f16").replace("1024", str(rows)).replace("div_by<16>", "div_by<1>")
+    before, after = CHANGES["one CTA is asked for"]
+    hint = after.replace("num_cta_in_cga = 1", "num_worker_warps_per_cta = 32")
+    text = text.replace(before, hint)
+    assert cluster_size(text) == size
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit="ptx"))
+    ptx = compile_module(text.encode(), options).output.decode()
+    assert ("st.async" in ptx) == (size > 1)
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 AXES = range(3)
 MOST_BYTES = 64 * 1024
 """Shared memory for the tiles of all tile blocks of a cluster."""
-LEAST_BYTES = 4 * 512
+LEAST_BYTES = 4 * 1024
 """Of a tile, so that each thread of the largest tile block sends whole registers."""
 USUAL_BLOCKS = 4
 """Tile blocks that take one lock, where nothing is known of them."""

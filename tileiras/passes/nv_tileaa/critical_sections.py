@@ -148,7 +148,8 @@ def _taken_lock(loop: aa.LoopOp) -> aa.AtomicCASOp | None:
     compares = [op for op in rest if isinstance(op, aa.CmpIOp)]
     branches = [op for op in rest if isinstance(op, aa.IfOp)]
     others = [op for op in rest if op not in compares and op not in branches]
-    if len(compares) != 1 or len(branches) != 1:
+    breaks = [op for op in others if isinstance(op, aa.BreakOp)]
+    if not len(compares) == len(branches) == len(breaks) == 1:
         return None
     if not all(isinstance(op, aa.YieldOp | aa.BreakOp | aa.ContinueOp) for op in others):
         return None
@@ -265,7 +266,44 @@ def _are_places_sound(section: Section) -> bool:
         somewhere = {place_of_access(op) for op in section.accesses() if isinstance(op, kinds)}
         if somewhere != _accessed(section.body, kinds):
             return False
-    return not _are_ordered(section)
+    return not _are_ordered(section) and _is_padding_unseen(section)
+
+
+def _is_padding_unseen(section: Section) -> bool:
+    """Whether what stands for elements out of bounds reaches no other place, if it may differ.
+
+    In registers a tile is changed there, too, and different loads of a place are one.
+    """
+    accesses = list(section.accesses())
+    written = {place_of_access(op) for op in accesses if isinstance(op, WRITES)}
+    loads = [op for op in accesses if isinstance(op, aa.TiledLoadOp)]
+    for load in loads:
+        place = place_of_access(load)
+        kinds = {view_type_of(op.view).padding for op in loads if place_of_access(op) == place}
+        is_kept = place not in written and len(kinds) == 1
+        if is_kept or all(load.inbounds.get_values()):
+            continue
+        if any(place_of_access(store) != place for store in _stores_of(load.result)):
+            return False
+    return True
+
+
+def _stores_of(value: SSAValue) -> Iterator[Access]:
+    """The stores that what is made from a value reaches."""
+    pending, seen = [value], {value}
+    while pending:
+        current = pending.pop()
+        for use in current.uses:
+            op = use.operation
+            following = op.results
+            if isinstance(op, WRITES):
+                yield op
+                continue
+            if isinstance(op, aa.YieldOp) and (parent := op.parent_op()) is not None:
+                following = parent.results[use.index : use.index + 1]
+            fresh = [result for result in following if result not in seen]
+            pending += fresh
+            seen.update(fresh)
 
 
 def _accessed(ops: Sequence[Operation], kinds: tuple[type[Access], ...]) -> set[Place | None]:

@@ -24,10 +24,8 @@ from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.orientation import MAX_N
 from tileiras.passes.op_builder import OpBuilder
-
-MAX_N = 256
-"""Columns of the widest instruction (PTX ISA, "wgmma.mma_async", shapes)."""
 
 
 def fuse_products(body: Block) -> None:

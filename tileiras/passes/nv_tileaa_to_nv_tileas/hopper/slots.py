@@ -5,7 +5,7 @@ Decided when the consumers' program is placed, so that what it needs is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, TensorType
@@ -74,8 +74,36 @@ def choose_stages(
     `maps` tensor maps are made in shared memory, `cluster_size` CTAs may send tiles. Raises
     RingsDoNotFitError where the plan knew too little of that program.
     """
+    rings = _demands(pipelines, plan, body)
+    available -= _bytes_beside(plan, body, maps, rings)
+    wanted = min(MOST_SCRATCH, placed_scratch_bytes(body))
+    needed = min(plan.scratch, placed_least_bytes(body))
+    numbers = [number for number, ring in enumerate(plan.pipelines) if ring.within is None]
+    own = [rings[number] for number in numbers]
+    stages = _stages(own, available, plan.scratch, wanted)
+    if stages is None or _is_tight(own, stages):
+        stages = _stages(own, available, needed, wanted)
+    if stages is None:
+        raise RingsDoNotFitError(tuple(ring.least for ring in rings))
+    sizes = [ring.slot_bytes * count for ring, count in zip(own, stages, strict=True)]
+    if beside := _sent_beside(body, plan.shape.consumer_warps, cluster_size, max(sizes, default=0)):
+        available -= beside
+        stages = _stages(own, available, min(plan.scratch, wanted), wanted)
+        if stages is None:
+            raise RingsDoNotFitError(tuple(ring.least for ring in rings))
+    chosen = dict(zip(numbers, stages, strict=True))
+    chosen |= _stages_within(plan, rings, chosen)
+    for number, value in enumerate(pipelines):
+        if isinstance(value.owner, Operation):
+            value.owner.properties["stages"] = IntAttr(chosen[number])
+    taken = sum(chosen[number] * plan.pipelines[number].bytes for number in numbers)
+    return available - taken - max(wanted, needed, LEAST_SCRATCH)
+
+
+def _demands(pipelines: Sequence[SSAValue], plan: HopperPlan, body: Block) -> list[RingDemand]:
+    """What each ring needs for the consumers' program."""
     held = most_held(body)
-    rings = [
+    return [
         RingDemand(
             ring.bytes,
             max(ring.least, held.get(value, 1)),
@@ -87,41 +115,33 @@ def choose_stages(
         )
         for ring, value in zip(plan.pipelines, pipelines, strict=True)
     ]
+
+
+def _bytes_beside(plan: HopperPlan, body: Block, maps: int, rings: Sequence[RingDemand]) -> int:
+    """Bytes for other things than rings and scratch memory: barriers, tiles on their way out."""
     pieces = store_bytes(plan.warpgroups)
     are_short = max(ring.slot_bytes * ring.least for ring in rings) < pieces
     in_slots = bool(plan.stores) and not are_short and not _stores_before_the_end(body)
-    if plan.has_store_agent or (plan.stores and not in_slots):
-        available -= pieces
+    have_own = plan.has_store_agent or (plan.stores and not in_slots)
     barriers = BARRIER_BYTES + (STORE_BARRIER_BYTES if plan.has_store_agent else 0)
-    available -= max(FIXED_BYTES, barriers + maps * MAP_BYTES) + plan.turned
-    wanted = min(MOST_SCRATCH, placed_scratch_bytes(body))
-    numbers = [number for number, ring in enumerate(plan.pipelines) if ring.within is None]
-    own = [rings[number] for number in numbers]
-    stages = _stages(own, available, plan.scratch, wanted)
-    if stages is None or _is_tight(own, stages):
-        least = min(plan.scratch, placed_least_bytes(body))
-        stages = _stages(own, available, least, wanted)
-    if stages is None:
-        raise RingsDoNotFitError(tuple(ring.least for ring in rings))
-    sizes = [ring.slot_bytes * count for ring, count in zip(own, stages, strict=True)]
-    if beside := _sent_beside(body, plan.shape.consumer_warps, cluster_size, max(sizes, default=0)):
-        available -= beside
-        stages = _stages(own, available, min(plan.scratch, wanted), wanted)
-        if stages is None:
-            raise RingsDoNotFitError(tuple(ring.least for ring in rings))
-    chosen = dict(zip(numbers, stages, strict=True))
-    for number, (ring, value) in enumerate(zip(plan.pipelines, pipelines, strict=True)):
-        if ring.within is not None:
-            room = chosen[ring.within] * plan.pipelines[ring.within].bytes
-            within = ring_stages([rings[number]], room)
-            if within is None:
-                raise RingsDoNotFitError(tuple(ring.least for ring in rings))
-            chosen[number] = within[0]
-        if isinstance(value.owner, Operation):
-            value.owner.properties["stages"] = IntAttr(chosen[number])
-    taken = sum(chosen[number] * plan.pipelines[number].bytes for number in numbers)
-    needed = min(plan.scratch, placed_least_bytes(body))
-    return available - taken - max(wanted, needed, LEAST_SCRATCH)
+    fixed = max(FIXED_BYTES, barriers + maps * MAP_BYTES)
+    return fixed + plan.turned + (pieces if have_own else 0)
+
+
+def _stages_within(
+    plan: HopperPlan, rings: Sequence[RingDemand], chosen: Mapping[int, int]
+) -> dict[int, int]:
+    """The slots of rings that lie in the memory of other ones."""
+    found: dict[int, int] = {}
+    for number, ring in enumerate(plan.pipelines):
+        if ring.within is None:
+            continue
+        room = chosen[ring.within] * plan.pipelines[ring.within].bytes
+        within = ring_stages([rings[number]], room)
+        if within is None:
+            raise RingsDoNotFitError(tuple(other.least for other in rings))
+        found[number] = within[0]
+    return found
 
 
 def _sent_beside(body: Block, warps: int, cluster_size: int, largest: int) -> int:

@@ -56,6 +56,8 @@ slots of 48 KB 1231, 1399.
 """
 FIXED_BYTES = 1024
 """Shared memory of a CTA for mbarriers, for making tensor maps, and for handing a scalar around."""
+SLOT_BARRIER_BYTES = 16
+"""Of a slot's full and empty mbarrier."""
 LEAST_SCRATCH = 4096
 """Shared memory for layout changes and reductions beside the rings: less takes many rounds."""
 SMALL_TILE = 128 * 128
@@ -304,6 +306,14 @@ def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] 
                 taken, spared = larger, coming
                 grown = True
     return tuple(stages)
+
+
+def most_slots(ring: RingDemand) -> int:
+    """The slots that a ring has at most, whatever room there is."""
+    if not ring.may_grow:
+        return ring.least
+    of_short_ring = min(2 * MAX_STAGES, SHORT_RING_BYTES // ring.slot_bytes)
+    return max(ring.least, MAX_STAGES, of_short_ring)
 
 
 def _most_bytes(stages: int, deep: int, free: int, is_short: bool) -> int:

@@ -25,7 +25,9 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import spared_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     FIXED_BYTES,
     LEAST_SCRATCH,
+    SLOT_BARRIER_BYTES,
     RingDemand,
+    most_slots,
     ring_stages,
     shared_bytes,
 )
@@ -38,6 +40,8 @@ BARRIER_BYTES = 384
 """Shared memory of a CTA for mbarriers, a pointer to the tensor maps, and gaps."""
 STORE_BARRIER_BYTES = 128
 """Shared memory for the mbarriers of a store agent's first buffers and tensor maps."""
+GAP_BYTES = 128
+"""For other mbarriers, a pointer to the tensor maps, and gaps."""
 MAP_BYTES = 128
 USUAL_LATENCY = 4
 """The hint `latency` of a load that takes as long as most do."""
@@ -123,7 +127,8 @@ def _bytes_beside(plan: HopperPlan, body: Block, maps: int, rings: Sequence[Ring
     are_short = max(ring.slot_bytes * ring.least for ring in rings) < pieces
     in_slots = bool(plan.stores) and not are_short and not _stores_before_the_end(body)
     have_own = plan.has_store_agent or (plan.stores and not in_slots)
-    barriers = BARRIER_BYTES + (STORE_BARRIER_BYTES if plan.has_store_agent else 0)
+    barriers = max(BARRIER_BYTES, GAP_BYTES + SLOT_BARRIER_BYTES * sum(map(most_slots, rings)))
+    barriers += STORE_BARRIER_BYTES if plan.has_store_agent else 0
     fixed = max(FIXED_BYTES, barriers + maps * MAP_BYTES)
     return fixed + plan.turned + (pieces if have_own else 0)
 

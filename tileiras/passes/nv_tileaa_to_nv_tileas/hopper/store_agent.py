@@ -24,6 +24,7 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
     ROWS_PER_WARPGROUP,
+    SLOT_BARRIER_BYTES,
     CtaShape,
     launched_registers,
 )
@@ -41,9 +42,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import TmaWrite, is_in_loop
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import follows_write, precedes_write
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
-
-SLOT_BARRIER_BYTES = 16
-"""Of a slot's full and empty mbarrier."""
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,19 @@ SAMPLE: tuple[tuple[str, int], ...] = (
 )
 """Patterns of rows of tests/gpu/operations, and how many of those that match are taken."""
 
+PRODUCTS: tuple[tuple[str, tuple[int, int, int], dict[str, Any]], ...] = (
+    ("f16", (128, 128, 64), {"form": "numbered", "order": "columns"}),
+    ("f16", (256, 128, 64), {"form": "persistent"}),
+    ("f16", (128, 128, 64), {"form": "persistent", "result": "f32"}),
+    ("f16", (64, 64, 64), {"form": "split"}),
+    ("f16", (128, 64, 32), {"form": "batched"}),
+    ("f16", (128, 128, 64), {"chunk": 4}),
+    ("f16", (64, 64, 64), {"is_aligned": False}),
+    ("f32", (128, 128, 32), {"is_aligned": False}),
+    ("i8", (128, 128, 128), {"a": "column"}),
+    ("f8E4M3FN", (128, 128, 128), {"form": "persistent"}),
+)
+"""Products with agents: joined tiles, store agents, locks of clusters, copied views, short rows."""
 RANDOM_PROGRAMS = 6
 CLEAN = re.compile(r"SUMMARY: 0 (errors|hazards)")
 """What every tool says last when it has nothing to say."""
@@ -140,6 +153,18 @@ def program_cases() -> Iterator[Case]:
         source = write_module(program.kernel.module)
         arguments = tuple(program.arguments())
         yield Case(f"random-{seed}", entry, source, arguments, program.grid)
+
+
+def product_cases() -> Iterator[Case]:
+    """Products of random shapes."""
+    from gpu.product_text import ProductKernel
+    from gpu.random_products import make_case
+
+    for number, (element, tile, options) in enumerate(PRODUCTS):
+        kernel = ProductKernel(element, tile, **options)
+        case, entry = make_case(kernel, number), f"k_product_{number}"
+        source = kernel.text().replace("@product(", f"@{entry}(").encode()
+        yield Case(f"product-{kernel.name}", entry, source, tuple(case.arguments()), case.grid)
 
 
 def whole_kernels() -> Iterator[Case]:
@@ -254,7 +279,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     arch = options.gpu_name or ("sm_90" if options.compile_only else _this_gpu())
     features = tuple(filter(None, options.disable_feature.split(",")))
-    cases = [*row_cases(), *program_cases(), *whole_kernels()]
+    cases = [*row_cases(), *program_cases(), *product_cases(), *whole_kernels()]
     cases = [case for case in cases if re.search(options.filter, case.name)]
     count = len(cases)
     with ProcessPoolExecutor(options.jobs) as pool:

@@ -47,9 +47,12 @@ def lower_share(ctx: KernelLowering, op: Operation) -> None:
     with ctx.first_thread_alone():
         b.mbarrier_init(barrier, 1)
         b.fence_mbarrier_init()
-        b.mbarrier_expect_tx(barrier, bytes * 32 * ctx.num_warps * ctx.cluster_size)
     b.cluster_arrive(relaxed=True)
     b.cluster_wait()
+    # Bytes may arrive before they are announced: the phase waits for the announcement.
+    first = b.icmp("eq", b.thread_id(), b.i32(0))
+    total = bytes * 32 * ctx.num_warps * ctx.cluster_size
+    b.mbarrier_expect_tx(barrier, total, predicate=first)
     own = b.gep(base, b.zext(b.mul(b.thread_id(), b.i32(CELL_BYTES)), i64))
     sent = SentTiles(barrier, own, tuple(starts), cells)
     ctx.exchanges[op.result] = sent

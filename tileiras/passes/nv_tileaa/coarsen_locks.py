@@ -44,6 +44,8 @@ LEAST_BYTES = 4 * 1024
 """Of a tile, so that each thread of the largest tile block sends whole registers."""
 USUAL_BLOCKS = 4
 """Tile blocks that take one lock, where nothing is known of them."""
+FEW_BLOCKS = 4
+"""So many get a cluster for all of them."""
 BYTE_BITS = 8
 
 
@@ -175,7 +177,8 @@ def _expected_blocks(func: aa.FuncOp, axis: int) -> int:
 def _cluster_size(func: aa.FuncOp, axis: int, tiles: list[SSAValue], target: GpuTarget) -> int:
     """CTAs of a cluster: what the target can launch, hints allow, and shared memory holds.
 
-    Not many more than there are tile blocks for: whatever else is launched has to leave again.
+    Not many more than there are tile blocks for: whatever else is launched has to leave again. Half
+    as many if there are more than `FEW_BLOCKS`: the last turn that is saved costs the most.
     """
     from tileiras.codegen.target import Feature
     from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
@@ -185,6 +188,7 @@ def _cluster_size(func: aa.FuncOp, axis: int, tiles: list[SSAValue], target: Gpu
     most = integer_hint(func, "num_cta_in_cga") or target.max_cluster
     size, total = target.max_cluster, sum(map(_bytes, tiles))
     blocks = _expected_blocks(func, axis)
+    blocks = blocks if blocks <= FEW_BLOCKS else blocks // 2
     while size > 1 and (size > most or size * total > MOST_BYTES or size >= 2 * blocks):
         size //= 2
     return size

@@ -11,8 +11,8 @@ np = pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
 
 from .launch import compile_for_this_gpu, launch_cubin  # noqa: E402
-from .product_text import ProductKernel  # noqa: E402
-from .random_products import Placement, ProductCase  # noqa: E402
+from .product_text import ProductKernel, products_in_turn  # noqa: E402
+from .random_products import Placement, ProductCase, dense_case  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -105,3 +105,27 @@ def test_one_operand_comes_by_tma(
     arguments = case.arguments()
     launch_cubin(cubin_of(kernel, unknown), "product", arguments, case.grid)
     assert case.difference(arguments[2]) == ""
+
+
+def test_slots_of_tensor_maps_are_given_back() -> None:
+    """One product by TMA with a head start, one that the whole warpgroup copies for.
+
+    More CTAs than an SM has slots for, several times: one that kept a slot would hang the last.
+    """
+    by_tma = ProductKernel("f16", (128, 128, 64))
+    copied = ProductKernel("f16", (128, 64, 64), chunk=4)
+    cubin = compile_for_this_gpu(products_in_turn(by_tma, copied))
+    case = dense_case(by_tma, (32 * 128, 32 * 128, 192), 32, 32)
+    for _ in range(3):
+        arguments = case.arguments()
+        launch_cubin(cubin, "product", arguments, case.grid)
+        assert not case.difference(arguments[2])
+
+
+def test_turned_tiles_of_two_sizes_have_room() -> None:
+    kernels = [ProductKernel("i8", (128, n, k), a="column") for n, k in ((64, 32), (128, 128))]
+    cubin = compile_for_this_gpu(products_in_turn(*kernels))
+    case = dense_case(kernels[0], (512, 256, 1024), 4, 4)
+    arguments = case.arguments()
+    launch_cubin(cubin, "product", arguments, case.grid)
+    assert not case.difference(arguments[2])

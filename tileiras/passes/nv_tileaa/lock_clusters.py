@@ -5,47 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, i1, i32
+from xdsl.dialects.builtin import IntAttr, i1, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import (
-    ComparisonPredicate,
-    ComparisonPredicateAttr,
-    Signedness,
-    SignednessAttr,
-)
+from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
 from tileiras.dialects.nv_tileaa.exchange import EXCHANGE
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa.cluster_blocks import LESS, ClusterBlocks, compared, number_blocks
 from tileiras.passes.nv_tileaa.critical_sections import Access, Place, Section, place_of_access
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder, type_of
 
-
-@dataclass(frozen=True)
-class ClusterBlocks:
-    """The tile blocks of a cluster: how many CTAs there are, and what each of them knows.
-
-    `base` is the number of the first tile block, `count` how many the grid has, `rank` the CTA's.
-    """
-
-    size: int
-    base: SSAValue
-    count: SSAValue
-    rank: SSAValue
-
-
-def _compared(
-    predicate: ComparisonPredicate,
-) -> dict[str, ComparisonPredicateAttr | SignednessAttr]:
-    return {
-        "comparison_predicate": ComparisonPredicateAttr(predicate),
-        "signedness": SignednessAttr(Signedness.SIGNED),
-    }
-
-
-_LESS = _compared(ComparisonPredicate.LESS_THAN)
-_EQUAL = _compared(ComparisonPredicate.EQUAL)
+_EQUAL = compared(ComparisonPredicate.EQUAL)
 
 
 def renumber_tile_blocks(func: aa.FuncOp, section: Section, axis: int, size: int) -> ClusterBlocks:
@@ -57,28 +29,18 @@ def renumber_tile_blocks(func: aa.FuncOp, section: Section, axis: int, size: int
     first = func.body.block.first_op
     if first is None:
         raise InternalError("an empty function", where="coarsen-locks")
-    start = ScalarBuilder()
-    start.location = first.location
-    rank = start.emit(aa.GetClusterRankOp, (), [i32]).results[0]
-    along = {"axis": IntegerAttr(axis, i32)}
-    count = start.emit(aa.GetNumProgramsOp, (), [i32], along).results[0]
-    cluster = start.emit(aa.GetProgramIdOp, (), [i32], along).results[0]
-    base = start.scaled(cluster, size)
-    number = start.binary(aa.AddIOp, base, rank)
-    exists = start.emit(aa.CmpIOp, [number, count], [i1], _LESS).results[0]
-    own = start.emit(aa.SelectOp, [exists, number, base], [i32]).results[0]
-    made = start.put_before(first)
+    blocks, made = number_blocks(first, axis, size)
     for op in list(func.walk()):
         if isinstance(op, aa.GetProgramIdOp) and op not in made and op.axis.value.data == axis:
-            op.result.replace_all_uses_with(own)
+            op.result.replace_all_uses_with(blocks.own)
             op.detach()
             op.erase()
     op = section.acquire.prev_op
     while op is not None:
         if isinstance(op, aa.ForOp):
-            _only_if(op, exists)
+            _only_if(op, blocks.exists)
         op = op.prev_op
-    return ClusterBlocks(size, base, count, rank)
+    return blocks
 
 
 def _only_if(loop: aa.ForOp, exists: SSAValue) -> None:
@@ -131,7 +93,7 @@ def _exists(builder: ScalarBuilder, blocks: ClusterBlocks, rank: int) -> SSAValu
     if rank == 0:
         return None
     number = builder.binary(aa.AddIOp, blocks.base, builder.integer(rank, i32))
-    return builder.emit(aa.CmpIOp, [number, blocks.count], [i1], _LESS).results[0]
+    return builder.emit(aa.CmpIOp, [number, blocks.count], [i1], LESS).results[0]
 
 
 def _erase(ops: Iterable[Operation]) -> None:

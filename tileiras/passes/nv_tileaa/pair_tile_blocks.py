@@ -11,14 +11,13 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
-    ComparisonPredicateAttr,
     MemoryOrdering,
     Signedness,
-    SignednessAttr,
 )
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.nv_tileaa.product_region import STORES
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
@@ -133,30 +132,21 @@ def _renumber(func: aa.FuncOp) -> None:
     first = func.body.block.first_op
     if first is None:
         return
-    start = _before(first)
-    rank = start.emit(aa.GetClusterRankOp, (), [i32]).results[0]
-    axis = {"axis": IntegerAttr(0, i32)}
-    count = start.emit(aa.GetNumProgramsOp, (), [i32], axis).results[0]
-    cluster = start.emit(aa.GetProgramIdOp, (), [i32], axis).results[0]
-    base = start.scaled(cluster, PAIR)
-    number = start.binary(aa.AddIOp, base, rank)
-    exists = start.emit(aa.CmpIOp, [number, count], [i1], _LESS).results[0]
-    own = start.emit(aa.SelectOp, [exists, number, base], [i32]).results[0]
-    made = start.put_before(first)
+    blocks, made = number_blocks(first, 0, PAIR)
     for op in list(func.walk()):
         if isinstance(op, aa.GetProgramIdOp) and op not in made and op.axis.value.data == 0:
             for use in list(op.result.uses):
                 user = use.operation
                 if isinstance(user, aa.ForOp) and use.index == 0 and _starts_from_number(user):
-                    user.operands[0] = base
-                    _renumber_loop(user, rank, exists)
+                    user.operands[0] = blocks.base
+                    _renumber_loop(user, blocks.rank, blocks.exists)
                 else:
-                    user.operands[use.index] = own
+                    user.operands[use.index] = blocks.own
             op.detach()
             op.erase()
     for op in list(func.walk()):
         if isinstance(op, STORES):
-            _guard(op, exists)
+            _guard(op, blocks.exists)
 
 
 def _renumber_loop(loop: aa.ForOp, rank: SSAValue, exists: SSAValue) -> None:
@@ -169,7 +159,7 @@ def _renumber_loop(loop: aa.ForOp, rank: SSAValue, exists: SSAValue) -> None:
     stores = [op for op in loop.walk() if isinstance(op, STORES)]
     start = _before(first)
     tile = start.binary(aa.AddIOp, number, rank)
-    less = _LESS if loop.unsigned_cmp is None else _BELOW
+    less = LESS if loop.unsigned_cmp is None else _BELOW
     inside = start.emit(aa.CmpIOp, [tile, loop.upper_bound], [i1], less).results[0]
     both = start.emit(aa.AndIOp, [inside, exists], [i1]).results[0]
     own = start.emit(aa.SelectOp, [both, tile, number], [i32]).results[0]
@@ -203,12 +193,4 @@ def _before(op: Operation) -> ScalarBuilder:
     return builder
 
 
-def _comparison(signedness: Signedness) -> dict[str, ComparisonPredicateAttr | SignednessAttr]:
-    return {
-        "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
-        "signedness": SignednessAttr(signedness),
-    }
-
-
-_LESS = _comparison(Signedness.SIGNED)
-_BELOW = _comparison(Signedness.UNSIGNED)
+_BELOW = compared(ComparisonPredicate.LESS_THAN, Signedness.UNSIGNED)

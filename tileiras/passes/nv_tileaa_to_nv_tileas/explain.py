@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.codegen.atoms.store_pieces import PIECE_BYTES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
@@ -40,6 +39,8 @@ def explain_plan(remarks: RemarkCollector, func: aa.FuncOp, plan: CtaPlan) -> No
 
 def _agents(func: aa.FuncOp, plan: HopperPlan) -> str:
     """The agents and rings of a specialised kernel."""
+    from tileiras.codegen.atoms.store_pieces import PIECE_BYTES
+
     shape = plan.shape
     made = [op for op in func.body.block.ops if isinstance(op, pl.CreatePipelineOp)]
     slots = ((counted(op.stages.data, "slot"), op.slot_bytes.data) for op in made)

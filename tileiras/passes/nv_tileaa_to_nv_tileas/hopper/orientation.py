@@ -48,11 +48,11 @@ def oriented(
     Where tiles are joined, sums of one tile and of two have the same registers. Where they leave by
     TMA, as 32-bit elements, none is: a warpgroup's 64 columns are two spans then.
     """
-    if any(map(_stores_words, func.walk())):
-        return dict(loops)
     groups = [group for dots in loops.values() for group in slot_groups(dots)]
     turned = [group for group in groups if _is_better_transposed(group)]
-    if func.joined is not None and turned:
+    if not turned or any(map(_stores_words, func.walk())):
+        return dict(loops)
+    if func.joined is not None:
         turned = [group for group in groups if all(map(_is_wide_transposed, group))]
     dots = {planned.dot for group in turned for planned in group}
     return {

@@ -20,20 +20,37 @@ from tileiras.interpreter.state import BlockRun
 
 @dataclass
 class Exchange:
-    """An exchange as one CTA sees it: what all have sent so far, by rank."""
+    """An exchange as one CTA sees it: its own tiles, and what all have sent so far, by rank."""
 
+    own: list[Array]
     sent: dict[tuple[Operation, int], list[Array]]
     source: aa.ShareTilesOp
     is_here: bool = False
 
 
 def share(run: BlockRun, op: aa.ShareTilesOp) -> list[Any]:
-    """Keeps copies of the tiles for the reader."""
-    key = (op, run.cluster_rank)
+    """The tiles as they are now; those of the reader are where they belong."""
+    exchange = Exchange([tile.copy() for tile in run.values(op.tiles)], run.sent, op)
+    if run.cluster_rank == op.reader.data:
+        _arrive(run, exchange, op)
+    return [exchange]
+
+
+def send(run: BlockRun, op: aa.SendSharedOp) -> list[Any]:
+    """Keeps the tiles for the reader."""
+    exchange: Exchange = run.value(op.exchange)
+    if run.cluster_rank == exchange.source.reader.data:
+        raise InterpreterError("the reader sends tiles to itself", op)
+    _arrive(run, exchange, op)
+    return []
+
+
+def _arrive(run: BlockRun, exchange: Exchange, op: Operation) -> None:
+    """The tiles of one CTA are with the reader."""
+    key = (exchange.source, run.cluster_rank)
     if key in run.sent:
         raise InterpreterError("a CTA sends tiles twice", op)
-    run.sent[key] = [tile.copy() for tile in run.values(op.tiles)]
-    return [Exchange(run.sent, op)]
+    run.sent[key] = exchange.own
 
 
 def await_all(run: BlockRun, op: aa.AwaitSharedOp) -> list[Any]:

@@ -250,6 +250,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.ReadSharedOp: exchange.read,
     aa.ReduceOp: reductions.reduce_rule,
     aa.ScanOp: reductions.scan_rule,
+    aa.SendSharedOp: exchange.send,
     aa.ShareTilesOp: exchange.share,
     aa.StartLoadOp: load_rings.start,
     aa.StoreOp: _store,

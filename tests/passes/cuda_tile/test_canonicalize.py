@@ -240,6 +240,50 @@ def test_select_of_one_and_zero_is_an_extension() -> None:
     assert "xori %arg2, %true" in negated
 
 
+REMAINDER = """
+%d = constant <i32: {divisor}> : tile<i32>
+%q = remi %x, %d {sign} : tile<i32>
+%below = cmpi less_than %q, %z, signed : tile<i32> -> tile<i1>
+%unequal = cmpi not_equal %q, %z, signed : tile<i32> -> tile<i1>
+%moves = andi %below, %unequal : tile<i1>
+%moved = addi %q, {added} : tile<i32>
+%r = select %moves, %moved, %q : tile<i1>, tile<i32>
+"""
+
+
+def remainder(divisor: int, sign: str = "signed", added: str = "%d") -> str:
+    """The canonical form of a remainder with the sign of the divisor, as clients write it."""
+    return canonical(CONSTANTS + REMAINDER.format(divisor=divisor, sign=sign, added=added))
+
+
+@pytest.mark.parametrize("divisor", [2, 16, 1 << 30])
+def test_remainder_by_a_power_of_two_is_a_mask(divisor: int) -> None:
+    """Whatever the sign of the number."""
+    text = remainder(divisor)
+    assert f"<i32: {divisor - 1}>" in text
+    assert "andi %arg0, " in text and "remi" not in text and "select" not in text
+
+
+@pytest.mark.parametrize(
+    ("divisor", "sign", "added"),
+    [(12, "signed", "%d"), (-16, "signed", "%d"), (16, "unsigned", "%d"), (16, "signed", "%two")],
+)
+def test_other_remainders_stay(divisor: int, sign: str, added: str) -> None:
+    """Only one question is asked less."""
+    text = remainder(divisor, sign, added)
+    assert "remi %arg0, " in text and "select" in text and "andi" not in text
+
+
+def test_a_sign_is_asked_for_once() -> None:
+    """In either order; not of two numbers."""
+    asked = "%a = cmpi less_than %x, %z, signed : tile<i32> -> tile<i1>\n"
+    other = "%b = cmpi not_equal {}, %z, signed : tile<i32> -> tile<i1>\n"
+    for pair in ("%a, %b", "%b, %a"):
+        both = f"{CONSTANTS}\n{asked}{{}}%r = andi {pair} : tile<i1>"
+        assert "andi" not in canonical(both.format(other.format("%x")), "%r : tile<i1>")
+        assert "andi" in canonical(both.format(other.format("%y")), "%r : tile<i1>")
+
+
 def test_select_on_a_negation_swaps_its_arms() -> None:
     """So that the negation is dead."""
     text = canonical(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntAttr, ModuleOp
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from tests.gpu.product_text import ProductKernel
@@ -213,9 +214,16 @@ def test_only_the_reader_gets_tiles_once_they_are_there():
     wait.detach()
     with pytest.raises(InterpreterError, match="before it has arrived"):
         run_entry(module, None, case.arguments, case.grid)
+    Rewriter.insert_op(wait, InsertPoint.after(exchange_of(module)))
+    with pytest.raises(InterpreterError, match="gets no tiles"):
+        run_entry(module, None, case.arguments, case.grid)
     module = stages(TURNS)["coarsen-locks"]
     exchange_of(module).properties["reader"] = IntAttr(1)
-    with pytest.raises(InterpreterError, match="gets no tiles"):
+    with pytest.raises(InterpreterError, match="to itself"):
+        run_entry(module, None, case.arguments, case.grid)
+    module = stages(TURNS)["coarsen-locks"]
+    next(op for op in module.walk() if isinstance(op, aa.SendSharedOp)).detach()
+    with pytest.raises(InterpreterError, match="never arrive"):
         run_entry(module, None, case.arguments, case.grid)
 
 

@@ -113,10 +113,10 @@ class HopperBuilder(MemoryBuilder):
 
     # clusters and registers
 
-    def cluster_arrive(self, relaxed: bool = False) -> None:
-        """Arrives at the cluster's barrier."""
+    def cluster_arrive(self, relaxed: bool = False, predicate: SSAValue | None = None) -> None:
+        """Arrives at the cluster's barrier, whole warps of it if the predicate holds."""
         properties = {"relaxed": UnitAttr()} if relaxed else {}
-        self.append(cluster.ClusterArriveOp, (), (), properties)
+        self.append(cluster.ClusterArriveOp, optional(predicate), (), properties)
 
     def cluster_wait(self) -> None:
         """Waits for all threads of the cluster."""

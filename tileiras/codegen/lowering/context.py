@@ -48,9 +48,11 @@ class LoopFrame:
 class SentTiles:
     """Where tiles of a cluster's CTAs arrive: the mbarrier, this thread's first cell of all.
 
-    `cells` are those of a thread in each CTA, `starts` the first ones of each tile.
+    `words` are the thread's own ones, of each tile; `cells` are those of a thread in each CTA,
+    `starts` the first ones of each tile.
     """
 
+    words: tuple[SSAValue, ...]
     barrier: SSAValue
     place: SSAValue
     starts: tuple[int, ...]
@@ -102,6 +104,10 @@ class KernelLowering:
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}
         self.load_rings: dict[SSAValue, SSAValue] = {}
+        self.before: dict[Operation, Callable[[], None]] = {}
+        """What is to be done before a loop."""
+        self.arrivals: dict[Operation, SSAValue] = {}
+        """The mbarrier of each exchange that is prepared."""
         self.exchanges: dict[SSAValue, SentTiles] = {}
         self.has_long_prints: bool | None = None
         self._print_buffer: SSAValue | None = None

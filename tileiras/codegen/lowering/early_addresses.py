@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.traits import Pure
 
 from tileiras.dialects.llvm.memory import LoadOp, StoreOp
-from tileiras.dialects.llvm.types import bit_width
+from tileiras.dialects.llvm.types import SHARED, bit_width, pointer_type
 from tileiras.dialects.nvvm.access import GuardedLoadOp, GuardedStoreOp
 from tileiras.errors import InternalError
 
@@ -74,13 +74,13 @@ def _needed(block: Block) -> set[Operation]:
 
 
 def _places(op: Operation) -> Iterator[SSAValue]:
-    """Address and guard of an access."""
+    """Address and guard of an access to memory that others see, whose addresses take long."""
     match op:
         case GuardedLoadOp() | GuardedStoreOp():
             yield op.pointers
             if op.predicate is not None:
                 yield op.predicate
-        case LoadOp() | StoreOp():
+        case LoadOp() | StoreOp() if op.pointer.type != pointer_type(SHARED):
             yield op.pointer
         case _:
             pass

@@ -3,14 +3,16 @@
 Each thread stores its elements into the memory of the reader, where the same thread finds them:
 cell c of thread t of CTA r lies at `((r * cells + c) * threads + t) * 16`. The stores (`st.async`)
 tell an mbarrier of the reader that they have arrived, so that no fence is needed and nobody waits
-for them but the reader. Before, the CTAs meet at the cluster's barrier: the memory belonged to
-rings that the reader may have been reading, and its mbarrier has to be there. That barrier is
-relaxed (as CUTLASS's that follows the making of mbarriers): nothing that was written is handed on.
+for them but the reader. Before, the others wait for the reader at the cluster's barrier: the memory
+belonged to rings that it may have been reading, and its mbarrier has to be there. They themselves
+arrive before their loops, for nobody waits for them. That barrier is relaxed (as CUTLASS's that
+follows the making of mbarriers): nothing that was written is handed on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Operation, SSAValue
@@ -28,10 +30,41 @@ WORD_BYTES = 4
 MEMORY_ALIGN = 128
 
 
+def find_exchanges(ctx: KernelLowering, func: aa.FuncOp) -> None:
+    """Notes where exchanges may be prepared: before the first loop of the same block.
+
+    There threads wait for what they have begun to load.
+    """
+    for op in func.walk():
+        block = op.parent_block() if isinstance(op, aa.ShareTilesOp) else None
+        if block is not None and isinstance(op, aa.ShareTilesOp):
+            loops = (other for other in block.ops if isinstance(other, aa.ForOp | aa.LoopOp))
+            ctx.before[next(loops, op)] = partial(_prepare, ctx, op)
+
+
+def _prepare(ctx: KernelLowering, op: aa.ShareTilesOp) -> None:
+    """Makes the mbarrier; all but the reader tell that they are as ready as they need be."""
+    b = ctx.b
+    barrier = ctx.prologue.address_of(ctx.shared_variable("arrived", 8, 8))
+    ctx.scratch.reserve(MEMORY_ALIGN)
+    ctx.arrivals[op] = barrier
+    with ctx.first_thread_alone():
+        b.mbarrier_init(barrier, 1)
+        b.fence_mbarrier_init()
+    b.cluster_arrive(relaxed=True, predicate=b.not_(_is_reader(ctx, op)))
+
+
+def _is_reader(ctx: KernelLowering, op: aa.ShareTilesOp) -> SSAValue:
+    """i1: whether this CTA gets the tiles."""
+    return ctx.b.icmp("eq", cluster_rank(ctx), ctx.b.i32(op.reader.data))
+
+
 def lower_share(ctx: KernelLowering, op: Operation) -> None:
-    """All of the cluster meet, and every thread sends its elements."""
+    """The reader announces what it gets and tells that its memory is free."""
     if not isinstance(op, aa.ShareTilesOp):
         raise InternalError("the rule of share_tiles got another operation")
+    if op not in ctx.arrivals:
+        _prepare(ctx, op)
     words = [_words(ctx, tile) for tile in op.tiles]
     starts: list[int] = []
     cells = 0
@@ -40,25 +73,32 @@ def lower_share(ctx: KernelLowering, op: Operation) -> None:
         cells += -(-(lanes_of(elements.type) or 1) * WORD_BYTES // CELL_BYTES)
     b, size = ctx.b, cells * CELL_BYTES * 32 * ctx.num_warps
     base = _room(ctx, size * ctx.cluster_size)
-    made = ctx.shared_variable("arrived", 8, 8)
-    ctx.scratch.reserve(MEMORY_ALIGN)
-    barrier = ctx.prologue.address_of(made)
+    barrier = ctx.arrivals[op]
     bytes = sum((lanes_of(elements.type) or 1) * WORD_BYTES for elements in words)
-    with ctx.first_thread_alone():
-        b.mbarrier_init(barrier, 1)
-        b.fence_mbarrier_init()
-    b.cluster_arrive(relaxed=True)
-    b.cluster_wait()
-    # Bytes may arrive before they are announced: the phase waits for the announcement.
     first = b.icmp("eq", b.thread_id(), b.i32(0))
-    total = bytes * 32 * ctx.num_warps * ctx.cluster_size
+    total = bytes * 32 * ctx.num_warps * (ctx.cluster_size - 1)
     b.mbarrier_expect_tx(barrier, total, predicate=first)
-    own = b.gep(base, b.zext(b.mul(b.thread_id(), b.i32(CELL_BYTES)), i64))
-    sent = SentTiles(barrier, own, tuple(starts), cells)
+    b.cluster_arrive(relaxed=True, predicate=_is_reader(ctx, op))
+    place = b.gep(base, b.zext(b.mul(b.thread_id(), b.i32(CELL_BYTES)), i64))
+    sent = SentTiles(tuple(words), barrier, place, tuple(starts), cells)
     ctx.exchanges[op.result] = sent
-    mine = b.gep(own, b.zext(b.mul(cluster_rank(ctx), b.i32(size)), i64))
+    own = b.gep(place, op.reader.data * _offset(ctx, cells))
     for elements, start in zip(words, starts, strict=True):
-        _send(ctx, elements, b.gep(mine, _offset(ctx, start)), barrier, op.reader.data)
+        _keep(ctx, elements, b.gep(own, _offset(ctx, start)))
+
+
+def lower_send(ctx: KernelLowering, op: Operation) -> None:
+    """Every thread sends its elements, once the reader is there."""
+    share = op.operands[0].owner
+    if not isinstance(op, aa.SendSharedOp) or not isinstance(share, aa.ShareTilesOp):
+        raise InternalError("the rule of send_shared got another operation")
+    b, sent = ctx.b, ctx.exchanges[op.exchange]
+    b.cluster_wait()
+    size = _offset(ctx, sent.cells)
+    mine = b.gep(sent.place, b.zext(b.mul(cluster_rank(ctx), b.i32(size)), i64))
+    for elements, start in zip(sent.words, sent.starts, strict=True):
+        place = b.gep(mine, _offset(ctx, start))
+        _send(ctx, elements, place, sent.barrier, share.reader.data)
 
 
 def _words(ctx: KernelLowering, tile: SSAValue) -> SSAValue:
@@ -81,6 +121,15 @@ def _room(ctx: KernelLowering, size: int) -> SSAValue:
 
 def _offset(ctx: KernelLowering, cell: int) -> int:
     return cell * CELL_BYTES * 32 * ctx.num_warps
+
+
+def _keep(ctx: KernelLowering, words: SSAValue, place: SSAValue) -> None:
+    """A thread's words into its cells, for itself, should its CTA be the reader."""
+    width = CELL_BYTES // WORD_BYTES
+    for number, start in enumerate(range(0, lanes_of(words.type) or 1, width)):
+        count = min(width, (lanes_of(words.type) or 1) - start)
+        cell = ctx.b.slice(words, start, count)
+        ctx.b.store(cell, ctx.b.gep(place, _offset(ctx, number)), count * WORD_BYTES)
 
 
 def _send(
@@ -115,12 +164,14 @@ def lower_read(ctx: KernelLowering, op: Operation) -> None:
     for number, start in enumerate(range(0, lanes, width)):
         count = min(width, lanes - start)
         place = b.gep(sent.place, _offset(ctx, first + number))
-        parts.append(b.load(place, vector_type(stored, count), count * size))
+        # Where it stands, not where it is needed: there it would be waited for.
+        parts.append(b.load(place, vector_type(stored, count), count * size, volatile=True))
     ctx.values[op.result] = register_form(ctx, b.concat(parts), element)
 
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     aa.ShareTilesOp: lower_share,
+    aa.SendSharedOp: lower_send,
     aa.AwaitSharedOp: lower_await,
     aa.ReadSharedOp: lower_read,
 }

@@ -66,6 +66,7 @@ from tileiras.dialects.nv_tileaa.exchange import (
     AwaitSharedOp,
     ExchangeType,
     ReadSharedOp,
+    SendSharedOp,
     ShareTilesOp,
 )
 from tileiras.dialects.nv_tileaa.load_rings import (
@@ -247,6 +248,7 @@ NvTileAA = Dialect(
         MultimemStoreOp,
         MultimemReduceOp,
         ShareTilesOp,
+        SendSharedOp,
         AwaitSharedOp,
         ReadSharedOp,
     ],
@@ -350,6 +352,7 @@ __all__ = [
     "RsqrtOp",
     "ScanOp",
     "SelectOp",
+    "SendSharedOp",
     "ShLIOp",
     "ShRIOp",
     "ShareTilesOp",

@@ -1,11 +1,13 @@
 """Tiles that the CTAs of a cluster send to one of them.
 
     %sent = share_tiles %a, %b {reader = 7}                 every CTA its own, the reader too
+    send_shared %sent                                       the others: once the reader is ready
     await_shared %sent                                      the reader: until all have arrived
     %other = read_shared %sent {number = 0, rank = 3}       the reader: the first tile of CTA 3
 
-Every CTA of the cluster performs `share_tiles` once and goes on when all have reached it; it need
-not stay until its tiles have arrived. The reader stays until it has awaited them.
+Every CTA of the cluster performs `share_tiles` once, which makes the reader ready to get tiles and
+waits for nobody. All but the reader perform `send_shared` once, and need not stay until their tiles
+have arrived. The reader, which may do other things meanwhile, stays until it has awaited them.
 """
 
 from xdsl.dialects.builtin import IntAttr, TensorType
@@ -47,7 +49,7 @@ def cluster_around(op: Operation) -> int:
 
 @irdl_op_definition
 class ShareTilesOp(IRDLOperation):
-    """Sends this CTA's tiles to CTA `reader` of the cluster, once all CTAs are here."""
+    """This CTA's tiles, for CTA `reader` of the cluster, which is ready for them from here on."""
 
     name = "nv_tileaa.share_tiles"
     tiles = var_operand_def(TensorType)
@@ -66,6 +68,14 @@ class ShareTilesOp(IRDLOperation):
         if cluster_around(self) == 1:
             raise VerifyException(f"{self.name}: the cluster has one CTA")
         _check_rank(self, self.reader.data)
+
+
+@irdl_op_definition
+class SendSharedOp(IRDLOperation):
+    """Sends this CTA's tiles as soon as the reader is ready; the reader itself does not."""
+
+    name = "nv_tileaa.send_shared"
+    exchange = operand_def(ExchangeType)
 
 
 @irdl_op_definition
@@ -104,4 +114,4 @@ def _check_rank(op: Operation, rank: int) -> None:
         raise VerifyException(f"{op.name}: there is no CTA {rank} in the cluster")
 
 
-EXCHANGE_OPS = (ShareTilesOp, AwaitSharedOp, ReadSharedOp)
+EXCHANGE_OPS = (ShareTilesOp, SendSharedOp, AwaitSharedOp, ReadSharedOp)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float4E2M1FNType,
@@ -10,10 +12,11 @@ from xdsl.dialects.builtin import (
     Float64Type,
     FloatTF32Type,
     IntegerType,
+    TensorType,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
-from tileiras.dialects.nv_tileaa.types import PointerType
+from tileiras.dialects.nv_tileaa.types import MemTokenType, PointerType
 
 
 def storage_bits(element: Attribute) -> int:
@@ -36,3 +39,10 @@ def storage_bits(element: Attribute) -> int:
 def storage_bytes(element: Attribute) -> int:
     """Bytes of one element in global memory, at least 1."""
     return max(1, storage_bits(element) // 8)
+
+
+def value_bytes(value: SSAValue) -> int:
+    """Bytes of a tile or scalar in memory; none of a token."""
+    if isinstance(value.type, TensorType):
+        return prod(value.type.get_shape()) * storage_bytes(value.type.element_type)
+    return 0 if isinstance(value.type, MemTokenType) else storage_bytes(value.type)

@@ -5,6 +5,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -25,11 +26,13 @@ SHARED_CLUSTER = 7
 class ClusterArriveOp(IRDLOperation):
     """Arrives at the cluster's barrier; `relaxed` orders no memory.
 
-    Every thread of the cluster must arrive, and wait before it arrives again. PTX ISA,
+    Every thread of the cluster must arrive, and wait before it arrives again. A warp whose threads
+    have a `predicate` that does not hold does not; it is the same in all of them. PTX ISA,
     "barrier.cluster".
     """
 
     name = "nvvm.cluster_arrive"
+    predicate = opt_operand_def(IntegerType(1))
     relaxed = opt_prop_def(UnitAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 

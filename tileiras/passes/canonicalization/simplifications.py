@@ -28,6 +28,10 @@ from tileiras.passes.canonicalization.constants import (
 )
 from tileiras.passes.canonicalization.editor import Editor
 from tileiras.passes.canonicalization.powers import simplify_fpowf, simplify_fpowi
+from tileiras.passes.canonicalization.remainders import (
+    simplify_both_signs,
+    simplify_floor_remainder,
+)
 
 Simplification = Callable[[Any, Editor], bool]
 
@@ -79,6 +83,11 @@ def _simplify_addi(op: Any, editor: Editor) -> bool:
     return True
 
 
+def _simplify_andi(op: Any, editor: Editor) -> bool:
+    """Constants to the right; two questions about one sign."""
+    return _constant_to_the_right(op, editor) or simplify_both_signs(op, editor)
+
+
 def _simplify_addf(op: Any, editor: Editor) -> bool:
     """The product that an addition could take into an fma stands on the left."""
     left, right = op.lhs.owner, op.rhs.owner
@@ -128,6 +137,8 @@ def _inverted(condition: SSAValue) -> SSAValue | None:
 
 def _simplify_select(op: Any, editor: Editor) -> bool:
     """Turns a negated condition round, skips arms that cannot be taken, widens booleans."""
+    if simplify_floor_remainder(op, editor):
+        return True
     plain = _inverted(op.cond)
     if plain is not None:
         _set_operands(op, [plain, op.val_if_false, op.val_if_true], editor)
@@ -197,7 +208,7 @@ SIMPLIFICATIONS: dict[type, Simplification] = {
     ct.AddIOp: _simplify_addi,
     ct.MulIOp: _constant_to_the_right,
     ct.MulhiIOp: _constant_to_the_right,
-    ct.AndIOp: _constant_to_the_right,
+    ct.AndIOp: _simplify_andi,
     ct.OrIOp: _constant_to_the_right,
     ct.XOrIOp: _constant_to_the_right,
     ct.MaxIOp: _constant_to_the_right,

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, UnitAttr, i32
@@ -28,7 +27,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
-from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
@@ -126,15 +125,7 @@ def _can_be_sent(value: SSAValue) -> bool:
     type = value.type
     if not isinstance(type, TensorType) or isinstance(type.element_type, aa.PointerType):
         return False
-    return storage_bits(type.element_type) % BYTE_BITS == 0 and _bytes(value) >= LEAST_BYTES
-
-
-def _bytes(tile: SSAValue) -> int:
-    """Bytes of a tile in memory."""
-    type = tile.type
-    if not isinstance(type, TensorType):
-        return 0
-    return prod(type.get_shape()) * storage_bits(type.element_type) // BYTE_BITS
+    return storage_bits(type.element_type) % BYTE_BITS == 0 and value_bytes(value) >= LEAST_BYTES
 
 
 def _is_load(op: Operation) -> bool:
@@ -186,7 +177,7 @@ def _cluster_size(func: aa.FuncOp, axis: int, tiles: list[SSAValue], target: Gpu
     if not (target.has(Feature.CLUSTER_LAUNCH) and target.has(Feature.MBARRIER_TRY_WAIT)):
         return 1
     most = integer_hint(func, "num_cta_in_cga") or target.max_cluster
-    size, total = target.max_cluster, sum(map(_bytes, tiles))
+    size, total = target.max_cluster, sum(map(value_bytes, tiles))
     blocks = _expected_blocks(func, axis)
     blocks = blocks if blocks <= FEW_BLOCKS else blocks // 2
     while size > 1 and (size > most or size * total > MOST_BYTES or size >= 2 * blocks):

@@ -52,6 +52,7 @@ def _place_plain(placer: Placer, op: Operation) -> Sequence[SSAValue]:
 EXCHANGE_RULES: dict[type[Operation], PlaceRule] = {
     aa.ShareTilesOp: _place_share,
     aa.ReadSharedOp: _place_read,
+    aa.SendSharedOp: _place_plain,
     aa.AwaitSharedOp: _place_plain,
 }
 """Rules of the placer."""

@@ -8,10 +8,8 @@ thread finds out and tells the others.
 
 from __future__ import annotations
 
-from math import prod
-
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.exchange import CELL_BYTES
@@ -21,8 +19,7 @@ from tileiras.dialects.nv_tileaa.memory import (
     TiledLoadBase,
     TiledStoreBase,
 )
-from tileiras.dialects.nv_tileaa.storage import storage_bytes
-from tileiras.dialects.nv_tileaa.types import MemTokenType
+from tileiras.dialects.nv_tileaa.storage import storage_bytes, value_bytes
 from tileiras.dialects.nv_tileas.encoding import layout_of
 
 ALIGNMENT = 128
@@ -69,13 +66,13 @@ def scratch_bytes(op: Operation) -> int:
     """Bytes of shared memory that one execution of an operation should get, 0 for most."""
     match op:
         case aa.AtomicRMWOp() | aa.AtomicCASOp():
-            size = _bytes(op.result) if op.result.first_use is not None else 0
+            size = value_bytes(op.result) if op.result.first_use is not None else 0
         case aa.ReduceOp():
-            size = sum(MAX_WARPS * _bytes(result) for result in op.results)
+            size = sum(MAX_WARPS * value_bytes(result) for result in op.results)
         case _ if isinstance(op, _MOVING):
             values = (*op.operands, *op.results)
             tiles = (value for value in values if isinstance(value.type, TensorType))
-            size = min(ROUND_BYTES, max(map(_bytes, tiles), default=0))
+            size = min(ROUND_BYTES, max(map(value_bytes, tiles), default=0))
         case _:
             size = 0
     return -(-size // ALIGNMENT) * ALIGNMENT
@@ -104,10 +101,3 @@ def sent_bytes(op: aa.ShareTilesOp, warps: int, ctas: int) -> int:
 def calls_runtime(op: Operation) -> bool:
     """Whether an operation wants more than room: a call ends what `setmaxnreg` promises ptxas."""
     return isinstance(op, _CALLING)
-
-
-def _bytes(value: SSAValue) -> int:
-    """Bytes of a tile or scalar in memory."""
-    if isinstance(value.type, TensorType):
-        return prod(value.type.get_shape()) * storage_bytes(value.type.element_type)
-    return 0 if isinstance(value.type, MemTokenType) else storage_bytes(value.type)

@@ -107,9 +107,9 @@ def lower_function(
     ctx.b.at(body)
     if (axis := func.shared_axis) is not None:
         leave_idle_clusters(ctx, axis)
-        from tileiras.codegen.lowering.exchange import find_exchanges
+        from tileiras.codegen.lowering.exchange import prepare_exchanges
 
-        find_exchanges(ctx, func)
+        prepare_exchanges(ctx, func)
     ctx.scratch.synchronized()
     allocate_on_heap(ctx, func)
     allocate_load_rings(ctx, func)

@@ -104,10 +104,8 @@ class KernelLowering:
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}
         self.load_rings: dict[SSAValue, SSAValue] = {}
-        self.before: dict[Operation, Callable[[], None]] = {}
-        """What is to be done before a loop."""
         self.arrivals: dict[Operation, SSAValue] = {}
-        """The mbarrier of each exchange that is prepared."""
+        """The mbarrier of each exchange of tiles between CTAs."""
         self.exchanges: dict[SSAValue, SentTiles] = {}
         self.has_long_prints: bool | None = None
         self._print_buffer: SSAValue | None = None

@@ -5,14 +5,13 @@ cell c of thread t of CTA r lies at `((r * cells + c) * threads + t) * 16`. The 
 tell an mbarrier of the reader that they have arrived, so that no fence is needed and nobody waits
 for them but the reader. Before, the others wait for the reader at the cluster's barrier: the memory
 belonged to rings that it may have been reading, and its mbarrier has to be there. They themselves
-arrive before their loops, for nobody waits for them. That barrier is relaxed (as CUTLASS's that
+arrive as they start, for nobody waits for them. That barrier is relaxed (as CUTLASS's that
 follows the making of mbarriers): nothing that was written is handed on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Operation, SSAValue
@@ -30,28 +29,22 @@ WORD_BYTES = 4
 MEMORY_ALIGN = 128
 
 
-def find_exchanges(ctx: KernelLowering, func: aa.FuncOp) -> None:
-    """Notes where exchanges may be prepared: before the first loop of the same block.
+def prepare_exchanges(ctx: KernelLowering, func: aa.FuncOp) -> None:
+    """At the start of a kernel: the mbarrier; all but the reader are as ready as they need be.
 
-    There threads wait for what they have begun to load.
+    Both before anything is loaded: later they wait for that (measured: 0.4 of 7.4 us).
     """
-    for op in func.walk():
-        block = op.parent_block() if isinstance(op, aa.ShareTilesOp) else None
-        if block is not None and isinstance(op, aa.ShareTilesOp):
-            loops = (other for other in block.ops if isinstance(other, aa.ForOp | aa.LoopOp))
-            ctx.before[next(loops, op)] = partial(_prepare, ctx, op)
-
-
-def _prepare(ctx: KernelLowering, op: aa.ShareTilesOp) -> None:
-    """Makes the mbarrier; all but the reader tell that they are as ready as they need be."""
     b = ctx.b
-    barrier = ctx.prologue.address_of(ctx.shared_variable("arrived", 8, 8))
-    ctx.scratch.reserve(MEMORY_ALIGN)
-    ctx.arrivals[op] = barrier
-    with ctx.first_thread_alone():
-        b.mbarrier_init(barrier, 1)
-        b.fence_mbarrier_init()
-    b.cluster_arrive(relaxed=True, predicate=b.not_(_is_reader(ctx, op)))
+    for op in func.walk():
+        if not isinstance(op, aa.ShareTilesOp):
+            continue
+        barrier = ctx.prologue.address_of(ctx.shared_variable("arrived", 8, 8))
+        ctx.scratch.reserve(MEMORY_ALIGN)
+        ctx.arrivals[op] = barrier
+        with ctx.first_thread_alone():
+            b.mbarrier_init(barrier, 1)
+            b.fence_mbarrier_init()
+        b.cluster_arrive(relaxed=True, predicate=b.not_(_is_reader(ctx, op)))
 
 
 def _is_reader(ctx: KernelLowering, op: aa.ShareTilesOp) -> SSAValue:
@@ -63,8 +56,6 @@ def lower_share(ctx: KernelLowering, op: Operation) -> None:
     """The reader announces what it gets and tells that its memory is free."""
     if not isinstance(op, aa.ShareTilesOp):
         raise InternalError("the rule of share_tiles got another operation")
-    if op not in ctx.arrivals:
-        _prepare(ctx, op)
     words = [_words(ctx, tile) for tile in op.tiles]
     starts: list[int] = []
     cells = 0

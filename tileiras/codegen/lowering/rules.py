@@ -103,8 +103,6 @@ def lower_block(ctx: KernelLowering, block: Block) -> None:
             result = lower_elementwise(ctx.b, op, operands, ctx.target)
             ctx.values[op.results[0]] = result
         elif (structured := _CONTROL_FLOW.get(type(op))) is not None:
-            if (prepare := ctx.before.get(op)) is not None:
-                prepare()
             structured(ctx, op, lower_block)
         elif isinstance(op, pl.AgentSwitchOp):
             from tileiras.codegen.lowering.agents import lower_agent_switch

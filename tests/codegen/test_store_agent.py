@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 from tests.gpu.product_text import ProductKernel
 from tests.gpu.random_products import aligned_result, dense_case
 from tests.interpreter.stage_comparison import passes
-from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nvvm import matrix, mbarrier, tma
 from tileiras.ir_text import parse_text
 
@@ -33,7 +33,7 @@ def lowered(kernel: ProductKernel, slots: tuple[int, int] | None = None) -> Modu
     """The kernel in the llvm dialect; with `slots` so many slots, of so many pieces."""
     module = parse_text(aligned_result(kernel), "kernel.mlir")
     for name, _ in passes(module, (), "sm_90", to_threads=True):
-        makers = [op for op in module.walk() if isinstance(op, pl.CreateStorePipelineOp)]
+        makers = [op for op in module.walk() if isinstance(op, ts.CreateStorePipelineOp)]
         if name == "convert-tileaa-to-tileas":
             assert len(makers) == 1
             if slots is not None:

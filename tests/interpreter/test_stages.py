@@ -31,8 +31,8 @@ from tileiras.dialects.nv_tileas.pipeline import (
     ConsumerReleaseOp,
     CreatePipelineOp,
     ProducerAcquireOp,
-    WgmmaDotOp,
 )
+from tileiras.dialects.nv_tileas.wgmma import WgmmaDotOp
 from tileiras.driver import read_source
 from tileiras.interpreter import DeviceBuffer, InterpreterError, SimulatedMemory, run_entry
 from tileiras.interpreter.distribution import collect, element_indices, owned, place

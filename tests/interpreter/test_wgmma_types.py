@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import f8E4M3FN, f8E5M2, f16, f32, i8, i32
 
-from tileiras.dialects.nv_tileas.pipeline import WgmmaDotOp
+from tileiras.dialects.nv_tileas.wgmma import WgmmaDotOp
 from tileiras.interpreter import run_entry
 
 from .kernels import SIGNED, UNSIGNED

@@ -22,6 +22,8 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.interpreter import tensor_rules, tensor_views
 from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.errors import InterpreterError
@@ -78,7 +80,7 @@ def _agent_switch(run: BlockRun, op: pl.AgentSwitchOp) -> list[Any]:
     block = op.parent_block()
     makers = block.ops if block is not None else ()
     for made in makers:
-        if isinstance(made, pl.CreateStorePipelineOp):
+        if isinstance(made, ts.CreateStorePipelineOp):
             ring: StoreRing = run.value(made.result)
             if ring.stored < len(ring.staged):
                 raise InterpreterError("a staged tile is never stored: consumers may hang", op)
@@ -87,11 +89,11 @@ def _agent_switch(run: BlockRun, op: pl.AgentSwitchOp) -> list[Any]:
     return []
 
 
-def _create_store_pipeline(run: BlockRun, op: pl.CreateStorePipelineOp) -> list[StoreRing]:
+def _create_store_pipeline(run: BlockRun, op: ts.CreateStorePipelineOp) -> list[StoreRing]:
     return [StoreRing()]
 
 
-def _stage_tile(run: BlockRun, op: pl.StageTileOp) -> list[Any]:
+def _stage_tile(run: BlockRun, op: ts.StageTileOp) -> list[Any]:
     """The tile as it is now: later changes of registers do not reach the slot."""
     ring: StoreRing = run.value(op.pipeline)
     [tile] = WholeTiles(run, op).values([op.value])
@@ -99,7 +101,7 @@ def _stage_tile(run: BlockRun, op: pl.StageTileOp) -> list[Any]:
     return []
 
 
-def _store_drain(run: BlockRun, op: pl.StoreDrainOp) -> list[Any]:
+def _store_drain(run: BlockRun, op: ts.StoreDrainOp) -> list[Any]:
     ring: StoreRing = run.value(op.pipeline)
     ring.is_complete = True
     return []
@@ -216,7 +218,7 @@ def _head_start(run: BlockRun, op: pl.HeadStartOp) -> list[Any]:
     return []
 
 
-def _tma_store(run: BlockRun, op: pl.TmaStoreOp) -> list[Any]:
+def _tma_store(run: BlockRun, op: ts.TmaStoreOp) -> list[Any]:
     """The tile of a view, from registers."""
     [tile] = WholeTiles(run, op).values([op.value])
     _store(run, op, tile)
@@ -224,7 +226,7 @@ def _tma_store(run: BlockRun, op: pl.TmaStoreOp) -> list[Any]:
 
 
 def _store(
-    run: BlockRun, op: pl.TmaStoreOp | pl.StoreStagedOp, tile: Array
+    run: BlockRun, op: ts.TmaStoreOp | ts.StoreStagedOp, tile: Array
 ) -> tensor_views.TileAccess:
     """A tile of a view, as far as it is in bounds; stored, or combined with what is there."""
     view = run.value(op.view)
@@ -239,7 +241,7 @@ def _store(
 def _store_staged(races: RaceDetector) -> EffectRule:
     """Stores the oldest tile; no barrier is between it and what consumers do to these elements."""
 
-    def act(run: BlockRun, op: pl.StoreStagedOp) -> list[Any]:
+    def act(run: BlockRun, op: ts.StoreStagedOp) -> list[Any]:
         ring: StoreRing = run.value(op.pipeline)
         if ring.is_complete:
             raise InterpreterError("a tile is stored after the last wait for completion", op)
@@ -389,18 +391,18 @@ class Products:
                 raise InterpreterError("a slot is handed back while a product reads it", op)
         return []
 
-    def issue(self, run: BlockRun, op: pl.WgmmaDotOp) -> list[Array]:
+    def issue(self, run: BlockRun, op: wg.WgmmaDotOp) -> list[Array]:
         """A product of two shared tiles, or of registers and a shared tile."""
         whole = self._sum(run, op, (op.lhs, op.rhs), op.acc)
         [value] = placed(op, [whole])
         product = self._product(run, (op.lhs, op.rhs), whole, value)
-        product.reads_turned = isinstance(op.rhs.owner, pl.TurnTileOp)
+        product.reads_turned = isinstance(op.rhs.owner, wg.TurnTileOp)
         self.issued.append([product])
         if op.pending is not None:
             self._finish(op.pending.data)
         return [self._given(product)]
 
-    def issue_all(self, run: BlockRun, op: pl.WgmmaDotsOp) -> list[Array]:
+    def issue_all(self, run: BlockRun, op: wg.WgmmaDotsOp) -> list[Array]:
         """Products of several tiles with one, which are finished together."""
         pairs = [op.operands_of(number) for number in range(len(op.tiles))]
         wholes = [self._sum(run, op, pair, acc) for pair, acc in zip(pairs, op.accs, strict=True)]
@@ -437,14 +439,14 @@ class Products:
         self.unread[id(product.unfinished)] = product
         return product.unfinished
 
-    def turn(self, run: BlockRun, op: pl.TurnTileOp) -> list[Array]:
+    def turn(self, run: BlockRun, op: wg.TurnTileOp) -> list[Array]:
         """The same tile in memory of its own, where the one before was."""
         running = (product for group in self.issued for product in group)
         if any(product.reads_turned for product in running):
             raise InterpreterError("a turned tile is overwritten while a product reads it", op)
         return [np.array(run.value(op.tile))]
 
-    def wait(self, run: BlockRun, op: pl.DotWaitOp) -> list[Any]:
+    def wait(self, run: BlockRun, op: wg.DotWaitOp) -> list[Any]:
         """The accumulator, which must be among the finished ones."""
         acc = run.value(op.acc)
         product = self.unread.pop(id(acc), None)
@@ -472,7 +474,7 @@ def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], Eff
         pl.ConsumerReleaseOp: products.release,
         pl.ConsumerWaitOp: products.wait_for_slot,
         pl.CreatePipelineOp: _create,
-        pl.DotWaitOp: products.wait,
+        wg.DotWaitOp: products.wait,
         pl.FreePipelinesOp: _free,
         pl.GatherLoadOp: _gather_load,
         pl.CopyLoadOp: _copy_load,
@@ -484,14 +486,14 @@ def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], Eff
         pl.TmaLoadOp: _tma_load,
         pl.HeadStartOp: _head_start,
         pl.ProducerSkipOp: _producer_skip,
-        pl.TmaStoreOp: _tma_store,
-        pl.CreateStorePipelineOp: _create_store_pipeline,
-        pl.StageTileOp: _stage_tile,
-        pl.StoreStagedOp: _store_staged(races),
-        pl.StoreDrainOp: _store_drain,
+        ts.TmaStoreOp: _tma_store,
+        ts.CreateStorePipelineOp: _create_store_pipeline,
+        ts.StageTileOp: _stage_tile,
+        ts.StoreStagedOp: _store_staged(races),
+        ts.StoreDrainOp: _store_drain,
         pl.SelectTileOp: _select_tile,
         pl.UniformOp: _uniform,
-        pl.TurnTileOp: products.turn,
-        pl.WgmmaDotOp: products.issue,
-        pl.WgmmaDotsOp: products.issue_all,
+        wg.TurnTileOp: products.turn,
+        wg.WgmmaDotOp: products.issue,
+        wg.WgmmaDotsOp: products.issue_all,
     }

@@ -25,7 +25,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
-from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.interpreter import load_rings, matrix, tensor_rules, tensor_views
 from tileiras.interpreter.distribution import (
@@ -169,7 +169,7 @@ def dot_rule(twins: Twins) -> PureRule:
         properties = twin_properties(op, "signedness_lhs", "signedness_rhs") | signs
         twin_class = ct.MmaIOp if properties else ct.MmaFOp
         operands, results = (op.operands, op.results)
-        if isinstance(op, pl.WgmmaDotsOp):
+        if isinstance(op, wg.WgmmaDotsOp):
             operands, results = (*op.operands_of(0), op.accs[0]), op.sums[:1]
         twin = twins.of(op, twin_class, properties, operands, results)
         return matrix.RULES[twin_class](twin, lhs, rhs, acc)

@@ -14,6 +14,8 @@ from tests.gpu.random_products import ProductCase, aligned_result, dense_case, m
 from tests.interpreter.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
@@ -138,7 +140,7 @@ def test_smaller_tiles_have_more_slots(tile: tuple[int, int, int]):
 
 def test_products_of_both_tiles_run_on():
     func = placed(SQUARE.text())
-    pending = [op.pending for op in func.walk() if isinstance(op, pl.WgmmaDotOp)]
+    pending = [op.pending for op in func.walk() if isinstance(op, wg.WgmmaDotOp)]
     assert sorted(value.data for value in pending if value is not None) == [1, 2, 2]
 
 
@@ -194,7 +196,7 @@ def test_every_division_of_the_tiles(order: Order, blocks: int):
 def test_tiles_leave_by_tma(blocks: int):
     kernel = replace(SMALL, result="f16")
     text = aligned_result(kernel)
-    assert any(isinstance(op, pl.StoreStagedOp) for op in placed(text).walk())
+    assert any(isinstance(op, ts.StoreStagedOp) for op in placed(text).walk())
     assert joined_stages(dense_case(kernel, (187, 176, 96), blocks), text) >= 3
 
 

@@ -12,6 +12,7 @@ from tests.gpu.random_products import make_case
 from tests.interpreter.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
@@ -66,7 +67,7 @@ def test_one_cta_can_be_asked_for():
 def test_a_tile_beyond_the_registers_is_divided():
     func = kernel_of(placed(DIVIDED.text()))
     assert (func.cluster_size, func.paired) == (2, None)
-    products = [op for op in func.walk() if isinstance(op, pl.WgmmaDotOp)]
+    products = [op for op in func.walk() if isinstance(op, wg.WgmmaDotOp)]
     assert len(products) == 1
     left, right = copies(func)
     assert left.same is None

@@ -11,7 +11,7 @@ from tests.gpu.random_products import ProductCase, place
 from tests.interpreter.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
-from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.options import CompileOptions
@@ -82,7 +82,7 @@ def test_parts_add_their_tiles_slice_by_slice():
 @pytest.mark.parametrize(("kernel", "part"), [(WIDE, (64, 256)), (TALL, (256, 64))])
 def test_long_products_are_cut_for_wgmma(kernel, part):
     module = placed_module(kernel, "sm_90")
-    assert shapes_of(module, pl.WgmmaDotOp) == [part]
+    assert shapes_of(module, wg.WgmmaDotOp) == [part]
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_120"])

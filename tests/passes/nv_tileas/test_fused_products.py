@@ -14,7 +14,8 @@ from tests.passes.nv_tileas.gemm import gemm
 from tests.passes.nv_tileas.shared_operands import shared_operands
 from tests.passes.nv_tileas.test_shared_operands import run_stages
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.driver import compile_module, with_environment
 from tileiras.options import CompileOptions
 from tileiras.passes.nv_tileaa import join_blocks
@@ -22,14 +23,14 @@ from tileiras.passes.nv_tileaa import join_blocks
 LISTED = ProductKernel("f16", (128, 128, 64), form="numbered")
 
 
-def fused(func: aa.FuncOp | ModuleOp) -> list[pl.WgmmaDotsOp]:
+def fused(func: aa.FuncOp | ModuleOp) -> list[wg.WgmmaDotsOp]:
     """The operations that stand for several products."""
-    return [op for op in func.walk() if isinstance(op, pl.WgmmaDotsOp)]
+    return [op for op in func.walk() if isinstance(op, wg.WgmmaDotsOp)]
 
 
-def products(func: aa.FuncOp | ModuleOp) -> list[pl.WgmmaDotOp]:
+def products(func: aa.FuncOp | ModuleOp) -> list[wg.WgmmaDotOp]:
     """The products that stand alone."""
-    return [op for op in func.walk() if isinstance(op, pl.WgmmaDotOp)]
+    return [op for op in func.walk() if isinstance(op, wg.WgmmaDotOp)]
 
 
 @pytest.mark.parametrize(
@@ -73,12 +74,12 @@ def test_a_branch_has_the_loop_as_it_was():
     loop = found.parent_op()
     branch = loop.parent_op() if loop is not None else None
     assert isinstance(branch, aa.IfOp)
-    others = [op for op in branch.else_region.walk() if isinstance(op, pl.WgmmaDotOp)]
+    others = [op for op in branch.else_region.walk() if isinstance(op, wg.WgmmaDotOp)]
     assert len(others) == 2
     condition = branch.condition.owner
     assert isinstance(condition, aa.AndIOp)
     assert isinstance(condition.operands[1].owner, aa.XOrIOp)
-    waits = [op for op in branch.walk() if isinstance(op, pl.DotWaitOp)]
+    waits = [op for op in branch.walk() if isinstance(op, wg.DotWaitOp)]
     assert len(waits) == 4
     assert all(op.moved is not None for op in waits)
 
@@ -101,7 +102,7 @@ def test_results_of_persistent_kernels_leave_by_tma(
     func = placed(aligned_result(kernel))
     alone = products(func)
     assert all((op.transposed is not None) == transposed for op in alone)
-    stores = [op for op in func.walk() if isinstance(op, pl.StoreStagedOp)]
+    stores = [op for op in func.walk() if isinstance(op, ts.StoreStagedOp)]
     assert stores
     assert all((op.transposed is not None) == transposed for op in stores)
 

@@ -17,6 +17,7 @@ from tests.passes.nv_tileas.gemm import gemm
 from tests.passes.nv_tileas.softmax_attention import run_attention, softmax_attention
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.interpreter import InterpreterError, run_entry
 from tileiras.options import PREFER_TMA, CompileOptions
@@ -42,7 +43,7 @@ def test_products_are_exact_after_every_pass(kernel: ProductKernel):
     made = [make_case(kernel, seed, tiles=1) for seed in range(2)]
     for _ in passes(module, (), "sm_90"):
         pass
-    assert any(isinstance(op, pl.WgmmaDotOp) for op in module.walk())
+    assert any(isinstance(op, wg.WgmmaDotOp) for op in module.walk())
     for case in made:
         arguments = case.arguments()
         run_entry(module, "product", arguments, case.grid)
@@ -137,7 +138,7 @@ def test_attention_of_short_heads_is_the_same(kind: str, rows: int, columns: int
     module = read_source(source)
     for _ in passes(module, (), "sm_90"):
         pass
-    assert any(isinstance(op, pl.WgmmaDotOp) for op in module.walk())
+    assert any(isinstance(op, wg.WgmmaDotOp) for op in module.walk())
     blocks = () if kind == "full" else (-(-length // rows),)
     wanted = run_attention(read_source(source), rows, length, depth, 1, blocks)
     assert np.array_equal(wanted, run_attention(module, rows, length, depth, 1, blocks))
@@ -165,7 +166,7 @@ def test_a_turned_tile_is_multiplied_before_the_next_is_written():
     assert places == sorted(places)
     assert 'fragments = "both"' in text
     module = read_source(text.encode())
-    [product] = [op for op in module.walk() if isinstance(op, pl.WgmmaDotOp)]
+    [product] = [op for op in module.walk() if isinstance(op, wg.WgmmaDotOp)]
     assert product.pending is not None and product.pending.data == 0
     product.properties["pending"] = IntAttr(1)
     [release] = [op for op in module.walk() if isinstance(op, pl.ConsumerReleaseOp)]

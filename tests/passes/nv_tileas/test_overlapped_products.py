@@ -12,6 +12,7 @@ from tests.passes.nv_tileas.gemm import gemm, with_ctas
 from tests.passes.nv_tileas.softmax_attention import KINDS, run_attention, softmax_attention
 from tests.passes.nv_tileas.test_specialised_kernels import compiled
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.interpreter import InterpreterError
 from tileiras.options import CompileOptions
@@ -33,7 +34,7 @@ def overlapped_attention(kind: str, *sizes: int) -> bytes:
 
 def is_rotated(module, kind: str) -> bool:
     """Whether all loops are: each of their two products stands there twice."""
-    products = sum(isinstance(op, pl.WgmmaDotOp) for op in module.walk())
+    products = sum(isinstance(op, wg.WgmmaDotOp) for op in module.walk())
     return products == 4 * len(KINDS[kind])
 
 
@@ -142,7 +143,7 @@ def test_the_interpreter_notices_a_product_that_is_not_finished(change):
     source = overlapped_attention("full", 128, 64, 64)
     module = converted(source)
     wanted = run_attention(read_source(source), 128, 256, 64)
-    waits = [op for op in module.walk() if isinstance(op, pl.DotWaitOp)]
+    waits = [op for op in module.walk() if isinstance(op, wg.DotWaitOp)]
     short = next(op for op in waits if op.pending.data)
     match change:
         case "wait_too_short":

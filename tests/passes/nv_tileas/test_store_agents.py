@@ -20,6 +20,7 @@ from tests.passes.nv_tileas.test_tma_stores import AT_ONCE, STORE, built
 from tileiras.codegen.lowering.tma_stores import PIECE_BYTES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import InterpreterError, run_entry
 from tileiras.interpreter.memory import FIRST_ADDRESS
@@ -156,7 +157,7 @@ def test_agents_of_clusters_store_what_their_own_tile_block_has(blocks: int):
     kernel = replace(SMALL, tile=(128, 256, 64))
     module = placed(aligned_result(kernel))
     [func] = [op for op in only(module, aa.FuncOp) if isinstance(op, aa.FuncOp)]
-    assert func.paired is not None and only(module, pl.StoreStagedOp)
+    assert func.paired is not None and only(module, ts.StoreStagedOp)
     case = dense_case(kernel, (300, 270, 64), blocks)
     arguments = case.arguments()
     run_entry(module, "product", arguments, case.grid)
@@ -166,9 +167,9 @@ def test_agents_of_clusters_store_what_their_own_tile_block_has(blocks: int):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (pl.StageTileOp, "never staged"),
-        (pl.StoreStagedOp, "never stored"),
-        (pl.StoreDrainOp, "before its stores are complete"),
+        (ts.StageTileOp, "never staged"),
+        (ts.StoreStagedOp, "never stored"),
+        (ts.StoreDrainOp, "before its stores are complete"),
     ],
 )
 def test_what_an_agent_lacks_is_found(kind: type[Operation], message: str):
@@ -205,7 +206,7 @@ def test_the_text_of_the_agents_is_read_back():
 def test_the_verifier_wants_a_warp_for_the_agent_and_room():
     module = placed(persistent(128, 128, 64).decode())
     [switch] = only(module, pl.AgentSwitchOp)
-    [maker] = only(module, pl.CreateStorePipelineOp)
+    [maker] = only(module, ts.CreateStorePipelineOp)
     for op, name, value in ((switch, "producer_warps", 1), (maker, "stages", 0)):
         before = op.properties[name]
         op.properties[name] = IntAttr(value)

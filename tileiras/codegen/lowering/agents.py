@@ -30,6 +30,8 @@ from tileiras.codegen.lowering.pipelines import START_BARRIER, Ring
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.errors import InternalError
 
 LowerBlock = Callable[[KernelLowering, Block], None]
@@ -210,11 +212,11 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.TmaLoadOp: tma.lower_tma_load,
     pl.HeadStartOp: head_start.lower_head_start,
     pl.ProducerSkipOp: head_start.lower_producer_skip,
-    pl.TmaStoreOp: tma_stores.lower_tma_store,
-    pl.CreateStorePipelineOp: store_agent.lower_create_store_pipeline,
-    pl.StageTileOp: store_agent.lower_stage_tile,
-    pl.StoreStagedOp: store_agent.lower_store_staged,
-    pl.StoreDrainOp: store_agent.lower_store_drain,
+    ts.TmaStoreOp: tma_stores.lower_tma_store,
+    ts.CreateStorePipelineOp: store_agent.lower_create_store_pipeline,
+    ts.StageTileOp: store_agent.lower_stage_tile,
+    ts.StoreStagedOp: store_agent.lower_store_staged,
+    ts.StoreDrainOp: store_agent.lower_store_drain,
     pl.GatherLoadOp: gathers.lower_gather_load,
     pl.CopyLoadOp: view_copies.lower_copy_load,
     pl.ProxyFenceOp: gathers.lower_proxy_fence,
@@ -222,10 +224,10 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.ConsumerReleaseOp: wgmma_dot.lower_consumer_release,
     pl.SelectTileOp: wgmma_dot.lower_select_tile,
     pl.UniformOp: wgmma_dot.lower_uniform,
-    pl.TurnTileOp: wgmma_turned.lower_turn_tile,
-    pl.WgmmaDotOp: wgmma_dot.lower_wgmma_dot,
-    pl.WgmmaDotsOp: wgmma_dot.lower_wgmma_dots,
-    pl.DotWaitOp: wgmma_dot.lower_dot_wait,
+    wg.TurnTileOp: wgmma_turned.lower_turn_tile,
+    wg.WgmmaDotOp: wgmma_dot.lower_wgmma_dot,
+    wg.WgmmaDotsOp: wgmma_dot.lower_wgmma_dots,
+    wg.DotWaitOp: wgmma_dot.lower_dot_wait,
     pl.FreePipelinesOp: lower_free_pipelines,
 }
 """Operations of agents and pipelines."""

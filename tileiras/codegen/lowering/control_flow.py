@@ -12,7 +12,7 @@ from tileiras.codegen.lowering.tma_stores import finish_stores, give_maps_back
 from tileiras.codegen.lowering.variables import free_heap
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
-from tileiras.dialects.nv_tileas.pipeline import WgmmaDotOp, WgmmaDotsOp
+from tileiras.dialects.nv_tileas.wgmma import WgmmaDotOp, WgmmaDotsOp
 from tileiras.errors import InternalError
 
 _DOTS = (tas.MmaDotOp, tas.FmaDotOp, WgmmaDotOp, WgmmaDotsOp)

@@ -18,7 +18,7 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.exchange import EXCHANGE_OPS
-from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas.pipeline import AgentSwitchOp
 from tileiras.errors import CompileError
 
 LoweringRule = Callable[[KernelLowering, Operation], None]
@@ -59,6 +59,7 @@ RULES: dict[type[Operation], LoweringRule] = {
 }
 
 _ELSEWHERE: dict[str, tuple[type[Operation], ...]] = {
+    "agents": tas.AGENT_OPS,
     "assertions": (aa.AssertOp,),
     "atomics": (
         aa.AtomicRMWOp,
@@ -86,7 +87,7 @@ def rule_of(op_class: type[Operation]) -> LoweringRule | None:
     rule = RULES.get(op_class)
     if rule is not None:
         return rule
-    name = "agents" if op_class.__module__ == pl.__name__ else _MODULES.get(op_class)
+    name = _MODULES.get(op_class)
     if name is None:
         return None
     RULES.update(import_module(f"{__package__}.{name}").RULES)
@@ -104,7 +105,7 @@ def lower_block(ctx: KernelLowering, block: Block) -> None:
             ctx.values[op.results[0]] = result
         elif (structured := _CONTROL_FLOW.get(type(op))) is not None:
             structured(ctx, op, lower_block)
-        elif isinstance(op, pl.AgentSwitchOp):
+        elif isinstance(op, AgentSwitchOp):
             from tileiras.codegen.lowering.agents import lower_agent_switch
 
             lower_agent_switch(ctx, op, lower_block)

@@ -28,7 +28,7 @@ from tileiras.codegen.lowering.types import storage_bits
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import GLOBAL, SHARED, pointer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
-from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
 
 WARPS = WARPGROUP // 32
@@ -37,7 +37,7 @@ WARPS = WARPGROUP // 32
 
 def lower_create_store_pipeline(ctx: KernelLowering, op: Operation) -> None:
     """Reserves the slots of all warpgroups and their barriers."""
-    if not isinstance(op, pl.CreateStorePipelineOp):
+    if not isinstance(op, ts.CreateStorePipelineOp):
         raise InternalError("the rule of create_store_pipeline got another operation")
     warpgroups, stages, pieces = ctx.num_warps // WARPS, op.stages.data, op.pieces.data
     slots = warpgroups * stages
@@ -51,7 +51,7 @@ def lower_create_store_pipeline(ctx: KernelLowering, op: Operation) -> None:
     ctx.add_globals(*made)
     ctx.scratch.reserve(sum(item.size.data for item in made))
     memory, barriers = (ctx.prologue.address_of(item) for item in made)
-    tiles = [use.operation for use in op.result.uses if isinstance(use.operation, pl.StageTileOp)]
+    tiles = [use.operation for use in op.result.uses if isinstance(use.operation, ts.StageTileOp)]
     fillings = [-(-len(_cut(ctx, tile).pieces) // pieces) for tile in tiles]
     stage = Variable(ctx, 0) if any(count % stages for count in fillings) else None
     ctx.agents.store_rings[op.result] = StoreRing(
@@ -73,7 +73,7 @@ def lower_stage_tile(ctx: KernelLowering, op: Operation) -> None:
 
     Warps of a warpgroup do not wait for each other, only for the store agent.
     """
-    if not isinstance(op, pl.StageTileOp) or not isinstance(op.value.type, TensorType):
+    if not isinstance(op, ts.StageTileOp) or not isinstance(op.value.type, TensorType):
         raise InternalError("the rule of stage_tile got another operation")
     b, ring = ctx.b, ctx.agents.store_ring(op.pipeline)
     tile = _cut(ctx, op)
@@ -92,7 +92,7 @@ def lower_stage_tile(ctx: KernelLowering, op: Operation) -> None:
         ring.advance(b, turn)
 
 
-def _cut(ctx: KernelLowering, op: pl.StageTileOp) -> CutTile:
+def _cut(ctx: KernelLowering, op: ts.StageTileOp) -> CutTile:
     """The pieces of a staged tile."""
     if not isinstance(op.value.type, TensorType):
         raise InternalError("no tile is staged", where="store_agent")
@@ -125,7 +125,7 @@ def lower_store_staged(ctx: KernelLowering, op: Operation) -> None:
     Slots are handed back as late as the ring allows without anyone waiting for it, so that as many
     copies as possible are under way, and all of them at the end of the tile.
     """
-    if not isinstance(op, pl.StoreStagedOp):
+    if not isinstance(op, ts.StoreStagedOp):
         raise InternalError("the rule of store_staged got another operation")
     b, ring, type = ctx.b, ctx.agents.store_ring(op.pipeline), view_type_of(op.view)
     layout = stored_layout(type.tile_shape, ring.warpgroups, op.transposed is not None)

@@ -22,6 +22,7 @@ from tileiras.codegen.lowering.tma import (
     view_operand,
 )
 from tileiras.codegen.lowering.types import storage_bytes
+from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import GLOBAL, SHARED, pointer_type
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
@@ -107,7 +108,7 @@ def meets_first(
     for op in block.ops:
         if isinstance(op, pl.MakeTensorMapOp) and op in last:
             return op
-        if any(isinstance(i, pl.PIPELINE_OPS) for i in op.walk()) and not isinstance(
+        if any(isinstance(i, tas.AGENT_OPS) for i in op.walk()) and not isinstance(
             op, pl.MakeTensorMapOp
         ):
             return None

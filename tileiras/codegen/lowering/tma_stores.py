@@ -25,6 +25,7 @@ from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import GLOBAL, SHARED, integer_type, pointer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
 
 
@@ -38,7 +39,7 @@ class Buffers:
 
 def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
     """All pieces of a tile, one after another."""
-    if not isinstance(op, pl.TmaStoreOp):
+    if not isinstance(op, ts.TmaStoreOp):
         raise InternalError("the rule of tma_store got another operation")
     bits = storage_bits(view_type_of(op.view).memref.element_type)
     tile = cut_tile(ctx.layout(op.value.type), ctx.num_warps // 4, bits)
@@ -67,7 +68,7 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
     ctx.scratch.unknown()
 
 
-def store_reduction(op: pl.TmaStoreOp | pl.StoreStagedOp) -> str | None:
+def store_reduction(op: ts.TmaStoreOp | ts.StoreStagedOp) -> str | None:
     """How TMA combines the elements with those in memory; None if it overwrites them."""
     if op.reduction is None:
         return None
@@ -107,7 +108,7 @@ def _leader(ctx: KernelLowering) -> SSAValue:
     return b.icmp("eq", b.and_(b.thread_id(), b.i32(WARPGROUP - 1)), b.i32(0))
 
 
-def _acquired_map(ctx: KernelLowering, op: pl.TmaStoreOp, leader: SSAValue) -> SSAValue:
+def _acquired_map(ctx: KernelLowering, op: ts.TmaStoreOp, leader: SSAValue) -> SSAValue:
     """The tensor map, once the producer has made it."""
     b, maps = ctx.b, ctx.agents.maps
     if maps is None or maps.ready is None:
@@ -148,7 +149,7 @@ def reserve_store_memory(ctx: KernelLowering, body: Block) -> None:
     for op in body.ops:
         if isinstance(op, pl.FreePipelinesOp) and largest >= store_bytes(ctx.num_warps // 4):
             return
-        if any(isinstance(inner, pl.TmaStoreOp) for inner in op.walk()):
+        if any(isinstance(inner, ts.TmaStoreOp) for inner in op.walk()):
             _own_memory(ctx)
             return
 
@@ -165,7 +166,7 @@ def _own_memory(ctx: KernelLowering) -> SSAValue:
     return ctx.agents.store_memory
 
 
-def tile_starts(ctx: KernelLowering, op: pl.TmaStoreOp | pl.StoreStagedOp) -> Sequence[SSAValue]:
+def tile_starts(ctx: KernelLowering, op: ts.TmaStoreOp | ts.StoreStagedOp) -> Sequence[SSAValue]:
     """Where the tile goes, in elements along its dims."""
     b, type = ctx.b, view_type_of(op.view)
     return [

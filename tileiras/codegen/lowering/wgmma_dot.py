@@ -21,6 +21,7 @@ from tileiras.codegen.lowering.wgmma_product import (
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.llvm.types import integer_type, lanes_of
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.errors import InternalError
 
 ROWS = 64
@@ -95,7 +96,7 @@ def _operand(tile: SSAValue, k_axis: int, count: int = 1) -> SharedOperand:
 
 
 def _family(
-    op: pl.WgmmaDotOp | pl.WgmmaDotsOp,
+    op: wg.WgmmaDotOp | wg.WgmmaDotsOp,
     operands: tuple[SSAValue, SSAValue],
     result: SSAValue,
     is_transposed: bool,
@@ -116,7 +117,7 @@ def _family(
 
 def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     """All K steps and blocks of rows of one product."""
-    if not isinstance(op, pl.WgmmaDotOp):
+    if not isinstance(op, wg.WgmmaDotOp):
         raise InternalError("the rule of wgmma_dot got another operation")
     fragments = op.fragments.data if op.fragments is not None else ""
     is_transposed = fragments == "rhs" or op.transposed is not None
@@ -148,7 +149,7 @@ def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
 
     In a thread's registers the columns of a block of rows lie together, tile after tile.
     """
-    if not isinstance(op, pl.WgmmaDotsOp):
+    if not isinstance(op, wg.WgmmaDotsOp):
         raise InternalError("the rule of wgmma_dots got another operation")
     b, count, is_transposed = ctx.b, len(op.tiles), op.transposed is not None
     k_axis = 1 if is_transposed else 0
@@ -191,7 +192,7 @@ def _left_in_shared(ctx: KernelLowering, tile: SSAValue, k_axis: int, repeats: i
 
 def lower_dot_wait(ctx: KernelLowering, op: Operation) -> None:
     """The accumulator once it is finished; what the product reads stays where it is until then."""
-    if not isinstance(op, pl.DotWaitOp):
+    if not isinstance(op, wg.DotWaitOp):
         raise InternalError("the rule of dot_wait got another operation")
     values = [ctx.value(operand) for operand in op.operands]
     moved = op.moved is not None

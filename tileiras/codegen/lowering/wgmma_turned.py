@@ -22,6 +22,7 @@ from tileiras.dialects.layout.wgmma_depths import TURNED_COLUMNS
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.errors import InternalError
 
 WARPGROUP_BARRIER = 2
@@ -41,7 +42,7 @@ Bases = tuple[list[int], list[int]]
 
 def lower_turn_tile(ctx: KernelLowering, op: Operation) -> None:
     """Turns a tile of (K, columns); its pointer is where this warpgroup has it."""
-    if not isinstance(op, pl.TurnTileOp) or not isinstance(op.tile.type, pl.SharedTileType):
+    if not isinstance(op, wg.TurnTileOp) or not isinstance(op.tile.type, pl.SharedTileType):
         raise InternalError("the rule of turn_tile got another operation")
     b, type, pointer = ctx.b, op.tile.type, ctx.value(op.tile)
     k, columns = type.shape
@@ -60,7 +61,7 @@ def lower_turn_tile(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.result] = b.gep(target, first)
 
 
-def _memory(ctx: KernelLowering, op: pl.TurnTileOp) -> tuple[SSAValue, int]:
+def _memory(ctx: KernelLowering, op: wg.TurnTileOp) -> tuple[SSAValue, int]:
     """Memory of all warpgroups, and its bytes for each: room for the largest tile.
 
     Tiles are turned one after another in the same place. A warpgroup keeps to its own: the others
@@ -76,7 +77,7 @@ def _memory(ctx: KernelLowering, op: pl.TurnTileOp) -> tuple[SSAValue, int]:
     return ctx.agents.turned, each
 
 
-def _all_turned(op: pl.TurnTileOp) -> Iterator[pl.TurnTileOp]:
+def _all_turned(op: wg.TurnTileOp) -> Iterator[wg.TurnTileOp]:
     """All operations that turn tiles in the consumers' program."""
     program: Operation = op
     while (parent := program.parent_op()) is not None and not isinstance(parent, pl.AgentSwitchOp):
@@ -85,10 +86,10 @@ def _all_turned(op: pl.TurnTileOp) -> Iterator[pl.TurnTileOp]:
     if block is None:
         raise InternalError("a tile is turned in no program", where="wgmma")
     for first in block.ops:
-        yield from (found for found in first.walk() if isinstance(found, pl.TurnTileOp))
+        yield from (found for found in first.walk() if isinstance(found, wg.TurnTileOp))
 
 
-def _tile_bytes(op: pl.TurnTileOp) -> int:
+def _tile_bytes(op: wg.TurnTileOp) -> int:
     """Bytes of a tile that is turned."""
     if not isinstance(op.tile.type, pl.SharedTileType):
         raise InternalError("what is turned is no tile", where="wgmma")

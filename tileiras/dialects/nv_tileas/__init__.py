@@ -24,6 +24,11 @@ from tileiras.dialects.nv_tileas.pipeline import (
     SharedTileType,
     TensorMapType,
 )
+from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
+from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS
+
+AGENT_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS)
+"""Operations that only kernels with agents have."""
 
 NvTileAS = Dialect(
     "nv_tileas",
@@ -38,12 +43,13 @@ NvTileAS = Dialect(
         StoreOp,
         TiledLoadOp,
         TiledStoreOp,
-        *PIPELINE_OPS,
+        *AGENT_OPS,
     ],
     [LayoutEncodingAttr, PipelineType, SharedTileType, TensorMapType],
 )
 
 __all__ = [
+    "AGENT_OPS",
     "BarrierOp",
     "ConvertLayoutOp",
     "FinishLoadOp",

@@ -3,17 +3,17 @@
 A pipeline has `stages` slots with a full and an empty mbarrier each. The producer acquires a slot
 (waits until it is empty, arms the full barrier with the byte count), issues copies into it, and
 goes on to the next. The consumer waits until a slot is full, reads it, and releases it. Both keep
-their own position. A store pipeline leads from the consumers to a third agent in the same way.
+their own position. What is done with the slots by wgmma is in `wgmma`, how tiles leave by TMA in
+`tma_stores`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import prod
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, StringAttr, UnitAttr
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, UnitAttr
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -33,11 +33,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.cuda_tile.attributes import (
-    AtomicRMWModeAttr,
-    IntTupleAttr,
-    SignednessAttr,
-)
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 
 
@@ -262,78 +258,6 @@ class ProducerSkipOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TmaStoreOp(IRDLOperation):
-    """Stores one tile of a view from the registers of a product, through shared memory.
-
-    With `reduction` each element is combined atomically with the one in memory. `delayed`: it may
-    still be under way when the operation is over; the next one waits for it.
-    """
-
-    name = "nv_tileas.tma_store"
-    value = operand_def()
-    tensor_map = operand_def()
-    view = operand_def()
-    indices = var_operand_def()
-    delayed = prop_def(IntAttr)
-    reduction = opt_prop_def(AtomicRMWModeAttr)
-
-
-@irdl_op_definition
-class CreateStorePipelineOp(IRDLOperation):
-    """Buffers through which tiles leave: each consumer warpgroup has `stages` slots of its own.
-
-    A slot has `pieces` pieces (`codegen/atoms/store_pieces.py`) of one tile, or fewer if the tile
-    has no more. Consumers fill slots, the store agent empties them; both keep their own position.
-    """
-
-    name = "nv_tileas.create_store_pipeline"
-    stages = prop_def(IntAttr)
-    pieces = prop_def(IntAttr)
-    result = result_def(PipelineType)
-    traits = traits_def(Pure())
-
-    def verify_(self) -> None:
-        """There is room for something."""
-        if min(self.stages.data, self.pieces.data) < 1:
-            raise VerifyException("a store pipeline has at least one slot of one piece")
-
-
-@irdl_op_definition
-class StageTileOp(IRDLOperation):
-    """Consumers write a tile from the registers of a product into the next slots, once empty."""
-
-    name = "nv_tileas.stage_tile"
-    value = operand_def()
-    pipeline = operand_def(PipelineType)
-
-
-@irdl_op_definition
-class StoreStagedOp(IRDLOperation):
-    """The store agent stores the next staged tile to its place in a view, slot by slot, once full.
-
-    All tiles that it has stored before are complete then. With `reduction` each element is combined
-    atomically with the one in memory. Slots are handed back when they have been read. `transposed`:
-    each warpgroup stages columns of the tile, not rows.
-    """
-
-    name = "nv_tileas.store_staged"
-    pipeline = operand_def(PipelineType)
-    tensor_map = operand_def(TensorMapType)
-    view = operand_def()
-    indices = var_operand_def()
-    reduction = opt_prop_def(AtomicRMWModeAttr)
-    transposed = opt_prop_def(UnitAttr)
-
-
-@irdl_op_definition
-class StoreDrainOp(IRDLOperation):
-    """Waits until all tiles that were stored are complete: in memory for everyone to see."""
-
-    name = "nv_tileas.store_drain"
-    pipeline = operand_def(PipelineType)
-
-
-@irdl_op_definition
 class GatherLoadOp(IRDLOperation):
     """Copies one tile through pointers into the current slot at byte `offset`, panels along `axis`.
 
@@ -424,95 +348,6 @@ class ConsumerReleaseOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WgmmaDotOp(IRDLOperation):
-    """`lhs @ rhs + acc` by wgmma from shared memory, issued without waiting for it.
-
-    With `pending` it then waits until at most so many products are unfinished. Nothing may read
-    the result of an unfinished product, but the next product into it. A `promoted`
-    product is summed up by itself, 128 of K at most at a time, and added to `acc` by the threads.
-    The signedness properties are present for integer operands only. `fragments` is "lhs" or "rhs"
-    where the threads read that tile, whose K is not contiguous, into registers; with "both" they
-    read `lhs` in the order of K of a turned `rhs`. With "rhs", or where `transposed` says so, the
-    instructions compute the transposed product.
-    """
-
-    name = "nv_tileas.wgmma_dot"
-    lhs = operand_def()
-    rhs = operand_def()
-    acc = operand_def()
-    pending = opt_prop_def(IntAttr)
-    promoted = opt_prop_def(UnitAttr)
-    fragments = opt_prop_def(StringAttr)
-    transposed = opt_prop_def(UnitAttr)
-    signedness_lhs = opt_prop_def(SignednessAttr)
-    signedness_rhs = opt_prop_def(SignednessAttr)
-    result = result_def()
-
-
-@irdl_op_definition
-class WgmmaDotsOp(IRDLOperation):
-    """Several products that read one tile in `common`, by instructions for all of them at once.
-
-    `common @ tiles[i] + accs[i]`, or with `transposed` `tiles[i] @ common + accs[i]`, computed as
-    the transposed products. The other tiles lie one behind the other in their slot, in panels that
-    continue each other. For the rest see `wgmma_dot`.
-    """
-
-    name = "nv_tileas.wgmma_dots"
-    common = operand_def()
-    tiles = var_operand_def()
-    accs = var_operand_def()
-    pending = prop_def(IntAttr)
-    transposed = opt_prop_def(UnitAttr)
-    signedness_lhs = opt_prop_def(SignednessAttr)
-    signedness_rhs = opt_prop_def(SignednessAttr)
-    sums = var_result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-
-    def operands_of(self, number: int) -> tuple[SSAValue, SSAValue]:
-        """The left and the right operand of one of the products."""
-        tile = self.tiles[number]
-        return (self.common, tile) if self.transposed is None else (tile, self.common)
-
-    def verify_(self) -> None:
-        """A sum for each tile; tiles of one type, each behind the one before."""
-        if not len(self.tiles) == len(self.accs) == len(self.sums) > 1:
-            raise VerifyException(f"{self.name}: needs several tiles and a sum for each")
-        types = [tile.type for tile in self.tiles]
-        for before, type in pairwise(types):
-            if not isinstance(before, SharedTileType) or type != before.next:
-                raise VerifyException(f"{self.name}: {type} is not behind {before}")
-
-
-@irdl_op_definition
-class TurnTileOp(IRDLOperation):
-    """A tile of 8-bit elements with its other dim contiguous, which the threads write anew.
-
-    The slot has been read after it; the product of the turned tile before is finished before it.
-    """
-
-    name = "nv_tileas.turn_tile"
-    tile = operand_def()
-    result = result_def()
-
-
-@irdl_op_definition
-class DotWaitOp(IRDLOperation):
-    """The accumulator once at most `pending` products are unfinished, those issued last.
-
-    `kept` are registers that the product reads: nothing else may be in them before the wait.
-    `moved`: the result is in other registers, for it meets those of another product.
-    """
-
-    name = "nv_tileas.dot_wait"
-    acc = operand_def()
-    kept = var_operand_def()
-    pending = prop_def(IntAttr)
-    moved = opt_prop_def(UnitAttr)
-    result = result_def()
-
-
-@irdl_op_definition
 class FreePipelinesOp(IRDLOperation):
     """The consumers have read all slots and the producer fills no more: the memory is free.
 
@@ -521,16 +356,6 @@ class FreePipelinesOp(IRDLOperation):
 
     name = "nv_tileas.free_pipelines"
 
-
-RING_OPS = (
-    ConsumerWaitOp,
-    ConsumerReleaseOp,
-    TurnTileOp,
-    WgmmaDotOp,
-    WgmmaDotsOp,
-    DotWaitOp,
-)
-"""What the consumers do with slots and what products in flight read."""
 
 PIPELINE_OPS = (
     CreatePipelineOp,
@@ -542,11 +367,6 @@ PIPELINE_OPS = (
     TmaLoadOp,
     HeadStartOp,
     ProducerSkipOp,
-    TmaStoreOp,
-    CreateStorePipelineOp,
-    StageTileOp,
-    StoreStagedOp,
-    StoreDrainOp,
     GatherLoadOp,
     CopyLoadOp,
     ConsumerWaitOp,
@@ -554,9 +374,5 @@ PIPELINE_OPS = (
     UniformOp,
     ProxyFenceOp,
     ConsumerReleaseOp,
-    TurnTileOp,
-    WgmmaDotOp,
-    WgmmaDotsOp,
-    DotWaitOp,
     FreePipelinesOp,
 )

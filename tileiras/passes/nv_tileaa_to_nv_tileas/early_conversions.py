@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, OpResult
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
-from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 
 
 def convert_early(block: Block) -> None:
@@ -82,7 +82,7 @@ def _put_behind_source(conversion: tas.ConvertLayoutOp) -> None:
     place: Operation = source.op
     op = place.next_op
     while op is not None and not op.is_ancestor(conversion):
-        if any(isinstance(inner, pl.RING_OPS) for inner in op.walk()):
+        if any(isinstance(inner, wg.RING_OPS) for inner in op.walk()):
             place = op
         op = op.next_op
     conversion.detach()

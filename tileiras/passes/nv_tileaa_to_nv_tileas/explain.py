@@ -8,6 +8,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 
@@ -46,7 +47,7 @@ def _agents(func: aa.FuncOp, plan: HopperPlan) -> str:
     slots = ((counted(op.stages.data, "slot"), op.slot_bytes.data) for op in made)
     rings = ", ".join(f"{count} of {size} bytes" for count, size in slots)
     for op in func.body.block.ops:
-        if isinstance(op, pl.CreateStorePipelineOp):
+        if isinstance(op, ts.CreateStorePipelineOp):
             slot = op.pieces.data * PIECE_BYTES
             count = counted(op.stages.data, "slot")
             rings += f"; for stores {count} of {slot} bytes a warpgroup"

@@ -12,6 +12,7 @@ from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import block_order
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
@@ -157,7 +158,7 @@ def _free_pipelines(body: Block) -> None:
     """Behind the last of the consumers' program that needs them, the slots are free memory."""
     last = None
     for op in body.ops:
-        if any(isinstance(inner, pl.RING_OPS) for inner in op.walk()):
+        if any(isinstance(inner, wg.RING_OPS) for inner in op.walk()):
             last = op
     if last is not None:
         body.insert_op_after(pl.FreePipelinesOp.create(location=last.location), last)

@@ -12,6 +12,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles
@@ -158,7 +159,7 @@ class ConsumerSide:
         pending = _pending(planned, group)
         if pending is not None:
             properties["pending"] = IntAttr(pending)
-        built = placer.emit(pl.WgmmaDotOp, [*operands, acc], [type], properties)
+        built = placer.emit(wg.WgmmaDotOp, [*operands, acc], [type], properties)
         if pending is None:
             self.unfinished[built] = pipeline
         elif pipeline is not None and not is_turned:
@@ -239,7 +240,7 @@ class ConsumerSide:
             if not is_running(group) or position is None or planned.dot.parent_op() is not op:
                 continue
             acc = finished[position]
-            wait = placer.emit(pl.DotWaitOp, [acc], [acc.type], {"pending": IntAttr(0)})
+            wait = placer.emit(wg.DotWaitOp, [acc], [acc.type], {"pending": IntAttr(0)})
             finished[position] = wait.results[0]
             if planned is group[-1]:
                 pipeline = self.pipelines[self._number(planned.rhs.load)]

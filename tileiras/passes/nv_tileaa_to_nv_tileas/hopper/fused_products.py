@@ -24,6 +24,7 @@ from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.orientation import MAX_N
 from tileiras.passes.op_builder import OpBuilder
 
@@ -49,8 +50,8 @@ class _Pair:
     only once: then nothing is fused.
     """
 
-    first: pl.WgmmaDotOp
-    second: pl.WgmmaDotOp
+    first: wg.WgmmaDotOp
+    second: wg.WgmmaDotOp
     tiles: tuple[SSAValue, SSAValue]
     same: SSAValue | None
     apart: SSAValue | None
@@ -58,7 +59,7 @@ class _Pair:
 
 def _find(loop: aa.ForOp) -> _Pair | None:
     """The two products of a loop that has no others, if they can be one."""
-    products = [op for op in loop.walk() if isinstance(op, pl.WgmmaDotOp)]
+    products = [op for op in loop.walk() if isinstance(op, wg.WgmmaDotOp)]
     if len(products) != 2 or any(op.parent_op() is not loop for op in products):
         return None
     first, second = products
@@ -78,7 +79,7 @@ def _find(loop: aa.ForOp) -> _Pair | None:
     return _Pair(first, second, (others[0], other), same, apart)
 
 
-def _may_run_on(op: pl.WgmmaDotOp) -> bool:
+def _may_run_on(op: wg.WgmmaDotOp) -> bool:
     """Whether a product of two shared tiles is still unfinished when the next one starts."""
     is_plain = op.fragments is None and op.promoted is None
     is_shared = isinstance(op.lhs.type, pl.SharedTileType)
@@ -112,7 +113,7 @@ def _fuse(pair: _Pair) -> None:
     first, second = pair.first, pair.second
     transposed = first.transposed is not None
     kept = ("transposed", "signedness_lhs", "signedness_rhs")
-    made = pl.WgmmaDotsOp.build(
+    made = wg.WgmmaDotsOp.build(
         operands=[first.rhs if transposed else first.lhs, pair.tiles, [first.acc, second.acc]],
         result_types=[[first.result.type, second.result.type]],
         properties={
@@ -131,7 +132,7 @@ def _fuse(pair: _Pair) -> None:
     for op in (second, first, *selects):
         if isinstance(op, pl.SelectTileOp) and any(result.uses for result in op.results):
             continue
-        if isinstance(op, pl.SelectTileOp | pl.WgmmaDotOp):
+        if isinstance(op, pl.SelectTileOp | wg.WgmmaDotOp):
             op.detach()
             op.erase()
 
@@ -149,7 +150,7 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
         values: dict[SSAValue, SSAValue] = {}
         branch = Block([op.clone(values) for op in moved])
         for wait in branch.ops:
-            if isinstance(wait, pl.DotWaitOp):
+            if isinstance(wait, wg.DotWaitOp):
                 wait.properties["moved"] = UnitAttr()
         branch.add_op(
             aa.YieldOp.create(operands=[values[r] for r in results], location=loop.location)
@@ -188,7 +189,7 @@ def _ending(loop: aa.ForOp) -> Sequence[Operation]:
     """What finishes the products of a loop, and hands their slots back, right behind it."""
     found: list[Operation] = []
     op = loop.next_op
-    while isinstance(op, pl.DotWaitOp | pl.ConsumerReleaseOp):
+    while isinstance(op, wg.DotWaitOp | pl.ConsumerReleaseOp):
         found.append(op)
         op = op.next_op
     return found

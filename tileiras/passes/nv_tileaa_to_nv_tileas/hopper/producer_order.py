@@ -73,9 +73,7 @@ def _straight_line(block: Block) -> list[Operation]:
     """The operations before the first loop, branch or use of a pipeline."""
     result: list[Operation] = []
     for op in block.ops:
-        if op.regions or (
-            isinstance(op, pl.PIPELINE_OPS) and not isinstance(op, pl.MakeTensorMapOp)
-        ):
+        if op.regions or (isinstance(op, tas.AGENT_OPS) and not isinstance(op, pl.MakeTensorMapOp)):
             break
         result.append(op)
     return result

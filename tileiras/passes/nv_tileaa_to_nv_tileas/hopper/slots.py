@@ -19,6 +19,7 @@ from tileiras.dialects.layout.conversion import plan_conversion
 from tileiras.dialects.layout.plans import SharedMemory
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import spared_bytes
@@ -214,7 +215,7 @@ def _stores_before_the_end(body: Block) -> bool:
     for op in body.ops:
         if isinstance(op, pl.FreePipelinesOp):
             break
-        if any(isinstance(inner, pl.TmaStoreOp) for inner in op.walk()):
+        if any(isinstance(inner, ts.TmaStoreOp) for inner in op.walk()):
             return True
     return False
 

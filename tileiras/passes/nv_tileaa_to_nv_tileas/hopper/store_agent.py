@@ -20,6 +20,7 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
@@ -121,7 +122,7 @@ class StoreAgentBuilder(ProducerBuilder):
             case aa.TiledStoreOp() | aa.TiledAtomicRedOp():
                 self._store(op)
             case aa.ReturnOp():
-                self.emit(pl.StoreDrainOp, [self.pipeline])
+                self.emit(ts.StoreDrainOp, [self.pipeline])
                 self.emit(aa.ReturnOp)
             case _:
                 super().copy_op(op)
@@ -134,7 +135,7 @@ class StoreAgentBuilder(ProducerBuilder):
             properties["reduction"] = op.mode
         if self.plan.is_transposed:
             properties["transposed"] = UnitAttr()
-        self.emit(pl.StoreStagedOp, operands, (), properties)
+        self.emit(ts.StoreStagedOp, operands, (), properties)
 
 
 def build_store_agent(
@@ -155,7 +156,7 @@ def build_store_agent(
 def create_store_pipeline(entry: Block) -> SSAValue:
     """The buffers at the start of the kernel; `choose_slots` says how large they are."""
     properties = {"stages": IntAttr(BUFFERS), "pieces": IntAttr(1)}
-    op = pl.CreateStorePipelineOp.create(result_types=[pl.PIPELINE], properties=properties)
+    op = ts.CreateStorePipelineOp.create(result_types=[pl.PIPELINE], properties=properties)
     entry.add_op(op)
     return op.result
 
@@ -168,7 +169,7 @@ def choose_slots(pipeline: SSAValue, plan: HopperPlan, body: Block, free: int) -
     next needs no register.
     """
     maker = pipeline.owner
-    if not isinstance(maker, pl.CreateStorePipelineOp):
+    if not isinstance(maker, ts.CreateStorePipelineOp):
         raise InternalError("a store pipeline has no maker", where="hopper")
     tiles = _staged_at_once(body, plan.warpgroups)
     largest, together = max(tiles), sum(tiles)
@@ -186,7 +187,7 @@ def _staged_at_once(block: Block, warpgroups: int) -> list[int]:
     most: list[int] = []
     own: list[int] = []
     for op in block.ops:
-        if isinstance(op, pl.StageTileOp):
+        if isinstance(op, ts.StageTileOp):
             own.append(tile_pieces(op.value, warpgroups))
             continue
         inner = [_staged_at_once(b, warpgroups) for region in op.regions for b in region.blocks]
@@ -216,7 +217,7 @@ def place_staged(
     """The tile on its way to the agent, from the registers that a product leaves its result in."""
     shape = view_type_of(op.view).tile_shape
     layout = stored_layout(shape, plan.warpgroups, plan.is_transposed)
-    placer.emit(pl.StageTileOp, [placer.in_layout(op.value, layout), pipeline])
+    placer.emit(ts.StageTileOp, [placer.in_layout(op.value, layout), pipeline])
     return placer.emit(aa.CreateMemTokenOp, (), [op.result_token.type]).results
 
 

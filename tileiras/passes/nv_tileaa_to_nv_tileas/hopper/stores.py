@@ -30,6 +30,7 @@ from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
 from tileiras.passes.analysis.memory_hazards import find_hazards
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
@@ -212,5 +213,5 @@ def place_tma_store(
     properties: dict[str, Attribute] = {"delayed": IntAttr(int(plan.are_stores_delayed))}
     if isinstance(op, aa.TiledAtomicRedOp):
         properties["reduction"] = op.mode
-    placer.emit(pl.TmaStoreOp, operands, (), properties)
+    placer.emit(ts.TmaStoreOp, operands, (), properties)
     return placer.emit(aa.CreateMemTokenOp, (), [op.result_token.type]).results

@@ -8,6 +8,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 
@@ -26,7 +27,7 @@ def turned_tile(placer: Placer, tile: SSAValue, pipeline: SSAValue | None) -> SS
     if swizzle is None:
         raise InternalError("what is turned has no swizzle", where="hopper")
     type = pl.SharedTileType(old.shape, old.element_type, 1 - old.major.data, 0, swizzle)
-    turn = placer.emit(pl.TurnTileOp, [tile], [type])
+    turn = placer.emit(wg.TurnTileOp, [tile], [type])
     if pipeline is not None:
         release = placer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(0)})
         _move_up(wait, turn, release)
@@ -36,7 +37,7 @@ def turned_tile(placer: Placer, tile: SSAValue, pipeline: SSAValue | None) -> SS
 def _move_up(wait: Operation, *others: Operation) -> None:
     """Moves operations of a block behind the last product in front of the first of them."""
     before = wait.prev_op
-    while before is not None and not isinstance(before, pl.WgmmaDotOp):
+    while before is not None and not isinstance(before, wg.WgmmaDotOp):
         before = before.prev_op
     block = wait.parent_block()
     if before is None or block is None:

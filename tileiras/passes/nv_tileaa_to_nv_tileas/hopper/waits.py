@@ -18,6 +18,7 @@ from xdsl.traits import IsTerminator
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 
 Slots = Mapping[Operation, SSAValue | None]
 """The products to wait for, the last one of a slot with the pipeline that the slot goes back to."""
@@ -41,30 +42,30 @@ class _BlockWaits:
     def __init__(self, block: Block, slots: Slots):
         self.block = block
         self.slots = slots
-        self.issued: list[pl.WgmmaDotOp] = []
-        self.running: dict[pl.WgmmaDotOp, list[pl.WgmmaDotOp]] = {}
+        self.issued: list[wg.WgmmaDotOp] = []
+        self.running: dict[wg.WgmmaDotOp, list[wg.WgmmaDotOp]] = {}
 
     def run(self) -> None:
         """Inserts the waits of the block."""
         for op in list(self.block.ops):
-            before: list[pl.WgmmaDotOp] = []
+            before: list[wg.WgmmaDotOp] = []
             for product in list(self.running):
                 if _goes_on_with(op, product):
                     before = self.running.pop(product)
                 elif op.has_trait(IsTerminator) or self._needs(op, product):
                     self._wait(product, op)
-            if isinstance(op, pl.WgmmaDotOp):
+            if isinstance(op, wg.WgmmaDotOp):
                 self.issued.append(op)
                 if op in self.slots:
                     self.running[op] = [*before, op]
 
-    def _needs(self, op: Operation, product: pl.WgmmaDotOp) -> bool:
+    def _needs(self, op: Operation, product: wg.WgmmaDotOp) -> bool:
         """Whether the operation must not run before the product is finished."""
         if any(_is_within(use.operation, op) for use in product.result.uses):
             return True
         return any(op is self._overwriter(summand) for summand in self.running[product])
 
-    def _overwriter(self, product: pl.WgmmaDotOp) -> Operation | None:
+    def _overwriter(self, product: wg.WgmmaDotOp) -> Operation | None:
         """What computes the value that takes the left operand's registers in the next iteration."""
         lhs = _unconverted(product.lhs)
         last = self.block.last_op
@@ -77,7 +78,7 @@ class _BlockWaits:
         following = _unconverted(last.operands[index])
         return following.op if isinstance(following, OpResult) else None
 
-    def _wait(self, product: pl.WgmmaDotOp, before: Operation) -> None:
+    def _wait(self, product: wg.WgmmaDotOp, before: Operation) -> None:
         """Waits for a product in front of an operation, then hands its slots back."""
         summands = self.running.pop(product)
         later = len(self.issued) - 1 - self.issued.index(product)
@@ -86,7 +87,7 @@ class _BlockWaits:
             for summand in summands
             if not isinstance(summand.lhs.type, pl.SharedTileType)
         }
-        wait = pl.DotWaitOp.create(
+        wait = wg.DotWaitOp.create(
             operands=[product.result, *kept],
             result_types=[product.result.type],
             properties={"pending": IntAttr(later)},
@@ -106,13 +107,13 @@ class _BlockWaits:
         self.block.insert_ops_before([wait, *releases], before)
 
 
-def _goes_on_with(op: Operation, product: pl.WgmmaDotOp) -> bool:
+def _goes_on_with(op: Operation, product: wg.WgmmaDotOp) -> bool:
     """Whether the operation is a product into the same registers, and the sum so far is not read.
 
     It needs no wait, and the wait for it is one for both.
     """
     return (
-        isinstance(op, pl.WgmmaDotOp)
+        isinstance(op, wg.WgmmaDotOp)
         and op.acc is product.result
         and op.pending is None
         and len(list(product.result.uses)) == 1

@@ -1,0 +1,105 @@
+"""Stores by TMA: by the consumers themselves, or by an agent to which they hand tiles over.
+
+A store pipeline leads from the consumers to that agent as a pipeline does from the producer to
+them.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntAttr, UnitAttr
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tileiras.dialects.cuda_tile.attributes import AtomicRMWModeAttr
+from tileiras.dialects.nv_tileas.pipeline import PipelineType, TensorMapType
+
+
+@irdl_op_definition
+class TmaStoreOp(IRDLOperation):
+    """Stores one tile of a view from the registers of a product, through shared memory.
+
+    With `reduction` each element is combined atomically with the one in memory. `delayed`: it may
+    still be under way when the operation is over; the next one waits for it.
+    """
+
+    name = "nv_tileas.tma_store"
+    value = operand_def()
+    tensor_map = operand_def()
+    view = operand_def()
+    indices = var_operand_def()
+    delayed = prop_def(IntAttr)
+    reduction = opt_prop_def(AtomicRMWModeAttr)
+
+
+@irdl_op_definition
+class CreateStorePipelineOp(IRDLOperation):
+    """Buffers through which tiles leave: each consumer warpgroup has `stages` slots of its own.
+
+    A slot has `pieces` pieces (`codegen/atoms/store_pieces.py`) of one tile, or fewer if the tile
+    has no more. Consumers fill slots, the store agent empties them; both keep their own position.
+    """
+
+    name = "nv_tileas.create_store_pipeline"
+    stages = prop_def(IntAttr)
+    pieces = prop_def(IntAttr)
+    result = result_def(PipelineType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """There is room for something."""
+        if min(self.stages.data, self.pieces.data) < 1:
+            raise VerifyException("a store pipeline has at least one slot of one piece")
+
+
+@irdl_op_definition
+class StageTileOp(IRDLOperation):
+    """Consumers write a tile from the registers of a product into the next slots, once empty."""
+
+    name = "nv_tileas.stage_tile"
+    value = operand_def()
+    pipeline = operand_def(PipelineType)
+
+
+@irdl_op_definition
+class StoreStagedOp(IRDLOperation):
+    """The store agent stores the next staged tile to its place in a view, slot by slot, once full.
+
+    All tiles that it has stored before are complete then. With `reduction` each element is combined
+    atomically with the one in memory. Slots are handed back when they have been read. `transposed`:
+    each warpgroup stages columns of the tile, not rows.
+    """
+
+    name = "nv_tileas.store_staged"
+    pipeline = operand_def(PipelineType)
+    tensor_map = operand_def(TensorMapType)
+    view = operand_def()
+    indices = var_operand_def()
+    reduction = opt_prop_def(AtomicRMWModeAttr)
+    transposed = opt_prop_def(UnitAttr)
+
+
+@irdl_op_definition
+class StoreDrainOp(IRDLOperation):
+    """Waits until all tiles that were stored are complete: in memory for everyone to see."""
+
+    name = "nv_tileas.store_drain"
+    pipeline = operand_def(PipelineType)
+
+
+TMA_STORE_OPS = (
+    TmaStoreOp,
+    CreateStorePipelineOp,
+    StageTileOp,
+    StoreStagedOp,
+    StoreDrainOp,
+)

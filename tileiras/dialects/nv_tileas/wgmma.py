@@ -1,0 +1,127 @@
+"""Products by wgmma of tiles in the slots of pipelines, in flight until they are waited for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from tileiras.dialects.cuda_tile.attributes import SignednessAttr
+from tileiras.dialects.nv_tileas.pipeline import (
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    SharedTileType,
+)
+
+
+@irdl_op_definition
+class WgmmaDotOp(IRDLOperation):
+    """`lhs @ rhs + acc` by wgmma from shared memory, issued without waiting for it.
+
+    With `pending` it then waits until at most so many products are unfinished. Nothing may read
+    the result of an unfinished product, but the next product into it. A `promoted`
+    product is summed up by itself, 128 of K at most at a time, and added to `acc` by the threads.
+    The signedness properties are present for integer operands only. `fragments` is "lhs" or "rhs"
+    where the threads read that tile, whose K is not contiguous, into registers; with "both" they
+    read `lhs` in the order of K of a turned `rhs`. With "rhs", or where `transposed` says so, the
+    instructions compute the transposed product.
+    """
+
+    name = "nv_tileas.wgmma_dot"
+    lhs = operand_def()
+    rhs = operand_def()
+    acc = operand_def()
+    pending = opt_prop_def(IntAttr)
+    promoted = opt_prop_def(UnitAttr)
+    fragments = opt_prop_def(StringAttr)
+    transposed = opt_prop_def(UnitAttr)
+    signedness_lhs = opt_prop_def(SignednessAttr)
+    signedness_rhs = opt_prop_def(SignednessAttr)
+    result = result_def()
+
+
+@irdl_op_definition
+class WgmmaDotsOp(IRDLOperation):
+    """Several products that read one tile in `common`, by instructions for all of them at once.
+
+    `common @ tiles[i] + accs[i]`, or with `transposed` `tiles[i] @ common + accs[i]`, computed as
+    the transposed products. The other tiles lie one behind the other in their slot, in panels that
+    continue each other. For the rest see `wgmma_dot`.
+    """
+
+    name = "nv_tileas.wgmma_dots"
+    common = operand_def()
+    tiles = var_operand_def()
+    accs = var_operand_def()
+    pending = prop_def(IntAttr)
+    transposed = opt_prop_def(UnitAttr)
+    signedness_lhs = opt_prop_def(SignednessAttr)
+    signedness_rhs = opt_prop_def(SignednessAttr)
+    sums = var_result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def operands_of(self, number: int) -> tuple[SSAValue, SSAValue]:
+        """The left and the right operand of one of the products."""
+        tile = self.tiles[number]
+        return (self.common, tile) if self.transposed is None else (tile, self.common)
+
+    def verify_(self) -> None:
+        """A sum for each tile; tiles of one type, each behind the one before."""
+        if not len(self.tiles) == len(self.accs) == len(self.sums) > 1:
+            raise VerifyException(f"{self.name}: needs several tiles and a sum for each")
+        types = [tile.type for tile in self.tiles]
+        for before, type in pairwise(types):
+            if not isinstance(before, SharedTileType) or type != before.next:
+                raise VerifyException(f"{self.name}: {type} is not behind {before}")
+
+
+@irdl_op_definition
+class TurnTileOp(IRDLOperation):
+    """A tile of 8-bit elements with its other dim contiguous, which the threads write anew.
+
+    The slot has been read after it; the product of the turned tile before is finished before it.
+    """
+
+    name = "nv_tileas.turn_tile"
+    tile = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class DotWaitOp(IRDLOperation):
+    """The accumulator once at most `pending` products are unfinished, those issued last.
+
+    `kept` are registers that the product reads: nothing else may be in them before the wait.
+    `moved`: the result is in other registers, for it meets those of another product.
+    """
+
+    name = "nv_tileas.dot_wait"
+    acc = operand_def()
+    kept = var_operand_def()
+    pending = prop_def(IntAttr)
+    moved = opt_prop_def(UnitAttr)
+    result = result_def()
+
+
+WGMMA_OPS = (
+    WgmmaDotOp,
+    WgmmaDotsOp,
+    TurnTileOp,
+    DotWaitOp,
+)
+
+RING_OPS = (ConsumerWaitOp, ConsumerReleaseOp, *WGMMA_OPS)
+"""What the consumers do with slots and what products in flight read."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from simulated_arguments import UploadedArguments
 from simulated_clusters import CLUSTER_RULES
 from simulated_copies import COPY_RULES
 from simulated_matrix import MATRIX_RULES
@@ -73,11 +74,7 @@ def run_kernel(
     """
     log = Log()
     memory = SimulatedMemory()
-    buffers = [memory.upload(arg) if isinstance(arg, np.ndarray) else None for arg in args]
-    values = [
-        buffer.address if buffer is not None else int(arg)  # type: ignore[arg-type]
-        for arg, buffer in zip(args, buffers, strict=True)
-    ]
+    uploaded = UploadedArguments(memory, args)
     (func,) = [op for op in module.body.ops if isinstance(op, FuncOp)]
     size = func.cluster_dim.data[0] if func.cluster_dim is not None else 1
     launched = (grid[0] * size, *grid[1:])
@@ -87,11 +84,8 @@ def run_kernel(
             index = (x * size + rank, y, z)
             block = _Block(module, func, memory, index, launched, log)
             block.machine.sent, block.machine.rank = sent, rank
-            block.run(values)
-    for arg, buffer in zip(args, buffers, strict=True):
-        if isinstance(arg, np.ndarray) and buffer is not None:
-            data = memory.read_bytes(buffer.address, buffer.size)
-            arg[...] = data.view(arg.dtype).reshape(arg.shape)
+            block.run(uploaded.values)
+    uploaded.download()
     return log
 
 

@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 from simulate import _Block
+from simulated_arguments import UploadedArguments
 from simulated_ops import INTRINSICS, RULES, WARP, Log, Machine, Rule, Value, as_bits
 from simulated_shared import FIRST_ADDRESS, SharedMemory
 from simulated_wgmma import _CONSUMER_RULES, _prmt
@@ -167,21 +168,14 @@ def run_agents(
 ) -> None:
     """Runs the only kernel of a module of the llvm dialect; arrays are updated in place."""
     memory = SimulatedMemory()
-    buffers = [memory.upload(arg) if isinstance(arg, np.ndarray) else None for arg in args]
-    values = [
-        int(arg) if buffer is None else buffer.address
-        for arg, buffer in zip(args, buffers, strict=True)
-    ]
+    uploaded = UploadedArguments(memory, args)
     (func,) = [op for op in module.body.ops if isinstance(op, FuncOp)]
     with patch.dict(INTRINSICS, {"nvvm.prmt": _prmt}):
         for index in np.ndindex(*grid):
             world = World(random.Random(f"{seed} {index}"))
             with patch("simulate.SharedMemory", ProxyMemory), patch.dict(RULES, _rules(world)):
-                _Agents(module, func, memory, index, grid, world).start(values)
-    for arg, buffer in zip(args, buffers, strict=True):
-        if buffer is not None:
-            data = memory.read_bytes(buffer.address, buffer.size)
-            arg[...] = data.view(arg.dtype).reshape(arg.shape)
+                _Agents(module, func, memory, index, grid, world).start(uploaded.values)
+    uploaded.download()
 
 
 @dataclass

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 from simulate import _Block
+from simulated_arguments import UploadedArguments
 from simulated_ops import RULES, WARP, Log, Machine, Rule, Value
 from simulated_shared import FIRST_ADDRESS
 from xdsl.dialects.builtin import ModuleOp
@@ -65,15 +66,11 @@ def filled_rings(
 ) -> list[np.ndarray]:
     """What the producer of one tile block leaves in every ring; 0xCC where nothing was copied."""
     memory = SimulatedMemory()
-    buffers = [memory.upload(arg) if isinstance(arg, np.ndarray) else None for arg in args]
-    values = [
-        int(arg) if buffer is None else buffer.address
-        for arg, buffer in zip(args, buffers, strict=True)
-    ]
+    uploaded = UploadedArguments(memory, args)
     (func,) = [op for op in module.body.ops if isinstance(op, FuncOp)]
     block = _Producer(module, func, memory, index, grid, Log())
     with patch.dict(RULES, _PRODUCER_RULES):
-        block.run(values)
+        block.run(uploaded.values)
     shared, found = block.machine.shared, []
     for op in module.body.ops:
         if isinstance(op, GlobalOp) and "ring" in op.sym_name.data:

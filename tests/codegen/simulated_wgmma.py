@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 from simulate import _Block
+from simulated_arguments import UploadedArguments
 from simulated_matrix import _DTYPES, _coordinates, _elements
 from simulated_ops import (
     INTRINSICS,
@@ -84,11 +85,7 @@ def run_on_rings(
 ) -> None:
     """Runs the consumers of one tile block; `contents` are the slots of every ring."""
     memory = SimulatedMemory()
-    buffers = [memory.upload(arg) if isinstance(arg, np.ndarray) else None for arg in args]
-    values = [
-        int(arg) if buffer is None else buffer.address
-        for arg, buffer in zip(args, buffers, strict=True)
-    ]
+    uploaded = UploadedArguments(memory, args)
     (func,) = [op for op in module.body.ops if isinstance(op, FuncOp)]
     block = _Consumers(module, func, memory, index, grid, Log())
     shared = block.machine.shared
@@ -103,11 +100,8 @@ def run_on_rings(
             shared.written[place : place + len(data)] = True
             place += len(data)
     with patch.dict(RULES, _CONSUMER_RULES), patch.dict(INTRINSICS, {"nvvm.prmt": _prmt}):
-        block.run(values)
-    for arg, buffer in zip(args, buffers, strict=True):
-        if buffer is not None:
-            data = memory.read_bytes(buffer.address, buffer.size)
-            arg[...] = data.view(arg.dtype).reshape(arg.shape)
+        block.run(uploaded.values)
+    uploaded.download()
 
 
 class _Consumers(_Block):

@@ -9,6 +9,7 @@ import pytest
 from simulate import lower_to_llvm, run_kernel
 from thread_kernels import OPTIONS
 
+from tests.passes.nv_tileaa.lock_kernels import LOOP
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
@@ -17,9 +18,9 @@ from tileiras.dialects.cuda_tile.text import parse_module
 
 ALONE = ("cluster-launch",)
 """Features without which tile blocks have nobody to take a lock for them."""
-LOCKED = """
-cuda_tile.module @kernels {
-  entry @add(%lock: tile<ptr<i32>>, %sums: tile<ptr<f32>>, %x: tile<ptr<f32>>) {
+LOCKED = f"""
+cuda_tile.module @kernels {{
+  entry @add(%lock: tile<ptr<i32>>, %sums: tile<ptr<f32>>, %x: tile<ptr<f32>>) {{
     %c0 = constant <i32: 0> : tile<i32>
     %c1 = constant <i32: 1> : tile<i32>
     %t0 = make_token : token
@@ -32,17 +33,7 @@ cuda_tile.module @kernels {
     %vp = make_partition_view %v : partition_view<tile=(512), tensor_view<2048xf32, strides=[1]>>
     %mine, %r0 = load_view_tko weak %vp[%b] token = %t0
       : partition_view<tile=(512), tensor_view<2048xf32, strides=[1]>>, tile<i32>
-      -> tile<512xf32>, token
-    %held = loop iter_values(%t = %t0) : token -> token {
-      %old, %taken = atomic_cas_tko acquire device %lock, %c0, %c1 token=%t
-        : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
-      %busy = cmpi equal %old, %c1, signed : tile<i32> -> tile<i1>
-      if %busy {
-      } else {
-        break %taken : token
-      }
-      continue %taken : token
-    }
+      -> tile<512xf32>, token{LOOP}
     %there, %read = load_view_tko weak %sp[%c0] token = %held
       : partition_view<tile=(512), tensor_view<512xf32, strides=[1]>>, tile<i32>
       -> tile<512xf32>, token
@@ -53,8 +44,8 @@ cuda_tile.module @kernels {
     %was, %free = atomic_rmw_tko release device %lock, xchg, %c0 token=%written
       : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
     return
-  }
-}
+  }}
+}}
 """
 ROUNDS = """
 cuda_tile.module @kernels {

@@ -16,6 +16,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from tests.passes.nv_tileaa.lock_kernels import LOOP
+
 ELEMENTS: dict[str, Attribute] = {
     "f16": Float16Type(),
     "bf16": BFloat16Type(),
@@ -331,16 +333,7 @@ class _Writer:
             "%rows_before = muli %x, %ny : tile<i32>",
             "%number = addi %rows_before, %y : tile<i32>",
             "%lock = offset %locks, %number : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>",
-            "%held = loop iter_values(%t = %t0) : token -> token {",
-            "%old, %taken = atomic_cas_tko acquire device %lock, %c0, %c1 token=%t "
-            ": tile<ptr<i32>>, tile<i32> -> tile<i32>, token",
-            "%busy = cmpi equal %old, %c1, signed : tile<i32> -> tile<i1>",
-            "if %busy {",
-            "} else {",
-            "break %taken : token",
-            "}",
-            "continue %taken : token",
-            "}",
+            LOOP,
             f"%there, %read = load_view_tko weak %pC[%x, %y] token = %held "
             f": {view}, tile<i32> -> {type}, token",
             f"%more = {add} %there, %sum : {type}",

@@ -17,6 +17,7 @@ LOOP = """
       }
       continue %taken : token
     }"""
+"""Waits for `%lock` as `%held`."""
 RELEASE = """
     %done = join_tokens %stored, %counted : token
     %was, %free = atomic_rmw_tko release device %lock, xchg, %c0 token=%done

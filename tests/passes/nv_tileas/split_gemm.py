@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.passes.nv_tileaa.lock_kernels import LOOP
+
 OPERAND = "tensor_view<?x?xf16, strides=[?,1]>"
 RESULT = "tensor_view<?x?xf32, strides=[?,1]>"
 
@@ -37,17 +39,7 @@ cuda_tile.module @m {{
         : VIEWB, tile<i32> -> tile<64x64xf16>, token
       %d = mmaf %a, %b, %a0 : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
       continue %d : tile<64x64xf32>
-    }}
-    %held = loop iter_values(%t = %t0) : token -> token {{
-      %old, %taken = atomic_cas_tko acquire device %lock, %c0, %c1 token=%t
-        : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
-      %busy = cmpi equal %old, %c1, signed : tile<i32> -> tile<i1>
-      if %busy {{
-      }} else {{
-        break %taken : token
-      }}
-      continue %taken : token
-    }}
+    }}{LOOP}
     %sum, %read = load_view_tko weak %pc[%c0, %column] token = %held
       : VIEWC, tile<i32> -> tile<64x64xf32>, token
     %more = addf %sum, %acc : tile<64x64xf32>

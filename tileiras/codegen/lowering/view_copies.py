@@ -157,12 +157,15 @@ class _ViewCopies(ViewAddressing):
     def _copy(self, source: SSAValue, places: dict[int, SSAValue], bounds: _Bounds | None) -> None:
         """All chunks, row after row; elements in groups, for all loads of one to be under way."""
         b, before = self.ctx.b, (0,) * self.layout.rank
+        row_bytes: dict[tuple[int, ...], SSAValue] = {}
         loaded: list[tuple[SSAValue, SSAValue]] = []
         for chunk in self.chunks:
             row = row_of(chunk.steps, self.axis)
             if row != before:
-                source = b.gep(source, self._row_bytes(before, row))
-                before = row
+                apart = tuple(other - one for one, other in zip(before, row, strict=True))
+                if apart not in row_bytes:
+                    row_bytes[apart] = self._row_bytes(apart)
+                source, before = b.gep(source, row_bytes[apart]), row
             piece = b.gep(source, chunk.steps[self.axis] * self.size)
             place = b.gep(places[chunk.mixed], chunk.added)
             if self.piece == self.bytes:
@@ -258,13 +261,13 @@ class _ViewCopies(ViewAddressing):
             source = b.gep(source, b.mul(start, self._stride_bytes(axis)))
         return source
 
-    def _row_bytes(self, before: tuple[int, ...], after: tuple[int, ...]) -> SSAValue:
-        """Bytes from a row to the next."""
+    def _row_bytes(self, apart: Sequence[int]) -> SSAValue:
+        """Bytes from a row to one so many elements apart along each dim."""
         b = self.ctx.b
         total: SSAValue | None = None
-        for axis, (one, other) in enumerate(zip(before, after, strict=True)):
-            if one != other:
-                part = b.mul(self._stride_bytes(axis), b.i64(other - one))
+        for axis, steps in enumerate(apart):
+            if steps:
+                part = b.mul(self._stride_bytes(axis), b.i64(steps))
                 total = part if total is None else b.add(total, part)
         return b.i64(0) if total is None else total
 

@@ -10,7 +10,7 @@ Less than 4 bytes cp.async does not copy: a thread loads the elements of 4 bytes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Block, Operation, SSAValue
@@ -47,11 +47,13 @@ class _Chunk:
 class _Bounds:
     """Limits of a thread's chunks: coordinates left from its first chunk on, None if never asked.
 
-    `is_inside`: whether all dims along which its chunks do not differ are in bounds.
+    `is_inside`: whether all dims along which its chunks do not differ are in bounds. `asked`: what
+    is known of a step along a dim.
     """
 
     left: tuple[SSAValue | None, ...]
     is_inside: SSAValue | None
+    asked: dict[tuple[int, int], SSAValue] = field(default_factory=dict[tuple[int, int], SSAValue])
 
 
 def lower_copy_load(ctx: KernelLowering, op: Operation) -> None:
@@ -183,8 +185,10 @@ class _ViewCopies(ViewAddressing):
         for axis, left in enumerate(bounds.left):
             if left is not None:
                 step = chunk.steps[axis] + (element if axis == self.axis else 0)
-                inside = self.ctx.b.icmp("sgt", left, self._number(step))
-                exists = self.ctx.both(exists, inside)
+                if (axis, step) not in bounds.asked:
+                    inside = self.ctx.b.icmp("sgt", left, self._number(step))
+                    bounds.asked[axis, step] = inside
+                exists = self.ctx.both(exists, bounds.asked[axis, step])
         return exists
 
     def _loaded(self, source: SSAValue, chunk: _Chunk, bounds: _Bounds | None) -> SSAValue:

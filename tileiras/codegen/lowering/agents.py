@@ -76,7 +76,20 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     """Sends every warp to its agent's program; the first one makes the barriers before."""
     if not isinstance(op, pl.AgentSwitchOp):
         raise InternalError("the rule of agent_switch got another operation")
-    b = ctx.b
+    b, consumer_warps = ctx.b, op.consumer_warps.data
+    _prepare(ctx, op)
+    warp = b.lshr(b.thread_id(), b.i32(5))
+    others, consumers, after = b.new_block(), b.new_block(), b.new_block()
+    b.cond_br(b.icmp("uge", warp, b.i32(consumer_warps)), others, consumers)
+    ctx.start_block(others)
+    _lower_producer_warps(ctx, op, warp, lower_block)
+    ctx.start_block(consumers)
+    _lower_consumers(ctx, op, lower_block)
+    ctx.start_block(after)
+
+
+def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
+    """What all agents have to know of the kernel, and the shared memory that is not for scratch."""
     ctx.agents.block_order = op.block_order.data if op.block_order is not None else None
     target = ctx.target
     share = target.shared_memory_of_each(op.ctas.data)
@@ -86,23 +99,36 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     for start in op.consumer.walk():
         if isinstance(start, pl.HeadStartOp):
             ctx.agents.ring(start.pipeline).has_head_start = True
-    consumer_warps = op.consumer_warps.data
-    ctx.agents.threads = WARP_THREADS * (consumer_warps + op.producer_warps.data)
-    warp = b.lshr(b.thread_id(), b.i32(5))
-    producer, consumer, after = b.new_block(), b.new_block(), b.new_block()
-    b.cond_br(b.icmp("uge", warp, b.i32(consumer_warps)), producer, consumer)
+    ctx.agents.threads = WARP_THREADS * (op.consumer_warps.data + op.producer_warps.data)
 
-    ctx.start_block(producer)
+
+def _lower_producer_warps(
+    ctx: KernelLowering, op: pl.AgentSwitchOp, warp: SSAValue, lower_block: LowerBlock
+) -> None:
+    """The warps after the consumers: those of the producer, one that stores, and idle ones."""
+    b = ctx.b
     if op.producer_registers.data:
         b.setmaxnreg(op.producer_registers.data, "dec")
-    busy = consumer_warps + op.working_warps.data + (op.store is not None)
-    if busy < consumer_warps + op.producer_warps.data:
+    busy = op.consumer_warps.data + op.working_warps.data + (op.store is not None)
+    if busy < op.consumer_warps.data + op.producer_warps.data:
         _dismiss_idle_warps(ctx, warp, busy)
-    storing = b.new_block()
-    if op.store is not None:
-        working = b.new_block()
-        b.cond_br(b.icmp("eq", warp, b.i32(busy - 1)), storing, working)
-        ctx.start_block(working)
+    if op.store is None:
+        _lower_producer(ctx, op, lower_block)
+        return
+    storing, working = b.new_block(), b.new_block()
+    b.cond_br(b.icmp("eq", warp, b.i32(busy - 1)), storing, working)
+    ctx.start_block(working)
+    _lower_producer(ctx, op, lower_block)
+    ctx.start_block(storing)
+    ctx.agents.is_store_agent = True
+    _find_block(ctx, op)
+    store_agent.start_store_agent(ctx)
+    lower_block(ctx, op.store.block)
+    ctx.agents.is_store_agent = False
+
+
+def _lower_producer(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: LowerBlock) -> None:
+    """The program of the warps that copy."""
     ctx.agents.is_producer = True
     _find_block(ctx, op)
     ctx.agents.working_warps = op.working_warps.data
@@ -110,15 +136,10 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
     lower_block(ctx, op.producer.block)
     ctx.agents.is_producer = False
 
-    if op.store is not None:
-        ctx.start_block(storing)
-        ctx.agents.is_store_agent = True
-        _find_block(ctx, op)
-        store_agent.start_store_agent(ctx)
-        lower_block(ctx, op.store.block)
-        ctx.agents.is_store_agent = False
 
-    ctx.start_block(consumer)
+def _lower_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: LowerBlock) -> None:
+    """The consumers' program, once there are barriers."""
+    b = ctx.b
     if ctx.agents.has_head_start:
         _start_at_once(ctx, op)
     else:
@@ -126,10 +147,9 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
         ctx.agents.meet(ctx)
     if op.consumer_registers.data:
         b.setmaxnreg(op.consumer_registers.data, "inc")
-    b.cta_barrier = (CONSUMER_BARRIER, 32 * consumer_warps)
+    b.cta_barrier = (CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)
     _find_block(ctx, op)
     lower_block(ctx, op.consumer.block)
-    ctx.start_block(after)
 
 
 def _find_block(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:

@@ -143,26 +143,23 @@ def _rows(
         raise InternalError("threads cannot copy the tile by rows", where="head start")
     across, rows = found
     size = storage_bytes(type.memref.element_type)
-    dims = type.dim_map
     starts = [
         b.mul(b.int_cast(index, i32), b.i32(step))
         for index, step in zip(indices, type.steps, strict=True)
     ]
     extents = [
         b.int_cast(view_operand(ctx, type.memref.shape, memref.dynamic_shape, dim), i32)
-        for dim in dims
+        for dim in type.dim_map
     ]
     strides = [
         b.int_cast(view_operand(ctx, type.memref.strides, memref.dynamic_strides, dim), i64)
-        for dim in dims
+        for dim in type.dim_map
     ]
-    chunks = swizzle // CHUNK_BYTES
-    chunk, row = b.and_(b.thread_id(), b.i32(chunks - 1)), b.i32(chunks.bit_length() - 1)
-    own = (b.mul(chunk, b.i32(CHUNK_BYTES // size)), b.lshr(b.thread_id(), row))
+    own = _own_place(ctx, swizzle, size)
     elements, moved = b.i64(0), b.i64(0)
     moves: list[SSAValue | None] = []
     for dim, (start, stride) in enumerate(zip(starts, strides, strict=True)):
-        at = b.add(start, own[0] if dim == axis else own[1]) if dim in (axis, across) else start
+        at = b.add(start, own[0 if dim == axis else 1]) if dim in (axis, across) else start
         elements = b.add(elements, b.mul(b.int_cast(at, i64), stride))
         step = steps[dim]
         if step is None:
@@ -171,25 +168,31 @@ def _rows(
         moves.append(b.mul(b.int_cast(step, i32), b.i32(type.steps[dim])))
         moved = b.add(moved, b.mul(b.int_cast(step, i64), b.mul(stride, b.i64(type.steps[dim]))))
     base = b.inttoptr(ctx.value(memref.base), ctx.pointer)
-    source = b.gep(base, b.mul(elements, b.i64(size)))
     return _Rows(
-        type,
-        axis,
-        across,
-        rows,
-        size,
-        source,
-        starts,
-        own,
-        extents,
-        b.mul(strides[across], b.i64(size)),
-        b.mul(moved, b.i64(size)),
-        moves,
-        offset,
-        swizzle,
-        not by_bytes and _ends_with_chunk(type, memref, axis),
-        skipped,
+        type=type,
+        axis=axis,
+        across=across,
+        rows=rows,
+        size=size,
+        source=b.gep(base, b.mul(elements, b.i64(size))),
+        starts=starts,
+        own=own,
+        extents=extents,
+        stride=b.mul(strides[across], b.i64(size)),
+        step_bytes=b.mul(moved, b.i64(size)),
+        steps=moves,
+        offset=offset,
+        swizzle=swizzle,
+        is_whole=not by_bytes and _ends_with_chunk(type, memref, axis),
+        skipped=skipped,
     )
+
+
+def _own_place(ctx: KernelLowering, swizzle: int, size: int) -> tuple[SSAValue, SSAValue]:
+    """What a thread adds to a tile's coordinates: elements along a row, and rows."""
+    b, chunks = ctx.b, swizzle // CHUNK_BYTES
+    chunk, row = b.and_(b.thread_id(), b.i32(chunks - 1)), b.i32(chunks.bit_length() - 1)
+    return b.mul(chunk, b.i32(CHUNK_BYTES // size)), b.lshr(b.thread_id(), row)
 
 
 def _ends_with_chunk(type: TiledViewType, memref: aa.MakeMemRefOp, axis: int) -> bool:

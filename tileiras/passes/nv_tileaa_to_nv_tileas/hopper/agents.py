@@ -24,8 +24,14 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import head_starts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.longest_first import longest_first
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import (
+    ProducerLayouts,
+    producer_layouts,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import (
+    ProducerSlice,
+    producer_slice,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing, find_sharing
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import choose_stages
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import (
@@ -80,32 +86,15 @@ def _fill(
     pipelines = _create_all(entry, plan, sharing)
     store_pipeline = create_store_pipeline(entry) if plan.has_store_agent else None
     store_maps = make_store_maps(plan.stores, source, entry)
-    loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
-    kept = producer_slice(func, loads)
-    layouts = producer_layouts(kept) if kept is not None else None
-    if kept is None or layouts is None:
-        raise InternalError("a planned kernel has no producer")
+    kept, layouts = _producer_part(func, plan)
     starts = head_starts(func, plan, sharing, kept)
     builder = ProducerBuilder(kept, layouts, plan, pipelines, sharing, starts)
-    producer = builder.build(source, list(entry.args))
     body = Block()
-    properties: dict[str, Attribute] = {
-        **switches,
-        "consumer_warps": IntAttr(plan.shape.consumer_warps),
-        "producer_warps": IntAttr(plan.shape.producer_warps),
-        "working_warps": IntAttr(layouts.warps),
-        "producer_registers": IntAttr(plan.shape.producer_registers),
-        "consumer_registers": IntAttr(plan.shape.consumer_registers),
-        "ctas": IntAttr(plan.shape.ctas),
-    }
-    regions = [producer, Region(body)]
+    regions = [builder.build(source, list(entry.args)), Region(body)]
     if store_pipeline is not None:
         regions.append(build_store_agent(func, plan, entry, store_pipeline, store_maps))
-    switch = pl.AgentSwitchOp.create(
-        properties=properties,
-        regions=regions,
-        location=func.location,
-    )
+    properties = {**switches, **_shape_properties(plan, layouts.warps)}
+    switch = pl.AgentSwitchOp.create(properties=properties, regions=regions, location=func.location)
     entry.add_op(switch)
     entry.add_op(aa.ReturnOp.create(location=func.location))
     consumer = ConsumerSide(plan, pipelines, starts)
@@ -120,6 +109,29 @@ def _fill(
     if store_pipeline is not None:
         drop_barriers(body)
         choose_slots(store_pipeline, plan, body, free)
+
+
+def _producer_part(func: aa.FuncOp, plan: HopperPlan) -> tuple[ProducerSlice, ProducerLayouts]:
+    """What the producer runs of the kernel, and how its threads hold tensors."""
+    kept = producer_slice(func, [load for pipeline in plan.pipelines for load in pipeline.loads])
+    layouts = producer_layouts(kept) if kept is not None else None
+    if kept is None or layouts is None:
+        raise InternalError("a planned kernel has no producer")
+    return kept, layouts
+
+
+def _shape_properties(plan: HopperPlan, working_warps: int) -> dict[str, Attribute]:
+    """Warps and registers of the agents."""
+    shape = plan.shape
+    numbers = {
+        "consumer_warps": shape.consumer_warps,
+        "producer_warps": shape.producer_warps,
+        "working_warps": working_warps,
+        "producer_registers": shape.producer_registers,
+        "consumer_registers": shape.consumer_registers,
+        "ctas": shape.ctas,
+    }
+    return {name: IntAttr(number) for name, number in numbers.items()}
 
 
 def _create_all(block: Block, plan: HopperPlan, sharing: Sharing) -> list[SSAValue]:

@@ -22,10 +22,9 @@ from xdsl.dialects.builtin import IntAttr, UnitAttr, i1
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.orientation import MAX_N
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.orientation import continues_behind
 from tileiras.passes.op_builder import OpBuilder
 
 
@@ -74,7 +73,7 @@ def _find(loop: aa.ForOp) -> _Pair | None:
     apart, other = _selected(others[0], others[1])
     if its is not commons[0] and same is None:
         return None
-    if not _continues(others[0], other, 1 if first.transposed is None else 0):
+    if not _is_continued(others[0], other, 1 if first.transposed is None else 0):
         return None
     return _Pair(first, second, (others[0], other), same, apart)
 
@@ -94,18 +93,13 @@ def _selected(first: SSAValue, value: SSAValue) -> tuple[SSAValue | None, SSAVal
     return None, value
 
 
-def _continues(first: SSAValue, second: SSAValue, axis: int) -> bool:
-    """Whether a tile goes on where another ends, so that one descriptor says where both lie.
-
-    They differ along `axis`. Where K is contiguous, and longer than a panel, panels alternate.
-    """
+def _is_continued(first: SSAValue, second: SSAValue, axis: int) -> bool:
+    """Whether a tile lies behind another and continues it along `axis`."""
     type = first.type
     if not isinstance(type, pl.SharedTileType) or second.type != type.next:
         return False
-    depth = type.shape[1 - axis] * storage_bytes(type.element_type)
-    if type.major.data != axis and depth > type.swizzle.data:
-        return False
-    return 2 * type.shape[axis] <= MAX_N
+    major, panel_bytes = type.major.data, type.swizzle.data
+    return continues_behind(type.shape, type.element_type, axis, major, panel_bytes)
 
 
 def _fuse(pair: _Pair) -> None:

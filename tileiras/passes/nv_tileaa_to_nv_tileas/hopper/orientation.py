@@ -17,7 +17,7 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.dialects import nv_tileaa as aa
@@ -26,7 +26,7 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import differing_indices, may_be_alike
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import ROWS_PER_WARPGROUP
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad, SharedOperand
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import OperandLoad
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slot_groups import slot_groups
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import is_in_loop
 
@@ -95,10 +95,10 @@ def _reads_less(planned: WgmmaDot, count: int) -> bool:
 
 def _common_is_right(first: WgmmaDot, second: WgmmaDot, *others: WgmmaDot) -> bool:
     """Whether two products mostly share the right operand, and become one if transposed."""
-    rows, _ = shape_of(first.dot.result)
-    if others or first.lhs is None or second.lhs is None or 2 * rows > MAX_N:
+    if others or first.lhs is None or second.lhs is None:
         return False
-    if not _continues(first.lhs, first.dot.lhs):
+    shape, element = shape_of(first.dot.lhs), element_of(first.dot.lhs)
+    if not continues_behind(shape, element, 0, first.lhs.major_axis, SWIZZLE_BYTES):
         return False
     left, right = (first.lhs.load, second.lhs.load), (first.rhs.load, second.rhs.load)
     if left[0] is left[1] or right[0] is right[1]:
@@ -106,10 +106,16 @@ def _common_is_right(first: WgmmaDot, second: WgmmaDot, *others: WgmmaDot) -> bo
     return may_be_alike(*right) and _pace(*right) < _pace(*left)
 
 
-def _continues(operand: SharedOperand, value: SSAValue) -> bool:
-    """Whether a second tile goes on where a left operand ends: K is a panel, or not contiguous."""
-    depth = shape_of(value)[-1] * storage_bytes(element_of(value))
-    return operand.major_axis == 0 or depth <= SWIZZLE_BYTES
+def continues_behind(
+    shape: Sequence[int], element: Attribute, axis: int, major: int, panel_bytes: int
+) -> bool:
+    """Whether a second tile right behind such a one continues it along `axis`, the other one of K.
+
+    Then one descriptor says where both lie. Where K is contiguous, and longer than a panel, panels
+    alternate. No instruction has more columns than MAX_N.
+    """
+    depth = shape[1 - axis] * storage_bytes(element)
+    return (major == axis or depth <= panel_bytes) and 2 * shape[axis] <= MAX_N
 
 
 class Pace(IntEnum):

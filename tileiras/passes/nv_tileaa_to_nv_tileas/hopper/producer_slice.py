@@ -69,66 +69,76 @@ class ProducerSlice:
 
 def producer_slice(func: aa.FuncOp, loads: Sequence[SlicedAccess]) -> ProducerSlice | None:
     """The slice for these accesses; None if it would do what only all warps together can do."""
-    result = ProducerSlice(loads)
-    pending: list[SSAValue] = []
-
-    def keep(op: Operation) -> None:
-        """Keeps an operation, what is around it, and what decides whether it runs."""
-        if op in result.ops or isinstance(op, aa.FuncOp):
-            return
-        result.ops[op] = None
-        match op:
-            case aa.TiledLoadOp() | aa.TiledStoreOp() | aa.TiledAtomicRedOp():
-                pending.extend([op.view, *op.indices])
-            case aa.LoadOp():
-                values = [op.pointers, op.mask, None if op in loads else op.other]
-                pending.extend(value for value in values if value is not None)
-            case aa.ForOp():
-                pending.extend([op.lower_bound, op.upper_bound, op.step])
-                _keep_exits(op)
-            case aa.LoopOp():
-                _keep_exits(op)
-            case aa.IfOp():
-                pending.append(op.condition)
-        parent = op.parent_op()
-        if parent is not None:
-            keep(parent)
-
-    def _keep_exits(loop: Operation) -> None:
-        for inner in loop.walk():
-            if (
-                isinstance(inner, aa.BreakOp | aa.ContinueOp)
-                and enclosing(inner, aa.ForOp, aa.LoopOp) is loop
-            ):
-                keep(inner)
-
+    slicer = _Slicer(loads)
     for op in func.walk():
         if isinstance(op, aa.ReturnOp):
-            keep(op)
+            slicer.keep(op)
     for load in loads:
-        keep(load)
-    while pending:
-        value = pending.pop()
-        if value in result.values:
-            continue
-        result.values[value] = None
-        if isinstance(value, BlockArgument):
-            pending += sources_of_argument(value)
-            continue
-        if not isinstance(value, OpResult):
-            return None
+        slicer.keep(load)
+    return slicer.found if slicer.keep_makers() else None
+
+
+class _Slicer:
+    """Goes from operations that are kept back to what makes their operands."""
+
+    def __init__(self, loads: Sequence[SlicedAccess]) -> None:
+        self.found = ProducerSlice(loads)
+        self.pending: list[SSAValue] = []
+
+    def keep(self, op: Operation) -> None:
+        """Keeps an operation, what is around it, and what decides whether it runs."""
+        if op in self.found.ops or isinstance(op, aa.FuncOp):
+            return
+        self.found.ops[op] = None
+        match op:
+            case aa.TiledLoadOp() | aa.TiledStoreOp() | aa.TiledAtomicRedOp():
+                self.pending += [op.view, *op.indices]
+            case aa.LoadOp():
+                values = [op.pointers, op.mask, None if op in self.found.loads else op.other]
+                self.pending += [value for value in values if value is not None]
+            case aa.ForOp():
+                self.pending += [op.lower_bound, op.upper_bound, op.step]
+                self._keep_exits(op)
+            case aa.LoopOp():
+                self._keep_exits(op)
+            case aa.IfOp():
+                self.pending.append(op.condition)
+        parent = op.parent_op()
+        if parent is not None:
+            self.keep(parent)
+
+    def keep_makers(self) -> bool:
+        """Keeps what makes the values that are needed; False if other agents cannot run it."""
+        while self.pending:
+            value = self.pending.pop()
+            if value in self.found.values:
+                continue
+            self.found.values[value] = None
+            if isinstance(value, BlockArgument):
+                self.pending += sources_of_argument(value)
+            elif not isinstance(value, OpResult) or not self._keep_maker(value):
+                return False
+        return True
+
+    def _keep_maker(self, value: OpResult) -> bool:
         op = value.op
         if isinstance(op, _STRUCTURED):
-            keep(op)
-            pending += sources_of_result(op, value.index)
+            self.keep(op)
+            self.pending += sources_of_result(op, value.index)
         elif isinstance(op, (ElementwiseOp, *_ALLOWED)):
-            keep(op)
-            pending += op.operands
+            self.keep(op)
+            self.pending += op.operands
         elif isinstance(op, aa.TiledLoadOp | aa.LoadOp) and _is_plain(op):
-            keep(op)
+            self.keep(op)
         else:
-            return None
-    return result
+            return False
+        return True
+
+    def _keep_exits(self, loop: Operation) -> None:
+        for inner in loop.walk():
+            is_exit = isinstance(inner, aa.BreakOp | aa.ContinueOp)
+            if is_exit and enclosing(inner, aa.ForOp, aa.LoopOp) is loop:
+                self.keep(inner)
 
 
 def _is_plain(load: OperandLoad) -> bool:

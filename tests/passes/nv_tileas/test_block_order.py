@@ -11,8 +11,10 @@ from tests.passes.nv_tileas.gemm import gemm, persistent, with_hint
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.vector_builder import splat_bits_of
 from tileiras.codegen.lowering.block_order import exchanged_block
-from tileiras.driver import compile_module, with_environment
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.options import CompileOptions
+from tileiras.passes.analysis.persistent import is_persistent
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import BLOCK_ORDER
 
 
@@ -54,6 +56,41 @@ def test_persistent_kernels_exchange_blocks_and_others_do_not():
     assert "block_order" in compiled(sharing())
     assert "block_order" not in compiled(persistent(128, 256, 64))
     assert "block_order" not in compiled(gemm(128, 256, 64))
+
+
+def test_a_kernel_that_only_knows_the_size_of_its_grid_is_not_persistent():
+    """The first tile depends on it, but every tile block computes one."""
+    place, number = b"%bx, %by, %bz = get_tile_block_id", b"%px, %by, %bz = get_tile_block_id"
+    first = b"%c0 = constant <i32: 0> : tile<i32>\n"
+    source = gemm(128, 256, 64).replace(place, number)
+    counts = b"    %nx, %ny, %nz = get_num_tile_blocks : tile<i32>\n"
+    source = source.replace(first, first + counts + b"    %bx = subi %nx, %px : tile<i32>\n")
+    assert "get_num_programs" in compiled(source)
+    assert "block_order" not in compiled(source)
+
+
+@pytest.mark.parametrize(("step", "expected"), [("%nx", True), ("%c2", False)])
+def test_a_loop_without_bounds_may_go_over_the_tiles(step: str, expected: bool):
+    text = f"""cuda_tile.module @m {{
+      entry @count(%n: tile<i32>) {{
+        %c2 = constant <i32: 2> : tile<i32>
+        %x, %y, %z = get_tile_block_id : tile<i32>
+        %nx, %ny, %nz = get_num_tile_blocks : tile<i32>
+        loop iter_values(%i = %x) : tile<i32> {{
+          %is_over = cmpi greater_than_or_equal %i, %n, signed : tile<i32> -> tile<i1>
+          if %is_over {{
+            break
+          }}
+          %printed = print_tko "%d", %i : tile<i32> -> token
+          %next = addi %i, {step} : tile<i32>
+          continue %next : tile<i32>
+        }}
+        return
+      }}
+    }}"""
+    module = read_source(compiled(text.encode(), "nv_tileaa").encode())
+    [func] = [op for op in module.walk() if isinstance(op, aa.FuncOp)]
+    assert is_persistent(func) is expected
 
 
 def test_the_exchange_is_computed_from_the_ctas_number():

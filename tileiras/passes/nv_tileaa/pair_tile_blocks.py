@@ -17,6 +17,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.analysis.persistent import is_persistent
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.nv_tileaa.product_region import STORES
@@ -84,8 +85,7 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     asked = integer_hint(func, "num_cta_in_cga")
     if func.cluster_size > 1 or asked == 1 or func.joined is not None:
         return False
-    is_persistent = any(isinstance(op, aa.GetNumProgramsOp) for op in operations)
-    return (is_persistent or asked is not None) and not any(map(may_talk, operations))
+    return (is_persistent(func) or asked is not None) and not any(map(may_talk, operations))
 
 
 def _paired(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:

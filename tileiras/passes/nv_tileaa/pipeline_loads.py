@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Operation
 
 from tileiras.codegen.target.features import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.passes.analysis.persistent import walks_over_blocks
 from tileiras.passes.analysis.register_pressure import block_pressure
 from tileiras.passes.nv_tileaa.schedule.early_loads import EarlyLoad, find_early_loads
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
@@ -124,26 +125,11 @@ def _room(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, taken: int) -> Room:
     occupancy = integer_hint(func, "occupancy")
     if occupancy is not None and occupancy > 0:
         ctas = min(ctas, occupancy)
-    elif _walks_over_blocks(loop):
+    elif walks_over_blocks(loop):
         ctas = min(ctas, PERSISTENT_CTAS)
         return Room(target.shared_memory_of_each(ctas) - taken, 1)
     half = target.shared_memory_per_sm // (2 * ctas)
     return Room(min(half, target.shared_memory_of_each(ctas)) - taken, ctas)
-
-
-def _walks_over_blocks(loop: aa.ForOp) -> bool:
-    """Whether the counter goes on by the number of tile blocks: one block does what many could."""
-    pending: list[SSAValue] = [loop.step]
-    for _ in range(16):
-        if not pending:
-            return False
-        value = pending.pop()
-        if isinstance(value, BlockArgument) or not isinstance(value, OpResult):
-            continue
-        if isinstance(value.op, aa.GetNumProgramsOp):
-            return True
-        pending += value.op.operands
-    return False
 
 
 def _explain(

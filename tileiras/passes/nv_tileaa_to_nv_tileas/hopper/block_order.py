@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase, TiledLoadBase, TiledStoreBase
+from tileiras.passes.analysis.persistent import is_persistent
 
 GPCS = 8
 """GPCs of an H100 or H200, the one with few SMs aside."""
@@ -41,13 +42,9 @@ def block_order(func: aa.FuncOp) -> tuple[int, int] | None:
 
     Tile blocks that wait for each other may count on lower numbers being started first.
     """
-    operations = list(func.walk())
-    if any(may_talk(op) for op in operations):
+    if any(may_talk(op) for op in func.walk()):
         return None
-    if func.joined is not None and func.joined.data == "blocks":
-        return None
-    is_persistent = any(isinstance(op, aa.GetNumProgramsOp) for op in operations)
-    return BLOCK_ORDER if is_persistent else None
+    return BLOCK_ORDER if is_persistent(func) else None
 
 
 def may_talk(op: Operation) -> bool:

@@ -11,7 +11,7 @@ CLIENT  ?= $(PYTHON)
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu sanitizer determinism corpus replay fuzz bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
+.PHONY: help install example test test-gpu sanitizer determinism corpus replay stages fuzz bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16

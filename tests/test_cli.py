@@ -61,11 +61,6 @@ def spawn(*arguments: str | Path, **options: object) -> subprocess.CompletedProc
     )
 
 
-def last_error_line(capsys: pytest.CaptureFixture[str]) -> str:
-    """The last line on stderr."""
-    return capsys.readouterr().err.strip().splitlines()[-1]
-
-
 class TestExitCodes:
     """The codes and closing lines that clients know."""
 

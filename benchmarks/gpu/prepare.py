@@ -41,6 +41,8 @@ TARGET = "sm_90"
 RESOURCES = re.compile(r"(\d+) registers, (\d+) bytes of shared memory, (\d+) bytes spilled")
 ADVISORY = re.compile(r"C75\d\d|wgmma.*serializ", re.IGNORECASE)
 SECONDS = 300
+INSTALLED = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+"""Our modules are compiled to Python's bytecode once, as those of an installation."""
 
 
 def constraint(argument: Array | int | float) -> Any:
@@ -88,6 +90,7 @@ def compiler(command: list[str], source: Path, output: Path) -> dict[str, Any]:
             capture_output=True,
             text=True,
             timeout=SECONDS,
+            env=INSTALLED,
         )
     except subprocess.TimeoutExpired:
         return {"error": f"no result after {SECONDS} s"}

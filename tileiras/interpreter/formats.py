@@ -63,11 +63,6 @@ class FloatFormat:
     is_signed: bool = True
     has_zero: bool = True
 
-    @property
-    def is_native(self) -> bool:
-        """Whether arithmetic ops exist on the format (f16, bf16, f32, f64)."""
-        return self.name in ("f16", "bf16", "f32", "f64")
-
 
 @dataclass(frozen=True)
 class IntFormat:
@@ -279,11 +274,3 @@ def from_constant_bytes(raw: bytes, fmt: Format) -> Array:
         bits = packed[:, 0] | packed[:, 1] << np.uint32(8) | packed[:, 2] << np.uint32(16)
         return from_bits(bits << np.uint32(TF32_DROPPED_BITS), fmt)
     return from_bits(data.view(fmt.storage), fmt)
-
-
-def from_pattern(pattern: int, fmt: Format) -> Array:
-    """One element, rank 0, by the bit pattern of its format (19 bits for tf32)."""
-    if fmt.name == "tf32":
-        pattern <<= TF32_DROPPED_BITS
-    mask = (1 << (8 * fmt.storage.itemsize)) - 1
-    return np.asarray(from_bits(np.asarray(pattern & mask, dtype=fmt.storage), fmt))

@@ -97,7 +97,6 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 }
 """Operation -> bodies that verify."""
 
-UNARY_FLOAT = "absf ceil cos cosh exp exp2 floor log log2 negf rsqrt sin sinh sqrt tan tanh"
 BASE = "expected f16, bf16, f32 or f64"
 INTEGERS = "expected i1, i8, i16, i32 or i64"
 

@@ -311,14 +311,6 @@ class ThreadBuilder(TmaBuilder):
             part = self.slice(words, group * tiles.count, tiles.count)
             self.stmatrix(part, pointer, tiles.transposed)
 
-    def load_matrices(
-        self, type: Attribute, base: SSAValue, thread_offset: SSAValue, tiles: MatrixTiles
-    ) -> SSAValue:
-        """The mirror of `store_matrices`, by ldmatrix: a fragment of vector type `type`."""
-        pointers = self._matrix_pointers(base, thread_offset, tiles)
-        words = [self.ldmatrix(pointer, tiles.count, tiles.transposed) for pointer in pointers]
-        return self.bitcast(self.concat(words), type)
-
     def _matrix_pointers(
         self, base: SSAValue, thread_offset: SSAValue, tiles: MatrixTiles
     ) -> list[SSAValue]:

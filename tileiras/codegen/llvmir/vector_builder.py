@@ -192,9 +192,3 @@ class VectorBuilder(ArithmeticBuilder):
             raise InternalError(f"expected a struct, found {struct.type}", where="thread builder")
         field = struct.type.fields.data[index]
         return self.value(ops.ExtractValueOp, (struct,), field, {"index": IntAttr(index)})
-
-    def insert_value(self, struct: SSAValue, value: SSAValue, index: int) -> SSAValue:
-        """`struct` with one field replaced."""
-        return self.value(
-            ops.InsertValueOp, (struct, value), struct.type, {"index": IntAttr(index)}
-        )

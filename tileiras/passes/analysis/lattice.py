@@ -56,11 +56,6 @@ class ValueFacts:
         """Number of dims."""
         return len(self.shape)
 
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all elements are known to be equal."""
-        return self.constancy == self.shape
-
     def range(self) -> tuple[int, int]:
         """The bounds, with those of the type where nothing better is known."""
         low, high = type_range(self.width)

@@ -8,14 +8,19 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
+from interpreter.stage_comparison import passes
 from simulate import lower_to_llvm
+from simulated_agents import run_agents
 from simulated_wgmma import Tile, run_on_rings
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.gpu.product_text import ProductKernel, products_in_turn
+from tests.gpu.random_products import dense_case
 from tests.passes.nv_tileas.attention import attention
 from tileiras.dialects.layout.wgmma_depths import K_OF_PLACE, k_of_place
+from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.driver import compile_module, read_source, with_environment
+from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
 
 F8 = ml_dtypes.float8_e4m3fn
@@ -91,3 +96,50 @@ def test_there_is_room_for_the_largest_tile(order: tuple[int, int]):
     ptx = compile_module(products_in_turn(*kernels), options).output.decode()
     [room] = re.findall(r"turned\[(\d+)\];", ptx)
     assert int(room) == 2 * 128 * 128
+
+
+@pytest.mark.parametrize("tile", [(128, 128, 32), (128, 256, 32), (256, 128, 32), (64, 64, 32)])
+@pytest.mark.parametrize("a", ["column", "turned", "permuted"])
+def test_words_are_turned_while_products_run(tile: tuple[int, int, int], a: str) -> None:
+    """By all consumers together, once for each tile; that with fewer words of both operands."""
+    kernel = ProductKernel("f32", tile, a=a)
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit="ptx"))
+    ptx = compile_module(kernel.text().encode(), options).output.decode()
+    assert "mma.sync" not in ptx
+    columns = min(tile[:2])
+    loop = ptx[: ptx.rindex("wgmma.mma_async")]
+    assert f"m64n{columns}k8.f32.tf32.tf32" in loop
+    [room] = re.findall(r"turned\[(\d+)\];", ptx)
+    assert int(room) == 2 * 4 * 32 * columns
+    # All instructions of a tile are issued before the next one is turned beside them.
+    waits = [int(count) for count in re.findall(r"wgmma.wait_group.sync.aligned (\d)", ptx)]
+    assert waits == [0, 0]
+    result = compile_module(kernel.text().encode(), replace(options, emit="cubin"))
+    assert "0 bytes spilled" in result.notes[0]
+    assert "C75" not in "".join(result.notes)
+
+
+def test_tiles_of_words_take_turns_in_the_same_copies() -> None:
+    kernels = [ProductKernel("f32", (128, n, 32), a="column") for n in (64, 128)]
+    source = products_in_turn(*kernels).decode()
+    case = dense_case(kernels[0], (128, 128, 160), 1, 2)
+    module = parse_text(source, "kernel.mlir")
+    for _ in passes(module, (), "sm_90", to_threads=True):
+        pass
+    [room] = [
+        op for op in module.walk() if isinstance(op, GlobalOp) and "turned" in op.sym_name.data
+    ]
+    assert room.size.data == 2 * 4 * 32 * 128
+    arguments = case.arguments()
+    run_agents(module, arguments, case.grid, 0)
+    assert not case.difference(arguments[2])
+
+
+def test_large_rows_are_read_step_by_step() -> None:
+    """Fragments of 128 K are more than a thread holds at once."""
+    kernel = ProductKernel("f32", (64, 64, 128), a="column")
+    text = compile_module(
+        kernel.text().encode(),
+        with_environment(CompileOptions(gpu_name="sm_90", emit="ptx")),
+    ).output.decode()
+    assert "mma.sync" not in text and "wgmma.wait_group.sync.aligned 1" in text

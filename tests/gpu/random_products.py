@@ -47,8 +47,13 @@ NARROW_KERNELS = (
     ProductKernel("i8", (128, 128, 128), a="column"),
     ProductKernel("f8E4M3FN", (256, 128, 128), a="column", form="persistent"),
     ProductKernel("f8E5M2", (64, 64, 32), a="column", form="batched"),
+    ProductKernel("f32", (128, 128, 32), a="column"),
+    ProductKernel("f32", (64, 256, 32), a="turned", form="persistent"),
+    ProductKernel("f32", (64, 64, 16), a="permuted", form="split"),
+    ProductKernel("f32", (256, 64, 32), a="column", form="batched"),
+    ProductKernel("f32", (64, 128, 8), a="column", is_aligned=False),
 )
-"""Operands with rows of 64 or 32 bytes, and of 8 bits with K contiguous in neither."""
+"""Operands with rows of 64 or 32 bytes, and of 8 and 32 bits with K contiguous in neither."""
 KERNELS = (
     ProductKernel("f16", (128, 128, 64)),
     ProductKernel("f16", (128, 256, 64), form="persistent"),

@@ -67,6 +67,9 @@ def specialised(gemm: Gemm):
         *((gemm, "lhs") for gemm in LEFT_BY_THREADS),
         (Gemm(i8, i32, (128, 128, 128), a_turned=True), "both"),
         (Gemm(f8E4M3FN, f32, (128, 128, 128), a_turned=True), "both"),
+        (Gemm(tile=(128, 128, 32), a_turned=True, **TF32), "both"),
+        (Gemm(tile=(64, 256, 32), a_turned=True, **TF32), "both"),
+        (Gemm(tile=(256, 64, 16), a_turned=True, **TF32), "both"),
     ],
     ids=str,
 )
@@ -90,11 +93,11 @@ def test_f8_sums_leave_the_tensor_core_unless_fast_acc(fast_acc: bool, promoted:
 @pytest.mark.parametrize(
     "gemm",
     [
-        Gemm(tile=(128, 128, 32), a_turned=True, **TF32),
+        Gemm(tile=(128, 16, 64), a_turned=True, **TF32),
         Gemm(i8, i32, (128, 32, 128), a_turned=True),
         Gemm(f8E4M3FN, f32, (128, 32, 128), a_turned=True),
     ],
-    ids=["tf32", "few columns of i8", "few columns of f8"],
+    ids=["few columns of tf32", "few columns of i8", "few columns of f8"],
 )
 def test_neither_operand_with_k_contiguous_is_left_to_mma_sync(gemm: Gemm) -> None:
     assert specialised(gemm)[1] == []
@@ -104,10 +107,13 @@ def test_f32_products_stay_true_f32() -> None:
     assert specialised(Gemm(f32, f32, (64, 64, 32), b_turned=True))[1] == []
 
 
-def test_tf32_products_cut_the_low_bits_of_f32() -> None:
-    gemm = Gemm(tile=(64, 64, 32), b_turned=True, **TF32)
+@pytest.mark.parametrize(("a_turned", "b_turned"), [(False, True), (True, False)])
+def test_tf32_products_cut_the_low_bits_of_f32(a_turned: bool, b_turned: bool) -> None:
+    gemm = Gemm(tile=(64, 64, 32), a_turned=a_turned, b_turned=b_turned, **TF32)
     arguments = gemm.arguments((64, 64, 32))
-    bits = np.full((64, 32), 1.0 + 2.0**-10 + 2.0**-11 + 2.0**-13, np.float32).view(np.uint32)
+    bits = np.full(arguments[0].shape, 1.0 + 2.0**-10 + 2.0**-11 + 2.0**-13, np.float32).view(
+        np.uint32
+    )
     arguments[0][...] = bits
     module, _ = specialised(gemm)
     run_entry(module, "kernel", arguments, (1, 1, 1))

@@ -12,6 +12,7 @@ handed back before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -395,8 +396,13 @@ class Products:
         """A product of two shared tiles, or of registers and a shared tile."""
         whole = self._sum(run, op, (op.lhs, op.rhs), op.acc)
         [value] = placed(op, [whole])
-        product = self._product(run, (op.lhs, op.rhs), whole, value)
-        product.reads_turned = isinstance(op.rhs.owner, wg.TurnTileOp)
+        # What threads turn or read they have read when the product is issued.
+        are_read = op.fragments is not None and op.fragments.data == "both"
+        operands = () if are_read else (op.lhs, op.rhs)
+        product = self._product(run, operands, whole, value)
+        product.reads_turned = any(
+            isinstance(tile.owner, wg.TurnTileOp) for tile in (op.lhs, op.rhs)
+        )
         self.issued.append([product])
         if op.pending is not None:
             self._finish(op.pending.data)
@@ -425,7 +431,7 @@ class Products:
         return dot_rule(self.twins)(op, *map(tiles.value, operands), total)
 
     def _product(
-        self, run: BlockRun, operands: tuple[SSAValue, SSAValue], whole: Array, value: Array
+        self, run: BlockRun, operands: Sequence[SSAValue], whole: Array, value: Array
     ) -> Product:
         """A product that starts, and the slots that it reads."""
         found = [self.slots.get(id(run.value(tile))) for tile in operands]
@@ -440,17 +446,27 @@ class Products:
         return product.unfinished
 
     def turn(self, run: BlockRun, op: wg.TurnTileOp) -> list[Array]:
-        """The same tile in memory of its own, where the one before was."""
+        """The same tile in memory of its own, where the one before was.
+
+        Of two copies the other one was read by the product that runs beside this; the next tile
+        goes there.
+        """
+        found = [np.array(run.value(op.tile))]
+        if op.running is not None:
+            found += self._waited(run.value(op.running), 0, op)
         running = (product for group in self.issued for product in group)
         if any(product.reads_turned for product in running):
             raise InterpreterError("a turned tile is overwritten while a product reads it", op)
-        return [np.array(run.value(op.tile))]
+        return found
 
     def wait(self, run: BlockRun, op: wg.DotWaitOp) -> list[Any]:
         """The accumulator, which must be among the finished ones."""
-        acc = run.value(op.acc)
+        return self._waited(run.value(op.acc), op.pending.data, op)
+
+    def _waited(self, acc: Array, pending: int, op: Operation) -> list[Array]:
+        """A sum once all but the newest `pending` products are finished."""
         product = self.unread.pop(id(acc), None)
-        self._finish(op.pending.data)
+        self._finish(pending)
         if product is None:
             return [acc]
         if not product.is_finished:

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntAttr
+from xdsl.rewriter import Rewriter
 
 from tests.gpu.product_text import Form, ProductKernel
-from tests.gpu.random_products import NARROW_KERNELS, aligned_result, make_case
+from tests.gpu.random_products import NARROW_KERNELS, aligned_result, dense_case, make_case
 from tests.interpreter.stage_comparison import passes
 from tests.passes.nv_tileas.gather import experts, experts_case
 from tests.passes.nv_tileas.gemm import gemm
@@ -172,5 +173,28 @@ def test_a_turned_tile_is_multiplied_before_the_next_is_written():
     [release] = [op for op in module.walk() if isinstance(op, pl.ConsumerReleaseOp)]
     release.properties["keep"] = IntAttr(1)
     case = make_case(kernel, 3)
+    with pytest.raises(InterpreterError, match="overwritten while a product reads it"):
+        run_entry(module, "product", case.arguments(), case.grid)
+
+
+@pytest.mark.parametrize("tile", [(64, 64, 32), (64, 128, 16)])
+def test_words_are_turned_beside_a_product_that_is_finished_then(tile: tuple[int, int, int]):
+    """Of two copies: else warps that run ahead would write over what others still multiply by."""
+    kernel = ProductKernel("f32", tile, a="column")
+    text = compiled(kernel.text().encode(), "nv_tileas")
+    order = ("consumer_wait", "turn_tile", "wgmma_dot", "consumer_release")
+    places = [text.index(f'"nv_tileas.{name}"') for name in order]
+    assert places == sorted(places)
+    module = read_source(text.encode())
+    [turn] = [op for op in module.walk() if isinstance(op, wg.TurnTileOp)]
+    [product] = [op for op in module.walk() if isinstance(op, wg.WgmmaDotOp)]
+    assert turn.running is not None and product.acc is turn.finished
+    case = dense_case(kernel, (*tile[:2], 3 * tile[2]), 1)
+    arguments = case.arguments()
+    run_entry(module, "product", arguments, case.grid)
+    assert not case.difference(arguments[2])
+    product.operands[2] = turn.running
+    alone = wg.TurnTileOp.create(operands=[turn.tile], result_types=[turn.result.type])
+    Rewriter.replace_op(turn, alone, [alone.result, None])
     with pytest.raises(InterpreterError, match="overwritten while a product reads it"):
         run_entry(module, "product", case.arguments(), case.grid)

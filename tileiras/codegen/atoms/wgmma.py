@@ -20,6 +20,8 @@ PARTIAL_K = 128
 """Elements of K in one partial sum of an f8 product."""
 PARTIAL_REGISTERS = 64
 """Registers of a thread for all partial sums of f8 products that are in flight."""
+FRAGMENTS_AT_ONCE = 8
+"""Fragments, of 64 rows and a step of K, of a whole tile for which a thread has registers."""
 
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 _ANY_N = tuple(range(8, 257, 8))

@@ -207,6 +207,8 @@ class AgentState:
     working_warps: int = 1
     turned: SSAValue | None = None
     """Memory of the warpgroups for operands that they turn."""
+    next_copy: Variable | None = None
+    """Where in it the next operand of 32-bit words goes."""
 
     @property
     def has_head_start(self) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
 from tileiras.codegen.atoms.shared_operands import SharedOperand
-from tileiras.codegen.atoms.wgmma import WgmmaFamily, find_wgmma_family
+from tileiras.codegen.atoms.wgmma import FRAGMENTS_AT_ONCE, WgmmaFamily, find_wgmma_family
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.tensors import cluster_rank
 from tileiras.codegen.lowering.types import element_type, storage_bits
@@ -129,6 +131,9 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     if fragments:
         tile = op.rhs if is_transposed else op.lhs
         left = _left_by_threads(ctx, tile, 1 - k_axis, is_turned=fragments == "both")
+        is_beside = fragments == "both" and family.operand_bits == 32
+        if is_beside and repeats * len(rhs.k_offsets) <= FRAGMENTS_AT_ONCE:
+            left = replace(left, is_whole=True)
     elif isinstance(op.lhs.type, pl.SharedTileType):
         left_tile = op.rhs if is_transposed else op.lhs
         left = _left_in_shared(ctx, left_tile, 1 - k_axis, repeats)

@@ -87,10 +87,14 @@ class LeftInRegisters:
 
 @dataclass(frozen=True)
 class LeftByThreads:
-    """A tile in shared memory that the threads read, part by part."""
+    """A tile in shared memory that the threads read, part by part.
+
+    `is_whole`: there are registers for all of it, so that no part waits for another's product.
+    """
 
     ctx: KernelLowering
     reader: FragmentReader
+    is_whole: bool = False
 
     def part(self, blocks: range, steps: range) -> OperandA:
         """Reads what is wanted."""
@@ -118,18 +122,22 @@ class Product:
 
         What threads read is read a step ahead of the instructions, while the step before runs. The
         registers of a step are written again, by the next product of a loop at the latest, when all
-        but the newest group is over.
+        but the newest group is over. Of a tile with registers for all of it nothing is waited for:
+        it runs on beside what comes next, which waits for it (`turned_words`).
         """
         blocks = range(self.row_blocks)
         atom = WgmmaAtom(self.family, self.rhs.extent)
         if not isinstance(self.left, LeftByThreads):
             left = self.left.part(blocks, self._steps)
             return self._multiply(atom, left, self._steps, acc, wait=pending)
+        between, at_last = 1, pending
+        if self.left.is_whole:
+            between, at_last = None, None if pending else 0
         ahead = self.left.part(blocks, range(1))
         for step in self._steps:
             is_last = step == self._steps[-1]
             here = range(step, step + 1)
-            acc = self._multiply(atom, ahead, here, acc, wait=pending if is_last else 1)
+            acc = self._multiply(atom, ahead, here, acc, wait=at_last if is_last else between)
             if not is_last:
                 ahead = self.left.part(blocks, range(step + 1, step + 2))
         return acc

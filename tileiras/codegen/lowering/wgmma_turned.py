@@ -3,7 +3,7 @@
 For operands of 8 bits, where the left one comes from registers. Each warpgroup has a copy of its
 own and turns the whole tile: 32 K of 16 columns at a time go through registers, by a transposing
 `ldmatrix`, four byte permutations, and `stmatrix`. The order of K is that of
-`dialects/layout/wgmma_depths`.
+`dialects/layout/wgmma_depths`. Operands of 32 bits are turned in another way (`turned_words`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.turned_words import COPIES, turn_words
 from tileiras.codegen.lowering.types import storage_bits, storage_bytes
 from tileiras.dialects.layout.linear_layout import LinearLayout
 from tileiras.dialects.layout.shared import swizzled_panels
@@ -49,9 +50,12 @@ def lower_turn_tile(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op.result.type, pl.SharedTileType):
         raise InternalError("a turned tile is no tile", where="wgmma")
     bits, swizzle = storage_bits(type.element_type), op.result.type.swizzle.data
+    if bits == 32:
+        turn_words(ctx, op, *_memory(ctx, op, COPIES))
+        return
     operand = SharedOperand("k", columns, k, bits, swizzle)
     group = b.lshr(b.thread_id(), b.i32(7))
-    target, each = _memory(ctx, op)
+    target, each = _memory(ctx, op, ctx.num_warps // 4)
     # The other warps may still multiply by what was here before.
     b.group_barrier(WARPGROUP_BARRIER, group, WARPGROUP)
     _Turning(ctx, pointer, target, type, operand, each).run()
@@ -61,15 +65,15 @@ def lower_turn_tile(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.result] = b.gep(target, first)
 
 
-def _memory(ctx: KernelLowering, op: wg.TurnTileOp) -> tuple[SSAValue, int]:
-    """Memory of all warpgroups, and its bytes for each: room for the largest tile.
+def _memory(ctx: KernelLowering, op: wg.TurnTileOp, copies: int) -> tuple[SSAValue, int]:
+    """Memory of all copies, and its bytes for each: room for the largest tile.
 
     Tiles are turned one after another in the same place. A warpgroup keeps to its own: the others
     may still multiply by a tile of another size.
     """
     each = max(map(_tile_bytes, _all_turned(op)))
     if ctx.agents.turned is None:
-        total = each * (ctx.num_warps // 4)
+        total = each * copies
         memory = llvm_memory.GlobalOp.make(ctx.symbols.unique("turned"), total, SHARED, ALIGNMENT)
         ctx.add_globals(memory)
         ctx.scratch.reserve(total)

@@ -11,7 +11,9 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
+    opt_result_def,
     prop_def,
     result_def,
     var_operand_def,
@@ -90,14 +92,17 @@ class WgmmaDotsOp(IRDLOperation):
 
 @irdl_op_definition
 class TurnTileOp(IRDLOperation):
-    """A tile of 8-bit elements with its other dim contiguous, which the threads write anew.
+    """A tile of 8- or 32-bit elements with its other dim contiguous, which the threads write anew.
 
-    The slot has been read after it; the product of the turned tile before is finished before it.
+    The slot has been read after it. The product of the turned tile before is finished before it,
+    or, of 32-bit elements, while it is at work: then that sum is `running`, and `finished` after.
     """
 
     name = "nv_tileas.turn_tile"
     tile = operand_def()
+    running = opt_operand_def()
     result = result_def()
+    finished = opt_result_def()
 
 
 @irdl_op_definition

@@ -31,7 +31,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
     place_head_start,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, WgmmaDot
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile, turned_words
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 
 
@@ -143,9 +143,14 @@ class ConsumerSide:
         group = self.plan.sharing(planned)
         right = self._tile(placer, planned.rhs, planned.dot.rhs)
         is_turned = planned.fragments == "turned"
-        if planned.is_turned:
+        if planned.is_turned and not planned.turns_words:
             right = turned_tile(placer, right, self.pipelines[number] if is_turned else None)
         operands = [self._left(placer, planned), right]
+        if planned.turns_words:
+            turned = 0 if planned.transposed else 1
+            running = acc if is_running(group) else None
+            operands[turned], finished = turned_words(placer, operands[turned], running)
+            acc = finished or acc
         type = encoded(op.result.type.element_type, layout)
         pipeline = self.pipelines[number] if planned is group[-1] else None
         kept = ("signedness_lhs", "signedness_rhs")
@@ -154,7 +159,7 @@ class ConsumerSide:
             properties["promoted"] = UnitAttr()
         if planned.fragments is not None and not is_turned:
             properties["fragments"] = StringAttr(planned.fragments)
-        elif planned.transposed:
+        if planned.transposed and planned.fragments != "rhs":
             properties["transposed"] = UnitAttr()
         pending = _pending(planned, group)
         if pending is not None:
@@ -163,7 +168,8 @@ class ConsumerSide:
         if pending is None:
             self.unfinished[built] = pipeline
         elif pipeline is not None and not is_turned:
-            release = {"keep": IntAttr(min(pending, 1))}
+            keep = 0 if planned.turns_words else min(pending, 1)
+            release = {"keep": IntAttr(keep)}
             placer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
         return [placer.settle(op.result, built.results[0])]
 
@@ -242,7 +248,7 @@ class ConsumerSide:
             acc = finished[position]
             wait = placer.emit(wg.DotWaitOp, [acc], [acc.type], {"pending": IntAttr(0)})
             finished[position] = wait.results[0]
-            if planned is group[-1]:
+            if planned is group[-1] and not planned.turns_words:
                 pipeline = self.pipelines[self._number(planned.rhs.load)]
                 release = {"keep": IntAttr(0)}
                 placer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
@@ -296,7 +302,7 @@ def running_position(planned: WgmmaDot) -> int | None:
     loop = dot.parent_op()
     if not isinstance(loop, aa.ForOp) or planned.lhs is None or planned.is_promoted:
         return None
-    if planned.is_turned:
+    if planned.is_turned and not planned.turns_words:
         return None
     arguments = loop.body.block.args[1:]
     uses = list(dot.result.uses)

@@ -141,8 +141,8 @@ class Demand:
     SM is launched. `wanted_*`: what hints ask for. `gather_registers`: registers that a thread of
     the producer needs more where its whole warpgroup gathers, None if one warp is enough.
     `columns`: of the widest product. `scratch`: shared memory that one operation needs at once.
-    `turned`: and what a warpgroup needs to turn operands in. `is_busy`: threads compute left
-    operands between products.
+    `turned`: and what warpgroups need to turn operands in. `is_busy`: threads compute left
+    operands between products, or turn words.
     """
 
     accumulators: dict[int, int]
@@ -157,7 +157,7 @@ class Demand:
     gather_registers: int | None = None
     columns: int = 0
     scratch: int = 0
-    turned: int = 0
+    turned: dict[int, int] = field(default_factory=dict[int, int])
     is_busy: bool = False
     in_place: dict[int, int] = field(default_factory=dict[int, int])
 
@@ -246,7 +246,8 @@ def _cost(shape: CtaShape, demand: Demand, target: GpuTarget) -> int | None:
     launched = launched_registers(shape.consumer_warps + shape.producer_warps, shape.ctas, target)
     if launched < demand.columns // 2 + LAUNCHED_BESIDE:
         return None
-    other = FIXED_BYTES + max(LEAST_SCRATCH, demand.scratch) + demand.turned * shape.warpgroups
+    other = FIXED_BYTES + max(LEAST_SCRATCH, demand.scratch)
+    other += demand.turned.get(shape.warpgroups, 0)
     stages = ring_stages(demand.rings, shared_bytes(shape, target) - other)
     if stages is None:
         return None

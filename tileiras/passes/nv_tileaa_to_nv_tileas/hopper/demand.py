@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.atoms.wgmma import PARTIAL_K, PARTIAL_REGISTERS
+from tileiras.codegen.atoms.wgmma import FRAGMENTS_AT_ONCE, PARTIAL_K, PARTIAL_REGISTERS
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.types import shape_of
@@ -34,6 +34,8 @@ FRAGMENT_REGISTERS = 4
 """Registers of a thread for a block of 64 rows and an instruction's step of K."""
 FRAGMENT_ADDRESSES = 8
 """Registers for reading fragments: addresses, bytes on their way to their places."""
+TURNED_REGISTERS = 16
+"""Registers for words on their way to where they are turned."""
 CTAS_WITH_IDLE_ONES = 2
 """CTAs on an SM of a kernel most of whose CTAs leave at once."""
 LESS_BESIDE_PARTIAL = 16
@@ -78,8 +80,8 @@ def demand_of(
         gather_registers(gathered) if gathered else None,
         max(planned.columns for planned in dots),
         max(least_bytes(op) for op in func.walk()),
-        max(planned.turned_bytes for planned in dots),
-        any(planned.lhs is None for planned in dots),
+        {n: max(planned.turned_bytes(n) for planned in dots) for n in counts},
+        any(planned.lhs is None or planned.turns_words for planned in dots),
         {n: with_others[n] - saved[n] for n in counts} if any(saved.values()) else {},
     )
 
@@ -175,6 +177,11 @@ def _fragments(planned: WgmmaDot, warpgroups: int) -> int:
     if planned.fragments is None:
         return 0
     blocks, steps = planned.rows // (ROWS_PER_WARPGROUP * warpgroups), 1
+    if planned.turns_words:
+        # Words are turned while the fragments of the product before are read.
+        whole = blocks * shape_of(planned.dot.lhs)[-1] // planned.family.k
+        held = whole if whole <= FRAGMENTS_AT_ONCE else 2 * blocks
+        return FRAGMENT_REGISTERS * held + TURNED_REGISTERS + 2 * FRAGMENT_ADDRESSES
     if planned.is_promoted:
         depth = min(PARTIAL_K, shape_of(planned.dot.lhs)[-1])
         blocks, steps = 1, depth // planned.family.k

@@ -68,9 +68,9 @@ def accumulator_layout(
     rows, columns = shape
     bits = family.operand_bits
     match fragments:
-        case "lhs" | "both":
+        case "lhs" | "both" if not transposed:
             return register_rows_accumulator((rows, columns), bits, warpgroups)
-        case "rhs":
+        case "lhs" | "rhs" | "both":
             return register_rows_accumulator((columns, rows), bits, warpgroups).permute((1, 0))
         case _ if transposed:
             return wgmma_tile((columns, rows), warpgroups).permute((1, 0))

@@ -17,6 +17,7 @@ from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.turned_words import is_turnable
 from tileiras.dialects.layout.wgmma_depths import TURNED_COLUMNS
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
@@ -39,7 +40,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     shared_operand,
     tile_uses,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.orientation import oriented
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.orientation import MOST_WARPGROUPS, oriented
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import calls_runtime, scratch_bytes
@@ -69,7 +70,7 @@ class WgmmaDot:
     """The operand in shared memory that threads read into registers, "rhs" as left operand.
 
     "turned": the right one, which they write to shared memory again with K contiguous. "both": they
-    read the left one and turn the right one.
+    read the left one and turn the right one, or where `transposed` says so the other way round.
     """
     transposed: bool = False
     """Whether the instructions compute the transposed product: always so with `fragments` "rhs"."""
@@ -95,15 +96,25 @@ class WgmmaDot:
         """Whether nothing is added to."""
         return _is_zero(self.dot.acc)
 
-    @property
-    def turned_bytes(self) -> int:
-        """Shared memory of a warpgroup for a right operand that threads turn."""
-        return self.rhs.bytes if self.is_turned else 0
+    def turned_bytes(self, warpgroups: int) -> int:
+        """Shared memory for an operand that threads turn: a copy for each warpgroup.
+
+        Of 32-bit operands two copies, of which all take turns.
+        """
+        if not self.is_turned:
+            return 0
+        operand = self.lhs if self.transposed and self.lhs is not None else self.rhs
+        return operand.bytes * (2 if self.turns_words else warpgroups)
 
     @property
     def is_turned(self) -> bool:
-        """Whether threads write the right operand again."""
+        """Whether threads write an operand again."""
         return self.fragments in ("turned", "both")
+
+    @property
+    def turns_words(self) -> bool:
+        """Whether it is one of 32-bit elements: all reads of its slot are the threads' own."""
+        return self.is_turned and self.family.operand_bits == 32
 
     @property
     def is_lhs_kept(self) -> bool:
@@ -224,6 +235,9 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     chosen = [planned for dots in loops.values() for planned in dots]
     if not _kept_for_products_only(chosen) or any(map(_turns_what_others_read, loops.values())):
         return None
+    # The memory for turned tiles is shared out by warpgroups, or by tiles that follow each other.
+    if len({planned.family.operand_bits for planned in chosen if planned.is_turned}) > 1:
+        return None
     pipelines = _pipelines(
         list(loops.values()), func.joined.data if func.joined is not None else ""
     )
@@ -245,7 +259,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     if any(precedes_write(load) for load in kept.own_loads):
         return None
     products: dict[Operation, WgmmaDot] = {planned.dot: planned for planned in chosen}
-    turned = shape.warpgroups * demand.turned
+    turned = demand.turned[shape.warpgroups]
     return HopperPlan(shape, products, pipelines, turned=turned, scratch=demand.scratch)
 
 
@@ -277,13 +291,33 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     if family.operand_bits == 8 and shape[1] % TURNED_COLUMNS == 0:
         ways |= {(None, 1): "turned", (0, 1): "both"}
     is_direct = family.transposes or majors in ((None, 0), (1, 0))
+    if family.operand_bits == 32 and majors == (0, 1):
+        return _turned_words(WgmmaDot(op, lhs, rhs, family, "both"))
     if not is_direct and majors not in ways:
         return None
     fragments = None if is_direct else ways[majors]
     planned = WgmmaDot(op, lhs, rhs, family, fragments, fragments == "rhs")
-    if planned.rows % ROWS_PER_WARPGROUP or planned.columns not in family.sizes_n:
-        return None
-    return planned
+    return planned if _is_legal(planned) else None
+
+
+def _is_legal(planned: WgmmaDot) -> bool:
+    """Whether there are instructions for a product of this size."""
+    return planned.rows % ROWS_PER_WARPGROUP == 0 and planned.columns in planned.family.sizes_n
+
+
+def _turned_words(planned: WgmmaDot) -> WgmmaDot | None:
+    """A product of 32-bit operands of which threads turn one: that with fewer words, if they can.
+
+    The other one is read where it is, but for its place in registers.
+    """
+    depth, warps = shape_of(planned.dot.lhs)[-1], 4 * MOST_WARPGROUPS
+    ways = [planned]
+    if not planned.is_lhs_kept:
+        ways.append(replace(planned, transposed=True))
+    for way in sorted(ways, key=lambda way: way.columns):
+        if _is_legal(way) and is_turnable((depth, way.columns), warps):
+            return way
+    return None
 
 
 def _turns_what_others_read(dots: list[WgmmaDot]) -> bool:

@@ -70,7 +70,7 @@ def tma_stores(
         return ()
     # Rows of products that threads read operands of have changed places.
     transposed = {planned.transposed for planned in plan.dots.values()}
-    if len(transposed) > 1 or any(p.fragments == "rhs" for p in plan.dots.values()):
+    if len(transposed) > 1 or any(p.fragments and p.transposed for p in plan.dots.values()):
         return ()
     if prefer is None and not any(is_in_loop(op) for op in stores):
         return ()

@@ -19,19 +19,38 @@ def turned_tile(placer: Placer, tile: SSAValue, pipeline: SSAValue | None) -> SS
     All of it moves up behind the last product in front of it, whose operands need nothing from it.
     """
     wait = tile.owner
-    if not isinstance(tile.type, pl.SharedTileType) or not isinstance(wait, pl.ConsumerWaitOp):
+    if not isinstance(wait, pl.ConsumerWaitOp):
         raise InternalError("what is turned is no tile of a slot", where="hopper")
-    old = tile.type
-    depth = old.shape[0] * storage_bytes(old.element_type)
-    swizzle = widest_swizzle(depth)
-    if swizzle is None:
-        raise InternalError("what is turned has no swizzle", where="hopper")
-    type = pl.SharedTileType(old.shape, old.element_type, 1 - old.major.data, 0, swizzle)
-    turn = placer.emit(wg.TurnTileOp, [tile], [type])
+    turn = placer.emit(wg.TurnTileOp, [tile], [_turned_type(tile)])
     if pipeline is not None:
         release = placer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(0)})
         _move_up(wait, turn, release)
     return turn.results[0]
+
+
+def turned_words(
+    placer: Placer, tile: SSAValue, running: SSAValue | None
+) -> tuple[SSAValue, SSAValue | None]:
+    """The tile of a slot, of 32-bit elements, with its other dim contiguous.
+
+    A sum that is `running` meanwhile is finished then, and comes with it.
+    """
+    sums = [] if running is None else [running]
+    types = [_turned_type(tile), *(value.type for value in sums)]
+    results = placer.emit(wg.TurnTileOp, [tile, *sums], types).results
+    return results[0], results[1] if sums else None
+
+
+def _turned_type(tile: SSAValue) -> pl.SharedTileType:
+    """The type of a tile once its other dim is contiguous."""
+    old = tile.type
+    if not isinstance(old, pl.SharedTileType):
+        raise InternalError("what is turned is no tile", where="hopper")
+    major = 1 - old.major.data
+    swizzle = widest_swizzle(old.shape[major] * storage_bytes(old.element_type))
+    if swizzle is None:
+        raise InternalError("what is turned has no swizzle", where="hopper")
+    return pl.SharedTileType(old.shape, old.element_type, major, 0, swizzle)
 
 
 def _move_up(wait: Operation, *others: Operation) -> None:

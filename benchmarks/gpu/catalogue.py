@@ -89,14 +89,18 @@ def _gemm(
     rate: str = "f16",
     out: str | None = None,
     depth_first: bool = False,
+    rows_first: bool = False,
     blocks: int | None = None,
     hints: dict[str, int] | None = None,
     asked: float | None = None,
 ) -> Entry:
-    """A product of two matrices; `depth_first` stores b with its depth contiguous."""
+    """A product of two matrices.
+
+    `depth_first` stores b with its depth contiguous, `rows_first` a with its rows.
+    """
     (m, n, k), (tm, tn, tk) = size, tile
-    order = (1, 0) if depth_first else ()
-    a, b = Array(dtype, (m, k)), Array(dtype, (k, n), order=order)
+    a = Array(dtype, (m, k), order=(1, 0) if rows_first else ())
+    b = Array(dtype, (k, n), order=(1, 0) if depth_first else ())
     c = Array(out or dtype, (m, n), "output")
     count = tiles(m, tm) * tiles(n, tn)
     return Entry(
@@ -145,6 +149,9 @@ def other_gemms() -> Iterator[Entry]:
     big = (8192, 8192, 8192)
     for tile in ((128, 128, 32), (128, 256, 32)):
         yield _gemm("tf32 8192^3", big, tile, "float32", rate="tf32", asked=0.95)
+        yield _gemm(
+            "tf32 column-major a 8192^3", big, tile, "float32", rate="tf32", rows_first=True
+        )
     yield from _split_gemms()
     yield _batched("f16 batched 8x4096x4096x2048", "float16", (8, 4096, 4096, 2048), (128, 256, 64))
     for name, order in (("", (0, 2, 1)), (" row-major b", ())):

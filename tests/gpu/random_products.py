@@ -279,7 +279,7 @@ def dense_case(kernel: ProductKernel, extents: tuple[int, int, int], *blocks: in
         is_by_column = major in ("column", "turned", "permuted")
         inner = rows if is_by_column else columns
         far = -(-inner // kernel.unit) * kernel.unit
-        strides = (rows * columns * far, 1, far) if is_by_column else (rows * far, far, 1)
+        strides = (columns * far, 1, far) if is_by_column else (rows * far, far, 1)
         return Placement((1, rows, columns), 0, strides)
 
     a, b, c = dense(m, k, kernel.a), dense(k, n, kernel.b), dense(m, n, "row")

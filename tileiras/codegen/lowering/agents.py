@@ -27,8 +27,10 @@ from tileiras.codegen.lowering import (
 from tileiras.codegen.lowering.block_order import longest_first_blocks
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import START_BARRIER, Ring
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
@@ -43,6 +45,18 @@ RING_ALIGN = 1024
 ALIGNMENT_WASTE = 128
 """Bytes between variables."""
 WARP_THREADS = 32
+_SCALARS = (
+    ElementwiseOp,
+    aa.BlockTileOp,
+    aa.ConstantOp,
+    aa.CreateMemTokenOp,
+    aa.GetClusterRankOp,
+    aa.GetNumProgramsOp,
+    aa.GetProgramIdOp,
+    aa.MakeMemRefOp,
+    aa.SplatOp,
+)
+"""Operations that need no mbarrier, and no other thread."""
 
 
 def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
@@ -183,7 +197,10 @@ def _dismiss_idle_warps(ctx: KernelLowering, warp: SSAValue, working_warps: int)
 
 
 def _start_at_once(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
-    """The consumers wait for the mbarriers alone; the producer claims the tensor maps itself."""
+    """The consumers wait for the mbarriers alone; the producer claims the tensor maps itself.
+
+    They need not wait before they have asked for the first tile.
+    """
     b, threads = ctx.b, 32 * op.consumer_warps.data
     thread, done = b.new_block(), b.new_block()
     b.cond_br(b.icmp("eq", b.thread_id(), b.i32(0)), thread, done)
@@ -191,8 +208,21 @@ def _start_at_once(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     _init_barriers(ctx)
     b.br(done)
     ctx.start_block(done)
-    b.barrier(CONSUMER_BARRIER, threads)
     b.barrier_arrive(START_BARRIER, ctx.agents.threads)
+    if _begins_with_head_start(op.consumer.block):
+        ctx.agents.waits_for_barriers = True
+    else:
+        b.barrier(CONSUMER_BARRIER, threads)
+
+
+def _begins_with_head_start(block: Block) -> bool:
+    """Whether nothing but scalars comes before the consumers' head start."""
+    for op in block.ops:
+        if isinstance(op, pl.HeadStartOp):
+            return True
+        if not isinstance(op, _SCALARS):
+            return False
+    return False
 
 
 def _make_barriers(ctx: KernelLowering) -> None:

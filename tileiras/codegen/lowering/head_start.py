@@ -94,6 +94,9 @@ def lower_head_start(ctx: KernelLowering, op: Operation) -> None:
             if rows.skipped is not None:
                 wanted = b.and_(wanted, b.not_(rows.skipped))
             _copy(ctx, ring, rows, stage, wanted)
+        if ctx.agents.waits_for_barriers:
+            b.barrier()
+            ctx.agents.waits_for_barriers = False
         b.mbarrier_arrive_copies(ring.full_barrier(b, b.i32(stage)), expected=False)
     ctx.barrier()
     first = b.icmp("eq", b.thread_id(), b.i32(0))

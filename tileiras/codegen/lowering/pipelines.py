@@ -204,6 +204,8 @@ class AgentState:
     """The exchange of tile blocks between CTAs (`AgentSwitchOp.block_order`)."""
     blocks: tuple[SSAValue, ...] | None = None
     """The tile block of this CTA, axis by axis, where `AgentSwitchOp.longest_first` says it."""
+    waits_for_barriers: bool = False
+    """Whether the consumers' first use of mbarriers has to wait until they are made."""
     working_warps: int = 1
     turned: SSAValue | None = None
     """Memory of the warpgroups for operands that they turn."""

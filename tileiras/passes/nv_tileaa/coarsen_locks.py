@@ -7,7 +7,7 @@
     give %lock back                              %c = load %out; await_shared %sent
                                                  %d = (%c + %mine_0) + %mine_1 ..
                                                  store %d, %out
-                                                 give %lock back }
+                                                 give %lock back } else { send_shared %sent }
 
 Tile blocks that take the same lock wait for each other, a trip to memory and back for each of load,
 store and lock. That one takes the lock right after another one has given it back is one of the ways
@@ -56,7 +56,7 @@ class CoarsenLocksPass(IrPass):
              atomic_rmw xchg %lock
     After    %p = cluster's first + rank; %t = f(%p); %s = share_tiles %t; if last rank { loop {
              atomic_cas %lock .. }; loads; await_shared %s; section(read_shared %s, ..); stores;
-             atomic_rmw xchg %lock }
+             atomic_rmw xchg %lock } else { send_shared %s }
     Requires nv_tileaa, a target with clusters
     Leaves   kernels that do not end with a critical section (`critical_sections.py`), whose section
              uses scalars that differ between tile blocks; tiles that are small, or too large

@@ -3,7 +3,7 @@
 What one section stores for the next one to load stays in registers (scalar replacement): each place
 is loaded once, before the first section, and stored once, after the last.
 
-    take the lock; load all places; send_shared; await_shared
+    take the lock; load all places; await_shared; read_shared
     section of tile block 0; of tile block 1 ...      on values, with the tiles of each CTA
     store all places that were written; give the lock back
 """

@@ -147,11 +147,12 @@ def test_first_product_in_either_branch_is_right(is_taken, expected):
 def test_threads_wait_for_nobody_before_their_first_copy():
     options = replace(with_environment(CompileOptions(gpu_name="sm_90")), emit="ptx")
     ptx = compile_module(gemm(128, 256, 64), options).output.decode()
-    before = ptx[ptx.index("mbarrier.init") : ptx.index("cp.async.cg")]
-    assert "bar.sync \t1, 256;" in before
+    copy, landed = ptx.index("cp.async.cg"), ptx.index("cp.async.mbarrier.arrive.shared::cta")
+    before = ptx[ptx.index("mbarrier.init") : copy]
     assert "bar.arrive \t8, 384;" in before
+    assert "bar.sync" not in before
     assert "atom." not in before
-    assert "cp.async.mbarrier.arrive.shared::cta" in ptx
+    assert "bar.sync \t1, 256;" in ptx[copy:landed]
     assert "fence.proxy.async" in ptx
     assert "prefetch.tensormap" in ptx
 

@@ -240,3 +240,46 @@ def test_exchanges_are_verified():
     del kernel_of(module).properties["cluster"]
     with pytest.raises(VerifyException, match="the cluster has one CTA"):
         exchange_of(module).verify_()
+
+
+STORE_OF_MINE = f"store_view_tko weak %mine, %sp[%by] token = %held : tile<1024xf32>, {LONG}"
+WRITTEN_TWICE = f"""
+    %once = if %is_first -> (token) {{
+      %w0 = {STORE_OF_MINE}, tile<i32> -> token
+      yield %w0 : token
+    }} else {{
+      yield %held : token
+    }}
+    %stored = {STORE_OF_MINE.replace("%held", "%once")}, tile<i32> -> token
+"""
+
+
+def test_what_one_side_of_a_branch_writes_may_be_written_again():
+    start, end = TURNS.index("    %stored = if"), TURNS.index("    %next = addi")
+    text = TURNS[:start] + WRITTEN_TWICE + TURNS[end:]
+    assert cluster_size(text) == 4
+    for module in (parse_text(text, "kernel.mlir"), *stages(text).values()):
+        case = TurnsCase(6, 1)
+        run_entry(module, None, case.arguments, case.grid)
+        last = case.x[5 * 1024 : 6 * 1024]
+        np.testing.assert_array_equal(case.sums[:1024], last)
+
+
+@pytest.mark.parametrize(("other", "size"), [("%turn", 1), ("%c1", 4)])
+def test_what_stands_for_masked_elements_is_known_before_the_section(other: str, size: int):
+    section = f"""
+    %found, %masked = load_ptr_tko weak %more_counts, %is_there, {other} token=%held
+      : tile<ptr<i32>>, tile<i1>, tile<i32> -> tile<i32>, token
+    %sum = addi %found, %c1 : tile<i32>
+    %put = store_ptr_tko weak %more_counts, %sum, %is_there token=%masked
+      : tile<ptr<i32>>, tile<i32>, tile<i1> -> token
+"""
+    place = "    %more_counts = offset %turns, %c1 : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>\n"
+    text = TURNS.replace("    %stored = if", f"{section}    %stored = if")
+    text = text.replace("    %count = offset", f"{place}    %count = offset")
+    assert cluster_size(text) == size
+    for module in (parse_text(text, "kernel.mlir"), *stages(text).values()):
+        case = TurnsCase(6, 1)
+        case.turns = np.zeros(2, np.int32)
+        run_entry(module, None, case.arguments, case.grid)
+        assert list(case.turns) == [0, 6]

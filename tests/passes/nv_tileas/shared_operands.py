@@ -60,11 +60,33 @@ FORMS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Loads, products and what is between them, by what the products share."""
+APART: dict[str, tuple[str, ...]] = {
+    "both go on": ("A", "B", "dot %p A B %u", "D", "E", "dot %q D E %v"),
+    "the first goes on": (
+        "A",
+        "B",
+        "dot %p A B %u",
+        "D",
+        "E",
+        "dot %h D E %z",
+        "%q = addf %h, %v : tile<128x128xf32>",
+    ),
+    "the second goes on": (
+        "A",
+        "B",
+        "dot %g A B %z",
+        "%p = addf %g, %u : tile<128x128xf32>",
+        "D",
+        "E",
+        "dot %q D E %v",
+    ),
+}
+"""Products that share nothing."""
 
 
 def shared_operands(form: str, element: str = "f16", step: int = 64, turned: str = "") -> str:
     """The kernel of a form; operands in `turned` are contiguous along their other dim."""
-    parts = FORMS[form]
+    parts = (FORMS | APART)[form]
     body = "\n      ".join(_line(part, element, step) for part in parts)
     maps = "\n    ".join(_view(name, element, step, name in turned) for name in "ABDECF")
     text = _KERNEL.replace("BODY", body).replace("MAPS", maps)

@@ -8,6 +8,7 @@ import pytest
 from tests.gpu.product_text import ELEMENTS
 from tests.interpreter.stage_comparison import passes
 from tests.passes.nv_tileas.shared_operands import (
+    APART,
     COLUMNS,
     DEPTH,
     FORMS,
@@ -15,6 +16,7 @@ from tests.passes.nv_tileas.shared_operands import (
     shared_operands,
 )
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.driver import read_source
 from tileiras.interpreter import run_entry
 from tileiras.interpreter.formats import format_of, to_bits
@@ -72,3 +74,11 @@ def test_products_share_slots(form):
 def test_in_all_types_and_placements(element, step, turned):
     text = shared_operands("left", element, step, turned)
     assert count(run_stages(text, element, turned), pl.CreatePipelineOp) == 1
+
+
+@pytest.mark.parametrize("form", APART)
+def test_each_turn_waits_for_what_runs_beside_it(form: str) -> None:
+    """Else the next turn but one writes over a copy that another warp still multiplies by."""
+    module = run_stages(shared_operands(form, "f32", 32, "AD"), "f32", "AD")
+    turns = [op for op in module.walk() if isinstance(op, wg.TurnTileOp)]
+    assert [turn.running is not None for turn in turns] == [form == "both go on"] * 2

@@ -83,11 +83,12 @@ class Section:
         return list(found)
 
     def are_places_common(self, tiles: Sequence[SSAValue]) -> bool:
-        """Whether all that decides where accesses go is common to tile blocks."""
+        """Whether what decides where accesses go is common to tile blocks, with masks' others."""
         common = {value for op in self.common(tiles) for value in op.results}
         common |= {value for value in self.outside_operands() if value not in tiles}
         places = (place_of_access(op) for op in self.accesses())
-        values = (value for place in places for value in place or ())
+        values = [value for place in places for value in place or ()]
+        values += [op.other for op in self.accesses() if isinstance(op, aa.LoadOp)]
         return all(value in common for value in values if isinstance(value, SSAValue))
 
 

@@ -262,6 +262,10 @@ class MergedSections:
     def _join(self, condition: SSAValue, ends: Sequence[_End], state: _State) -> list[SSAValue]:
         """The branch with two sides; the state becomes that after it. Gives its other results."""
         (first, mine, _), (second, its, _) = ends
+        # What only one side has written is written again before anyone looks.
+        for place in mine.values.keys() ^ its.values.keys():
+            for own in (mine, its, state):
+                own.values.pop(place, None)
         changed = [
             place for place in self._stores if mine.values.get(place) is not its.values.get(place)
         ]

@@ -148,7 +148,7 @@ class ConsumerSide:
         operands = [self._left(placer, planned), right]
         if planned.turns_words:
             turned = 0 if planned.transposed else 1
-            running = acc if is_running(group) else None
+            running = acc if self._runs_on(group) else None
             operands[turned], finished = turned_words(placer, operands[turned], running)
             acc = finished or acc
         type = encoded(op.result.type.element_type, layout)
@@ -161,7 +161,7 @@ class ConsumerSide:
             properties["fragments"] = StringAttr(planned.fragments)
         if planned.transposed and planned.fragments != "rhs":
             properties["transposed"] = UnitAttr()
-        pending = _pending(planned, group)
+        pending = self._pending(planned, group)
         if pending is not None:
             properties["pending"] = IntAttr(pending)
         built = placer.emit(wg.WgmmaDotOp, [*operands, acc], [type], properties)
@@ -172,6 +172,30 @@ class ConsumerSide:
             release = {"keep": IntAttr(keep)}
             placer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
         return [placer.settle(op.result, built.results[0])]
+
+    def _pending(self, planned: WgmmaDot, group: Sequence[WgmmaDot]) -> int | None:
+        """How many products the one that is issued leaves unfinished; None if waits come later.
+
+        What threads read or add themselves is finished at once; of products that share slots, those
+        of the iteration before are. Where threads read, only the newest product may be unfinished.
+        """
+        if self._runs_on(group):
+            return len(group) if all(other.fragments is None for other in group) else 1
+        return 0 if planned.is_promoted or planned.fragments is not None else None
+
+    def _runs_on(self, group: Sequence[WgmmaDot]) -> bool:
+        """Whether products that share slots stay unfinished over the end of an iteration.
+
+        One whose words are turned does if all such ones of its loop do: at the next but one turn
+        nobody may read its copy any more, so each turn has to wait for what runs beside it.
+        """
+        loop = group[0].dot.parent_op()
+        if not is_running(group) or loop is None:
+            return False
+        if not any(planned.turns_words for planned in group):
+            return True
+        others = (other for other in self.plan.dots.values() if loop.is_ancestor(other.dot))
+        return all(running_position(other) is not None for other in others if other.turns_words)
 
     def _left(self, placer: Placer, planned: WgmmaDot) -> SSAValue:
         """The left operand: a tile in shared memory, or this thread's fragments of it."""
@@ -243,7 +267,7 @@ class ConsumerSide:
         for planned in self.plan.dots.values():
             group = self.plan.sharing(planned)
             position = running_position(planned)
-            if not is_running(group) or position is None or planned.dot.parent_op() is not op:
+            if position is None or planned.dot.parent_op() is not op or not self._runs_on(group):
                 continue
             acc = finished[position]
             wait = placer.emit(wg.DotWaitOp, [acc], [acc.type], {"pending": IntAttr(0)})
@@ -271,17 +295,6 @@ class ConsumerSide:
             if users and users[-1] is loop:
                 release = {"keep": IntAttr(0)}
                 placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
-
-
-def _pending(planned: WgmmaDot, group: Sequence[WgmmaDot]) -> int | None:
-    """How many products the one that is issued leaves unfinished; None if waits come later.
-
-    What threads read or add themselves is finished at once; of products that share slots, those of
-    the iteration before are. Where threads read, only the newest product may be unfinished.
-    """
-    if is_running(group):
-        return len(group) if all(other.fragments is None for other in group) else 1
-    return 0 if planned.is_promoted or planned.fragments is not None else None
 
 
 def is_running(group: Sequence[WgmmaDot]) -> bool:

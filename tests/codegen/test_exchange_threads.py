@@ -49,3 +49,13 @@ def test_nothing_that_is_sent_waits_for_a_fence(text: str):
     assert "barrier.cluster.arrive.release" not in ptx
     assert ptx.count("atom.acquire.gpu.global.cas") == 1
     assert ptx.count("atom.release.gpu.global.exch") == 1
+
+
+def test_one_thread_of_all_agents_makes_the_mbarrier():
+    """The producer's first thread, which consumers need not wait for, might make it once more."""
+    text = ProductKernel("f16", (64, 64, 64), form="split").text()
+    lowered = lower_to_llvm(parse_text(text, "kernel.mlir"))
+    ptx = llvm_ir_to_ptx(print_module(lowered, TARGET, OPTIONS), TARGET, OPTIONS)
+    before = ptx[: ptx.index("mbarrier.init")]
+    [thread] = re.findall(r"mov\.u32\s+(%r\d+), %tid\.x;", before)
+    assert re.findall(r"setp\.ne\.b32\s+%p\d+, (%r\d+), 0;", before)[-1:] == [thread]

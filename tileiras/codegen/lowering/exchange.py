@@ -41,10 +41,20 @@ def prepare_exchanges(ctx: KernelLowering, func: aa.FuncOp) -> None:
         barrier = ctx.prologue.address_of(ctx.shared_variable("arrived", 8, 8))
         ctx.scratch.reserve(MEMORY_ALIGN)
         ctx.arrivals[op] = barrier
-        with ctx.first_thread_alone():
-            b.mbarrier_init(barrier, 1)
-            b.fence_mbarrier_init()
+        _make(ctx, barrier)
         b.cluster_arrive(relaxed=True, predicate=b.not_(_is_reader(ctx, op)))
+
+
+def _make(ctx: KernelLowering, barrier: SSAValue) -> None:
+    """One thread of the whole CTA makes the mbarrier: warps beside the consumers are here, too."""
+    b = ctx.b
+    inside, after = b.new_block(), b.new_block()
+    b.cond_br(b.icmp("eq", b.thread_id(), b.i32(0)), inside, after)
+    b.at(inside)
+    b.mbarrier_init(barrier, 1)
+    b.fence_mbarrier_init()
+    b.br(after)
+    b.at(after)
 
 
 def _is_reader(ctx: KernelLowering, op: aa.ShareTilesOp) -> SSAValue:

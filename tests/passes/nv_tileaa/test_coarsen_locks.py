@@ -283,3 +283,11 @@ def test_what_stands_for_masked_elements_is_known_before_the_section(other: str,
         case.turns = np.zeros(2, np.int32)
         run_entry(module, None, case.arguments, case.grid)
         assert list(case.turns) == [0, 6]
+
+
+@pytest.mark.parametrize("tile", [(64, 64, 32), (32, 128, 64)])
+def test_what_is_sent_leaves_room_where_shared_memory_is_small(tile: tuple[int, int, int]):
+    """For tiles that loads start early, and for changes of layouts."""
+    text = ProductKernel("f32", tile, form="split").text()
+    options = with_environment(CompileOptions(gpu_name="sm_120", emit="ptx"))
+    assert "st.async" in compile_module(text.encode(), options).output.decode()

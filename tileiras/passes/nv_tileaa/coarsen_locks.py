@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 AXES = range(3)
 MOST_BYTES = 64 * 1024
-"""Shared memory for the tiles of all tile blocks of a cluster."""
+"""Shared memory for the tiles of all tile blocks of a cluster, at most half of a CTA's."""
 LEAST_BYTES = 4 * 1024
 """Of a tile, so that each thread of the largest tile block sends whole registers."""
 USUAL_BLOCKS = 4
@@ -180,7 +180,8 @@ def _cluster_size(func: aa.FuncOp, axis: int, tiles: list[SSAValue], target: Gpu
     size, total = target.max_cluster, sum(map(value_bytes, tiles))
     blocks = _expected_blocks(func, axis)
     blocks = blocks if blocks <= FEW_BLOCKS else blocks // 2
-    while size > 1 and (size > most or size * total > MOST_BYTES or size >= 2 * blocks):
+    room = min(MOST_BYTES, target.static_shared_limit // 2)
+    while size > 1 and (size > most or size * total > room or size >= 2 * blocks):
         size //= 2
     return size
 

@@ -8,6 +8,7 @@ kernels, which read everything once, may take all).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
@@ -15,7 +16,7 @@ from xdsl.ir import Operation
 from tileiras.codegen.target.features import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.passes.analysis.persistent import walks_over_blocks
 from tileiras.passes.analysis.register_pressure import block_pressure
@@ -65,6 +66,7 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
 
     if any(calls_runtime(op) for op in func.walk()):
         return
+    target = _beside_sent_tiles(func, target)
     plan = plan_cta(func, target)
     scratch = max((scratch_bytes(op) for op in func.walk()), default=0)
     costs = TileCosts(32 * plan.num_warps)
@@ -93,6 +95,13 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
             found.append(schedule)
     if candidates:
         _explain(remarks, func, found, kept, candidates)
+
+
+def _beside_sent_tiles(func: aa.FuncOp, target: GpuTarget) -> GpuTarget:
+    """The target without the shared memory that tiles of a cluster's CTAs take in one of them."""
+    shared = (op for op in func.walk() if isinstance(op, aa.ShareTilesOp))
+    sent = func.cluster_size * sum(value_bytes(tile) for op in shared for tile in op.tiles)
+    return replace(target, static_shared_limit=target.static_shared_limit - sent)
 
 
 def _taken_around(loop: aa.ForOp, taken: dict[Operation, int]) -> int:

@@ -24,8 +24,8 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.critical_sections import Access, Place, Section, place_of_access
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder, type_of
 
-HELD_BYTES = 72 * 1024
-"""Of tiles in registers at once: 144 registers of each of 128 threads."""
+HELD_BYTES = 56 * 1024
+"""Of tiles in registers at once: 112 registers of each of 128 threads."""
 
 
 @dataclass
@@ -179,8 +179,11 @@ class MergedSections:
             self._choose(last, straight, one_by_one, state)
 
     def _tiles_ahead(self, tiles: Sequence[SSAValue], blocks: int) -> int:
-        """Tile blocks whose tiles fit the registers, beside what the section has loaded."""
-        loaded = sum(value_bytes(value) for _, value in self._loads.values())
+        """Tile blocks whose tiles fit the registers, beside what the section has loaded.
+
+        Addresses of what was loaded may take as much as the tiles.
+        """
+        loaded = 2 * sum(value_bytes(value) for _, value in self._loads.values())
         return max(1, min(blocks, (HELD_BYTES - loaded) // sum(map(value_bytes, tiles))))
 
     def _choose(

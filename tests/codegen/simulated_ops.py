@@ -18,6 +18,7 @@ from tileiras.interpreter import SimulatedMemory
 Value = np.ndarray
 POISON = 0xDEADBEEFDEADBEEF
 WARP = 32
+MULTIPROCESSORS = 5
 
 _FLOATS: dict[type[Attribute], tuple[Any, Any]] = {
     Float16Type: (np.float16, np.uint16),
@@ -378,6 +379,8 @@ def _sreg(machine: Machine, op: Any) -> Value:
     match name or axis:
         case "smid":
             return as_bits(machine.threads, 0, op.result.type)
+        case "nsmid":
+            return as_bits(machine.threads, MULTIPROCESSORS, op.result.type)
         case "tid":
             return machine.thread_ids.astype(np.uint64)
         case "ctaid" | "clusterid":

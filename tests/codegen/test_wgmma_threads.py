@@ -26,7 +26,7 @@ GEMMS = (
     Gemm(i8, i32, (32, 128, 256)),
     Gemm(i8, i32, (128, 64, 128), a_turned=True, b_turned=True),
     Gemm(f8E4M3FN, f32, (64, 64, 256), b_turned=True),
-    Gemm(f8E5M2, f32, (128, 256, 128), b_turned=True),
+    Gemm(f8E5M2, f32, (128, 64, 128), b_turned=True),
     Gemm(f8E4M3FN, f32, (64, 256, 128)),
     Gemm(f8E4M3FN, f32, (64, 128, 128), fast_acc=True),
     Gemm(f8E5M2, f16, (32, 128, 128)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +59,8 @@ Argument = int | float | Array | DeviceBuffer
 
 DEFAULT_LOOP_LIMIT = 1_000_000
 """Rounds after which a `loop` counts as endless."""
+MULTIPROCESSORS = 5
+"""SMs of the simulated GPU: few, so that tile blocks that share out work have several tiles."""
 
 _YIELDS = (cf.YieldOp, aa.YieldOp)
 _CONTINUES = (cf.ContinueOp, aa.ContinueOp)
@@ -106,17 +109,25 @@ def run_entry(
     arrays.copy_in()
     sent: dict[tuple[Operation, int], list[Any]] = {}
     with np.errstate(all="ignore"):
-        for block, rank in _programs(entry, grid):
+        numbered = _numbered(entry, grid)
+        for block, rank in _programs(entry, numbered):
             if rank == 0:
                 sent = {}
             run = TileBlockRun(
-                memory, log, block, grid, rank, global_addresses, allocas, rules, loop_limit
+                memory, log, block, numbered, rank, global_addresses, allocas, rules, loop_limit
             )
-            run.sent = sent
+            run.sent, run.launched = sent, grid
             run.run_region(entry.body, values)
             rules.end_block()
     arrays.copy_out()
     return log
+
+
+def _numbered(entry: Entry, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The tile blocks that there are for a program: one for each SM where they share the work."""
+    if isinstance(entry, aa.FuncOp) and entry.shared_out is not None:
+        return min(math.prod(grid), MULTIPROCESSORS), 1, 1
+    return grid
 
 
 def _programs(
@@ -242,6 +253,7 @@ class TileBlockRun(BlockRun):
     loop_limit: int = DEFAULT_LOOP_LIMIT
     loads: LoadGroups = field(default_factory=LoadGroups)
     sent: dict[tuple[Operation, int], list[Any]] = field(default_factory=dict[Any, Any])
+    launched: tuple[int, int, int] = (1, 1, 1)
     _env: dict[SSAValue, Any] = field(default_factory=dict)
 
     def value(self, ssa: SSAValue) -> Any:

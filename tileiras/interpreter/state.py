@@ -86,6 +86,8 @@ class BlockRun(Protocol):
     loads: LoadGroups
     sent: dict[tuple[Operation, int], list[Any]]
     """Tiles that the CTAs of the cluster have sent so far, by operation and rank."""
+    launched: tuple[int, int, int]
+    """The grid, where `grid` is how many tile blocks share out its work."""
 
     def value(self, ssa: SSAValue) -> Any:
         """The value of an SSA value that was computed before."""

@@ -198,6 +198,10 @@ def _num_programs(run: BlockRun, op: aa.GetNumProgramsOp) -> list[Array]:
     return [np.asarray(run.grid[op.axis.value.data], dtype=np.int32)]
 
 
+def _grid_size(run: BlockRun, op: aa.GetGridSizeOp) -> list[Array]:
+    return [np.asarray(run.launched[op.axis.value.data], dtype=np.int32)]
+
+
 def _alloca(run: BlockRun, op: aa.AllocaOp) -> list[Array]:
     element = pointee_format(op.result.type)
     return [memory_access.zeroed_alloca(run, op, element.storage.itemsize)]
@@ -235,6 +239,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.FenceAliasOp: _token,
     aa.FinishLoadOp: load_rings.finish,
     aa.GetGlobalOp: _get_global,
+    aa.GetGridSizeOp: _grid_size,
     aa.GetNumProgramsOp: _num_programs,
     aa.GetProgramIdOp: _program_id,
     aa.GetClusterRankOp: _cluster_rank,

@@ -77,6 +77,7 @@ class WholeTiles(BlockRun):
         self.cluster_rank = self.run.cluster_rank
         self.globals, self.allocas = self.run.globals, self.run.allocas
         self.loads, self.sent = self.run.loads, self.run.sent
+        self.launched = self.run.launched
 
     def value(self, ssa: SSAValue) -> Any:
         """A whole tile, or whatever else the value is."""

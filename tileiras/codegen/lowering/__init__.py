@@ -103,6 +103,7 @@ def lower_function(
     ctx.prologue.location = func.location
     ctx.values.update(zip(source.args, kernel.entry.args, strict=True))
     ctx.cluster_size = func.cluster_size
+    ctx.is_shared_out = func.shared_out is not None
     body = ctx.b.new_block()
     ctx.b.at(body)
     if (axis := func.shared_axis) is not None:

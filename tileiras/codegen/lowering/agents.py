@@ -51,6 +51,7 @@ _SCALARS = (
     aa.ConstantOp,
     aa.CreateMemTokenOp,
     aa.GetClusterRankOp,
+    aa.GetGridSizeOp,
     aa.GetNumProgramsOp,
     aa.GetProgramIdOp,
     aa.MakeMemRefOp,

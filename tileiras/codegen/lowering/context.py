@@ -100,6 +100,7 @@ class KernelLowering:
         self.op: Operation | None = None
         self.agents = AgentState()
         self.cluster_size = 1
+        self.is_shared_out = False
         self.is_alone = False
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}

@@ -43,6 +43,7 @@ RULES: dict[type[Operation], LoweringRule] = {
     aa.UnsplatOp: tensors.lower_unsplat,
     aa.GetProgramIdOp: tensors.lower_program_id,
     aa.GetClusterRankOp: tensors.lower_cluster_rank,
+    aa.GetGridSizeOp: tensors.lower_grid_size,
     aa.GetNumProgramsOp: tensors.lower_num_programs,
     aa.MakeMemRefOp: tensors.lower_nothing,
     aa.BlockTileOp: tensors.lower_nothing,

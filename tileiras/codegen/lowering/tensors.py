@@ -109,11 +109,19 @@ def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
         return ctx.agents.blocks[axis]
     number = ctx.prologue.sreg(f"ctaid.{_AXES[axis]}")
     if ctx.cluster_size > 1 and axis == 0:
-        return ctx.prologue.lshr(number, ctx.prologue.i32(ctx.cluster_size.bit_length() - 1))
+        number = ctx.prologue.lshr(number, ctx.prologue.i32(ctx.cluster_size.bit_length() - 1))
+        return _among_all(ctx, number) if ctx.is_shared_out else number
     order = ctx.agents.block_order
     if order is None or axis:
         return number
     return exchanged_block(ctx.prologue, number, ctx.prologue.sreg("nctaid.x"), order)
+
+
+def _among_all(ctx: KernelLowering, number: SSAValue) -> SSAValue:
+    """Number along the first axis, as one among all launched."""
+    b = ctx.prologue
+    rows = b.add(b.sreg("ctaid.y"), b.mul(grid_size(ctx, 1), b.sreg("ctaid.z")))
+    return b.add(number, b.mul(grid_size(ctx, 0), rows))
 
 
 def leave_idle_clusters(ctx: KernelLowering, axis: int) -> None:
@@ -143,8 +151,23 @@ def lower_num_programs(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.results[0]] = tile_blocks(ctx, _AXES.index(_axis(op)))
 
 
+def lower_grid_size(ctx: KernelLowering, op: Operation) -> None:
+    """Number of tile blocks that are launched."""
+    ctx.values[op.results[0]] = grid_size(ctx, _AXES.index(_axis(op)))
+
+
 def tile_blocks(ctx: KernelLowering, axis: int) -> SSAValue:
-    """Number of tile blocks along an axis."""
+    """Number of tile blocks along an axis; where they share out the work, one for each SM."""
+    if not ctx.is_shared_out:
+        return grid_size(ctx, axis)
+    b = ctx.prologue
+    total = b.mul(b.mul(grid_size(ctx, 0), grid_size(ctx, 1)), grid_size(ctx, 2))
+    processors = b.sreg("nsmid")
+    return b.select(b.icmp("ult", total, processors), total, processors)
+
+
+def grid_size(ctx: KernelLowering, axis: int) -> SSAValue:
+    """Number of tile blocks along an axis that are launched: a cluster for each."""
     b = ctx.prologue
     number = b.sreg(f"nctaid.{_AXES[axis]}")
     if ctx.cluster_size == 1 or axis:

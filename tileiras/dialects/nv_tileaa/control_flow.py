@@ -36,6 +36,8 @@ class FuncOp(IRDLOperation):
     work they divide by `get_cluster_rank`; or, if `paired`, that of as many tile blocks as there
     are CTAs, and the clusters beyond those that all tile blocks need have nothing to do. These are
     neighbours along the first axis of the grid, or along `paired_axis`.
+    `shared_out`: as many tile blocks as there are SMs do the work of all that are launched. They
+    are numbered along one axis (`get_program_id 0` of `get_num_programs 0`), whatever the grid is.
     `joined`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
     tiles, or "blocks": those of two tile blocks, of which the other one ends.
     """
@@ -48,6 +50,7 @@ class FuncOp(IRDLOperation):
     cluster = opt_prop_def(IntegerAttr)
     paired = opt_prop_def(UnitAttr)
     paired_axis = opt_prop_def(IntegerAttr)
+    shared_out = opt_prop_def(UnitAttr)
     joined = opt_prop_def(StringAttr)
     body = region_def()
 
@@ -177,6 +180,16 @@ class GetClusterRankOp(IRDLOperation):
     """Number of the CTA in its cluster, i32."""
 
     name = "nv_tileaa.get_cluster_rank"
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class GetGridSizeOp(IRDLOperation):
+    """Number of tile blocks along `axis` (0, 1, 2) that are launched, i32, however they work."""
+
+    name = "nv_tileaa.get_grid_size"
+    axis = prop_def(IntegerAttr)
     result = result_def()
     traits = traits_def(Pure())
 

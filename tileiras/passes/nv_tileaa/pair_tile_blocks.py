@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
@@ -17,6 +17,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.analysis.persistent import is_persistent
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
@@ -25,14 +26,19 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import WgmmaDot
 
 PAIR = 2
+LARGE_TILE = 128 * 256
+"""Elements of a tile whose CTA leaves no room for another one on an SM."""
 
 
 @dataclass(frozen=True)
 class PairTileBlocksPass(IrPass):
     """Lets neighbouring tile blocks of a kernel with products run as a cluster of two CTAs.
 
+    Those of a kernel with a large tile a block share out the work of all before
+    (`share_out_blocks.py`), one for each SM: there is something to do while a tile is stored.
     Before   %p = get_program_id 0;  for %t in [%p, %n) step %s { ... tiled_store }
     After    %c = get_program_id 0;  %r = get_cluster_rank;  %base = 2 * %c
              for %b in [%base, %n) step %s { %t = %b + %r, or %b if there is no such tile block;
@@ -51,7 +57,10 @@ class PairTileBlocksPass(IrPass):
         target = ctx.require_target()
         for func in list(op.body.ops):
             if isinstance(func, aa.FuncOp) and _is_candidate(func):
-                paired = _paired(func, target)
+                if _shares_work(func):
+                    paired = _paired(func, target)
+                else:
+                    paired = _shared(func, target, ctx.options)
                 if paired is not None:
                     op.body.block.insert_op_before(paired, func)
                     func.detach()
@@ -64,7 +73,8 @@ def _remark(func: aa.FuncOp) -> Remark:
         RemarkKind.PASSED,
         PairTileBlocksPass.name,
         "Pairs",
-        "two tile blocks are a cluster of two CTAs: operands that both read are loaded once",
+        "two tile blocks are a cluster of two CTAs: operands that both read are loaded once"
+        + ("; one for each SM, they share out the work of all" if func.shared_out else ""),
         func.sym_name.data,
         place_of(func),
     )
@@ -85,7 +95,50 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     asked = integer_hint(func, "num_cta_in_cga")
     if func.cluster_size > 1 or asked == 1 or func.joined is not None:
         return False
-    return (is_persistent(func) or asked is not None) and not any(map(may_talk, operations))
+    return not any(map(may_talk, operations))
+
+
+def _shares_work(func: aa.FuncOp) -> bool:
+    """Whether tile blocks share out many tiles, or a cluster is asked for."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
+
+    return is_persistent(func) or integer_hint(func, "num_cta_in_cga") is not None
+
+
+def _shared(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
+    """The kernel whose tile blocks share out those of the grid, None if it gains nothing by it.
+
+    What it gains is that a tile is stored, and the next one loaded, while products go on: an agent
+    has to store. Attention, tiles of one warpgroup, transposed products, and those whose operands
+    threads read are 1 to 9 % slower (measured).
+    """
+    from tileiras.passes.nv_tileaa.share_out_blocks import shared_out
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import with_store_agent
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import tma_stores
+
+    if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
+        return None
+    plan = plan_hopper(func, target)
+    if plan is None or len(plan.dots) != 1 or plan.warpgroups == 1:
+        return None
+    [planned] = plan.dots.values()
+    if planned.rows * planned.columns < LARGE_TILE or not _is_plain(planned):
+        return None
+    looped = shared_out(func)
+    if looped is None:
+        return None
+    paired = _paired(looped, target)
+    plan = plan_hopper(paired, target) if paired is not None else None
+    if paired is None or plan is None:
+        return None
+    plan = replace(plan, stores=tma_stores(paired, plan, target, None))
+    return paired if with_store_agent(paired, plan, target).has_store_agent else None
+
+
+def _is_plain(planned: WgmmaDot) -> bool:
+    """Whether both operands of a product are read as they come, and it is not transposed."""
+    return planned.lhs is not None and planned.fragments is None and not planned.transposed
 
 
 def _paired(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:

@@ -21,6 +21,7 @@ _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
 _ALLOWED = (
     aa.ConstantOp,
     aa.GetProgramIdOp,
+    aa.GetGridSizeOp,
     aa.GetNumProgramsOp,
     aa.GetClusterRankOp,
     aa.MakeMemRefOp,

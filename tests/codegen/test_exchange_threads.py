@@ -42,10 +42,17 @@ def test_nothing_that_is_sent_waits_for_a_fence(text: str):
     early, late = (found.start() for found in arrivals)
     announced = ptx.rindex("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64")
     assert made < early < announced < late < ptx.index("mbarrier.try_wait.parity.acquire.cluster")
-    # Only the others wait for it, and send.
+    # Who arrives waits once: the others before they send, the reader before it reads, the producer
+    # at its end, unless it is the reader's.
+    lines = [line.strip() for line in ptx.splitlines()]
+    waits = [line for line in lines if "barrier.cluster.wait.acquire.aligned" in line]
+    agents = "bar.arrive" in ptx
+    assert [line.startswith("@%p") for line in waits].count(True) == agents
+    assert len(waits) == 2 + agents
     sends = ptx.index("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32")
-    assert ptx.count("barrier.cluster.wait.acquire.aligned") == 1
-    assert late < ptx.index("barrier.cluster.wait.acquire.aligned") < sends
+    reads = ptx.index("mbarrier.try_wait.parity.acquire.cluster")
+    for place in (sends, reads):
+        assert late < ptx.rindex("barrier.cluster.wait.acquire.aligned", 0, place) < place
     assert "barrier.cluster.arrive.release" not in ptx
     assert ptx.count("atom.acquire.gpu.global.cas") == 1
     assert ptx.count("atom.release.gpu.global.exch") == 1

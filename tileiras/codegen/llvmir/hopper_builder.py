@@ -118,9 +118,9 @@ class HopperBuilder(MemoryBuilder):
         properties = {"relaxed": UnitAttr()} if relaxed else {}
         self.append(cluster.ClusterArriveOp, optional(predicate), (), properties)
 
-    def cluster_wait(self) -> None:
-        """Waits for all threads of the cluster."""
-        self.append(cluster.ClusterWaitOp)
+    def cluster_wait(self, predicate: SSAValue | None = None) -> None:
+        """Waits for all threads of the cluster, in whole warps where the predicate holds."""
+        self.append(cluster.ClusterWaitOp, optional(predicate))
 
     def mapa(self, pointer: SSAValue, rank: SSAValue) -> SSAValue:
         """The same shared address in CTA `rank` of the cluster, as a pointer of space 7."""

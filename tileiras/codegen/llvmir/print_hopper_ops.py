@@ -137,7 +137,8 @@ def _print_cluster_arrive(text: FunctionText, op: Operation) -> None:
 
 
 def _print_cluster_wait(text: FunctionText, op: Operation) -> None:
-    AsmOperands(text).emit("barrier.cluster.wait.acquire.aligned;", "sc")
+    wait, asm = cast(cluster.ClusterWaitOp, op), AsmOperands(text)
+    asm.emit(f"{asm.guard(wait.predicate)}barrier.cluster.wait.acquire.aligned;", "sc")
 
 
 def _print_mapa(text: FunctionText, op: Operation) -> None:

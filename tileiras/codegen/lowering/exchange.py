@@ -12,6 +12,7 @@ follows the making of mbarriers): nothing that was written is handed on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Operation, SSAValue
@@ -43,6 +44,16 @@ def prepare_exchanges(ctx: KernelLowering, func: aa.FuncOp) -> None:
         ctx.arrivals[op] = barrier
         _make(ctx, barrier)
         b.cluster_arrive(relaxed=True, predicate=b.not_(_is_reader(ctx, op)))
+        ctx.before_leaving.append(partial(_wait_at_last, ctx, op))
+
+
+def _wait_at_last(ctx: KernelLowering, op: aa.ShareTilesOp) -> None:
+    """Warps that neither send nor read have arrived, so they wait, too.
+
+    A thread that has arrived at a barrier and not waited for it must not arrive there again, and
+    tools that watch memory may have threads do so as they end.
+    """
+    ctx.b.cluster_wait(predicate=ctx.b.not_(_is_reader(ctx, op)))
 
 
 def _make(ctx: KernelLowering, barrier: SSAValue) -> None:
@@ -145,9 +156,10 @@ def _send(
 
 
 def lower_await(ctx: KernelLowering, op: Operation) -> None:
-    """All threads wait for all tiles."""
+    """All threads wait for all tiles; at the barrier, too, where nobody is missing any more."""
     if not isinstance(op, aa.AwaitSharedOp):
         raise InternalError("the rule of await_shared got another operation")
+    ctx.b.cluster_wait()
     ctx.b.mbarrier_wait(ctx.exchanges[op.exchange].barrier, ctx.b.i32(0), of_cluster=True)
 
 

@@ -39,9 +39,10 @@ class ClusterArriveOp(IRDLOperation):
 
 @irdl_op_definition
 class ClusterWaitOp(IRDLOperation):
-    """Waits until all threads of the cluster have arrived."""
+    """Waits until all threads of the cluster have arrived, in warps where the predicate holds."""
 
     name = "nvvm.cluster_wait"
+    predicate = opt_operand_def(IntegerType(1))
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 

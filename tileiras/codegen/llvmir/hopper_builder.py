@@ -113,14 +113,14 @@ class HopperBuilder(MemoryBuilder):
 
     # clusters and registers
 
-    def cluster_arrive(self, relaxed: bool = False, predicate: SSAValue | None = None) -> None:
-        """Arrives at the cluster's barrier, whole warps of it if the predicate holds."""
+    def cluster_arrive(self, relaxed: bool = False) -> None:
+        """Arrives at the cluster's barrier."""
         properties = {"relaxed": UnitAttr()} if relaxed else {}
-        self.append(cluster.ClusterArriveOp, optional(predicate), (), properties)
+        self.append(cluster.ClusterArriveOp, (), (), properties)
 
-    def cluster_wait(self, predicate: SSAValue | None = None) -> None:
-        """Waits for all threads of the cluster, in whole warps where the predicate holds."""
-        self.append(cluster.ClusterWaitOp, optional(predicate))
+    def cluster_wait(self) -> None:
+        """Waits for all threads of the cluster."""
+        self.append(cluster.ClusterWaitOp)
 
     def mapa(self, pointer: SSAValue, rank: SSAValue) -> SSAValue:
         """The same shared address in CTA `rank` of the cluster, as a pointer of space 7."""

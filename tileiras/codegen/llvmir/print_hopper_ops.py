@@ -131,14 +131,12 @@ def _print_fence_proxy_async(text: FunctionText, op: Operation) -> None:
 
 
 def _print_cluster_arrive(text: FunctionText, op: Operation) -> None:
-    arrive, asm = cast(cluster.ClusterArriveOp, op), AsmOperands(text)
-    order = "release" if arrive.relaxed is None else "relaxed"
-    asm.emit(f"{asm.guard(arrive.predicate)}barrier.cluster.arrive.{order}.aligned;", "sc")
+    order = "release" if cast(cluster.ClusterArriveOp, op).relaxed is None else "relaxed"
+    AsmOperands(text).emit(f"barrier.cluster.arrive.{order}.aligned;", "sc")
 
 
 def _print_cluster_wait(text: FunctionText, op: Operation) -> None:
-    wait, asm = cast(cluster.ClusterWaitOp, op), AsmOperands(text)
-    asm.emit(f"{asm.guard(wait.predicate)}barrier.cluster.wait.acquire.aligned;", "sc")
+    AsmOperands(text).emit("barrier.cluster.wait.acquire.aligned;", "sc")
 
 
 def _print_mapa(text: FunctionText, op: Operation) -> None:

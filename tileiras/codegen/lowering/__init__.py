@@ -108,9 +108,6 @@ def lower_function(
     ctx.b.at(body)
     if (axis := func.shared_axis) is not None:
         leave_idle_clusters(ctx, axis)
-        from tileiras.codegen.lowering.exchange import prepare_exchanges
-
-        prepare_exchanges(ctx, func)
     ctx.scratch.synchronized()
     allocate_on_heap(ctx, func)
     allocate_load_rings(ctx, func)

@@ -193,7 +193,7 @@ def _dismiss_idle_warps(ctx: KernelLowering, warp: SSAValue, working_warps: int)
     b.cond_br(b.icmp("ult", warp, b.i32(working_warps)), working, idle)
     ctx.start_block(idle)
     ctx.agents.meet(ctx)
-    ctx.leave()
+    b.ret()
     ctx.start_block(working)
 
 

@@ -105,10 +105,6 @@ class KernelLowering:
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}
         self.load_rings: dict[SSAValue, SSAValue] = {}
-        self.before_leaving: list[Callable[[], None]] = []
-        """What warps that do not compute do at their end."""
-        self.arrivals: dict[Operation, SSAValue] = {}
-        """The mbarrier of each exchange of tiles between CTAs."""
         self.exchanges: dict[SSAValue, SentTiles] = {}
         self.has_long_prints: bool | None = None
         self._print_buffer: SSAValue | None = None
@@ -261,12 +257,6 @@ class KernelLowering:
     def is_first(self) -> SSAValue | None:
         """i1: whether this is the thread that acts for all; None where no other one is about."""
         return None if self.is_alone else self.threads.all_zero(31, self.num_warps - 1)
-
-    def leave(self) -> None:
-        """Ends warps beside those that compute."""
-        for act in self.before_leaving:
-            act()
-        self.b.ret()
 
     def barrier(self) -> None:
         """All threads of the tile block meet; scratch memory is free again."""

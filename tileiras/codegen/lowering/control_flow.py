@@ -136,7 +136,4 @@ def lower_return(ctx: KernelLowering, op: Operation) -> None:
         ctx.b.mbarrier_arrive(maps.done, predicate=ctx.agents.elected(ctx))
     elif maps is not None and maps.pointer is not None and maps.ready is None:
         ctx.b.release_tensor_maps(maps.table, maps.pointer, ctx.agents.elected(ctx))
-    if ctx.agents.is_producer or ctx.agents.is_store_agent:
-        ctx.leave()
-    else:
-        ctx.b.ret()
+    ctx.b.ret()

@@ -3,16 +3,14 @@
 Each thread stores its elements into the memory of the reader, where the same thread finds them:
 cell c of thread t of CTA r lies at `((r * cells + c) * threads + t) * 16`. The stores (`st.async`)
 tell an mbarrier of the reader that they have arrived, so that no fence is needed and nobody waits
-for them but the reader. Before, the others wait for the reader at the cluster's barrier: the memory
-belonged to rings that it may have been reading, and its mbarrier has to be there. They themselves
-arrive as they start, for nobody waits for them. That barrier is relaxed (as CUTLASS's that
-follows the making of mbarriers): nothing that was written is handed on.
+for them but the reader. Before, the CTAs meet at the cluster's barrier: the memory belonged to
+rings that the reader may have been reading, and its mbarrier has to be there. That barrier is
+relaxed (as CUTLASS's that follows the making of mbarriers): nothing that was written is handed on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Operation, SSAValue
@@ -30,51 +28,8 @@ WORD_BYTES = 4
 MEMORY_ALIGN = 128
 
 
-def prepare_exchanges(ctx: KernelLowering, func: aa.FuncOp) -> None:
-    """At the start of a kernel: the mbarrier; all but the reader are as ready as they need be.
-
-    Both before anything is loaded: later they wait for that (measured: 0.4 of 7.4 us).
-    """
-    b = ctx.b
-    for op in func.walk():
-        if not isinstance(op, aa.ShareTilesOp):
-            continue
-        barrier = ctx.prologue.address_of(ctx.shared_variable("arrived", 8, 8))
-        ctx.scratch.reserve(MEMORY_ALIGN)
-        ctx.arrivals[op] = barrier
-        _make(ctx, barrier)
-        b.cluster_arrive(relaxed=True, predicate=b.not_(_is_reader(ctx, op)))
-        ctx.before_leaving.append(partial(_wait_at_last, ctx, op))
-
-
-def _wait_at_last(ctx: KernelLowering, op: aa.ShareTilesOp) -> None:
-    """Warps that neither send nor read have arrived, so they wait, too.
-
-    A thread that has arrived at a barrier and not waited for it must not arrive there again, and
-    tools that watch memory may have threads do so as they end.
-    """
-    ctx.b.cluster_wait(predicate=ctx.b.not_(_is_reader(ctx, op)))
-
-
-def _make(ctx: KernelLowering, barrier: SSAValue) -> None:
-    """One thread of the whole CTA makes the mbarrier: warps beside the consumers are here, too."""
-    b = ctx.b
-    inside, after = b.new_block(), b.new_block()
-    b.cond_br(b.icmp("eq", b.thread_id(), b.i32(0)), inside, after)
-    b.at(inside)
-    b.mbarrier_init(barrier, 1)
-    b.fence_mbarrier_init()
-    b.br(after)
-    b.at(after)
-
-
-def _is_reader(ctx: KernelLowering, op: aa.ShareTilesOp) -> SSAValue:
-    """i1: whether this CTA gets the tiles."""
-    return ctx.b.icmp("eq", cluster_rank(ctx), ctx.b.i32(op.reader.data))
-
-
 def lower_share(ctx: KernelLowering, op: Operation) -> None:
-    """The reader announces what it gets and tells that its memory is free."""
+    """All of the cluster meet: the reader has announced what it gets, and its memory is free."""
     if not isinstance(op, aa.ShareTilesOp):
         raise InternalError("the rule of share_tiles got another operation")
     words = [_words(ctx, tile) for tile in op.tiles]
@@ -85,12 +40,15 @@ def lower_share(ctx: KernelLowering, op: Operation) -> None:
         cells += -(-(lanes_of(elements.type) or 1) * WORD_BYTES // CELL_BYTES)
     b, size = ctx.b, cells * CELL_BYTES * 32 * ctx.num_warps
     base = _room(ctx, size * ctx.cluster_size)
-    barrier = ctx.arrivals[op]
+    barrier = ctx.prologue.address_of(ctx.shared_variable("arrived", 8, 8))
+    ctx.scratch.reserve(MEMORY_ALIGN)
     bytes = sum((lanes_of(elements.type) or 1) * WORD_BYTES for elements in words)
-    first = b.icmp("eq", b.thread_id(), b.i32(0))
-    total = bytes * 32 * ctx.num_warps * (ctx.cluster_size - 1)
-    b.mbarrier_expect_tx(barrier, total, predicate=first)
-    b.cluster_arrive(relaxed=True, predicate=_is_reader(ctx, op))
+    with ctx.first_thread_alone():
+        b.mbarrier_init(barrier, 1)
+        b.fence_mbarrier_init()
+        b.mbarrier_expect_tx(barrier, bytes * 32 * ctx.num_warps * (ctx.cluster_size - 1))
+    b.cluster_arrive(relaxed=True)
+    b.cluster_wait()
     place = b.gep(base, b.zext(b.mul(b.thread_id(), b.i32(CELL_BYTES)), i64))
     sent = SentTiles(tuple(words), barrier, place, tuple(starts), cells)
     ctx.exchanges[op.result] = sent
@@ -100,12 +58,11 @@ def lower_share(ctx: KernelLowering, op: Operation) -> None:
 
 
 def lower_send(ctx: KernelLowering, op: Operation) -> None:
-    """Every thread sends its elements, once the reader is there."""
+    """Every thread sends its elements."""
     share = op.operands[0].owner
     if not isinstance(op, aa.SendSharedOp) or not isinstance(share, aa.ShareTilesOp):
         raise InternalError("the rule of send_shared got another operation")
     b, sent = ctx.b, ctx.exchanges[op.exchange]
-    b.cluster_wait()
     size = _offset(ctx, sent.cells)
     mine = b.gep(sent.place, b.zext(b.mul(cluster_rank(ctx), b.i32(size)), i64))
     for elements, start in zip(sent.words, sent.starts, strict=True):
@@ -156,10 +113,9 @@ def _send(
 
 
 def lower_await(ctx: KernelLowering, op: Operation) -> None:
-    """All threads wait for all tiles; at the barrier, too, where nobody is missing any more."""
+    """All threads wait for all tiles."""
     if not isinstance(op, aa.AwaitSharedOp):
         raise InternalError("the rule of await_shared got another operation")
-    ctx.b.cluster_wait()
     ctx.b.mbarrier_wait(ctx.exchanges[op.exchange].barrier, ctx.b.i32(0), of_cluster=True)
 
 

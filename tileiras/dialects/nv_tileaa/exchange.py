@@ -1,13 +1,14 @@
 """Tiles that the CTAs of a cluster send to one of them.
 
     %sent = share_tiles %a, %b {reader = 7}                 every CTA its own, the reader too
-    send_shared %sent                                       the others: once the reader is ready
+    send_shared %sent                                       the others
     await_shared %sent                                      the reader: until all have arrived
     %other = read_shared %sent {number = 0, rank = 3}       the reader: the first tile of CTA 3
 
-Every CTA of the cluster performs `share_tiles` once, which makes the reader ready to get tiles and
-waits for nobody. All but the reader perform `send_shared` once, and need not stay until their tiles
-have arrived. The reader, which may do other things meanwhile, stays until it has awaited them.
+Every CTA of the cluster performs `share_tiles` once and goes on when all have reached it: then the
+reader is ready to get tiles. All but the reader perform `send_shared` once, and need not stay until
+their tiles have arrived. The reader, which may do other things meanwhile, stays until it has
+awaited them.
 """
 
 from xdsl.dialects.builtin import IntAttr, TensorType
@@ -72,7 +73,7 @@ class ShareTilesOp(IRDLOperation):
 
 @irdl_op_definition
 class SendSharedOp(IRDLOperation):
-    """Sends this CTA's tiles as soon as the reader is ready; the reader itself does not."""
+    """Sends this CTA's tiles to the reader, which itself does not."""
 
     name = "nv_tileaa.send_shared"
     exchange = operand_def(ExchangeType)

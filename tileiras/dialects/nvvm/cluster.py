@@ -5,7 +5,6 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -26,23 +25,20 @@ SHARED_CLUSTER = 7
 class ClusterArriveOp(IRDLOperation):
     """Arrives at the cluster's barrier; `relaxed` orders no memory.
 
-    Every thread of the cluster must arrive, and wait before it arrives again. A warp whose threads
-    have a `predicate` that does not hold does not; it is the same in all of them. PTX ISA,
+    Every thread of the cluster must arrive, and wait before it arrives again. PTX ISA,
     "barrier.cluster".
     """
 
     name = "nvvm.cluster_arrive"
-    predicate = opt_operand_def(IntegerType(1))
     relaxed = opt_prop_def(UnitAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 
 @irdl_op_definition
 class ClusterWaitOp(IRDLOperation):
-    """Waits until all threads of the cluster have arrived, in warps where the predicate holds."""
+    """Waits until all threads of the cluster have arrived."""
 
     name = "nvvm.cluster_wait"
-    predicate = opt_operand_def(IntegerType(1))
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 

@@ -10,7 +10,7 @@ relaxed (as CUTLASS's that follows the making of mbarriers): nothing that was wr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Operation, SSAValue
@@ -92,24 +92,28 @@ def _offset(ctx: KernelLowering, cell: int) -> int:
     return cell * CELL_BYTES * 32 * ctx.num_warps
 
 
+def _cells(
+    ctx: KernelLowering, words: SSAValue, place: SSAValue
+) -> Iterator[tuple[SSAValue, range]]:
+    """A thread's cells from its first one on: where each lies, and which of its words it has."""
+    count, width = lanes_of(words.type) or 1, CELL_BYTES // WORD_BYTES
+    for number, start in enumerate(range(0, count, width)):
+        yield ctx.b.gep(place, _offset(ctx, number)), range(start, min(start + width, count))
+
+
 def _keep(ctx: KernelLowering, words: SSAValue, place: SSAValue) -> None:
     """A thread's words into its cells, for itself, should its CTA be the reader."""
-    width = CELL_BYTES // WORD_BYTES
-    for number, start in enumerate(range(0, lanes_of(words.type) or 1, width)):
-        count = min(width, (lanes_of(words.type) or 1) - start)
-        cell = ctx.b.slice(words, start, count)
-        ctx.b.store(cell, ctx.b.gep(place, _offset(ctx, number)), count * WORD_BYTES)
+    for cell, lanes in _cells(ctx, words, place):
+        ctx.b.store(ctx.b.slice(words, lanes.start, len(lanes)), cell, len(lanes) * WORD_BYTES)
 
 
 def _send(
     ctx: KernelLowering, words: SSAValue, place: SSAValue, barrier: SSAValue, reader: int
 ) -> None:
     """A thread's words into its cells in another CTA."""
-    b, count, width = ctx.b, lanes_of(words.type) or 1, CELL_BYTES // WORD_BYTES
-    for number, start in enumerate(range(0, count, width)):
-        lanes = range(start, min(start + width, count))
-        cell = [b.extract(words, lane) for lane in lanes]
-        b.store_async(b.gep(place, _offset(ctx, number)), b.i32(reader), cell, barrier)
+    for cell, lanes in _cells(ctx, words, place):
+        sent = [ctx.b.extract(words, lane) for lane in lanes]
+        ctx.b.store_async(cell, ctx.b.i32(reader), sent, barrier)
 
 
 def lower_await(ctx: KernelLowering, op: Operation) -> None:

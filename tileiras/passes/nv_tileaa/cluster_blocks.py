@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerAttr, i1, i32
+from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -53,9 +53,8 @@ def number_blocks(
     start = ScalarBuilder()
     start.location = first.location
     rank = start.emit(aa.GetClusterRankOp, (), [i32]).results[0]
-    along = {"axis": IntegerAttr(axis, i32)}
-    count = start.emit(aa.GetNumProgramsOp, (), [i32], along).results[0]
-    cluster = start.emit(aa.GetProgramIdOp, (), [i32], along).results[0]
+    count = start.place(aa.GetNumProgramsOp, axis)
+    cluster = start.place(aa.GetProgramIdOp, axis)
     base = start.scaled(cluster, size)
     number = start.binary(aa.AddIOp, base, rank)
     exists = start.emit(aa.CmpIOp, [number, count], [i1], LESS).results[0]

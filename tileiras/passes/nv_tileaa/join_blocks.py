@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, i1, i32
+from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -77,8 +77,8 @@ class BlockJoiner(TwoTiles):
         Without a second one its number is the first one's.
         """
         builder, less = self.builder, ComparisonPredicate.LESS_THAN
-        own = self._place(aa.GetProgramIdOp, 0)
-        counts = [self._place(aa.GetNumProgramsOp, axis) for axis in GRID_AXES]
+        own = builder.place(aa.GetProgramIdOp, 0)
+        counts = [builder.place(aa.GetNumProgramsOp, axis) for axis in GRID_AXES]
         total = builder.binary(aa.MulIOp, builder.binary(aa.MulIOp, *counts[:2]), counts[2])
         pairs = builder.scaled(self._waves(total, TILES * MULTIPROCESSORS), PAIR_TIME)
         singles = builder.scaled(self._waves(total, MULTIPROCESSORS), TILE_TIME)
@@ -92,11 +92,6 @@ class BlockJoiner(TwoTiles):
         both = builder.emit(aa.AndIOp, [pays, is_there], [i1]).results[0]
         second = builder.emit(aa.SelectOp, [both, following, first], [i32]).results[0]
         return [first, second], both
-
-    def _place(self, op_class: type[Operation], axis: int) -> SSAValue:
-        """The tile block's place in the grid, or the grid's size, along an axis."""
-        properties = {"axis": IntegerAttr(axis, i32)}
-        return self.builder.emit(op_class, (), [i32], properties).results[0]
 
     def _waves(self, count: SSAValue, at_once: int) -> SSAValue:
         """How often `at_once` of so many tile blocks run."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerType, TensorType, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -48,6 +48,10 @@ class ScalarBuilder(OpBuilder):
             return self.emit(aa.TruncIOp, [value], [type], overflow).results[0]
         sign = SignednessAttr(Signedness.SIGNED if signed else Signedness.UNSIGNED)
         return self.emit(aa.ExtIOp, [value], [type], {"signedness": sign}).results[0]
+
+    def place(self, op_class: type[Operation], axis: int) -> SSAValue:
+        """i32: the tile block's place in the grid, or a size of the grid, along an axis."""
+        return self.emit(op_class, (), [i32], {"axis": IntegerAttr(axis, i32)}).results[0]
 
     def put_before(self, place: Operation) -> dict[Operation, None]:
         """Moves what has been built in front of an operation; returns it."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i32
+from xdsl.dialects.builtin import UnitAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
@@ -50,22 +51,15 @@ def shared_out(func: aa.FuncOp) -> aa.FuncOp | None:
         return None
     for op in list(changed.walk()):
         if isinstance(op, aa.GetNumProgramsOp):
-            _replace(op, aa.GetGridSizeOp)
+            properties, location = op.properties, op.location
+            size = aa.GetGridSizeOp.create(
+                result_types=[i32], properties=properties, location=location
+            )
+            Rewriter.replace_op(op, size)
     varying = _varying(list(source.ops), numbers)
     _put_into_loop(source, varying, numbers)
     changed.properties["shared_out"] = UnitAttr()
     return changed
-
-
-def _replace(op: Operation, op_class: type[Operation]) -> None:
-    """Another operation with the same properties in the place of one."""
-    block = op.parent_block()
-    new = op_class.create(result_types=[i32], properties=op.properties, location=op.location)
-    if block is not None:
-        block.insert_op_before(new, op)
-    op.results[0].replace_all_uses_with(new.results[0])
-    op.detach()
-    op.erase()
 
 
 def _varying(ops: Sequence[Operation], numbers: Sequence[Operation]) -> dict[Operation, None]:
@@ -90,15 +84,15 @@ def _put_into_loop(
         for op in numbers
         if isinstance(op, aa.GetProgramIdOp) and op.result.first_use is not None
     }
-    sizes = [_sized(before, aa.GetGridSizeOp, axis) for axis in range(3)]
+    sizes = [before.place(aa.GetGridSizeOp, axis) for axis in range(3)]
     total = sizes[0]
     # Tile blocks that differ in nothing that they ask for do the same.
     if axes <= {0}:
         sizes = sizes[:1]
     else:
         total = before.binary(aa.MulIOp, before.binary(aa.MulIOp, *sizes[:2]), sizes[2])
-    first = _sized(before, aa.GetProgramIdOp, 0)
-    step = _sized(before, aa.GetNumProgramsOp, 0)
+    first = before.place(aa.GetProgramIdOp, 0)
+    step = before.place(aa.GetNumProgramsOp, 0)
     inside.block = body = Block(arg_types=[i32])
     places = _places(inside, body.args[0], sizes)
     for op in numbers:
@@ -115,10 +109,6 @@ def _put_into_loop(
     before.emit(aa.ForOp, [first, total, step], (), {}, [Region(body)])
     if end is not None:
         before.put_before(end)
-
-
-def _sized(builder: ScalarBuilder, op_class: type[Operation], axis: int) -> SSAValue:
-    return builder.emit(op_class, (), [i32], {"axis": IntegerAttr(axis, i32)}).results[0]
 
 
 def _places(builder: ScalarBuilder, number: SSAValue, sizes: Sequence[SSAValue]) -> list[SSAValue]:

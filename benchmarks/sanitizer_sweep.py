@@ -6,7 +6,7 @@ Needs a GPU, `compute-sanitizer` on PATH (or $COMPUTE_SANITIZER) and the extras 
 kernels are compiled first; then one process for each tool loads and launches them one by one, with
 every array in an allocation of exactly its size and room behind it, so that memcheck sees an access
 out of bounds. Each entry has a name of its own, which attributes what the tool prints. The exit
-status is 1 when a tool reports anything or a kernel fails.
+status is 1 when a tool reports anything or a kernel fails, or does not end in `--limit` seconds.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import os
 import pickle
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -215,33 +217,59 @@ def launch_all(work: Path) -> int:
     return 0
 
 
-def run_tool(tool: str, command: str, jobs: Sequence[Any], folder: Path) -> list[Finding]:
-    """All kernels under one tool. A kernel that ends the process fails; the rest goes on."""
+def watch(arguments: Sequence[str], log: Path, notes: Path, limit: float) -> bool:
+    """Runs a process with its output in `log`; kills it and all that it started, and returns False,
+    when `notes` has stood still for `limit` seconds."""
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            arguments, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    size, since = 0, time.monotonic()
+    while True:
+        try:
+            process.wait(timeout=0.2)
+            return True
+        except subprocess.TimeoutExpired:
+            now = notes.stat().st_size if notes.exists() else 0
+            if now != size:
+                size, since = now, time.monotonic()
+            elif time.monotonic() - since > limit:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return False
+
+
+def run_tool(
+    tool: str, command: str, jobs: Sequence[Any], folder: Path, limit: float
+) -> list[Finding]:
+    """All kernels under one tool. A kernel that ends the process, or does not end in `limit`
+    seconds, fails; the rest goes on."""
     left, findings = list(jobs), []
     while left:
         work = folder / f"{tool}-{len(left)}.pickle"
         work.write_bytes(pickle.dumps(left))
-        done = subprocess.run(
-            [command, f"--tool={tool}", *TOOL_OPTIONS[tool], "--print-limit=200"]
-            + [sys.executable, str(Path(__file__).resolve()), LAUNCH, str(work)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
+        log, notes = work.with_suffix(".log"), work.with_suffix(".done")
+        launcher = [sys.executable, str(Path(__file__).resolve()), LAUNCH, str(work)]
+        has_stopped = watch(
+            [command, f"--tool={tool}", *TOOL_OPTIONS[tool], "--print-limit=200", *launcher],
+            log,
+            notes,
+            limit,
         )
-        notes = work.with_suffix(".done")
+        output = log.read_text(encoding="utf-8", errors="replace")
         lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
         started = [json.loads(line) for line in lines]
         if not started:
-            raise SystemExit(f"error: {tool} did not start: {done.stdout[-2000:]}")
+            raise SystemExit(f"error: {tool} did not start: {output[-2000:]}")
         has_ended = started[-1] == ""
         ran = left[: len(started) - 1]
-        findings += attribute(ran, done.stdout)
+        findings += attribute(ran, output)
         left = left[len(ran) :]
         if not has_ended:
-            findings.append(Finding(left.pop(0)[0], "failed", done.stdout[-1500:]))
-        elif not CLEAN.search(done.stdout) and all(f.status == "clean" for f in findings):
-            findings.append(Finding("(no kernel named)", "reported", done.stdout[-1500:]))
+            reason = "" if has_stopped else f"did not end in {limit:g} seconds\n"
+            findings.append(Finding(left.pop(0)[0], "failed", reason + output[-1500:]))
+        elif not CLEAN.search(output) and all(f.status == "clean" for f in findings):
+            findings.append(Finding("(no kernel named)", "reported", output[-1500:]))
     return findings
 
 
@@ -275,6 +303,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--filter", default="", help="a regular expression for kernel names")
     parser.add_argument("--disable-feature", default="", help="as the compiler's option")
     parser.add_argument("--compile-only", action="store_true", help="needs no GPU")
+    parser.add_argument("--limit", type=float, default=60, help="seconds for a kernel under a tool")
     parser.add_argument("--jobs", type=int, default=min(12, os.cpu_count() or 1))
     options = parser.parse_args(arguments)
     arch = options.gpu_name or ("sm_90" if options.compile_only else _this_gpu())
@@ -301,7 +330,7 @@ def main(arguments: Sequence[str]) -> int:
     has_findings = bool(errors)
     with tempfile.TemporaryDirectory() as folder:
         for tool in options.tools.split(","):
-            findings = run_tool(tool, command, jobs, Path(folder))
+            findings = run_tool(tool, command, jobs, Path(folder), options.limit)
             show(tool, findings)
             has_findings |= any(finding.status != "clean" for finding in findings)
     return int(has_findings)

@@ -31,6 +31,12 @@ GEMMS = (
     Gemm(f8E4M3FN, f32, (64, 128, 128), fast_acc=True),
     Gemm(f8E5M2, f16, (32, 128, 128)),
     Gemm(f16, f16, (64, 64, 64), b_turned=True),
+    Gemm(f16, f32, (32, 64, 64)),
+    Gemm(f16, f32, (16, 128, 64), a_turned=True),
+    Gemm(f16, f32, (8, 64, 128), b_turned=True),
+    Gemm(tile=(16, 64, 32), b_turned=True, **TF32),
+    Gemm(i8, i32, (32, 64, 128), b_turned=True, signs=(UNSIGNED, SIGNED)),
+    Gemm(f8E5M2, f32, (8, 128, 256), b_turned=True),
 )
 
 

@@ -54,6 +54,27 @@ NARROW_KERNELS = (
     ProductKernel("f32", (64, 128, 8), a="column", is_aligned=False),
 )
 """Operands with rows of 64 or 32 bytes, and of 8 and 32 bits with K contiguous in neither."""
+FEW_ROWS = (
+    ProductKernel("f16", (32, 64, 64)),
+    ProductKernel("f16", (16, 128, 64), b="turned", form="persistent"),
+    ProductKernel("bf16", (8, 64, 128), form="batched"),
+    ProductKernel("f16", (32, 256, 32), a="column"),
+    ProductKernel("f16", (16, 64, 256), a="column", b="turned", form="split"),
+    ProductKernel("f16", (32, 128, 64), form="persistent", result="f16"),
+    ProductKernel("bf16", (32, 128, 64), form="numbered", order="columns"),
+    ProductKernel("f16", (32, 128, 64), cluster=2),
+    ProductKernel("f16", (16, 64, 64), is_aligned=False),
+    ProductKernel("bf16", (32, 64, 64), chunk=4),
+    ProductKernel("f32", (32, 64, 32), b="turned"),
+    ProductKernel("f32", (16, 64, 256), form="split"),
+    ProductKernel("f32", (8, 128, 32), b="turned", form="persistent"),
+    ProductKernel("f8E4M3FN", (32, 64, 128), b="turned"),
+    ProductKernel("f8E5M2", (16, 128, 64), form="persistent"),
+    ProductKernel("f8E4M3FN", (8, 64, 256), b="turned", form="batched"),
+    ProductKernel("i8", (32, 64, 64), b="turned", form="persistent"),
+    ProductKernel("i8", (16, 128, 128)),
+)
+"""Tiles of fewer rows than an instruction has: the transposed products."""
 KERNELS = (
     ProductKernel("f16", (128, 128, 64)),
     ProductKernel("f16", (128, 256, 64), form="persistent"),
@@ -97,6 +118,7 @@ KERNELS = (
     ProductKernel("f16", (128, 256, 64), form="split", is_aligned=False),
     ProductKernel("bf16", (256, 256, 32), form="split", is_aligned=False),
     *NARROW_KERNELS,
+    *FEW_ROWS,
     ProductKernel("f16", (128, 128, 64), chunk=8),
     ProductKernel("f16", (128, 256, 64), form="persistent", chunk=4),
     ProductKernel("f16", (128, 128, 64), is_aligned=False),

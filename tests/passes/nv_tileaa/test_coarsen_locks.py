@@ -13,6 +13,7 @@ from tests.gpu.random_products import make_case
 from tests.interpreter.stage_comparison import passes
 from tests.passes.nv_tileaa.lock_kernels import LOOP, RELEASE, TURNS, TurnsCase
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import InterpreterError, execution, run_entry
 from tileiras.ir_text import parse_text
@@ -291,3 +292,13 @@ def test_what_is_sent_leaves_room_where_shared_memory_is_small(tile: tuple[int, 
     text = ProductKernel("f32", tile, form="split").text()
     options = with_environment(CompileOptions(gpu_name="sm_120", emit="ptx"))
     assert "st.async" in compile_module(text.encode(), options).output.decode()
+
+
+@pytest.mark.parametrize(("element", "depth"), [("f16", 128), ("f32", 64)])
+def test_steps_are_cut_again_where_rings_get_half_of_the_memory(element: str, depth: int):
+    func = kernel_of(
+        stages(ProductKernel(element, (32, 64, 256), form="split").text())["coarsen-locks"]
+    )
+    assert func.cluster_size > 1
+    [dot] = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    assert shape_of(dot.lhs) == (32, depth)

@@ -42,6 +42,8 @@ def converted(source: bytes) -> ModuleOp:
         (128, 64, 64, "carried", 144, 64),
         (64, 64, 128, "computed", 80, 80),
         (64, 64, 64, "carried", 64, 64),
+        (32, 64, 64, "carried", 80, 80),
+        (16, 128, 64, "computed", 144, 160),
     ],
 )
 def test_multiplies_rows_from_anywhere(rows, columns, depth, loop, size, width):
@@ -85,7 +87,7 @@ def test_gathers_right_operands_too(is_transposed):
         (experts(padding="-0.0"), {}),
         (experts(loop="storing", ordered=True), {}),
         (experts(overwrites=True), {}),
-        (experts(rows=32), {}),
+        (experts(rows=32, columns=32), {}),
         (experts(), {"disabled_features": ("cp-async",)}),
         (experts(), {"disabled_features": ("tma",)}),
         (experts(), {"gpu_name": "sm_80"}),

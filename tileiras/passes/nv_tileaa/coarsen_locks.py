@@ -68,6 +68,7 @@ class CoarsenLocksPass(IrPass):
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Tries all functions."""
         from tileiras.passes.nv_tileaa.critical_sections import find_section
+        from tileiras.passes.nv_tileaa.split_depth import split_function
 
         for func in list(op.body.ops):
             if not isinstance(func, aa.FuncOp) or not _has_lock(func) or func.cluster_size > 1:
@@ -83,6 +84,8 @@ class CoarsenLocksPass(IrPass):
             if size > 1:
                 _coarsen(func, section, axis, tiles, size)
                 ctx.remarks.add(_remark(func, size))
+                # Rings get half of the shared memory now (`hopper/demand`).
+                split_function(ctx, func)
 
 
 def _has_lock(func: aa.FuncOp) -> bool:

@@ -53,18 +53,22 @@ class SplitDepthPass(IrPass):
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Splits in all functions."""
-        target = ctx.target
-        if target is None:  # a stage is asked for that needs none
-            return
         for func in list(op.body.ops):
-            if not isinstance(func, aa.FuncOp):
-                continue
-            changed, done = split_steps(func, target)
-            if done:
-                op.body.block.insert_op_before(changed, func)
-                func.detach()
-            for text in done:
-                ctx.remarks.add(_remark(func, text))
+            if isinstance(func, aa.FuncOp):
+                split_function(ctx, func)
+
+
+def split_function(ctx: CompileContext, func: aa.FuncOp) -> None:
+    """Puts the function with cut products in the place of the other one."""
+    block = func.parent_block()
+    if ctx.target is None or block is None:  # a stage is asked for that needs no target
+        return
+    changed, done = split_steps(func, ctx.target)
+    if done:
+        block.insert_op_before(changed, func)
+        func.detach()
+    for text in done:
+        ctx.remarks.add(_remark(func, text))
 
 
 def split_steps(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:

@@ -1,6 +1,7 @@
 """Which products the instructions compute transposed, both operands being in shared memory.
 
-An instruction reads 64 rows of its left operand and all columns of the right one, up to 256. So for
+An instruction reads 64 rows of its left operand and all columns of the right one, up to 256. So
+products of fewer rows than 64 have to be transposed (`plan`). And for
 what it computes it reads the less the fewer rows and the more columns there are: 256x128 is better
 computed as 128x256 (f16 8192^3 on one H100: 1500 instead of 1560 us). And two products with an
 operand in common are one instruction (`fused_products`) if that is the left one.
@@ -77,13 +78,18 @@ def _is_better_transposed(group: Sequence[WgmmaDot]) -> bool:
 
 def _is_wide_transposed(planned: WgmmaDot) -> bool:
     """Whether a product may be computed transposed, by as many warpgroups as otherwise."""
-    if planned.fragments is not None or planned.lhs is None or planned.is_lhs_kept:
-        return False
-    if not planned.family.transposes or not isinstance(planned.dot.acc, BlockArgument):
+    if not planned.family.transposes or not may_be_transposed(planned):
         return False
     rows, columns = shape_of(planned.dot.result)
     is_legal = columns % ROWS_PER_WARPGROUP == 0 and rows in planned.family.sizes_n
     return is_legal and columns >= min(rows, MOST_WARPGROUPS * ROWS_PER_WARPGROUP)
+
+
+def may_be_transposed(planned: WgmmaDot) -> bool:
+    """Whether instructions can read the operands in the other order, both in shared memory."""
+    if planned.fragments is not None or planned.lhs is None or planned.is_lhs_kept:
+        return False
+    return isinstance(planned.dot.acc, BlockArgument)
 
 
 def _reads_less(planned: WgmmaDot, count: int) -> bool:

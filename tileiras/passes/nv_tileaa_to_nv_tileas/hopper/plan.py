@@ -40,7 +40,11 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     shared_operand,
     tile_uses,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.orientation import MOST_WARPGROUPS, oriented
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.orientation import (
+    MOST_WARPGROUPS,
+    may_be_transposed,
+    oriented,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import producer_layouts
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import producer_slice
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import calls_runtime, scratch_bytes
@@ -297,6 +301,8 @@ def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
         return None
     fragments = None if is_direct else ways[majors]
     planned = WgmmaDot(op, lhs, rhs, family, fragments, fragments == "rhs")
+    if planned.rows < ROWS_PER_WARPGROUP and may_be_transposed(planned):
+        planned = replace(planned, transposed=True)
     return planned if _is_legal(planned) else None
 
 

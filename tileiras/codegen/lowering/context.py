@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.pipelines import AgentState
 from tileiras.codegen.lowering.scratch import Scratch
+from tileiras.codegen.lowering.slot_tiles import SlotTile
 from tileiras.codegen.lowering.symbols import SymbolNames
 from tileiras.codegen.lowering.thread_map import ThreadMap
 from tileiras.codegen.lowering.types import register_type, value_type
@@ -105,6 +106,8 @@ class KernelLowering:
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}
         self.load_rings: dict[SSAValue, SSAValue] = {}
+        self.slot_tiles: dict[SSAValue, SlotTile] = {}
+        """Tiles in slots of rings, which products read there; they have no registers."""
         self.exchanges: dict[SSAValue, SentTiles] = {}
         self.has_long_prints: bool | None = None
         self._print_buffer: SSAValue | None = None

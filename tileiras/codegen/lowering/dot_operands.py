@@ -1,8 +1,8 @@
 """Operands of mma.sync products: fragments step by step along K, from registers or shared memory.
 
 An operand that already lies in the instruction's fragments stays in registers. Any other is staged
-once in shared memory, and every step along K reads the fragments it needs: so no more than one
-step's fragments are live, however large the tile.
+once in shared memory, unless it has been copied there, and every step along K reads the fragments
+it needs: so no more than one step's fragments are live, however large the tile.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.lowering.addressing import combinations
 from tileiras.codegen.lowering.context import KernelLowering
@@ -19,7 +19,7 @@ from tileiras.codegen.lowering.staging import Window, load_tile, store_tile
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.offsets import offset_bases, storage_bytes, vector_elements
 from tileiras.dialects.layout.operands import OperandTile, inner_bits
-from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of, vector_type
+from tileiras.dialects.llvm.types import bit_width, lanes_of, vector_type
 from tileiras.errors import InternalError
 
 _MATRICES_BITS = 2
@@ -80,12 +80,14 @@ class RegisterOperand:
 
 
 @dataclass
-class StagedOperand:
-    """An operand in shared memory; `fragments` may be asked for steps of the part staged last."""
+class SharedOperand:
+    """An operand of `element`s in shared memory, which `region` says where: all of it, or a part.
+
+    `fragments` may be asked for steps of the `part` that is there.
+    """
 
     ctx: KernelLowering
-    value: SSAValue
-    source: LinearLayout
+    element: Attribute
     steps: FragmentSteps
     tile: OperandTile
     parts: int = 1
@@ -96,32 +98,24 @@ class StagedOperand:
     @property
     def size(self) -> int:
         """Bytes of an element in shared memory."""
-        return storage_bytes(bit_width(scalar_of(self.value.type)))
+        return storage_bytes(bit_width(self.element))
 
     @property
     def elements(self) -> int:
         """Elements of one part."""
-        return self.source.size // self.parts
+        return self.tile.shared.size // self.parts
 
     @property
     def bytes(self) -> int:
         """Bytes of one part."""
         return self.elements * self.size
 
-    def stage(self, region: SSAValue, part: int) -> None:
-        """Writes one of the parts along K; a barrier must follow."""
-        self.region, self.part = region, part
-        self._pointers.clear()
-        window = Window(self.elements, part) if self.parts > 1 else None
-        shared, vector = self.tile.shared, self.tile.store_vector
-        store_tile(self.ctx, self.value, region, self.source, shared, vector, window=window)
-
     def fragments(self, step: int) -> SSAValue:
         """The fragments of a step."""
         if self.region is None:
             raise InternalError("an operand is read before it is staged", where="dot")
         origin = self.tile.shared.invert().compose(
-            LinearLayout.from_index_bases({"at": [self.steps.origin(step)]}, self.source.shape)
+            LinearLayout.from_index_bases({"at": [self.steps.origin(step)]}, self.tile.shared.shape)
         )
         place = origin.vectors("at")[0]
         if place // self.elements != self.part:
@@ -133,19 +127,18 @@ class StagedOperand:
 
     def _load_elements(self, place: int) -> SSAValue:
         """Plain loads, as wide as the fragment's registers allow."""
-        layout, bits = self.steps.step_layout(), bit_width(scalar_of(self.value.type))
+        layout, bits = self.steps.step_layout(), bit_width(self.element)
         shared = self.tile.shared
         vector = min(
             vector_elements(self.steps.layout, shared, bits), vector_elements(layout, shared, bits)
         )
         if self.region is None:
             raise InternalError("an operand is read before it is staged", where="dot")
-        element = scalar_of(self.value.type)
-        return load_tile(self.ctx, element, self.region, layout, shared, vector, place)
+        return load_tile(self.ctx, self.element, self.region, layout, shared, vector, place)
 
     def _load_matrices(self, place: int) -> SSAValue:
         """ldmatrix: lanes 0 to 7 give the rows of the first matrix, 8 to 15 of the second, ..."""
-        bits = bit_width(scalar_of(self.value.type))
+        bits = bit_width(self.element)
         layout = self.steps.step_layout()
         rest = layout.vectors("register")[inner_bits(bits) :]
         together = min(_MATRICES_BITS, len(rest))
@@ -167,7 +160,7 @@ class StagedOperand:
         ]
         words = b.concat(loaded)
         lanes = layout.in_size("register")
-        return b.bitcast(words, vector_type(scalar_of(self.value.type), lanes))
+        return b.bitcast(words, vector_type(self.element, lanes))
 
     def _row_vectors(self, layout: LinearLayout) -> Sequence[int]:
         """What tells the eight rows of a matrix apart."""
@@ -192,6 +185,24 @@ class StagedOperand:
                 raise InternalError("an operand is read before it is staged", where="dot")
             self._pointers[mixed] = self.ctx.b.gep(self.region, base)
         return self.ctx.b.gep(self._pointers[mixed], delta & ~used)
+
+
+@dataclass
+class StagedOperand(SharedOperand):
+    """An operand that threads write to shared memory, one part of K after the other."""
+
+    value: SSAValue | None = None
+    source: LinearLayout | None = None
+
+    def stage(self, region: SSAValue, part: int) -> None:
+        """Writes one of the parts along K; a barrier must follow."""
+        if self.value is None or self.source is None:
+            raise InternalError("an operand to be staged has no registers", where="dot")
+        self.region, self.part = region, part
+        self._pointers.clear()
+        window = Window(self.elements, part) if self.parts > 1 else None
+        shared, vector = self.tile.shared, self.tile.store_vector
+        store_tile(self.ctx, self.value, region, self.source, shared, vector, window=window)
 
 
 def register_count(value: SSAValue) -> int:

@@ -3,6 +3,9 @@
 A slot has cells of 16 bytes: cell c of thread t lies at `(c * threads + t) * 16`, so that a warp's
 accesses are free of bank conflicts, and a thread has the same bytes in the slots of all loads. A
 thread writes nothing that another one reads: waiting for its own copies is enough.
+
+Slots of operands that products read there hold the tile as the `shared` layout says. Such a tile is
+in no registers: `ctx.slot_tiles` says where it lies.
 """
 
 from __future__ import annotations
@@ -12,16 +15,18 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.lowering.addressing import combinations
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.padding import padding_bits
-from tileiras.codegen.lowering.staging import memory_element, register_form
+from tileiras.codegen.lowering.slot_tiles import SlotTile
+from tileiras.codegen.lowering.staging import addresses, memory_element, register_form
 from tileiras.codegen.lowering.types import register_type
 from tileiras.codegen.lowering.views import TileAccess, ViewAddressing, gather_order
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
-from tileiras.dialects.layout.offsets import register_representatives
+from tileiras.dialects.layout.offsets import offset_bases, register_representatives
 from tileiras.dialects.llvm.types import lanes_of, vector_type
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
@@ -69,7 +74,7 @@ def allocate_load_rings(ctx: KernelLowering, func: aa.FuncOp) -> None:
     for op in rings:
         if len(_finishes(op.result)) > 1:
             starts[op.result] = kept
-            kept += op.slots.data * _slot_bytes(ctx, _pieces_of(ctx, op))
+            kept += _ring_bytes(ctx, op)
     for op in rings:
         if op.result in starts:
             continue
@@ -79,7 +84,7 @@ def allocate_load_rings(ctx: KernelLowering, func: aa.FuncOp) -> None:
         if loop not in ends:
             ends[loop] = _end_around(loop, ends, kept)
         starts[op.result] = ends[loop]
-        ends[loop] += op.slots.data * _slot_bytes(ctx, _pieces_of(ctx, op))
+        ends[loop] += _ring_bytes(ctx, op)
     total = max(ends.values(), default=kept)
     if not total:
         return
@@ -88,8 +93,9 @@ def allocate_load_rings(ctx: KernelLowering, func: aa.FuncOp) -> None:
     base = ctx.prologue.address_of(variable)
     cell = ctx.prologue.mul(ctx.prologue.thread_id(), ctx.prologue.i32(CELL_BYTES))
     own = ctx.prologue.gep(base, ctx.prologue.zext(cell, i64))
-    for ring, start in starts.items():
-        ctx.load_rings[ring] = ctx.prologue.gep(own, start)
+    for op in rings:
+        first = base if _finishing(op.result).shared is not None else own
+        ctx.load_rings[op.result] = ctx.prologue.gep(first, starts[op.result])
 
 
 def _finishes(ring: SSAValue) -> list[tas.FinishLoadOp]:
@@ -104,12 +110,6 @@ def _finishing(ring: SSAValue) -> tas.FinishLoadOp:
     raise InternalError("a ring that nobody reads")
 
 
-def _pieces_of(ctx: KernelLowering, ring: aa.LoadRingOp) -> _Pieces:
-    """What a thread copies of a tile of the ring."""
-    finish = _finishing(ring.result)
-    return _pieces(finish, ctx.layout(finish.result.type))
-
-
 def _end_around(loop: Operation, ends: dict[Operation, int], kept: int) -> int:
     """Where the rings of the loops around end, or those that loops share."""
     parent = loop.parent_op()
@@ -122,6 +122,31 @@ def _end_around(loop: Operation, ends: dict[Operation, int], kept: int) -> int:
 
 def _slot_bytes(ctx: KernelLowering, pieces: _Pieces) -> int:
     return pieces.cells * CELL_BYTES * 32 * ctx.num_warps
+
+
+def _shared_bytes(op: tas.StartLoadOp | tas.FinishLoadOp, layout: LinearLayout) -> int:
+    """Bytes of a slot that all threads read."""
+    size = layout.size * storage_bytes(view_type_of(op.view).memref.element_type)
+    return -(-size // MEMORY_ALIGN) * MEMORY_ALIGN
+
+
+def _ring_bytes(ctx: KernelLowering, ring: aa.LoadRingOp) -> int:
+    """Bytes of all slots of a ring."""
+    finish = _finishing(ring.result)
+    if finish.shared is not None:
+        slot = _shared_bytes(finish, finish.shared.data)
+    else:
+        slot = _slot_bytes(ctx, _pieces(finish, ctx.layout(finish.result.type)))
+    return ring.slots.data * slot
+
+
+def _shared_slot(
+    ctx: KernelLowering, op: tas.StartLoadOp | tas.FinishLoadOp, layout: LinearLayout
+) -> SSAValue:
+    """The first byte of a slot that all threads read."""
+    b = ctx.b
+    offset = b.mul(ctx.value(op.slot), b.i32(_shared_bytes(op, layout)))
+    return b.gep(ctx.load_rings[op.ring], b.zext(offset, i64))
 
 
 def _slot(ctx: KernelLowering, ring: SSAValue, slot: SSAValue, pieces: _Pieces) -> SSAValue:
@@ -147,17 +172,35 @@ def lower_start_load(ctx: KernelLowering, op: Operation) -> None:
     layout = op.layout.data
     pieces = _pieces(op, layout)
     b, access = ctx.b, _access(ctx, op, layout)
-    cell = _slot(ctx, op.ring, op.slot, pieces)
     guard = ctx.both(access.guard, ctx.value(op.predicate))
-    stride = CELL_BYTES * 32 * ctx.num_warps
     ignored = None if guard is None else b.not_(guard)
-    for piece in range(pieces.count):
-        number, rest = divmod(piece * pieces.bytes, CELL_BYTES)
-        target, source = b.gep(cell, number * stride + rest), b.extract(access.pointers, piece)
+    targets = _targets(ctx, op, pieces, access)
+    for piece, target in enumerate(targets):
+        source = b.extract(access.pointers, piece)
         ignore = ignored
         if ignored is not None and lanes_of(ignored.type) is not None:
             ignore = b.extract(ignored, piece)
         b.cp_async(target, source, pieces.bytes, "ca", ignore=ignore)
+
+
+def _targets(
+    ctx: KernelLowering, op: tas.StartLoadOp, pieces: _Pieces, access: TileAccess
+) -> list[SSAValue]:
+    """Where the thread copies its pieces to."""
+    b, layout = ctx.b, op.layout.data
+    if op.shared is None:
+        cell, stride = _slot(ctx, op.ring, op.slot, pieces), CELL_BYTES * 32 * ctx.num_warps
+        places = [divmod(piece * pieces.bytes, CELL_BYTES) for piece in range(pieces.count)]
+        return [b.gep(cell, number * stride + rest) for number, rest in places]
+    shared = op.shared.data
+    size = storage_bytes(view_type_of(op.view).memref.element_type)
+    bases = offset_bases(layout, shared)
+    held = combinations(bases.vectors("register"))
+    firsts = access.registers[:: access.vector]
+    region = _shared_slot(ctx, op, shared)
+    offsets = [held[register] for register in firsts]
+    pointers = addresses(ctx, region, bases, offsets, size, shared.size)
+    return [b.extract(pointers, piece) for piece in range(pieces.count)]
 
 
 def lower_commit_loads(ctx: KernelLowering, op: Operation) -> None:
@@ -167,7 +210,11 @@ def lower_commit_loads(ctx: KernelLowering, op: Operation) -> None:
 
 def lower_wait_loads(ctx: KernelLowering, op: Operation) -> None:
     """Copies that only write zeros must be over as well before others write there."""
-    ctx.b.cp_async_wait(0)
+    if not isinstance(op, aa.WaitLoadsOp):
+        raise InternalError("the rule of wait_loads got another operation")
+    ctx.b.cp_async_wait(op.pending.data if op.pending is not None else 0)
+    if op.meet is not None:
+        ctx.barrier()
 
 
 def lower_finish_load(ctx: KernelLowering, op: Operation) -> None:
@@ -176,6 +223,10 @@ def lower_finish_load(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of finish_load got another operation")
     if op.pending is not None:
         ctx.b.cp_async_wait(op.pending.data)
+    if op.shared is not None:
+        shared = op.shared.data
+        ctx.slot_tiles[op.result] = SlotTile(_shared_slot(ctx, op, shared), shared)
+        return
     layout = ctx.layout(op.result.type)
     b, pieces = ctx.b, _pieces(op, layout)
     type_ = view_type_of(op.view)

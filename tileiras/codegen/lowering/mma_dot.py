@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.dot_operands import (
     FragmentSteps,
     RegisterOperand,
+    SharedOperand,
     StagedOperand,
     register_count,
 )
 from tileiras.codegen.lowering.scratch import aligned
+from tileiras.codegen.lowering.types import element_type, register_type
 from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.mma import Operand, mma_operand_layout
 from tileiras.dialects.layout.offsets import storage_bytes
-from tileiras.dialects.layout.operands import plan_operand
-from tileiras.dialects.llvm.types import bit_width, scalar_of
+from tileiras.dialects.layout.operands import placed_operand, plan_operand
+from tileiras.dialects.llvm.types import bit_width
 from tileiras.errors import InternalError
 
 _STEP_REGISTERS = 64
 """32-bit registers that the fragments of one step may take; fewer steps make shorter code."""
 
-AnyOperand = RegisterOperand | StagedOperand
+AnyOperand = RegisterOperand | SharedOperand
 
 _Key = tuple[SSAValue, int]
 """What tells operands apart: the value, and 0 where it is the left operand, 1 the right one."""
@@ -106,11 +108,11 @@ def _bytes(
 def _staged_sizes(
     ctx: KernelLowering, values: Sequence[_Key], layouts: Sequence[LinearLayout]
 ) -> list[int]:
-    """Bytes of each operand that does not lie in fragments."""
+    """Bytes of each operand that lies neither in fragments nor where it is read."""
     return [
-        aligned(layouts[which].size * storage_bytes(_bits(ctx, value)))
+        aligned(layouts[which].size * storage_bytes(_bits(value)))
         for value, which in values
-        if ctx.layout(value.type) != layouts[which]
+        if ctx.layout(value.type) != layouts[which] and value not in ctx.slot_tiles
     ]
 
 
@@ -138,9 +140,14 @@ def _parts(
     return parts
 
 
-def _bits(ctx: KernelLowering, value: SSAValue) -> int:
+def _element(value: SSAValue) -> Attribute:
+    """The type of an element in registers."""
+    return register_type(element_type(value.type))
+
+
+def _bits(value: SSAValue) -> int:
     """Bits of an element in registers."""
-    return bit_width(scalar_of(ctx.value(value).type))
+    return bit_width(_element(value))
 
 
 def _divide(
@@ -153,9 +160,7 @@ def _divide(
 ) -> list[FragmentSteps]:
     """How many atoms along K make a step, which lies in one part."""
     k_bits = reps_k.bit_length() - 1
-    words = sum(
-        layouts[which].in_size("register") * _bits(ctx, value) // 32 for value, which in values
-    )
+    words = sum(layouts[which].in_size("register") * _bits(value) // 32 for value, which in values)
     step_bits = k_bits - (parts.bit_length() - 1)
     while step_bits and words >> (k_bits - step_bits) > _STEP_REGISTERS:
         step_bits -= 1
@@ -169,13 +174,17 @@ def _divide(
 def _operand(
     ctx: KernelLowering, value: SSAValue, steps: FragmentSteps, k_dim: int, parts: int
 ) -> AnyOperand:
-    """An operand as it is, or to be staged."""
+    """An operand as it is or where it is, or to be staged."""
+    bits, element, has_ldmatrix = _bits(value), _element(value), ctx.target.has(Feature.LDMATRIX)
+    there = ctx.slot_tiles.get(value)
+    if there is not None:
+        tile = placed_operand(there.layout, steps.layout, k_dim, bits, has_ldmatrix)
+        return SharedOperand(ctx, element, steps, tile, region=there.region)
     source, registers = ctx.layout(value.type), ctx.value(value)
     if source == steps.layout:
         return RegisterOperand(ctx, registers, steps)
-    has_ldmatrix = ctx.target.has(Feature.LDMATRIX)
-    tile = plan_operand(source, steps.layout, k_dim, _bits(ctx, value), has_ldmatrix, parts)
-    return StagedOperand(ctx, registers, source, steps, tile, parts)
+    tile = plan_operand(source, steps.layout, k_dim, bits, has_ldmatrix, parts)
+    return StagedOperand(ctx, element, steps, tile, parts, value=registers, source=source)
 
 
 def _stage(ctx: KernelLowering, staged: Sequence[StagedOperand], part: int) -> None:

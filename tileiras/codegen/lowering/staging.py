@@ -63,7 +63,7 @@ class Window:
         return offset // self.count, offset % self.count
 
 
-def _addresses(
+def addresses(
     ctx: KernelLowering,
     region: SSAValue,
     bases: LinearLayout,
@@ -131,7 +131,7 @@ def _accesses(
     if not groups:
         return None
     offsets = [group.offset ^ origin for group in groups]
-    pointers = _addresses(ctx, region, bases, offsets, size, limit)
+    pointers = addresses(ctx, region, bases, offsets, size, limit)
     return _Accesses(groups, pointers, guard)
 
 

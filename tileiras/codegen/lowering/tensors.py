@@ -76,6 +76,9 @@ def lower_splat(ctx: KernelLowering, op: Operation) -> None:
 def lower_in_place(ctx: KernelLowering, op: Operation) -> None:
     """Reshape, permute, broadcast: the operand was made where the result lies."""
     source, result = op.operands[0], op.results[0]
+    if source in ctx.slot_tiles:
+        ctx.slot_tiles[result] = ctx.slot_tiles[source].seen_through(op)
+        return
     before = ctx.layout(source.type).in_size("register")
     after = ctx.layout(result.type).in_size("register")
     if before != after:

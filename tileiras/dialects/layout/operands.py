@@ -82,6 +82,18 @@ def plan_operand(
     return OperandTile(shared, vector, False, False)
 
 
+def placed_operand(
+    shared: LinearLayout, fragment: LinearLayout, k_dim: int, bits: int, use_ldmatrix: bool
+) -> OperandTile:
+    """How to read an operand that lies in shared memory as `plan_operand` has said."""
+    first = shared.vectors("offset")[:1]
+    row_dim = k_dim if list(first) == dim_vectors(shared.shape, k_dim)[:1] else -3 - k_dim
+    transposed = row_dim != k_dim
+    if use_ldmatrix and reads_as_matrices(fragment, row_dim, bits, transposed):
+        return OperandTile(shared, 1, True, transposed)
+    return OperandTile(shared, 1, False, False)
+
+
 def _slowness(source: LinearLayout, dim: int, wide: int) -> tuple[int, int]:
     """Orders dims: longest vectors first, then the one that neighbouring lanes run along."""
     vector = contiguous_vector(source, source.rank + dim, wide)

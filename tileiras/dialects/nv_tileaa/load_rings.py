@@ -7,9 +7,20 @@
 
 Every thread copies what it will read itself, so that threads need not meet. A slot may be filled
 again once the tile in it has been finished.
+
+    %ring = load_ring {shared}              slots that all threads read: operands of products
+    wait_loads {pending = 1, meet}          for all but one group; what others copied is there, too
+    start_load %view[%later] into %ring[1]  behind it: nobody reads that slot any more
+    %tile = finish_load %view[%i] from %ring[0]  the tile stays where it is
 """
 
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntAttr, IntegerType
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DictionaryAttr,
+    IntAttr,
+    IntegerType,
+    UnitAttr,
+)
 from xdsl.ir import ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -40,10 +51,14 @@ LOAD_RING = LoadRingType()
 
 @irdl_op_definition
 class LoadRingOp(IRDLOperation):
-    """Room for `slots` tiles of one load, until the loop that finishes it is over."""
+    """Room for `slots` tiles of one load, until the loop that finishes it is over.
+
+    `shared`: any thread reads what another one has copied, once both have met.
+    """
 
     name = "nv_tileaa.load_ring"
     slots = prop_def(IntAttr)
+    shared = opt_prop_def(UnitAttr)
     result = result_def(LoadRingType)
 
 
@@ -80,10 +95,12 @@ class CommitLoadsOp(IRDLOperation):
 @irdl_op_definition
 class WaitLoadsOp(IRDLOperation):
     """All loads that were started are over, those too that had nothing to load: their slots are
-    memory for others.
+    memory for others. With `pending` all but so many groups are; with `meet` those of all threads.
     """
 
     name = "nv_tileaa.wait_loads"
+    pending = opt_prop_def(IntAttr)
+    meet = opt_prop_def(UnitAttr)
 
 
 class FinishLoadBase(TiledLoadBase):

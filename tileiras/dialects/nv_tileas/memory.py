@@ -5,6 +5,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -71,21 +72,29 @@ class StoreOp(StoreBase):
 
 @irdl_op_definition
 class StartLoadOp(StartLoadBase):
-    """Every thread starts to copy what `layout` says, `vector` elements at a time along `axis`."""
+    """Every thread starts to copy what `layout` says, `vector` elements at a time along `axis`.
+
+    `shared`: where the elements lie in a slot that all threads read ("offset" -> coordinates).
+    """
 
     name = "nv_tileas.start_load"
     vector = prop_def(IntAttr)
     axis = prop_def(IntAttr)
     layout = prop_def(LayoutEncodingAttr)
+    shared = opt_prop_def(LayoutEncodingAttr)
 
 
 @irdl_op_definition
 class FinishLoadOp(FinishLoadBase):
-    """Every thread reads what it has copied itself; layout, `vector` and `axis` as it started."""
+    """Every thread reads what it has copied itself; layout, `vector` and `axis` as it started.
+
+    With `shared` the tile stays where it is, and products read it there.
+    """
 
     name = "nv_tileas.finish_load"
     vector = prop_def(IntAttr)
     axis = prop_def(IntAttr)
+    shared = opt_prop_def(LayoutEncodingAttr)
 
 
 @irdl_op_definition

@@ -48,9 +48,12 @@ Live = dict[SSAValue, int]
 """Live tensors and their words, in a fixed order."""
 
 
-def block_pressure(block: Block) -> int:
-    """The most words that tensors take at one time while the block runs, from outside included."""
-    return _Walk().block(block, {})
+def block_pressure(block: Block, ignored: Iterable[SSAValue] = ()) -> int:
+    """The most words that tensors take at one time while the block runs, from outside included.
+
+    What is `ignored` does not count.
+    """
+    return _Walk(dict.fromkeys(ignored)).block(block, {})
 
 
 def live_at_products(block: Block) -> dict[aa.DotOp, Live]:

@@ -3,12 +3,14 @@
 Tiles are copied to shared memory by cp.async some iterations before they are used. (Registers would
 not do: handing a loaded register on to the next iteration waits for it.) The shared memory that it
 takes is what the tile blocks of an SM leave, half of it: the other half is the L1 cache (persistent
-kernels, which read everything once, may take all).
+kernels, which read everything once, may take all; so may operands that products read in there).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
@@ -56,6 +58,7 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
         schedule_beside_kept,
     )
     from tileiras.passes.nv_tileaa.schedule.load_distance import schedule_loads
+    from tileiras.passes.nv_tileaa.schedule.operand_rings import schedule_operands
     from tileiras.passes.nv_tileaa.schedule.start_early import start_early
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import (
         calls_runtime,
@@ -68,11 +71,12 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
         return
     target = _beside_sent_tiles(func, target)
     plan = plan_cta(func, target)
-    scratch = max((scratch_bytes(op) for op in func.walk()), default=0)
     costs = TileCosts(32 * plan.num_warps)
     found: list[LoadSchedule] = []
     early = [(loop, [load for load in loads if _can_copy(load, plan)]) for loop, loads in early]
     candidates = sum(len(loads) for _, loads in early)
+    in_slots = _read_in_slots((load for _, loads in early for load in loads), plan)
+    scratch = max((scratch_bytes(op) for op in func.walk() if op not in in_slots), default=0)
     least = max((least_bytes(op) for op in func.walk()), default=0)
     kept = plan_kept_tiles(early, costs.threads, least, target)
     taken: dict[Operation, int] = {}
@@ -88,7 +92,14 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
             schedule = schedule_beside_kept(loads, kept, costs.threads, room)
         else:
             beside += kept.bytes if kept is not None else 0
-            schedule = schedule_loads(loop, loads, costs, _room(func, loop, plan, beside))
+            shared = [load for load in loads if load.op in in_slots]
+            schedule = None
+            if shared:
+                ctas = _ctas(func, loop, plan, in_slots)
+                room = partial(_room_beside, target, beside)
+                schedule = schedule_operands(loads, shared, costs.threads, ctas, room)
+            if schedule is None:
+                schedule = schedule_loads(loop, loads, costs, _room(func, loop, plan, beside))
         if schedule is not None:
             rings = kept.rings if kept is not None else {}
             taken[start_early(loop, schedule, rings)] = schedule.bytes
@@ -122,20 +133,46 @@ def _can_copy(load: EarlyLoad, plan: CtaPlan) -> bool:
     return bits >= 8 and access.vector * bits >= LEAST_COPY_BITS
 
 
+def _read_in_slots(loads: Iterable[EarlyLoad], plan: CtaPlan) -> dict[Operation, None]:
+    """The loads of whose tiles products read the copies, and what stands between."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.operand_slots import slot_layout, transparent_users
+
+    found: dict[Operation, None] = {}
+    for load in loads:
+        if slot_layout(load.op, plan) is not None:
+            found[load.op] = None
+            found.update(dict.fromkeys(transparent_users(load.op)))
+    return found
+
+
+def _room_beside(target: GpuTarget, taken: int, ctas: int) -> int:
+    """Shared memory of each of so many tile blocks of an SM."""
+    return target.shared_memory_of_each(ctas) - taken
+
+
+def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Operation] = ()) -> int:
+    """Tile blocks on an SM, as far as registers go and `occupancy` asks; `ignored` takes none."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
+
+    target, threads = plan.target, 32 * plan.num_warps
+    free = [result for op in ignored for result in op.results]
+    registers = block_pressure(loop.body.block, free) // threads + WORK_REGISTERS
+    ctas = min(CTAS_PER_SM, 32 * target.max_warps_per_sm // threads)
+    ctas = max(1, min(ctas, target.registers_per_sm // (threads * registers)))
+    occupancy = integer_hint(func, "occupancy")
+    if occupancy is not None and occupancy > 0:
+        return min(ctas, occupancy)
+    return min(ctas, PERSISTENT_CTAS) if walks_over_blocks(loop) else ctas
+
+
 def _room(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, taken: int) -> Room:
     """Shared memory that loads may take, and how many tile blocks share an SM."""
     from tileiras.passes.nv_tileaa.schedule.load_distance import Room
     from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 
-    target, threads = plan.target, 32 * plan.num_warps
-    registers = block_pressure(loop.body.block) // threads + WORK_REGISTERS
-    ctas = min(CTAS_PER_SM, 32 * target.max_warps_per_sm // threads)
-    ctas = max(1, min(ctas, target.registers_per_sm // (threads * registers)))
+    target, ctas = plan.target, _ctas(func, loop, plan)
     occupancy = integer_hint(func, "occupancy")
-    if occupancy is not None and occupancy > 0:
-        ctas = min(ctas, occupancy)
-    elif walks_over_blocks(loop):
-        ctas = min(ctas, PERSISTENT_CTAS)
+    if (occupancy is None or occupancy <= 0) and walks_over_blocks(loop):
         return Room(target.shared_memory_of_each(ctas) - taken, 1)
     half = target.shared_memory_per_sm // (2 * ctas)
     return Room(min(half, target.shared_memory_of_each(ctas)) - taken, ctas)
@@ -155,6 +192,7 @@ def _explain(
             f"{len(s.loads)} by {counted(s.ahead, 'iteration')} in {s.bytes} bytes of shared "
             f"memory"
             + (f", {s.interval} of {s.serial} cycles" if s.serial else "")
+            + (", products read them there" if s.shared else "")
             + (", for more there is no room" if s.is_cut else "")
             for s in found
         ]

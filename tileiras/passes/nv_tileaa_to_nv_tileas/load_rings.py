@@ -1,11 +1,14 @@
-"""How loads that are started early are placed: the threads copy what they will read."""
+"""How loads that are started early are placed: the threads copy what they will read themselves.
+
+Or, if products read the copies, everything coalesced: what is read where the slot's layout says.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntAttr, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
@@ -13,6 +16,7 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import AccessPlan, plan_view_access
+from tileiras.passes.nv_tileaa_to_nv_tileas.operand_slots import slot_layout
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer, PlaceRule
 
 
@@ -36,6 +40,19 @@ def _access(placer: Placer, op: aa.FinishLoadOp) -> tuple[AccessPlan, LinearLayo
     return access, wanted if access.suits(wanted) else access.layout
 
 
+def _slot(
+    placer: Placer, ring: SSAValue, op: aa.FinishLoadOp
+) -> tuple[AccessPlan, LinearLayout, dict[str, Attribute]]:
+    """How a tile is copied, and where it lies if all threads read it."""
+    owner = ring.owner
+    if not isinstance(owner, aa.LoadRingOp) or owner.shared is None:
+        return (*_access(placer, op), {})
+    access, shared = plan_view_access(op.view, placer.plan.num_warps), slot_layout(op, placer.plan)
+    if shared is None:
+        raise InternalError("a slot that all threads read, of a tile that no product wants so")
+    return access, access.layout, {"shared": LayoutEncodingAttr(shared)}
+
+
 def _place_ring(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """As it is."""
     types = [result.type for result in op.results]
@@ -46,11 +63,12 @@ def _place_start(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """The copy, in the layout in which the tile will be read."""
     if not isinstance(op, aa.StartLoadOp):
         raise InternalError("the rule of start_load got another operation")
-    access, layout = _access(placer, _finishing(op))
+    access, layout, shared = _slot(placer, op.ring, _finishing(op))
     properties = dict(op.properties) | {
         "vector": IntAttr(access.vector),
         "axis": IntAttr(access.axis),
         "layout": LayoutEncodingAttr(layout),
+        **shared,
     }
     operands = [placer.plain(operand) for operand in op.operands]
     placer.emit(tas.StartLoadOp, operands, (), properties)
@@ -61,10 +79,11 @@ def _place_finish(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """The tile as it was copied, then converted."""
     if not isinstance(op, aa.FinishLoadOp) or not isinstance(op.result.type, TensorType):
         raise InternalError("the rule of finish_load got another operation")
-    access, layout = _access(placer, op)
+    access, layout, shared = _slot(placer, op.ring, op)
     properties = dict(op.properties) | {
         "vector": IntAttr(access.vector),
         "axis": IntAttr(access.axis),
+        **shared,
     }
     operands = [placer.plain(operand) for operand in op.operands]
     types = [encoded(op.result.type.element_type, layout), op.result_token.type]

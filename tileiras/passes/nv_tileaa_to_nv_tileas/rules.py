@@ -38,6 +38,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.classes import is_tensor
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
 from tileiras.passes.nv_tileaa_to_nv_tileas.exchange import EXCHANGE_RULES
 from tileiras.passes.nv_tileaa_to_nv_tileas.load_rings import LOAD_RING_RULES
+from tileiras.passes.nv_tileaa_to_nv_tileas.operand_slots import is_in_slot
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import (
     MAX_REMATERIALIZED_OPS,
     Placer,
@@ -138,6 +139,8 @@ def _place_combining(placer: Placer, op: Operation) -> Sequence[SSAValue]:
 
 def _dot_operand(placer: Placer, value: SSAValue, fragment: LinearLayout) -> SSAValue:
     """An operand in fragments if that takes no shared memory, else as it lies."""
+    if is_in_slot(value):
+        return placer.any_layout(value)
     natural = placer.classes.natural(value)
     if natural is None or rematerialization_cost(value) <= MAX_REMATERIALIZED_OPS:
         return placer.in_layout(value, fragment)

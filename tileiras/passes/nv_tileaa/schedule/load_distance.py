@@ -54,6 +54,7 @@ class LoadSchedule:
 
     `interval` and `serial` are cycles: of an iteration, and of one that waits for its loads.
     `is_cut`: with more shared memory more loads, or more iterations ahead, would be quicker.
+    `shared`: of the loads those whose tiles products read where they were copied to.
     """
 
     loads: tuple[EarlyLoad, ...]
@@ -62,6 +63,7 @@ class LoadSchedule:
     serial: int
     bytes: int
     is_cut: bool = False
+    shared: tuple[EarlyLoad, ...] = ()
 
 
 @dataclass(frozen=True)

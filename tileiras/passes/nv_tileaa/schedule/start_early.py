@@ -11,13 +11,22 @@
 
 Every load is executed for the iterations of the loop, and for no other: a counter of its own runs
 ahead. It stops at the last iteration, so that it never overflows.
+
+Where threads read what others have copied, they meet once in an iteration, before it starts loads:
+then the tiles of this iteration are there, and nobody reads those of the one before any more.
+
+             for i in [lower, upper) carrying %slot = 0 {
+               wait_loads, 0 pending, meet
+               start_load(i + step) ..; %x = finish_load(i) from %slot; use(%x); continue %other
+             }
+             wait_loads, meet
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, i1, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, UnitAttr, i1, i32
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.traits import Pure
 
@@ -67,6 +76,7 @@ class _EarlyStart(ScalarBuilder):
         self.old = loop.body.block
         self.loads = schedule.loads
         self.ahead = schedule.ahead
+        self.shared = {load.op for load in schedule.shared}
         self.location = loop.location
         self.rings: list[SSAValue] = []
         self.newest: SSAValue = loop.lower_bound
@@ -89,7 +99,8 @@ class _EarlyStart(ScalarBuilder):
             around.insert_op_before(op, place)
         around.insert_op_before(new, self.loop)
         # The last iterations start copies of nothing, to slots that another loop may have next.
-        around.insert_op_before(aa.WaitLoadsOp.create(location=self.location), self.loop)
+        last = aa.WaitLoadsOp.create(properties=self._meeting(), location=self.location)
+        around.insert_op_before(last, self.loop)
         for old, result in zip(self.loop.results, new.results):
             old.replace_all_uses_with(result)
         self.loop.detach()
@@ -101,9 +112,9 @@ class _EarlyStart(ScalarBuilder):
     def _first_loads(self) -> None:
         """The rings, and the loads of as many iterations as there are ahead."""
         loop = self.loop
-        for kept in self.kept:
+        for load, kept in zip(self.loads, self.kept, strict=True):
             self.reloads.append(self._is_reloaded(kept) if kept is not None else None)
-            self.rings.append(self._ring(kept))
+            self.rings.append(self._ring(kept, load.op in self.shared))
         is_signed = loop.unsigned_cmp is None
         self.is_valid = self._less(loop.lower_bound, loop.upper_bound, is_signed)
         for number in range(self.ahead):
@@ -111,11 +122,18 @@ class _EarlyStart(ScalarBuilder):
                 self._advance()
             self._start(self.integer(number, i32), self.integer(number, i32))
 
-    def _ring(self, kept: KeptRing | None) -> SSAValue:
+    def _meeting(self) -> dict[str, Attribute]:
+        """That threads meet when they have waited, if they read what others have copied."""
+        return {"meet": UnitAttr()} if self.shared else {}
+
+    def _ring(self, kept: KeptRing | None, is_shared: bool) -> SSAValue:
         """A ring of one's own, or the one that loops share."""
         if kept is not None and kept.ring is not None:
             return kept.ring
-        properties = {"slots": IntAttr(self.ahead + 1 if kept is None else kept.slots)}
+        slots = self.ahead + 1 if kept is None else kept.slots
+        properties: dict[str, Attribute] = {"slots": IntAttr(slots)}
+        if is_shared:
+            properties["shared"] = UnitAttr()
         ring = self.emit(aa.LoadRingOp, (), [aa.LOAD_RING], properties).results[0]
         if kept is not None:
             kept.ring = ring
@@ -222,6 +240,9 @@ class _EarlyStart(ScalarBuilder):
         types = [*(arg.type for arg in old.args), *(value.type for value in initial)]
         block = self.block = Block(arg_types=types)
         slot, self.newest, self.is_valid = block.args[len(old.args) : len(old.args) + 3]
+        if self.shared:
+            waiting = self._meeting() | {"pending": IntAttr(self.ahead - 1)}
+            self.emit(aa.WaitLoadsOp, (), (), waiting)
         if self.ahead == 1:
             self.newest = block.args[0]
             self.is_valid = self._true()
@@ -271,16 +292,16 @@ class _EarlyStart(ScalarBuilder):
             end.operands = [*end.operands, *following]
         for number, (load, ring) in enumerate(zip(self.loads, self.rings, strict=True)):
             place = slot if self.kept[number] is None else kept_slot
-            self._finish(load, ring, place, is_first=not number)
+            self._finish(load, ring, place, waits=not number and not self.shared)
 
-    def _finish(self, load: EarlyLoad, ring: SSAValue, slot: SSAValue, is_first: bool) -> None:
+    def _finish(self, load: EarlyLoad, ring: SSAValue, slot: SSAValue, waits: bool) -> None:
         """The tile that was loaded earlier, in the place of the load."""
         op, builder = load.op, OpBuilder()
         builder.location = op.location
         token = [] if op.token is None else [op.token]
         sizes = (1, 1, 1, len(op.indices), len(token))
         properties = _access_properties(op) | {"operandSegmentSizes": _segments(sizes)}
-        if is_first:
+        if waits:
             properties["pending"] = IntAttr(self.ahead)
         operands = [ring, slot, op.view, *op.indices, *token]
         types = [result.type for result in op.results]

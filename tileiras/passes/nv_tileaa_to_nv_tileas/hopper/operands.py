@@ -64,7 +64,7 @@ def shared_operand(value: SSAValue) -> SharedOperand | None:
         return None
     if isinstance(root, aa.TiledLoadOp) and not is_by_tma(root) and not view_chunks(root, axis):
         return None
-    layout = _pushed(value, _plain_layout(root, axis))
+    layout = pushed(value, _plain_layout(root, axis))
     major = _major_axis(layout)
     # A reshape that cuts or joins rows would need the panels of other rows.
     if major is None or layout.shape[major] != shape_of(root.result)[axis]:
@@ -95,7 +95,7 @@ def is_transparent(op: Operation) -> bool:
     return isinstance(op, aa.ReshapeOp | aa.PermuteOp) or rounds_to_tf32(op)
 
 
-def tile_uses(load: OperandLoad) -> Iterator[Use]:
+def tile_uses(load: OperandLoad | aa.FinishLoadOp) -> Iterator[Use]:
     """Where a loaded tile is used, those operations aside that a product sees through."""
     pending: list[SSAValue] = [load.result]
     while pending:
@@ -153,18 +153,18 @@ def _plain_layout(load: OperandLoad, axis: int) -> LinearLayout:
     return row_major(shape, (axis, *others))
 
 
-def _pushed(value: SSAValue, layout: LinearLayout) -> LinearLayout:
+def pushed(value: SSAValue, layout: LinearLayout) -> LinearLayout:
     """The layout of the load as the reshapes and permutations on top of it see it."""
     if not isinstance(value, OpResult):
         return layout
     match value.op:
         case aa.ReshapeOp() as op:
-            return _pushed(op.source, layout).reshape(shape_of(value))
+            return pushed(op.source, layout).reshape(shape_of(value))
         case aa.PermuteOp() as op:
             permutation = [int(i) for i in op.permutation.get_values()]
-            return _pushed(op.source, layout).permute(permutation)
+            return pushed(op.source, layout).permute(permutation)
         case aa.FpToFpOp() as op:
-            return _pushed(op.source, layout)
+            return pushed(op.source, layout)
         case _:
             return layout
 

@@ -1,0 +1,44 @@
+"""How many iterations before its own the operands of mma.sync products are loaded.
+
+They stay where they are copied to, so that a loop needs no memory for them beside the slots, and no
+registers. Several tile blocks on an SM work while one of them waits for the others of its threads;
+but each needs slots enough to have tiles on their way while it works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tileiras.passes.nv_tileaa.schedule.early_loads import EarlyLoad
+from tileiras.passes.nv_tileaa.schedule.load_distance import LoadSchedule, slot_bytes
+
+MOST_AHEAD = 3
+"""Iterations ahead at most: four slots."""
+WANTED_AHEAD = 2
+"""So many are worth more than another tile block on the SM."""
+
+
+def schedule_operands(
+    loads: Sequence[EarlyLoad],
+    shared: Sequence[EarlyLoad],
+    threads: int,
+    most_ctas: int,
+    room: Callable[[int], int],
+) -> LoadSchedule | None:
+    """The schedule of loads of which products read those that are `shared` in their slots.
+
+    `room`: the bytes of a tile block where so many are on an SM. None if there is none for a slot
+    ahead. The other loads stay where they are if they do not fit.
+    """
+    for chosen in (tuple(loads), tuple(shared)):
+        slot = sum(slot_bytes(load, threads) for load in chosen)
+        found = [
+            (min(ahead, WANTED_AHEAD), ctas, ahead)
+            for ctas in range(1, most_ctas + 1)
+            if (ahead := min(MOST_AHEAD, room(ctas) // slot - 1)) >= 1
+        ]
+        if found:
+            _, _, ahead = max(found)
+            is_cut = ahead < WANTED_AHEAD or len(chosen) < len(loads)
+            return LoadSchedule(chosen, ahead, 0, 0, (ahead + 1) * slot, is_cut, tuple(shared))
+    return None

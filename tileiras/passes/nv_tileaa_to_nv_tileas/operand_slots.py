@@ -1,0 +1,121 @@
+"""Loads whose tiles mma.sync reads where cp.async has copied them to.
+
+Without TMA and wgmma a product's operands pass through registers and are staged, which takes two
+meetings of the threads and a copy. Loaded early, a tile may lie in its slot as a staged one would
+(`dialects/layout/operands`): fragments are read from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from tileiras.codegen.target import Feature
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import PaddingValue
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.blocked import contiguous_vector
+from tileiras.dialects.layout.operands import OperandTile, plan_operand
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.passes.nv_tileaa_to_nv_tileas.access import plan_view_access
+from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
+    is_transparent,
+    pushed,
+    tile_uses,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
+
+BYTE_BITS = 8
+WORD_BITS = 32
+COPY_BITS = (32, 64, 128)
+"""What cp.async copies at once."""
+
+
+def slot_layout(load: aa.TiledLoadOp | aa.FinishLoadOp, plan: CtaPlan) -> LinearLayout | None:
+    """Where the elements of a tile lie in a slot ("offset" -> coordinates of the loaded tile).
+
+    None if the tile has to pass through registers: something else than products of the same block
+    reads it, or they want it in different ways; copies would tear elements apart that fragments
+    have together; or what stands for elements out of bounds is not zero.
+    """
+    type = view_type_of(load.view)
+    bits = storage_bits(type.memref.element_type)
+    if type.padding_value not in (None, PaddingValue.ZERO) or bits < BYTE_BITS:
+        return None
+    if type.sparse_dim is not None:
+        return None
+    access = plan_view_access(load.view, plan.num_warps)
+    run = contiguous_vector(access.layout, access.axis, access.vector)
+    if run * bits not in COPY_BITS:
+        return None
+    found: LinearLayout | None = None
+    for use in tile_uses(load):
+        dot = use.operation
+        if not isinstance(dot, aa.DotOp) or dot.parent_block() is not load.parent_block():
+            return None
+        layout = _for_product(dot, use.index, access.layout, bits, run, plan)
+        if layout is None or (found is not None and layout != found):
+            return None
+        found = layout
+    return found
+
+
+def transparent_users(load: aa.TiledLoadOp) -> Iterator[Operation]:
+    """The reshapes, permutations and roundings to tf32 between a load and products."""
+    pending: list[SSAValue] = [load.result]
+    while pending:
+        for use in pending.pop().uses:
+            if is_transparent(use.operation):
+                yield use.operation
+                pending += use.operation.results
+
+
+def is_in_slot(value: SSAValue) -> bool:
+    """Whether an operand is a tile that products read in a slot."""
+    while isinstance(value, OpResult) and is_transparent(value.op):
+        value = value.op.operands[0]
+    if not isinstance(value, OpResult) or not isinstance(value.op, aa.FinishLoadOp):
+        return False
+    ring = value.op.ring.owner
+    return isinstance(ring, aa.LoadRingOp) and ring.shared is not None
+
+
+def _for_product(
+    dot: aa.DotOp, index: int, source: LinearLayout, bits: int, run: int, plan: CtaPlan
+) -> LinearLayout | None:
+    """The slot of one of a product's operands, of which `run` elements are copied at once."""
+    product = plan_dot(dot, plan)
+    if index > 1 or product.lhs is None or product.rhs is None or product.widens_to_f16:
+        return None
+    value, fragment = ((dot.lhs, product.lhs), (dot.rhs, product.rhs))[index]
+    placed, k_dim = pushed(value, source), -1 - index
+    if plan.target.has(Feature.LDMATRIX):
+        tile = plan_operand(placed, fragment, k_dim, bits, True)
+        if tile.is_matrix and tile.store_vector >= run:
+            return _pulled(value, tile)
+    # Words are read one by one as well as by ldmatrix, if threads need not take them apart.
+    tile = plan_operand(placed, fragment, k_dim, bits, False)
+    if bits == WORD_BITS and tile.store_vector >= run:
+        return _pulled(value, tile)
+    return None
+
+
+def _pulled(value: SSAValue, tile: OperandTile) -> LinearLayout:
+    """The layout of the operand as the load sees it, under reshapes and permutations."""
+    layout = tile.shared
+    while isinstance(value, OpResult) and is_transparent(value.op):
+        match value.op:
+            case aa.ReshapeOp() as op:
+                layout = layout.reshape(shape_of(op.source))
+            case aa.PermuteOp() as op:
+                permutation = [int(i) for i in op.permutation.get_values()]
+                inverse = [permutation.index(i) for i in range(len(permutation))]
+                layout = layout.permute(inverse)
+            case _:
+                pass
+        value = value.op.operands[0]
+    return layout

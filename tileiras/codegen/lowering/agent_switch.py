@@ -16,10 +16,14 @@ def agent_threads(func: aa.FuncOp) -> int:
 def wanted_ctas(func: aa.FuncOp) -> int | None:
     """How many CTAs of the kernel shall fit an SM; None if that is open.
 
-    Kernels without agents have a say in it where tile blocks wait for each other.
+    Kernels without agents have a say in it where tile blocks wait for each other, or where products
+    read loaded tiles in their slots.
     """
     switch = agent_switch(func)
-    return switch.ctas.data if switch is not None else ctas_that_wait(func)
+    if switch is not None:
+        return switch.ctas.data
+    rings = [op.ctas.data for op in func.walk() if isinstance(op, aa.LoadRingOp) and op.ctas]
+    return ctas_that_wait(func) or min(rings, default=None)
 
 
 def agent_switch(func: aa.FuncOp) -> pl.AgentSwitchOp | None:

@@ -106,6 +106,8 @@ class KernelLowering:
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}
         self.load_rings: dict[SSAValue, SSAValue] = {}
+        self.load_ring_memory: tuple[SSAValue, int] | None = None
+        """All rings of loads that are started early, and how many bytes they take."""
         self.slot_tiles: dict[SSAValue, SlotTile] = {}
         """Tiles in slots of rings, which products read there; they have no registers."""
         self.exchanges: dict[SSAValue, SentTiles] = {}

@@ -91,6 +91,7 @@ def allocate_load_rings(ctx: KernelLowering, func: aa.FuncOp) -> None:
     ctx.scratch.reserve(total)
     variable = ctx.shared_variable("load_rings", total, MEMORY_ALIGN)
     base = ctx.prologue.address_of(variable)
+    ctx.load_ring_memory = (base, total)
     cell = ctx.prologue.mul(ctx.prologue.thread_id(), ctx.prologue.i32(CELL_BYTES))
     own = ctx.prologue.gep(base, ctx.prologue.zext(cell, i64))
     for op in rings:
@@ -215,6 +216,10 @@ def lower_wait_loads(ctx: KernelLowering, op: Operation) -> None:
     ctx.b.cp_async_wait(op.pending.data if op.pending is not None else 0)
     if op.meet is not None:
         ctx.barrier()
+    if op.frees is not None and ctx.load_ring_memory is not None:
+        base, size = ctx.load_ring_memory
+        ctx.scratch.move(base, size, always=True)
+        ctx.scratch.synchronized()
 
 
 def lower_finish_load(ctx: KernelLowering, op: Operation) -> None:

@@ -28,6 +28,8 @@ from tileiras.errors import InternalError
 
 _STEP_REGISTERS = 64
 """32-bit registers that the fragments of one step may take; fewer steps make shorter code."""
+_SLOT_STEP_REGISTERS = 32
+"""The same where operands are read in slots: there is to be room for several tile blocks."""
 
 AnyOperand = RegisterOperand | SharedOperand
 
@@ -162,7 +164,9 @@ def _divide(
     k_bits = reps_k.bit_length() - 1
     words = sum(layouts[which].in_size("register") * _bits(value) // 32 for value, which in values)
     step_bits = k_bits - (parts.bit_length() - 1)
-    while step_bits and words >> (k_bits - step_bits) > _STEP_REGISTERS:
+    in_slots = all(value in ctx.slot_tiles for value, _ in values)
+    most = _SLOT_STEP_REGISTERS if in_slots else _STEP_REGISTERS
+    while step_bits and words >> (k_bits - step_bits) > most:
         step_bits -= 1
     elements = (atom.a_elements, atom.b_elements)
     return [

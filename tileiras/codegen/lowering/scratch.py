@@ -80,9 +80,12 @@ class Scratch:
             self.synchronized()
         return self._b.gep(self._base, self._limit)
 
-    def move(self, base: SSAValue, size: int) -> None:
-        """From here on regions lie in other memory, once all threads are done with that."""
-        if size <= self._limit:
+    def move(self, base: SSAValue, size: int, always: bool = False) -> None:
+        """From here on regions lie in other memory, once all threads are done with that.
+
+        If there is more of it, or `always`: so that the kernel takes less.
+        """
+        if size <= self._limit and not always:
             return
         self._base = base
         self._limit = size

@@ -34,6 +34,7 @@ from xdsl.irdl import (
     result_def,
     var_operand_def,
 )
+from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import MemoryOrderingAttr, MemoryScopeAttr
 from tileiras.dialects.nv_tileaa.memory import TiledLoadBase
@@ -53,12 +54,14 @@ LOAD_RING = LoadRingType()
 class LoadRingOp(IRDLOperation):
     """Room for `slots` tiles of one load, until the loop that finishes it is over.
 
-    `shared`: any thread reads what another one has copied, once both have met.
+    `shared`: any thread reads what another one has copied, once both have met. `ctas`: so many tile
+    blocks shall fit an SM.
     """
 
     name = "nv_tileaa.load_ring"
     slots = prop_def(IntAttr)
     shared = opt_prop_def(UnitAttr)
+    ctas = opt_prop_def(IntAttr)
     result = result_def(LoadRingType)
 
 
@@ -96,11 +99,18 @@ class CommitLoadsOp(IRDLOperation):
 class WaitLoadsOp(IRDLOperation):
     """All loads that were started are over, those too that had nothing to load: their slots are
     memory for others. With `pending` all but so many groups are; with `meet` those of all threads.
+    `frees`: no load is started any more, and what follows finds room in the slots of all rings.
     """
 
     name = "nv_tileaa.wait_loads"
     pending = opt_prop_def(IntAttr)
     meet = opt_prop_def(UnitAttr)
+    frees = opt_prop_def(UnitAttr)
+
+    def verify_(self) -> None:
+        """Memory is free when all threads have waited for everything."""
+        if self.frees is not None and (self.meet is None or self.pending is not None):
+            raise VerifyException("wait_loads frees slots that may be in use")
 
 
 class FinishLoadBase(TiledLoadBase):

@@ -140,12 +140,12 @@ def _captured(op: Operation) -> list[SSAValue]:
             continue
         for operand in inner.operands:
             held = held_value(operand)
-            if held is not None and not _is_within(held, op):
+            if held is not None and not is_within(held, op):
                 captured[held] = None
     return list(captured)
 
 
-def _is_within(value: SSAValue, op: Operation) -> bool:
+def is_within(value: SSAValue, op: Operation) -> bool:
     """Whether a value is defined inside of an operation."""
     block: Block | None = value.owner if isinstance(value.owner, Block) else value.owner.parent
     while block is not None:

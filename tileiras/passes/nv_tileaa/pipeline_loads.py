@@ -8,11 +8,12 @@ kernels, which read everything once, may take all; so may operands that products
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
 
 from tileiras.codegen.target.features import Feature
@@ -79,7 +80,10 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
     scratch = max((scratch_bytes(op) for op in func.walk() if op not in in_slots), default=0)
     least = max((least_bytes(op) for op in func.walk()), default=0)
     kept = plan_kept_tiles(early, costs.threads, least, target)
+    used = _until_last([loop for loop, _ in early], func) - in_slots.keys()
+    scratch_in_loops = max(map(scratch_bytes, used), default=0)
     taken: dict[Operation, int] = {}
+    rebuilt: Operation | None = None
     for loop, loads in early:
         if not loads:
             continue
@@ -96,14 +100,17 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
             schedule = None
             if shared:
                 ctas = _ctas(func, loop, plan, in_slots)
-                room = partial(_room_beside, target, beside)
+                room = partial(_room_beside, target, beside - scratch + scratch_in_loops)
                 schedule = schedule_operands(loads, shared, costs.threads, ctas, room)
             if schedule is None:
                 schedule = schedule_loads(loop, loads, costs, _room(func, loop, plan, beside))
         if schedule is not None:
             rings = kept.rings if kept is not None else {}
-            taken[start_early(loop, schedule, rings)] = schedule.bytes
+            rebuilt = start_early(loop, schedule, rings)
+            taken[rebuilt] = schedule.bytes
             found.append(schedule)
+    if rebuilt is not None and found[-1].shared and rebuilt.parent_op() is func:
+        _free_slots(rebuilt.next_op, found[-1].bytes)
     if candidates:
         _explain(remarks, func, found, kept, candidates)
 
@@ -143,6 +150,30 @@ def _read_in_slots(loads: Iterable[EarlyLoad], plan: CtaPlan) -> dict[Operation,
             found[load.op] = None
             found.update(dict.fromkeys(transparent_users(load.op)))
     return found
+
+
+def _free_slots(wait: Operation | None, size: int) -> None:
+    """What follows the last loop may have the memory of its slots, if that is enough."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
+
+    need, following = 0, wait.next_op if wait is not None else None
+    while following is not None:
+        need = max(need, *map(least_bytes, following.walk()))
+        following = following.next_op
+    if wait is not None and need <= size:
+        wait.properties["frees"] = UnitAttr()
+
+
+def _until_last(loops: Sequence[aa.ForOp], func: aa.FuncOp) -> set[Operation]:
+    """The operations up to the end of the last loop, if none is in another loop or a branch.
+
+    What follows has the memory of the rings.
+    """
+    ends = [number for number, op in enumerate(func.body.block.ops) if op in loops]
+    if any(loop.parent_op() is not func for loop in loops):
+        return set(func.walk())
+    before = list(func.body.block.ops)[: max(ends, default=0) + 1]
+    return {op for outer in before for op in outer.walk()}
 
 
 def _room_beside(target: GpuTarget, taken: int, ctas: int) -> int:

@@ -108,6 +108,10 @@ class Placer(OpBuilder):
         self._made[-1][key] = result
         return result
 
+    def is_made(self, value: SSAValue, layout: LinearLayout) -> bool:
+        """Whether a tensor has been made in a layout, here or around."""
+        return any((value, layout) in made for made in self._made)
+
     def settle(self, value: SSAValue, built: SSAValue) -> SSAValue:
         """A freshly built tensor, converted to the layout of the class of `value`."""
         if not is_tensor(value):

@@ -28,6 +28,7 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
+from tileiras.passes.analysis.register_pressure import is_within
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
     AccessPlan,
     plan_pointer_access,
@@ -49,6 +50,10 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.placer import (
 
 SMALL_FLOATS = (Float8E4M3FNType, Float8E5M2Type, Float4E2M1FNType)
 """Types that multiply-adds do not take; every value of them is an f32."""
+
+KEPT_REGISTERS = 32
+"""Registers of a thread for the fragments of an operand that a loop leaves as it is."""
+WORD_BITS = 32
 
 ViewAccess = (
     TiledLoadBase
@@ -82,12 +87,29 @@ def _place_for(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     if placer.consumer is not None:
         placer.consumer.start(placer, op, operands)
     operands += [_like(placer, v, arg) for v, arg in zip(op.init_values, carried, strict=True)]
+    _make_fragments(placer, op)
     region = placer.place_region(op.body)
     types = [placer.placed_type(result) for result in op.results]
     results = placer.emit(type_of(op), operands, types, op.properties, [region]).results
     if placer.consumer is not None:
         return placer.consumer.finish_loop(placer, op, results)
     return results
+
+
+def _make_fragments(placer: Placer, loop: aa.ForOp | aa.LoopOp) -> None:
+    """Operands of mma.sync that are the same in all iterations: in fragments, if these are few."""
+    for op in loop.body.block.ops:
+        if not isinstance(op, aa.DotOp):
+            continue
+        if placer.consumer is not None and op in placer.consumer.plan.dots:
+            continue
+        plan = plan_dot(op, placer.plan)
+        if plan.widens_to_f16 or plan.lhs is None or plan.rhs is None:
+            continue
+        for value, layout in ((op.lhs, plan.lhs), (op.rhs, plan.rhs)):
+            words = layout.in_size("register") * storage_bits(element_of(value)) // WORD_BITS
+            if words <= KEPT_REGISTERS and not is_within(value, loop):
+                placer.in_layout(value, layout)
 
 
 def _place_if(placer: Placer, op: Operation) -> Sequence[SSAValue]:
@@ -141,6 +163,8 @@ def _dot_operand(placer: Placer, value: SSAValue, fragment: LinearLayout) -> SSA
     """An operand in fragments if that takes no shared memory, else as it lies."""
     if is_in_slot(value):
         return placer.any_layout(value)
+    if placer.is_made(value, fragment):
+        return placer.in_layout(value, fragment)
     natural = placer.classes.natural(value)
     if natural is None or rematerialization_cost(value) <= MAX_REMATERIALIZED_OPS:
         return placer.in_layout(value, fragment)

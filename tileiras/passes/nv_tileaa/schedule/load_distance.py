@@ -54,7 +54,8 @@ class LoadSchedule:
 
     `interval` and `serial` are cycles: of an iteration, and of one that waits for its loads.
     `is_cut`: with more shared memory more loads, or more iterations ahead, would be quicker.
-    `shared`: of the loads those whose tiles products read where they were copied to.
+    `shared`: of the loads those whose tiles products read where they were copied to; `ctas` tile
+    blocks find room on an SM then.
     """
 
     loads: tuple[EarlyLoad, ...]
@@ -64,6 +65,7 @@ class LoadSchedule:
     bytes: int
     is_cut: bool = False
     shared: tuple[EarlyLoad, ...] = ()
+    ctas: int = 1
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ def schedule_operands(
             if (ahead := min(MOST_AHEAD, room(ctas) // slot - 1)) >= 1
         ]
         if found:
-            _, _, ahead = max(found)
+            _, ctas, ahead = max(found)
             is_cut = ahead < WANTED_AHEAD or len(chosen) < len(loads)
-            return LoadSchedule(chosen, ahead, 0, 0, (ahead + 1) * slot, is_cut, tuple(shared))
+            bytes = (ahead + 1) * slot
+            return LoadSchedule(chosen, ahead, 0, 0, bytes, is_cut, tuple(shared), ctas)
     return None

@@ -77,6 +77,7 @@ class _EarlyStart(ScalarBuilder):
         self.loads = schedule.loads
         self.ahead = schedule.ahead
         self.shared = {load.op for load in schedule.shared}
+        self.ctas = schedule.ctas
         self.location = loop.location
         self.rings: list[SSAValue] = []
         self.newest: SSAValue = loop.lower_bound
@@ -133,7 +134,7 @@ class _EarlyStart(ScalarBuilder):
         slots = self.ahead + 1 if kept is None else kept.slots
         properties: dict[str, Attribute] = {"slots": IntAttr(slots)}
         if is_shared:
-            properties["shared"] = UnitAttr()
+            properties |= {"shared": UnitAttr(), "ctas": IntAttr(self.ctas)}
         ring = self.emit(aa.LoadRingOp, (), [aa.LOAD_RING], properties).results[0]
         if kept is not None:
             kept.ring = ring

@@ -96,8 +96,17 @@ PRODUCTS: tuple[tuple[str, tuple[int, int, int], dict[str, Any]], ...] = (
     ("f32", (128, 128, 32), {"is_aligned": False}),
     ("i8", (128, 128, 128), {"a": "column"}),
     ("f8E4M3FN", (128, 128, 128), {"form": "persistent"}),
+    ("f16", (16, 128, 64), {"b": "turned", "form": "persistent"}),
 )
-"""Products with agents: joined tiles, store agents, locks of clusters, copied views, short rows."""
+"""Products with agents: joined tiles, store agents, locks of clusters, copied views, short rows,
+few rows.
+"""
+SLOT_PRODUCTS: tuple[tuple[str, tuple[int, int, int], dict[str, Any]], ...] = (
+    ("f16", (128, 128, 64), {"whole": True}),
+    ("bf16", (64, 64, 32), {"b": "turned", "form": "persistent", "whole": True}),
+    ("f32", (64, 64, 32), {"whole": True}),
+)
+"""Products without wgmma: operands that threads read where others have copied them to."""
 RANDOM_PROGRAMS = 6
 CLEAN = re.compile(r"SUMMARY: 0 (errors|hazards)")
 """What every tool says last when it has nothing to say."""
@@ -112,6 +121,8 @@ class Case:
     source: bytes
     arguments: tuple[Any, ...]
     grid: tuple[int, int, int]
+    without: tuple[str, ...] = ()
+    """Features that are not used for it."""
 
 
 @dataclass(frozen=True)
@@ -162,11 +173,14 @@ def product_cases() -> Iterator[Case]:
     from gpu.product_text import ProductKernel
     from gpu.random_products import make_case
 
-    for number, (element, tile, options) in enumerate(PRODUCTS):
+    kernels = [(product, ()) for product in PRODUCTS]
+    kernels += [(product, ("wgmma",)) for product in SLOT_PRODUCTS]
+    for number, ((element, tile, options), without) in enumerate(kernels):
         kernel = ProductKernel(element, tile, **options)
         case, entry = make_case(kernel, number), f"k_product_{number}"
         source = kernel.text().replace("@product(", f"@{entry}(").encode()
-        yield Case(f"product-{kernel.name}", entry, source, tuple(case.arguments()), case.grid)
+        arguments = tuple(case.arguments())
+        yield Case(f"product-{kernel.name}", entry, source, arguments, case.grid, without)
 
 
 def whole_kernels() -> Iterator[Case]:
@@ -196,7 +210,9 @@ def compile_case(case: Case, arch: str, features: tuple[str, ...]) -> bytes | st
     from tileiras.errors import TileirasError
     from tileiras.options import CompileOptions
 
-    options = CompileOptions(gpu_name=arch, line_info=True, disabled_features=features)
+    options = CompileOptions(
+        gpu_name=arch, line_info=True, disabled_features=(*features, *case.without)
+    )
     try:
         return compile_module(case.source, with_environment(options), filename=case.name).output
     except TileirasError as error:

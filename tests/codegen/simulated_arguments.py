@@ -12,7 +12,7 @@ from tileiras.interpreter import SimulatedMemory
 class UploadedArguments:
     """Arrays copied into a memory, and what the kernel is launched with: addresses and scalars."""
 
-    def __init__(self, memory: SimulatedMemory, args: Sequence[int | np.ndarray]):
+    def __init__(self, memory: SimulatedMemory, args: Sequence[int | np.floating | np.ndarray]):
         self.memory = memory
         self.values: list[int] = []
         self.arrays: list[tuple[np.ndarray, int]] = []
@@ -21,6 +21,8 @@ class UploadedArguments:
                 address = memory.upload(arg).address
                 self.arrays.append((arg, address))
                 self.values.append(address)
+            elif isinstance(arg, np.floating):
+                self.values.append(int(arg.view(f"u{arg.itemsize}")))
             else:
                 self.values.append(int(arg))
 

@@ -50,6 +50,10 @@ def run_asm(machine: Machine, op: Any) -> Value | None:
     if (widening := _WIDENING.search(template)) is not None:
         (pairs,) = (machine.values[value] for value in op.arguments)
         return _widened(pairs, *_PAIRS[widening["pair"]])
+    if template == "ex2.approx.ftz.f32 $0, $1;":
+        (numbers,) = (to_float(machine.values[value], f32) for value in op.arguments)
+        powers = np.exp2(numbers.astype(np.float32))
+        return from_float(np.where(powers < np.finfo(np.float32).tiny, 0, powers), f32)
     if template == "cvt.rzi.s64.f64 $0, $1;":
         (numbers,) = (to_float(machine.values[value], f64) for value in op.arguments)
         return np.trunc(numbers).astype(np.int64).view(np.uint64)

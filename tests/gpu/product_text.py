@@ -57,6 +57,8 @@ class ProductKernel:
     """Of tiles in a list (persistent, numbered): neighbours are in one row, in one column, or in
     neither.
     """
+    whole: bool = False
+    """Whether extents are multiples of a chunk, so that no access ends within one."""
 
     def __post_init__(self) -> None:
         """The type of the result follows from the operands unless it is given."""
@@ -71,6 +73,7 @@ class ProductKernel:
         kind += f"_to_{self.chunk}" if self.chunk != 16 else ""
         asked = f"_{self.cluster}ctas" if self.cluster else ""
         order = f"_{self.order}" if self.order != "rows" else ""
+        order += "_whole" if self.whole else ""
         placed = f"{self.a}_{self.b}_{self.form}_{self.result}_{kind}"
         return f"{self.element}_{tile}_{placed}{asked}{order}"
 
@@ -143,6 +146,9 @@ class _Writer:
             f"%zero = constant <{kernel.sum}: {'0' if kernel.sum == 'i32' else '0.0'}> "
             f": tile<{m}x{n}x{kernel.sum}>",
         )
+        if kernel.whole:
+            known = f"assume div_by<{kernel.unit}>"
+            self._add(*(f"%{name}k = {known}, %{name} : tile<i32>" for name in "MNK"))
         self._view("A", kernel.element, ("M", "K"), (m, k), kernel.a)
         self._view("B", kernel.element, ("K", "N"), (k, n), kernel.b)
         self._view("C", kernel.result, ("M", "N"), (m, n), "row")
@@ -177,7 +183,8 @@ class _Writer:
             strides[1] = "1"
         dims = [1, 2] if major not in ("turned", "permuted") else [2, 1]
         order = [0, *dims] if kernel.form == "batched" else dims
-        shape = ["%nz", *(f"%{extent}" for extent in extents)]
+        known = "k" if kernel.whole else ""
+        shape = ["%nz", *(f"%{extent}{known}" for extent in extents)]
         types = ",".join("1" if strides[dim] == "1" else "?" for dim in order)
         dynamic = f"tensor_view<{'x'.join('?' * len(order))}x{element}, strides=[{types}]>"
         listed = ", ".join(shape[dim] for dim in order)

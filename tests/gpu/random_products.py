@@ -75,6 +75,23 @@ FEW_ROWS = (
     ProductKernel("i8", (16, 128, 128)),
 )
 """Tiles of fewer rows than an instruction has: the transposed products."""
+WHOLE_CHUNKS = (
+    ProductKernel("f16", (128, 128, 64), whole=True),
+    ProductKernel("f16", (64, 128, 32), a="column", b="turned", whole=True),
+    ProductKernel("bf16", (128, 64, 64), b="permuted", form="persistent", whole=True),
+    ProductKernel("f16", (64, 64, 256), form="split", whole=True),
+    ProductKernel("f16", (32, 32, 64), form="batched", whole=True),
+    ProductKernel("f16", (16, 16, 16), a="column", whole=True),
+    ProductKernel("bf16", (16, 128, 128), b="turned", whole=True),
+    ProductKernel("f16", (256, 128, 32), result="f16", whole=True),
+    ProductKernel("f32", (128, 128, 32), whole=True),
+    ProductKernel("f32", (64, 32, 64), b="turned", form="persistent", whole=True),
+    ProductKernel("f32", (32, 64, 16), a="column", whole=True),
+    ProductKernel("i8", (128, 128, 64), b="turned", whole=True),
+    ProductKernel("i8", (64, 64, 128), whole=True),
+    ProductKernel("f8E4M3FN", (64, 64, 64), b="turned", form="batched", whole=True),
+)
+"""Copies of whole chunks: where there is no wgmma, mma.sync reads them where they are."""
 KERNELS = (
     ProductKernel("f16", (128, 128, 64)),
     ProductKernel("f16", (128, 256, 64), form="persistent"),
@@ -119,6 +136,7 @@ KERNELS = (
     ProductKernel("bf16", (256, 256, 32), form="split", is_aligned=False),
     *NARROW_KERNELS,
     *FEW_ROWS,
+    *WHOLE_CHUNKS,
     ProductKernel("f16", (128, 128, 64), chunk=8),
     ProductKernel("f16", (128, 256, 64), form="persistent", chunk=4),
     ProductKernel("f16", (128, 128, 64), is_aligned=False),
@@ -270,6 +288,8 @@ def make_case(kernel: ProductKernel, seed: int, tiles: int = WORST_EXTENT) -> Pr
                 return rng.randint(1, tile * tiles)
 
     m, n, k = (extent(tile) for tile in kernel.tile)
+    if kernel.whole:
+        m, n, k = (-(-size // kernel.unit) * kernel.unit for size in (m, n, k))
     batch = rng.randint(1, 3) if kernel.form == "batched" else 1
     unit, is_aligned = kernel.unit, kernel.is_aligned
     row_tiles, column_tiles = -(-m // kernel.tile[0]), -(-n // kernel.tile[1])

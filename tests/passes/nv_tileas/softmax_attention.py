@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -156,6 +157,8 @@ _TAIL = """
 }
 """
 
+RESULT = 3
+"""The position of the result among the arguments."""
 KINDS: dict[str, list[tuple[str, str, str]]] = {
     "full": [("%c0", "%blocks", _PLAIN)],
     "causal": [("%c0", "%whole", _PLAIN), ("%whole", "%seen", _MASK.replace("RESULT", "%s_N"))],
@@ -184,6 +187,16 @@ def run_attention(
     module: ModuleOp, rows: int, length: int, depth: int, share: int = 1, blocks: Sequence[int] = ()
 ) -> np.ndarray:
     """The bits that a kernel leaves for random queries and `length` keys, two heads."""
+    arguments, grid = attention_arguments(rows, length, depth, share, blocks)
+    with np.errstate(all="ignore"):
+        run_entry(module, "attention", arguments, grid)
+    return arguments[RESULT]
+
+
+def attention_arguments(
+    rows: int, length: int, depth: int, share: int = 1, blocks: Sequence[int] = ()
+) -> tuple[list[Any], tuple[int, int, int]]:
+    """Random queries and `length` keys of two heads, the rest, and the grid."""
     rng = np.random.default_rng(length)
     heads, total = 2, rows * (blocks[0] if blocks else 1)
     queries = rng.standard_normal((heads, total, depth)).astype(np.float16)
@@ -191,7 +204,5 @@ def run_attention(
     arrays = [queries, keys.astype(np.float16), values.astype(np.float16)]
     bits = [array.view(np.uint16).ravel() for array in arrays]
     result = np.zeros_like(bits[0])
-    arguments = [*bits, result, heads, heads // share, total, length, 0.125]
-    with np.errstate(all="ignore"):
-        run_entry(module, "attention", arguments, (total // rows, heads, 1))
-    return result
+    arguments = [*bits, result, heads, heads // share, total, length, np.float32(0.125)]
+    return arguments, (total // rows, heads, 1)

@@ -176,12 +176,14 @@ def lower_start_load(ctx: KernelLowering, op: Operation) -> None:
     guard = ctx.both(access.guard, ctx.value(op.predicate))
     ignored = None if guard is None else b.not_(guard)
     targets = _targets(ctx, op, pieces, access)
+    # What all threads read need not be kept in L1, too.
+    cache = "cg" if op.shared is not None and pieces.bytes == CELL_BYTES else "ca"
     for piece, target in enumerate(targets):
         source = b.extract(access.pointers, piece)
         ignore = ignored
         if ignored is not None and lanes_of(ignored.type) is not None:
             ignore = b.extract(ignored, piece)
-        b.cp_async(target, source, pieces.bytes, "ca", ignore=ignore)
+        b.cp_async(target, source, pieces.bytes, cache, ignore=ignore)
 
 
 def _targets(

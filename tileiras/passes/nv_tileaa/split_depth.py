@@ -29,6 +29,8 @@ SLOTS = 3
 """Slots of a ring that keep TMA busy: two hold what is multiplied, one what comes next."""
 SLOT_BYTES = 128
 """Least bytes of a part along K in a slot: a span of swizzled shared memory."""
+COPY_BYTES = 64
+"""Least bytes of a part along K that cp.async copies: half the rows that fill all banks."""
 ROW_BYTES = 32
 """Least bytes of a part along K that threads load: a sector of memory."""
 WARP_THREADS = 32
@@ -44,8 +46,8 @@ class SplitDepthPass(IrPass):
     After    for %j in [0, 4 * %n) { tiled_load : 128x64;  tiled_load : 64x256;  dot }
              with %j >> 2 as %k; two loops, one in the other, if there is more in the loop
     Requires nv_tileaa
-    Leaves   loops whose rings have slots to spare, or whose operands fit into registers where all
-             warps do the same
+    Leaves   loops whose rings have slots to spare, or whose operands fit into registers and slots
+             where all warps do the same
     """
 
     name = "tileaa-split-depth"
@@ -91,7 +93,13 @@ def split_steps(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str
     if plan is None and not done:
         changed = func.clone()
         registers, live = _registers(changed, target), live_at_products(changed.body.block)
-        done = _split_steps(changed, lambda dots: _parts_for_registers(dots, live, registers))
+        copied = target.shared_memory_of_each(1) if target.has(Feature.CP_ASYNC) else None
+
+        def parts_of(dots: list[aa.DotOp]) -> int:
+            parts = _parts_for_registers(dots, live, registers)
+            return parts if copied is None else max(parts, _parts_for_copies(dots, copied // SLOTS))
+
+        done = _split_steps(changed, parts_of)
     return changed, done
 
 
@@ -150,6 +158,24 @@ def _parts_for_registers(dots: list[aa.DotOp], live: dict[aa.DotOp, Live], regis
         return all(sum(live[dot].values()) + _held_words(dot) // parts <= registers for dot in dots)
 
     return _fewest(dots, ROW_BYTES, fit)
+
+
+def _parts_for_copies(dots: list[aa.DotOp], room: int) -> int:
+    """The fewest parts whose operands fit the room where cp.async copies them; 1 if none do.
+
+    (`operand_slots.py`) One if operands are no loaded tiles, which have no slots.
+    """
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import root_load
+
+    loads = {root_load(v): _bytes(v.type) for dot in dots for v in (dot.lhs, dot.rhs)}
+    if not all(isinstance(load, aa.TiledLoadOp) for load in loads):
+        return 1
+
+    def fit(parts: int) -> bool:
+        return sum(loads.values()) <= room * parts
+
+    parts = _fewest(dots, COPY_BYTES, fit)
+    return parts if fit(parts) else 1
 
 
 def _held_words(dot: aa.DotOp) -> int:

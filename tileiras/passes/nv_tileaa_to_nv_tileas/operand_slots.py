@@ -16,6 +16,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import PaddingValue
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
+from tileiras.dialects.layout.offsets import owner_mask
 from tileiras.dialects.layout.operands import OperandTile, plan_operand
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import shape_of
@@ -40,7 +41,8 @@ def slot_layout(load: aa.TiledLoadOp | aa.FinishLoadOp, plan: CtaPlan) -> Linear
 
     None if the tile has to pass through registers: something else than products of the same block
     reads it, or they want it in different ways; copies would tear elements apart that fragments
-    have together; or what stands for elements out of bounds is not zero.
+    have together; several threads would copy the same; or what stands for elements out of bounds is
+    not zero.
     """
     type = view_type_of(load.view)
     bits = storage_bits(type.memref.element_type)
@@ -50,7 +52,7 @@ def slot_layout(load: aa.TiledLoadOp | aa.FinishLoadOp, plan: CtaPlan) -> Linear
         return None
     access = plan_view_access(load.view, plan.num_warps)
     run = contiguous_vector(access.layout, access.axis, access.vector)
-    if run * bits not in COPY_BITS:
+    if run * bits not in COPY_BITS or owner_mask(access.layout) != (0, 0):
         return None
     found: LinearLayout | None = None
     for use in tile_uses(load):

@@ -1,0 +1,66 @@
+"""Operands of mma.sync that threads read where they have copied them to, thread by thread."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from simulate import lower_to_llvm, run_kernel
+
+from tests.gpu.product_text import ProductKernel
+from tests.gpu.random_products import make_case
+from tests.passes.nv_tileas.gemm import gemm
+from tests.passes.nv_tileas.softmax_attention import (
+    RESULT,
+    attention_arguments,
+    run_attention,
+    softmax_attention,
+)
+from tileiras.driver import read_source
+from tileiras.ir_text import parse_text
+
+KERNELS = (
+    ProductKernel("f16", (32, 32, 32), whole=True),
+    ProductKernel("f16", (64, 32, 64), b="turned", form="persistent", whole=True),
+    ProductKernel("bf16", (32, 64, 32), a="column", whole=True),
+    ProductKernel("f16", (16, 64, 32), a="column", b="turned", form="batched", whole=True),
+    ProductKernel("f16", (64, 64, 32), b="permuted", whole=True),
+    ProductKernel("f16", (16, 16, 16), chunk=4, whole=True),
+    ProductKernel("f16", (32, 32, 64), form="split", whole=True),
+    ProductKernel("f32", (32, 32, 16), whole=True),
+    ProductKernel("f32", (16, 32, 32), b="turned", whole=True),
+    ProductKernel("i8", (32, 32, 64), b="turned", whole=True),
+)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_threads_compute_the_product(kernel: ProductKernel) -> None:
+    module = lower_to_llvm(parse_text(kernel.text(), "kernel.mlir"), "sm_80")
+    assert any(op.name == "nvvm.cp_async" for op in module.walk())
+    for seed in range(2):
+        case = make_case(kernel, seed, tiles=2)
+        arguments = case.arguments()
+        run_kernel(module, arguments, case.grid)
+        assert case.difference(arguments[2]) == ""
+
+
+@pytest.mark.parametrize("kind", ["full", "causal"])
+@pytest.mark.parametrize(("rows", "keys", "depth"), [(16, 64, 32), (32, 32, 64)])
+def test_threads_compute_attention(kind: str, rows: int, keys: int, depth: int) -> None:
+    source = softmax_attention(kind, rows, keys, depth)
+    wanted = run_attention(read_source(source), rows, 152, depth, blocks=(2,))
+    module = lower_to_llvm(read_source(source), "sm_80")
+    assert any(op.name == "nvvm.cp_async" for op in module.walk())
+    arguments, grid = attention_arguments(rows, 152, depth, blocks=(2,))
+    run_kernel(module, arguments, grid)
+    found = arguments[RESULT].view(np.float16).astype(np.float64)
+    np.testing.assert_allclose(found, wanted.view(np.float16), rtol=0.01, atol=0.004)
+
+
+def test_what_follows_the_loop_has_the_memory_of_the_slots() -> None:
+    module = lower_to_llvm(read_source(gemm(64, 64, 64)), "sm_80")
+    sizes = {
+        str(op.properties["sym_name"]): op.size.data
+        for op in module.body.ops
+        if op.name == "llvm.mlir.global"
+    }
+    assert not any("scratch" in name for name in sizes), sizes

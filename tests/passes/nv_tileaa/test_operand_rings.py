@@ -1,0 +1,143 @@
+"""Operands of mma.sync that are loaded early and read where they are: which, and how far ahead."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects.builtin import IntAttr, ModuleOp, UnitAttr
+from xdsl.utils.exceptions import VerifyException
+
+from tests.gpu.product_text import ProductKernel
+from tests.gpu.random_products import WHOLE_CHUNKS, make_case
+from tests.interpreter.stage_comparison import passes
+from tests.passes.nv_tileas.gemm import gemm
+from tests.passes.nv_tileas.softmax_attention import softmax_attention
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
+from tileiras.driver import read_source
+from tileiras.interpreter import run_entry
+from tileiras.ir_text import parse_text
+from tileiras.passes.nv_tileaa.schedule.early_loads import find_early_loads
+from tileiras.passes.nv_tileaa.schedule.operand_rings import MOST_AHEAD, schedule_operands
+
+
+def after(
+    source: bytes, stage: str, arch: str = "sm_80", without: tuple[str, ...] = ()
+) -> ModuleOp:
+    """The module behind a pass."""
+    module = read_source(source)
+    for name, _ in passes(module, without, arch):
+        if name == stage:
+            return module
+    raise AssertionError(f"no pass {stage}")
+
+
+def placed(source: bytes, arch: str = "sm_80", without: tuple[str, ...] = ()) -> ModuleOp:
+    """The module when all tiles have layouts."""
+    return after(source, "convert-tileaa-to-tileas", arch, without)
+
+
+def in_slots(module: ModuleOp) -> list[tas.FinishLoadOp]:
+    """The loads whose tiles products read in their slots."""
+    finished = (op for op in module.walk() if isinstance(op, tas.FinishLoadOp))
+    return [op for op in finished if op.shared is not None]
+
+
+def test_threads_meet_before_an_iteration_starts_loads() -> None:
+    module = placed(gemm(128, 128, 32))
+    assert len(in_slots(module)) == 2
+    [loop] = {op.parent_op() for op in in_slots(module)}
+    assert isinstance(loop, aa.ForOp)
+    first, *others = loop.body.block.ops
+    assert isinstance(first, aa.WaitLoadsOp) and first.meet is not None
+    assert first.pending is not None and first.pending.data == 1
+    assert sum(isinstance(op, tas.StartLoadOp) for op in others) == 2
+    last = loop.next_op
+    assert isinstance(last, aa.WaitLoadsOp) and last.meet is not None and last.frees is not None
+
+
+def test_slots_stay_where_loops_are_nested() -> None:
+    text = ProductKernel("f16", (64, 64, 32), form="persistent", whole=True).text()
+    module = placed(text.encode())
+    assert len(in_slots(module)) == 2
+    waits = [op for op in module.walk() if isinstance(op, aa.WaitLoadsOp)]
+    assert waits and all(op.frees is None for op in waits)
+
+
+GEMM = gemm(64, 64, 32)
+OTHER_USE = (b"%d = mmaf %a,", b"%a2 = addf %a, %a : tile<64x32xf16>\n      %d = mmaf %a2,")
+NAN = (b"tile=(64x32), padding_value = zero", b"tile=(64x32), padding_value = nan")
+
+
+@pytest.mark.parametrize(
+    ("change", "count"), [((b"", b""), 2), (OTHER_USE, 1), (NAN, 1)], ids=["plain", "used", "nan"]
+)
+def test_tiles_that_pass_through_registers(change: tuple[bytes, bytes], count: int) -> None:
+    assert len(in_slots(placed(GEMM.replace(*change)))) == count
+
+
+def test_small_floats_that_are_widened_pass_through_registers() -> None:
+    text = ProductKernel("f8E4M3FN", (64, 64, 64), b="turned", whole=True).text().encode()
+    assert not in_slots(placed(text, "sm_90", ("wgmma",)))
+    assert len(in_slots(placed(text, "sm_89"))) == 2
+
+
+@pytest.mark.parametrize(("keys", "count"), [(64, 2), (128, 0)])
+def test_one_tile_block_alone_does_without_slots(keys: int, count: int) -> None:
+    """Of 128 keys three slots of both operands would fill an SM, where registers let four share."""
+    assert len(in_slots(placed(softmax_attention("full", 16, keys, 128), "sm_90"))) == count
+
+
+@pytest.mark.parametrize(
+    ("kilobytes", "most_ctas", "wanted"),
+    [
+        (48, 2, (3, 2)),
+        (24, 2, (2, 2)),
+        (20, 2, (3, 1)),
+        (12, 1, (2, 1)),
+        (8, 1, (1, 1)),
+        (8, 2, (1, 1)),
+        (7, 1, None),
+    ],
+)
+def test_two_ahead_are_worth_more_than_company(
+    kilobytes: int, most_ctas: int, wanted: tuple[int, int] | None
+) -> None:
+    """Of two operands with slots of 2 KB."""
+    module = read_source(gemm(32, 32, 32))
+    for name, _ in passes(module, (), "sm_80"):
+        if name == "pair-tile-blocks":
+            break
+    [loop] = [op for op in module.walk() if isinstance(op, aa.ForOp)]
+    loads = find_early_loads(loop)
+    found = schedule_operands(loads, loads, 128, most_ctas, lambda n: kilobytes * 1024 // n)
+    assert (found and (found.ahead, found.ctas)) == wanted
+    assert found is None or found.ahead <= MOST_AHEAD
+
+
+def test_a_tile_block_alone_where_several_could_be_does_without_slots() -> None:
+    module = read_source(gemm(32, 32, 32))
+    for name, _ in passes(module, (), "sm_80"):
+        if name == "pair-tile-blocks":
+            break
+    [loop] = [op for op in module.walk() if isinstance(op, aa.ForOp)]
+    loads = find_early_loads(loop)
+    assert schedule_operands(loads, loads, 128, 3, lambda n: 12 * 1024 // n) is None
+
+
+@pytest.mark.parametrize("kernel", WHOLE_CHUNKS, ids=lambda kernel: kernel.name)
+def test_every_stage_computes_the_product(kernel: ProductKernel) -> None:
+    module = parse_text(kernel.text(), "kernel.mlir")
+    for name, _ in passes(module, (), "sm_89"):
+        if name not in ("generate-schedule", "convert-tileaa-to-tileas"):
+            continue
+        for seed in range(2):
+            case = make_case(kernel, seed, tiles=2)
+            arguments = case.arguments()
+            run_entry(module, "product", arguments, case.grid)
+            assert case.difference(arguments[2]) == ""
+
+
+def test_slots_are_not_free_before_all_have_waited() -> None:
+    for properties in ({"frees": UnitAttr()}, {"meet": UnitAttr(), "pending": IntAttr(1)}):
+        with pytest.raises(VerifyException, match="may be in use"):
+            aa.WaitLoadsOp.create(properties={"frees": UnitAttr(), **properties}).verify()

@@ -173,9 +173,9 @@ def lower_start_load(ctx: KernelLowering, op: Operation) -> None:
     layout = op.layout.data
     pieces = _pieces(op, layout)
     b, access = ctx.b, _access(ctx, op, layout)
+    targets = _targets(ctx, op, pieces, access)
     guard = ctx.both(access.guard, ctx.value(op.predicate))
     ignored = None if guard is None else b.not_(guard)
-    targets = _targets(ctx, op, pieces, access)
     # What all threads read need not be kept in L1, too.
     cache = "cg" if op.shared is not None and pieces.bytes == CELL_BYTES else "ca"
     for piece, target in enumerate(targets):

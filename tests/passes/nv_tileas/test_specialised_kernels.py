@@ -58,6 +58,19 @@ def test_products_of_few_rows_are_computed_transposed(kernel: ProductKernel):
     assert all("transposed" in line or "rhs" in line for line in products)
 
 
+@pytest.mark.parametrize(
+    ("element", "is_turned"), [("f16", True), ("f32", True), ("i8", True), ("f8E4M3FN", False)]
+)
+def test_tall_products_are_computed_transposed(element: str, is_turned: bool):
+    """Operands that instructions can read either way round; not where sums are added in parts."""
+    kernel = ProductKernel(element, (256, 128, 32 if element == "f32" else 128), b="turned")
+    products = re.findall(
+        r"nv_tileas\.wgmma_dot\"\([^)]*\) <\{([^}]*)", compiled(kernel.text().encode())
+    )
+    assert products
+    assert all(("transposed" in line) == is_turned for line in products)
+
+
 def test_leaves_the_last_product_unfinished_within_the_loop():
     text = compiled(gemm(128, 128, 64))
     assert "pending = #builtin.int<1>" in text

@@ -152,6 +152,8 @@ def other_gemms() -> Iterator[Entry]:
         yield _gemm(
             "tf32 column-major a 8192^3", big, tile, "float32", rate="tf32", rows_first=True
         )
+    for rows in (16, 32):
+        yield _gemm(f"f16 {rows}x8192x8192", (rows, 8192, 8192), (rows, 128, 64))
     yield from _split_gemms()
     yield _batched("f16 batched 8x4096x4096x2048", "float16", (8, 4096, 4096, 2048), (128, 256, 64))
     for name, order in (("", (0, 2, 1)), (" row-major b", ())):
@@ -344,15 +346,21 @@ def attentions() -> Iterator[Entry]:
     yield _attention((1, 32, 8192, 128), (128, 128), True, share=8)
     for causal in (False, True):
         yield _attention(big, (128, 128), causal, dtype="float8_e4m3fn")
-    batch, heads, share, length, depth = 64, 8, 8, 4096, 128
+    for batch, length, keys in ((64, 4096, 128), (32, 4096, 64), (8, 16384, 64)):
+        yield _decode(batch, length, keys)
+
+
+def _decode(batch: int, length: int, keys: int) -> Entry:
+    """Attention of one new token; a tile block for each of eight key heads of a sequence."""
+    heads, share, depth = 8, 8, 128
     cache = Array("float16", (batch, heads, length, depth))
     rows = (batch, heads, share, depth)
-    yield Entry(
-        f"decode D={depth} {batch}x{heads * share}x{length} GQA {share} 16x128",
+    return Entry(
+        f"decode D={depth} {batch}x{heads * share}x{length} GQA {share} 16x{keys}",
         "attention",
         "decode",
         (Array("float16", rows), cache, cache, Array("float16", rows, "output"), depth**-0.5),
-        (16, 128, depth, heads),
+        (16, keys, depth, heads),
         (batch * heads, 1, 1),
         "attention",
         4 * batch * heads * share * length * depth,
@@ -395,6 +403,18 @@ def memory_bound() -> Iterator[Entry]:
     )
     for shape, tile in (((65536, 16384), 4096), ((1000, 4000), 4096)):
         yield _rows("layer norm bf16", "layer_norm", shape, (tile,), "bfloat16", "layer_norm")
+    rows, columns = 8192, 16384
+    yield Entry(
+        "column sums f16 8192x16384 64x128",
+        "memory",
+        "column_sums",
+        (Array("float16", (rows, columns)), Array("float32", (columns,), "output")),
+        (64, 128),
+        (columns // 128, 1, 1),
+        "column_sums",
+        0,
+        2 * rows * columns,
+    )
     rows, columns = 12288, 4096
     yield Entry(
         "transpose f16 12288x4096 64x64",

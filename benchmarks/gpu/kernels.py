@@ -210,6 +210,15 @@ def transpose(source, out, rows: Int, columns: Int):
 
 
 @ct.kernel
+def column_sums(source, out, rows: Int, columns: Int):
+    """Sums of columns, a block for `columns` of them."""
+    column, total = ct.bid(0), ct.zeros((rows, columns), ct.float32)
+    for j in range(ct.cdiv(source.shape[0], rows)):
+        total += ct.load(source, (j, column), (rows, columns), padding_mode=ZERO)
+    ct.store(out, (column,), ct.sum(total, axis=0))
+
+
+@ct.kernel
 def row_softmax(source, out, rows: Int, columns: Int):
     """Softmax of each row, whole rows in one tile."""
     index = (ct.bid(0), 0)

@@ -237,6 +237,20 @@ def expected_transpose(arguments: Arguments) -> Iterator[Piece]:
     yield slice(None), arguments[0].T.to(torch.float64), 0.0
 
 
+def expected_column_sums(arguments: Arguments) -> Iterator[Piece]:
+    """Sums of columns in f32."""
+    source = arguments[0]
+    exact = torch.zeros(source.shape[1], dtype=torch.float64, device=source.device)
+    squares = torch.zeros_like(exact)
+    step = max(1, CHUNK // source.shape[1])
+    for row in range(0, source.shape[0], step):
+        part = source[row : row + step].to(torch.float64)
+        exact += part.sum(0)
+        squares += part.square().sum(0)
+    noise = 2.0**-18 * squares.sqrt()
+    yield slice(None), exact, ROUNDING[arguments[1].dtype] * exact.abs() + noise
+
+
 def _into(out: torch.Tensor, function: Callable[[torch.Tensor], Any]) -> Callable[[], Any]:
     result = torch.empty_like(out)
     return lambda: function(result)
@@ -251,6 +265,7 @@ EXPECTED: dict[str, Callable[[Arguments], Iterator[Piece]]] = {
     "causal_attention": lambda a: _expected_attention(a, True),
     "vector_add": expected_vector_add,
     "transpose": expected_transpose,
+    "column_sums": expected_column_sums,
     "softmax": expected_softmax,
     "rms_norm": expected_rms_norm,
     "layer_norm": expected_layer_norm,
@@ -265,6 +280,7 @@ LIBRARY: dict[str, Callable[[Arguments], Callable[[], Any] | None]] = {
     "causal_attention": lambda a: _library_attention(a, True),
     "vector_add": lambda a: _into(a[2], lambda out: torch.add(a[0], a[1], out=out)),
     "transpose": lambda a: _into(a[1], lambda out: out.copy_(a[0].T)),
+    "column_sums": lambda a: lambda: torch.sum(a[0], 0, dtype=torch.float32),
     "softmax": lambda a: lambda: torch.softmax(a[0], 1),
     "rms_norm": lambda a: lambda: rms_norm(a[0], a[0].shape[1:], a[1], a[3]),
     "layer_norm": lambda a: lambda: layer_norm(a[0], a[0].shape[1:], a[1], a[2], a[4]),

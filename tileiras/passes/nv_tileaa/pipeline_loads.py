@@ -58,7 +58,10 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
         plan_kept_tiles,
         schedule_beside_kept,
     )
-    from tileiras.passes.nv_tileaa.schedule.load_distance import schedule_loads
+    from tileiras.passes.nv_tileaa.schedule.load_distance import (
+        schedule_light_loop,
+        schedule_loads,
+    )
     from tileiras.passes.nv_tileaa.schedule.operand_rings import schedule_operands
     from tileiras.passes.nv_tileaa.schedule.start_early import start_early
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import (
@@ -104,6 +107,11 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
                 schedule = schedule_operands(loads, shared, costs.threads, ctas, room)
             if schedule is None:
                 schedule = schedule_loads(loop, loads, costs, _room(func, loop, plan, beside))
+            if schedule is None:
+                most = _ctas(func, loop, plan)
+                counts = range(most if _is_asked_for(func) else 1, most + 1)
+                room = partial(_room_beside, target, beside - scratch + least)
+                schedule = schedule_light_loop(loop, loads, costs, counts, room)
         if schedule is not None:
             rings = kept.rings if kept is not None else {}
             rebuilt = start_early(loop, schedule, rings)
@@ -196,14 +204,19 @@ def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Oper
     return min(ctas, PERSISTENT_CTAS) if walks_over_blocks(loop) else ctas
 
 
+def _is_asked_for(func: aa.FuncOp) -> bool:
+    """Whether the kernel says how many tile blocks an SM shall have."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
+
+    return (integer_hint(func, "occupancy") or 0) > 0
+
+
 def _room(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, taken: int) -> Room:
     """Shared memory that loads may take, and how many tile blocks share an SM."""
     from tileiras.passes.nv_tileaa.schedule.load_distance import Room
-    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 
     target, ctas = plan.target, _ctas(func, loop, plan)
-    occupancy = integer_hint(func, "occupancy")
-    if (occupancy is None or occupancy <= 0) and walks_over_blocks(loop):
+    if not _is_asked_for(func) and walks_over_blocks(loop):
         return Room(target.shared_memory_of_each(ctas) - taken, 1)
     half = target.shared_memory_per_sm // (2 * ctas)
     return Room(min(half, target.shared_memory_of_each(ctas)) - taken, ctas)

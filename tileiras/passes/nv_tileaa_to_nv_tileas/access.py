@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
@@ -20,6 +20,10 @@ from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 
 MAX_ACCESS_BYTES = 16
 """Widest global access of one thread on every target (ld.global.v4.b32)."""
+LINE_BYTES = 128
+"""A line of the caches."""
+LEAST_ACCESS_BITS = 32
+"""Of an access of one thread that is not too short for its instruction."""
 SECTOR_BYTES = 32
 """What memory moves at least: CUDA C++ Best Practices Guide, "Coalesced Access"."""
 
@@ -39,6 +43,28 @@ class AccessPlan:
         if contiguous_vector(layout, self.axis, self.vector) < self.vector:
             return False
         return _first_lane_axis(layout) == _first_lane_axis(self.layout)
+
+    def towards(self, layout: LinearLayout, element_bits: int) -> AccessPlan:
+        """The access in the layout that is wanted, if that is as good; else as it is."""
+        if self.suits(layout):
+            return replace(self, layout=layout)
+        return self.narrowed(layout, element_bits) or self
+
+    def narrowed(self, layout: LinearLayout, element_bits: int) -> AccessPlan | None:
+        """The access in shorter vectors, as another layout has them; None if that is worse.
+
+        Lanes must go on where a vector ends, so that a warp still moves whole lines of memory.
+        """
+        run = contiguous_vector(layout, self.axis, self.vector)
+        if run >= self.vector or run * element_bits < LEAST_ACCESS_BITS:
+            return None
+        lanes, reached = layout.basis("lane"), run
+        while reached in range(1, layout.shape[self.axis]) and self._along(reached) in lanes:
+            reached *= 2
+        enough = min(8 * LINE_BYTES, element_bits * layout.shape[self.axis])
+        if reached * element_bits < enough:
+            return None
+        return AccessPlan(self.axis, run, layout)
 
     def in_place(self, layout: LinearLayout, element_bits: int) -> AccessPlan | None:
         """The access by threads that hold elements as `layout` says, which keep them.
@@ -69,6 +95,11 @@ def _first_lane_axis(layout: LinearLayout) -> int | None:
     """The dim along which the lowest lane bit moves, None if it makes copies."""
     first = layout.basis("lane")[0]
     return next((axis for axis, step in enumerate(first) if step), None)
+
+
+def is_widest(access: AccessPlan, element_bits: int) -> bool:
+    """Whether threads move as much at once as they can."""
+    return access.vector * element_bits == 8 * MAX_ACCESS_BYTES
 
 
 def _power_of_two(value: int) -> int:

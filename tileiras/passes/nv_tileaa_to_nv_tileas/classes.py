@@ -21,8 +21,14 @@ from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.layout.grid_slices import grid_slice
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.passes.nv_tileaa_to_nv_tileas.access import plan_pointer_access, plan_view_access
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
+    AccessPlan,
+    is_widest,
+    plan_pointer_access,
+    plan_view_access,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
 from tileiras.passes.nv_tileaa_to_nv_tileas.epilogue import Epilogues
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
@@ -42,11 +48,15 @@ PRIORITY_DOT, PRIORITY_LOAD, PRIORITY_STORE = 3, 2, 1
 
 @dataclass(frozen=True)
 class Wish:
-    """A layout that some member of a class wants; `bytes` weighs equal priorities."""
+    """A layout that some member of a class wants; `vector` weighs equal priorities.
+
+    `is_widest`: of an access whose vectors are as long as an instruction can move.
+    """
 
     priority: int
-    bytes: int
+    vector: int
     layout: LinearLayout
+    is_widest: bool = False
 
 
 def is_tensor(value: SSAValue) -> bool:
@@ -94,7 +104,14 @@ class LayoutClasses:
             self._members[first] += self._members.pop(second)
             self._wishes.setdefault(first, []).extend(self._wishes.pop(second, []))
 
-    def wish(self, value: SSAValue, priority: int, bytes: int, layout: LinearLayout) -> None:
+    def wish(
+        self,
+        value: SSAValue,
+        priority: int,
+        vector: int,
+        layout: LinearLayout,
+        is_widest: bool = False,
+    ) -> None:
         """Records what a member wants, or what a lazy value wants of its source."""
         while is_lazy(value) and isinstance(value, OpResult):
             match value.op:
@@ -108,7 +125,7 @@ class LayoutClasses:
                     return
         if is_tensor(value):
             root = self._find(value)
-            self._wishes.setdefault(root, []).append(Wish(priority, bytes, layout))
+            self._wishes.setdefault(root, []).append(Wish(priority, vector, layout, is_widest))
 
     # collection
 
@@ -163,11 +180,9 @@ class LayoutClasses:
         warps = self.plan.num_warps
         match op:
             case aa.TiledLoadOp() | aa.FinishLoadOp():
-                access = plan_view_access(op.view, warps)
-                self.wish(op.result, PRIORITY_LOAD, access.vector, access.layout)
+                self._wish_access(op.result, PRIORITY_LOAD, plan_view_access(op.view, warps))
             case aa.TiledStoreOp() | aa.TiledAtomicRedOp():
-                access = plan_view_access(op.view, warps)
-                self.wish(op.value, PRIORITY_STORE, access.vector, access.layout)
+                self._wish_access(op.value, PRIORITY_STORE, plan_view_access(op.view, warps))
             case aa.LoadOp():
                 self.tie([op.pointers, *op.operands[1:], op.result])
                 access = plan_pointer_access(op, warps)
@@ -189,6 +204,11 @@ class LayoutClasses:
                 self.wish(op.result, PRIORITY_DOT, 0, plan_dot(op, self.plan).result)
             case _:
                 pass
+
+    def _wish_access(self, value: SSAValue, priority: int, access: AccessPlan) -> None:
+        """What an access through a view wants."""
+        widest = is_widest(access, storage_bits(element_of(value)))
+        self.wish(value, priority, access.vector, access.layout, widest)
 
     # answers
 
@@ -237,7 +257,11 @@ class LayoutClasses:
 
     def _choose(self, root: SSAValue) -> LinearLayout:
         wishes = self._wishes.get(root)
-        best = max(wishes, key=lambda wish: (wish.priority, wish.bytes)) if wishes else None
+        best = max(wishes, key=lambda wish: (wish.priority, wish.vector)) if wishes else None
+        if best is not None and best.priority == PRIORITY_LOAD and best.is_widest:
+            # Of wider elements fewer fill an access: theirs would be torn apart otherwise.
+            alike = (wish for wish in wishes or () if wish.is_widest)
+            return min(alike, key=lambda wish: wish.vector).layout
         if best is not None and best.priority >= PRIORITY_LOAD:
             return best.layout
         for member in self._members[root]:

@@ -13,6 +13,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import AccessPlan, plan_view_access
@@ -36,8 +38,8 @@ def _access(placer: Placer, op: aa.FinishLoadOp) -> tuple[AccessPlan, LinearLayo
     access = plan_view_access(op.view, placer.plan.num_warps)
     if sum(isinstance(use.operation, aa.FinishLoadOp) for use in op.ring.uses) > 1:
         return access, access.layout
-    wanted = placer.layout(op.result)
-    return access, wanted if access.suits(wanted) else access.layout
+    access = access.towards(placer.layout(op.result), storage_bits(element_of(op.result)))
+    return access, access.layout
 
 
 def _slot(

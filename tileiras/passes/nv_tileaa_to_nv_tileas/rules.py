@@ -259,8 +259,8 @@ def _place_tiled_load(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     if placer.consumer is not None and placer.consumer.brings(op):
         return placer.consumer.place_load(placer, op)
     access = plan_view_access(op.view, placer.plan.num_warps)
-    wanted = placer.layout(op.result)
-    layout = wanted if access.suits(wanted) else access.layout
+    access = access.towards(placer.layout(op.result), storage_bits(element_of(op.result)))
+    layout = access.layout
     operands = _view_operands(placer, op, layout)
     types = [encoded(element_of(op.result), layout), op.result_token.type]
     built = placer.emit(tas.TiledLoadOp, operands, types, _access_properties(op, access))

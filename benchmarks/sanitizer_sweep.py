@@ -104,7 +104,7 @@ few rows.
 SLOT_PRODUCTS: tuple[tuple[str, tuple[int, int, int], dict[str, Any]], ...] = (
     ("f16", (128, 128, 64), {"whole": True}),
     ("bf16", (64, 64, 32), {"b": "turned", "form": "persistent", "whole": True}),
-    ("f32", (64, 64, 32), {"whole": True}),
+    ("i8", (64, 64, 64), {"b": "turned", "whole": True}),
 )
 """Products without wgmma: operands that threads read where others have copied them to."""
 RANDOM_PROGRAMS = 6

@@ -26,8 +26,6 @@ KERNELS = (
     ProductKernel("f16", (64, 64, 32), b="permuted", whole=True),
     ProductKernel("f16", (16, 16, 16), chunk=4, whole=True),
     ProductKernel("f16", (32, 32, 64), form="split", whole=True),
-    ProductKernel("f32", (32, 32, 16), whole=True),
-    ProductKernel("f32", (16, 32, 32), b="turned", whole=True),
     ProductKernel("i8", (32, 32, 64), b="turned", whole=True),
 )
 

@@ -13,6 +13,7 @@ from tests.passes.nv_tileas.gemm import gemm
 from tests.passes.nv_tileas.softmax_attention import softmax_attention
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.driver import read_source
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
@@ -73,6 +74,18 @@ NAN = (b"tile=(64x32), padding_value = zero", b"tile=(64x32), padding_value = na
 )
 def test_tiles_that_pass_through_registers(change: tuple[bytes, bytes], count: int) -> None:
     assert len(in_slots(placed(GEMM.replace(*change)))) == count
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_120"])
+def test_what_is_rounded_to_tf32_passes_through_registers(arch: str) -> None:
+    """mma.sync would cut what `ftof` rounds (docs/decisions/0009); steps stay whole."""
+    text = ProductKernel("f32", (128, 128, 32), whole=True).text().encode()
+    module = placed(text, arch)
+    assert not in_slots(module)
+    [dot] = [op for op in module.walk() if isinstance(op, tas.MmaDotOp)]
+    assert shape_of(dot.lhs) == (128, 32)
+    rounded = [op for op in module.walk() if isinstance(op, aa.FpToFpOp)]
+    assert len(rounded) == 2
 
 
 def test_small_floats_that_are_widened_pass_through_registers() -> None:

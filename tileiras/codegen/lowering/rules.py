@@ -100,9 +100,7 @@ def lower_block(ctx: KernelLowering, block: Block) -> None:
     for op in block.ops:
         ctx.op = op
         ctx.b.location = op.location
-        if isinstance(op, ElementwiseOp) and op.operands[0] in ctx.slot_tiles:
-            ctx.slot_tiles[op.results[0]] = ctx.slot_tiles[op.operands[0]].seen_through(op)
-        elif isinstance(op, ElementwiseOp):
+        if isinstance(op, ElementwiseOp):
             operands = [ctx.value(operand) for operand in op.operands]
             result = lower_elementwise(ctx.b, op, operands, ctx.target)
             ctx.values[op.results[0]] = result

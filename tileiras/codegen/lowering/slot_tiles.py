@@ -20,14 +20,12 @@ class SlotTile:
     layout: LinearLayout
 
     def seen_through(self, op: Operation) -> SlotTile:
-        """As the result of a reshape or permutation; a rounding to tf32 is left to the product."""
+        """As the result of a reshape or permutation."""
         match op:
             case aa.ReshapeOp() if isinstance(op.result.type, TensorType):
                 return SlotTile(self.region, self.layout.reshape(op.result.type.get_shape()))
             case aa.PermuteOp():
                 permutation = [int(i) for i in op.permutation.get_values()]
                 return SlotTile(self.region, self.layout.permute(permutation))
-            case aa.FpToFpOp():
-                return self
             case _:
                 raise InternalError(f"'{op.name}' of a tile in a slot")

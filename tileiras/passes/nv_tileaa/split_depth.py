@@ -14,7 +14,7 @@ from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
-from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.analysis.register_pressure import Live, live_at_products, tensor_words
@@ -163,13 +163,15 @@ def _parts_for_registers(dots: list[aa.DotOp], live: dict[aa.DotOp, Live], regis
 def _parts_for_copies(dots: list[aa.DotOp], room: int) -> int:
     """The fewest parts whose operands fit the room where cp.async copies them; 1 if none do.
 
-    (`operand_slots.py`) One if operands are no loaded tiles, which have no slots.
+    (`operand_slots.py`) One if operands are no loaded tiles, or rounded: they have no slots.
     """
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import root_load
 
-    loads = {root_load(v): _bytes(v.type) for dot in dots for v in (dot.lhs, dot.rhs)}
-    if not all(isinstance(load, aa.TiledLoadOp) for load in loads):
-        return 1
+    operands = [(v, root_load(v)) for dot in dots for v in (dot.lhs, dot.rhs)]
+    for value, load in operands:
+        if not isinstance(load, aa.TiledLoadOp) or element_of(load.result) != element_of(value):
+            return 1
+    loads = {load: _bytes(value.type) for value, load in operands}
 
     def fit(parts: int) -> bool:
         return sum(loads.values()) <= room * parts

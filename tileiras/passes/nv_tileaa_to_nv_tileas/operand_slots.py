@@ -26,12 +26,12 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     is_transparent,
     pushed,
+    rounds_to_tf32,
     tile_uses,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 
 BYTE_BITS = 8
-WORD_BITS = 32
 COPY_BITS = (32, 64, 128)
 """What cp.async copies at once."""
 
@@ -40,15 +40,16 @@ def slot_layout(load: aa.TiledLoadOp | aa.FinishLoadOp, plan: CtaPlan) -> Linear
     """Where the elements of a tile lie in a slot ("offset" -> coordinates of the loaded tile).
 
     None if the tile has to pass through registers: something else than products of the same block
-    reads it, or they want it in different ways; copies would tear elements apart that fragments
-    have together; several threads would copy the same; or what stands for elements out of bounds is
-    not zero.
+    reads it, or they want it in different ways; it is rounded; copies would tear elements apart
+    that fragments have together; several threads would copy the same; or what stands for elements
+    out of bounds is not zero.
     """
     type = view_type_of(load.view)
     bits = storage_bits(type.memref.element_type)
     if type.padding_value not in (None, PaddingValue.ZERO) or bits < BYTE_BITS:
         return None
-    if type.sparse_dim is not None:
+    # With mma.sync a rounding to tf32 stays one (decision 0009): it is done in registers.
+    if type.sparse_dim is not None or any(map(rounds_to_tf32, transparent_users(load))):
         return None
     access = plan_view_access(load.view, plan.num_warps)
     run = contiguous_vector(access.layout, access.axis, access.vector)
@@ -66,8 +67,8 @@ def slot_layout(load: aa.TiledLoadOp | aa.FinishLoadOp, plan: CtaPlan) -> Linear
     return found
 
 
-def transparent_users(load: aa.TiledLoadOp) -> Iterator[Operation]:
-    """The reshapes, permutations and roundings to tf32 between a load and products."""
+def transparent_users(load: aa.TiledLoadOp | aa.FinishLoadOp) -> Iterator[Operation]:
+    """The operations between a load and products that see through them."""
     pending: list[SSAValue] = [load.result]
     while pending:
         for use in pending.pop().uses:
@@ -95,15 +96,8 @@ def _for_product(
         return None
     value, fragment = ((dot.lhs, product.lhs), (dot.rhs, product.rhs))[index]
     placed, k_dim = pushed(value, source), -1 - index
-    if plan.target.has(Feature.LDMATRIX):
-        tile = plan_operand(placed, fragment, k_dim, bits, True)
-        if tile.is_matrix and tile.store_vector >= run:
-            return _pulled(value, tile)
-    # Words are read one by one as well as by ldmatrix, if threads need not take them apart.
-    tile = plan_operand(placed, fragment, k_dim, bits, False)
-    if bits == WORD_BITS and tile.store_vector >= run:
-        return _pulled(value, tile)
-    return None
+    tile = plan_operand(placed, fragment, k_dim, bits, plan.target.has(Feature.LDMATRIX))
+    return _pulled(value, tile) if tile.is_matrix and tile.store_vector >= run else None
 
 
 def _pulled(value: SSAValue, tile: OperandTile) -> LinearLayout:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
-from tileiras.errors import InternalError
+from tileiras.dialects.nv_tileaa.rearranged import result_layout
 
 
 @dataclass(frozen=True)
@@ -21,11 +19,4 @@ class SlotTile:
 
     def seen_through(self, op: Operation) -> SlotTile:
         """As the result of a reshape or permutation."""
-        match op:
-            case aa.ReshapeOp() if isinstance(op.result.type, TensorType):
-                return SlotTile(self.region, self.layout.reshape(op.result.type.get_shape()))
-            case aa.PermuteOp():
-                permutation = [int(i) for i in op.permutation.get_values()]
-                return SlotTile(self.region, self.layout.permute(permutation))
-            case _:
-                raise InternalError(f"'{op.name}' of a tile in a slot")
+        return SlotTile(self.region, result_layout(op, self.layout))

@@ -8,8 +8,8 @@ kernels, which read everything once, may take all; so may operands that products
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -53,16 +53,7 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
     early = [(loop, find_early_loads(loop)) for loop in loops]
     if not any(loads for _, loads in early):
         return
-    from tileiras.passes.nv_tileaa.schedule.costs import TileCosts
-    from tileiras.passes.nv_tileaa.schedule.kept_tiles import (
-        plan_kept_tiles,
-        schedule_beside_kept,
-    )
-    from tileiras.passes.nv_tileaa.schedule.load_distance import (
-        schedule_light_loop,
-        schedule_loads,
-    )
-    from tileiras.passes.nv_tileaa.schedule.operand_rings import schedule_operands
+    from tileiras.passes.nv_tileaa.schedule.kept_tiles import plan_kept_tiles
     from tileiras.passes.nv_tileaa.schedule.start_early import start_early
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import (
         calls_runtime,
@@ -75,16 +66,23 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
         return
     target = _beside_sent_tiles(func, target)
     plan = plan_cta(func, target)
-    costs = TileCosts(32 * plan.num_warps)
     found: list[LoadSchedule] = []
     early = [(loop, [load for load in loads if _can_copy(load, plan)]) for loop, loads in early]
     candidates = sum(len(loads) for _, loads in early)
     in_slots = _read_in_slots((load for _, loads in early for load in loads), plan)
-    scratch = max((scratch_bytes(op) for op in func.walk() if op not in in_slots), default=0)
     least = max((least_bytes(op) for op in func.walk()), default=0)
-    kept = plan_kept_tiles(early, costs.threads, least, target)
-    used = _until_last([loop for loop, _ in early], func) - in_slots.keys()
-    scratch_in_loops = max(map(scratch_bytes, used), default=0)
+    kept = plan_kept_tiles(early, 32 * plan.num_warps, least, target)
+    others = [op for op in func.walk() if op not in in_slots]
+    loops_of_loads = [loop for loop, _ in early]
+    room = _SharedMemory(
+        func,
+        plan,
+        in_slots,
+        kept,
+        max(map(scratch_bytes, others), default=0),
+        least,
+        max(map(scratch_bytes, _until_last(loops_of_loads, func) - in_slots.keys()), default=0),
+    )
     taken: dict[Operation, int] = {}
     rebuilt: Operation | None = None
     for loop, loads in early:
@@ -93,34 +91,74 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
         # Loops before this one have been rebuilt, and with them the tokens that they give.
         known = {load.op: load for load in find_early_loads(loop)}
         loads = [known[load.op] for load in loads]
-        beside = scratch + _taken_around(loop, taken)
-        if kept is not None and any(load.op in kept.rings for load in loads):
-            room = target.shared_memory_of_each(kept.ctas) - kept.bytes - beside + scratch - least
-            schedule = schedule_beside_kept(loads, kept, costs.threads, room)
-        else:
-            beside += kept.bytes if kept is not None else 0
-            shared = [load for load in loads if load.op in in_slots]
-            schedule = None
-            if shared:
-                ctas = _ctas(func, loop, plan, in_slots)
-                room = partial(_room_beside, target, beside - scratch + scratch_in_loops)
-                schedule = schedule_operands(loads, shared, costs.threads, ctas, room)
-            if schedule is None:
-                schedule = schedule_loads(loop, loads, costs, _room(func, loop, plan, beside))
-            if schedule is None:
-                most = _ctas(func, loop, plan)
-                counts = range(most if _is_asked_for(func) else 1, most + 1)
-                room = partial(_room_beside, target, beside - scratch + least)
-                schedule = schedule_light_loop(loop, loads, costs, counts, room)
+        schedule = room.schedule(loop, loads, _taken_around(loop, taken))
         if schedule is not None:
-            rings = kept.rings if kept is not None else {}
-            rebuilt = start_early(loop, schedule, rings)
+            rebuilt = start_early(loop, schedule, kept.rings if kept is not None else {})
             taken[rebuilt] = schedule.bytes
             found.append(schedule)
     if rebuilt is not None and found[-1].shared and rebuilt.parent_op() is func:
         _free_slots(rebuilt.next_op, found[-1].bytes)
     if candidates:
         _explain(remarks, func, found, kept, candidates)
+
+
+@dataclass(frozen=True)
+class _SharedMemory:
+    """What a kernel leaves for slots: beside `scratch`, or only what operations need at `least`.
+
+    Loads `in_slots` are read there by products; then what follows the last loop needs nothing
+    beside the slots, and `scratch_in_loops` counts.
+    """
+
+    func: aa.FuncOp
+    plan: CtaPlan
+    in_slots: Mapping[Operation, None]
+    kept: KeptTiles | None
+    scratch: int
+    least: int
+    scratch_in_loops: int
+
+    def schedule(self, loop: aa.ForOp, loads: list[EarlyLoad], taken: int) -> LoadSchedule | None:
+        """How far ahead the loads of a loop start; loops around it have `taken` some memory."""
+        from tileiras.passes.nv_tileaa.schedule.costs import TileCosts
+        from tileiras.passes.nv_tileaa.schedule.kept_tiles import schedule_beside_kept
+        from tileiras.passes.nv_tileaa.schedule.load_distance import (
+            schedule_light_loop,
+            schedule_loads,
+        )
+        from tileiras.passes.nv_tileaa.schedule.operand_rings import schedule_operands
+
+        costs, kept, func, plan = (
+            TileCosts(32 * self.plan.num_warps),
+            self.kept,
+            self.func,
+            self.plan,
+        )
+        if kept is not None:
+            taken += kept.bytes
+            if any(load.op in kept.rings for load in loads):
+                room = self._each(taken + self.least, kept.ctas)
+                return schedule_beside_kept(loads, kept, costs.threads, room)
+        shared = [load for load in loads if load.op in self.in_slots]
+        if shared:
+            ctas, beside = _ctas(func, loop, plan, self.in_slots), taken + self.scratch_in_loops
+            found = schedule_operands(
+                loads, shared, costs.threads, ctas, partial(self._each, beside)
+            )
+            if found is not None:
+                return found
+        room = _room(func, loop, plan, taken + self.scratch)
+        found = schedule_loads(loop, loads, costs, room)
+        if found is not None:
+            return found
+        most = _ctas(func, loop, plan)
+        counts = range(most if _is_asked_for(func) else 1, most + 1)
+        each = partial(self._each, taken + self.least)
+        return schedule_light_loop(loop, loads, costs, counts, each)
+
+    def _each(self, taken: int, ctas: int) -> int:
+        """Shared memory of each of so many tile blocks of an SM."""
+        return self.plan.target.shared_memory_of_each(ctas) - taken
 
 
 def _beside_sent_tiles(func: aa.FuncOp, target: GpuTarget) -> GpuTarget:
@@ -150,7 +188,8 @@ def _can_copy(load: EarlyLoad, plan: CtaPlan) -> bool:
 
 def _read_in_slots(loads: Iterable[EarlyLoad], plan: CtaPlan) -> dict[Operation, None]:
     """The loads of whose tiles products read the copies, and what stands between."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.operand_slots import slot_layout, transparent_users
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import transparent_users
+    from tileiras.passes.nv_tileaa_to_nv_tileas.operand_slots import slot_layout
 
     found: dict[Operation, None] = {}
     for load in loads:
@@ -182,11 +221,6 @@ def _until_last(loops: Sequence[aa.ForOp], func: aa.FuncOp) -> set[Operation]:
         return set(func.walk())
     before = list(func.body.block.ops)[: max(ends, default=0) + 1]
     return {op for outer in before for op in outer.walk()}
-
-
-def _room_beside(target: GpuTarget, taken: int, ctas: int) -> int:
-    """Shared memory of each of so many tile blocks of an SM."""
-    return target.shared_memory_of_each(ctas) - taken
 
 
 def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Operation] = ()) -> int:

@@ -21,6 +21,7 @@ from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.layout.grid_slices import grid_slice
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.dialects.nv_tileaa.rearranged import result_layout, source_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
@@ -115,12 +116,8 @@ class LayoutClasses:
         """Records what a member wants, or what a lazy value wants of its source."""
         while is_lazy(value) and isinstance(value, OpResult):
             match value.op:
-                case aa.ReshapeOp() as op if is_tensor(op.source):
-                    value, layout = op.source, layout.reshape(shape_of(op.source))
-                case aa.PermuteOp() as op:
-                    permutation = [int(i) for i in op.permutation.get_values()]
-                    inverse = [permutation.index(i) for i in range(len(permutation))]
-                    value, layout = op.source, layout.permute(inverse)
+                case aa.ReshapeOp() | aa.PermuteOp() as op if is_tensor(op.source):
+                    value, layout = op.source, source_layout(op, layout)
                 case _:
                     return
         if is_tensor(value):
@@ -231,13 +228,9 @@ class LayoutClasses:
         if not isinstance(value, OpResult):
             return None
         match value.op:
-            case aa.ReshapeOp() as op:
+            case aa.ReshapeOp() | aa.PermuteOp() as op:
                 source = self.natural(op.source) if is_tensor(op.source) else None
-                return source.reshape(shape_of(value)) if source is not None else None
-            case aa.PermuteOp() as op:
-                source = self.natural(op.source)
-                permutation = [int(i) for i in op.permutation.get_values()]
-                return source.permute(permutation) if source is not None else None
+                return result_layout(op, source) if source is not None else None
             case _:
                 return None
 

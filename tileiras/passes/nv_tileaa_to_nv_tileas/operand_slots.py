@@ -7,9 +7,7 @@ meetings of the threads and a copy. Loaded early, a tile may lie in its slot as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import OpResult, SSAValue
 
 from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
@@ -18,16 +16,17 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
 from tileiras.dialects.layout.offsets import owner_mask
 from tileiras.dialects.layout.operands import OperandTile, plan_operand
+from tileiras.dialects.nv_tileaa.rearranged import source_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bits
-from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.passes.nv_tileaa_to_nv_tileas.access import plan_view_access
 from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
-    is_transparent,
     pushed,
     rounds_to_tf32,
     tile_uses,
+    transparent_users,
+    underneath,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 
@@ -67,20 +66,9 @@ def slot_layout(load: aa.TiledLoadOp | aa.FinishLoadOp, plan: CtaPlan) -> Linear
     return found
 
 
-def transparent_users(load: aa.TiledLoadOp | aa.FinishLoadOp) -> Iterator[Operation]:
-    """The operations between a load and products that see through them."""
-    pending: list[SSAValue] = [load.result]
-    while pending:
-        for use in pending.pop().uses:
-            if is_transparent(use.operation):
-                yield use.operation
-                pending += use.operation.results
-
-
 def is_in_slot(value: SSAValue) -> bool:
     """Whether an operand is a tile that products read in a slot."""
-    while isinstance(value, OpResult) and is_transparent(value.op):
-        value = value.op.operands[0]
+    value = underneath(value)
     if not isinstance(value, OpResult) or not isinstance(value.op, aa.FinishLoadOp):
         return False
     ring = value.op.ring.owner
@@ -103,15 +91,6 @@ def _for_product(
 def _pulled(value: SSAValue, tile: OperandTile) -> LinearLayout:
     """The layout of the operand as the load sees it, under reshapes and permutations."""
     layout = tile.shared
-    while isinstance(value, OpResult) and is_transparent(value.op):
-        match value.op:
-            case aa.ReshapeOp() as op:
-                layout = layout.reshape(shape_of(op.source))
-            case aa.PermuteOp() as op:
-                permutation = [int(i) for i in op.permutation.get_values()]
-                inverse = [permutation.index(i) for i in range(len(permutation))]
-                layout = layout.permute(inverse)
-            case _:
-                pass
-        value = value.op.operands[0]
+    while isinstance(value, OpResult) and isinstance(value.op, aa.ReshapeOp | aa.PermuteOp):
+        layout, value = source_layout(value.op, layout), value.op.source
     return layout

@@ -13,7 +13,8 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
-from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.dialects.nv_tileaa.rearranged import source_layout
+from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
 from tileiras.errors import CompileError, InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.classes import (
@@ -147,19 +148,8 @@ class Placer(OpBuilder):
         match op:
             case aa.SplatOp():
                 operands = [self.plain(op.source)]
-            case aa.BroadcastOp():
-                source = layout
-                pairs = zip(shape_of(op.source), shape_of(result), strict=True)
-                for axis, (before, after) in enumerate(pairs):
-                    if before != after:
-                        source = source.slice(axis, keep_dim=True)
-                operands = [self.in_layout(op.source, source)]
-            case aa.ReshapeOp():
-                operands = [self.in_layout(op.source, layout.reshape(shape_of(op.source)))]
-            case aa.PermuteOp():
-                permutation = [int(i) for i in op.permutation.get_values()]
-                inverse = [permutation.index(i) for i in range(len(permutation))]
-                operands = [self.in_layout(op.source, layout.permute(inverse))]
+            case aa.BroadcastOp() | aa.ReshapeOp() | aa.PermuteOp():
+                operands = [self.in_layout(op.source, source_layout(op, layout))]
             case _:
                 operands = []
         return self.emit(type_of(op), operands, [type], op.properties).results[0]

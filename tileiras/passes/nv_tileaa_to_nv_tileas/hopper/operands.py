@@ -25,6 +25,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, PaddingValue
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.shared import row_major
+from tileiras.dialects.nv_tileaa.rearranged import result_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
@@ -77,8 +78,7 @@ def root_load(value: SSAValue) -> OperandLoad | None:
 
     One through pointers only if it can be gathered.
     """
-    while isinstance(value, OpResult) and is_transparent(value.op):
-        value = value.op.operands[0]
+    value = underneath(value)
     if not isinstance(value, OpResult):
         return None
     match value.op:
@@ -95,15 +95,31 @@ def is_transparent(op: Operation) -> bool:
     return isinstance(op, aa.ReshapeOp | aa.PermuteOp) or rounds_to_tf32(op)
 
 
+def underneath(value: SSAValue) -> SSAValue:
+    """What a product reads in the place of an operand."""
+    while isinstance(value, OpResult) and is_transparent(value.op):
+        value = value.op.operands[0]
+    return value
+
+
 def tile_uses(load: OperandLoad | aa.FinishLoadOp) -> Iterator[Use]:
     """Where a loaded tile is used, those operations aside that a product sees through."""
+    return (use for use in _uses(load) if not is_transparent(use.operation))
+
+
+def transparent_users(load: OperandLoad | aa.FinishLoadOp) -> Iterator[Operation]:
+    """The operations between a load and products, which see through them."""
+    return (use.operation for use in _uses(load) if is_transparent(use.operation))
+
+
+def _uses(load: OperandLoad | aa.FinishLoadOp) -> Iterator[Use]:
+    """Where a loaded tile is used, under whatever name."""
     pending: list[SSAValue] = [load.result]
     while pending:
         for use in pending.pop().uses:
             if is_transparent(use.operation):
                 pending.append(use.operation.results[0])
-            else:
-                yield use
+            yield use
 
 
 def rounds_to_tf32(op: Operation) -> bool:
@@ -158,11 +174,8 @@ def pushed(value: SSAValue, layout: LinearLayout) -> LinearLayout:
     if not isinstance(value, OpResult):
         return layout
     match value.op:
-        case aa.ReshapeOp() as op:
-            return pushed(op.source, layout).reshape(shape_of(value))
-        case aa.PermuteOp() as op:
-            permutation = [int(i) for i in op.permutation.get_values()]
-            return pushed(op.source, layout).permute(permutation)
+        case aa.ReshapeOp() | aa.PermuteOp() as op:
+            return result_layout(op, pushed(op.source, layout))
         case aa.FpToFpOp() as op:
             return pushed(op.source, layout)
         case _:

@@ -9,14 +9,14 @@ has to move between threads then, which would take shared memory.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.rearranged import source_layout
 from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import (
     GATHER_WARPS,
     chunk_layout,
@@ -129,21 +129,3 @@ def _sources(value: SSAValue, layout: LinearLayout) -> list[tuple[SSAValue, Line
             return [(operand, layout) for operand in op.operands]
         case _:
             return [] if isinstance(op, _MADE_ANYWHERE) else None
-
-
-def source_layout(op: Operation, layout: LinearLayout) -> LinearLayout:
-    """Where the source of a broadcast, reshape or permutation lies if the result is in `layout`."""
-    match op:
-        case aa.BroadcastOp():
-            pairs = zip(shape_of(op.source), shape_of(op.result), strict=True)
-            for axis, (before, after) in enumerate(pairs):
-                if before != after:
-                    layout = layout.slice(axis, keep_dim=True)
-            return layout
-        case aa.ReshapeOp():
-            return layout.reshape(shape_of(op.source))
-        case aa.PermuteOp():
-            permutation = [int(i) for i in op.permutation.get_values()]
-            return layout.permute([permutation.index(i) for i in range(len(permutation))])
-        case _:
-            raise InternalError(f"'{op.name}' is computed, not rearranged")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from simulate import lower_to_llvm, run_kernel
+from xdsl.dialects.builtin import ModuleOp
 
 from tests.gpu.product_text import ProductKernel
 from tests.gpu.random_products import make_case
@@ -15,6 +16,7 @@ from tests.passes.nv_tileas.softmax_attention import (
     run_attention,
     softmax_attention,
 )
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.driver import read_source
 from tileiras.ir_text import parse_text
 
@@ -62,3 +64,35 @@ def test_what_follows_the_loop_has_the_memory_of_the_slots() -> None:
         if op.name == "llvm.mlir.global"
     }
     assert not any("scratch" in name for name in sizes), sizes
+
+
+ADDS_UP = """%zp = constant <f32: 0.0> : tile<32x32xf32>
+    %pre = for %k in (%c0 to %space#1, step %c1) : tile<i32>
+        iter_values(%pb = %zp) -> (tile<32x32xf32>) {
+      %Pv, %Pt = load_view_tko weak %pC[%x, %k] token = %t0 : VIEW, tile<i32>
+        -> tile<32x32xf32>, token
+      %pn = addf %Pv, %pb : tile<32x32xf32>
+      continue %pn : tile<32x32xf32>
+    }
+    %sum = for"""
+VIEW = "partition_view<tile=(32x32), tensor_view<?x?xf32, strides=[?,1]>>"
+
+
+def test_threads_meet_between_a_loop_of_their_own_copies_and_one_of_slots() -> None:
+    """Both loops have the same memory; the simulator finds races."""
+    kernel = ProductKernel("f16", (32, 32, 32), whole=True)
+    text = kernel.text().replace("%sum = for", ADDS_UP.replace("VIEW", VIEW))
+    last = "%last = store_view_tko weak %pre, %pC[%x, %c0] token = %stored"
+    text = text.replace(
+        "    return\n", f"    {last} : tile<32x32xf32>, {VIEW}, tile<i32> -> token\n    return\n"
+    )
+    rings: list[bool] = []
+
+    def note(module: ModuleOp) -> None:
+        found = (op for op in module.walk() if isinstance(op, aa.LoadRingOp))
+        rings.extend(op.shared is not None for op in found)
+
+    module = lower_to_llvm(parse_text(text, "kernel.mlir"), "sm_80", after_placement=note)
+    assert sorted(rings) == [False, True, True]
+    case = make_case(kernel, 0, tiles=2)
+    run_kernel(module, case.arguments(), case.grid)

@@ -297,3 +297,56 @@ def test_wider_elements_are_stored_in_one_piece() -> None:
     assert store.vector.data == 4
     assert not any(isinstance(op, tas.ConvertLayoutOp) for op in module.walk())
     assert [op.vector.data for op in loads] == [4]
+
+
+TILE_VIEW = (
+    "partition_view<tile=(2x64), padding_value = zero, tensor_view<?x?xTYPE, strides=[?,1]>>"
+)
+TWO_SIZES = """
+cuda_tile.module @m {
+  entry @k(%A: tile<ptr<i8>>, %B: tile<ptr<f32>>, %C: tile<ptr<f32>>, %M: tile<i32>,
+           %N: tile<i32>) {
+    %a = assume div_by<16>, %A : tile<ptr<i8>>
+    %b = assume div_by<4>, %B : tile<ptr<f32>>
+    %n = assume div_by<16>, %N : tile<i32>
+    %t0 = make_token : token
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %c0 = constant <i32: 0> : tile<i32>
+    %c1 = constant <i32: 1> : tile<i32>
+    %va = make_tensor_view %a, shape = [%M, %n], strides = [%n, 1]
+      : tile<i32> -> tensor_view<?x?xi8, strides=[?,1]>
+    %vb = make_tensor_view %b, shape = [%M, %N], strides = [%N, 1]
+      : tile<i32> -> tensor_view<?x?xf32, strides=[?,1]>
+    %vc = make_tensor_view %C, shape = [%M, %N], strides = [%N, 1]
+      : tile<i32> -> tensor_view<?x?xf32, strides=[?,1]>
+    %pa = make_partition_view %va : BYTES
+    %pb = make_partition_view %vb : WORDS
+    %pc = make_partition_view %vc : WORDS
+    %s0 = constant <f32: 0.0> : tile<2x64xf32>
+    %s = for %k in (%c0 to %M, step %c1) : tile<i32> iter_values(%p = %s0) -> (tile<2x64xf32>) {
+      %l, %lt = load_view_tko weak %pa[%x, %k] token = %t0 : BYTES, tile<i32>
+        -> tile<2x64xi8>, token
+      %m, %mt = load_view_tko weak %pb[%x, %k] token = %t0 : WORDS, tile<i32>
+        -> tile<2x64xf32>, token
+      %f = itof %l signed : tile<2x64xi8> -> tile<2x64xf32>
+      %g = addf %f, %m : tile<2x64xf32>
+      %h = addf %g, %p : tile<2x64xf32>
+      continue %h : tile<2x64xf32>
+    }
+    %st = store_view_tko weak %s, %pc[%x, %c0] token = %t0
+      : tile<2x64xf32>, WORDS, tile<i32> -> token
+    return
+  }
+}
+"""
+
+
+def test_a_slot_holds_each_element_once() -> None:
+    """Bytes would be loaded 16 by a thread, which leaves most threads of a warp copies of words."""
+    text = TWO_SIZES.replace("BYTES", TILE_VIEW.replace("TYPE", "i8"))
+    module = after(
+        text.replace("WORDS", TILE_VIEW.replace("TYPE", "f32")), "convert-tileaa-to-tileas"
+    )
+    starts = [op for op in module.walk() if isinstance(op, tas.StartLoadOp)]
+    words = [op for op in starts if op.vector.data == 1]
+    assert words and all(op.layout.data.in_size("register") == 4 for op in words)

@@ -154,3 +154,27 @@ def test_slots_are_not_free_before_all_have_waited() -> None:
     for properties in ({"frees": UnitAttr()}, {"meet": UnitAttr(), "pending": IntAttr(1)}):
         with pytest.raises(VerifyException, match="may be in use"):
             aa.WaitLoadsOp.create(properties={"frees": UnitAttr(), **properties}).verify()
+
+
+LATER_PRODUCT = """%qz = constant <f32: 0.0> : tile<16x512xf32>
+    %qa = constant <f16: 1.0> : tile<16x16xf16>
+    %qb = make_partition_view %tB : VIEWB
+    %qc = make_partition_view %tC : VIEWC
+    %qv, %qt = load_view_tko weak %qb[%c0, %y] token = %t0 : VIEWB, tile<i32>
+      -> tile<16x512xf16>, token
+    %qd = mmaf %qa, %qv, %qz : tile<16x16xf16>, tile<16x512xf16>, tile<16x512xf32>
+    %qs = store_view_tko weak %qd, %qc[%x, %y] token = %stored
+      : tile<16x512xf32>, VIEWC, tile<i32> -> token
+    return
+"""
+
+
+def test_a_later_product_does_not_get_the_memory_of_slots() -> None:
+    """It wants any number of bytes for its operands, which may be more than there are."""
+    text = ProductKernel("f16", (64, 32, 32), whole=True).text()
+    tile, view = "partition_view<tile=(16x512)", "tensor_view<?x?x%s, strides=[?,1]>>"
+    later = LATER_PRODUCT.replace("VIEWB", f"{tile}, padding_value = zero, {view % 'f16'}")
+    text = text.replace("return\n", later.replace("VIEWC", f"{tile}, {view % 'f32'}"))
+    module = placed(text.encode(), "sm_90", ("wgmma",))
+    assert len(in_slots(module)) == 2
+    assert all(op.frees is None for op in module.walk() if isinstance(op, aa.WaitLoadsOp))

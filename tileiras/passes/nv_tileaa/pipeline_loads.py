@@ -81,7 +81,7 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
         kept,
         max(map(scratch_bytes, others), default=0),
         least,
-        max(map(scratch_bytes, _until_last(loops_of_loads, func) - in_slots.keys()), default=0),
+        _scratch_in_loops(loops_of_loads, func, in_slots),
     )
     taken: dict[Operation, int] = {}
     rebuilt: Operation | None = None
@@ -96,8 +96,10 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
             rebuilt = start_early(loop, schedule, kept.rings if kept is not None else {})
             taken[rebuilt] = schedule.bytes
             found.append(schedule)
-    if rebuilt is not None and found[-1].shared and rebuilt.parent_op() is func:
-        _free_slots(rebuilt.next_op, found[-1].bytes)
+    if rebuilt is not None and any(schedule.shared for schedule in found):
+        _meet_after_loops(func)
+        if rebuilt.parent_op() is func:
+            _free_slots(rebuilt.next_op, found[-1])
     if candidates:
         _explain(remarks, func, found, kept, candidates)
 
@@ -199,28 +201,64 @@ def _read_in_slots(loads: Iterable[EarlyLoad], plan: CtaPlan) -> dict[Operation,
     return found
 
 
-def _free_slots(wait: Operation | None, size: int) -> None:
-    """What follows the last loop may have the memory of its slots, if that is enough."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
+def _meet_after_loops(func: aa.FuncOp) -> None:
+    """Threads meet behind every loop: the next one has the same memory, and they share it."""
+    for op in func.walk():
+        if isinstance(op, aa.WaitLoadsOp):
+            op.properties["meet"] = UnitAttr()
 
-    need, following = 0, wait.next_op if wait is not None else None
-    while following is not None:
-        need = max(need, *map(least_bytes, following.walk()))
-        following = following.next_op
-    if wait is not None and need <= size:
+
+def _free_slots(wait: Operation | None, last: LoadSchedule) -> None:
+    """What follows the last loop may have the memory of its slots, if that is enough."""
+    following: list[Operation] = []
+    op = wait.next_op if wait is not None else None
+    while op is not None:
+        following += op.walk()
+        op = op.next_op
+    size = (last.ahead + 1) * sum(value_bytes(load.op.result) for load in last.loads)
+    if wait is not None and _find_room(following, size):
         wait.properties["frees"] = UnitAttr()
 
 
-def _until_last(loops: Sequence[aa.ForOp], func: aa.FuncOp) -> set[Operation]:
-    """The operations up to the end of the last loop, if none is in another loop or a branch.
+def _find_room(following: Sequence[Operation], size: int) -> bool:
+    """Whether operations find room in so many bytes; products may want any number of them."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
 
-    What follows has the memory of the rings.
+    if any(isinstance(op, aa.DotOp) for op in following):
+        return False
+    return max(map(least_bytes, following), default=0) <= size
+
+
+def _scratch_in_loops(
+    loops: Sequence[aa.ForOp], func: aa.FuncOp, in_slots: Mapping[Operation, None]
+) -> int:
+    """Memory that operations want up to the end of the last loop, beside loads that stay in slots.
+
+    What follows has the memory of the slots, if it finds room in two of each.
     """
-    ends = [number for number, op in enumerate(func.body.block.ops) if op in loops]
-    if any(loop.parent_op() is not func for loop in loops):
-        return set(func.walk())
-    before = list(func.body.block.ops)[: max(ends, default=0) + 1]
-    return {op for outer in before for op in outer.walk()}
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import scratch_bytes
+
+    everything = list(func.walk())
+    inside, ops = everything, list(func.body.block.ops)
+    if loops and all(loop.parent_op() is func for loop in loops):
+        end = max(number for number, op in enumerate(ops) if op in loops) + 1
+        following = [op for outer in ops[end:] for op in outer.walk()]
+        last = [op for op in ops[end - 1].walk() if op in in_slots]
+        tiles = [op.result for op in last if isinstance(op, aa.TiledLoadOp)]
+        if _find_room(following, 2 * sum(map(value_bytes, tiles))):
+            inside = [op for outer in ops[:end] for op in outer.walk()]
+    staged = [_staged_bytes(op, in_slots) for op in inside if isinstance(op, aa.DotOp)]
+    others = [scratch_bytes(op) for op in inside if op not in in_slots]
+    return max([*staged, *others], default=0)
+
+
+def _staged_bytes(dot: aa.DotOp, in_slots: Mapping[Operation, None]) -> int:
+    """Memory for the operands of a product that are not read in slots, in a few parts of K."""
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import underneath
+    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import ROUND_BYTES
+
+    operands = [v for v in (dot.lhs, dot.rhs) if underneath(v).owner not in in_slots]
+    return min(ROUND_BYTES, sum(map(value_bytes, operands)))
 
 
 def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Operation] = ()) -> int:

@@ -38,8 +38,11 @@ def _access(placer: Placer, op: aa.FinishLoadOp) -> tuple[AccessPlan, LinearLayo
     access = plan_view_access(op.view, placer.plan.num_warps)
     if sum(isinstance(use.operation, aa.FinishLoadOp) for use in op.ring.uses) > 1:
         return access, access.layout
-    access = access.towards(placer.layout(op.result), storage_bits(element_of(op.result)))
-    return access, access.layout
+    wanted = access.towards(placer.layout(op.result), storage_bits(element_of(op.result)))
+    # A slot has room for each element once; copies in more threads would take more of it.
+    if wanted.layout.in_size("register") > access.layout.in_size("register"):
+        return access, access.layout
+    return wanted, wanted.layout
 
 
 def _slot(

@@ -17,7 +17,7 @@ from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.driver import read_source
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.passes.nv_tileaa.schedule.early_loads import find_early_loads
+from tileiras.passes.nv_tileaa.schedule.early_loads import EarlyLoad, find_early_loads
 from tileiras.passes.nv_tileaa.schedule.operand_rings import MOST_AHEAD, schedule_operands
 
 
@@ -100,6 +100,13 @@ def test_one_tile_block_alone_does_without_slots(keys: int, count: int) -> None:
     assert len(in_slots(placed(softmax_attention("full", 16, keys, 128), "sm_90"))) == count
 
 
+def two_loads() -> list[EarlyLoad]:
+    """Of two operands with slots of 2 KB."""
+    module = after(gemm(32, 32, 32), "pair-tile-blocks")
+    [loop] = [op for op in module.walk() if isinstance(op, aa.ForOp)]
+    return find_early_loads(loop)
+
+
 @pytest.mark.parametrize(
     ("kilobytes", "most_ctas", "wanted"),
     [
@@ -115,25 +122,14 @@ def test_one_tile_block_alone_does_without_slots(keys: int, count: int) -> None:
 def test_two_ahead_are_worth_more_than_company(
     kilobytes: int, most_ctas: int, wanted: tuple[int, int] | None
 ) -> None:
-    """Of two operands with slots of 2 KB."""
-    module = read_source(gemm(32, 32, 32))
-    for name, _ in passes(module, (), "sm_80"):
-        if name == "pair-tile-blocks":
-            break
-    [loop] = [op for op in module.walk() if isinstance(op, aa.ForOp)]
-    loads = find_early_loads(loop)
+    loads = two_loads()
     found = schedule_operands(loads, loads, 128, most_ctas, lambda n: kilobytes * 1024 // n)
     assert (found and (found.ahead, found.ctas)) == wanted
     assert found is None or found.ahead <= MOST_AHEAD
 
 
 def test_a_tile_block_alone_where_several_could_be_does_without_slots() -> None:
-    module = read_source(gemm(32, 32, 32))
-    for name, _ in passes(module, (), "sm_80"):
-        if name == "pair-tile-blocks":
-            break
-    [loop] = [op for op in module.walk() if isinstance(op, aa.ForOp)]
-    loads = find_early_loads(loop)
+    loads = two_loads()
     assert schedule_operands(loads, loads, 128, 3, lambda n: 12 * 1024 // n) is None
 
 

@@ -179,15 +179,15 @@ def _operand(
     ctx: KernelLowering, value: SSAValue, steps: FragmentSteps, k_dim: int, parts: int
 ) -> AnyOperand:
     """An operand as it is or where it is, or to be staged."""
-    bits, element, has_ldmatrix = _bits(value), _element(value), ctx.target.has(Feature.LDMATRIX)
-    there = ctx.slot_tiles.get(value)
+    element, there = _element(value), ctx.slot_tiles.get(value)
     if there is not None:
-        tile = placed_operand(there.layout, steps.layout, k_dim, bits, has_ldmatrix)
+        tile = placed_operand(there.layout, k_dim)
         return SharedOperand(ctx, element, steps, tile, region=there.region)
     source, registers = ctx.layout(value.type), ctx.value(value)
     if source == steps.layout:
         return RegisterOperand(ctx, registers, steps)
-    tile = plan_operand(source, steps.layout, k_dim, bits, has_ldmatrix, parts)
+    has_ldmatrix = ctx.target.has(Feature.LDMATRIX)
+    tile = plan_operand(source, steps.layout, k_dim, _bits(value), has_ldmatrix, parts)
     return StagedOperand(ctx, element, steps, tile, parts, value=registers, source=source)
 
 

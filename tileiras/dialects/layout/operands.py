@@ -82,16 +82,10 @@ def plan_operand(
     return OperandTile(shared, vector, False, False)
 
 
-def placed_operand(
-    shared: LinearLayout, fragment: LinearLayout, k_dim: int, bits: int, use_ldmatrix: bool
-) -> OperandTile:
-    """How to read an operand that lies in shared memory as `plan_operand` has said."""
-    first = shared.vectors("offset")[:1]
-    row_dim = k_dim if list(first) == dim_vectors(shared.shape, k_dim)[:1] else -3 - k_dim
-    transposed = row_dim != k_dim
-    if use_ldmatrix and reads_as_matrices(fragment, row_dim, bits, transposed):
-        return OperandTile(shared, 1, True, transposed)
-    return OperandTile(shared, 1, False, False)
+def placed_operand(shared: LinearLayout, k_dim: int) -> OperandTile:
+    """How ldmatrix reads an operand that lies in shared memory as `plan_operand` has said."""
+    is_along_k = shared.vectors("offset")[0] == dim_vectors(shared.shape, k_dim)[0]
+    return OperandTile(shared, 1, True, not is_along_k)
 
 
 def _slowness(source: LinearLayout, dim: int, wide: int) -> tuple[int, int]:

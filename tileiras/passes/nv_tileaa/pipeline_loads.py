@@ -130,12 +130,8 @@ class _SharedMemory:
         )
         from tileiras.passes.nv_tileaa.schedule.operand_rings import schedule_operands
 
-        costs, kept, func, plan = (
-            TileCosts(32 * self.plan.num_warps),
-            self.kept,
-            self.func,
-            self.plan,
-        )
+        kept, func, plan = self.kept, self.func, self.plan
+        costs = TileCosts(32 * plan.num_warps)
         if kept is not None:
             taken += kept.bytes
             if any(load.op in kept.rings for load in loads):
@@ -238,8 +234,7 @@ def _scratch_in_loops(
     """
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import scratch_bytes
 
-    everything = list(func.walk())
-    inside, ops = everything, list(func.body.block.ops)
+    inside, ops = list(func.walk()), list(func.body.block.ops)
     if loops and all(loop.parent_op() is func for loop in loops):
         end = max(number for number, op in enumerate(ops) if op in loops) + 1
         following = [op for outer in ops[end:] for op in outer.walk()]

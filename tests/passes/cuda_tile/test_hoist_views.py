@@ -121,6 +121,34 @@ MATMUL = """
       }}
     }}
 """
+WHILE = (
+    ZERO + "%r = loop iter_values(%i = %zero) : tile<i32> -> tile<i32> {{\n"
+    "%goes = cmpi less_than %i, %m, signed : tile<i32> -> tile<i1>\n"
+    "if %goes {{\n{body}\n%j = addi %i, %one : tile<i32>\ncontinue %j : tile<i32>\n}}\n"
+    "break %i : tile<i32>\n}}"
+)
+
+
+def test_moves_views_out_of_loops_with_a_condition() -> None:
+    """What goes on stands in a branch there."""
+    lines = hoisted(WHILE.format(body=VIEW.format(size="%n", index="%i")))
+    assert where(lines, "make_partition_view", "loop") == "before"
+    assert where(lines, "load_view_tko", "loop") == "inside"
+
+
+def test_leaves_views_of_what_a_loop_with_a_condition_carries() -> None:
+    """Or of what it computes before the condition."""
+    lines = hoisted(WHILE.format(body=VIEW.format(size="%i", index="%i")))
+    assert where(lines, "make_tensor_view", "loop") == "inside"
+
+
+def test_leaves_views_in_other_branches_of_a_loop_with_a_condition() -> None:
+    """Those that do not go on, and those in the branch that does."""
+    branch = f"if %c {{{{\n{VIEW.format(size='%n', index='%i')}\n}}}}"
+    lines = hoisted(WHILE.format(body=branch.format()))
+    assert where(lines, "make_tensor_view", "loop") == "inside"
+
+
 OPERAND = "tensor_view<?x?xf16, strides=[?,1]>"
 OPERAND_TILES = f"partition_view<tile=(128x64), padding_value = zero, {OPERAND}>"
 OPERAND_VIEWS = "\n".join(

@@ -13,6 +13,8 @@ from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.cuda_tile.views import MakeViewOp
 from tileiras.ir_pass import CompileContext, IrPass
 
+VIEWS = (ct.MakeTensorViewOp, MakeViewOp)
+
 
 @dataclass(frozen=True)
 class HoistViewsPass(IrPass):
@@ -24,8 +26,9 @@ class HoistViewsPass(IrPass):
     Before   for %k in (..) { %n = muli %a, %b;  %v = make_tensor_view %p, shape = [%n], .. }
     After    %n = muli %a, %b;  %v = make_tensor_view %p, shape = [%n], ..;  for %k in (..) { .. }
     Requires nothing; best in canonical form, before cse: equal views of several loops meet then.
-    Leaves   views in branches, views of what the loop computes or carries, and those whose sizes
-             come from operations that must not run where they did not run before
+    Leaves   views of what the loop computes or carries, views in branches but the one that goes on
+             with the loop, and those whose sizes come from operations that must not run where they
+             did not run before
     """
 
     name = "hoist-views"
@@ -40,34 +43,48 @@ def hoist_views(root: Operation) -> None:
     """Goes through all loops, inner ones first: a view moves out of as many as it can."""
     loops = [op for op in root.walk(region_first=True) if isinstance(op, ct.ForOp | ct.LoopOp)]
     for loop in loops:
-        around, body = loop.parent_block(), loop.body.block
+        around, blocks = loop.parent_block(), _whole_iteration(loop)
         if around is None:
             continue
-        views = [op for op in body.ops if isinstance(op, ct.MakeTensorViewOp | MakeViewOp)]
+        views = [op for block in blocks for op in block.ops if isinstance(op, VIEWS)]
         for view in views:
-            for op in _what_moves(view, body) or ():
+            for op in _what_moves(view, blocks) or ():
                 op.detach()
                 around.insert_op_before(op, loop)
 
 
-def _what_moves(view: Operation, body: Block) -> list[Operation] | None:
-    """The view behind the operations of the body that it needs; None if one of them must stay."""
+def _whole_iteration(loop: ct.ForOp | ct.LoopOp) -> list[Block]:
+    """The blocks that every iteration runs but the one that leaves the loop.
+
+    A loop with a condition is `loop { ..; if %goes_on { ..; continue }; break }`.
+    """
+    blocks = [loop.body.block]
+    for block in blocks:
+        for op in block.ops:
+            if isinstance(loop, ct.LoopOp) and isinstance(op, ct.IfOp):
+                inner = [region.block for region in op.regions if region.blocks]
+                blocks += [b for b in inner if isinstance(b.last_op, ct.ContinueOp)]
+    return blocks
+
+
+def _what_moves(view: Operation, blocks: list[Block]) -> list[Operation] | None:
+    """The view behind the operations of its iteration that it needs; None if one must stay."""
     needed: dict[Operation, None] = {}
     pending: list[SSAValue] = list(view.operands)
     while pending:
         value = pending.pop()
         if not isinstance(value, OpResult):
-            if value.owner is body:
+            if value.owner in blocks:
                 return None
             continue
         op = value.op
-        if op.parent_block() is not body or op in needed:
+        if op.parent_block() not in blocks or op in needed:
             continue
         if not _may_move(op):
             return None
         needed[op] = None
         pending += op.operands
-    return [*(op for op in body.ops if op in needed), view]
+    return [*(op for block in blocks for op in block.ops if op in needed), view]
 
 
 def _may_move(op: Operation) -> bool:

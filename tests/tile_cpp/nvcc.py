@@ -86,7 +86,10 @@ class Nvcc:
         return (self.folder / "input.tilebc").read_bytes()
 
     def run(self, source: Path, output: Path, *options: str, arch: str = "sm_90") -> str:
-        """Compiles one file and returns what was printed; raises NvccError."""
+        """Compiles one file and returns what was printed; raises NvccError.
+
+        Without `arch` the options must name the targets.
+        """
         environment = dict(os.environ)
         environment["PATH"] = f"{self.folder}{os.pathsep}{environment.get('PATH', '')}"
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
@@ -94,7 +97,7 @@ class Nvcc:
             find_nvcc() or "nvcc",
             "--enable-tile",
             "-std=c++20",
-            f"-arch={arch}",
+            *([f"-arch={arch}"] if arch else []),
             *options,
             source,
             "-o",

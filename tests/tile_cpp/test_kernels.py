@@ -70,7 +70,7 @@ def test_cubin_has_every_kernel_of_the_file(compiled: CompiledFile) -> None:
         assert any(name in entry for entry in compiled.entries)
     for launch in compiled.launches:
         assert f".text.{launch['name']}".encode() in compiled.cubin
-        assert launch["requires_explicit_block"] is False
+        assert launch["block"] == [1, 1, 1]
 
 
 def test_results_in_the_interpreter(compiled: CompiledFile) -> None:

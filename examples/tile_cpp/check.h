@@ -49,6 +49,7 @@ inline float random_number(unsigned &state) {
 // Prints how far the result is off; the exit status of the program.
 inline int report(const char *name, double worst, double bound) {
   const bool good = worst <= bound;  // false for a NaN
-  std::printf("%s: largest error %.3g, allowed %.3g: %s\n", name, worst, bound, good ? "ok" : "WRONG");
+  const char *verdict = good ? "ok" : "WRONG";
+  std::printf("%s: largest error %.3g, allowed %.3g: %s\n", name, worst, bound, verdict);
   return good ? 0 : 1;
 }

@@ -4,6 +4,8 @@
 namespace ct = cuda::tiles;
 using namespace ct::literals;
 
+using Device = ct::thread_scope_constant<ct::thread_scope::device>;
+
 // out = in transposed, for matrices of any size.
 extern "C" __tile_global__ void transpose(const float *__restrict__ in, float *__restrict__ out,
                                           int rows, int columns) {
@@ -57,12 +59,11 @@ extern "C" __tile_global__ void histogram(const int *numbers, int *counts, int n
   const auto number = ct::load_masked(numbers + at, at < n, -1);
   const auto counted = (number >= 0) & (number < bins);
   ct::atomic_add_masked(counts + number, ct::full<Index>(1), counted,
-                        ct::memory_order_relaxed_t{}, ct::thread_scope_constant<ct::thread_scope::device>{});
+                        ct::memory_order_relaxed_t{}, Device{});
 }
 
 // A number that every tile block changes under a lock: total = 2 * total % 1000003 + 1.
 extern "C" __tile_global__ void locked(int *lock, int *total) {
-  using Device = ct::thread_scope_constant<ct::thread_scope::device>;
   while (ct::atomic_compare_exchange(lock, 0, 1, ct::memory_order_acquire_t{}, Device{}) != 0) {
   }
   *total = 2 * *total % 1000003 + 1;
@@ -76,6 +77,7 @@ extern "C" __tile_global__ void swap_halves(const short *__restrict__ in, short 
   ct::partition_view to{ct::tensor_span{out, ct::extents{n}}, ct::shape<64>{}};
   const int block = ct::bid().x;
   const auto tile = from.load(block);
-  const auto first = ct::extract(tile, ct::shape<32>{}, 0), second = ct::extract(tile, ct::shape<32>{}, 1);
+  const ct::shape<32> half{};
+  const auto first = ct::extract(tile, half, 0), second = ct::extract(tile, half, 1);
   to.store(ct::cat(second, first, 0_ic), block);
 }

@@ -5,6 +5,8 @@
 namespace ct = cuda::tiles;
 using namespace ct::literals;
 
+using Device = ct::thread_scope_constant<ct::thread_scope::device>;
+
 // c = a @ b, tiles given out in rounds to as many tile blocks as there are.
 extern "C" [[using cutile : hint(900, occupancy = 1)]] __tile_global__ void
 persistent_matmul(const __half *__restrict__ a, const __half *__restrict__ b,
@@ -39,8 +41,7 @@ extern "C" __tile_global__ void split_k(const __half *__restrict__ a, const __ha
   for (int step = block.z; step < (k + 31) / 32; step += static_cast<int>(ct::num_blocks().z)) {
     sum = ct::mma(a_tiles.load_masked(block.x, step), b_tiles.load_masked(step, block.y), sum);
   }
-  c_tiles.atomic_add_masked(sum, ct::memory_order_relaxed_t{},
-                            ct::thread_scope_constant<ct::thread_scope::device>{}, block.x, block.y);
+  c_tiles.atomic_add_masked(sum, ct::memory_order_relaxed_t{}, Device{}, block.x, block.y);
 }
 
 // Batches of products of bytes, exact. nvcc does not count the loop: its bound is computed in it.
@@ -48,9 +49,10 @@ extern "C" __tile_global__ void bytes_matmul(const signed char *__restrict__ a,
                                              const signed char *__restrict__ b,
                                              int *__restrict__ c, int batches, int m, int n,
                                              int k) {
-  ct::partition_view a_tiles{ct::tensor_span{a, ct::extents{batches, m, k}}, ct::shape<1, 64, 64>{}};
-  ct::partition_view b_tiles{ct::tensor_span{b, ct::extents{batches, k, n}}, ct::shape<1, 64, 64>{}};
-  ct::partition_view c_tiles{ct::tensor_span{c, ct::extents{batches, m, n}}, ct::shape<1, 64, 64>{}};
+  const ct::shape<1, 64, 64> tile_shape{};
+  ct::partition_view a_tiles{ct::tensor_span{a, ct::extents{batches, m, k}}, tile_shape};
+  ct::partition_view b_tiles{ct::tensor_span{b, ct::extents{batches, k, n}}, tile_shape};
+  ct::partition_view c_tiles{ct::tensor_span{c, ct::extents{batches, m, n}}, tile_shape};
   const auto block = ct::bid();
   auto sum = ct::zeros<ct::tile<int, ct::shape<1, 64, 64>>>();
   for (int step = 0; step < (k + 63) / 64; ++step) {
@@ -78,6 +80,7 @@ extern "C" __tile_global__ void attention(const __half *__restrict__ q,
 
   using Scores = ct::tile<float, ct::shape<64, 64>>;
   using Column = ct::tile<float, ct::shape<64, 1>>;
+  using Keys = ct::tile<int, ct::shape<64>>;
   const int block = ct::bid().x;
   const auto query = q_tiles.load_masked(block, 0);
   auto largest = ct::full<Column>(-1e30f);
@@ -86,7 +89,7 @@ extern "C" __tile_global__ void attention(const __half *__restrict__ q,
   const int steps = (keys + 63) / 64;
   for (int step = 0; step < steps; ++step) {
     auto scores = ct::mma(query, ct::transpose(k_tiles.load_masked(step, 0)), ct::zeros<Scores>());
-    const auto key = step * 64 + ct::reshape<ct::shape<1, 64>>(ct::iota<ct::tile<int, ct::shape<64>>>());
+    const auto key = step * 64 + ct::reshape<ct::shape<1, 64>>(ct::iota<Keys>());
     scores = ct::select(key < keys, scores * scale, ct::full<Scores>(-1e30f));
     const auto now = ct::max(largest, ct::reduce_max(scores, 1_ic));
     const auto powers = ct::exp(scores - now);

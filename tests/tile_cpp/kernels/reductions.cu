@@ -10,8 +10,8 @@ extern "C" __tile_global__ void statistics(const float *__restrict__ in, float *
   constexpr int WIDTH = 512;
   ct::partition_view from{ct::tensor_span{in, ct::extents{rows, 512_ic}}, ct::shape<4, WIDTH>{}};
   const auto tile = from.load_masked(static_cast<int>(ct::bid().x), 0);
-  using Rows = ct::tile<int, ct::shape<4, 1>>;
-  const auto row = static_cast<int>(ct::bid().x) * 4 + ct::reshape<ct::shape<4, 1>>(ct::iota<ct::tile<int, ct::shape<4>>>());
+  const auto lines = ct::reshape<ct::shape<4, 1>>(ct::iota<ct::tile<int, ct::shape<4>>>());
+  const auto row = static_cast<int>(ct::bid().x) * 4 + lines;
   const auto mask = row < rows;
   ct::store_masked(out + 3 * row, ct::sum(tile, 1_ic), mask);
   ct::store_masked(out + 3 * row + 1, ct::reduce_max(tile, 1_ic), mask);
@@ -39,6 +39,7 @@ extern "C" __tile_global__ void layer_norm(const float *__restrict__ in,
                                            float epsilon) {
   constexpr int WIDTH = 256;
   using Part = ct::tile<float, ct::shape<1, WIDTH>>;
+  using Index = ct::tile<int, ct::shape<WIDTH>>;
   ct::partition_view from{ct::tensor_span{in, ct::extents{rows, columns}}, ct::shape<1, WIDTH>{}};
   ct::partition_view to{ct::tensor_span{out, ct::extents{rows, columns}}, ct::shape<1, WIDTH>{}};
   ct::partition_view weights{ct::tensor_span{weight, ct::extents{1_ic, columns}},
@@ -52,8 +53,9 @@ extern "C" __tile_global__ void layer_norm(const float *__restrict__ in,
 
   auto squares = ct::zeros<Part>();
   for (int part = 0; part < parts; ++part) {
-    const auto column = part * WIDTH + ct::reshape<ct::shape<1, WIDTH>>(ct::iota<ct::tile<int, ct::shape<WIDTH>>>());
-    const auto centred = ct::select(column < columns, from.load_masked(row, part) - mean, ct::zeros<Part>());
+    const auto column = part * WIDTH + ct::reshape<ct::shape<1, WIDTH>>(ct::iota<Index>());
+    const auto x = from.load_masked(row, part);
+    const auto centred = ct::select(column < columns, x - mean, ct::zeros<Part>());
     squares = squares + centred * centred;
   }
   const auto scale = ct::rsqrt(ct::sum(squares, 1_ic) * inverse + epsilon);
@@ -68,6 +70,7 @@ extern "C" __tile_global__ void layer_norm(const float *__restrict__ in,
 extern "C" __tile_global__ void all_and_any(const unsigned char *in, int *out) {
   const int block = ct::bid().x;
   const auto tile = ct::load(in + block * 64 + ct::iota<ct::tile<int, ct::shape<64>>>()) != 0;
-  const auto both = ct::element_cast<int>(ct::all_of(tile, 0_ic)) + 2 * ct::element_cast<int>(ct::any_of(tile, 0_ic));
+  const auto all = ct::element_cast<int>(ct::all_of(tile, 0_ic));
+  const auto both = all + 2 * ct::element_cast<int>(ct::any_of(tile, 0_ic));
   ct::store(out + block + ct::zeros<ct::tile<int, ct::shape<1>>>(), both);
 }

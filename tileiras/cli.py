@@ -292,9 +292,9 @@ def _bytecode_versions() -> tuple[str, ...]:
 
 def _compile(argv: Sequence[str]) -> None:
     """The body of `tileiras`."""
-    from tileiras.codegen.target import KNOWN_NAMES
+    from tileiras.codegen.target import TARGET_NAMES
 
-    table = compiler_options(KNOWN_NAMES)
+    table = compiler_options(TARGET_NAMES)
     values = _parse("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
     if text := os.environ.get(FLAGS_VARIABLE):
         values = _with_flags(values, text, table)

@@ -15,11 +15,17 @@ class GpuTarget:
 
     `shared_memory_per_block` is what a launch may ask for (opt-in, dynamic and static together);
     `static_shared_limit` is what ptxas accepts in a module's `.shared` variables.
+    `llvm_processor` and `llvm_ptx_version` are what LLVM compiles for: `ptx_target` and
+    `ptx_version` where LLVM knows these, else an older processor's. `ptxas_release` is the first
+    ptxas that reads `ptx_version`.
     """
 
     name: str
     ptx_target: str
     ptx_version: int
+    llvm_processor: str
+    llvm_ptx_version: int
+    ptxas_release: tuple[int, int]
     features: frozenset[Feature]
     shared_memory_per_block: int
     shared_memory_per_sm: int

@@ -47,6 +47,15 @@ class GpuTarget:
         taken = self.shared_memory_per_sm - self.shared_memory_per_block
         return min(self.static_shared_limit, self.shared_memory_per_sm // ctas - taken)
 
+    def too_much_shared_memory(self, size: int) -> str:
+        """What to say of a kernel that needs `size` bytes of shared memory.
+
+        Begins with ptxas's words for it: autotuners look for these and try another configuration.
+        """
+        limit = self.static_shared_limit
+        words = f"uses too much shared data ({size:#x} bytes, {limit:#x} max)"
+        return f"{words}: {size} bytes of shared memory, {self.name} has {limit}"
+
     def without(self, features: Iterable[Feature | str]) -> GpuTarget:
         """The same target with capabilities taken away, given as members or by name.
 

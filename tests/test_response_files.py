@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from tileiras import cli
 from tileiras.errors import UsageError
 from tileiras.response_files import expand, split
 
-VECTOR_ADD = Path(__file__).resolve().parent.parent / "examples" / "vector_add.mlir"
+ROOT = Path(__file__).resolve().parent.parent
+VECTOR_ADD = ROOT / "examples" / "vector_add.mlir"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +113,23 @@ def test_compiler_takes_its_whole_command_line_from_a_file() -> None:
     Path("options").write_text(f"'{VECTOR_ADD}' --emit=cuda_tile -o 'with space.mlir'")
     assert cli.run(["@options"]) == 0
     assert "entry @vector_add" in Path("with space.mlir").read_text()
+
+
+@pytest.mark.parametrize(("word", "loaded"), [("--help", "False"), ("@options", "True")])
+def test_nothing_is_imported_where_no_file_is_named(word: str, loaded: str) -> None:
+    Path("options").write_text("--list-versions")
+    script = (
+        "import sys; from tileiras import cli; cli.run(sys.argv[1:]);"
+        "print('tileiras.response_files' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, word],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=ENVIRONMENT,
+    )
+    assert done.stdout.splitlines()[-1] == loaded
 
 
 @pytest.mark.parametrize("program", [cli.run, cli.run_disassembler, cli.run_assembler])

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tileiras.options import OUTPUTS
+from tileiras.options import LAUNCHES, OUTPUTS
 
 if TYPE_CHECKING:
     import click
@@ -210,6 +210,14 @@ _DEVELOPER_OPTIONS: tuple[Option, ...] = (
         "emit-launch-info",
         "Write how to launch each kernel, as JSON.",
         "FILE",
+        group=_DEVELOPER,
+    ),
+    Option(
+        "launch",
+        "How kernels are launched (tile): an ordinary grid with block (1,1,1), a grid of "
+        "clusters, or with the number of threads given by the launcher.",
+        "WAY",
+        choices=LAUNCHES,
         group=_DEVELOPER,
     ),
     Option(

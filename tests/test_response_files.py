@@ -109,6 +109,12 @@ def test_broken_utf16_is_told_with_the_reason() -> None:
         expand(["@odd"])
 
 
+def test_a_binary_file_is_told() -> None:
+    Path("binary").write_bytes(b"\x7fELF\x00")
+    with pytest.raises(UsageError, match="unable to read response file 'binary': a null byte"):
+        expand(["@binary"])
+
+
 def test_compiler_takes_its_whole_command_line_from_a_file() -> None:
     Path("options").write_text(f"'{VECTOR_ADD}' --emit=cuda_tile -o 'with space.mlir'")
     assert cli.run(["@options"]) == 0

@@ -336,7 +336,7 @@ def _library_error(path: str, preview: tuple[str, ...]) -> CompileError:
 
 
 def _version_text(program: str) -> str:
-    """What `--version` prints: who we are, then what takes the place of NVIDIA's release.
+    """What `--version` prints: who we are, then the release that we are compatible with.
 
     Clients look for the release in words that NVIDIA's own tool prints (docs/clients.md).
     """

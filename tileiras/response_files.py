@@ -42,13 +42,15 @@ def _read(path: str) -> str:
     try:
         with open(path, "rb") as stream:
             data = stream.read()
-        if data.startswith(_UTF16_MARKS):
-            return data.decode("utf-16")
+        is_wide = data.startswith(_UTF16_MARKS)
+        text = data.decode("utf-16") if is_wide else os.fsdecode(data.removeprefix(_UTF8_MARK))
     except OSError as error:
         raise UsageError(f"unable to read response file '{path}': {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"unable to read response file '{path}': {error.reason}") from error
-    return os.fsdecode(data.removeprefix(_UTF8_MARK))
+    if "\0" in text:
+        raise UsageError(f"unable to read response file '{path}': a null byte is no text")
+    return text
 
 
 def split(text: str) -> list[str]:

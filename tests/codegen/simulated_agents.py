@@ -18,7 +18,7 @@ from unittest.mock import patch
 import numpy as np
 from simulate import _Block
 from simulated_arguments import UploadedArguments
-from simulated_ops import INTRINSICS, RULES, WARP, Log, Machine, Rule, Value, as_bits
+from simulated_ops import INTRINSICS, RULES, WARP, Log, Machine, Rule, Value
 from simulated_shared import FIRST_ADDRESS, SharedMemory
 from simulated_wgmma import _CLAIMS, _CONSUMER_RULES, _prmt
 from xdsl.dialects.builtin import ModuleOp

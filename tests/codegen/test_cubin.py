@@ -25,9 +25,7 @@ def release(path: Path) -> str:
 @pytest.mark.parametrize("path", CUBINS, ids=lambda path: path.stem)
 def test_one_kernel_is_marked_and_nothing_else_changes(path: Path) -> None:
     before = path.read_bytes()
-    assert kernel_language(before, "first") is (
-        None if release(path) in UNMARKED else Language.PTX
-    )
+    assert kernel_language(before, "first") is (None if release(path) in UNMARKED else Language.PTX)
     after = with_language(before, ["first"], Language.TILEIR)
     assert kernel_language(after, "first") is Language.TILEIR
     assert kernel_language(after, "second") is kernel_language(before, "second")
@@ -79,7 +77,7 @@ def test_a_cut_file_is_an_error() -> None:
 
 def test_damaged_headers_never_end_in_a_foreign_exception() -> None:
     cubin = bytearray(CUBINS[-1].read_bytes())
-    for place in range(0, 64):
+    for place in range(64):
         damaged = bytearray(cubin)
         damaged[place] ^= 0xFF
         try:

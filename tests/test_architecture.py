@@ -15,7 +15,7 @@ PACKAGE = ROOT / "tileiras"
 MAX_LINES = 600
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    ("errors", "termination", "file_replacement"),
     ("options",),
     ("remarks",),
     ("rewriting", "ir_pass"),

@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,13 +29,21 @@ from tileiras.errors import (
     BytecodeError,
     CompileError,
     InternalError,
+    TargetError,
     TileirasError,
     UsageError,
 )
 from tileiras.fast_import import cache_folder, cache_generated_code, skip_dialect_finder
-from tileiras.file_io import read_input, write_output
+from tileiras.file_io import (
+    describe_system_error,
+    flush_output,
+    prepare_standard_streams,
+    read_input,
+    write_output,
+)
 from tileiras.options import STAGES, CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind, to_text, to_yaml
+from tileiras.termination import watch
 
 if TYPE_CHECKING:
     from tileiras.driver import Artefacts
@@ -81,6 +90,8 @@ def disasm_main() -> None:
 
 def _run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> None:
     """Runs the command and leaves without tearing the interpreter down, which only costs time."""
+    prepare_standard_streams()
+    watch()
     gc.disable()
     skip_dialect_finder()
     folder = cache_folder(os.environ)
@@ -88,11 +99,6 @@ def _run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]
     code = command(argv)
     if save is not None:
         save()
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        code = CLOSED_PIPE
     os._exit(code)
 
 
@@ -110,18 +116,25 @@ def _guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], 
     """Runs the body and turns whatever it raises into messages and an exit code."""
     verbose = any(argument in ("-v", "--v", "--verbose", "-verbose") for argument in argv)
     try:
-        body(argv)
+        with suppress(SystemExit):  # after --help
+            body(argv)
+        flush_output()
     except TileirasError as error:
         _report(error, program, verbose)
         return error.exit_code
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (the process ends with it)
         return CLOSED_PIPE
+    except OSError as error:
+        wrong = TargetError(describe_system_error(error))
+        _report(wrong, program, verbose)
+        return wrong.exit_code
+    except MemoryError:
+        short = CompileError("out of memory")
+        _report(short, program, verbose)
+        return short.exit_code
     except Exception as error:
         wrapped = InternalError(f"{type(error).__name__}: {error}")
         wrapped.__cause__ = error

@@ -16,6 +16,7 @@ MAX_LINES = 600
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "termination", "file_replacement"),
+    ("limits",),
     ("options",),
     ("remarks",),
     ("rewriting", "ir_pass"),

@@ -43,7 +43,7 @@ from tileiras.file_io import (
 )
 from tileiras.options import STAGES, CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind, to_text, to_yaml
-from tileiras.termination import watch
+from tileiras.termination import limit_time, watch
 
 if TYPE_CHECKING:
     from tileiras.driver import Artefacts
@@ -56,6 +56,9 @@ FLAGS_VARIABLE = "TILEIRAS_FLAGS"
 
 CLOSED_PIPE = 141
 """Exit code when nobody reads our output any more: 128 + SIGPIPE."""
+
+_LONGEST_TIMEOUT = 10**6
+"""In seconds; eleven days."""
 
 _LAST_LINES: dict[int, str] = {
     BytecodeError.exit_code: "error: input does not correspond to Tile IR bytecode",
@@ -229,6 +232,21 @@ def _opt_level(values: Values) -> int:
         raise UsageError(f"for the --opt-level option: '{text}' is no number") from error
 
 
+def _time_limit(values: Values) -> float:
+    """The seconds that the whole process may take, 0 for any; raises UsageError."""
+    text = _last(values, "timeout", "0")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if "timeout" in values and not 0 < seconds <= _LONGEST_TIMEOUT:
+        raise UsageError(
+            f"for the --timeout option: found '{text}', expected seconds above 0 "
+            f"and up to {_LONGEST_TIMEOUT}"
+        )
+    return seconds
+
+
 def _compile_options(values: Values, knobs: dict[str, str]) -> CompileOptions:
     """The part of the command line that the compiler itself sees."""
     return CompileOptions(
@@ -317,6 +335,8 @@ def _compile(argv: Sequence[str]) -> None:
     if _flag(values, "list-versions"):
         print("\n".join(_bytecode_versions()))
         return
+    if seconds := _time_limit(values):
+        limit_time(seconds)
     from tileiras import driver
 
     knobs, unknown_knobs = driver.read_environment(os.environ)

@@ -185,6 +185,7 @@ def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
             "FEATURE[,FEATURE...]",
             group=_DEVELOPER,
         ),
+        Option("timeout", "Give up after so many seconds.", "SECONDS", group=_DEVELOPER),
         Option(
             "verbose",
             "Say what is done and which options have no effect.",

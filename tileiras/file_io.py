@@ -8,9 +8,11 @@ import os
 import stat
 import sys
 from contextlib import suppress
+from typing import BinaryIO
 
 from tileiras.errors import TargetError, UsageError
 from tileiras.file_replacement import write_beside
+from tileiras.limits import MAX_INPUT_BYTES
 
 _IN_PLACE = (
     errno.EACCES,
@@ -23,6 +25,8 @@ _IN_PLACE = (
 """Why a file cannot be made beside its place and moved there, though it may itself be writable:
 the folder is not ours, or the file is a mount of its own."""
 
+_PIECE_BYTES = 1 << 20
+
 _OF_A_WRITE = (errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EDQUOT)
 """Errors that writing to a descriptor has and that name no file."""
 
@@ -31,11 +35,35 @@ def read_input(path: str) -> bytes:
     """The bytes of the input file (- is stdin); raises UsageError."""
     try:
         if path == "-":
-            return sys.stdin.buffer.read()
+            return _read_all(sys.stdin.buffer, path)
         with open(path, "rb") as stream:
-            return stream.read()
+            return _read_all(stream, path)
     except OSError as error:
         raise UsageError(f"unable to read input file '{path}': {error.strerror}") from error
+
+
+def _read_all(stream: BinaryIO, path: str) -> bytes:
+    """Everything that a stream has; raises UsageError for more than an input may have.
+
+    A regular file is read into one piece of memory of its size.
+    """
+    if path != "-" and stat.S_ISREG((status := os.fstat(stream.fileno())).st_mode):
+        if status.st_size > MAX_INPUT_BYTES:
+            raise _too_large(path)
+        return stream.read()
+    pieces: list[bytes] = []
+    left = MAX_INPUT_BYTES
+    while piece := stream.read(_PIECE_BYTES):
+        left -= len(piece)
+        if left < 0:
+            raise _too_large(path)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _too_large(path: str) -> UsageError:
+    limit = f"larger than {MAX_INPUT_BYTES} bytes"
+    return UsageError(f"unable to read input file '{path}': {limit}")
 
 
 def write_output(path: str, data: bytes) -> None:

@@ -204,7 +204,7 @@ def end(number: int) -> None:
     if number == signal.SIGALRM:
         _say(
             f"error: not compiled within {_Registered.time_limit:g} seconds, "
-            f"stopped in {_Registered.part}\nerror: failed to compile Tile IR program\n"
+            f"stopped at '{_Registered.part}'\nerror: failed to compile Tile IR program\n"
         )
         os._exit(5)
     if number in CRASHES and _Registered.on_crash is not None:

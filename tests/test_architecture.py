@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("registry",),
     ("stages", "ir_text"),
     ("launch_info", "pass_manager", "pipeline"),
-    ("driver", "command_line", "fast_import", "file_io"),
+    ("driver", "command_line", "fast_import", "file_io", "reproducer"),
     ("cli",),
 )
 """Parts of the package from floor to roof: a part imports itself and lower layers only."""

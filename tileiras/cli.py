@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from signal import Signals
 from typing import TYPE_CHECKING
 
 from tileiras.command_line import (
@@ -29,6 +30,7 @@ from tileiras.errors import (
     BytecodeError,
     CompileError,
     InternalError,
+    SourceLocation,
     TargetError,
     TileirasError,
     UsageError,
@@ -43,7 +45,15 @@ from tileiras.file_io import (
 )
 from tileiras.options import STAGES, CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind, to_text, to_yaml
-from tileiras.termination import limit_time, watch
+from tileiras.reproducer import Case, options_of
+from tileiras.termination import (
+    current_part,
+    current_place,
+    is_watched,
+    limit_time,
+    on_crash,
+    watch,
+)
 
 if TYPE_CHECKING:
     from tileiras.driver import Artefacts
@@ -59,6 +69,15 @@ CLOSED_PIPE = 141
 
 _LONGEST_TIMEOUT = 10**6
 """In seconds; eleven days."""
+
+_NOT_REPRODUCED = (
+    "output-file",
+    "remark-format",
+    "remarks-output-file",
+    "emit-launch-info",
+    "timeout",
+)
+"""Options that say where results go, not what they are."""
 
 _LAST_LINES: dict[int, str] = {
     BytecodeError.exit_code: "error: input does not correspond to Tile IR bytecode",
@@ -152,11 +171,45 @@ def _report(error: TileirasError, program: str, verbose: bool) -> None:
         import traceback
 
         traceback.print_exception(error.__cause__ or error, file=sys.stderr)
+    if isinstance(error, InternalError):
+        _keep_case(error)
     text = error.render()
     last = _LAST_LINES.get(error.exit_code, "") if program == "tileiras" else ""
     print(text, file=sys.stderr)
     if last and last not in text:
         print(last, file=sys.stderr)
+
+
+class _Current:
+    """The compilation of this process, once its input is read."""
+
+    case: Case | None = None
+
+
+def _keep_case(error: InternalError) -> None:
+    """Writes a reproducer and names it in a note; in processes that are ours alone."""
+    if _Current.case is None or not is_watched():
+        return
+    from tileiras.reproducer import keep_case
+
+    try:
+        folder = keep_case(_Current.case, error, current_part())
+    except OSError as problem:
+        error.notes.append(f"a reproducer cannot be written: {problem}")
+        return
+    error.notes.append(f"input, options and versions are in {folder}: please send them with it")
+
+
+def _report_crash(number: int) -> None:
+    """What a process says in whose native code signal `number` was raised."""
+    place = current_place()
+    error = InternalError(
+        f"it was ended by {Signals(number).name}",
+        place if isinstance(place, SourceLocation) else None,
+        where=current_part(),
+    )
+    _report(error, "tileiras", verbose=False)
+    sys.stderr.flush()
 
 
 def _parse(program: str, argv: Sequence[str], options: Sequence[Option], summary: str) -> Values:
@@ -347,6 +400,9 @@ def _compile(argv: Sequence[str]) -> None:
         for name in unknown_knobs:
             print(f"note: the environment variable {name} is not known", file=sys.stderr)
     source = read_input(request.input_file)
+    given = options_of(values, without=(INPUT, *_NOT_REPRODUCED))
+    _Current.case = Case(source, driver.is_bytecode(source), given, knobs)
+    on_crash(_report_crash)
     artefacts = driver.compile_module(
         source,
         request.options,

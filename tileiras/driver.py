@@ -25,11 +25,13 @@ from tileiras.options import (
     STAGES,
     CompileOptions,
 )
+from tileiras.termination import begin
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from tileiras.codegen.target import GpuTarget
+    from tileiras.errors import SourceLocation
     from tileiras.launch_info import KernelLaunch, SourceTypes
     from tileiras.pass_manager import ScheduledPass, Timings
     from tileiras.remarks import RemarkCollector
@@ -276,6 +278,7 @@ def _generate(
     if options.emit == "llvm":
         return Artefacts(llvm_text.encode(), timings, remarks, kernels)
     with timings.measure("LLVM"):
+        begin("LLVM", _place_of_only(module, kernels))
         ptx = llvm_ir_to_ptx(llvm_text, target, options)
     if options.emit == "ptx":
         return Artefacts(ptx.encode(), timings, remarks, kernels)
@@ -298,6 +301,19 @@ def _generate(
         for used in result.kernels
     )
     return Artefacts(result.cubin, timings, remarks, kernels, (*usage, *result.advice))
+
+
+def _place_of_only(module: ModuleOp, kernels: tuple[KernelLaunch, ...]) -> SourceLocation | None:
+    """The place of the module's kernel; None where there are several."""
+    from tileiras.dialects.locations import place_of
+
+    if len(kernels) != 1:
+        return None
+    for op in module.body.block.ops:
+        symbol = op.properties.get("sym_name")
+        if getattr(symbol, "data", None) == kernels[0].name:
+            return place_of(op)
+    return None
 
 
 def _report_spills(remarks: RemarkCollector, kernel: str, size: int) -> None:

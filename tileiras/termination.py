@@ -40,20 +40,30 @@ class _Registered:
     files: dict[str, None] = {}
     folders: dict[str, None] = {}
     part = "starting"
+    place: object = None
     wakeup = -1
     """The descriptor that wakes the watching thread; -1 where nobody watches."""
     time_limit = 0.0
     on_crash: Callable[[int], None] | None = None
 
 
-def begin(part: str) -> None:
-    """Notes what the process is doing now, for the message if it is stopped in it."""
+def begin(part: str, place: object = None) -> None:
+    """Notes what the process is doing now, and for which place of the user's source.
+
+    It is told if the process is stopped or crashes in it.
+    """
     _Registered.part = part
+    _Registered.place = place
 
 
 def current_part() -> str:
     """What the process is doing, such as the name of a pass."""
     return _Registered.part
+
+
+def current_place() -> object:
+    """The place in the user's source that `begin` was given."""
+    return _Registered.place
 
 
 def end_quickly() -> None:

@@ -12,6 +12,7 @@ from tileiras.codegen.libdevice import link_libdevice, used_functions
 from tileiras.codegen.llvm_library import LlvmLibrary, find_llvm_library
 from tileiras.codegen.target import GpuTarget
 from tileiras.options import CompileOptions
+from tileiras.termination import crashes_are_reported
 
 _TRIPLE = "nvptx64-nvidia-cuda"
 _DUMP_OPTIONS = ("print-before-all", "print-after-all")
@@ -63,6 +64,12 @@ def llvm_ir_to_ptx(text: str, target: GpuTarget, options: CompileOptions) -> str
     rejects and CompileError if libdevice is needed and cannot be found.
     """
     llvm = load_llvm()
+    with crashes_are_reported():
+        return _compile(llvm, text, target, options)
+
+
+def _compile(llvm: LlvmLibrary, text: str, target: GpuTarget, options: CompileOptions) -> str:
+    """LLVM IR text to PTX text in the given LLVM."""
     _set_dumps(llvm, options)
     features = f"+ptx{target.ptx_version}"
     machine = llvm.target_machine(_TRIPLE, target.ptx_target, features, options.opt_level)

@@ -26,6 +26,13 @@ def disassemble() -> None:
     run()
 
 
+def reduce() -> None:
+    """The command `tileiras-reduce`."""
+    from tileiras.reduce_command import main as run
+
+    run()
+
+
 def isolate() -> None:
     """Moves what `PYTHONPATH` names behind everything else; takes the package from this folder."""
     named = os.environ.get("PYTHONPATH")

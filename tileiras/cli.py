@@ -102,15 +102,15 @@ class Request:
 
 def main() -> None:
     """The command `tileiras`. Ends the process."""
-    _run_as_process(run, sys.argv[1:])
+    run_as_process(run, sys.argv[1:])
 
 
 def disasm_main() -> None:
     """The command `tileirdisasm`. Ends the process."""
-    _run_as_process(run_disassembler, sys.argv[1:])
+    run_as_process(run_disassembler, sys.argv[1:])
 
 
-def _run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> None:
+def run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> None:
     """Runs the command and leaves without tearing the interpreter down, which only costs time."""
     prepare_standard_streams()
     watch()
@@ -126,15 +126,15 @@ def _run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]
 
 def run(argv: Sequence[str]) -> int:
     """`tileiras` with these arguments; returns the exit code and never raises."""
-    return _guarded("tileiras", argv, _compile)
+    return guarded("tileiras", argv, _compile)
 
 
 def run_disassembler(argv: Sequence[str]) -> int:
     """`tileirdisasm` with these arguments; returns the exit code and never raises."""
-    return _guarded("tileirdisasm", argv, _disassemble)
+    return guarded("tileirdisasm", argv, _disassemble)
 
 
-def _guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], None]) -> int:
+def guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], None]) -> int:
     """Runs the body and turns whatever it raises into messages and an exit code."""
     verbose = any(argument in ("-v", "--v", "--verbose", "-verbose") for argument in argv)
     try:
@@ -212,7 +212,9 @@ def _report_crash(number: int) -> None:
     sys.stderr.flush()
 
 
-def _parse(program: str, argv: Sequence[str], options: Sequence[Option], summary: str) -> Values:
+def parse_command_line(
+    program: str, argv: Sequence[str], options: Sequence[Option], summary: str
+) -> Values:
     """The values on the command line; raises UsageError for mistakes."""
     values = parse_quickly(argv, options)
     if values is not None:
@@ -236,7 +238,7 @@ def _with_flags(values: Values, text: str, options: Sequence[Option]) -> Values:
     import shlex
 
     try:
-        added = _parse("tileiras", shlex.split(text), options, "")
+        added = parse_command_line("tileiras", shlex.split(text), options, "")
     except (UsageError, ValueError) as error:
         raise UsageError(f"in the environment variable {FLAGS_VARIABLE}: {error}") from error
     if INPUT in added:
@@ -356,7 +358,7 @@ def compile_request(values: Values, knobs: dict[str, str]) -> Request:
     )
 
 
-def _version_text(program: str) -> str:
+def version_text(program: str) -> str:
     """What `--version` prints."""
     from tileiras import __version__
 
@@ -379,11 +381,11 @@ def _compile(argv: Sequence[str]) -> None:
     from tileiras.codegen.target import KNOWN_NAMES
 
     table = compiler_options(KNOWN_NAMES)
-    values = _parse("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
+    values = parse_command_line("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
     if text := os.environ.get(FLAGS_VARIABLE):
         values = _with_flags(values, text, table)
     if _flag(values, "version"):
-        print(_version_text("tileiras"))
+        print(version_text("tileiras"))
         return
     if _flag(values, "list-versions"):
         print("\n".join(_bytecode_versions()))
@@ -435,9 +437,9 @@ def _write_outputs(request: Request, artefacts: Artefacts) -> None:
 def _disassemble(argv: Sequence[str]) -> None:
     """The body of `tileirdisasm`."""
     summary = "Prints the text of CUDA Tile IR bytecode."
-    values = _parse("tileirdisasm", argv, DISASSEMBLER_OPTIONS, summary)
+    values = parse_command_line("tileirdisasm", argv, DISASSEMBLER_OPTIONS, summary)
     if _flag(values, "version"):
-        print(_version_text("tileirdisasm"))
+        print(version_text("tileirdisasm"))
         return
     if _flag(values, "verbose"):
         _say_inert(DISASSEMBLER_OPTIONS, values)

@@ -142,6 +142,13 @@ def crashes_are_reported() -> Iterator[None]:
         libc.sigaltstack(ctypes.byref(Stack(None, 2, 0)), None)  # SS_DISABLE
 
 
+def forget_everything() -> None:
+    """In a child that was forked: what is registered is the parent's to remove."""
+    _Registered.guard = allocate_lock()
+    _Registered.processes, _Registered.files, _Registered.folders = {}, {}, {}
+    _Registered.wakeup = -1
+
+
 def start_process(start: Callable[[], int]) -> int:
     """Starts a process that is killed if we end before it; `start` returns its number."""
     with _Registered.guard:
@@ -158,7 +165,8 @@ def wait_for_process(process: int) -> int:
     try:
         os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
     except BaseException:
-        os.kill(process, signal.SIGKILL)
+        with _Registered.guard:
+            os.kill(process, signal.SIGKILL)
         raise
     finally:
         with _Registered.guard:
@@ -264,7 +272,7 @@ def _remove_all() -> None:
     for process in _Registered.processes:
         with suppress(OSError):
             os.kill(process, signal.SIGKILL)
-            os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+            os.waitpid(process, 0)
     for path in _Registered.files:
         with suppress(OSError):
             os.unlink(path)

@@ -73,9 +73,8 @@ def operations(source: bytes) -> list[str]:
 
 def test_mistake_in_a_pass_keeps_what_it_needs() -> None:
     """Of 32 operations the product, its operands and the frame; the option after -- is used."""
-    done = reduce_with(
-        MISTAKE_IN_A_PASS, str(MATMUL), "-o", "small.mlir", "--", "--gpu-name=sm_90", "-O0"
-    )
+    options = ["--gpu-name=sm_90", "-O0"]
+    done = reduce_with(MISTAKE_IN_A_PASS, str(MATMUL), "-o", "small.mlir", "--", *options)
     assert done.returncode == 0, done.stderr
     small = Path("small.mlir").read_bytes()
     assert len(operations(MATMUL.read_bytes())) == 32

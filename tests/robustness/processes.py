@@ -27,7 +27,8 @@ COMPILE = [str(VECTOR_ADD), "--gpu-name=sm_90"]
 def environment(**variables: str | Path) -> dict[str, str]:
     """This process's variables with those given; the compiler is the one under test."""
     added = {name: str(value) for name, value in variables.items()}
-    return {**os.environ, "PYTHONPATH": str(ROOT), **added}
+    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), **added}
 
 
 def start(*arguments: str, program: list[str] = TILEIRAS, **options: Any) -> subprocess.Popen[str]:

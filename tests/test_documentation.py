@@ -10,6 +10,7 @@ import pytest
 from tileiras.cli import FLAGS_VARIABLE
 from tileiras.command_line import DISASSEMBLER_OPTIONS, Option, compiler_options
 from tileiras.driver import KNOWN_KNOBS
+from tileiras.reduce_command import OPTIONS as REDUCE_OPTIONS
 from tileiras.registry import PASSES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,7 +77,8 @@ def test_options_are_documented(option: Option) -> None:
 
 def test_options_in_the_documentation_exist() -> None:
     """The tables have no option that was removed, and no variable that nobody reads."""
-    known = {option.name for option in (*compiler_options(()), *DISASSEMBLER_OPTIONS)} | {"arch"}
+    options = (*compiler_options(()), *DISASSEMBLER_OPTIONS, *REDUCE_OPTIONS)
+    known = {option.name for option in options} | {"arch"}
     named = re.findall(r"`--([\w-]+)`", COMMAND_LINE)
     assert sorted(set(named) - known) == []
     variables = re.findall(r"`(TILEIR\w*)`", COMMAND_LINE)

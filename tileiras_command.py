@@ -26,6 +26,13 @@ def disassemble() -> None:
     run()
 
 
+def assemble() -> None:
+    """The command `tileirasm`."""
+    from tileiras.cli import asm_main as run
+
+    run()
+
+
 def reduce() -> None:
     """The command `tileiras-reduce`."""
     from tileiras.reduce_command import main as run

@@ -26,9 +26,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("registry",),
     ("stages", "ir_text"),
     ("launch_info", "pass_manager", "pipeline"),
-    ("driver", "command_line", "fast_import", "file_io", "reproducer"),
+    ("driver", "command_line", "fast_import", "file_io", "reproducer", "response_files"),
     ("reducer",),
-    ("cli",),
+    ("cli", "__main__"),
     ("reduce_command",),
 )
 """Parts of the package from floor to roof: a part imports itself and lower layers only."""

@@ -20,7 +20,11 @@ from tileiras.dialects.cuda_tile.debug_info import (
 )
 from tileiras.dialects.cuda_tile.structure import EntryOp, GlobalOp, ModuleOp
 from tileiras.dialects.cuda_tile.tile_op import TileOp
-from tileiras.errors import BytecodeError
+from tileiras.errors import BytecodeError, RelatedPlace, joined
+from tileiras.excerpts import shown_input
+
+MAX_MISTAKES = 20
+"""Mistakes of one program that are told."""
 
 
 def verify_module(module: BuiltinModuleOp, *, well_formed: bool = False) -> None:
@@ -31,18 +35,44 @@ def verify_module(module: BuiltinModuleOp, *, well_formed: bool = False) -> None
     Raises BytecodeError with the location of the first operation that is wrong.
     """
     tops = list(module.body.block.ops)
-    if len(tops) != 1 or not isinstance(tops[0], ModuleOp):
+    if not tops or not all(isinstance(op, ModuleOp) for op in tops):
         found = ", ".join(f"'{op.name}'" for op in tops) or "nothing"
         raise BytecodeError(f"program holds {found}, expected one 'cuda_tile.module'")
-    _verify_op(tops[0], None, well_formed)
-    names: set[str] = set()
-    for op in tops[0].body.blocks[0].ops:
-        _verify_tree(op, _Scopes(op), well_formed)
-        symbol = op.properties["sym_name"]
-        if isinstance(symbol, StringAttr) and symbol.data in names:
-            message = f"'{mnemonic(op)}' op defines symbol '{symbol.data}' again"
-            raise BytecodeError(message, source_location(op.location))
-        names.add(getattr(symbol, "data", ""))
+    found: list[BytecodeError] = []
+    for top in tops:
+        if isinstance(top, ModuleOp):
+            _verify_program(top, found, well_formed)
+    if found:
+        raise joined(found)
+
+
+def _verify_program(module: ModuleOp, found: list[BytecodeError], well_formed: bool) -> None:
+    """Adds the mistakes of one module to those found."""
+    before = len(found)
+    _verify_op(module, None, well_formed, found)
+    if len(found) > before:
+        return
+    places: dict[str, Operation] = {}
+    for op in module.body.blocks[0].ops:
+        _verify_tree(op, _Scopes(op), well_formed, found)
+        symbol = op.properties.get("sym_name")
+        name = symbol.data if isinstance(symbol, StringAttr) else ""
+        first = places.setdefault(name, op)
+        if first is not op:
+            message = f"'{op.name}' op defines symbol '{shown_input(name)}' again"
+            error = BytecodeError(message, source_location(op.location))
+            if (place := source_location(first.location)) is not None:
+                error.related.append(RelatedPlace("it is defined here first", place))
+            found.append(error)
+        if len(found) >= MAX_MISTAKES:
+            return
+
+
+def mistakes_of(op: Operation) -> list[BytecodeError]:
+    """What is wrong with an operation, and all in it, that stands for itself."""
+    found: list[BytecodeError] = []
+    _verify_tree(op, None, False, found)
+    return found
 
 
 class _Scopes:
@@ -111,7 +141,9 @@ def scope_of(loc: Attribute) -> Attribute | None:
             return None
 
 
-def _verify_tree(root: Operation, scopes: _Scopes, well_formed: bool) -> None:
+def _verify_tree(
+    root: Operation, scopes: _Scopes | None, well_formed: bool, found: list[BytecodeError]
+) -> None:
     """Verifies an entry or global and all in it, outer operations first.
 
     Iterative: a program may nest deeper than Python's stack.
@@ -119,14 +151,20 @@ def _verify_tree(root: Operation, scopes: _Scopes, well_formed: bool) -> None:
     pending = [root]
     while pending:
         op = pending.pop()
-        _verify_op(op, scopes, well_formed)
+        _verify_op(op, scopes, well_formed, found)
+        if len(found) >= MAX_MISTAKES:
+            return
+        inner: list[Operation] = []
         for region in op.regions:
             for block in region.blocks:
-                _verify_order(block)
-                pending.extend(block.ops)
+                _verify_order(block, found)
+                inner.extend(block.ops)
+        pending.extend(reversed(inner))
 
 
-def _verify_op(op: Operation, scopes: _Scopes | None, well_formed: bool) -> None:
+def _verify_op(
+    op: Operation, scopes: _Scopes | None, well_formed: bool, found: list[BytecodeError]
+) -> None:
     try:
         if well_formed and isinstance(op, TileOp):
             op.check_semantics()
@@ -140,15 +178,19 @@ def _verify_op(op: Operation, scopes: _Scopes | None, well_formed: bool) -> None
             if isinstance(op, ModuleOp) or not op.name.startswith("cuda_tile."):
                 fail(op, "is inside an entry, expected operations of cuda_tile only")
     except VerifyException as error:
-        raise BytecodeError(str(error), source_location(op.location)) from error
+        found.append(BytecodeError(_plain(error), source_location(op.location)))
 
 
-def _verify_order(block: Block) -> None:
+def _plain(error: VerifyException) -> str:
+    """The message on one line; xDSL adds the operation in its generic form to some of its own."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(":") if lines else "is not valid"
+
+
+def _verify_order(block: Block, found: list[BytecodeError]) -> None:
     """Only the last operation of a block ends it."""
     for op in block.ops:
         if isinstance(op, TerminatorOp) and op.next_op is not None:
             following = mnemonic(op.next_op)
-            raise BytecodeError(
-                f"'{mnemonic(op)}' op is followed by '{following}', expected the end of the block",
-                source_location(op.location),
-            )
+            message = f"'{op.name}' op is followed by '{following}', expected the end of the block"
+            found.append(BytecodeError(message, source_location(op.location)))

@@ -23,6 +23,8 @@ from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.text.lexer import Token, unquoted
 from tileiras.dialects.cuda_tile.text.values import ValueParser
 from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.excerpts import shown_input
+from tileiras.suggestions import did_you_mean
 
 _OPERATIONS: dict[str, type[IRDLOperation]] = {
     BuiltinModuleOp.name: BuiltinModuleOp,
@@ -53,6 +55,19 @@ class GenericParser(ValueParser):
             self.fail("regions are nested too deeply", opening)
         self.open_scope()
 
+    def nesting(self) -> int:
+        """How many regions are open."""
+        return self.region_depth
+
+    def leave_to(self, level: int) -> None:
+        """Leaves the regions that a mistake left open."""
+        while self.region_depth > level:
+            self.close_region()
+
+    def is_mnemonic(self, word: str) -> bool:
+        """Whether a line that begins with this word begins an operation."""
+        return f"cuda_tile.{word.removeprefix('cuda_tile.')}" in _OPERATIONS
+
     def close_region(self) -> None:
         """Leaves a region."""
         self.close_scope()
@@ -64,7 +79,8 @@ class GenericParser(ValueParser):
         name = unquoted(self.take().text)
         cls = _OPERATIONS.get(name)
         if cls is None:
-            self.fail(f"unknown operation '{name}'", token)
+            label = did_you_mean(name, _OPERATIONS)
+            self.fail(f"unknown operation '{shown_input(name)}'", token, label)
         uses = self.listed("(", ")", self.use)
         properties: dict[str, Attribute] = {}
         if self.accept("<"):
@@ -165,7 +181,7 @@ class GenericParser(ValueParser):
         while not self.accept("}"):
             if self.peek().kind == "end":
                 self.fail("found the end of the text, expected '}'")
-            block.add_op(self.operation())
+            self.add_operation(block, self.operation, self.is_mnemonic)
         self.close_region()
         return Region(block)
 

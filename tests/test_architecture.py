@@ -16,6 +16,7 @@ MAX_LINES = 600
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
+    ("excerpts", "suggestions", "text_limits"),
     ("options",),
     ("remarks",),
     ("rewriting", "ir_pass"),

@@ -138,6 +138,9 @@ def _report(error: TileirasError, program: str, verbose: bool) -> None:
         traceback.print_exception(error.__cause__ or error, file=sys.stderr)
     text = error.render()
     last = _LAST_LINES.get(error.exit_code, "") if program == "tileiras" else ""
+    if last and error.in_text and isinstance(error, BytecodeError):
+        count = len(error.every_mistake())
+        last = f"error: input is not valid Tile IR text: {count} mistake{'' if count == 1 else 's'}"
     print(text, file=sys.stderr)
     if last and last not in text:
         print(last, file=sys.stderr)

@@ -40,7 +40,8 @@ class TileirasError(Exception):
     """Base of all errors that end a compilation; `exit_code` is the process's exit status.
 
     `label` stands beside the caret under the source line, `excerpt` is that line with the caret
-    (filled where the source is text), `others` are the further mistakes of the same input.
+    (filled where the source is text, as `in_text` says), `others` are the further mistakes of the
+    same input.
     """
 
     exit_code: ClassVar[int] = 1
@@ -51,6 +52,7 @@ class TileirasError(Exception):
         self.location = location
         self.label = ""
         self.excerpt = ""
+        self.in_text = False
         self.notes: list[str] = []
         self.related: list[RelatedPlace] = []
         self.others: list[TileirasError] = []

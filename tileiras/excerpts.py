@@ -1,8 +1,8 @@
 """Shows the source line of an error with a caret under the place, where the source is text.
 
-    loc("k.mlir":3:8): error: unknown operation 'addff'
-      3 |   %0 = addff %a, %b : tile<f32>
-        |        ^^^^^ did you mean 'addf'?
+loc("k.mlir":3:8): error: unknown operation 'addff'
+  3 |   %0 = addff %a, %b : tile<f32>
+    |        ^^^^^ did you mean 'addf'?
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def shown_input(text: str, limit: int = WIDTH) -> str:
 def show_source(error: TileirasError, text: str, filename: str) -> None:
     """Gives the error, and all that it carries, the source lines of their places in the text."""
     lines = text.split("\n")
+    error.in_text = True
     for one in error.every_mistake():
         if one.location is not None and one.location.filename == filename:
             one.excerpt = excerpt(lines, one.location, one.label)

@@ -6,6 +6,8 @@ dialects make values of any type. The compiler knows neither.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import FunctionType, StringAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, Block, Operation, Region
@@ -15,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.checks import fail
 from tileiras.dialects.cuda_tile.text.lexer import unquoted
+from tileiras.dialects.cuda_tile.text.op_parsers import OP_PARSERS
 from tileiras.dialects.cuda_tile.text.parser import Parser
 from tileiras.dialects.cuda_tile.tile_op import TileOp
 
@@ -34,6 +37,18 @@ class TestedFunction(ct.EntryOp):
             raise VerifyException("type of return operand doesn't match function result type")
 
 
+class TestedReturn(ct.ReturnOp):
+    """A return that may hand over values, where it stands in a function."""
+
+    def check_arguments(self, expected: Sequence[Attribute], of: str) -> None:
+        """As in an entry, if it stands in one; a function checks the types itself."""
+        top = self.parent_op()
+        while top is not None and not isinstance(top, ct.EntryOp):
+            top = top.parent_op()
+        if not isinstance(top, TestedFunction):
+            super().check_arguments(expected, of)
+
+
 @irdl_op_definition
 class OpaqueOp(TileOp):
     """An operation of a dialect that nobody knows."""
@@ -50,7 +65,11 @@ class SuiteParser(Parser):
     def custom_operation(self) -> Operation:
         """The suite's function, or an operation of ours."""
         token = self.peek()
-        if token.text.removeprefix("cuda_tile.") != FUNCTION:
+        mnemonic = token.text.removeprefix("cuda_tile.")
+        if mnemonic == "return":
+            self.take()
+            return OP_PARSERS[TestedReturn.name][0](self, TestedReturn)
+        if mnemonic != FUNCTION:
             return super().custom_operation()
         self.take()
         name = self.symbol("the name of a function")
@@ -86,9 +105,7 @@ class SuiteParser(Parser):
         if name.endswith(FUNCTION):
             return TestedFunction.create(properties=properties, regions=regions)
         operands = self.check_types(uses, list(type.inputs.data))  # type: ignore[arg-type]
-        return OpaqueOp.create(
-            operands=operands, result_types=type.outputs.data, regions=regions
-        )
+        return OpaqueOp.create(operands=operands, result_types=type.outputs.data, regions=regions)
 
 
 def is_own(module: BuiltinModuleOp) -> bool:

@@ -16,7 +16,9 @@ VARIABLE = "CUDA_TILE_SUITE"
 """The environment variable that names a checkout of NVIDIA/cuda-tile."""
 
 _SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
-_ERROR = re.compile(r"//\s*expected-error\s*(?:@(\w+|[-+]\d+))?\s*(\d+)?\s*\{\{(.*?)\}\}", re.DOTALL)
+_ERROR = re.compile(
+    r"//\s*expected-error\s*(?:@(\w+|[-+]\d+))?\s*(\d+)?\s*\{\{(.*?)\}\}", re.DOTALL
+)
 _CHECKED = re.compile(r"//\s*CHECK[\w-]*:\s*(?:.*?error:\s*)?(.*)")
 _FOLDERS = ("test/Dialect/CudaTile", "test/Bytecode", "test/Bytecode/invalid")
 _FAILS = re.compile(r"^// RUN:\s*not .*$", re.MULTILINE)

@@ -99,7 +99,9 @@ NUMBER_OR_I4 = ElementClass("integer, i4 or float", (1, 4, 8, 16, 32, 64), _ALL)
 POINTER = ElementClass("Pointer type", pointers=True)
 INTEGER_OR_POINTER = ElementClass("integer or Pointer type", INTEGER_WIDTHS, pointers=True)
 ANY = ElementClass("integer, float or Pointer type", (1, 4, 8, 16, 32, 64), _ALL, pointers=True)
-ATOMIC_WORD = ElementClass("i32 or i64 or f32 or f64", (32, 64), frozenset({Float32Type, Float64Type}))
+ATOMIC_WORD = ElementClass(
+    "i32 or i64 or f32 or f64", (32, 64), frozenset({Float32Type, Float64Type})
+)
 ATOMIC_INTEGER = ElementClass("i32 or i64", (32, 64))
 MULTIMEM_NUMBER = ElementClass("i32 or i64 or f16 or bf16 or f32 or f64", (32, 64), _BASE)
 MULTIMEM_MIN_MAX = ElementClass(

@@ -12,8 +12,10 @@ from tileiras.dialects.cuda_tile.checks import fail, mnemonic
 from tileiras.dialects.cuda_tile.control_flow import TerminatorOp
 from tileiras.dialects.cuda_tile.debug_info import (
     DICallSiteLoc,
+    DIFusedLoc,
     DILexicalBlockAttr,
     DILocAttr,
+    DINameLoc,
     DISubprogramAttr,
     enclosing_subprogram,
     source_location,
@@ -36,8 +38,8 @@ def verify_module(module: BuiltinModuleOp, *, well_formed: bool = False) -> None
     """
     tops = list(module.body.block.ops)
     if not tops or not all(isinstance(op, ModuleOp) for op in tops):
-        found = ", ".join(f"'{op.name}'" for op in tops) or "nothing"
-        raise BytecodeError(f"program holds {found}, expected one 'cuda_tile.module'")
+        held = ", ".join(f"'{op.name}'" for op in tops) or "nothing"
+        raise BytecodeError(f"program holds {held}, expected one 'cuda_tile.module'")
     found: list[BytecodeError] = []
     for top in tops:
         if isinstance(top, ModuleOp):
@@ -75,6 +77,10 @@ def mistakes_of(op: Operation) -> list[BytecodeError]:
     return found
 
 
+_ENTRY = "invalid function debug info scope:"
+_OPERATION = "invalid operation debug info scope:"
+
+
 class _Scopes:
     """The debug scope rules of one entry or global (rules D1 to D6 of the specification)."""
 
@@ -87,20 +93,26 @@ class _Scopes:
         """An entry's own location names the subprogram that it was compiled from."""
         loc = self._top.location
         if isinstance(self._top, GlobalOp):
-            if isinstance(loc, DILocAttr | DICallSiteLoc):
-                fail(self._top, "has a debug scope, expected none for a global")
+            if isinstance(loc, DICallSiteLoc) or scope_of(loc) is not None:
+                fail(self._top, f"{_OPERATION} Global variables must not have scope")
             return
         if isinstance(loc, CallSiteLoc | DICallSiteLoc):
-            fail(self._top, "location is a call site, expected a location in a subprogram")
-        if not isinstance(loc, DILocAttr):
+            fail(self._top, f"{_ENTRY} Function location must not be a call site")
+        scope = scope_of(loc)
+        if scope is None:
             return
-        if not isinstance(loc.scope, DISubprogramAttr):
-            fail(self._top, "location is not in a subprogram, expected one for an entry")
+        if not isinstance(scope, DISubprogramAttr):
+            text = "Function location must have cuda_tile.di_subprogram debug info scope"
+            fail(self._top, f"{_ENTRY} {text}")
         symbol = self._top.sym_name.data if isinstance(self._top, EntryOp) else ""
-        linkage = loc.scope.linkage_name.data
+        linkage = scope.linkage_name.data
         if linkage != symbol:
-            fail(self._top, f"subprogram has linkage name '{linkage}', expected '{symbol}'")
-        self.subprogram = loc.scope
+            fail(
+                self._top,
+                f'{_ENTRY} Function name "{shown_input(symbol)}" does not match subprogram '
+                f'scope linkage name "{shown_input(linkage)}"',
+            )
+        self.subprogram = scope
 
     def check(self, op: Operation) -> None:
         """An operation's scope lies in the subprogram of its entry."""
@@ -110,16 +122,16 @@ class _Scopes:
         scope = scope_of(loc)
         if scope is not None:
             if self.subprogram is None:
-                fail(op, "has a debug scope, expected none in an entry without one")
+                text = "Operation has debug info scope, but function debug info scope is undefined"
+                fail(op, f"{_OPERATION} {text}")
             found = enclosing_subprogram(scope)
             if found is None:
-                fail(op, "debug scope is not in a subprogram")
+                fail(op, f"{_OPERATION} Operation debug info scope is not in a subprogram")
             if found != self.subprogram:
-                fail(
-                    op,
-                    f"debug scope is in subprogram '{found.linkage_name.data}', "
-                    f"expected '{self.subprogram.linkage_name.data}'",
-                )
+                text = "Operation debug info scope does not match function debug info scope"
+                names = (found.linkage_name.data, self.subprogram.linkage_name.data)
+                mine, expected = map(shown_input, names)
+                fail(op, f"{_OPERATION} {text}: '{mine}' and '{expected}'")
         self._good.add(id(loc))
 
 
@@ -130,9 +142,9 @@ def scope_of(loc: Attribute) -> Attribute | None:
             return loc.scope
         case DICallSiteLoc() | CallSiteLoc():
             return scope_of(loc.caller)
-        case NameLoc():
+        case NameLoc() | DINameLoc():
             return scope_of(loc.location)
-        case FusedLoc():
+        case FusedLoc() | DIFusedLoc():
             scopes = map(scope_of, getattr(loc.locations, "data", ()))
             return next((scope for scope in scopes if scope is not None), None)
         case DILexicalBlockAttr() | DISubprogramAttr():

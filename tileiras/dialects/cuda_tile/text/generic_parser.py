@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i1
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation
 
 from tileiras.dialects.cuda_tile import CudaTile
@@ -22,7 +22,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.text.lexer import Token, unquoted
 from tileiras.dialects.cuda_tile.text.values import ValueParser
-from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.dialects.cuda_tile.types import TileType, ViewType
 from tileiras.excerpts import shown_input
 from tileiras.suggestions import did_you_mean
 
@@ -96,6 +96,9 @@ class GenericParser(ValueParser):
         operands = self.check_types(uses, type.inputs.data)  # type: ignore[arg-type]
         known = cls.get_irdl_definition()
         self._check_segments(token, known.options, properties, len(operands))
+        if "inbounds" in known.properties and "inbounds" not in properties:
+            # Versions up to 13.3 have no such flags: nothing is promised.
+            properties["inbounds"] = DenseArrayBase.from_list(i1, [0] * self._rank_of(operands))
         for key in properties:
             if key not in known.properties:
                 self.fail(f"'{name}' has no property '{key}'", token)
@@ -108,6 +111,11 @@ class GenericParser(ValueParser):
             properties=properties,
             regions=regions,
         )
+
+    def _rank_of(self, operands: Sequence[SSAValue]) -> int:
+        """The rank of the first view among operands."""
+        views = (value.type for value in operands if isinstance(value.type, ViewType))
+        return next((view.rank for view in views), 0)
 
     def _check_segments(
         self, token: Token, options: Sequence[Any], properties: dict[str, Attribute], count: int

@@ -22,17 +22,22 @@ from tileiras.dialects.cuda_tile.debug_info import (
     DICallSiteLoc,
     DICompileUnitAttr,
     DIFileAttr,
+    DIFusedLoc,
     DILexicalBlockAttr,
     DILocAttr,
+    DINameLoc,
     DISubprogramAttr,
 )
 from tileiras.dialects.cuda_tile.text.attribute_parser import AttributeParser
 from tileiras.dialects.cuda_tile.text.lexer import Token
+from tileiras.excerpts import shown_input
+from tileiras.suggestions import did_you_mean
 
 _DEFINITION = re.compile(r"^[ \t]*#([A-Za-z_][\w$]*)[ \t]*=", re.MULTILINE)
 MAX_ALIAS_DEPTH = 64
 _LOCATIONS = UnknownLoc | FileLineColLoc | CallSiteLoc | FusedLoc | NameLoc
-_SCOPED = DILocAttr | DICallSiteLoc
+_OWN = DILocAttr | DICallSiteLoc | DINameLoc | DIFusedLoc
+"""Locations that builtin ones cannot hold."""
 
 
 class LocationParser(AttributeParser):
@@ -54,9 +59,10 @@ class LocationParser(AttributeParser):
         if known is not None:
             return known
         if name not in self._definitions:
-            self.fail(f"alias '#{name}' is not defined", token)
+            label = did_you_mean(name, self._definitions, "#")
+            self.fail(f"alias '#{shown_input(name)}' is not defined", token, label)
         if name in self._open:
-            self.fail(f"alias '#{name}' is defined by itself", token)
+            self.fail(f"alias '#{shown_input(name)}' is defined by itself", token)
         if len(self._open) >= MAX_ALIAS_DEPTH:
             self.fail("aliases are nested too deeply", token)
         back = self.tell()
@@ -104,7 +110,7 @@ class LocationParser(AttributeParser):
             return self._file_or_name()
         if token.kind == "hash":
             parsed = self.hash_attribute()
-            if not isinstance(parsed, _LOCATIONS | _SCOPED):
+            if not isinstance(parsed, _LOCATIONS | _OWN):
                 self.fail(f"{token.shown} is not a location", token)
             return parsed
         match token.text:
@@ -124,6 +130,8 @@ class LocationParser(AttributeParser):
         if self.accept("("):
             inner = self.location_body()
             self.expect(")")
+            if isinstance(inner, _OWN):
+                return DINameLoc(StringAttr(name), inner)
             return NameLoc(StringAttr(name), inner)
         if not self.accept(":"):
             return NameLoc(StringAttr(name), NoneAttr())
@@ -147,6 +155,8 @@ class LocationParser(AttributeParser):
             metadata = self.attribute()
             self.expect(">")
         parts = self.listed("[", "]", self.location_body)
+        if any(isinstance(part, _OWN) for part in parts):
+            return DIFusedLoc(ArrayAttr(parts), metadata)  # type: ignore[arg-type]
         return FusedLoc(ArrayAttr(parts), metadata)  # type: ignore[arg-type]
 
     # Debug attributes ------------------------------------------------------------------------

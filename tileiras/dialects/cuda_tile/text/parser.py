@@ -163,7 +163,15 @@ class Parser(GenericParser):
         """`module { .. }`."""
         if self.peek().kind == "symbol":
             self.take()
+        if self.accept("attributes"):
+            self.dictionary()
         return BuiltinModuleOp(self.region(()))
+
+    def _trailing_dictionary(self, op: Operation) -> Operation:
+        """The attributes that may follow the regions of an `if`, `for` or `loop`."""
+        if self.peek().text == "{":
+            op.attributes |= self.dictionary().data
+        return op
 
     # Regions ---------------------------------------------------------------------------------
 
@@ -258,7 +266,8 @@ class Parser(GenericParser):
         regions = [self.region((), implicit), Region()]
         if self.accept("else"):
             regions[1] = self.region((), implicit)
-        return ct.IfOp.create(operands=[condition.value], result_types=types, regions=regions)
+        op = ct.IfOp.create(operands=[condition.value], result_types=types, regions=regions)
+        return self._trailing_dictionary(op)
 
     def for_(self) -> Operation:
         """`for %i in (%a to %b, step %c) : T iter_values(%x = %y) -> (T) { .. }`."""
@@ -286,9 +295,10 @@ class Parser(GenericParser):
             arguments.extend(zip(names, results))
             operands.extend(values)
         body = self.region(arguments, None if results else ct.ContinueOp)
-        return ct.ForOp.create(
+        op = ct.ForOp.create(
             operands=operands, result_types=results, properties=properties, regions=[body]
         )
+        return self._trailing_dictionary(op)
 
     def loop(self) -> Operation:
         """`loop iter_values(%x = %y) : T -> T { .. }`, or `loop : T { .. }`."""
@@ -310,7 +320,8 @@ class Parser(GenericParser):
                 results = self.types()
         implicit = None if initial else ct.ContinueOp
         body = self.region(list(zip(names, initial)), implicit)
-        return ct.LoopOp.create(operands=values, result_types=results, regions=[body])
+        op = ct.LoopOp.create(operands=values, result_types=results, regions=[body])
+        return self._trailing_dictionary(op)
 
     def folding(self, cls: Any) -> Operation:
         """`reduce %a dim=0 identities=[0 : i32] : T -> T (%x: T, %y: T) { .. }`."""

@@ -22,7 +22,9 @@ MAX_MISTAKES = 20
 _RESULTS = re.compile(r"((?:%[\w$.-]+(?::[0-9]+)?\s*,\s*)*%[\w$.-]+(?::[0-9]+)?)\s*=", re.ASCII)
 _NAME = re.compile(r"%[\w$.-]+", re.ASCII)
 _PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|[{}]|\n[ \t]*(?P<line>[^\s]?)')
-_START = re.compile(r'%[\w$.-]+(?::[0-9]+)?\s*[,=]|"[\w.$]+"\s*\(|#[\w$.]+\s*=|(?P<word>[a-z_][\w.$]*)')
+_START = re.compile(
+    r'%[\w$.-]+(?::[0-9]+)?\s*[,=]|"[\w.$]+"\s*\(|#[\w$.]+\s*=|(?P<word>[a-z_][\w.$]*)'
+)
 
 
 class ConsequenceError(ParseError):
@@ -88,9 +90,7 @@ class RecoveringParser(LocationParser):
         if found is not None:
             self.broken.update(_NAME.findall(found[1]))
 
-    def _next_operation(
-        self, start: int, mistake: int, is_mnemonic: Callable[[str], bool]
-    ) -> int:
+    def _next_operation(self, start: int, mistake: int, is_mnemonic: Callable[[str], bool]) -> int:
         """Where the next operation begins: on a line after the mistake, outside of braces.
 
         Or where the brace is that ends the block.

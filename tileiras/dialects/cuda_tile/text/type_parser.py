@@ -29,7 +29,6 @@ from tileiras.dialects.cuda_tile.attributes import (
     PointerKindAttr,
 )
 from tileiras.dialects.cuda_tile.text.lexer import Lexer
-from tileiras.suggestions import did_you_mean
 from tileiras.dialects.cuda_tile.types import (
     DYNAMIC,
     TOKEN,
@@ -41,6 +40,7 @@ from tileiras.dialects.cuda_tile.types import (
     TensorViewType,
     TileType,
 )
+from tileiras.suggestions import did_you_mean
 
 _SIZE = re.compile(r"([0-9]+|\?)x")
 _TILE_SIZES = re.compile(r"\(\s*((?:[0-9]+x)*[0-9]+)?\s*\)")

@@ -235,6 +235,7 @@ def _compile_options(values: Values, knobs: dict[str, str]) -> CompileOptions:
         disabled_features=_names(values, "disable-feature"),
         verbose=_flag(values, "verbose"),
         time_passes=_flag(values, "time-passes"),
+        reject_hints=_flag(values, "Werr-hints"),
         knobs=knobs,
     )
 

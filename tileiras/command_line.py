@@ -177,6 +177,11 @@ def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
             "PASS[,PASS...]",
             group=_DEVELOPER,
         ),
+        Option(
+            "Werr-hints",
+            "Reject optimization hints that would do nothing.",
+            group=_DEVELOPER,
+        ),
         Option("verify-each", "Verify the IR after every pass.", group=_DEVELOPER),
         Option("time-passes", "Print what each pass cost.", group=_DEVELOPER),
         Option(

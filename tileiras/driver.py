@@ -242,6 +242,11 @@ def compile_module(
         module = read_source(source, filename)
     with timings.measure("verify input"), _showing(source, filename):
         verify_input(module, from_bytecode=is_bytecode(source))
+        if options.reject_hints:
+            from tileiras.codegen.target import KNOWN_NAMES
+            from tileiras.dialects.cuda_tile.hints import check_hints
+
+            check_hints(module, KNOWN_NAMES)
         try:
             start = stage_of(module)
         except InternalError as error:

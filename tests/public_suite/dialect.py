@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import FunctionType, StringAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Attribute, Operation, Region
 from xdsl.irdl import irdl_op_definition, var_operand_def, var_region_def, var_result_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -114,10 +114,7 @@ def is_own(module: BuiltinModuleOp) -> bool:
 
 
 def parse_piece(text: str) -> BuiltinModuleOp:
-    """The program of a piece; operations that stand outside of entries get one around them."""
+    """The program of a piece; raises ParseError."""
     parser = SuiteParser(text, "piece.mlir")
     parser.resolve_definitions()
     return parser.program()
-
-
-__all__ = ["Block", "is_own", "parse_piece"]

@@ -17,7 +17,7 @@ VARIABLE = "CUDA_TILE_SUITE"
 
 _SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
 _ERROR = re.compile(
-    r"//\s*expected-error\s*(?:@(\w+|[-+]\d+))?\s*(\d+)?\s*\{\{(.*?)\}\}", re.DOTALL
+    r"//\s*expected-error(?:-re)?\s*(?:@(\w+|[-+]\d+))?\s*(\d+)?\s*\{\{(.*?)\}\}", re.DOTALL
 )
 _CHECKED = re.compile(r"//\s*CHECK[\w-]*:\s*(?:.*?error:\s*)?(.*)")
 _FOLDERS = ("test/Dialect/CudaTile", "test/Bytecode", "test/Bytecode/invalid")
@@ -27,13 +27,21 @@ _PASSES = re.compile(r"-pass-pipeline|-canonicalize|--test-debuginfo")
 
 
 @dataclass(frozen=True)
+class Fact:
+    """Words that an error must have, and the line of the piece where it must stand, if said."""
+
+    words: str
+    line: int | None
+
+
+@dataclass(frozen=True)
 class Piece:
     """One program of the suite. `facts` are the words that its errors must have."""
 
     name: str
     text: str
     is_wrong: bool
-    facts: tuple[str, ...]
+    facts: tuple[Fact, ...]
     strict_hints: bool = False
     to_bytecode: bool = False
     """Whether the mistake shows only when bytecode is written."""
@@ -63,18 +71,35 @@ def _pieces_of(path: Path, name: str) -> Iterator[Piece]:
     for line, part in parts:
         if not _has_program(part):
             continue
-        facts = tuple(match[3] for match in _ERROR.finditer(part))
+        facts = tuple(_fact(part, match) for match in _ERROR.finditer(part))
         if fails:
             found = [match[1].strip() for match in _CHECKED.finditer(part)]
-            facts = tuple(fact for fact in found if fact)
+            facts = tuple(Fact(words, None) for words in found if words)
         yield Piece(
             f"{name}:{line}",
             part,
             is_wrong=bool(facts) or (fails and "expected-error" not in text),
             facts=facts,
             strict_hints="-Werr-hints" in commands,
-            to_bytecode=fails and "-mlir-to-cudatilebc" in commands,
+            to_bytecode=(fails or "-verify-diagnostics" in commands)
+            and "-mlir-to-cudatilebc" in commands,
         )
+
+
+def _fact(part: str, match: re.Match[str]) -> Fact:
+    """The fact of one remark: `@below` is the next line that is no remark, `@+2` two lines on."""
+    line = part.count("\n", 0, match.start()) + 1
+    where = match[1] or ""
+    if where == "below":
+        lines = part.split("\n")
+        line += 1 + match[0].count("\n")
+        while line <= len(lines) and lines[line - 1].lstrip().startswith("//"):
+            line += 1
+    elif where == "above":
+        line -= 1
+    elif where:
+        line += int(where)
+    return Fact(match[3], line)
 
 
 def _split(text: str) -> Iterator[tuple[int, str]]:

@@ -25,7 +25,9 @@ def check_symbol(op: FuncOp | GlobalOp, declared: Container[str]) -> None:
     shown = shown_input(name)
     what = "entry" if isinstance(op, FuncOp) else "global"
     if name in declared:
-        raise CompileError(f"{what} has the name of a function that it calls: {shown}", place_of(op))
+        raise CompileError(
+            f"{what} has the name of a function that it calls: {shown}", place_of(op)
+        )
     if isinstance(op, FuncOp) or op.visible is not None:
         mistake = name_mistake(what, name)
         if mistake:

@@ -17,7 +17,13 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.llvm.types import ADDRESS_SPACES, PointerType, is_integer, is_pointer, lanes_of
+from tileiras.dialects.llvm.types import (
+    ADDRESS_SPACES,
+    PointerType,
+    is_integer,
+    is_pointer,
+    lanes_of,
+)
 
 FENCE_ORDERINGS = ("acquire", "release", "acq_rel", "seq_cst")
 FENCE_SCOPES = ("", "block", "device", "cluster")

@@ -153,7 +153,7 @@ class TypeParser(Lexer):
             token = self.peek()
             value = self.integer(what)
             if not -(1 << 63) < value < 1 << 63:
-                self.fail(f"{value} does not fit 64 bits, expected {what}", token)
+                self.fail(f"expected strictly positive integer, got {value}", token)
             return value
 
         return self.listed("[", "]", dim)  # type: ignore[return-value]
@@ -189,8 +189,11 @@ class TypeParser(Lexer):
         strides: list[int] = []
         kind: PointerKindAttr | NoneAttr = NoneAttr()
         while self.accept(","):
+            token = self.peek()
             if self.accept("strides"):
                 self.expect("=")
+                if not sizes:
+                    self.fail("strides must not be provided for 0-d tiles", token)
                 strides = self.dim_list("a stride")
             else:
                 kind = self.pointer_kind()

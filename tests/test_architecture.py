@@ -24,6 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bytecode", "codegen", "interpreter", "runtime"),
     ("passes",),
     ("registry",),
+    ("placed_parser",),
     ("stages", "ir_text"),
     ("launch_info", "pass_manager", "pipeline"),
     ("driver", "command_line", "fast_import", "file_io"),

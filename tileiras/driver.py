@@ -162,10 +162,12 @@ def verify_input(module: ModuleOp, from_bytecode: bool) -> None:
 
         verify_program(module, well_formed=from_bytecode)
         return
+    from tileiras.dialects.dominance import check_dominance
     from tileiras.dialects.llvm.limits import check_limits
     from tileiras.stages import verify_module
 
     verify_module(module)
+    check_dominance(module)
     if any(op.name.startswith("llvm.") for op in module.body.block.ops):
         check_limits(module)
 

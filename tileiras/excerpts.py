@@ -16,6 +16,7 @@ WIDTH = 80
 """Characters of a source line that are shown at most."""
 
 _WORD = re.compile(r'[%#@!^]?[\w$.]+|"(?:[^"\\\n]|\\.)*"?|->|.', re.DOTALL)
+_LONG = re.compile(rf"[^\s']{{{WIDTH + 1},}}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -24,6 +25,11 @@ def shown_input(text: str, limit: int = WIDTH) -> str:
     if len(text) > limit:
         text = text[: limit - 3] + "..."
     return _CONTROL.sub("?", text)
+
+
+def shortened(message: str) -> str:
+    """A message in which no word, quoted or not, is longer than what may be repeated of input."""
+    return _LONG.sub(lambda match: shown_input(match[0]), message)
 
 
 def show_source(error: TileirasError, text: str, filename: str) -> None:

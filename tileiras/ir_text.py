@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import ParseError
 from tileiras.dialects.locations import place_of
 from tileiras.errors import BytecodeError, SourceLocation
 from tileiras.excerpts import shown_input
+from tileiras.placed_parser import PlacedParser
 from tileiras.registry import DIALECTS, resolve
 from tileiras.text_limits import check_text, place_in
 
@@ -51,7 +52,7 @@ def parse_text(text: str, filename: str = "<input>") -> ModuleOp:
     check_text(text, filename)
     parser = None
     try:
-        parser = Parser(context, text, filename)
+        parser = PlacedParser(context, text, filename)
         module = parser.parse_module()
     except ParseError as error:
         message = _first_line(error.msg.strip().rstrip(".")) or "cannot be parsed"

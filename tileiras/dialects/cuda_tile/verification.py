@@ -23,7 +23,7 @@ from tileiras.dialects.cuda_tile.debug_info import (
 from tileiras.dialects.cuda_tile.structure import EntryOp, GlobalOp, ModuleOp
 from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.errors import BytecodeError, RelatedPlace, joined
-from tileiras.excerpts import shown_input
+from tileiras.excerpts import shortened, shown_input
 
 MAX_MISTAKES = 20
 """Mistakes of one program that are told."""
@@ -190,13 +190,16 @@ def _verify_op(
             if isinstance(op, ModuleOp) or not op.name.startswith("cuda_tile."):
                 fail(op, "is inside an entry, expected operations of cuda_tile only")
     except VerifyException as error:
-        found.append(BytecodeError(_plain(error), source_location(op.location)))
+        found.append(BytecodeError(_plain(op, error), source_location(op.location)))
 
 
-def _plain(error: VerifyException) -> str:
+def _plain(op: Operation, error: VerifyException) -> str:
     """The message on one line; xDSL adds the operation in its generic form to some of its own."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].rstrip(":") if lines else "is not valid"
+    text = lines[0].rstrip(":") if lines else "is not valid"
+    if not text.startswith("'"):
+        text = f"'{op.name}' op {text[:1].lower()}{text[1:]}"
+    return shortened(text)
 
 
 def _verify_order(block: Block, found: list[BytecodeError]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from tileiras.errors import BytecodeError, RelatedPlace, SourceLocation
-from tileiras.excerpts import shown_input
+from tileiras.excerpts import shortened, shown_input
 from tileiras.suggestions import did_you_mean
 
 _SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*)*")
@@ -112,7 +112,7 @@ class Lexer:
 
     def error_at(self, message: str, start: int) -> ParseError:
         """The error at an offset of the text."""
-        error = ParseError(message, self.place(start))
+        error = ParseError(shortened(message), self.place(start))
         error.start = start
         return error
 

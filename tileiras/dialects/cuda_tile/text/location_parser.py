@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.debug_info import (
     DICallSiteLoc,
@@ -52,7 +53,10 @@ class LocationParser(AttributeParser):
     def resolve_definitions(self) -> None:
         """Reads all aliases, in the order of the text, so that deep chains need no deep stack."""
         for name in self._definitions:
-            self._resolve(name, None)
+            try:
+                self._resolve(name, None)
+            except (VerifyException, ValueError) as error:
+                raise self.error_at(str(error).strip().split("\n", 1)[0], self.tell()) from error
 
     def _resolve(self, name: str, token: Token | None) -> Attribute:
         known = self._aliases.get(name)

@@ -53,9 +53,9 @@ class RecoveringParser(LocationParser):
         try:
             block.add_op(read())
             return
-        except VerifyException as error:
-            message = str(error).strip().split("\n", 1)[0].rstrip(":")
-            mistake = self.error_at(message, start)
+        except (VerifyException, ValueError) as error:
+            # An attribute that xDSL refuses to build: its numbers come from the text.
+            mistake = self.refusal(error, start)
         except ParseError as error:
             mistake = error
         self.record(mistake)
@@ -63,6 +63,11 @@ class RecoveringParser(LocationParser):
         self.leave_to(level)
         self._break_results(start)
         self.seek(self._next_operation(start, mistake.start, is_mnemonic))
+
+    def refusal(self, error: Exception, start: int) -> ParseError:
+        """What an attribute's own checks said, as a mistake at an offset."""
+        message = str(error).strip().split("\n", 1)[0].rstrip(":")
+        return self.error_at(message[:1].lower() + message[1:], start)
 
     def nesting(self) -> int:
         """How many regions are open."""

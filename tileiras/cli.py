@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ from tileiras.options import STAGES, CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind, to_text, to_yaml
 
 if TYPE_CHECKING:
+    import click
+
     from tileiras.driver import Artefacts
 
 INTERRUPTED = 130
@@ -156,10 +159,28 @@ def _parse(program: str, argv: Sequence[str], options: Sequence[Option], summary
     try:
         return parse_with_click(program, argv, options, summary)
     except click.ClickException as error:
-        message = error.format_message().rstrip(".")
-        problem = UsageError(message[:1].lower() + message[1:])
+        problem = _usage_error(error, options)
         problem.notes.append(f"try '{program} --help'")
         raise problem from error
+
+
+def _usage_error(error: click.ClickException, options: Sequence[Option]) -> UsageError:
+    """What click found wrong, with the nearest option or value that there is."""
+    import click
+
+    from tileiras.suggestions import did_you_mean
+
+    message = error.format_message().rstrip(".")
+    label = ""
+    if isinstance(error, click.NoSuchOption):
+        message = f"no such option: {error.option_name}"
+        name = error.option_name.lstrip("-")
+        label = did_you_mean(name, [option.name for option in options], "--")
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        choices = getattr(error.param.type, "choices", ())
+        found = re.search(r"'([^']*)' is not one of", message)
+        label = did_you_mean(found[1], choices) if found else ""
+    return UsageError(message[:1].lower() + message[1:], label=label)
 
 
 def _with_flags(values: Values, text: str, options: Sequence[Option]) -> Values:

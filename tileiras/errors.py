@@ -46,11 +46,11 @@ class TileirasError(Exception):
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, location: SourceLocation | None = None):
+    def __init__(self, message: str, location: SourceLocation | None = None, label: str = ""):
         super().__init__(message)
         self.message = message
         self.location = location
-        self.label = ""
+        self.label = label
         self.excerpt = ""
         self.in_text = False
         self.notes: list[str] = []

@@ -11,6 +11,7 @@ from __future__ import annotations
 from tileiras.codegen.target.features import Feature
 from tileiras.codegen.target.gpu_target import GpuTarget
 from tileiras.errors import TargetError
+from tileiras.suggestions import did_you_mean
 
 _PTX_VERSION = 90
 _KIB = 1024
@@ -103,5 +104,6 @@ def get_target(name: str) -> GpuTarget:
             f"target '{name}' is not supported: LLVM 22 has no such processor (supported: {known})"
         )
     if name not in _BY_NAME:
-        raise TargetError(f"unknown GPU target '{name}', expected one of {known}")
+        label = did_you_mean(name, TARGET_NAMES)
+        raise TargetError(f"unknown GPU target '{name}', expected one of {known}", label=label)
     return _BY_NAME[name]

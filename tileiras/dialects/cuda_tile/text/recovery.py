@@ -21,7 +21,7 @@ MAX_MISTAKES = 20
 
 _RESULTS = re.compile(r"((?:%[\w$.-]+(?::[0-9]+)?\s*,\s*)*%[\w$.-]+(?::[0-9]+)?)\s*=", re.ASCII)
 _NAME = re.compile(r"%[\w$.-]+", re.ASCII)
-_PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|[{}]|\n[ \t]*(?P<line>[^\s]?)')
+_PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|[{}]|\n(?P<indent>[ \t]*)')
 _START = re.compile(
     r'%[\w$.-]+(?::[0-9]+)?\s*[,=]|"[\w.$]+"\s*\(|#[\w$.]+\s*=|(?P<word>[a-z_][\w.$]*)'
 )
@@ -98,9 +98,11 @@ class RecoveringParser(LocationParser):
     def _next_operation(self, start: int, mistake: int, is_mnemonic: Callable[[str], bool]) -> int:
         """Where the next operation begins: on a line after the mistake, outside of braces.
 
-        Or where the brace is that ends the block.
+        Or where the brace is that ends the block. A line that begins with a word begins one if the
+        word is a mnemonic, or if it is indented as the operation that was not read.
         """
         depth = 0
+        indent = start - (self.text.rfind("\n", 0, start) + 1)
         for piece in _PIECE.finditer(self.text, start):
             mark = piece[0][0]
             if mark == "{":
@@ -110,7 +112,10 @@ class RecoveringParser(LocationParser):
                 if depth < 0:
                     return piece.start()
             elif mark == "\n" and depth == 0 and piece.start() >= mistake:
-                line = _START.match(self.text, piece.end() - len(piece["line"]))
-                if line is not None and (not line["word"] or is_mnemonic(line["word"])):
+                line = _START.match(self.text, piece.end())
+                if line is None:
+                    continue
+                word, is_level = line["word"], len(piece["indent"]) == indent
+                if not word or is_level or is_mnemonic(word):
                     return line.start()
         return len(self.text)

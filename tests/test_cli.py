@@ -415,18 +415,11 @@ class TestLookingInside:
         assert kernel["name"] == "vector_add"
         assert kernel["target"] == "sm_90"
         assert kernel["threads_per_block"] % 32 == 0
-        assert not kernel["requires_explicit_block"]
+        assert (kernel["launch"], kernel["block"]) == ("tile", [1, 1, 1])
         places = [(p["type"], p["size"], p["offset"]) for p in kernel["parameters"]]
         pointers = [("ptr<f32>", 8, 0), ("ptr<f32>", 8, 8), ("ptr<f32>", 8, 16)]
         assert places == [*pointers, ("i32", 4, 24)]
         assert kernel["registers"] > 0
-
-    def test_launch_info_of_an_older_target(self) -> None:
-        """The launcher must pass the block size there."""
-        arguments = ["--gpu-name=sm_80", "--emit-launch-info=k.json", "-o", "k.cubin"]
-        assert compile_it(VECTOR_ADD, *arguments) == 0
-        (kernel,) = json.loads(Path("k.json").read_text())["kernels"]
-        assert kernel["requires_explicit_block"]
 
     def test_remarks_are_written_as_yaml(self) -> None:
         """Also when there are none: clients read the file."""

@@ -10,8 +10,8 @@ STAGES = ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm-dialect", "llvm", "ptx", 
 LAUNCHES = ("tile", "cluster", "explicit")
 """What `--launch` accepts: how the block (1,1,1) of Tile IR's launches becomes many threads.
 
-tile: the cubin marks the kernel as Tile IR, and the driver launches its required number of threads.
-cluster: PTX's `.blocksareclusters`; a kernel whose tile block is several CTAs always is launched so.
+tile: the cubin marks a kernel as Tile IR's: the driver launches its required number of threads.
+cluster: PTX's `.blocksareclusters`, as always where a tile block is several CTAs.
 explicit: it does not; whoever launches passes the number of threads.
 """
 

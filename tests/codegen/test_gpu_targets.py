@@ -15,7 +15,6 @@ def test_records_are_consistent(name: str) -> None:
     assert target.ptx_target.startswith(name)
     assert target.static_shared_limit <= target.shared_memory_per_block
     assert target.shared_memory_per_block < target.shared_memory_per_sm
-    assert target.requires_explicit_block != target.has(Feature.CLUSTER_LAUNCH)
     assert target.has(Feature.MMA_SYNC) and target.has(Feature.CP_ASYNC)
     assert target.max_warps_per_sm * target.warp_size >= target.max_threads_per_block
 

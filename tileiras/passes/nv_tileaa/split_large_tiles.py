@@ -8,11 +8,11 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Region
 
+from tileiras.analysis.register_pressure import tensor_words
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.analysis.register_pressure import tensor_words
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 MAX_WORDS = 32768
@@ -89,7 +89,7 @@ def _split_wide(func: aa.FuncOp, module: ModuleOp, ctx: CompileContext) -> None:
 
 def _asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
     """CTAs of a cluster that the author wants for a tile block; 1 where there are no clusters."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
+    from tileiras.planning.hints import integer_hint
 
     asked = integer_hint(func, "num_cta_in_cga")
     if asked not in CLUSTER_SIZES or target is None:

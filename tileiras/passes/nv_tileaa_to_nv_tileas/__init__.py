@@ -13,16 +13,17 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers, remove_barriers
-from tileiras.passes.nv_tileaa_to_nv_tileas.classes import LayoutClasses
 from tileiras.passes.nv_tileaa_to_nv_tileas.early_conversions import convert_early
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
-from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan, plan_cta
 from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
+from tileiras.planning.layouts.classes import LayoutClasses
+from tileiras.planning.model.cta import CtaPlan
+from tileiras.planning.resources.warps import plan_cta
 
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+    from tileiras.planning.model.kernel import HopperPlan
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _has_products(func: aa.FuncOp) -> bool:
 def _plan(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> CtaPlan:
     """Specialised warps where that is better, else (and at -O0) warps that all do the same."""
     if options.opt_level > 0 and _has_products(func):
-        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
+        from tileiras.planning.warp_roles.plan import plan_hopper
 
         hopper = plan_hopper(func, target)
         if hopper is not None:
@@ -76,12 +77,12 @@ def _with_stores(
     func: aa.FuncOp, hopper: HopperPlan, target: GpuTarget, prefer: bool | None, delayed: bool
 ) -> CtaPlan:
     """The plan of a specialised kernel with the stores that TMA does."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import tma_stores
+    from tileiras.planning.operands.tma_stores import tma_stores
 
     stores = tma_stores(func, hopper, target, prefer)
     hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)
     if stores:
-        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import with_store_agent
+        from tileiras.planning.warp_roles.store_warp import with_store_agent
 
         hopper = with_store_agent(func, hopper, target)
     return CtaPlan(hopper.shape.consumer_warps, target, hopper)
@@ -93,8 +94,8 @@ def _place_or_plan_again(
     """The placed kernel, with another plan where the consumers need more slots than planned."""
     if plan.hopper is None:
         return _place_func(func, plan), plan
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
+    from tileiras.planning.warp_roles.plan import plan_hopper
 
     try:
         return _place_func(func, plan), plan

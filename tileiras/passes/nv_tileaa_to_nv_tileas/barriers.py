@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.memory_hazards import find_hazards, superfluous_barriers
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.types import DYNAMIC
@@ -12,7 +13,6 @@ from tileiras.dialects.layout.offsets import owner_mask
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas.encoding import layout_of
-from tileiras.passes.analysis.memory_hazards import find_hazards, superfluous_barriers
 
 BITS_OF_BYTE = 8
 

@@ -59,7 +59,8 @@ class CoarsenLocksPass(IrPass):
              atomic_rmw xchg %lock } else { send_shared %s }
     Requires nv_tileaa, a target with clusters
     Leaves   kernels that do not end with a critical section (`planning/critical_sections`), whose
-             section uses scalars that differ between tile blocks; tiles that are small, or too large
+             section uses scalars that differ between tile blocks; tiles that are small, or too
+             large
     """
 
     name = "coarsen-locks"

@@ -1,11 +1,11 @@
 """Which products the instructions compute transposed, both operands being in shared memory.
 
 An instruction reads 64 rows of its left operand and all columns of the right one, up to 256. So
-products of fewer rows than 64 have to be transposed (`warp_roles/plan`). And for what it
-computes it reads the less the fewer rows and the more columns there are: 256x128 is better computed as 128x256 (f16
-8192^3 on one H100: 1500 instead of 1560 us; 4096^3 of tf32 366 instead of 417, int8 109 instead of
-118; but f8, whose sums are added up in parts, 108 instead of 102). And two products with an operand
-in common are one instruction (`fused_products`) if that is the left one.
+products of fewer rows than 64 have to be transposed (`warp_roles/plan`). And for what it computes
+it reads the less the fewer rows and the more columns there are: 256x128 is better computed as
+128x256 (f16 8192^3 on one H100: 1500 instead of 1560 us; 4096^3 of tf32 366 instead of 417, int8
+109 instead of 118; but f8, whose sums are added up in parts, 108 instead of 102). And two products
+with an operand in common are one instruction (`fused_products`) if that is the left one.
 
 Of products that a joined kernel computes at once only their indices tell which operand they have in
 common, while it runs. Neighbours agree mostly in what is a quotient of the number of the tile, or

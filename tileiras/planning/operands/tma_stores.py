@@ -2,9 +2,9 @@
 
 A store by TMA goes through shared memory in pieces of 64 rows of one swizzle span; bounds are the
 tensor map's affair. The next tile's products run while the last pieces are on their way. One thread
-of a warpgroup, or of the agent that stores (`warp_roles/store_warp`), issues all pieces and
-waits for them before those of the next tile, so stores keep their order among themselves. With any other access
-that tokens order with a write they would not: then none is used.
+of a warpgroup, or of the agent that stores (`warp_roles/store_warp`), issues all pieces and waits
+for them before those of the next tile, so stores keep their order among themselves. With any other
+access that tokens order with a write they would not: then none is used.
 
 A reduction into a view goes the same way: TMA combines each element atomically by itself, relaxed
 at the scope of the GPU (PTX ISA, "cp.reduce.async.bulk.tensor").

@@ -30,6 +30,8 @@ from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
 from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.split_depth import split_function
+from tileiras.planning.hints import integer_hint
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
@@ -68,7 +70,6 @@ class CoarsenLocksPass(IrPass):
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Tries all functions."""
-        from tileiras.passes.nv_tileaa.split_depth import split_function
         from tileiras.planning.critical_sections import find_section
 
         for func in list(op.body.ops):
@@ -176,7 +177,6 @@ def _cluster_size(func: aa.FuncOp, axis: int, tiles: list[SSAValue], target: Gpu
     as many if there are more than `FEW_BLOCKS`: the last turn that is saved costs the most.
     """
     from tileiras.codegen.target import Feature
-    from tileiras.planning.hints import integer_hint
 
     if not (target.has(Feature.CLUSTER_LAUNCH) and target.has(Feature.MBARRIER_TRY_WAIT)):
         return 1

@@ -11,6 +11,7 @@ from tileiras.codegen.target.features import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.planning.operands.tma import root_load
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ def _schedule_products(
 
     Returns whether the kernel is one that will be specialised.
     """
-    from tileiras.planning.operands.tma import root_load
     from tileiras.planning.warp_roles.plan import plan_hopper
 
     dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]

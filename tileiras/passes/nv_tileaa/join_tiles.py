@@ -20,6 +20,8 @@ from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.pair_tile_blocks import carries, is_repeatable
 from tileiras.passes.nv_tileaa.two_tiles import product_loop
+from tileiras.planning.hints import integer_hint
+from tileiras.planning.operands.tma import is_by_tma
 from tileiras.planning.tiling.product_region import STORES
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
@@ -79,7 +81,6 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     operations = list(func.walk())
     if not any(isinstance(op, aa.DotOp) for op in operations):
         return False
-    from tileiras.planning.hints import integer_hint
     from tileiras.planning.memory_order import follows_write
     from tileiras.planning.tile_scheduler.block_order import may_talk
 
@@ -164,7 +165,6 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
 
 def _have_in_common(plan: HopperPlan) -> bool:
     """Whether both tiles read a tile in common, or may turn out to; gathered ones in any case."""
-    from tileiras.planning.operands.tma import is_by_tma
     from tileiras.planning.operands.uniform import alike_loads_of, products_of
 
     products = Counter(planned.dot.parent_op() for planned in plan.dots.values())

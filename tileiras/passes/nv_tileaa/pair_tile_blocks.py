@@ -21,6 +21,7 @@ from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.planning.hints import integer_hint
 from tileiras.planning.tiling.product_region import STORES
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
@@ -89,7 +90,6 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     operations = list(func.walk())
     if not any(isinstance(op, aa.DotOp) for op in operations):
         return False
-    from tileiras.planning.hints import integer_hint
     from tileiras.planning.tile_scheduler.block_order import may_talk
 
     asked = integer_hint(func, "num_cta_in_cga")
@@ -100,8 +100,6 @@ def _is_candidate(func: aa.FuncOp) -> bool:
 
 def _shares_work(func: aa.FuncOp) -> bool:
     """Whether tile blocks share out many tiles, or a cluster is asked for."""
-    from tileiras.planning.hints import integer_hint
-
     return is_persistent(func) or integer_hint(func, "num_cta_in_cga") is not None
 
 

@@ -23,12 +23,17 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.planning.access import plan_view_access
+from tileiras.planning.hints import integer_hint
+from tileiras.planning.model.cta import CtaPlan
+from tileiras.planning.operands.smem import slot_layout
+from tileiras.planning.operands.tma import transparent_users, underneath
+from tileiras.planning.resources.warps import plan_cta
 from tileiras.planning.schedule.early_loads import EarlyLoad, find_early_loads
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.model.cta import CtaPlan
     from tileiras.planning.schedule.kept_tiles import KeptTiles
     from tileiras.planning.schedule.load_distance import LoadSchedule, Room
 
@@ -55,7 +60,6 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
         return
     from tileiras.passes.nv_tileaa.schedule.start_early import start_early
     from tileiras.planning.resources.smem import calls_runtime, least_bytes, scratch_bytes
-    from tileiras.planning.resources.warps import plan_cta
     from tileiras.planning.schedule.kept_tiles import plan_kept_tiles
 
     if any(calls_runtime(op) for op in func.walk()):
@@ -170,8 +174,6 @@ def _taken_around(loop: aa.ForOp, taken: dict[Operation, int]) -> int:
 
 def _can_copy(load: EarlyLoad, plan: CtaPlan) -> bool:
     """Whether the tile can be copied in pieces that cp.async takes."""
-    from tileiras.planning.access import plan_view_access
-
     bits = storage_bits(view_type_of(load.op.view).memref.element_type)
     access = plan_view_access(load.op.view, plan.num_warps)
     return bits >= 8 and access.vector * bits >= LEAST_COPY_BITS
@@ -179,9 +181,6 @@ def _can_copy(load: EarlyLoad, plan: CtaPlan) -> bool:
 
 def _read_in_slots(loads: Iterable[EarlyLoad], plan: CtaPlan) -> dict[Operation, None]:
     """The loads of whose tiles products read the copies, and what stands between."""
-    from tileiras.planning.operands.smem import slot_layout
-    from tileiras.planning.operands.tma import transparent_users
-
     found: dict[Operation, None] = {}
     for load in loads:
         if slot_layout(load.op, plan) is not None:
@@ -242,7 +241,6 @@ def _scratch_in_loops(
 
 def _staged_bytes(dot: aa.DotOp, in_slots: Mapping[Operation, None]) -> int:
     """Memory for the operands of a product that are not read in slots, in a few parts of K."""
-    from tileiras.planning.operands.tma import underneath
     from tileiras.planning.resources.smem import ROUND_BYTES
 
     operands = [v for v in (dot.lhs, dot.rhs) if underneath(v).owner not in in_slots]
@@ -251,8 +249,6 @@ def _staged_bytes(dot: aa.DotOp, in_slots: Mapping[Operation, None]) -> int:
 
 def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Operation] = ()) -> int:
     """Tile blocks on an SM, as far as registers go and `occupancy` asks; `ignored` takes none."""
-    from tileiras.planning.hints import integer_hint
-
     target, threads = plan.target, 32 * plan.num_warps
     free = [result for op in ignored for result in op.results]
     registers = block_pressure(loop.body.block, free) // threads + WORK_REGISTERS
@@ -266,8 +262,6 @@ def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Oper
 
 def _is_asked_for(func: aa.FuncOp) -> bool:
     """Whether the kernel says how many tile blocks an SM shall have."""
-    from tileiras.planning.hints import integer_hint
-
     return (integer_hint(func, "occupancy") or 0) > 0
 
 

@@ -20,10 +20,12 @@ from tileiras.passes.nv_tileaa.epilogue_cut import (
     find_epilogue_cut,
     product_of,
 )
+from tileiras.planning.mma.dots import plan_dot
+from tileiras.planning.model.cta import CtaPlan
+from tileiras.planning.resources.warps import plan_cta
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.model.cta import CtaPlan
 
 MAX_REGISTERS = 200
 """Registers of a thread for sums and what is computed of them, of 232 or 255."""
@@ -80,8 +82,6 @@ def _slice_func(func: aa.FuncOp, target: GpuTarget) -> None:
     large = [block for block in blocks if _is_too_large(find_epilogue_cut(block, 2, COLUMNS))]
     if not large:
         return
-    from tileiras.planning.model.cta import CtaPlan
-    from tileiras.planning.resources.warps import plan_cta
     from tileiras.planning.warp_roles.plan import plan_hopper
 
     hopper = plan_hopper(func, target)
@@ -143,8 +143,6 @@ def _best_cut(block: Block, dim: int, plan: CtaPlan) -> EpilogueCut | None:
 
 def _are_registers(found: EpilogueCut, plan: CtaPlan) -> bool:
     """Whether a slice of the sums is a choice of the registers that each thread holds."""
-    from tileiras.planning.mma.dots import plan_dot
-
     for value in found.sums:
         dot = product_of(value)
         layout = None if dot is None else plan_dot(dot, plan).result

@@ -19,6 +19,8 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.split_products import THREADS
+from tileiras.planning.operands.tma import MAX_BOX, root_load
+from tileiras.planning.resources.warps import plan_cta
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
@@ -140,7 +142,6 @@ def _may_be_specialised(func: aa.FuncOp, target: GpuTarget) -> bool:
 
 def _parts_for_slots(dots: list[aa.DotOp], room: int) -> int:
     """The fewest parts whose operands fit the room and what a copy takes; else the most."""
-    from tileiras.planning.operands.tma import MAX_BOX, root_load
 
     def fit(parts: int) -> bool:
         tiles = {root_load(v): _bytes(v.type) for dot in dots for v in (dot.lhs, dot.rhs)}
@@ -165,8 +166,6 @@ def _parts_for_copies(dots: list[aa.DotOp], room: int) -> int:
 
     (`operands/smem`) One if operands are no loaded tiles, or rounded: they have no slots.
     """
-    from tileiras.planning.operands.tma import root_load
-
     operands = [(v, root_load(v)) for dot in dots for v in (dot.lhs, dot.rhs)]
     for value, load in operands:
         if not isinstance(load, aa.TiledLoadOp) or element_of(load.result) != element_of(value):
@@ -199,8 +198,6 @@ def _fewest(dots: list[aa.DotOp], least_bytes: int, fit: Callable[[int], bool]) 
 
 def _registers(func: aa.FuncOp, target: GpuTarget) -> int:
     """Registers of all threads, where all do the same, for what is live with a product."""
-    from tileiras.planning.resources.warps import plan_cta
-
     try:
         threads = WARP_THREADS * plan_cta(func, target).num_warps
     except CompileError:  # a tile too large for any number of warps: parts of it may not be

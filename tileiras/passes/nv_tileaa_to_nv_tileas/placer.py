@@ -20,10 +20,10 @@ from tileiras.errors import CompileError, InternalError
 from tileiras.passes.op_builder import OpBuilder
 from tileiras.planning.layouts.classes import LAZY_OPS, LayoutClasses, is_lazy, is_tensor
 from tileiras.planning.model.cta import CtaPlan
+from tileiras.planning.operands.tma import OperandLoad
 
 if TYPE_CHECKING:
     from tileiras.planning.model.kernel import HopperPlan
-    from tileiras.planning.operands.tma import OperandLoad
 
 MAX_REMATERIALIZED_OPS = 12
 """Index arithmetic up to so many operations is cheaper to repeat than to move between threads."""

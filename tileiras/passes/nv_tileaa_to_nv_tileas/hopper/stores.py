@@ -17,11 +17,11 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.planning.operands.tma_stores import TmaWrite
 from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP
 
 if TYPE_CHECKING:
-    from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
     from tileiras.planning.model.kernel import HopperPlan
 
 

@@ -127,6 +127,16 @@ PIPELINE: tuple[Step, ...] = (
         "gives every tensor a layout, which the target, the plan and the facts determine",
     ),
     Step(
+        "tileas-group-products",
+        "nv_tileas",
+        "layouts say which operands products share; the lowering computes neighbours together",
+    ),
+    Step(
+        "tileas-remove-barriers",
+        "nv_tileas",
+        "operations stand where they stay, and layouts say which threads access which elements",
+    ),
+    Step(
         "convert-nv-tileas-to-llvm",
         "llvm-dialect",
         "places are fixed: what is left is one thread's program",

@@ -29,6 +29,8 @@ PASSES: dict[str, str] = {
     "generate-schedule": "tileiras.passes.nv_tileaa.generate_schedule:GenerateSchedulePass",
     "tileas-plan-cta": "tileiras.passes.nv_tileaa.plan_cta:PlanCtaPass",
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
+    "tileas-group-products": "tileiras.passes.nv_tileas.group_products:GroupProductsPass",
+    "tileas-remove-barriers": "tileiras.passes.nv_tileas.remove_barriers:RemoveBarriersPass",
     "convert-nv-tileas-to-llvm": "tileiras.codegen.lowering:ConvertNvTileASToLLVMPass",
 }
 """Pass name -> "module:Class"."""

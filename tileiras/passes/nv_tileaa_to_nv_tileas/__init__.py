@@ -13,12 +13,12 @@ from tileiras.dialects.locations import place_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import PREFER_TMA, CompileOptions
-from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers, remove_barriers
+from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
 from tileiras.passes.nv_tileaa_to_nv_tileas.early_conversions import convert_early
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
-from tileiras.planning.kernel import has_products, with_stores
+from tileiras.planning.kernel import with_stores
 from tileiras.planning.layouts.classes import LayoutClasses
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.model.written import read_plan
@@ -57,8 +57,6 @@ class ConvertTileAAToTileASPass(IrPass):
                     )
                 insert_barriers(func)
                 placed, plan = _place_or_plan_again(func, plan, ctx.options)
-                if plan.hopper is None:
-                    remove_barriers(placed)
                 explain_plan(ctx.remarks, placed, plan)
                 op.body.block.insert_op_before(placed, func)
                 func.detach()
@@ -117,7 +115,3 @@ def _place_body(
     placer.values.update(zip(source.args, entry.args, strict=True))
     placer.place_block(source, body)
     convert_early(body)
-    if has_products(func):
-        from tileiras.passes.nv_tileaa_to_nv_tileas.group_products import group_products
-
-        group_products(body)

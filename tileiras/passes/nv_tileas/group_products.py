@@ -12,22 +12,48 @@ for each k, and meets once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, OpResult
 from xdsl.traits import Pure
 
 from tileiras.codegen.atoms.mma import get_mma_atom
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout.mma import Operand, mma_operand_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.errors import InternalError
+from tileiras.ir_pass import CompileContext, IrPass
 
 Product = tas.FmaDotOp | tas.MmaDotOp
 
 MAX_WORDS = 128
 """Registers of a thread that the sums of a group may take: half of what there are."""
+
+
+@dataclass(frozen=True)
+class GroupProductsPass(IrPass):
+    """Moves products up to earlier ones that read an operand in common from shared memory.
+
+    Before   %a = fma_dot %x, %y, %z;  %e = exp %t;  %b = fma_dot %w, %y, %z
+    After    %a = fma_dot %x, %y, %z;  %b = fma_dot %w, %y, %z;  %e = exp %t
+    Requires nv_tileas
+    Leaves   products that depend on what stands between, whose sums would take too many registers
+             together, or that wgmma computes
+    """
+
+    name = "tileas-group-products"
+    title: ClassVar[str] = "Group products of common operands"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Groups the products of all functions."""
+        for func in op.body.ops:
+            if isinstance(func, aa.FuncOp):
+                group_products(func.body.block)
 
 
 def group_products(block: Block) -> None:

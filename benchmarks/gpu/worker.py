@@ -21,9 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 import elementwise_references
 import references
+import torch
 from cuda.bindings import driver
 
 HANG_SECONDS = 10.0

@@ -82,9 +82,7 @@ def _sections_of(cubin: bytes, kernels: Collection[str]) -> dict[str, Section]:
     """The sections with the attributes of the kernels, by their names."""
     wanted = {KERNEL_PREFIX + name: name for name in kernels}
     found = {
-        wanted[section.name]: section
-        for section in read_sections(cubin)
-        if section.name in wanted
+        wanted[section.name]: section for section in read_sections(cubin) if section.name in wanted
     }
     for name in kernels:
         if name not in found:

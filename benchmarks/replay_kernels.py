@@ -65,7 +65,7 @@ def _others() -> Iterator[tuple[str, bytes]]:
 
     for loop in LOOPS:
         yield f"experts_{loop}", experts(loop=loop)
-        yield f"experts_{loop}_ordered", experts(64, 128, 64, loop, ordered=True)
+    yield "experts_ordered", experts(64, 128, 64, "storing", ordered=True)
     yield "experts_narrow", experts(128, 64, 32, align=4)
     yield "experts_overwrites", experts(overwrites=True)
     for is_transposed in (False, True):

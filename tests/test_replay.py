@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tileiras.driver import read_source, verify_input
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
@@ -156,3 +158,9 @@ def test_kernels_of_the_tests_have_different_names() -> None:
     assert len(names) == len(set(names)) > 150
     for word in ("product_", "attention_", "turns", "experts_", "rows_"):
         assert any(name.startswith(word) for name in names), word
+
+
+def test_kernels_of_the_tests_are_valid() -> None:
+    """A text that is no program would be the same before and after whatever changes."""
+    for name, source in replay.kernels_of_tests():
+        verify_input(read_source(source, name), from_bytecode=False)

@@ -27,9 +27,9 @@ class HoistViewsPass(IrPass):
     Before   for %k in (..) { %n = muli %a, %b;  %v = make_tensor_view %p, shape = [%n], .. }
     After    %n = muli %a, %b;  %v = make_tensor_view %p, shape = [%n], ..;  for %k in (..) { .. }
     Requires nothing; best in canonical form, before cse: equal views of several loops meet then.
-    Leaves   kernels without products; views of what the loop computes or carries, views in branches but the one that goes on
-             with the loop, and those whose sizes come from operations that must not run where they
-             did not run before
+    Leaves   kernels without products; views of what the loop computes or carries, views in branches
+             but the one that goes on with the loop, and those whose sizes come from operations that
+             must not run where they did not run before
     """
 
     name = "hoist-views"

@@ -7,6 +7,7 @@ TARGET  ?= sm_90
 BASE    ?= HEAD
 ROUNDS  ?= 5
 JOBS    ?= 2
+EVERY   ?= 1
 CLIENT  ?= $(PYTHON)
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
@@ -39,8 +40,8 @@ test-gpu:  ## the kernels on this machine's GPU
 corpus:  ## compile every file of CORPUS for TARGET; one table, corpus-summary.json
 	$(RUN) benchmarks/corpus_sweep.py $(CORPUS) --gpu-name $(TARGET) --jobs $(JOBS)
 
-replay:  ## whether the working tree makes the PTX that BASE made, on a sample of CORPUS
-	$(RUN) benchmarks/replay.py $(CORPUS) --base $(BASE) --gpu-name $(TARGET) --jobs $(JOBS)
+replay:  ## whether the working tree makes the PTX that BASE made, on all kernels or every EVERY-th
+	$(RUN) benchmarks/replay.py $(CORPUS) $(wildcard $(BENCH_GPU)) --base $(BASE) --every $(EVERY) --jobs $(JOBS)
 
 stages:  ## run every kernel of CORPUS at every stage of the compiler and compare memory
 	$(RUN) tests/sweeps/stages_sweep.py $(CORPUS) --gpu-name $(TARGET) --threads

@@ -2,7 +2,8 @@
 
 Read this file first to understand the compiler. `stage` is the level that the module is on after
 the pass; `--emit=STAGE` stops after the last pass of that stage. `min_opt` is the lowest -O level
-that runs the pass, `needs` the target features without which it has nothing to do.
+that runs the pass, `needs` the target features without which it has nothing to do. Without a target
+(`--emit=nv_tileaa` with no GPU named) those that `needs_target` are left out, too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Step:
     reason: str
     min_opt: int = 0
     needs: tuple[str, ...] = ()
+    needs_target: bool = False
 
 
 PIPELINE: tuple[Step, ...] = (
@@ -120,9 +122,25 @@ PIPELINE: tuple[Step, ...] = (
         needs=("CP_ASYNC",),
     ),
     Step(
+        "tileas-plan-cta",
+        "nv_tileaa",
+        "the program stands: warps, their roles and the ways of operands are decided once, for all",
+        needs_target=True,
+    ),
+    Step(
         "convert-tileaa-to-tileas",
         "nv_tileas",
-        "gives every tensor a layout, which the target and the facts determine",
+        "gives every tensor a layout, which the target, the plan and the facts determine",
+    ),
+    Step(
+        "tileas-group-products",
+        "nv_tileas",
+        "layouts say which operands products share; the lowering computes neighbours together",
+    ),
+    Step(
+        "tileas-remove-barriers",
+        "nv_tileas",
+        "operations stand where they stay, and layouts say which threads access which elements",
     ),
     Step(
         "convert-nv-tileas-to-llvm",
@@ -137,7 +155,7 @@ def _applies(step: Step, options: CompileOptions, target: GpuTarget | None) -> b
     if options.opt_level < step.min_opt:
         return False
     if not step.needs:
-        return True
+        return target is not None or not step.needs_target
     present = {feature.name for feature in target.features} if target is not None else set()
     return all(feature in present for feature in step.needs)
 

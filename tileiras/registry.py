@@ -29,7 +29,10 @@ PASSES: dict[str, str] = {
     "join-tiles": "tileiras.passes.nv_tileaa.join_tiles:JoinTilesPass",
     "pair-tile-blocks": "tileiras.passes.nv_tileaa.pair_tile_blocks:PairTileBlocksPass",
     "generate-schedule": "tileiras.passes.nv_tileaa.generate_schedule:GenerateSchedulePass",
+    "tileas-plan-cta": "tileiras.passes.nv_tileaa.plan_cta:PlanCtaPass",
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
+    "tileas-group-products": "tileiras.passes.nv_tileas.group_products:GroupProductsPass",
+    "tileas-remove-barriers": "tileiras.passes.nv_tileas.remove_barriers:RemoveBarriersPass",
     "convert-nv-tileas-to-llvm": "tileiras.codegen.lowering:ConvertNvTileASToLLVMPass",
 }
 """Pass name -> "module:Class"."""

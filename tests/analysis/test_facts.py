@@ -17,6 +17,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tileiras.analysis.facts import Facts, analyze_entry
+from tileiras.analysis.lattice import MAX_DIVISOR, ValueFacts
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile import attributes as at
 from tileiras.dialects.cuda_tile.constants import DenseAttr
@@ -27,8 +29,6 @@ from tileiras.dialects.cuda_tile.types import (
     TensorViewType,
     TileType,
 )
-from tileiras.passes.analysis.facts import Facts, analyze_entry
-from tileiras.passes.analysis.lattice import MAX_DIVISOR, ValueFacts
 
 POINTER = TileType(PointerType(i32))
 NONE = NoneAttr()

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from random_programs import aimed_entry, random_arguments, random_entry
 from tile_programs import Array, Machine, Undefined
 
+from tileiras.analysis.facts import analyze_entry
+from tileiras.analysis.lattice import ValueFacts
 from tileiras.dialects.cuda_tile import EntryOp
-from tileiras.passes.analysis.facts import analyze_entry
-from tileiras.passes.analysis.lattice import ValueFacts
 
 RUNS = 4
 """Argument lists that each program runs on."""

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tileiras.analysis.memory_hazards import find_hazards, same_elements
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     AtomicRMWMode,
@@ -30,7 +31,6 @@ from tileiras.dialects.cuda_tile.attributes import (
     PaddingValueAttr,
 )
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemRefType, PointerType, TiledViewType
-from tileiras.passes.analysis.memory_hazards import find_hazards, same_elements
 
 POINTERS = TensorType(PointerType(f32), [64])
 VALUES = TensorType(f32, [64])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tileiras.analysis.register_pressure import block_pressure, live_at_products
 from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
-from tileiras.passes.analysis.register_pressure import block_pressure, live_at_products
-from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import plan_cta
+from tileiras.planning.resources.warps import plan_cta
 from tileiras.registry import load_pass
 from tileiras.remarks import RemarkCollector
 

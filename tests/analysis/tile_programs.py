@@ -12,6 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import FunctionType, IntegerType, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tileiras.analysis.typed_facts import pointee_bytes
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     BoundedAttr,
@@ -23,7 +24,6 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
 )
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
-from tileiras.passes.analysis.typed_facts import pointee_bytes
 
 Array = np.ndarray[Any, Any]
 ENDS = (ct.YieldOp, ct.ReturnOp, ct.BreakOp, ct.ContinueOp)

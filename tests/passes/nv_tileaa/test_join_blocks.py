@@ -19,8 +19,8 @@ from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 from tileiras.passes.nv_tileaa import join_blocks
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper import agents
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
+from tileiras.planning.model.kernel import HopperPlan
 
 SMALL = ProductKernel("f16", (64, 64, 64), form="numbered")
 LISTED = replace(SMALL, tile=(128, 128, 64))

@@ -10,7 +10,7 @@ from tests.passes.nv_tileaa.test_early_loads import finished, run, scheduled
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.text import parse_module
 from tileiras.interpreter import InterpreterError
-from tileiras.passes.nv_tileaa.schedule import kept_tiles
+from tileiras.planning.schedule import kept_tiles
 
 
 def rings(module) -> list[aa.LoadRingOp]:

@@ -17,8 +17,8 @@ from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.driver import read_source
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.passes.nv_tileaa.schedule.early_loads import EarlyLoad, find_early_loads
-from tileiras.passes.nv_tileaa.schedule.operand_rings import MOST_AHEAD, schedule_operands
+from tileiras.planning.schedule.early_loads import EarlyLoad, find_early_loads
+from tileiras.planning.schedule.operand_rings import MOST_AHEAD, schedule_operands
 
 
 def after(

@@ -8,14 +8,14 @@ import pytest
 from xdsl.ir import Block
 
 from tests.passes.nv_tileas.gemm import gemm, persistent, with_hint
+from tileiras.analysis.persistent import is_persistent
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.vector_builder import splat_bits_of
 from tileiras.codegen.lowering.block_order import exchanged_block
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.options import CompileOptions
-from tileiras.passes.analysis.persistent import is_persistent
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import BLOCK_ORDER
+from tileiras.planning.tile_scheduler.block_order import BLOCK_ORDER
 
 
 def compiled(source: bytes, emit: str = "nv_tileas") -> str:

@@ -13,7 +13,7 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module, with_environment
 from tileiras.options import CompileOptions
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper import slots
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
+from tileiras.planning.resources.cta import (
     PARTITIONS,
     Demand,
     RingDemand,

@@ -18,7 +18,7 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.options import CompileOptions
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import chunk_layout, gathered_axis
+from tileiras.planning.operands.gather import chunk_layout, gathered_axis
 
 
 def compiled(source: bytes, emit: str = "nv_tileas", **changes: object) -> str:

@@ -21,7 +21,7 @@ from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper import head_start
+from tileiras.planning.schedule import prologue as head_start
 
 SHAPES = ((64, 384), (384, 128))
 ONE_LOOP = ((1, 1), (2, 2))

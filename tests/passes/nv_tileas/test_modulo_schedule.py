@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tileiras.passes.nv_tileaa.schedule.modulo import Edge, Node, modulo_schedule
+from tileiras.planning.schedule.modulo import Edge, Node, modulo_schedule
 
 
 def holds(nodes, edges, interval, times) -> bool:

@@ -14,7 +14,7 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.driver import compile_module, with_environment
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
-from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import plan_cta
+from tileiras.planning.resources.warps import plan_cta
 
 SUM = """
     %s = reduce %x dim=AXIS identities=[0.0 : f32] : tile<SHAPExf32> -> tile<RESTxf32>

@@ -9,11 +9,7 @@ from tests.dialects.cuda_tile.kernels import kernel
 from tileiras.driver import compile_module, with_environment
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import (
-    ROUND_BYTES,
-    calls_runtime,
-    scratch_bytes,
-)
+from tileiras.planning.resources.smem import ROUND_BYTES, calls_runtime, scratch_bytes
 
 
 def ops(body: str) -> list[Operation]:

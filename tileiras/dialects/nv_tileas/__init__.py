@@ -24,6 +24,7 @@ from tileiras.dialects.nv_tileas.pipeline import (
     SharedTileType,
     TensorMapType,
 )
+from tileiras.dialects.nv_tileas.plan import PLAN_ATTRIBUTES
 from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
 from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS
 
@@ -45,7 +46,7 @@ NvTileAS = Dialect(
         TiledStoreOp,
         *AGENT_OPS,
     ],
-    [LayoutEncodingAttr, PipelineType, SharedTileType, TensorMapType],
+    [LayoutEncodingAttr, PipelineType, SharedTileType, TensorMapType, *PLAN_ATTRIBUTES],
 )
 
 __all__ = [

@@ -8,12 +8,12 @@ from typing import ClassVar
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Block, Operation, Region
 
+from tileiras.analysis.facts import analyze_entry
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.analysis.facts import analyze_entry
 from tileiras.passes.cuda_tile_to_nv_tileaa.converter import Converter
 from tileiras.passes.cuda_tile_to_nv_tileaa.hints import hints_for
 from tileiras.passes.cuda_tile_to_nv_tileaa.rules import RULES

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tileiras.analysis.facts import Facts
 from tileiras.dialects.locations import place_of
 from tileiras.errors import CompileError
-from tileiras.passes.analysis.facts import Facts
 from tileiras.passes.cuda_tile_to_nv_tileaa.types import convert_type
 from tileiras.passes.op_builder import OpBuilder
 

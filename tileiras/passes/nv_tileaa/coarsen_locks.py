@@ -30,11 +30,13 @@ from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
 from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.split_depth import split_function
+from tileiras.planning.hints import integer_hint
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.passes.nv_tileaa.critical_sections import Section
+    from tileiras.planning.critical_sections import Section
 
 AXES = range(3)
 MOST_BYTES = 64 * 1024
@@ -58,8 +60,9 @@ class CoarsenLocksPass(IrPass):
              atomic_cas %lock .. }; loads; await_shared %s; section(read_shared %s, ..); stores;
              atomic_rmw xchg %lock } else { send_shared %s }
     Requires nv_tileaa, a target with clusters
-    Leaves   kernels that do not end with a critical section (`critical_sections.py`), whose section
-             uses scalars that differ between tile blocks; tiles that are small, or too large
+    Leaves   kernels that do not end with a critical section (`planning/critical_sections`), whose
+             section uses scalars that differ between tile blocks; tiles that are small, or too
+             large
     """
 
     name = "coarsen-locks"
@@ -67,8 +70,7 @@ class CoarsenLocksPass(IrPass):
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Tries all functions."""
-        from tileiras.passes.nv_tileaa.critical_sections import find_section
-        from tileiras.passes.nv_tileaa.split_depth import split_function
+        from tileiras.planning.critical_sections import find_section
 
         for func in list(op.body.ops):
             if not isinstance(func, aa.FuncOp) or not _has_lock(func) or func.cluster_size > 1:
@@ -157,7 +159,7 @@ def _expected_blocks(func: aa.FuncOp, axis: int) -> int:
 
     Each begins with the iteration of its own number, and passes over those of the others.
     """
-    from tileiras.passes.nv_tileaa.critical_sections import constant_scalar
+    from tileiras.planning.critical_sections import constant_scalar
 
     for op in func.body.block.ops:
         if not isinstance(op, aa.ForOp) or not isinstance(op.lower_bound.owner, Operation):
@@ -175,7 +177,6 @@ def _cluster_size(func: aa.FuncOp, axis: int, tiles: list[SSAValue], target: Gpu
     as many if there are more than `FEW_BLOCKS`: the last turn that is saved costs the most.
     """
     from tileiras.codegen.target import Feature
-    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
 
     if not (target.has(Feature.CLUSTER_LAUNCH) and target.has(Feature.MBARRIER_TRY_WAIT)):
         return 1

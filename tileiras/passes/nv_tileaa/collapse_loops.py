@@ -22,7 +22,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
-from tileiras.passes.nv_tileaa.product_cut import is_pure
+from tileiras.planning.tiling.product_cut import is_pure
 
 _SIGNED = SignednessAttr(Signedness.SIGNED)
 

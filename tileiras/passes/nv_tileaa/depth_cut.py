@@ -3,9 +3,9 @@
 %a = load : 128x256;  %b = load : 256x256;  %d = dot %a, %b, %c
 -> %d = for %i in [0, 4) iter(%s = %c) { load : 128x64;  load : 64x256;  dot .., .., %s }
 
-What the operands are made from is cut as `slicing.py` says; loads move into the loop, so nobody
-else may read what they bring, and nothing that memory order puts behind one may come before the
-product.
+What the operands are made from is cut as `planning/tiling/slicing` says; loads move into the loop,
+so nobody else may read what they bring, and nothing that memory order puts behind one may come
+before the product.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType, shape_of
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
-from tileiras.passes.nv_tileaa.slicing import Cut
+from tileiras.planning.tiling.slicing import Cut
 
 LOADS = (aa.LoadOp, aa.TiledLoadOp)
 

@@ -16,15 +16,16 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import TensorType, UnitAttr, i32
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
+from tileiras.analysis.memory_hazards import same_elements
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
-from tileiras.passes.analysis.memory_hazards import same_elements
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
-from tileiras.passes.nv_tileaa.product_cut import is_pure, sources_of
-from tileiras.passes.nv_tileaa.slicing import Cut, cut_type, operand_dims
+from tileiras.planning.operands.tma import is_aligned
+from tileiras.planning.tiling.product_cut import is_pure, sources_of
+from tileiras.planning.tiling.slicing import Cut, cut_type, operand_dims
 
 LOADS = (aa.LoadOp, aa.TiledLoadOp)
 STORES = (aa.StoreOp, aa.TiledStoreOp)
@@ -293,8 +294,6 @@ def build_epilogue_slices(found: EpilogueCut) -> None:
 
 def _is_wide(access: aa.TiledLoadOp | aa.TiledStoreOp) -> bool:
     """Whether threads access whole vectors: many small accesses have many addresses."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import is_aligned
-
     return is_aligned(view_type_of(access.view), memref_of(access.view))
 
 

@@ -11,12 +11,13 @@ from tileiras.codegen.target.features import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.planning.operands.tma import root_load
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.passes.nv_tileaa.schedule.overlap import Schedule
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.schedule.overlap import Schedule
 
 RESERVED_REGISTERS = 44
 """Registers of a thread for addresses, barriers, scalars and what is between two operations."""
@@ -63,8 +64,7 @@ def _schedule_products(
 
     Returns whether the kernel is one that will be specialised.
     """
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import root_load
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
+    from tileiras.planning.warp_roles.plan import plan_hopper
 
     dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
     if not dots:
@@ -91,10 +91,10 @@ def _schedule_products(
 
 def _schedule_loops(func: aa.FuncOp, plan: HopperPlan) -> list[Schedule | None]:
     """Rotates every loop that gains by it."""
-    from tileiras.passes.nv_tileaa.schedule.costs import TileCosts
-    from tileiras.passes.nv_tileaa.schedule.loop_body import LoopBody, Product
-    from tileiras.passes.nv_tileaa.schedule.overlap import overlapped
     from tileiras.passes.nv_tileaa.schedule.rotate import is_rotatable, rotate
+    from tileiras.planning.schedule.costs import TileCosts
+    from tileiras.planning.schedule.loop_body import LoopBody, Product
+    from tileiras.planning.schedule.overlap import overlapped
 
     registers = plan.shape.registers - RESERVED_REGISTERS
     found: list[Schedule | None] = []

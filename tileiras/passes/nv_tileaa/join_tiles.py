@@ -1,8 +1,8 @@
 """The pass `join-tiles`: a tile block computes two neighbouring tiles at once.
 
 Neighbours mostly read the same rows of A or the same columns of B. Which, is often plain (a row of
-the grid's blocks), else the kernel finds out while it runs (`hopper/alike.py`): the operand comes
-to shared memory once, for both.
+the grid's blocks), else the kernel finds out while it runs (`planning/operands/uniform`): the
+operand comes to shared memory once, for both.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.pair_tile_blocks import carries, is_repeatable
-from tileiras.passes.nv_tileaa.product_region import STORES
 from tileiras.passes.nv_tileaa.two_tiles import product_loop
+from tileiras.planning.hints import integer_hint
+from tileiras.planning.operands.tma import is_by_tma
+from tileiras.planning.tiling.product_region import STORES
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+    from tileiras.planning.model.kernel import HopperPlan
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,8 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     operations = list(func.walk())
     if not any(isinstance(op, aa.DotOp) for op in operations):
         return False
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import may_talk
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import follows_write
-    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
+    from tileiras.planning.memory_order import follows_write
+    from tileiras.planning.tile_scheduler.block_order import may_talk
 
     asked = integer_hint(func, "num_cta_in_cga")
     if func.cluster_size > 1 or asked not in (None, 1):
@@ -144,8 +145,8 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     """The kernel that computes two tiles at once, None if it would not be a good one."""
     from tileiras.passes.nv_tileaa.join_blocks import BlockJoiner
     from tileiras.passes.nv_tileaa.joined_loop import TileJoiner
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import has_spare_slots
+    from tileiras.planning.resources.stages import has_spare_slots
+    from tileiras.planning.warp_roles.plan import plan_hopper
 
     plan = plan_hopper(func, target)
     if plan is None or plan.shape.ctas > 1 or not _only_adds_up(plan):
@@ -164,8 +165,7 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
 
 def _have_in_common(plan: HopperPlan) -> bool:
     """Whether both tiles read a tile in common, or may turn out to; gathered ones in any case."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles, products_of
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import is_by_tma
+    from tileiras.planning.operands.uniform import alike_loads_of, products_of
 
     products = Counter(planned.dot.parent_op() for planned in plan.dots.values())
     both = [loop for loop, count in products.items() if count > 1]
@@ -174,12 +174,12 @@ def _have_in_common(plan: HopperPlan) -> bool:
     gathered = [load for load in loads if not is_by_tma(load)]
     if any(load not in common for load in gathered):
         return False
-    return bool(common or AlikeTiles.of(plan.pipelines).firsts)
+    return bool(common or alike_loads_of(plan.pipelines))
 
 
 def _only_adds_up(plan: HopperPlan) -> bool:
     """Whether all products run on while the next iteration's are issued."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import is_running
+    from tileiras.planning.mma.accumulation import is_running
 
     products = list(plan.dots.values())
     return is_running(products) and all(product.fragments is None for product in products)
@@ -187,8 +187,8 @@ def _only_adds_up(plan: HopperPlan) -> bool:
 
 def _fits(plan: HopperPlan) -> bool:
     """Whether the sums of both tiles take no more registers than one sum may."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import MAX_ACCUMULATORS
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import accumulator_registers
+    from tileiras.planning.mma.wgmma import accumulator_registers
+    from tileiras.planning.resources.cta import MAX_ACCUMULATORS
 
     sums: Counter[Operation | None] = Counter()
     for product in plan.dots.values():

@@ -13,9 +13,9 @@ from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
 from tileiras.dialects.nv_tileaa.exchange import EXCHANGE
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, ClusterBlocks, compared, number_blocks
-from tileiras.passes.nv_tileaa.critical_sections import Section
 from tileiras.passes.nv_tileaa.merged_sections import MergedSections
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.planning.critical_sections import Section
 
 _EQUAL = compared(ComparisonPredicate.EQUAL)
 

@@ -21,8 +21,8 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import value_bytes
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.critical_sections import Access, Place, Section, place_of_access
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder, type_of
+from tileiras.planning.critical_sections import Access, Place, Section, place_of_access
 
 HELD_BYTES = 56 * 1024
 """Of tiles in registers at once: 112 registers of each of 128 threads."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tileiras.analysis.persistent import is_persistent
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
@@ -18,15 +19,15 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
-from tileiras.passes.analysis.persistent import is_persistent
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
-from tileiras.passes.nv_tileaa.product_region import STORES
+from tileiras.planning.hints import integer_hint
+from tileiras.planning.tiling.product_region import STORES
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import WgmmaDot
+    from tileiras.planning.model.dots import WgmmaDot
 
 PAIR = 2
 LARGE_TILE = 128 * 256
@@ -89,8 +90,7 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     operations = list(func.walk())
     if not any(isinstance(op, aa.DotOp) for op in operations):
         return False
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import may_talk
-    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
+    from tileiras.planning.tile_scheduler.block_order import may_talk
 
     asked = integer_hint(func, "num_cta_in_cga")
     if func.cluster_size > 1 or asked == 1 or func.joined is not None:
@@ -100,8 +100,6 @@ def _is_candidate(func: aa.FuncOp) -> bool:
 
 def _shares_work(func: aa.FuncOp) -> bool:
     """Whether tile blocks share out many tiles, or a cluster is asked for."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
-
     return is_persistent(func) or integer_hint(func, "num_cta_in_cga") is not None
 
 
@@ -113,9 +111,9 @@ def _shared(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.F
     threads read are 1 to 9 % slower (measured).
     """
     from tileiras.passes.nv_tileaa.share_out_blocks import shared_out
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import with_store_agent
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import tma_stores
+    from tileiras.planning.operands.tma_stores import tma_stores
+    from tileiras.planning.warp_roles.plan import plan_hopper
+    from tileiras.planning.warp_roles.store_warp import with_store_agent
 
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
@@ -143,8 +141,8 @@ def _is_plain(planned: WgmmaDot) -> bool:
 
 def _paired(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     """The kernel for a cluster, None if nothing would be shared."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import find_sharing
+    from tileiras.planning.clusters import find_sharing
+    from tileiras.planning.warp_roles.plan import plan_hopper
 
     plan = plan_hopper(func, target)
     if plan is None or plan.shape.ctas > 1 or not all(map(is_repeatable, func.walk())):

@@ -19,8 +19,8 @@ from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.slicing import cut_type, operand_dims
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.tiling.slicing import cut_type, operand_dims
 
 _I32_LIMIT = 1 << 31
 

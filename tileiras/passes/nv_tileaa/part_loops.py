@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import FloatTF32Type, IntegerAttr, TensorType, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
+from tileiras.analysis.memory_hazards import same_elements
+from tileiras.analysis.register_pressure import tensor_words
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.constants import DenseAttr, FloatBitsAttr
 from tileiras.dialects.cuda_tile.element_types import storage_bytes
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.types import MemTokenType, element_of, shape_of
 from tileiras.errors import InternalError
-from tileiras.passes.analysis.memory_hazards import same_elements
-from tileiras.passes.analysis.register_pressure import tensor_words
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
-from tileiras.passes.nv_tileaa.slicing import Cut, divides
+from tileiras.planning.tiling.combining import can_combine
+from tileiras.planning.tiling.slicing import Cut, divides
 
 Sink = aa.TiledStoreOp | aa.StoreOp | aa.ReduceOp
 
@@ -100,16 +100,6 @@ def _cut(sink: Sink, block: Block, dim: int, parts: int) -> Cut | None:
     if consumed is None or not all(cut.needs(value, dim) for value in consumed):
         return None
     return cut
-
-
-def can_combine(op: aa.ReduceOp) -> bool:
-    """Whether the body can be applied to whole tensors: elementwise operations and constants."""
-    body = list(op.body.block.ops)[:-1]
-    plain = all(isinstance(inner, ElementwiseOp | aa.ConstantOp) for inner in body)
-    numbers = (IntegerAttr, FloatBitsAttr)
-    known = all(isinstance(identity, numbers) for identity in op.identities.data)
-    elements = [value.type for value in op.body.block.args]
-    return plain and known and not any(isinstance(type, FloatTF32Type) for type in elements)
 
 
 # order of memory

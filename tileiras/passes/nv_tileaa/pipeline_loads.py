@@ -16,21 +16,26 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
 
+from tileiras.analysis.persistent import walks_over_blocks
+from tileiras.analysis.register_pressure import block_pressure
 from tileiras.codegen.target.features import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
-from tileiras.passes.analysis.persistent import walks_over_blocks
-from tileiras.passes.analysis.register_pressure import block_pressure
-from tileiras.passes.nv_tileaa.schedule.early_loads import EarlyLoad, find_early_loads
+from tileiras.planning.access import plan_view_access
+from tileiras.planning.hints import integer_hint
+from tileiras.planning.model.cta import CtaPlan
+from tileiras.planning.operands.smem import slot_layout
+from tileiras.planning.operands.tma import transparent_users, underneath
+from tileiras.planning.resources.warps import plan_cta
+from tileiras.planning.schedule.early_loads import EarlyLoad, find_early_loads
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.passes.nv_tileaa.schedule.kept_tiles import KeptTiles
-    from tileiras.passes.nv_tileaa.schedule.load_distance import LoadSchedule, Room
-    from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
+    from tileiras.planning.schedule.kept_tiles import KeptTiles
+    from tileiras.planning.schedule.load_distance import LoadSchedule, Room
 
 PASS_NAME = "generate-schedule"
 WORK_REGISTERS = 40
@@ -53,14 +58,9 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
     early = [(loop, find_early_loads(loop)) for loop in loops]
     if not any(loads for _, loads in early):
         return
-    from tileiras.passes.nv_tileaa.schedule.kept_tiles import plan_kept_tiles
     from tileiras.passes.nv_tileaa.schedule.start_early import start_early
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import (
-        calls_runtime,
-        least_bytes,
-        scratch_bytes,
-    )
-    from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import plan_cta
+    from tileiras.planning.resources.smem import calls_runtime, least_bytes, scratch_bytes
+    from tileiras.planning.schedule.kept_tiles import plan_kept_tiles
 
     if any(calls_runtime(op) for op in func.walk()):
         return
@@ -122,13 +122,10 @@ class _SharedMemory:
 
     def schedule(self, loop: aa.ForOp, loads: list[EarlyLoad], taken: int) -> LoadSchedule | None:
         """How far ahead the loads of a loop start; loops around it have `taken` some memory."""
-        from tileiras.passes.nv_tileaa.schedule.costs import TileCosts
-        from tileiras.passes.nv_tileaa.schedule.kept_tiles import schedule_beside_kept
-        from tileiras.passes.nv_tileaa.schedule.load_distance import (
-            schedule_light_loop,
-            schedule_loads,
-        )
-        from tileiras.passes.nv_tileaa.schedule.operand_rings import schedule_operands
+        from tileiras.planning.schedule.costs import TileCosts
+        from tileiras.planning.schedule.kept_tiles import schedule_beside_kept
+        from tileiras.planning.schedule.load_distance import schedule_light_loop, schedule_loads
+        from tileiras.planning.schedule.operand_rings import schedule_operands
 
         kept, func, plan = self.kept, self.func, self.plan
         costs = TileCosts(32 * plan.num_warps)
@@ -177,8 +174,6 @@ def _taken_around(loop: aa.ForOp, taken: dict[Operation, int]) -> int:
 
 def _can_copy(load: EarlyLoad, plan: CtaPlan) -> bool:
     """Whether the tile can be copied in pieces that cp.async takes."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.access import plan_view_access
-
     bits = storage_bits(view_type_of(load.op.view).memref.element_type)
     access = plan_view_access(load.op.view, plan.num_warps)
     return bits >= 8 and access.vector * bits >= LEAST_COPY_BITS
@@ -186,9 +181,6 @@ def _can_copy(load: EarlyLoad, plan: CtaPlan) -> bool:
 
 def _read_in_slots(loads: Iterable[EarlyLoad], plan: CtaPlan) -> dict[Operation, None]:
     """The loads of whose tiles products read the copies, and what stands between."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import transparent_users
-    from tileiras.passes.nv_tileaa_to_nv_tileas.operand_slots import slot_layout
-
     found: dict[Operation, None] = {}
     for load in loads:
         if slot_layout(load.op, plan) is not None:
@@ -218,7 +210,7 @@ def _free_slots(wait: Operation | None, last: LoadSchedule) -> None:
 
 def _find_room(following: Sequence[Operation], size: int) -> bool:
     """Whether operations find room in so many bytes; products may want any number of them."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes
+    from tileiras.planning.resources.smem import least_bytes
 
     if any(isinstance(op, aa.DotOp) for op in following):
         return False
@@ -232,7 +224,7 @@ def _scratch_in_loops(
 
     What follows has the memory of the slots, if it finds room in two of each.
     """
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import scratch_bytes
+    from tileiras.planning.resources.smem import scratch_bytes
 
     inside, ops = list(func.walk()), list(func.body.block.ops)
     if loops and all(loop.parent_op() is func for loop in loops):
@@ -249,8 +241,7 @@ def _scratch_in_loops(
 
 def _staged_bytes(dot: aa.DotOp, in_slots: Mapping[Operation, None]) -> int:
     """Memory for the operands of a product that are not read in slots, in a few parts of K."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import underneath
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import ROUND_BYTES
+    from tileiras.planning.resources.smem import ROUND_BYTES
 
     operands = [v for v in (dot.lhs, dot.rhs) if underneath(v).owner not in in_slots]
     return min(ROUND_BYTES, sum(map(value_bytes, operands)))
@@ -258,8 +249,6 @@ def _staged_bytes(dot: aa.DotOp, in_slots: Mapping[Operation, None]) -> int:
 
 def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Operation] = ()) -> int:
     """Tile blocks on an SM, as far as registers go and `occupancy` asks; `ignored` takes none."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
-
     target, threads = plan.target, 32 * plan.num_warps
     free = [result for op in ignored for result in op.results]
     registers = block_pressure(loop.body.block, free) // threads + WORK_REGISTERS
@@ -273,14 +262,12 @@ def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Oper
 
 def _is_asked_for(func: aa.FuncOp) -> bool:
     """Whether the kernel says how many tile blocks an SM shall have."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
-
     return (integer_hint(func, "occupancy") or 0) > 0
 
 
 def _room(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, taken: int) -> Room:
     """Shared memory that loads may take, and how many tile blocks share an SM."""
-    from tileiras.passes.nv_tileaa.schedule.load_distance import Room
+    from tileiras.planning.schedule.load_distance import Room
 
     target, ctas = plan.target, _ctas(func, loop, plan)
     if not _is_asked_for(func) and walks_over_blocks(loop):

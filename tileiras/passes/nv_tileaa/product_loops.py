@@ -1,4 +1,4 @@
-"""Builds the loop over the parts of a product, from what `product_region.py` found."""
+"""Builds the loop over the parts of a product, from what `tiling/product_region` has found."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
 from tileiras.passes.nv_tileaa.part_loops import combine, initial_values
-from tileiras.passes.nv_tileaa.product_cut import (
-    STRUCTURED,
-    ProductCut,
-    Structured,
-    first_carried,
-)
-from tileiras.passes.nv_tileaa.product_region import LOADS, ProductRegion
-from tileiras.passes.nv_tileaa.slicing import cut_type
+from tileiras.planning.tiling.product_cut import STRUCTURED, ProductCut, Structured, first_carried
+from tileiras.planning.tiling.product_region import LOADS, ProductRegion
+from tileiras.planning.tiling.slicing import cut_type
 
 
 def divide_parts(region: ProductRegion, ctas: int) -> None:

@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING, ClassVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.analysis.register_pressure import tensor_words
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.analysis.register_pressure import tensor_words
 from tileiras.passes.nv_tileaa.epilogue_cut import (
     EpilogueCut,
     build_epilogue_slices,
     find_epilogue_cut,
     product_of,
 )
+from tileiras.planning.mma.dots import plan_dot
+from tileiras.planning.model.cta import CtaPlan
+from tileiras.planning.resources.warps import plan_cta
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 
 MAX_REGISTERS = 200
 """Registers of a thread for sums and what is computed of them, of 232 or 255."""
@@ -80,8 +82,7 @@ def _slice_func(func: aa.FuncOp, target: GpuTarget) -> None:
     large = [block for block in blocks if _is_too_large(find_epilogue_cut(block, 2, COLUMNS))]
     if not large:
         return
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
-    from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan, plan_cta
+    from tileiras.planning.warp_roles.plan import plan_hopper
 
     hopper = plan_hopper(func, target)
     warps = hopper.shape.consumer_warps if hopper is not None else plan_cta(func, target).num_warps
@@ -142,8 +143,6 @@ def _best_cut(block: Block, dim: int, plan: CtaPlan) -> EpilogueCut | None:
 
 def _are_registers(found: EpilogueCut, plan: CtaPlan) -> bool:
     """Whether a slice of the sums is a choice of the registers that each thread holds."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
-
     for value in found.sums:
         dot = product_of(value)
         layout = None if dot is None else plan_dot(dot, plan).result

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
+from tileiras.analysis.register_pressure import block_pressure, tensor_words
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.passes.analysis.register_pressure import block_pressure, tensor_words
 from tileiras.passes.nv_tileaa.product_loops import build_part_loop
-from tileiras.passes.nv_tileaa.product_region import ProductRegion, find_region
+from tileiras.planning.tiling.product_region import ProductRegion, find_region
 
 MAX_CARRIED_WORDS = 45056
 """Words that a loop may carry: 176 registers for each thread of 8 warps."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Block
 
+from tileiras.analysis.register_pressure import Live, live_at_products, tensor_words
 from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
@@ -17,13 +18,14 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.analysis.register_pressure import Live, live_at_products, tensor_words
 from tileiras.passes.nv_tileaa.split_products import THREADS
+from tileiras.planning.operands.tma import MAX_BOX, root_load
+from tileiras.planning.resources.warps import plan_cta
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+    from tileiras.planning.model.kernel import HopperPlan
 
 SLOTS = 3
 """Slots of a ring that keep TMA busy: two hold what is multiplied, one what comes next."""
@@ -77,9 +79,9 @@ def split_steps(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str
     """The function with cut products, and what was done; itself where that is nothing."""
     if not any(_is_long(dot) for dot in func.walk() if isinstance(dot, aa.DotOp)):
         return func, []
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import MOST_RING_BYTES
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import has_spare_slots, ring_room
+    from tileiras.planning.resources.cta import MOST_RING_BYTES
+    from tileiras.planning.resources.stages import has_spare_slots, ring_room
+    from tileiras.planning.warp_roles.plan import plan_hopper
 
     plan = plan_hopper(func, target)
     if plan is not None and has_spare_slots(plan, target):
@@ -140,7 +142,6 @@ def _may_be_specialised(func: aa.FuncOp, target: GpuTarget) -> bool:
 
 def _parts_for_slots(dots: list[aa.DotOp], room: int) -> int:
     """The fewest parts whose operands fit the room and what a copy takes; else the most."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import MAX_BOX, root_load
 
     def fit(parts: int) -> bool:
         tiles = {root_load(v): _bytes(v.type) for dot in dots for v in (dot.lhs, dot.rhs)}
@@ -163,10 +164,8 @@ def _parts_for_registers(dots: list[aa.DotOp], live: dict[aa.DotOp, Live], regis
 def _parts_for_copies(dots: list[aa.DotOp], room: int) -> int:
     """The fewest parts whose operands fit the room where cp.async copies them; 1 if none do.
 
-    (`operand_slots.py`) One if operands are no loaded tiles, or rounded: they have no slots.
+    (`operands/smem`) One if operands are no loaded tiles, or rounded: they have no slots.
     """
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import root_load
-
     operands = [(v, root_load(v)) for dot in dots for v in (dot.lhs, dot.rhs)]
     for value, load in operands:
         if not isinstance(load, aa.TiledLoadOp) or element_of(load.result) != element_of(value):
@@ -199,8 +198,6 @@ def _fewest(dots: list[aa.DotOp], least_bytes: int, fit: Callable[[int], bool]) 
 
 def _registers(func: aa.FuncOp, target: GpuTarget) -> int:
     """Registers of all threads, where all do the same, for what is live with a product."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import plan_cta
-
     try:
         threads = WARP_THREADS * plan_cta(func, target).num_warps
     except CompileError:  # a tile too large for any number of warps: parts of it may not be

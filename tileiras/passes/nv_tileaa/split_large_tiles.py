@@ -8,11 +8,14 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Region
 
+from tileiras.analysis.register_pressure import tensor_words
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.analysis.register_pressure import tensor_words
+from tileiras.passes.nv_tileaa.part_loops import Limits, split_block
+from tileiras.passes.nv_tileaa.split_products import split_products
+from tileiras.planning.hints import integer_hint
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 MAX_WORDS = 32768
@@ -52,8 +55,6 @@ class SplitLargeTilesPass(IrPass):
         large = [func for func in funcs if _has_large_tensor(func)]
         if not large:
             return
-        from tileiras.passes.nv_tileaa.part_loops import Limits, split_block
-
         for func in large:
             for region in _regions(func):
                 split_block(region.block, Limits(MAX_WORDS, PART_WORDS))
@@ -63,8 +64,6 @@ def _split_loops(func: aa.FuncOp, target: GpuTarget | None) -> list[str]:
     """Splits products and loops; says what was done."""
     done: list[str] = []
     if _has_large_product(func):
-        from tileiras.passes.nv_tileaa.split_products import split_products
-
         done += split_products(func, _asked_ctas(func, target))
     if _carries_much(func):
         from tileiras.passes.nv_tileaa.split_carried import split_carried
@@ -89,8 +88,6 @@ def _split_wide(func: aa.FuncOp, module: ModuleOp, ctx: CompileContext) -> None:
 
 def _asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
     """CTAs of a cluster that the author wants for a tile block; 1 where there are no clusters."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import integer_hint
-
     asked = integer_hint(func, "num_cta_in_cga")
     if asked not in CLUSTER_SIZES or target is None:
         return 1

@@ -15,17 +15,12 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, SSAValue
 
+from tileiras.analysis.register_pressure import Live, live_at_products
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import MemTokenType, shape_of
-from tileiras.passes.analysis.register_pressure import Live, live_at_products
-from tileiras.passes.nv_tileaa.product_cut import ProductCut
 from tileiras.passes.nv_tileaa.product_loops import build_part_loop, divide_parts
-from tileiras.passes.nv_tileaa.product_region import (
-    LOADS,
-    ProductRegion,
-    find_region,
-    has_no_effect,
-)
+from tileiras.planning.tiling.product_cut import ProductCut
+from tileiras.planning.tiling.product_region import LOADS, ProductRegion, find_region, has_no_effect
 
 Load = aa.LoadOp | aa.TiledLoadOp
 MAX_LIVE_WORDS = 176
@@ -123,10 +118,7 @@ def _needs_other_parts(load: Load, inside: bool, region: ProductRegion) -> bool:
 
     Within one run of the parts they are in order; where loops carry tokens there may be others.
     """
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import (
-        follows_write,
-        precedes_write,
-    )
+    from tileiras.planning.memory_order import follows_write, precedes_write
 
     if follows_write(load):
         return True

@@ -13,7 +13,7 @@ from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.passes.nv_tileaa.split_depth import split_steps
 from tileiras.passes.nv_tileaa.split_products import MAX_EXTENT, is_longer, split_products
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
+from tileiras.planning.warp_roles.plan import plan_hopper
 
 
 def split_wide(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.ir import Block, Region
 
-from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
-from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers, remove_barriers
-from tileiras.passes.nv_tileaa_to_nv_tileas.classes import LayoutClasses
+from tileiras.options import PREFER_TMA, CompileOptions
+from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
 from tileiras.passes.nv_tileaa_to_nv_tileas.early_conversions import convert_early
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
-from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan, plan_cta
 from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
+from tileiras.planning.kernel import with_stores
+from tileiras.planning.layouts.classes import LayoutClasses
+from tileiras.planning.model.cta import CtaPlan
+from tileiras.planning.model.written import read_plan
+from tileiras.planning.resources.warps import plan_cta
 
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 
 
 @dataclass(frozen=True)
 class ConvertTileAAToTileASPass(IrPass):
-    """Chooses the number of warps and a layout for every tensor.
+    """Gives every tensor a layout, and every role of warps its program, as planned.
 
     Before   tensors without layouts; memory operations with facts
     After    every tensor type carries its layout; ops agree on layouts or a convert_layout stands
              between; loads and stores say how many elements move at once; dots say by which atom;
              a barrier stands wherever token order demands that threads of the tile block meet
-    Requires nv_tileaa
+    Requires nv_tileaa with the plan of `tileas-plan-cta`
     Leaves   the order of operations, scalars, control flow
     """
 
@@ -45,46 +48,18 @@ class ConvertTileAAToTileASPass(IrPass):
         target = ctx.require_target()
         for func in list(op.body.ops):
             if isinstance(func, aa.FuncOp):
-                plan = _plan(func, target, ctx.options)
+                plan = read_plan(func, target)
+                if plan is None:
+                    raise CompileError(
+                        f"kernel '{func.sym_name.data}' is not planned: {self.name} comes after "
+                        "tileas-plan-cta",
+                        place_of(func),
+                    )
                 insert_barriers(func)
                 placed, plan = _place_or_plan_again(func, plan, ctx.options)
-                if plan.hopper is None:
-                    remove_barriers(placed)
                 explain_plan(ctx.remarks, placed, plan)
                 op.body.block.insert_op_before(placed, func)
                 func.detach()
-
-
-def _has_products(func: aa.FuncOp) -> bool:
-    """Whether there is a matrix product: other kernels are not specialised."""
-    return any(isinstance(op, aa.DotOp) for op in func.walk())
-
-
-def _plan(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> CtaPlan:
-    """Specialised warps where that is better, else (and at -O0) warps that all do the same."""
-    if options.opt_level > 0 and _has_products(func):
-        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
-
-        hopper = plan_hopper(func, target)
-        if hopper is not None:
-            delayed = options.switch(DELAY_TMA_STORE_WAIT) is not False
-            return _with_stores(func, hopper, target, options.switch(PREFER_TMA), delayed)
-    return plan_cta(func, target)
-
-
-def _with_stores(
-    func: aa.FuncOp, hopper: HopperPlan, target: GpuTarget, prefer: bool | None, delayed: bool
-) -> CtaPlan:
-    """The plan of a specialised kernel with the stores that TMA does."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import tma_stores
-
-    stores = tma_stores(func, hopper, target, prefer)
-    hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)
-    if stores:
-        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import with_store_agent
-
-        hopper = with_store_agent(func, hopper, target)
-    return CtaPlan(hopper.shape.consumer_warps, target, hopper)
 
 
 def _place_or_plan_again(
@@ -93,8 +68,8 @@ def _place_or_plan_again(
     """The placed kernel, with another plan where the consumers need more slots than planned."""
     if plan.hopper is None:
         return _place_func(func, plan), plan
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import plan_hopper
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
+    from tileiras.planning.warp_roles.plan import plan_hopper
 
     try:
         return _place_func(func, plan), plan
@@ -102,7 +77,7 @@ def _place_or_plan_again(
         hopper = plan_hopper(func, plan.target, found.held)
     if hopper is not None:
         prefer = options.switch(PREFER_TMA) if plan.hopper.stores else False
-        plan = _with_stores(func, hopper, plan.target, prefer, plan.hopper.are_stores_delayed)
+        plan = with_stores(func, hopper, plan.target, prefer, plan.hopper.are_stores_delayed)
         try:
             return _place_func(func, plan), plan
         except RingsDoNotFitError:
@@ -140,7 +115,3 @@ def _place_body(
     placer.values.update(zip(source.args, entry.args, strict=True))
     placer.place_block(source, body)
     convert_early(body)
-    if _has_products(func):
-        from tileiras.passes.nv_tileaa_to_nv_tileas.group_products import group_products
-
-        group_products(body)

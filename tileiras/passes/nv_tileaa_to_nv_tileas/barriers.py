@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
-
+from tileiras.analysis.memory_hazards import find_hazards
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
-from tileiras.dialects.cuda_tile.types import DYNAMIC
-from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.offsets import owner_mask
-from tileiras.dialects.nv_tileaa.storage import storage_bits
-from tileiras.dialects.nv_tileaa.views import view_type_of
-from tileiras.dialects.nv_tileas.encoding import layout_of
-from tileiras.passes.analysis.memory_hazards import find_hazards, superfluous_barriers
-
-BITS_OF_BYTE = 8
 
 
 def insert_barriers(func: aa.FuncOp) -> None:
@@ -24,50 +14,3 @@ def insert_barriers(func: aa.FuncOp) -> None:
         block = op.parent_block()
         if block is not None:
             block.insert_op_before(tas.BarrierOp.create(location=op.location), op)
-
-
-def remove_barriers(func: aa.FuncOp) -> None:
-    """Takes barriers away where, as layouts show now, threads store what they have loaded."""
-    barriers = [op for op in func.walk() if isinstance(op, tas.BarrierOp)]
-    if not any(
-        _own_layout(op) is not None for op in func.walk() if isinstance(op, tas.TiledStoreOp)
-    ):
-        return
-    for op in superfluous_barriers(func, barriers, have_same_threads):
-        op.detach()
-        op.erase()
-
-
-def have_same_threads(first: Operation, second: Operation) -> bool:
-    """Whether each element of two accesses to one tile belongs to one thread in both.
-
-    Both have the same layout, which gives no element to two threads, and no two elements of the
-    tile share an address, as they could where a stride is 0.
-    """
-    mine, its = _own_layout(first), _own_layout(second)
-    return mine is not None and mine == its
-
-
-def _own_layout(op: Operation) -> LinearLayout | None:
-    """The layout of a tile that is loaded or stored, if it gives each address to one thread."""
-    match op:
-        case tas.TiledLoadOp():
-            value: SSAValue = op.result
-        case tas.TiledStoreOp():
-            value = op.value
-        case _:
-            return None
-    layout = layout_of(value.type)
-    if layout is None or owner_mask(layout) != (0, 0) or not _are_elements_apart(op.view):
-        return None
-    return layout
-
-
-def _are_elements_apart(view: SSAValue) -> bool:
-    """Whether the elements of a tile are known to lie apart: they do along a single dim."""
-    type = view_type_of(view)
-    long = [dim for dim, size in zip(type.dim_map, type.tile_shape, strict=True) if size > 1]
-    if type.sparse_dim is not None or len(long) != 1:
-        return False
-    stride = type.memref.strides[long[0]]
-    return stride not in (0, DYNAMIC) and storage_bits(type.memref.element_type) >= BITS_OF_BYTE

@@ -9,12 +9,12 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
-from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
+from tileiras.planning.model.cta import CtaPlan
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
+    from tileiras.planning.model.kernel import HopperPlan
 
 DOTS = (tas.MmaDotOp, tas.FmaDotOp)
 HOPPER_REMARKS = ("Specialized", "Slots")
@@ -65,8 +65,8 @@ def _explain_slots(
     remarks: RemarkCollector, func: aa.FuncOp, plan: HopperPlan, target: GpuTarget
 ) -> None:
     """One remark if shared memory has no room for the slots that the rings would use."""
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import shared_bytes
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import wanted_stages
+    from tileiras.planning.resources.cta import shared_bytes
+    from tileiras.planning.resources.stages import wanted_stages
 
     made = [op for op in func.body.block.ops if isinstance(op, pl.CreatePipelineOp)]
     own = [op for op in made if op.storage is None]

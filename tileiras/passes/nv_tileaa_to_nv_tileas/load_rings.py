@@ -17,9 +17,9 @@ from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.access import AccessPlan, plan_view_access
-from tileiras.passes.nv_tileaa_to_nv_tileas.operand_slots import slot_layout
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer, PlaceRule
+from tileiras.planning.access import AccessPlan, plan_view_access
+from tileiras.planning.operands.smem import slot_layout
 
 
 def _finishing(op: aa.StartLoadOp) -> aa.FinishLoadOp:

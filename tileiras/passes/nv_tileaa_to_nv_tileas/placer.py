@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
@@ -17,22 +17,56 @@ from tileiras.dialects.nv_tileaa.rearranged import source_layout
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
 from tileiras.errors import CompileError, InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.classes import (
-    LAZY_OPS,
-    LayoutClasses,
-    is_lazy,
-    is_tensor,
-)
-from tileiras.passes.nv_tileaa_to_nv_tileas.plan_cta import CtaPlan
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.layouts.classes import LAZY_OPS, LayoutClasses, is_lazy, is_tensor
+from tileiras.planning.model.cta import CtaPlan
+from tileiras.planning.operands.tma import OperandLoad
 
 if TYPE_CHECKING:
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
+    from tileiras.planning.model.kernel import HopperPlan
 
 MAX_REMATERIALIZED_OPS = 12
 """Index arithmetic up to so many operations is cheaper to repeat than to move between threads."""
 
 PlaceRule = Callable[["Placer", Operation], Sequence[SSAValue]]
+
+
+class PipelineReader(Protocol):
+    """Who places what reads pipelines, in a kernel with a producer: see `hopper/consumer`."""
+
+    plan: HopperPlan
+    store_maps: dict[Operation, SSAValue]
+    store_pipeline: SSAValue | None
+
+    def absorbs(self, op: Operation) -> bool:
+        """Whether nothing is left of an operation."""
+        ...
+
+    def brings(self, load: Operation) -> bool:
+        """Whether a pipeline brings the tile of a load."""
+        ...
+
+    def place_load(self, placer: Placer, op: OperandLoad) -> Sequence[SSAValue]:
+        """Places such a load."""
+        ...
+
+    def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
+        """Places a planned product."""
+        ...
+
+    def start(self, placer: Placer, op: Operation, operands: Sequence[SSAValue]) -> None:
+        """Places what comes before a loop or a branch."""
+        ...
+
+    def finish_loop(
+        self, placer: Placer, op: Operation, results: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        """Places what comes behind a loop."""
+        ...
+
+    def release_kept(self, placer: Placer, loop: Operation) -> None:
+        """Gives back what a loop has read throughout."""
+        ...
 
 
 class Placer(OpBuilder):
@@ -43,7 +77,7 @@ class Placer(OpBuilder):
         classes: LayoutClasses,
         plan: CtaPlan,
         rules: Mapping[type[Operation], PlaceRule],
-        consumer: ConsumerSide | None = None,
+        consumer: PipelineReader | None = None,
     ):
         super().__init__()
         self.classes = classes

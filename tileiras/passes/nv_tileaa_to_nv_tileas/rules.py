@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
+from tileiras.analysis.register_pressure import is_within
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import RoundingMode, RoundingModeAttr
@@ -28,18 +29,8 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
-from tileiras.passes.analysis.register_pressure import is_within
-from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
-    AccessPlan,
-    plan_pointer_access,
-    plan_reduction,
-    plan_view_access,
-)
-from tileiras.passes.nv_tileaa_to_nv_tileas.classes import is_tensor
-from tileiras.passes.nv_tileaa_to_nv_tileas.dots import plan_dot
 from tileiras.passes.nv_tileaa_to_nv_tileas.exchange import EXCHANGE_RULES
 from tileiras.passes.nv_tileaa_to_nv_tileas.load_rings import LOAD_RING_RULES
-from tileiras.passes.nv_tileaa_to_nv_tileas.operand_slots import is_in_slot
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import (
     MAX_REMATERIALIZED_OPS,
     Placer,
@@ -47,6 +38,15 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.placer import (
     rematerialization_cost,
     type_of,
 )
+from tileiras.planning.access import (
+    AccessPlan,
+    plan_pointer_access,
+    plan_reduction,
+    plan_view_access,
+)
+from tileiras.planning.layouts.classes import is_tensor
+from tileiras.planning.mma.dots import plan_dot
+from tileiras.planning.operands.smem import is_in_slot
 
 SMALL_FLOATS = (Float8E4M3FNType, Float8E5M2Type, Float4E2M1FNType)
 """Types that multiply-adds do not take; every value of them is an f32."""

@@ -28,9 +28,9 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.schedule.loop_body import LoopBody, is_free, operands_of
-from tileiras.passes.nv_tileaa.schedule.overlap import Schedule
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.schedule.loop_body import LoopBody, is_free, operands_of
+from tileiras.planning.schedule.overlap import Schedule
 
 Values = dict[SSAValue, SSAValue]
 

@@ -42,10 +42,10 @@ from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
-from tileiras.passes.nv_tileaa.schedule.early_loads import EarlyLoad
-from tileiras.passes.nv_tileaa.schedule.kept_tiles import KeptRing, span_of_slots
-from tileiras.passes.nv_tileaa.schedule.load_distance import LoadSchedule
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.schedule.early_loads import EarlyLoad
+from tileiras.planning.schedule.kept_tiles import KeptRing, span_of_slots
+from tileiras.planning.schedule.load_distance import LoadSchedule
 
 
 def start_early(

@@ -14,25 +14,10 @@ from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.block_order import block_order
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import shared_bytes
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.early_exit import exit_before
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.fused_products import fuse_products
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import GATHER_WARPS
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import head_starts
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.longest_first import longest_first
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import (
-    ProducerLayouts,
-    producer_layouts,
-)
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import (
-    ProducerSlice,
-    producer_slice,
-)
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing, find_sharing
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import choose_stages
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import (
     build_store_agent,
@@ -42,6 +27,15 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import make_store_maps
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.waits import insert_waits
+from tileiras.planning.clusters import Sharing, find_sharing
+from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.operands.gather import GATHER_WARPS
+from tileiras.planning.resources.cta import shared_bytes
+from tileiras.planning.schedule.prologue import head_starts
+from tileiras.planning.tile_scheduler.block_order import block_order
+from tileiras.planning.tile_scheduler.longest_first import longest_first
+from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts, producer_layouts
+from tileiras.planning.warp_roles.producer_slice import ProducerSlice, producer_slice
 
 PlaceBody = Callable[[ConsumerSide, Block, Block], None]
 

@@ -1,21 +1,13 @@
-"""Loads of a slot that may turn out, while the kernel runs, to bring the same tile.
-
-Two tiles that a joined kernel computes at once mostly share an operand; which, their indices say:
-
-    %a = load %A[%i, %k];  %b = load %A[%j, %k]      the same tile if %i = %j
-
-Both agents compare such indices before the loop. Where all are equal the producer copies the first
-tile only, and products read it in place of the second.
-"""
+"""The comparisons by which agents find out, while they run, which loads are alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -24,67 +16,17 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
-from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
-    OperandLoad,
-    is_by_tma,
-    place_bytes,
-    shared_operand,
-    tile_uses,
-)
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.operands.tma import OperandLoad
+from tileiras.planning.operands.uniform import alike_loads_of, differing_indices
 
 if TYPE_CHECKING:
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import Pipeline
+    from tileiras.planning.model.pipelines import Pipeline
 
 _EQUAL = {
     "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.EQUAL),
     "signedness": SignednessAttr(Signedness.SIGNED),
 }
-
-
-def may_be_alike(first: OperandLoad, second: OperandLoad) -> bool:
-    """Whether two loads of a joined kernel's loop bring the same tile in all iterations or none.
-
-    They read tiles of one kind from one tensor, and indices that differ are made before the loop.
-    Products read both tiles in the same ways.
-    """
-    if not is_by_tma(first) or not is_by_tma(second):
-        return False
-    block = first.parent_block()
-    if first is second or block is None or second.parent_block() is not block:
-        return False
-    func = enclosing(first, aa.FuncOp)
-    if not isinstance(func, aa.FuncOp) or func.joined is None:
-        return False
-    if not isinstance(first.parent_op(), aa.ForOp):
-        return False
-    if view_type_of(first.view) != view_type_of(second.view):
-        return False
-    if memref_of(first.view) is not memref_of(second.view):
-        return False
-    differing = differing_indices(first, second)
-    if not differing or _ways(first) != _ways(second):
-        return False
-    return all(
-        one.type == other.type and not _is_made_in(one, block) and not _is_made_in(other, block)
-        for one, other in differing
-    )
-
-
-def differing_indices(
-    first: aa.TiledLoadOp, second: aa.TiledLoadOp
-) -> list[tuple[SSAValue, SSAValue]]:
-    """The indices of two loads that are not the same value."""
-    pairs = zip(first.indices, second.indices, strict=True)
-    return [(one, other) for one, other in pairs if one is not other]
-
-
-def _is_made_in(value: SSAValue, block: Block) -> bool:
-    """Whether a value is an argument of the block or made in it (or deeper, which none sees)."""
-    owner = value.owner
-    return (owner.parent_block() if isinstance(owner, Operation) else owner) is block
 
 
 def all_equal(builder: OpBuilder, pairs: Iterable[tuple[SSAValue, SSAValue]]) -> SSAValue | None:
@@ -94,51 +36,6 @@ def all_equal(builder: OpBuilder, pairs: Iterable[tuple[SSAValue, SSAValue]]) ->
         equal = builder.emit(aa.CmpIOp, pair, [i1], _EQUAL).results[0]
         same = equal if same is None else builder.emit(aa.AndIOp, [same, equal], [i1]).results[0]
     return same
-
-
-def alike_loads(filling: Sequence[OperandLoad]) -> dict[OperandLoad, OperandLoad]:
-    """Loads of a slot that may turn out to be an earlier one of it, with that one.
-
-    None where two products read a load in common already: neighbours share one operand, not all.
-    """
-    if any(len(products_of(load)) > 1 for load in filling):
-        return {}
-    found: dict[OperandLoad, OperandLoad] = {}
-    for position, load in enumerate(filling):
-        for earlier in filling[:position]:
-            if earlier not in found and may_be_alike(earlier, load):
-                found[load] = earlier
-                break
-    return found
-
-
-def products_of(load: OperandLoad) -> dict[Operation, None]:
-    """The products that read a loaded tile."""
-    return {use.operation: None for use in _reads(load)}
-
-
-def _reads(load: OperandLoad) -> list[Use]:
-    """The products' operands that are a loaded tile."""
-    return [use for use in tile_uses(load) if isinstance(use.operation, aa.DotOp)]
-
-
-def _ways(load: OperandLoad) -> set[tuple[int, int | None, Attribute]]:
-    """As which operands products read a loaded tile, as tiles of which kind."""
-    ways: set[tuple[int, int | None, Attribute]] = set()
-    for use in _reads(load):
-        value = use.operation.operands[use.index]
-        operand = shared_operand(value)
-        ways.add((use.index, None if operand is None else operand.major_axis, value.type))
-    return ways
-
-
-def spared_bytes(ring: Pipeline) -> int:
-    """Bytes of a slot that mostly need not come: neighbours share one operand, not all."""
-    coming = 0
-    for filling in ring.fillings:
-        spared = max(map(place_bytes, alike_loads(filling)), default=0)
-        coming = max(coming, sum(map(place_bytes, filling)) - spared)
-    return ring.bytes - coming
 
 
 @dataclass
@@ -151,8 +48,7 @@ class AlikeTiles:
     @classmethod
     def of(cls, rings: Iterable[Pipeline]) -> AlikeTiles:
         """Those of all rings."""
-        fillings = (filling for ring in rings for filling in ring.fillings)
-        return cls({load: to for filling in fillings for load, to in alike_loads(filling).items()})
+        return cls(alike_loads_of(rings))
 
     def compare(
         self, builder: OpBuilder, loop: Operation, values: Mapping[SSAValue, SSAValue]

@@ -16,9 +16,17 @@ from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.instructions import left_fragments
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
+    one_time,
+    place_head_start,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile, turned_words
+from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+from tileiras.planning.mma.accumulation import is_running, running_position
+from tileiras.planning.mma.wgmma import left_fragments
+from tileiras.planning.model.dots import WgmmaDot
+from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.operands.tma import (
     OperandLoad,
     SharedOperand,
     is_by_tma,
@@ -26,13 +34,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     root_load,
     rounds_to_tf32,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
-    one_time,
-    place_head_start,
-)
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, WgmmaDot
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile, turned_words
-from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+from tileiras.planning.schedule.prologue import HeadStart
 
 
 class ConsumerSide:
@@ -295,35 +297,3 @@ class ConsumerSide:
             if users and users[-1] is loop:
                 release = {"keep": IntAttr(0)}
                 placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
-
-
-def is_running(group: Sequence[WgmmaDot]) -> bool:
-    """Whether products that share slots may stay unfinished over the end of an iteration.
-
-    One that reads registers must be finished before they are written again, and one that is summed
-    up by itself before it is added.
-    """
-    return all(running_position(planned) is not None for planned in group)
-
-
-def running_position(planned: WgmmaDot) -> int | None:
-    """The carried value that the product only adds to: read by nothing else in the loop.
-
-    None where the next iteration writes what the product reads.
-    """
-    dot = planned.dot
-    loop = dot.parent_op()
-    if not isinstance(loop, aa.ForOp) or planned.lhs is None or planned.is_promoted:
-        return None
-    if planned.is_turned and not planned.turns_words:
-        return None
-    arguments = loop.body.block.args[1:]
-    uses = list(dot.result.uses)
-    for position, argument in enumerate(arguments):
-        if dot.acc is not argument or len(list(argument.uses)) != 1 or len(uses) != 1:
-            continue
-        use = uses[0]
-        is_carried = isinstance(use.operation, aa.ContinueOp) and use.index == position
-        if is_carried and use.operation.parent_op() is loop:
-            return position
-    return None

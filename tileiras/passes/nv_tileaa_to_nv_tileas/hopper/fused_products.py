@@ -24,8 +24,8 @@ from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.orientation import continues_behind
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.operands.swap_ab import continues_behind
 
 
 def fuse_products(body: Block) -> None:

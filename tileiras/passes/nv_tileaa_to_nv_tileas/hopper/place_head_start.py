@@ -12,15 +12,10 @@ from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart, is_number_of
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
-    OperandLoad,
-    contiguous_axis,
-    load_swizzle,
-    place_bytes,
-)
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.operands.tma import OperandLoad, contiguous_axis, load_swizzle, place_bytes
+from tileiras.planning.schedule.prologue import HeadStart, is_number_of
 
 
 def one_time(builder: OpBuilder) -> list[SSAValue]:

@@ -17,14 +17,17 @@ from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles, all_equal
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.copied_views import view_chunks
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import (
-    chunk_elements,
-    chunk_layout,
-    run_elements,
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import one_time
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import (
+    put_loads_first,
+    put_tma_before_gathers,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.head_start import HeadStart
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_tensors import ProducerTensors
+from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.clusters import Sharing
+from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.operands.gather import chunk_elements, chunk_layout, run_elements
+from tileiras.planning.operands.tma import (
     OperandLoad,
     contiguous_axis,
     is_by_tma,
@@ -32,17 +35,10 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.operands import (
     place_bytes,
     tile_bytes,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import one_time
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import ProducerLayouts
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import (
-    put_loads_first,
-    put_tma_before_gathers,
-)
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import ProducerSlice
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_tensors import ProducerTensors
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing
-from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.operands.view_copy import view_chunks
+from tileiras.planning.schedule.prologue import HeadStart
+from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts
+from tileiras.planning.warp_roles.producer_slice import ProducerSlice
 
 _TRUE = DenseAttr(TileType(i1), b"\xff")
 

@@ -12,15 +12,8 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.access import (
-    AccessPlan,
-    plan_pointer_access,
-    plan_view_access,
-)
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import (
-    ProducerLayouts,
-    source_layout,
-)
+from tileiras.planning.access import AccessPlan, plan_pointer_access, plan_view_access
+from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts, source_layout
 
 Emit = Callable[..., Operation]
 

@@ -6,13 +6,12 @@ Decided when the consumers' program is placed, so that what it needs is known.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.codegen.atoms.store_pieces import store_bytes
-from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout.conversion import plan_conversion
@@ -22,20 +21,18 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import spared_bytes
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
+from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.operands.uniform import spared_bytes
+from tileiras.planning.resources.cta import (
     FIXED_BYTES,
     LEAST_SCRATCH,
     SLOT_BARRIER_BYTES,
     RingDemand,
     most_slots,
     ring_stages,
-    shared_bytes,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.demand import ring_demands
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan, Pipeline
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.room import least_bytes, sent_bytes
-from tileiras.passes.nv_tileaa_to_nv_tileas.kernel_hints import latency_hint
+from tileiras.planning.resources.smem import least_bytes, sent_bytes
+from tileiras.planning.resources.stages import slots_ahead
 
 BARRIER_BYTES = 384
 """Shared memory of a CTA for mbarriers, a pointer to the tensor maps, and gaps."""
@@ -44,18 +41,8 @@ STORE_BARRIER_BYTES = 128
 GAP_BYTES = 128
 """For other mbarriers, a pointer to the tensor maps, and gaps."""
 MAP_BYTES = 128
-USUAL_LATENCY = 4
-"""The hint `latency` of a load that takes as long as most do."""
-UNLIMITED_BYTES = 2**31
-"""More than all rings could use."""
 MOST_SCRATCH = 16 * 1024
 """Larger layout changes are done in rounds, for the rings' sake."""
-
-
-def slots_ahead(ring: Pipeline) -> int:
-    """Slots for the latency that hints promise beyond the usual one."""
-    latency = max((latency_hint(load) or USUAL_LATENCY for load in ring.loads), default=0)
-    return max(0, -(-(latency - USUAL_LATENCY) // USUAL_LATENCY))
 
 
 class RingsDoNotFitError(Exception):
@@ -183,31 +170,6 @@ def _is_tight(rings: Sequence[RingDemand], stages: Sequence[int]) -> bool:
     """
     pairs = zip(rings, stages, strict=True)
     return any(ring.may_grow and count <= ring.least + bool(ring.spared) for ring, count in pairs)
-
-
-def ring_room(plan: HopperPlan, target: GpuTarget) -> int:
-    """Shared memory for the rings of a plan whose consumers are not placed yet."""
-    return shared_bytes(plan.shape, target) - FIXED_BYTES - max(LEAST_SCRATCH, plan.scratch)
-
-
-def has_spare_slots(plan: HopperPlan, target: GpuTarget) -> bool:
-    """Whether every ring that would use more slots than must be held at once gets some."""
-    rings = ring_demands(plan.pipelines, list(plan.dots.values()))
-    stages = ring_stages(rings, ring_room(plan, target))
-    if stages is None:
-        return False
-    pairs = zip(rings, stages, strict=True)
-    return all(count > ring.least for ring, count in pairs if ring.may_grow)
-
-
-def wanted_stages(plan: HopperPlan, is_shared: bool) -> tuple[int, ...]:
-    """The slots that rings with memory of their own would get if an SM had more shared memory.
-
-    `is_shared`: CTAs of a cluster fill them together.
-    """
-    demands = ring_demands(plan.pipelines, list(plan.dots.values()))
-    rings = [replace(ring, is_shared=is_shared) for ring in demands]
-    return ring_stages(rings, UNLIMITED_BYTES) or ()
 
 
 def _stores_before_the_end(body: Block) -> bool:

@@ -7,14 +7,12 @@ TMA store them. It walks its own copy of the loops over tiles, for the indices o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import IntAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES, stored_layout
-from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
@@ -23,75 +21,13 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.cta_shape import (
-    ROWS_PER_WARPGROUP,
-    SLOT_BARRIER_BYTES,
-    CtaShape,
-    launched_registers,
-)
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.plan import HopperPlan
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_layouts import (
-    ProducerLayouts,
-    producer_layouts,
-)
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_slice import (
-    ProducerSlice,
-    producer_slice,
-)
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sharing import Sharing
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import TmaWrite, is_in_loop
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.token_order import follows_write, precedes_write
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
-
-
-@dataclass(frozen=True)
-class StoreSlice:
-    """What the store agent does of the kernel, and where it holds tiles of indices."""
-
-    kept: ProducerSlice
-    layouts: ProducerLayouts
-
-
-def with_store_agent(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> HopperPlan:
-    """The plan with a store agent, if tiles of loops leave by TMA and a warp can walk these loops.
-
-    Not where the wait for a store is to follow it at once: waiting later is what the agent is for.
-    """
-    if not plan.are_stores_delayed or not any(is_in_loop(store) for store in plan.stores):
-        return plan
-    shape = _with_warp(plan, target)
-    if shape is None or store_slice(func, plan.stores) is None:
-        return plan
-    return replace(plan, shape=shape, has_store_agent=True)
-
-
-def _with_warp(plan: HopperPlan, target: GpuTarget) -> CtaShape | None:
-    """The shape with a warp for the agent, None if that would cost the others registers."""
-    shape = plan.shape
-    if any(ring.gathers for ring in plan.pipelines):
-        return None
-    if shape.producer_warps > 1:
-        return shape
-    warps = shape.consumer_warps + shape.producer_warps + 1
-    if launched_registers(warps, shape.ctas, target) < shape.registers:
-        return None
-    return replace(shape, producer_warps=shape.producer_warps + 1)
-
-
-def store_slice(func: aa.FuncOp, stores: Sequence[TmaWrite]) -> StoreSlice | None:
-    """The agent's part; None where it depends on what only the consumers compute, or in time.
-
-    What the agent loads for itself must be the same whenever it does: no write may be ordered
-    before or after it.
-    """
-    kept = producer_slice(func, stores)
-    layouts = producer_layouts(kept) if kept is not None else None
-    if kept is None or layouts is None:
-        return None
-    if any(follows_write(load) or precedes_write(load) for load in kept.own_loads):
-        return None
-    return StoreSlice(kept, layouts)
+from tileiras.planning.clusters import Sharing
+from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.operands.tma_stores import TmaWrite
+from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP, SLOT_BARRIER_BYTES
+from tileiras.planning.warp_roles.store_warp import StoreSlice, store_slice
 
 
 class StoreAgentBuilder(ProducerBuilder):

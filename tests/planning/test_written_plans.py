@@ -1,0 +1,214 @@
+"""Plans as attributes: what is written is what was planned, is read back so, and is acted on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+from tests.gpu.product_text import ProductKernel
+from tests.gpu.random_products import FEW_ROWS, aligned_result
+from tests.interpreter.stage_comparison import passes
+from tests.passes.nv_tileas.attention import attention
+from tests.passes.nv_tileas.gather import experts
+from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_ctas
+from tests.passes.nv_tileas.shared_operands import shared_operands
+from tests.passes.nv_tileas.softmax_attention import softmax_attention
+from tileiras.codegen.target import get_target
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileas.plan import (
+    MMA,
+    NAMES,
+    PIPELINE,
+    PIPELINES,
+    PLAN,
+    FilledByAttr,
+    KernelPlanAttr,
+    PipelinePlanAttr,
+    WgmmaAttr,
+)
+from tileiras.driver import compile_module, read_source
+from tileiras.errors import CompileError, InternalError
+from tileiras.ir_text import parse_text
+from tileiras.options import CompileOptions
+from tileiras.planning.kernel import plan_kernel
+from tileiras.planning.model.cta import CtaPlan
+from tileiras.planning.model.written import erase_plan, read_plan, write_plan
+from tileiras.stages import print_stage
+
+TARGET = get_target("sm_90")
+OPTIONS = CompileOptions(gpu_name="sm_90")
+
+
+def product(element: str, tile: tuple[int, int, int], **form: object) -> bytes:
+    """A product that ends in aligned stores."""
+    return aligned_result(ProductKernel(element, tile, **form)).encode()  # type: ignore[arg-type]
+
+
+SPECIALISED: dict[str, Callable[[], bytes]] = {
+    "gemm": lambda: gemm(128, 256, 64),
+    "gemm of two CTAs an SM": lambda: with_ctas(aligned(gemm(64, 128, 64)), 2),
+    "persistent": lambda: persistent(128, 128, 64),
+    "joined in rounds": lambda: product("f16", (128, 128, 64), form="persistent"),
+    "joined blocks": lambda: product("f16", (128, 128, 64), form="numbered"),
+    "stores by a warp": lambda: product("f16", (64, 64, 64), form="persistent", result="f16"),
+    "turned bytes": lambda: product("f8E4M3FN", (128, 128, 128)),
+    "turned words": lambda: product("f32", (128, 128, 32), a="column"),
+    "few rows": lambda: FEW_ROWS[0].text().encode(),
+    "attention": lambda: with_ctas(attention(2), 1),
+    "causal softmax": lambda: softmax_attention("causal", 128, 128, 128),
+    "gather": lambda: experts(),
+    "shared operands": lambda: shared_operands("left").encode(),
+}
+ALIKE: dict[str, Callable[[], bytes]] = {
+    "small gemm": lambda: gemm(32, 32, 64),
+    "gemm that stores in its loop": lambda: gemm(128, 128, 64, stores=True),
+}
+
+
+def ready(source: bytes) -> ModuleOp:
+    """The module as it is planned, without the plan."""
+    module = read_source(source)
+    for name, _ in passes(module, (), "sm_90"):
+        if name == "tileas-plan-cta":
+            break
+    erase_plan(kernel_of(module))
+    return module
+
+
+def kernel_of(module: ModuleOp) -> aa.FuncOp:
+    """The only kernel."""
+    (func,) = (op for op in module.body.ops if isinstance(op, aa.FuncOp))
+    return func
+
+
+def written(func: aa.FuncOp) -> CtaPlan:
+    """Writes the plan of a kernel, and reads it back."""
+    write_plan(func, plan_kernel(func, TARGET, OPTIONS))
+    plan = read_plan(func, TARGET)
+    assert plan is not None
+    return plan
+
+
+@pytest.mark.parametrize("name", SPECIALISED)
+def test_plan_is_read_as_it_was_made(name: str) -> None:
+    func = kernel_of(ready(SPECIALISED[name]()))
+    planned, found = plan_kernel(func, TARGET, OPTIONS), written(func)
+    assert planned.hopper is not None and found.hopper is not None
+    assert found == planned
+    assert list(found.hopper.dots) == list(planned.hopper.dots)
+    assert found.hopper.stores == planned.hopper.stores
+
+
+@pytest.mark.parametrize("name", SPECIALISED)
+def test_plan_survives_text(name: str) -> None:
+    module = ready(SPECIALISED[name]())
+    written(kernel_of(module))
+    text = print_stage(module)
+    again = parse_text(text, "plan.mlir")
+    found = read_plan(kernel_of(again), TARGET)
+    assert found is not None and found.hopper is not None
+    assert print_stage(again) == text
+    write_plan(kernel_of(again), found)
+    assert print_stage(again) == text
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_only_warps_are_planned_where_all_do_the_same(name: str) -> None:
+    func = kernel_of(ready(ALIKE[name]()))
+    planned = plan_kernel(func, TARGET, OPTIONS)
+    assert written(func) == planned and planned.hopper is None
+    assert [op for op in func.walk() if set(op.attributes) & set(NAMES)] == [func]
+
+
+def test_plan_is_taken_away_whole_and_replaced() -> None:
+    module = ready(SPECIALISED["stores by a warp"]())
+    func, before = kernel_of(module), print_stage(module)
+    write_plan(func, plan_kernel(func, TARGET, OPTIONS))
+    assert print_stage(module) != before
+    write_plan(func, CtaPlan(4, TARGET))
+    assert read_plan(func, TARGET) == CtaPlan(4, TARGET)
+    erase_plan(func)
+    assert print_stage(module) == before
+    assert read_plan(func, TARGET) is None
+
+
+def converted(text: str) -> str:
+    """What the conversion makes of nv_tileaa."""
+    names = ("convert-tileaa-to-tileas",)
+    return compile_module(text.encode(), OPTIONS, pass_names=names).output.decode()
+
+
+def test_conversion_acts_on_what_is_written() -> None:
+    module = ready(ALIKE["small gemm"]())
+    for warps in (2, 8):
+        kernel_of(module).attributes[PLAN] = KernelPlanAttr.of(num_warps=warps)
+        assert f"num_warps = {warps} : i32" in converted(print_stage(module))
+
+
+def test_conversion_leaves_no_plan() -> None:
+    module = ready(SPECIALISED["gemm"]())
+    written(kernel_of(module))
+    text = converted(print_stage(module))
+    assert "agent_switch" in text
+    assert "_plan" not in text and "filled_by" not in text and "nv_tileas.wgmma<" not in text
+
+
+def test_conversion_of_a_kernel_without_a_plan_is_refused() -> None:
+    text = print_stage(ready(SPECIALISED["gemm"]()))
+    with pytest.raises(CompileError, match="kernel 'gemm' is not planned: .* tileas-plan-cta"):
+        converted(text)
+
+
+def spoiled(change: Callable[[aa.FuncOp], object]) -> aa.FuncOp:
+    """A planned product whose attributes somebody has changed."""
+    func = kernel_of(ready(SPECIALISED["gemm"]()))
+    written(func)
+    change(func)
+    return func
+
+
+def first(func: aa.FuncOp, name: str) -> dict[str, object]:
+    """The attributes of the first operation that has one of a name."""
+    return next(op.attributes for op in func.walk() if name in op.attributes)  # type: ignore
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda func: func.attributes.pop(PIPELINES), "names no pipelines"),
+        (lambda func: [first(func, PIPELINE).pop(PIPELINE) for _ in range(2)], "has no loads"),
+        (lambda func: first(func, MMA).pop(MMA), "is not planned"),
+        (
+            lambda func: first(func, MMA).update(
+                {MMA: WgmmaAttr.of(lhs="smem", fragments="some", transposed=0)}
+            ),
+            "cannot be computed as planned",
+        ),
+        (
+            lambda func: first(func, MMA).update(
+                {MMA: WgmmaAttr.of(lhs="tmem", fragments="none", transposed=0)}
+            ),
+            "cannot be computed as planned",
+        ),
+    ],
+)
+def test_attributes_that_contradict_each_other_are_seen(
+    change: Callable[[aa.FuncOp], object], message: str
+) -> None:
+    with pytest.raises(InternalError, match=message):
+        read_plan(spoiled(change), TARGET)
+
+
+def test_attributes_know_their_names() -> None:
+    assert str(PipelinePlanAttr.of(may_grow=1, bytes=64, least=2)) == (
+        "#nv_tileas.pipeline_plan<bytes = 64, least = 2, may_grow = 1>"
+    )
+    with pytest.raises(VerifyException, match="expected pipeline, filling, place"):
+        FilledByAttr.of(pipeline=0, filling=0)
+    with pytest.raises(VerifyException, match="found bytes, .*, size, expected .* any of within"):
+        PipelinePlanAttr.of(bytes=64, least=2, may_grow=1, size=3)
+    with pytest.raises(VerifyException, match="least is many, expected an integer"):
+        PipelinePlanAttr.of(bytes=64, least="many", may_grow=1).integer("least")

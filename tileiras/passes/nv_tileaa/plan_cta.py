@@ -1,0 +1,36 @@
+"""The pass `tileas-plan-cta`: decides how a kernel is computed, and writes that down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.planning.kernel import plan_kernel
+from tileiras.planning.model.written import write_plan
+
+
+@dataclass(frozen=True)
+class PlanCtaPass(IrPass):
+    """Decides how many warps compute a kernel, in which roles, and how its operands reach them.
+
+    Before   func @gemm { for { %a = load; %b = load; %d = dot %a, %b } store }
+    After    func @gemm attributes {plan = #nv_tileas.kernel_plan<...>, pipelines = [...]} {
+             for { %a = load {pipeline = ...}; %b = load {pipeline = ...}; %d = dot {mma = ...} }
+             store {by_tma} }; where all warps do the same only the number of warps is planned
+    Requires nv_tileaa that no other pass of it changes any more
+    Leaves   the program: nothing but attributes is written
+    """
+
+    name = "tileas-plan-cta"
+    title: ClassVar[str] = "Plan the warps of a CTA"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Plans all functions of the module."""
+        target = ctx.require_target()
+        for func in op.body.ops:
+            if isinstance(func, aa.FuncOp):
+                write_plan(func, plan_kernel(func, target, ctx.options))

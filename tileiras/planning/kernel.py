@@ -1,0 +1,47 @@
+"""The plan of a whole kernel, from which the conversion to nv_tileas is made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tileiras.codegen.target import GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
+from tileiras.planning.model.cta import CtaPlan
+from tileiras.planning.resources.warps import plan_cta
+
+if TYPE_CHECKING:
+    from tileiras.planning.model.kernel import HopperPlan
+
+
+def has_products(func: aa.FuncOp) -> bool:
+    """Whether there is a matrix product: other kernels are not specialised."""
+    return any(isinstance(op, aa.DotOp) for op in func.walk())
+
+
+def plan_kernel(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> CtaPlan:
+    """Specialised warps where that is better, else (and at -O0) warps that all do the same."""
+    if options.opt_level > 0 and has_products(func):
+        from tileiras.planning.warp_roles.plan import plan_hopper
+
+        hopper = plan_hopper(func, target)
+        if hopper is not None:
+            delayed = options.switch(DELAY_TMA_STORE_WAIT) is not False
+            return with_stores(func, hopper, target, options.switch(PREFER_TMA), delayed)
+    return plan_cta(func, target)
+
+
+def with_stores(
+    func: aa.FuncOp, hopper: HopperPlan, target: GpuTarget, prefer: bool | None, delayed: bool
+) -> CtaPlan:
+    """The plan of a specialised kernel with the stores that TMA does."""
+    from tileiras.planning.operands.tma_stores import tma_stores
+
+    stores = tma_stores(func, hopper, target, prefer)
+    hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)
+    if stores:
+        from tileiras.planning.warp_roles.store_warp import with_store_agent
+
+        hopper = with_store_agent(func, hopper, target)
+    return CtaPlan(hopper.shape.consumer_warps, target, hopper)

@@ -1,0 +1,1 @@
+"""Which values share a layout, and which one."""

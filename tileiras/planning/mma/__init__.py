@@ -1,0 +1,1 @@
+"""Which instructions compute a product, and what they ask of its operands."""

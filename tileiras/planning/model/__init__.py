@@ -1,0 +1,1 @@
+"""What planning decides, as data."""

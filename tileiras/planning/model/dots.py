@@ -1,0 +1,90 @@
+"""A product that wgmma computes: its operands, and which instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import OpResult, SSAValue
+
+from tileiras.codegen.atoms.wgmma import PARTIAL_K, WgmmaFamily
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.planning.mma.wgmma import Fragments, is_promoted
+from tileiras.planning.operands.tma import SharedOperand
+
+
+@dataclass(frozen=True)
+class WgmmaDot:
+    """A product done by wgmma: operands in shared memory (`lhs` None: from registers).
+
+    A left operand loaded outside the loop of the product stays in its slot until the loop is over.
+    """
+
+    dot: aa.DotOp
+    lhs: SharedOperand | None
+    rhs: SharedOperand
+    family: WgmmaFamily
+    fragments: Fragments = None
+    """The operand in shared memory that threads read into registers, "rhs" as left operand.
+
+    "turned": the right one, which they write to shared memory again with K contiguous. "both": they
+    read the left one and turn the right one, or where `transposed` says so the other way round.
+    """
+    transposed: bool = False
+    """Whether the instructions compute the transposed product: always so with `fragments` "rhs"."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the instructions' results: of the transposed product they are the columns."""
+        return shape_of(self.dot.result)[1 if self.transposed else 0]
+
+    @property
+    def columns(self) -> int:
+        """Columns of the instructions' results."""
+        return shape_of(self.dot.result)[0 if self.transposed else 1]
+
+    @property
+    def is_promoted(self) -> bool:
+        """Whether the product is summed up by itself and then added to the accumulator."""
+        is_one_sum = self.starts_at_zero and shape_of(self.dot.lhs)[-1] <= PARTIAL_K
+        return is_promoted(self.dot, self.family) and not is_one_sum
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether nothing is added to."""
+        return _is_zero(self.dot.acc)
+
+    def turned_bytes(self, warpgroups: int) -> int:
+        """Shared memory for an operand that threads turn: a copy for each warpgroup.
+
+        Of 32-bit operands two copies, of which all take turns.
+        """
+        if not self.is_turned:
+            return 0
+        operand = self.lhs if self.transposed and self.lhs is not None else self.rhs
+        return operand.bytes * (2 if self.turns_words else warpgroups)
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether threads write an operand again."""
+        return self.fragments in ("turned", "both")
+
+    @property
+    def turns_words(self) -> bool:
+        """Whether it is one of 32-bit elements: all reads of its slot are the threads' own."""
+        return self.is_turned and self.family.operand_bits == 32
+
+    @property
+    def is_lhs_kept(self) -> bool:
+        """Whether the left operand is loaded outside the block of the product."""
+        lhs = self.lhs
+        return lhs is not None and lhs.load.parent_block() is not self.dot.parent_block()
+
+
+def _is_zero(value: SSAValue) -> bool:
+    """Whether a tile is a constant of zeros."""
+    if not isinstance(value, OpResult) or not isinstance(value.op, aa.ConstantOp):
+        return False
+    constant = value.op.value
+    return isinstance(constant, DenseAttr) and not any(constant.raw.data)

@@ -1,0 +1,74 @@
+"""What is decided for a whole kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.planning.mma.wgmma import accumulator_layout
+from tileiras.planning.model.dots import WgmmaDot
+from tileiras.planning.model.pipelines import Pipeline, is_read_by_threads
+from tileiras.planning.resources.cta import CtaShape
+
+
+@dataclass(frozen=True)
+class HopperPlan:
+    """The specialisation of a kernel."""
+
+    shape: CtaShape
+    dots: dict[Operation, WgmmaDot]
+    pipelines: tuple[Pipeline, ...]
+    stores: tuple[aa.TiledStoreOp | aa.TiledAtomicRedOp, ...] = ()
+    """The tiles that leave by TMA."""
+    are_stores_delayed: bool = True
+    """Whether the wait for them comes when their memory is needed again, not at once."""
+    has_store_agent: bool = False
+    """Whether a warp beside the producer's issues the stores."""
+    turned: int = 0
+    """Shared memory for operands that threads turn, one after another."""
+    scratch: int = 0
+    """Shared memory that one operation of the consumers needs at once (`Demand.scratch`)."""
+
+    @property
+    def warpgroups(self) -> int:
+        """Warpgroups of consumers."""
+        return self.shape.warpgroups
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether all products are computed transposed."""
+        return all(planned.transposed for planned in self.dots.values())
+
+    def result_layout(self, dot: Operation) -> LinearLayout:
+        """Where the threads hold the result of a product."""
+        planned = self.dots[dot]
+        return accumulator_layout(
+            shape_of(planned.dot.result),
+            planned.family,
+            planned.fragments,
+            self.warpgroups,
+            planned.transposed,
+        )
+
+    def sharing(self, planned: WgmmaDot) -> list[WgmmaDot]:
+        """The products that read tiles of the same slots, in program order, this one included."""
+        for pipeline in self.pipelines:
+            if planned.rhs.load in pipeline.loads:
+                filling = pipeline.filling(planned.rhs.load)
+                return [other for other in self.dots.values() if other.rhs.load in filling]
+        return [planned]
+
+    def is_read_by_warps(self, pipeline: Pipeline) -> bool:
+        """Whether threads read tiles of the pipeline, warp by warp."""
+        return is_read_by_threads(pipeline, self.dots.values())
+
+    def pipeline_of(self, load: Operation) -> int | None:
+        """The number of the pipeline that brings the tile of a load."""
+        for number, pipeline in enumerate(self.pipelines):
+            if load in pipeline.loads:
+                return number
+        return None

@@ -1,0 +1,160 @@
+"""The roles of a specialised kernel as attributes, and back: see `written`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast, get_args
+
+from xdsl.dialects.builtin import ArrayAttr, UnitAttr
+from xdsl.ir import Attribute, Operation
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileas.plan import (
+    BY_TMA,
+    MMA,
+    PIPELINE,
+    PIPELINES,
+    PLAN,
+    FilledByAttr,
+    KernelPlanAttr,
+    PipelinePlanAttr,
+    WgmmaAttr,
+)
+from tileiras.errors import InternalError
+from tileiras.planning.mma.wgmma import Fragments, dot_family
+from tileiras.planning.model.dots import WgmmaDot
+from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.pipelines import Pipeline
+from tileiras.planning.operands.tma import OperandLoad, shared_operand
+from tileiras.planning.operands.tma_stores import TmaWrite
+from tileiras.planning.resources.cta import CtaShape
+
+
+def write_roles(func: aa.FuncOp, hopper: HopperPlan, num_warps: int) -> None:
+    """Puts the plan of a specialised kernel into attributes."""
+    shape = hopper.shape
+    func.attributes[PLAN] = KernelPlanAttr.of(
+        num_warps=num_warps,
+        warpgroups=shape.warpgroups,
+        ctas=shape.ctas,
+        producer_warps=shape.producer_warps,
+        registers=shape.registers,
+        producer_registers=shape.producer_registers,
+        consumer_registers=shape.consumer_registers,
+        turned=hopper.turned,
+        scratch=hopper.scratch,
+        stores_delayed=int(hopper.are_stores_delayed),
+        store_warp=int(hopper.has_store_agent),
+    )
+    func.attributes[PIPELINES] = ArrayAttr([_described(ring) for ring in hopper.pipelines])
+    for number, ring in enumerate(hopper.pipelines):
+        _write_fillings(number, ring)
+    for planned in hopper.dots.values():
+        planned.dot.attributes[MMA] = WgmmaAttr.of(
+            lhs="registers" if planned.lhs is None else "smem",
+            fragments=planned.fragments or "none",
+            transposed=int(planned.transposed),
+        )
+    for store in hopper.stores:
+        store.attributes[BY_TMA] = UnitAttr()
+
+
+def read_roles(func: aa.FuncOp, kernel: KernelPlanAttr) -> HopperPlan:
+    """The plan of a specialised kernel. Raises InternalError where attributes contradict it."""
+    shape = CtaShape(
+        kernel.integer("warpgroups"),
+        kernel.integer("ctas"),
+        kernel.integer("producer_warps"),
+        kernel.integer("registers"),
+        kernel.integer("producer_registers"),
+        kernel.integer("consumer_registers"),
+    )
+    return HopperPlan(
+        shape,
+        {planned.dot: planned for planned in _read_dots(func)},
+        _read_pipelines(func),
+        tuple(op for op in func.walk() if isinstance(op, TmaWrite) and BY_TMA in op.attributes),
+        bool(kernel.integer("stores_delayed")),
+        bool(kernel.integer("store_warp")),
+        kernel.integer("turned"),
+        kernel.integer("scratch"),
+    )
+
+
+def _described(ring: Pipeline) -> PipelinePlanAttr:
+    """The ring itself, without its loads."""
+    values = {"bytes": ring.bytes, "least": ring.least, "may_grow": int(ring.may_grow)}
+    if ring.within is not None:
+        values["within"] = ring.within
+    return PipelinePlanAttr.of(**values)
+
+
+def _write_fillings(number: int, ring: Pipeline) -> None:
+    """Says at the loads of a ring where in it their tiles come."""
+    for filling, loads in enumerate(ring.fillings):
+        for place, load in enumerate(loads):
+            if PIPELINE in load.attributes:
+                raise InternalError("two pipelines bring the tile of one load", where="planning")
+            where = {"pipeline": number, "filling": filling, "place": place}
+            load.attributes[PIPELINE] = FilledByAttr.of(**where)
+
+
+def _read_pipelines(func: aa.FuncOp) -> tuple[Pipeline, ...]:
+    """The rings with the loads that name them."""
+    rings = func.attributes.get(PIPELINES)
+    if not isinstance(rings, ArrayAttr):
+        raise InternalError("a specialised kernel names no pipelines", where="planning")
+    places: dict[tuple[int, int, int], OperandLoad] = {}
+    for op in func.walk():
+        filled = op.attributes.get(PIPELINE)
+        if isinstance(filled, FilledByAttr) and isinstance(op, aa.TiledLoadOp | aa.LoadOp):
+            pipeline, filling, place = map(filled.integer, FilledByAttr.required)
+            places[pipeline, filling, place] = op
+    fillings: dict[int, dict[int, list[OperandLoad]]] = {}
+    for (pipeline, filling, _), load in sorted(places.items(), key=lambda item: item[0]):
+        fillings.setdefault(pipeline, {}).setdefault(filling, []).append(load)
+    return tuple(
+        _read_pipeline(ring, fillings.get(number, {})) for number, ring in enumerate(rings)
+    )
+
+
+def _read_pipeline(ring: Attribute, fillings: dict[int, list[OperandLoad]]) -> Pipeline:
+    """A ring with its loads."""
+    if not isinstance(ring, PipelinePlanAttr) or not fillings:
+        raise InternalError("a planned pipeline has no loads", where="planning")
+    return Pipeline(
+        tuple(tuple(loads) for loads in fillings.values()),
+        ring.integer("bytes"),
+        ring.integer("least"),
+        bool(ring.integer("may_grow")),
+        ring.integer("within") if ring.has("within") else None,
+    )
+
+
+def _read_dots(func: aa.FuncOp) -> Iterator[WgmmaDot]:
+    """The planned products, those of a loop together."""
+    loops: dict[Operation | None, list[aa.DotOp]] = {}
+    for op in func.walk():
+        if isinstance(op, aa.DotOp):
+            loops.setdefault(op.parent_op(), []).append(op)
+    for dots in loops.values():
+        for dot in dots:
+            yield _read_dot(dot)
+
+
+def _read_dot(dot: aa.DotOp) -> WgmmaDot:
+    """A product with its operands."""
+    mma, family, rhs = dot.attributes.get(MMA), dot_family(dot), shared_operand(dot.rhs)
+    if not isinstance(mma, WgmmaAttr) or family is None or rhs is None:
+        raise InternalError("a product of a specialised kernel is not planned", where="planning")
+    lhs = shared_operand(dot.lhs) if mma.word("lhs") == "smem" else None
+    word = mma.word("fragments")
+    if (lhs is None) != (mma.word("lhs") == "registers") or word not in (*_fragments(), "none"):
+        raise InternalError("a product cannot be computed as planned", where="planning")
+    fragments = None if word == "none" else cast(Fragments, word)
+    return WgmmaDot(dot, lhs, rhs, family, fragments, bool(mma.integer("transposed")))
+
+
+def _fragments() -> tuple[str, ...]:
+    """The words for operands that threads read into registers."""
+    return get_args(get_args(Fragments)[0])

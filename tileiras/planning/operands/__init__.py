@@ -1,0 +1,1 @@
+"""How operands of products get to where instructions read them, and results to memory."""

@@ -1,0 +1,177 @@
+"""Which products the instructions compute transposed, both operands being in shared memory.
+
+An instruction reads 64 rows of its left operand and all columns of the right one, up to 256. So
+products of fewer rows than 64 have to be transposed (`warp_roles/plan`). And for what it computes
+it reads the less the fewer rows and the more columns there are: 256x128 is better computed as
+128x256 (f16 8192^3 on one H100: 1500 instead of 1560 us; 4096^3 of tf32 366 instead of 417, int8
+109 instead of 118; but f8, whose sums are added up in parts, 108 instead of 102). And two products
+with an operand in common are one instruction (`fused_products`) if that is the left one.
+
+Of products that a joined kernel computes at once only their indices tell which operand they have in
+common, while it runs. Neighbours agree mostly in what is a quotient of the number of the tile, or
+looked up in a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.planning.operands.tma import OperandLoad
+from tileiras.planning.operands.tma_stores import is_in_loop
+from tileiras.planning.operands.uniform import differing_indices, may_be_alike
+from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP
+from tileiras.planning.resources.stage_groups import slot_groups
+
+if TYPE_CHECKING:
+    from tileiras.planning.model.dots import WgmmaDot
+
+MOST_WARPGROUPS = 2
+"""Consumer warpgroups of a CTA."""
+WORD_BYTES = 4
+MAX_N = 256
+"""Columns of the widest instruction (PTX ISA, "wgmma.mma_async", shapes)."""
+
+
+def oriented(
+    func: aa.FuncOp, loops: Mapping[Operation | None, list[WgmmaDot]]
+) -> dict[Operation | None, list[WgmmaDot]]:
+    """The products of each loop, those transposed that are better computed so.
+
+    Where tiles are joined, sums of one tile and of two have the same registers. Where they leave by
+    TMA, as 32-bit elements, none is: a warpgroup's 64 columns are two spans then.
+    """
+    groups = [group for dots in loops.values() for group in slot_groups(dots)]
+    turned = [group for group in groups if _is_better_transposed(group)]
+    if not turned or any(map(_stores_words, func.walk())):
+        return dict(loops)
+    if func.joined is not None:
+        turned = [group for group in groups if all(map(_is_wide_transposed, group))]
+    dots = {planned.dot for group in turned for planned in group}
+    return {
+        loop: [replace(d, transposed=True) if d.dot in dots else d for d in products]
+        for loop, products in loops.items()
+    }
+
+
+def _stores_words(op: Operation) -> bool:
+    """Whether it stores tiles of 32-bit elements, or reduces with them, again and again."""
+    if not isinstance(op, aa.TiledStoreOp | aa.TiledAtomicRedOp) or not is_in_loop(op):
+        return False
+    return storage_bytes(view_type_of(op.view).memref.element_type) == WORD_BYTES
+
+
+def _is_better_transposed(group: Sequence[WgmmaDot]) -> bool:
+    """Whether the products of a slot are."""
+    if not all(map(_is_wide_transposed, group)) or not _reads_less(group[0], len(group)):
+        return False
+    return len(group) == 1 or _common_is_right(*group)
+
+
+def _is_wide_transposed(planned: WgmmaDot) -> bool:
+    """Whether a product may be computed transposed, by as many warpgroups as otherwise."""
+    # What is summed up by itself first has the more of it the narrower instructions are.
+    if planned.is_promoted or not may_be_transposed(planned):
+        return False
+    rows, columns = shape_of(planned.dot.result)
+    is_legal = columns % ROWS_PER_WARPGROUP == 0 and rows in planned.family.sizes_n
+    return is_legal and columns >= min(rows, MOST_WARPGROUPS * ROWS_PER_WARPGROUP)
+
+
+def may_be_transposed(planned: WgmmaDot) -> bool:
+    """Whether instructions can read the operands in the other order, both in shared memory."""
+    if planned.fragments is not None or planned.lhs is None or planned.is_lhs_kept:
+        return False
+    return isinstance(planned.dot.acc, BlockArgument)
+
+
+def _reads_less(planned: WgmmaDot, count: int) -> bool:
+    """Whether instructions for `count` such products, transposed, read less shared memory."""
+    rows, columns = shape_of(planned.dot.result)
+    rows *= count
+    return columns * (ROWS_PER_WARPGROUP + rows) < rows * (ROWS_PER_WARPGROUP + columns)
+
+
+def _common_is_right(first: WgmmaDot, second: WgmmaDot, *others: WgmmaDot) -> bool:
+    """Whether two products mostly share the right operand, and become one if transposed."""
+    if others or first.lhs is None or second.lhs is None:
+        return False
+    shape, element = shape_of(first.dot.lhs), element_of(first.dot.lhs)
+    if not continues_behind(shape, element, 0, first.lhs.major_axis, SWIZZLE_BYTES):
+        return False
+    left, right = (first.lhs.load, second.lhs.load), (first.rhs.load, second.rhs.load)
+    if left[0] is left[1] or right[0] is right[1]:
+        return right[0] is right[1]
+    return may_be_alike(*right) and _pace(*right) < _pace(*left)
+
+
+def continues_behind(
+    shape: Sequence[int], element: Attribute, axis: int, major: int, panel_bytes: int
+) -> bool:
+    """Whether a second tile right behind such a one continues it along `axis`, the other one of K.
+
+    Then one descriptor says where both lie. Where K is contiguous, and longer than a panel, panels
+    alternate. No instruction has more columns than MAX_N.
+    """
+    depth = shape[1 - axis] * storage_bytes(element)
+    return (major == axis or depth <= panel_bytes) and 2 * shape[axis] <= MAX_N
+
+
+class Pace(IntEnum):
+    """How often a value changes from a tile to the next one."""
+
+    NEVER = 0
+    SELDOM = 1
+    OFTEN = 2
+
+
+def _pace(first: OperandLoad, second: OperandLoad) -> Pace:
+    """How often neighbouring tiles load different tiles."""
+    if not isinstance(first, aa.TiledLoadOp) or not isinstance(second, aa.TiledLoadOp):
+        return Pace.OFTEN
+    known: dict[SSAValue, Pace] = {}
+    values = [index for index, _ in differing_indices(first, second)]
+    return max((_pace_of(value, known) for value in values), default=Pace.NEVER)
+
+
+def _pace_of(value: SSAValue, known: dict[SSAValue, Pace]) -> Pace:
+    """How often a scalar changes: the number of the tile always, a quotient of it seldom.
+
+    So does what is loaded for a tile: the group that it is of.
+    """
+    if value in known:
+        return known[value]
+    known[value] = Pace.NEVER
+    if not isinstance(value, OpResult):
+        is_counter = isinstance(value, BlockArgument) and isinstance(
+            value.owner.parent_op(), aa.ForOp
+        )
+        known[value] = Pace.OFTEN if is_counter else Pace.NEVER
+        return known[value]
+    match value.op:
+        case aa.GetProgramIdOp() as op:
+            pace = Pace.NEVER if op.axis.value.data else Pace.OFTEN
+        case aa.DivIOp() | aa.ShRIOp() as op:
+            pace = min(_pace_of(op.operands[0], known), Pace.SELDOM)
+        case aa.LoadOp() | aa.TiledLoadOp() as op:
+            pace = min(_most(op.operands, known), Pace.SELDOM)
+        case aa.SelectOp() as op:
+            pace = _most(op.operands[1:], known)
+        case op:
+            pace = _most(op.operands, known)
+    known[value] = pace
+    return pace
+
+
+def _most(values: Sequence[SSAValue], known: dict[SSAValue, Pace]) -> Pace:
+    """How often one of several values changes."""
+    return max((_pace_of(value, known) for value in values), default=Pace.NEVER)

@@ -1,0 +1,231 @@
+"""Which dot operands can be brought into shared memory asynchronously, where wgmma reads them.
+
+An operand qualifies if it is a loaded tile, at most reshaped, permuted, or rounded from f32 to tf32
+(decision 0009). A tile loaded through pointers is gathered (see `gather`); one loaded through a
+view comes by TMA if the view meets its conditions (CUDA Driver API, "Tensor Map Object Management";
+PTX ISA, "Tensors"): base 16-byte aligned, strides multiples of 16 bytes but for a unit inner one,
+at most 5 dims, boxes of at most 256 (a tile has several along its contiguous dim). Through other
+views threads copy (see `view_copy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import TypeGuard
+
+from xdsl.dialects.builtin import Float32Type, FloatTF32Type, TensorType
+from xdsl.ir import Operation, OpResult, SSAValue, Use
+
+from tileiras.codegen.atoms.element_names import tensor_map_element
+from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES, widest_swizzle
+from tileiras.codegen.atoms.tma_boxes import contiguous_dim
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, PaddingValue
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.shared import row_major
+from tileiras.dialects.nv_tileaa.rearranged import result_layout
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.errors import InternalError
+from tileiras.planning.operands.gather import gathered_axis
+from tileiras.planning.operands.view_copy import MAX_BOX, view_chunks
+
+TMA_ALIGNMENT = 16
+
+OperandLoad = aa.TiledLoadOp | aa.LoadOp
+"""A load whose tile may stay in shared memory: TMA or cp.async brings it, the latter cp.async."""
+
+
+@dataclass(frozen=True)
+class SharedOperand:
+    """A dot operand in shared memory: the load that brings it, its contiguous dim in the tile."""
+
+    load: OperandLoad
+    major_axis: int
+    swizzle: int
+    """Bytes of a row of its panels."""
+
+    @property
+    def bytes(self) -> int:
+        """What the tile takes in a slot."""
+        return place_bytes(self.load)
+
+
+def shared_operand(value: SSAValue) -> SharedOperand | None:
+    """The operand as TMA or cp.async would bring it, None if neither can."""
+    root = root_load(value)
+    axis = contiguous_axis(root) if root is not None else None
+    if root is None or axis is None:
+        return None
+    if isinstance(root, aa.TiledLoadOp) and not is_by_tma(root) and not view_chunks(root, axis):
+        return None
+    layout = pushed(value, _plain_layout(root, axis))
+    major = _major_axis(layout)
+    # A reshape that cuts or joins rows would need the panels of other rows.
+    if major is None or layout.shape[major] != shape_of(root.result)[axis]:
+        return None
+    return SharedOperand(root, major, load_swizzle(root))
+
+
+def root_load(value: SSAValue) -> OperandLoad | None:
+    """The load under reshapes, permutations and roundings to tf32.
+
+    One through pointers only if it can be gathered.
+    """
+    value = underneath(value)
+    if not isinstance(value, OpResult):
+        return None
+    match value.op:
+        case aa.TiledLoadOp() as load:
+            return load
+        case aa.LoadOp() as load:
+            return load if gathered_axis(load) is not None else None
+        case _:
+            return None
+
+
+def is_transparent(op: Operation) -> bool:
+    """Whether a product reads what is under the operation in its place."""
+    return isinstance(op, aa.ReshapeOp | aa.PermuteOp) or rounds_to_tf32(op)
+
+
+def underneath(value: SSAValue) -> SSAValue:
+    """What a product reads in the place of an operand."""
+    while isinstance(value, OpResult) and is_transparent(value.op):
+        value = value.op.operands[0]
+    return value
+
+
+def tile_uses(load: OperandLoad | aa.FinishLoadOp) -> Iterator[Use]:
+    """Where a loaded tile is used, those operations aside that a product sees through."""
+    return (use for use in _uses(load) if not is_transparent(use.operation))
+
+
+def transparent_users(load: OperandLoad | aa.FinishLoadOp) -> Iterator[Operation]:
+    """The operations between a load and products, which see through them."""
+    return (use.operation for use in _uses(load) if is_transparent(use.operation))
+
+
+def _uses(load: OperandLoad | aa.FinishLoadOp) -> Iterator[Use]:
+    """Where a loaded tile is used, under whatever name."""
+    pending: list[SSAValue] = [load.result]
+    while pending:
+        for use in pending.pop().uses:
+            if is_transparent(use.operation):
+                pending.append(use.operation.results[0])
+            yield use
+
+
+def rounds_to_tf32(op: Operation) -> bool:
+    """Whether an operation makes tf32 of f32: tensor cores ignore the low bits of an f32."""
+    return (
+        isinstance(op, aa.FpToFpOp)
+        and isinstance(element_of(op.source), Float32Type)
+        and isinstance(element_of(op.result), FloatTF32Type)
+    )
+
+
+def tile_bytes(load: OperandLoad) -> int:
+    """Bytes of the tile that a load brings."""
+    type = load.result.type
+    if not isinstance(type, TensorType):
+        raise InternalError("a load of an operand gives no tensor")
+    return storage_bytes(type.element_type) * prod(type.get_shape())
+
+
+def place_bytes(load: OperandLoad) -> int:
+    """Bytes that the tile takes in a slot: what follows starts where swizzle patterns start."""
+    return -(-tile_bytes(load) // PATTERN_BYTES) * PATTERN_BYTES
+
+
+def contiguous_axis(load: OperandLoad) -> int | None:
+    """The tile dim along which memory is contiguous, if its rows have a swizzle."""
+    if isinstance(load, aa.LoadOp):
+        return gathered_axis(load)
+    return contiguous_dim(view_type_of(load.view))
+
+
+def load_swizzle(load: OperandLoad) -> int:
+    """Bytes of a row of the panels in which a tile comes: the widest swizzle that divides it."""
+    axis, type = contiguous_axis(load), load.result.type
+    if axis is None or not isinstance(type, TensorType):
+        raise InternalError("a tile brought to shared memory has no contiguous dim")
+    swizzle = widest_swizzle(type.get_shape()[axis] * storage_bytes(type.element_type))
+    if swizzle is None:
+        raise InternalError("a tile brought to shared memory has no swizzle")
+    return swizzle
+
+
+def _plain_layout(load: OperandLoad, axis: int) -> LinearLayout:
+    """Offsets of a tile whose fastest dim is `axis`, swizzle and boxes aside."""
+    shape = shape_of(load.result)
+    others = [dim for dim in reversed(range(len(shape))) if dim != axis]
+    return row_major(shape, (axis, *others))
+
+
+def pushed(value: SSAValue, layout: LinearLayout) -> LinearLayout:
+    """The layout of the load as the reshapes and permutations on top of it see it."""
+    if not isinstance(value, OpResult):
+        return layout
+    match value.op:
+        case aa.ReshapeOp() | aa.PermuteOp() as op:
+            return result_layout(op, pushed(op.source, layout))
+        case aa.FpToFpOp() as op:
+            return pushed(op.source, layout)
+        case _:
+            return layout
+
+
+def _major_axis(layout: LinearLayout) -> int | None:
+    """The contiguous dim of a dense 2-d tile; None if it is laid out in any other way."""
+    if layout.rank != 2:
+        return None
+    for axis in (0, 1):
+        if layout == row_major(layout.shape, (axis, 1 - axis)):
+            return axis
+    return None
+
+
+def is_by_tma(load: OperandLoad) -> TypeGuard[aa.TiledLoadOp]:
+    """Whether the load meets TMA's conditions and may be done asynchronously."""
+    if not isinstance(load, aa.TiledLoadOp):
+        return False
+    type = view_type_of(load.view)
+    element = type.memref.element_type
+    if tensor_map_element(element) is None or type.sparse_dim is not None:
+        return False
+    if load.ordering.data != MemoryOrdering.WEAK or type.padding_value not in (
+        None,
+        PaddingValue.ZERO,
+    ):
+        return False
+    if load.hints is not None and "allow_tma" in load.hints.data:
+        return False
+    rank = len(type.memref.strides)
+    # Along the contiguous dim a tile comes in panels, a box each.
+    panels = contiguous_axis(load)
+    extents = [extent for axis, extent in enumerate(type.tile_shape) if axis != panels]
+    if rank > 5 or any(extent > MAX_BOX for extent in extents):
+        return False
+    # A tensor map has one unit stride; along a dim of one element no other is used.
+    others = [dim for axis, dim in enumerate(type.dim_map) if axis != panels]
+    long = [dim for dim in others if type.memref.shape[dim] != 1]
+    if any(type.memref.strides[dim] == 1 for dim in long):
+        return False
+    memref = memref_of(load.view)
+    # A tensor map made again in a loop would change under the copies that are on their way.
+    return isinstance(memref.parent_op(), aa.FuncOp) and is_aligned(type, memref)
+
+
+def is_aligned(type: aa.TiledViewType, memref: aa.MakeMemRefOp) -> bool:
+    """Whether base and strides are proven to be multiples of 16 bytes."""
+    size = storage_bytes(type.memref.element_type)
+    align = memref.base_align.value.data if memref.base_align is not None else 1
+    divisors = memref.stride_divisor.data if memref.stride_divisor is not None else ()
+    if align % TMA_ALIGNMENT or not divisors:
+        return False
+    strides = zip(type.memref.strides, divisors, strict=True)
+    return all(stride == 1 or divisor * size % TMA_ALIGNMENT == 0 for stride, divisor in strides)

@@ -1,0 +1,148 @@
+"""Which tiles leave by TMA.
+
+A store by TMA goes through shared memory in pieces of 64 rows of one swizzle span; bounds are the
+tensor map's affair. The next tile's products run while the last pieces are on their way. One thread
+of a warpgroup, or of the agent that stores (`warp_roles/store_warp`), issues all pieces and waits
+for them before those of the next tile, so stores keep their order among themselves. With any other
+access that tokens order with a write they would not: then none is used.
+
+A reduction into a view goes the same way: TMA combines each element atomically by itself, relaxed
+at the scope of the GPU (PTX ISA, "cp.reduce.async.bulk.tensor").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+
+from tileiras.analysis.memory_hazards import find_hazards
+from tileiras.codegen.atoms.element_names import tensor_map_element
+from tileiras.codegen.atoms.reductions import tma_reduction
+from tileiras.codegen.atoms.shared_operands import widest_swizzle
+from tileiras.codegen.atoms.store_pieces import store_bytes
+from tileiras.codegen.target import GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, MemoryScope
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.planning.memory_order import WRITES, follows_write, precedes_write
+from tileiras.planning.operands.tma import MAX_BOX, is_aligned
+from tileiras.planning.resources.cta import (
+    FIXED_BYTES,
+    LEAST_SCRATCH,
+    ROWS_PER_WARPGROUP,
+    shared_bytes,
+)
+
+if TYPE_CHECKING:
+    from tileiras.planning.model.kernel import HopperPlan
+
+TmaWrite = aa.TiledStoreOp | aa.TiledAtomicRedOp
+"""What TMA can do from shared memory to global memory."""
+PIECE_ELEMENT_BYTES = (2, 4)
+"""Elements that a piece has ways into shared memory for: stmatrix, or pairs of words."""
+
+
+def tma_stores(
+    func: aa.FuncOp, plan: HopperPlan, target: GpuTarget, prefer: bool | None
+) -> tuple[TmaWrite, ...]:
+    """The stores and reductions to do by TMA: all of the kernel's writes, or none.
+
+    Only in loops, where there is something to do meanwhile, unless TMA is preferred (`prefer` True)
+    or not wanted (False).
+    """
+    writes = [op for op in func.walk() if isinstance(op, WRITES)]
+    stores = tuple(op for op in writes if isinstance(op, TmaWrite) and _suits(op, plan))
+    if prefer is False or not stores or len(stores) != len(writes):
+        return ()
+    # Rows of products that threads read operands of have changed places.
+    transposed = {planned.transposed for planned in plan.dots.values()}
+    if len(transposed) > 1 or any(p.fragments and p.transposed for p in plan.dots.values()):
+        return ()
+    if prefer is None and not any(is_in_loop(op) for op in stores):
+        return ()
+    loads = [op for op in func.walk() if isinstance(op, aa.TiledLoadOp | aa.LoadOp)]
+    own = [op for op in loads if plan.pipeline_of(op) is None]
+    ordinary = any(follows_write(op) or precedes_write(op) for op in own)
+    hazards = find_hazards(func).before
+    if any(op not in stores for op in hazards) or (hazards and ordinary):
+        return ()
+    least = sum(ring.bytes * ring.least for ring in plan.pipelines if ring.within is None)
+    needed = least + store_bytes(plan.warpgroups) + FIXED_BYTES + LEAST_SCRATCH
+    return stores if needed <= shared_bytes(plan.shape, target) else ()
+
+
+def is_in_loop(op: Operation) -> bool:
+    """Whether a store may happen more than once."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
+        parent = parent.parent_op()
+    return parent is not None
+
+
+def _suits(op: TmaWrite, plan: HopperPlan) -> bool:
+    """Whether TMA can store the tile, and a product's registers hold it."""
+    type = view_type_of(op.view)
+    element, shape = type.memref.element_type, type.tile_shape
+    if tensor_map_element(element) is None or type.sparse_dim is not None:
+        return False
+    if storage_bytes(element) not in PIECE_ELEMENT_BYTES or not _may_be_asynchronous(op):
+        return False
+    if not is_aligned(type, memref_of(op.view)):
+        return False
+    rank = len(type.memref.strides)
+    if not 2 <= len(shape) <= rank <= 5 or len(shape) != rank or any(e > MAX_BOX for e in shape):
+        return False
+    strides = [type.memref.strides[dim] for dim in type.dim_map]
+    if strides[-1] != 1 or 1 in strides[:-1] or any(extent != 1 for extent in shape[:-2]):
+        return False
+    rows, columns = shape[-2:]
+    split, whole = (columns, rows) if plan.is_transposed else (rows, columns)
+    if split % (ROWS_PER_WARPGROUP * plan.warpgroups):
+        return False
+    # A warpgroup's columns are a span of 16-bit elements.
+    if plan.is_transposed and (whole % ROWS_PER_WARPGROUP or storage_bytes(element) != 2):
+        return False
+    if widest_swizzle(columns * storage_bytes(element)) is None:
+        return False
+    if not _is_from_arguments(op.view):
+        return False
+    return _is_from_product(op.value, (rows, columns))
+
+
+def _may_be_asynchronous(op: TmaWrite) -> bool:
+    """Whether TMA does what the operation says, in an order as strong."""
+    if isinstance(op, aa.TiledAtomicRedOp):
+        element = view_type_of(op.view).memref.element_type
+        is_relaxed = op.ordering.data == MemoryOrdering.RELAXED
+        is_near = op.scope.data in (MemoryScope.TL_BLK, MemoryScope.DEVICE)
+        return is_relaxed and is_near and tma_reduction(op.mode.data, element) is not None
+    is_allowed = op.hints is None or "allow_tma" not in op.hints.data
+    return is_allowed and op.ordering.data == MemoryOrdering.WEAK
+
+
+def _is_from_arguments(value: SSAValue) -> bool:
+    """Whether a value can be made at the start of the kernel, from its arguments alone."""
+    if not isinstance(value, OpResult):
+        return isinstance(value.owner, Block) and isinstance(value.owner.parent_op(), aa.FuncOp)
+    op = value.op
+    is_simple = isinstance(op, aa.MakeMemRefOp | aa.BlockTileOp | aa.ConstantOp | ElementwiseOp)
+    return is_simple and all(_is_from_arguments(operand) for operand in op.operands)
+
+
+def _is_from_product(value: SSAValue, shape: tuple[int, int]) -> bool:
+    """Whether elementwise operations make the value of a product, or of a loop of products."""
+    while isinstance(value, OpResult):
+        match value.op:
+            case aa.DotOp() | aa.ForOp():
+                return isinstance(value.type, TensorType) and value.type.get_shape() == shape
+            case ElementwiseOp() | aa.ReshapeOp() if value.op.operands:
+                value = value.op.operands[0]
+            case aa.IfOp() if isinstance(end := value.op.then_region.block.last_op, aa.YieldOp):
+                value = end.operands[value.index]
+            case _:
+                return False
+    return False

@@ -1,0 +1,1 @@
+"""Threads, registers and shared memory: what a kernel needs, and what it gets."""

@@ -1,0 +1,58 @@
+"""Which products share slots: those of one block that read a loaded tile in common.
+
+%a = load;  %b = load;  %c = load;  %x = dot %a, %b, ..;  %y = dot %a, %c, ..
+-> one ring of slots with a, b and c, handed back after both products
+
+So do those whose tiles may turn out to be the same (`operands/uniform`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.planning.operands.tma import OperandLoad, SharedOperand, tile_uses
+from tileiras.planning.operands.uniform import may_be_alike
+
+if TYPE_CHECKING:
+    from tileiras.planning.model.dots import WgmmaDot
+
+
+def is_for_products(load: OperandLoad) -> bool:
+    """Whether products of the load's own block read the tile, as an operand, and nothing else."""
+    for use in tile_uses(load):
+        op = use.operation
+        is_operand = isinstance(op, aa.DotOp) and op.acc is not op.operands[use.index]
+        if not is_operand or op.parent_block() is not load.parent_block():
+            return False
+    return True
+
+
+def slot_groups(dots: Sequence[WgmmaDot]) -> list[list[WgmmaDot]]:
+    """The products of a loop, those that share slots together, in program order."""
+    groups: list[list[int]] = []
+    brought = [list(slot_operands([planned])) for planned in dots]
+    for number, loads in enumerate(brought):
+        joined = [group for group in groups if any(_share(loads, brought[i]) for i in group)]
+        groups = [group for group in groups if group not in joined]
+        groups.append(sorted([*(i for group in joined for i in group), number]))
+    return [[dots[i] for i in group] for group in sorted(groups)]
+
+
+def _share(loads: Sequence[OperandLoad], others: Sequence[OperandLoad]) -> bool:
+    """Whether two products read a tile in common, or may turn out to."""
+    return any(load is other or may_be_alike(load, other) for load in loads for other in others)
+
+
+def slot_operands(group: Sequence[WgmmaDot]) -> dict[OperandLoad, SharedOperand]:
+    """The loads that fill a slot for these products, in its order, each with one that reads it.
+
+    Left operands lie one behind the other, then right ones: one instruction may read several.
+    """
+    left = [None if planned.is_lhs_kept else planned.lhs for planned in group]
+    found: dict[OperandLoad, SharedOperand] = {}
+    for operand in (*left, *(planned.rhs for planned in group)):
+        if operand is not None:
+            found.setdefault(operand.load, operand)
+    return found

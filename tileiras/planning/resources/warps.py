@@ -1,0 +1,134 @@
+"""How many warps a tile block gets."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.register_pressure import block_pressure, held_value
+from tileiras.codegen.target import GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.errors import CompileError
+from tileiras.planning.hints import integer_hint
+from tileiras.planning.model.cta import CtaPlan
+
+if TYPE_CHECKING:
+    pass
+
+ELEMENTS_PER_WARP = 256
+"""A warp per so many elements, up to four: 8 a thread, two 16-byte accesses of f32."""
+COMBINED_BY_WARP = 1024
+"""A warp gets up to so many if they are combined: then shuffles do, without waiting for others."""
+EIGHT_WARPS_FROM = 16384
+SIXTEEN_WARPS_FROM = 65536
+"""Larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a thread."""
+COMFORTABLE_WORDS = 128
+"""Registers of a thread that tiles may take: the other half of 255 is for addresses and work."""
+MAX_WARPS_FOR_SPACE = 8
+"""8 warps of 255 registers have all 65536 of an SM: more warps give a tile block no more space."""
+WARPS_FOR_READING_AGAIN = 8
+"""At most, for rows that a tile block reads more than once: fewer tile blocks on an SM then, whose
+rows stay in L2. Layer norm of 65536 rows of 32 KB, three loops over each, us on one H100 with 4, 8
+and 16 warps 2187, 1539, 1611; of 1000 rows of 8 KB, where nothing is read again from far, 7.4, 9.3
+and 12.0.
+"""
+ACCESS_BYTES = 16
+MAX_ELEMENTS_PER_THREAD = 512
+"""A tile of more, each in a register, takes LLVM and ptxas minutes (a scan of this: 24 s)."""
+
+
+def plan_cta(func: aa.FuncOp, target: GpuTarget) -> CtaPlan:
+    """Warps by the largest tile and by what is live at once, or as `num_worker_warps_per_cta` asks.
+
+    Raises CompileError for a tile that would take far more registers than there are.
+    """
+    asked = integer_hint(func, "num_worker_warps_per_cta")
+    if asked is not None and 1 <= asked <= 32 and asked & (asked - 1) == 0:
+        _check_registers(func, asked, target)
+        return CtaPlan(asked, target)
+    warps = max(_for_largest_tile(func), _for_reading_again(func))
+    pressure = block_pressure(func.body.block)
+    while warps < MAX_WARPS_FOR_SPACE and pressure > warps * 32 * COMFORTABLE_WORDS:
+        warps *= 2
+    _check_registers(func, warps, target)
+    return CtaPlan(warps, target)
+
+
+def _for_largest_tile(func: aa.FuncOp) -> int:
+    """Warps that give each thread of the largest tile a fair share of elements.
+
+    A row that is reduced or scanned stays within a warp if it is not too long.
+    """
+    largest = 1
+    for op in func.walk():
+        for result in op.results:
+            largest = max(largest, _elements(result))
+    if largest >= SIXTEEN_WARPS_FROM:
+        return 16
+    if largest >= EIGHT_WARPS_FROM:
+        return 8
+    share = max(ELEMENTS_PER_WARP, min(COMBINED_BY_WARP, _longest_combined(func)))
+    warps = 1
+    while warps < 4 and warps * share < largest:
+        warps *= 2
+    return warps
+
+
+def _for_reading_again(func: aa.FuncOp) -> int:
+    """Warps for a tensor that several loops load: as many as its tiles keep busy.
+
+    The same whether loads have been started early or not.
+    """
+    loops: dict[Operation, dict[Operation | None, None]] = {}
+    warps = 1
+    for op in func.walk():
+        is_load = isinstance(op, aa.TiledLoadOp | aa.FinishLoadOp)
+        if not is_load or not isinstance(op.parent_op(), aa.ForOp):
+            continue
+        found = loops.setdefault(memref_of(op.view), {})
+        found[op.parent_op()] = None
+        if len(found) > 1:
+            size = storage_bytes(view_type_of(op.view).memref.element_type)
+            accesses = _elements(op.result) * size // ACCESS_BYTES
+            warps = max(warps, min(WARPS_FOR_READING_AGAIN, accesses // 32))
+    return 1 << (warps.bit_length() - 1)
+
+
+def _longest_combined(func: aa.FuncOp) -> int:
+    """Elements of the longest row that a reduction or scan goes along."""
+    longest = 1
+    for op in func.walk():
+        if isinstance(op, aa.ReduceOp | aa.ScanOp):
+            for operand in op.operands:
+                if isinstance(operand.type, TensorType):
+                    longest = max(longest, operand.type.get_shape()[op.dim.value.data])
+    return longest
+
+
+def _elements(value: SSAValue) -> int:
+    """Elements of a tensor, 1 for a scalar."""
+    return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
+
+
+def _check_registers(func: aa.FuncOp, warps: int, target: GpuTarget) -> None:
+    """Raises CompileError for a tile that not even memory for spilled registers makes bearable."""
+    threads = warps * 32
+    limit = threads * MAX_ELEMENTS_PER_THREAD
+    for op in func.walk():
+        for result in op.results:
+            count = _elements(result)
+            if count <= limit or held_value(result) is not result:
+                continue
+            registers = min(target.max_registers_per_thread, target.registers_per_sm // threads)
+            raise CompileError(
+                f"'{op.name.partition('.')[2]}' op makes a tile of {count} elements that cannot be "
+                f"computed in parts: {count // threads} registers in each of {threads} threads, "
+                f"{target.name} has {registers}: use tiles of at most {limit} elements",
+                place_of(op),
+            )

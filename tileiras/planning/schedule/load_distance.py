@@ -1,0 +1,215 @@
+"""How many iterations before its own the loads of a loop are started.
+
+A warp issues in order, so all that is not a load is one operation of a modulo schedule: it starts
+where the body begins, and what it reads has to be there. Loads keep the way to memory busy. The
+shortest interval comes first; a longer one needs fewer iterations ahead, hence less shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation
+
+from tileiras.analysis.register_pressure import tensor_words
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.planning.hints import latency_hint
+from tileiras.planning.schedule.costs import TileCosts
+from tileiras.planning.schedule.early_loads import EarlyLoad
+from tileiras.planning.schedule.modulo import Edge, Node, modulo_schedule
+
+LOAD_LATENCY = 800
+"""Cycles from a load to its use: 600 from an idle memory of an H100, more from a busy one."""
+SHARED_LATENCY = 300
+"""Cycles of a load that finds in L2 what another tile block has loaded."""
+LATENCY_OF_HINT = 200
+"""Cycles for each unit of the `latency` hint: 4 stands for what is the rule."""
+MEMORY_BYTES = 13
+"""Bytes that an SM gets from memory in a cycle, if all SMs ask (3.0 TB/s, 132 SMs, 1.7 GHz)."""
+CACHE_BYTES = 24
+"""Bytes that an SM gets from L2 in a cycle (5.5 TB/s), where other tile blocks read them too."""
+COMBINE_LATENCY = 150
+"""Cycles of a reduction or scan beside its arithmetic: shuffles, a meeting in shared memory."""
+LOOP_CYCLES = 60
+"""Cycles of an iteration for counters, guards and branches."""
+MAX_AHEAD = 4
+"""Iterations ahead at most."""
+MIN_GAIN = 0.05
+"""Of the cycles of an iteration that waits for its loads: less gain is not worth it."""
+SATURATION = 2
+"""Times the work that tile blocks must have for memory while one of them waits: then no SM idles.
+
+Twice, for they do not spread evenly, and wait for their reductions as well.
+"""
+LIGHT = 2
+"""Times the work that loads keep the way to memory busy: it does not matter who does it then."""
+LIGHT_CTAS, LIGHT_AHEAD, LEAST_LIGHT_AHEAD = 4, 3, 2
+"""Tile blocks on an SM, and iterations ahead, in such loops. Sums of the columns of 8192x16384,
+tiles of 64x128 in 128 tile blocks, us on one H100: f32 285, with slots 178; f16 175 and 90.
+"""
+CELL_BYTES = 16
+"""Shared memory of a thread is handed out in cells, which one access reads."""
+WORK, MEMORY = "work", "memory"
+
+
+@dataclass(frozen=True)
+class LoadSchedule:
+    """Which loads are started how many iterations ahead, and the shared memory that it takes.
+
+    `interval` and `serial` are cycles: of an iteration, and of one that waits for its loads.
+    `is_cut`: with more shared memory more loads, or more iterations ahead, would be quicker.
+    `shared`: of the loads those whose tiles products read where they were copied to; `ctas` tile
+    blocks find room on an SM then.
+    """
+
+    loads: tuple[EarlyLoad, ...]
+    ahead: int
+    interval: int
+    serial: int
+    bytes: int
+    is_cut: bool = False
+    shared: tuple[EarlyLoad, ...] = ()
+    ctas: int = 1
+
+
+@dataclass(frozen=True)
+class Room:
+    """What loads may take: shared memory of a tile block, of which `ctas` share an SM."""
+
+    bytes: int
+    ctas: int
+
+
+def load_latency(load: EarlyLoad) -> int:
+    """Cycles that a load is expected to take; its hint `latency` (1 to 10) knows better."""
+    hint = latency_hint(load.op)
+    if hint is not None:
+        return hint * LATENCY_OF_HINT
+    return SHARED_LATENCY if load.shared else LOAD_LATENCY
+
+
+def slot_bytes(load: EarlyLoad, threads: int) -> int:
+    """Shared memory for one tile: whole cells for every thread."""
+    type = load.op.result.type
+    words = tensor_words(type) if isinstance(type, TensorType) else 1
+    return threads * CELL_BYTES * -(-4 * words // (CELL_BYTES * threads))
+
+
+def schedule_light_loop(
+    loop: aa.ForOp,
+    loads: Sequence[EarlyLoad],
+    costs: TileCosts,
+    ctas: range,
+    room: Callable[[int], int],
+) -> LoadSchedule | None:
+    """The schedule of a loop that has little to do but load: few tile blocks keep memory as busy.
+
+    So they may have slots enough each, and a grid of few tile blocks keeps it busy, too. None if
+    there is more to do, or no room: `room` says how much each of so many has, of which there may be
+    as many on an SM as `ctas` says.
+    """
+    work = LOOP_CYCLES + sum(_cycles(op, costs) for op in loop.body.block.ops)
+    busy = sum(_memory_cycles(load, MEMORY_BYTES) for load in loads)
+    slot = sum(slot_bytes(load, costs.threads) for load in loads)
+    if any(isinstance(op, aa.DotOp) for op in loop.body.block.ops) or LIGHT * work > busy:
+        return None
+    serial = work + busy + max(load_latency(load) for load in loads)
+    for count in reversed(range(ctas.start, min(ctas.stop, LIGHT_CTAS + 1))):
+        ahead = min(LIGHT_AHEAD, room(count) // slot - 1)
+        if ahead >= LEAST_LIGHT_AHEAD:
+            bytes = (ahead + 1) * slot
+            return LoadSchedule(tuple(loads), ahead, max(work, busy), serial, bytes)
+    return None
+
+
+def schedule_loads(
+    loop: aa.ForOp, loads: Sequence[EarlyLoad], costs: TileCosts, room: Room
+) -> LoadSchedule | None:
+    """The schedule of the loads for which there is room, None if none pays or fits.
+
+    Where not all fit, those that caches bring are left where they are, then the largest tiles.
+    """
+    ops = list(loop.body.block.ops)
+    work = LOOP_CYCLES + sum(_cycles(op, costs) for op in ops)
+    # Products read what many tile blocks read: it comes from L2.
+    rate = CACHE_BYTES if any(isinstance(op, aa.DotOp) for op in ops) else MEMORY_BYTES
+    busy = {load.op: _memory_cycles(load, rate) for load in loads}
+    serial = work + sum(busy.values()) + max(load_latency(load) for load in loads)
+    if room.ctas * sum(busy.values()) >= SATURATION * serial:
+        return None
+    kept = list(loads)
+    while kept:
+        chosen = [(load, busy[load.op]) for load in kept]
+        # What is left where it is will be waited for in every iteration.
+        left = max((load_latency(load) for load in loads if load not in kept), default=0)
+        if left >= max(load_latency(load) for load in kept):
+            return None
+        found = _schedule(chosen, work + left, serial, costs.threads, room.bytes)
+        if found is not None:
+            if found.interval > (1 - MIN_GAIN) * serial:
+                return None
+            return replace(found, is_cut=found.is_cut or len(kept) < len(loads))
+        kept.remove(max(kept, key=lambda load: (load.shared, tensor_words(load.op.result.type))))
+    return None
+
+
+Timed = Sequence[tuple[EarlyLoad, int]]
+"""Loads, and the cycles for which each keeps the way to memory busy."""
+
+
+def _schedule(timed: Timed, work: int, serial: int, threads: int, room: int) -> LoadSchedule | None:
+    """The shortest interval in which the loads fit."""
+    loads = tuple(load for load, _ in timed)
+    longest = max(load_latency(load) for load in loads)
+    shortest = max(work, sum(cycles for _, cycles in timed))
+    slot = sum(slot_bytes(load, threads) for load in loads)
+    is_cut = False
+    for rounds in range(min(MAX_AHEAD, -(-longest // shortest)), 0, -1):
+        interval = max(shortest, -(-longest // rounds))
+        ahead = _iterations_ahead(timed, work, interval)
+        if ahead is None or ahead > MAX_AHEAD:
+            continue
+        if (ahead + 1) * slot <= room:
+            return LoadSchedule(loads, ahead, interval, serial, (ahead + 1) * slot, is_cut)
+        is_cut = True
+    return None
+
+
+def _iterations_ahead(timed: Timed, work: int, interval: int) -> int | None:
+    """The stages between the first load and the work, by modulo scheduling.
+
+    Loads are issued where an iteration begins: a latency ends with an interval.
+    """
+    nodes = [*(Node(MEMORY, cycles) for _, cycles in timed), Node(WORK, work)]
+    edges = [
+        Edge(number, len(timed), -(-load_latency(load) // interval) * interval, 0)
+        for number, (load, _) in enumerate(timed)
+    ]
+    times = modulo_schedule(nodes, edges, interval)
+    return None if times is None else times[-1] // interval - min(times[:-1]) // interval
+
+
+def _memory_cycles(load: EarlyLoad, rate: int) -> int:
+    """Cycles that the way to memory is busy; what caches bring takes none."""
+    return 0 if load.shared else 4 * tensor_words(load.op.result.type) // rate
+
+
+def _cycles(op: Operation, costs: TileCosts) -> int:
+    """Cycles that one tile block alone takes for an operation, those within it included."""
+    match op:
+        case aa.DotOp():
+            # mma.sync has half the rate of wgmma on sm_90; its operands pass through shared memory
+            return 2 * costs.product_cycles(op)
+        case aa.ReduceOp() | aa.ScanOp():
+            return costs.cycles(op) + COMBINE_LATENCY
+        case aa.ForOp() | aa.LoopOp():
+            return LOAD_LATENCY + sum(_cycles(inner, costs) for inner in op.body.block.ops)
+        case aa.IfOp():
+            return max(
+                sum(_cycles(inner, costs) for block in region.blocks for inner in block.ops)
+                for region in op.regions
+            )
+        case _:
+            return costs.cycles(op)

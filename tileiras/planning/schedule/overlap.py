@@ -1,0 +1,193 @@
+"""Chooses the stage of every operation of a loop body and their order within an interval.
+
+Only products are put off to the interval after their own, with all that follows from them: a
+vector operation gains nothing from being late, since a warp issues in order, and its operands
+would take registers over the border. So intervals are tried from the shortest that the units allow
+up to the length of the body until such a schedule is found and its registers suffice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.register_pressure import held_value
+from tileiras.planning.schedule.loop_body import LoopBody, operands_of
+from tileiras.planning.schedule.modulo import Edge, Node, modulo_schedule
+
+STAGES = 2
+MAX_SHARE = 0.95
+"""Of the cycles that the body takes one operation after the other: less gain is not worth it."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The operations of the graph in the order of an interval, with their stages.
+
+    `interval` and `serial` are cycles: overlapped, and one operation after the other.
+    """
+
+    order: tuple[tuple[Operation, int], ...]
+    interval: int
+    serial: int
+    registers: int
+
+    @property
+    def stages(self) -> dict[Operation, int]:
+        """The stage of each operation."""
+        return dict(self.order)
+
+
+def overlapped(body: LoopBody, registers: int) -> Schedule | None:
+    """The schedule with the shortest interval in that many registers; None if it does not pay."""
+    nodes, edges, quantum = body.graph()
+    serial = _serial_length(nodes, edges)
+    for interval in range(_shortest(body, nodes, edges), int(serial * MAX_SHARE) + 1):
+        times = modulo_schedule(nodes, edges, interval)
+        if times is None:
+            continue
+        stages = [time // interval for time in times]
+        if not _is_delayed_by_products(body, stages, edges):
+            continue
+        order = _order(body, times, interval, edges)
+        needed = registers_needed(body, order)
+        if needed <= registers:
+            return Schedule(order, interval * quantum, serial * quantum, needed)
+    return None
+
+
+def _shortest(body: LoopBody, nodes: Sequence[Node], edges: Sequence[Edge]) -> int:
+    """No interval is shorter than the work of a unit, nor than what must be in the first stage.
+
+    That is all but the products that wait for something, and what follows from them.
+    """
+    busy: dict[str, int] = {}
+    for node in nodes:
+        busy[node.unit] = busy.get(node.unit, 0) + node.cycles
+    early: list[tuple[int, int]] = []
+    starts: dict[int, int] = {}
+    for number, node in enumerate(nodes):
+        into = [edge for edge in edges if edge.target == number and not edge.distance]
+        is_product = body.ops[number] in body.products
+        if any(edge.source not in starts for edge in into) or (is_product and into):
+            continue
+        starts[number] = max((starts[edge.source] + edge.latency for edge in into), default=0)
+        if not is_product:
+            early.append((starts[number], node.cycles))
+    ends = [start + sum(cycles for other, cycles in early if other >= start) for start, _ in early]
+    return max((1, *busy.values(), *ends))
+
+
+def _serial_length(nodes: Sequence[Node], edges: Sequence[Edge]) -> int:
+    """Cycles of the body where every product is waited for by the operations after it."""
+    ends = [0] * len(nodes)
+    clock = 0
+    for number, node in enumerate(nodes):
+        into = [e for e in edges if e.target == number and not e.distance and e.source < number]
+        ready = max((ends[e.source] - nodes[e.source].cycles + e.latency for e in into), default=0)
+        start = max(clock, ready)
+        ends[number] = start + node.cycles
+        clock = ends[number]
+    return max(ends, default=0)
+
+
+def _is_delayed_by_products(body: LoopBody, stages: Sequence[int], edges: Sequence[Edge]) -> bool:
+    """Whether there are two stages, and products alone begin the second."""
+    if set(stages) != set(range(STAGES)):
+        return False
+    for number, op in enumerate(body.ops):
+        before = [e.source for e in edges if e.target == number and not e.distance]
+        first = max((stages[source] for source in before), default=0)
+        if stages[number] != first and (op not in body.products or not before):
+            return False
+    return True
+
+
+def _order(
+    body: LoopBody, times: Sequence[int], interval: int, edges: Sequence[Edge]
+) -> tuple[tuple[Operation, int], ...]:
+    """By time within the interval; products are issued early and waited for late.
+
+    A product is issued as soon as its operands are there. What waits for a product follows the
+    operations that do not have to.
+    """
+    stages = [time // interval for time in times]
+    earlier: dict[int, list[int]] = {number: [] for number in range(len(times))}
+    for edge in edges:
+        # In one interval if the stages make up for the distance.
+        if stages[edge.target] + edge.distance == stages[edge.source]:
+            earlier[edge.target].append(edge.source)
+    products = {number for number, op in enumerate(body.ops) if op in body.products}
+    placed: dict[int, None] = {}
+    finished: set[int] = set()
+    waiting = sorted(range(len(times)), key=lambda n: (times[n] % interval, n))
+    while waiting:
+        next_product = next((n for n in waiting if n in products), None)
+        ready = [n for n in waiting if placed.keys() >= set(earlier[n])]
+        if next_product in ready:
+            chosen = next_product
+        else:
+            others = [n for n in ready if n not in products]
+            running = products - finished
+            free = (n for n in others if running.isdisjoint(earlier[n]))
+            chosen = next(free, others[0])
+            finished.update(products.intersection(earlier[chosen]))
+        waiting.remove(chosen)
+        placed[chosen] = None
+    return tuple((body.ops[n], stages[n]) for n in placed)
+
+
+def registers_needed(body: LoopBody, order: Sequence[tuple[Operation, int]]) -> int:
+    """Registers of a thread for the tiles that are live at the worst point of an interval."""
+    position = {op: number for number, (op, _) in enumerate(order)}
+    stages = dict(order)
+    length = len(order)
+    finished = {op: _first_wait(body, op, position, stages) for op in body.products}
+    ends: dict[SSAValue, int] = {}
+    for op, stage in order:
+        product = body.products.get(op)
+        for operand in operands_of(op) if product is None else product.registers:
+            end = stage * length + position[op]
+            if product is not None and operand is not product.dot.acc:
+                end = finished[op]
+            for value, distance in _held(body, operand):
+                ends[value] = max(ends.get(value, 0), end + distance * length)
+    outside = sum(
+        body.costs.registers(value) for value in ends if value.owner.parent is not body.block
+    )
+    live = [outside] * length
+    for op, stage in order:
+        start = stage * length + position[op]
+        for result in op.results:
+            for time in range(start, max(ends.get(result, start), start + 1)):
+                live[time % length] += body.costs.registers(result)
+    return max(live, default=0)
+
+
+def _first_wait(
+    body: LoopBody, op: Operation, position: dict[Operation, int], stages: dict[Operation, int]
+) -> int:
+    """When a product is waited for, counted from the start of its iteration."""
+    length = len(position)
+    found = (stages[op] + 1) * length + position[op]
+    for other in body.ops:
+        for maker, distance in body.reads(other):
+            if maker is op and other not in body.products:
+                found = min(found, (stages[other] + distance) * length + position[other])
+    for other in body.overwriters(op):
+        found = min(found, (stages[other] + 1) * length + position[other])
+    return found
+
+
+def _held(body: LoopBody, value: SSAValue) -> list[tuple[SSAValue, int]]:
+    """The tiles in registers behind an operand, and how many iterations ago they were made."""
+    held = held_value(value)
+    if held is None or not isinstance(held.type, TensorType):
+        return []
+    makers = body.makers(held)
+    if not makers:
+        return [(held, 0)] if held.owner.parent is not body.block else []
+    return [(result, distance) for op, distance in makers for result in op.results]

@@ -1,0 +1,232 @@
+"""Whose first tiles the consumers fetch: they have nothing to do while tensor maps are made.
+
+A kernel that makes one tile a block spends its first microseconds with claiming a slot for tensor
+maps, filling them in, publishing them, and the first copies fetch them back. The consumers load the
+first tiles of the loop by cp.async meanwhile, as many as the ring has slots; the producer goes on
+behind them.
+
+Attention starts in the same way, with the first tile of every operand of its first product, where
+a CTA has the SM to itself: the client's decoding of 64x256 tiles 17.8, 17.2; full 128x64 960, 925;
+causal D = 64 128x128 673, 622; causal D = 128 128x128 440, 434, 128x64 491, 500; two CTAs lose
+(64x64 1003, 1062).
+
+On one H100, f16 without and with it, us: 12288x4096x2560 128x256 384, 376; batched 4096x4096x2048
+128x256 850, 818; 8192^3 64x256 1901, 1855; 12288x4096x2560 128x128 449, 432; 1024^3 64x128 8.5,
+7.3. Operands that threads read into registers lose where the product is small: tf32 8192^3 128x128
+3652, 3774.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.atoms.tma_boxes import CHUNK_BYTES, thread_rows
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.planning.clusters import Sharing
+from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.pipelines import Pipeline
+from tileiras.planning.operands.tma import contiguous_axis, is_by_tma
+from tileiras.planning.warp_roles.producer_slice import ProducerSlice
+
+LEAST_ELEMENTS = 128 * 256
+"""Of the results of the products in the loop, if threads read their operands."""
+
+
+@dataclass(frozen=True)
+class HeadStart:
+    """Slots of a pipeline that the consumers fill, with `loads` in the order of their places.
+
+    They do so before `before`: the loop whose first iterations the slots are for, or what comes
+    once and has the loads in it: a branch, a load itself. `slots` are so many of the first ones,
+    None for all that the ring has. `by_bytes` copies take more instructions and fewer predicates:
+    where the loop's registers are scarce, ptxas spills its bound otherwise.
+    """
+
+    before: Operation
+    pipeline: int
+    loads: tuple[aa.TiledLoadOp, ...]
+    slots: int | None = None
+    by_bytes: bool = False
+
+
+def head_starts(
+    func: aa.FuncOp, plan: HopperPlan, sharing: Sharing, kept: ProducerSlice
+) -> tuple[HeadStart, ...]:
+    """The rings that the consumers begin to fill; none where threads cannot, or do not gain by it.
+
+    What they copy comes once in a tile block, and every index is the number of an iteration or
+    made before. The producer passes over iterations: it must not compute anything in them.
+    """
+    found = _wanted(func, plan, sharing)
+    loops = [start.before for start in found if isinstance(start.before, aa.ForOp)]
+    carried = (value for loop in loops for value in (*loop.body.block.args[1:], *loop.results))
+    return () if any(map(kept.carries, carried)) else found
+
+
+def _wanted(func: aa.FuncOp, plan: HopperPlan, sharing: Sharing) -> tuple[HeadStart, ...]:
+    """The rings whose first tiles threads would copy."""
+    if plan.stores or sharing.loads:
+        return ()
+    for number, pipeline in enumerate(plan.pipelines):
+        if pipeline.within is None and (found := _of_memory(func, plan, number)):
+            return found
+    if any(planned.lhs is None for planned in plan.dots.values()) and plan.shape.ctas == 1:
+        return _of_first_product(func, plan)
+    return ()
+
+
+def _of_first_product(func: aa.FuncOp, plan: HopperPlan) -> tuple[HeadStart, ...]:
+    """One slot of each ring that the first product reads, and of those its loop fills with them."""
+    first = next(iter(plan.dots.values()))
+    before = _outermost(first.dot, func)
+    if first.lhs is None or before is None:
+        return ()
+    numbers = [plan.pipeline_of(operand.load) for operand in (first.lhs, first.rhs)]
+    if isinstance(before, aa.ForOp):
+        if first.dot.parent_op() is not before or not _counts_up(before):
+            return ()
+        rings = plan.pipelines
+        numbers += [i for i, ring in enumerate(rings) if _is_filled_in(ring, before)]
+    starts = [_one_slot(plan, number, before) for number in dict.fromkeys(numbers)]
+    return tuple(start for start in starts if start) if all(starts) else ()
+
+
+def _is_filled_in(ring: Pipeline, loop: aa.ForOp) -> bool:
+    """Whether a ring gets tiles in a loop."""
+    return any(loop.is_ancestor(load) for load in ring.loads)
+
+
+def _one_slot(plan: HopperPlan, number: int | None, user: Operation) -> HeadStart | None:
+    """The first slot of a ring, filled before the operation or, where that is outside, at its load.
+
+    In a loop all loads of the ring are those of the slot.
+    """
+    if number is None:
+        return None
+    ring = plan.pipelines[number]
+    loads = tuple(load for load in ring.fillings[0] if isinstance(load, aa.TiledLoadOp))
+    if len(loads) != len(ring.fillings[0]):
+        return None
+    parents = {load.parent_op() for load in loads}
+    outside = [load for load in loads if not user.is_ancestor(load)]
+    if len(parents) != 1 or (outside and len(loads) > 1):
+        return None
+    before = outside[0] if outside else user
+    if isinstance(before, aa.ForOp):
+        if len(ring.fillings) > 1 or parents != {before}:
+            return None
+        simple = all(_is_simple(load, before, plan) for load in loads)
+    else:
+        simple = all(_comes_once(load, before) and _is_copied(load, plan) for load in loads)
+    return HeadStart(before, number, loads, 1) if simple else None
+
+
+def _comes_once(load: aa.TiledLoadOp, before: Operation) -> bool:
+    """Whether a load is the operation or stands where its condition holds, indices made before."""
+    is_taken = isinstance(before, aa.IfOp) and load.parent_block() is before.then_region.first_block
+    if load is not before and not is_taken:
+        return False
+    return all(_is_before(index, before) for index in load.indices)
+
+
+def _outermost(op: Operation, func: aa.FuncOp) -> Operation | None:
+    """The operation of the function's body that a product is, or the loop or branch it is in."""
+    outer: Operation | None = op
+    while outer is not None and outer.parent_op() is not func:
+        outer = outer.parent_op()
+    return outer if outer is op or isinstance(outer, aa.ForOp | aa.IfOp) else None
+
+
+def _counts_up(loop: aa.ForOp) -> bool:
+    """Whether the threads can count the iterations of a loop."""
+    return loop.unsigned_cmp is None and loop.lower_bound.type == IntegerType(32)
+
+
+def _of_memory(func: aa.FuncOp, plan: HopperPlan, first: int) -> tuple[HeadStart, ...]:
+    """The head start of a loop's ring, or of rings that share memory: one is used."""
+    rings = [
+        (number, ring)
+        for number, ring in enumerate(plan.pipelines)
+        if number == first or ring.within == first
+    ]
+    loops = [ring.loads[0].parent_op() for _, ring in rings]
+    if not _one_runs(loops, func):
+        return ()
+    # What clusters for locks have beside them on an SM are CTAs that leave at once.
+    if plan.shape.ctas > 1 and func.paired_axis is None:
+        return ()
+    starts = [_of_loop(plan, number, ring) for number, ring in rings]
+    found = tuple(start for start in starts if start is not None)
+    return found if len(found) == len(starts) else ()
+
+
+def _one_runs(loops: Sequence[Operation | None], func: aa.FuncOp) -> bool:
+    """Whether the kernel has one of these loops, or one in each side of a branch, once."""
+    branches = {loop.parent_op() for loop in loops if isinstance(loop, aa.ForOp)}
+    branch = next(iter(branches), None)
+    if len(loops) == 1:
+        return branch is func
+    if len(branches) > 1 or not isinstance(branch, aa.IfOp) or branch.parent_op() is not func:
+        return False
+    return len({loop.parent_block() for loop in loops if loop is not None}) == len(loops)
+
+
+def _of_loop(plan: HopperPlan, number: int, pipeline: Pipeline) -> HeadStart | None:
+    """The head start of the loop that a ring is for."""
+    loop = pipeline.loads[0].parent_op()
+    if len(pipeline.fillings) != 1 or not pipeline.may_grow or not isinstance(loop, aa.ForOp):
+        return None
+    if not _counts_up(loop):
+        return None
+    dots = [planned for planned in plan.dots.values() if planned.dot.parent_op() is loop]
+    is_small = sum(planned.rows * planned.columns for planned in dots) < LEAST_ELEMENTS
+    if is_small and any(planned.fragments for planned in dots):
+        return None
+    others = [ring for ring in plan.pipelines if ring is not pipeline]
+    if any(_is_filled_in(ring, loop) for ring in others):
+        return None
+    loads: list[aa.TiledLoadOp] = []
+    for load in pipeline.loads:
+        if not isinstance(load, aa.TiledLoadOp) or not _is_simple(load, loop, plan):
+            return None
+        loads.append(load)
+    by_bytes = any(planned.fragments for planned in dots)
+    return HeadStart(loop, number, tuple(loads), by_bytes=by_bytes)
+
+
+def _is_simple(load: aa.TiledLoadOp, loop: aa.ForOp, plan: HopperPlan) -> bool:
+    """Whether threads can copy the tiles of a loop's load."""
+    if load.parent_op() is not loop or not _is_copied(load, plan):
+        return False
+    return all(is_number_of(index, loop) or _is_before(index, loop) for index in load.indices)
+
+
+def _is_copied(load: aa.TiledLoadOp, plan: HopperPlan) -> bool:
+    """Whether the threads of the consumers can copy a tile of TMA's row by row."""
+    axis, threads = contiguous_axis(load), 32 * plan.shape.consumer_warps
+    if not is_by_tma(load) or axis is None:
+        return False
+    type = view_type_of(load.view)
+    # TMA takes tiles from any element on.
+    if type.steps[axis] * storage_bytes(type.memref.element_type) % CHUNK_BYTES:
+        return False
+    return thread_rows(type, axis, threads) is not None
+
+
+def is_number_of(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is the number of the iteration of a loop."""
+    return isinstance(op, aa.ForOp) and value is op.body.block.args[0]
+
+
+def _is_before(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is made before the operation."""
+    owner = value.owner
+    if isinstance(owner, Operation):
+        return owner is not op and not op.is_ancestor(owner)
+    return not any(owner is block for region in op.regions for block in region.blocks)

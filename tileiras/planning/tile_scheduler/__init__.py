@@ -1,0 +1,1 @@
+"""In which order tile blocks are computed."""

@@ -1,0 +1,1 @@
+"""How tiles may be cut into parts."""

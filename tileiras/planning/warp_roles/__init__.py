@@ -1,0 +1,1 @@
+"""What each role of warps does in a specialised kernel."""

@@ -228,7 +228,7 @@ def compile_module(
     run_passes(module, passes, context, timings)
     stops_early = pass_names and stage_of(module).name != "llvm-dialect"
     if stops_early or find_stage(options.emit) is not None:
-        text = print_stage(module, debug_info=options.line_info or options.device_debug)
+        text = print_stage(module, style=options.text_style)
         return Artefacts(text.encode(), timings, remarks)
     if target is None:
         raise TargetError("no GPU architecture given, expected --gpu-name")

@@ -1,4 +1,4 @@
-"""Reads IR text of any stage: Tile IR's own syntax, or xDSL's for the stages below it."""
+"""Reads IR text: Tile IR's own syntax, or that of `dialects.assembly` for later stages."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import re
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.ir import Dialect
-from xdsl.utils.exceptions import ParseError, VerifyException
 
-from tileiras.errors import BytecodeError, SourceLocation
 from tileiras.registry import DIALECTS, resolve
 
-_COMMENT = re.compile(r"//[^\n]*")
-_LOWER_STAGE = re.compile(r'"(nv_tileaa|nv_tileas|llvm|nvvm)\.[\w.]+"\s*\(')
-"""An operation of a later stage; they are always printed in generic form."""
+_SKIPPED = re.compile(r"//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"(?!\s*\()")
+"""Comments, and strings that name no operation."""
+_LOWER_STAGE = re.compile(
+    r'"(?:nv_tileaa|nv_tileas|llvm|nvvm)\.[\w.]+"\s*\('
+    r"|(?m:(?:^|[=){{])\s*(?:nv_tileaa|nv_tileas|llvm|nvvm)\.\w)".replace("{{", "{")
+)
+"""An operation of a later stage, in generic form or in its own."""
 
 
 def register_dialects(context: Context) -> None:
@@ -32,29 +34,18 @@ def parse_text(text: str, filename: str = "<input>") -> ModuleOp:
     """The module that the text describes.
 
     Text of stage cuda_tile is in Tile IR's own syntax; text that has an operation of a later stage
-    is in the form that `--emit` prints for that stage. Raises BytecodeError with the place of the
-    first mistake.
+    is in the form that `--emit` prints for that stage, or in generic form, and is verified here,
+    where its places are known. Raises BytecodeError with the place of the first mistake.
     """
-    if _LOWER_STAGE.search(_COMMENT.sub("", text)) is None:
+    if _LOWER_STAGE.search(_SKIPPED.sub("", text)) is None:
         from tileiras.dialects.cuda_tile.text import parse_module
 
         return parse_module(text, filename)
-    from xdsl.parser import Parser
+    from tileiras.dialects import assembly
+    from tileiras.stages import verify_text
 
     context = Context()
     register_dialects(context)
-    try:
-        return Parser(context, text, filename).parse_module()
-    except ParseError as error:
-        line, column = _line_and_column(text, error.span.start)
-        message = error.msg.strip().rstrip(".") or "cannot be parsed"
-        place = SourceLocation(filename, line, column)
-        raise BytecodeError(message[:1].lower() + message[1:], place) from error
-    except VerifyException as error:
-        raise BytecodeError(" ".join(str(error).split())) from error
-
-
-def _line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """The 1-based line and column of a character offset."""
-    before = text[:offset]
-    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+    parsed = assembly.parse_module(context, text, filename)
+    verify_text(parsed.module, parsed.places)
+    return parsed.module

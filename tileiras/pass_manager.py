@@ -109,7 +109,7 @@ class _Observer:
             return
         when = "Before" if before else "After"
         print(f"*** IR Dump {when} {ir_pass.title} ({ir_pass.name}) ***", file=sys.stderr)
-        print(print_stage(module, debug_info=self.options.line_info), file=sys.stderr)
+        print(print_stage(module, style=self.options.text_style), file=sys.stderr)
 
 
 def run_passes(

@@ -23,7 +23,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.gathered import chunk_layout,
 
 def compiled(source: bytes, emit: str = "nv_tileas", **changes: object) -> str:
     """The text of a stage for sm_90."""
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit))
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit, print_generic=True))
     return compile_module(source, replace(options, **changes)).output.decode()
 
 

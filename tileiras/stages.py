@@ -168,7 +168,19 @@ def print_stage(
             stage = None
     if stage is not None and stage.printer:
         debug_info = style.locations == "loc"
+        if style.functions:
+            module = _with_entries(module, style.functions)
         return resolve(stage.printer)(module, generic=style.generic, debug_info=debug_info)
     from tileiras.dialects.assembly import print_module
 
     return print_module(module, style)
+
+
+def _with_entries(module: ModuleOp, names: tuple[str, ...]) -> ModuleOp:
+    """A copy of a program of stage cuda_tile with the entries of these names only."""
+    copy = module.clone()
+    for op in list(copy.walk()):
+        name = getattr(op.properties.get("sym_name"), "data", "")
+        if op.name == "cuda_tile.entry" and name not in names:
+            op.detach()
+    return copy

@@ -101,7 +101,7 @@ FORMS: dict[str, Row] = {
     "nv_tileaa.reshape": _SOURCE_TO_RESULT,
     "nv_tileaa.unsplat": Row("$source", "source; result=element(source)"),
     "nv_tileaa.permute": Row("$source $permutation:i32", "source -> result"),
-    "nv_tileaa.cat": Row("$lhs, $rhs dim $dim", "lhs, rhs -> result"),
+    "nv_tileaa.cat": Row("$lhs, $rhs dim $dim:int", "lhs, rhs -> result"),
     "nv_tileaa.extract": Row("$source[$indices]", "source -> result"),
     "nv_tileaa.insert": Row(
         "$source into $destination[$indices]", "source, result; destination=result"

@@ -37,7 +37,11 @@ def in_function(*lines: str) -> str:
         (["%0 = nv_tileaa.make_range : tensor<4xi32, #nv_tileas.layout<{r = [[1]]} -> 4>>"], 3, ""),
         (['"nv_tileaa.addi"(%a, %a) : (i32, i32) -> i64'], 3, ""),
         (["nv_tileas.agent_switch producer {"], 3, ""),
-        (["%0 = llvm.add %a, %a : i32"], 3, "no stage has operations of all these dialects"),
+        (
+            ["%0 = llvm.add %a, %a : i32", "nv_tileaa.return"],
+            3,
+            "no stage has operations of all these dialects",
+        ),
     ],
 )
 def test_mistake_has_its_place(lines: list[str], line: int, message: str) -> None:
@@ -74,7 +78,7 @@ def test_damaged_text_is_rejected_or_read(seed: int) -> None:
     for _ in range(generator.randint(1, 3)):
         at = generator.randrange(len(text))
         end = at + generator.randint(0, 6)
-        text = text[:at] + generator.choice(list('%#!"{}[]<>()=:,-x0a ') + [""]) + text[end:]
+        text = text[:at] + generator.choice(list("%#!{}[]<>()=:,-x0a ") + [""]) + text[end:]
     try:
         parse_text(text, "k.mlir")
     except BytecodeError as error:

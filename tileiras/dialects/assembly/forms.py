@@ -252,7 +252,7 @@ VALUE_TYPES: dict[str, str] = {
 }
 """Types of operands and results that follow from their names, unless a row says otherwise."""
 
-INLINE_TYPES = ("indices",)
+INLINE_TYPES = ("indices", "dynamic_shape", "dynamic_strides")
 """Operands that are i32, or have their type beside them: `%view[%i, %rows : tensor<64xi32>]`."""
 
 INBOUNDS = "inbounds"

@@ -90,10 +90,17 @@ def integers_text(numbers: tuple[int, ...]) -> str:
 
 
 def _integer_text(value: IntegerAttr[Any], _: Printer) -> str | None:
-    return str(value.value.data) if value.type == i32 else f"{value.value.data} : {value.type}"
+    number = value.value.data
+    if value.type == i1:
+        truth = IntegerAttr.from_bool(bool(number))
+        return str(bool(number)).lower() if value == truth else None
+    return str(number) if value.type == i32 else f"{number} : {value.type}"
 
 
 def _read_integer(parser: Parser) -> Attribute:
+    truth = parser.parse_optional_boolean()
+    if truth is not None:
+        return IntegerAttr.from_bool(truth)
     number = parser.parse_integer(allow_boolean=False)
     if parser.parse_optional_punctuation(":") is None:
         return IntegerAttr(number, i32)

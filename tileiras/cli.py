@@ -33,7 +33,7 @@ from tileiras.errors import (
 )
 from tileiras.fast_import import cache_folder, cache_generated_code, skip_dialect_finder
 from tileiras.file_io import read_input, write_output
-from tileiras.options import STAGES, CompileOptions
+from tileiras.options import LAUNCHES, STAGES, CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind, to_text, to_yaml
 
 if TYPE_CHECKING:
@@ -232,6 +232,7 @@ def _compile_options(values: Values, knobs: dict[str, str]) -> CompileOptions:
         opt_level=_opt_level(values),
         device_debug=_flag(values, "device-debug"),
         line_info=_flag(values, "lineinfo"),
+        launch=_last(values, "launch", LAUNCHES[0]),
         emit=_last(values, "emit", STAGES[-1]),
         verify_each=_flag(values, "verify-each"),
         print_before_all=_flag(values, "print-before-all"),

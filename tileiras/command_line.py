@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tileiras.options import LOCATION_STYLES, STAGES
+from tileiras.options import LAUNCHES, LOCATION_STYLES, STAGES
 
 if TYPE_CHECKING:
     import click
@@ -161,6 +161,14 @@ def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
             "emit-launch-info",
             "Write how to launch each kernel, as JSON.",
             "FILE",
+            group=_DEVELOPER,
+        ),
+        Option(
+            "launch",
+            "How kernels are launched (tile): an ordinary grid with block (1,1,1), a grid of "
+            "clusters, or with the number of threads given by the launcher.",
+            "WAY",
+            choices=LAUNCHES,
             group=_DEVELOPER,
         ),
         Option(

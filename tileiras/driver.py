@@ -80,7 +80,7 @@ def find_target(options: CompileOptions) -> GpuTarget | None:
 
     None only where nothing was named and the stage asked for does not depend on it.
     """
-    from tileiras.codegen.target import TARGET_NAMES, get_target
+    from tileiras.codegen.target import TARGET_NAMES, Feature, get_target
 
     if not options.gpu_name:
         if STAGES.index(options.emit) <= STAGES.index("nv_tileaa"):
@@ -89,7 +89,11 @@ def find_target(options: CompileOptions) -> GpuTarget | None:
         raise TargetError(f"no GPU architecture given, expected --gpu-name with one of {names}")
     target = get_target(options.gpu_name)
     if options.disabled_features:
-        return target.without(options.disabled_features)
+        target = target.without(options.disabled_features)
+    if options.launch == "cluster" and not target.has(Feature.CLUSTER_LAUNCH):
+        raise TargetError(f"{target.name} has no clusters, expected --launch=tile or explicit")
+    if options.launch == "explicit":
+        return target.without([Feature.CLUSTER_LAUNCH])
     return target
 
 
@@ -280,7 +284,7 @@ def _generate(
     from tileiras.codegen.llvmir.printer import print_module
     from tileiras.launch_info import describe_kernels
 
-    kernels = describe_kernels(module, target, shown)
+    kernels = describe_kernels(module, target, shown, options.launch)
     with timings.measure("print LLVM IR"):
         llvm_text = print_module(module, target, options)
     if folder is not None:
@@ -313,7 +317,16 @@ def _generate(
         f"{used.spill_stores + used.spill_loads} bytes spilled"
         for used in result.kernels
     )
-    return Artefacts(result.cubin, timings, remarks, kernels, (*usage, *result.advice))
+    cubin = _marked(result.cubin, kernels)
+    return Artefacts(cubin, timings, remarks, kernels, (*usage, *result.advice))
+
+
+def _marked(cubin: bytes, kernels: tuple[KernelLaunch, ...]) -> bytes:
+    """The cubin with those kernels marked that the driver shall launch as Tile IR's."""
+    from tileiras.codegen.cubin import Language, with_language
+
+    names = [kernel.name for kernel in kernels if kernel.launch == "tile"]
+    return with_language(cubin, names, Language.TILEIR) if names else cubin
 
 
 def _report_spills(remarks: RemarkCollector, kernel: str, size: int) -> None:

@@ -7,6 +7,14 @@ from dataclasses import dataclass, field
 STAGES = ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm-dialect", "llvm", "ptx", "cubin")
 """What `--emit` accepts, in order of the cascade."""
 
+LAUNCHES = ("tile", "cluster", "explicit")
+"""What `--launch` accepts: how the block (1,1,1) of Tile IR's launches becomes many threads.
+
+tile: the cubin marks the kernel as Tile IR, and the driver launches its required number of threads.
+cluster: PTX's `.blocksareclusters`; a kernel whose tile block is several CTAs always is launched so.
+explicit: it does not; whoever launches passes the number of threads.
+"""
+
 PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
 DELAY_TMA_STORE_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"
 ALWAYS_SWIZZLE = "TILEIR_ALWAYS_SWIZZLE"
@@ -38,6 +46,7 @@ class CompileOptions:
     opt_level: int = 3
     device_debug: bool = False
     line_info: bool = False
+    launch: str = LAUNCHES[0]
     emit: str = "cubin"
     verify_each: bool = False
     print_before_all: bool = False

@@ -174,7 +174,8 @@ class AgentState:
         """The tensor maps of the producer, in groups that are made together.
 
         The first warp claims a slot of `table` and leaves its address at `place`; the producer
-        reads it (`pointer`) when it meets the others, at the maker `meets_at` or at once. Maps of
+        reads it (`pointer`) when it meets the others, at the maker `meets_at` or at once; `tried`
+        is what the producer's own first try to claim one gave. Maps of
         stores are number `store_maps` of the slot, to use after waiting at `ready`: for consumers,
         or for the store agent, which gives the slot back when the producer is `done`, too.
         """
@@ -185,6 +186,7 @@ class AgentState:
         groups: Sequence[Sequence[pl.MakeTensorMapOp]]
         meets_at: Operation | None
         pointer: SSAValue | None = None
+        tried: tuple[SSAValue, SSAValue] | None = None
         ready: SSAValue | None = None
         done: SSAValue | None = None
         store_maps: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])

@@ -34,7 +34,7 @@ class Feature(Enum):
     MBARRIER_TRY_WAIT = "mbarrier-try-wait"
     """Suspending waits on `mbarrier`."""
     CLUSTER_LAUNCH = "cluster-launch"
-    """Clusters of CTAs and `.blocksareclusters`: launches with block (1,1,1)."""
+    """Clusters of CTAs, launched by `.blocksareclusters`."""
     GRID_DEPENDENCY = "grid-dependency"
     """`griddepcontrol`."""
     ELECT = "elect"

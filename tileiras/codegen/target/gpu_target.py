@@ -26,7 +26,6 @@ class GpuTarget:
     static_shared_limit: int
     max_warps_per_sm: int
     max_cluster: int
-    requires_explicit_block: bool
     registers_per_sm: int = 65536
     max_registers_per_thread: int = 255
     max_threads_per_block: int = 1024

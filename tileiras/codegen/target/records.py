@@ -66,7 +66,6 @@ def _target(
         static_shared_limit=(block_kib if clusters else _OLD_STATIC_SHARED_KIB) * _KIB,
         max_warps_per_sm=warps,
         max_cluster=8 if clusters else 1,
-        requires_explicit_block=not clusters,
     )
 
 

@@ -2,7 +2,8 @@
 
 A row is (body, types). In the body `$x` stands for an operand, property or region, `$x:kind` for a
 property of a kind of `values.NAMED_KINDS`, `<? .. ?>` for a part that is there only with its first
-`$x`, and everything else for itself. Properties that the body does not name follow in braces.
+`$x`, and everything else for itself. Properties that the body does not name follow in braces, or
+stand at `$DICTIONARY`.
 Types are those written behind the colon, then for other values how theirs follows:
 
     "view -> result; indices=i32"     the types of `view` and `result` are written
@@ -151,7 +152,9 @@ FORMS: dict[str, Row] = {
     "nv_tileas.wgmma_dots": Row("$common, [$tiles], [$accs]", "common, tiles, accs; sums=accs"),
     "nv_tileas.dot_wait": Row("$acc <?keeping [$kept] ?>", "result, kept; acc=result"),
     "nv_tileas.turn_tile": Row("$tile <?running = $running ?>", "functional"),
-    "nv_tileas.agent_switch": Row("producer $producer consumer $consumer <?store $store ?>", ""),
+    "nv_tileas.agent_switch": Row(
+        "$DICTIONARY producer $producer consumer $consumer <?store $store ?>", ""
+    ),
     "nv_tileas.make_tensor_map": Row("$view box $box", "view"),
     "nv_tileas.tma_load": Row(
         "$view[$indices] into $pipeline using $tensor_map <?same = $same ?><?unless = $unless ?>",

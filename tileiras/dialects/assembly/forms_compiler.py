@@ -37,6 +37,8 @@ from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, TiledViewType, with_ele
 from tileiras.dialects.nv_tileas.pipeline import PIPELINE, TENSOR_MAP
 from tileiras.errors import InternalError
 
+DICTIONARY = "DICTIONARY"
+"""The place in a body for the properties that it does not name."""
 SEGMENTS = ("operandSegmentSizes", "resultSegmentSizes")
 I1 = IntegerType(1)
 
@@ -137,6 +139,11 @@ class Form:
     defaults: Mapping[str, Attribute]
     segments: tuple[str, ...] = field(default=())
 
+    @property
+    def has_dictionary(self) -> bool:
+        """Whether the body has a place for the properties that it does not name."""
+        return any(isinstance(e, Slot) and e.role == "dictionary" for e in self.elements)
+
 
 def attribute_class(constraint: AttrConstraint) -> type[Attribute] | None:
     """The class of the attributes that a property takes, if there is one."""
@@ -206,10 +213,10 @@ class _Compiler:
             self._literal(body[position : match.start()], found)
             position = match.end()
             if match["group"] is not None:
-                inner = self.elements(match["group"])
-                parts = tuple(part for part in inner if not isinstance(part, Group))
-                if all(self.knows(part.name) for part in parts if isinstance(part, Slot)):
-                    found.append(Group(parts))
+                names = [part["slot"] for part in _PIECE.finditer(match["group"])]
+                if all(map(self.knows, names)):
+                    inner = self.elements(match["group"])
+                    found.append(Group(tuple(e for e in inner if not isinstance(e, Group))))
             else:
                 found.append(self._slot(match["slot"], match["kind"]))
         self._literal(body[position:], found)
@@ -229,9 +236,11 @@ class _Compiler:
         if name in self.regions:
             optional = isinstance(self.regions[name], OptRegionDef)
             return Slot(name, "optional region" if optional else "region")
+        if name == DICTIONARY:
+            return Slot(name, "dictionary")
         definition = self.properties.get(name)
         if definition is None:
-            return Slot(name, "missing")
+            raise InternalError(f"the row of {self.op_class.name} names '{name}', which it lacks")
         self.in_body.add(name)
         constraint = attribute_class(definition.constr)
         return Slot(name, "property", NAMED_KINDS[kind] if kind else kind_of(constraint))

@@ -103,8 +103,12 @@ class AssemblyParser(Parser):
         start = self.pos
         parts = _Parts()
         for element in form.elements:
-            self._element(element, parts)
-        self._dictionary(form, parts)
+            if isinstance(element, Slot) and element.role == "dictionary":
+                self._dictionary(form, parts)
+            else:
+                self._element(element, parts)
+        if not form.has_dictionary:
+            self._dictionary(form, parts)
         for name, value in form.defaults.items():
             parts.properties.setdefault(name, value)
         if INBOUNDS in form.required:

@@ -166,7 +166,7 @@ class AssemblyPrinter:
             case "region":
                 return structured.is_one_block(getattr(op, slot.name))
             case role:
-                return role in ("one", "many")
+                return role in ("one", "many", "dictionary")
 
     def _property(self, slot: Slot, value: Attribute) -> str | None:
         return slot.kind.write(value, self.types) if slot.kind is not None else None
@@ -191,7 +191,8 @@ class AssemblyPrinter:
         if self._line[before:].strip() == "":
             self._line = self._line.rstrip()
         self._line = self._line.rstrip()
-        self._write_dictionary(op, form)
+        if not form.has_dictionary:
+            self._write_dictionary(op, form)
         self.write(self._types_text(op, form))
 
     def _write_element(self, op: IRDLOperation, element: Element) -> None:
@@ -204,6 +205,9 @@ class AssemblyPrinter:
                         self._write_element(op, inner)
             case Slot(name=name, role="property"):
                 self.write(self._property(element, op.properties[name]) or "")
+            case Slot(role="dictionary"):
+                self._line = self._line.rstrip()
+                self._write_dictionary(op, form_of(type(op)))
             case Slot(name=name, role="region" | "optional region"):
                 self.region(getattr(op, name))
             case Slot(name=name) if name in INLINE_TYPES:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 WIDTH = 140
 """Columns of a line at most."""
 CONTINUATION = "    "
-WORST = 5
+KEYWORD = " attributes"
+"""Stands before a dictionary, on the same line."""
+WORST = 6
 """The rank of a break anywhere between words."""
 
 
@@ -44,10 +46,14 @@ def _last_break(text: str, room: int) -> int | None:
 
 def _rank(text: str, position: int, depth: int) -> int:
     """How well a line ends at a space within so many brackets: 0 is best."""
-    if depth == 0 and text.startswith((" : ", " {", " -> "), position):
+    if text.endswith(KEYWORD, 0, position):
+        return WORST
+    if depth == 0 and text.startswith((" : ", " {", KEYWORD), position):
         return 0
+    if depth == 0 and text.startswith(" -> ", position):
+        return 1
     if text[position - 1] == ",":
-        return min(depth + 1, WORST - 1)
+        return min(depth + 2, WORST - 1)
     return WORST
 
 

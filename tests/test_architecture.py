@@ -27,8 +27,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("stages", "ir_text"),
     ("dumps",),
     ("launch_info", "pass_manager", "pipeline"),
-    ("driver", "command_line", "fast_import", "file_io"),
-    ("cli",),
+    ("driver", "command_line", "fast_import", "file_io", "response_files"),
+    ("cli", "__main__"),
 )
 """Parts of the package from floor to roof: a part imports itself and lower layers only."""
 

@@ -1,4 +1,4 @@
-"""The commands `tileiras` and `tileirdisasm`: arguments in, exit codes and messages out.
+"""The commands `tileiras`, `tileirdisasm` and `tileirasm`: arguments in, exit codes out.
 
 Exit codes, as clients know them: 0 done; 1 command line or unreadable input; 2 unsupported GPU or
 options, or an output that cannot be written; 3 the input is not Tile IR; 5 it cannot be compiled.
@@ -7,6 +7,7 @@ No exception leaves this module.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -20,6 +21,7 @@ from tileiras.command_line import (
     PREVIEW_FEATURES,
     Option,
     Values,
+    assembler_options,
     compiler_options,
     parse_quickly,
     parse_with_click,
@@ -28,12 +30,13 @@ from tileiras.errors import (
     BytecodeError,
     CompileError,
     InternalError,
+    TargetError,
     TileirasError,
     UsageError,
 )
 from tileiras.fast_import import cache_folder, cache_generated_code, skip_dialect_finder
 from tileiras.file_io import read_input, write_output
-from tileiras.options import LAUNCHES, STAGES, CompileOptions
+from tileiras.options import BYTECODE, LAUNCHES, STAGES, CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind, to_text, to_yaml
 
 if TYPE_CHECKING:
@@ -44,6 +47,9 @@ INTERRUPTED = 130
 
 FLAGS_VARIABLE = "TILEIRAS_FLAGS"
 """Options for `tileiras` where a client writes the command line; they win over its own."""
+
+COMPATIBLE_RELEASE = "13.5.37"
+"""NVIDIA's release whose behaviour the tests of tests/oracle compare with."""
 
 CLOSED_PIPE = 141
 """Exit code when nobody reads our output any more: 128 + SIGPIPE."""
@@ -79,6 +85,11 @@ def disasm_main() -> None:
     _run_as_process(run_disassembler, sys.argv[1:])
 
 
+def asm_main() -> None:
+    """The command `tileirasm`. Ends the process."""
+    _run_as_process(run_assembler, sys.argv[1:])
+
+
 def _run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> None:
     """Runs the command and leaves without tearing the interpreter down, which only costs time."""
     gc.disable()
@@ -106,10 +117,20 @@ def run_disassembler(argv: Sequence[str]) -> int:
     return _guarded("tileirdisasm", argv, _disassemble)
 
 
+def run_assembler(argv: Sequence[str]) -> int:
+    """`tileirasm` with these arguments; returns the exit code and never raises."""
+    return _guarded("tileirasm", argv, _assemble)
+
+
 def _guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], None]) -> int:
     """Runs the body and turns whatever it raises into messages and an exit code."""
-    verbose = any(argument in ("-v", "--v", "--verbose", "-verbose") for argument in argv)
+    verbose = False
     try:
+        if any(argument.startswith("@") for argument in argv):
+            from tileiras.response_files import expand
+
+            argv = expand(argv)
+        verbose = any(argument in ("-v", "--v", "--verbose", "-verbose") for argument in argv)
         body(argv)
     except TileirasError as error:
         _report(error, program, verbose)
@@ -184,6 +205,26 @@ def _say_inert(options: Sequence[Option], values: Values) -> None:
             print(f"note: --{option.name} has no effect: {option.inert}", file=sys.stderr)
 
 
+def _refuse(options: Sequence[Option], values: Values) -> None:
+    """Raises TargetError for an option that cannot be done and must not be ignored."""
+    for option in options:
+        if option.refused and option.name in values:
+            raise TargetError(f"--{option.name} is not supported: {option.refused}")
+
+
+def _print_options(options: Sequence[Option], values: Values) -> None:
+    """Prints the options given, or all of them, with the values that were understood."""
+    everything = _flag(values, "print-all-options")
+    if not everything and not _flag(values, "print-options"):
+        return
+    for option in options:
+        given = values.get(option.name)
+        if given is not None:
+            print(f"  --{option.name} = {', '.join(given)}", file=sys.stderr)
+        elif everything:
+            print(f"  --{option.name} (not given)", file=sys.stderr)
+
+
 def _flag(values: Values, name: str) -> bool:
     """Whether a flag was switched on; the last word counts."""
     return values.get(name, ["false"])[-1] == "true"
@@ -214,6 +255,15 @@ def _input_file(values: Values) -> str:
     if INPUT not in values:
         raise UsageError("no input file provided")
     return values[INPUT][0]
+
+
+def _output_file(values: Values, emit: str) -> str:
+    """Where the output goes; raises UsageError for bytecode on a terminal that nobody named."""
+    if "output-file" in values:
+        return values["output-file"][-1]
+    if emit == BYTECODE and sys.stdout is not None and sys.stdout.isatty():
+        raise UsageError("bytecode is not printed on a terminal, expected --output-file")
+    return "elf.o" if emit == "cubin" else "-"
 
 
 def _opt_level(values: Values) -> int:
@@ -268,18 +318,18 @@ def _remark_filter(values: Values) -> RemarkFilter:
 def compile_request(values: Values, knobs: dict[str, str]) -> Request:
     """The checked command line; raises UsageError and CompileError."""
     options = _compile_options(values, knobs)
-    if "l" in values:
-        raise CompileError(f"tile library '{values['l'][0]}' cannot be loaded: not supported")
     for name in _names(values, "preview"):
         if name not in PREVIEW_FEATURES:
             known = ", ".join(PREVIEW_FEATURES)
             raise UsageError(f"unknown preview feature '{name}', expected one of {known}")
+    if "l" in values:
+        raise _library_error(values["l"][0], _names(values, "preview"))
     remarks_file = ""
     if _last(values, "remark-format") == "yaml":
         remarks_file = _last(values, "remarks-output-file", "tileir_remarks.yaml")
     return Request(
         input_file=_input_file(values),
-        output_file=_last(values, "output-file", "elf.o" if options.emit == "cubin" else "-"),
+        output_file=_output_file(values, options.emit),
         options=options,
         remarks=_remark_filter(values),
         remarks_file=remarks_file,
@@ -288,14 +338,31 @@ def compile_request(values: Values, knobs: dict[str, str]) -> Request:
     )
 
 
+def _library_error(path: str, preview: tuple[str, ...]) -> CompileError:
+    """Why a tile library cannot be loaded: NVIDIA's reasons first, in its order."""
+    if not preview:
+        return CompileError("libraries require the 'simt' preview feature")
+    if not os.path.exists(path):
+        return CompileError(f"failed to open tile library '{path}': {os.strerror(errno.ENOENT)}")
+    return CompileError(
+        f"tile library '{path}' cannot be loaded: it needs a provider of NVIDIA's compiler, whose "
+        "interface is not public"
+    )
+
+
 def _version_text(program: str) -> str:
-    """What `--version` prints."""
+    """What `--version` prints: who we are, then the release that we are compatible with.
+
+    Clients look for the release in words that NVIDIA's own tool prints (docs/clients.md).
+    """
     from tileiras import __version__
 
     versions = _bytecode_versions()
+    release = COMPATIBLE_RELEASE.rpartition(".")[0]
     return (
-        f"{program}: open compiler for CUDA Tile IR\n"
-        f"version {__version__}, Tile IR bytecode {versions[0]} to {versions[-1]}"
+        f"{program}: open compiler for CUDA Tile IR, version {__version__}\n"
+        f"Tile IR bytecode of release {versions[0]} to release {versions[-1]}\n"
+        f"Compatible with Cuda compilation tools, release {release}, V{COMPATIBLE_RELEASE}"
     )
 
 
@@ -308,9 +375,9 @@ def _bytecode_versions() -> tuple[str, ...]:
 
 def _compile(argv: Sequence[str]) -> None:
     """The body of `tileiras`."""
-    from tileiras.codegen.target import KNOWN_NAMES
+    from tileiras.codegen.target import TARGET_NAMES
 
-    table = compiler_options(KNOWN_NAMES)
+    table = compiler_options(TARGET_NAMES)
     values = _parse("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
     if text := os.environ.get(FLAGS_VARIABLE):
         values = _with_flags(values, text, table)
@@ -320,6 +387,8 @@ def _compile(argv: Sequence[str]) -> None:
     if _flag(values, "list-versions"):
         print("\n".join(_bytecode_versions()))
         return
+    _print_options(table, values)
+    _refuse(table, values)
     from tileiras import driver
 
     knobs, unknown_knobs = driver.read_environment(os.environ)
@@ -366,6 +435,7 @@ def _disassemble(argv: Sequence[str]) -> None:
     if _flag(values, "version"):
         print(_version_text("tileirdisasm"))
         return
+    _print_options(DISASSEMBLER_OPTIONS, values)
     if _flag(values, "verbose"):
         _say_inert(DISASSEMBLER_OPTIONS, values)
     source = read_input(_input_file(values))
@@ -378,3 +448,23 @@ def _disassemble(argv: Sequence[str]) -> None:
     driver.verify_input(module, from_bytecode=True)
     text = print_module(module, generic=False, debug_info=_flag(values, "print-debug-info"))
     write_output(_last(values, "output-file", "-"), text.encode())
+
+
+def _assemble(argv: Sequence[str]) -> None:
+    """The body of `tileirasm`."""
+    options = assembler_options(_bytecode_versions())
+    values = _parse("tileirasm", argv, options, "Writes CUDA Tile IR, text mostly, as bytecode.")
+    if _flag(values, "version"):
+        print(_version_text("tileirasm"))
+        return
+    _print_options(options, values)
+    if _flag(values, "verbose"):
+        _say_inert(options, values)
+    path, output = _input_file(values), _output_file(values, BYTECODE)
+    source = read_input(path)
+    from tileiras import driver
+
+    module = driver.read_source(source, path)
+    driver.verify_input(module, from_bytecode=driver.is_bytecode(source))
+    data = driver.to_bytecode(module, source, _last(values, "bytecode-version"))
+    write_output(output, data)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tileiras.errors import BytecodeError, CompileError, TargetError
 from tileiras.options import (
     ALWAYS_SWIZZLE,
+    BYTECODE,
     DELAY_TMA_STORE_WAIT,
     PREFER_TMA,
     STAGES,
@@ -83,7 +84,7 @@ def find_target(options: CompileOptions) -> GpuTarget | None:
     from tileiras.codegen.target import TARGET_NAMES, Feature, get_target
 
     if not options.gpu_name:
-        if STAGES.index(options.emit) <= STAGES.index("nv_tileaa"):
+        if STAGES.index(options.stage) <= STAGES.index("nv_tileaa"):
             return None
         names = ", ".join(TARGET_NAMES)
         raise TargetError(f"no GPU architecture given, expected --gpu-name with one of {names}")
@@ -159,6 +160,27 @@ def read_source(source: bytes, filename: str = "<input>") -> ModuleOp:
     return parse_text(source.decode("utf-8"), filename)
 
 
+def to_bytecode(module: ModuleOp, source: bytes, version: str = "") -> bytes:
+    """The module as a bytecode file, all its locations included.
+
+    `version`, such as 13.4, is that of the file; if empty, that of `source`, or the newest where
+    `source` is text. Raises BytecodeError for what the version lacks, CompileError for a module of
+    a later stage.
+    """
+    from tileiras.bytecode.format import VERSIONS, version_text
+    from tileiras.bytecode.sections import read_header
+    from tileiras.bytecode.writer import write_module
+    from tileiras.stages import stage_of
+
+    stage = stage_of(module).name
+    if stage != STAGES[0]:
+        raise CompileError(f"a module of stage {stage} has no bytecode, expected {STAGES[0]}")
+    by_name = {version_text(known): known for known in VERSIONS}
+    if version:
+        return write_module(module, by_name[version])
+    return write_module(module, read_header(source) if is_bytecode(source) else VERSIONS[-1])
+
+
 def verify_input(module: ModuleOp, from_bytecode: bool) -> None:
     """Verifies a user's module; raises BytecodeError with the place of the first mistake.
 
@@ -204,7 +226,7 @@ def compile_module(
     remarks: RemarkCollector | None = None,
     pass_names: tuple[str, ...] = (),
 ) -> Artefacts:
-    """Compiles bytecode or text up to the stage `options.emit`.
+    """Compiles bytecode or text up to the stage `options.stage`.
 
     `pass_names` replaces the built-in list of passes, `name` or `name{option=value}`; unless they
     lead to stage llvm-dialect the output is the text of the module after them. Raises a
@@ -230,11 +252,11 @@ def compile_module(
     with timings.measure("verify input"):
         verify_input(module, from_bytecode=is_bytecode(source))
         start = stage_of(module)
-    if STAGES.index(start.name) > STAGES.index(options.emit) and not pass_names:
+    if STAGES.index(start.name) > STAGES.index(options.stage) and not pass_names:
         raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")
     context = CompileContext(target=target, options=options, remarks=remarks)
     shown = {}
-    if find_stage(options.emit) is None:
+    if find_stage(options.stage) is None:
         from tileiras.launch_info import source_types
 
         shown = source_types(module)
@@ -242,6 +264,8 @@ def compile_module(
         passes = _scheduled(options, target, start.name, pass_names)
     folder = _dump_folder(options)
     run_passes(module, passes, context, timings, folder)
+    if options.emit == BYTECODE:
+        return Artefacts(to_bytecode(module, source), timings, remarks)
     stops_early = pass_names and stage_of(module).name != "llvm-dialect"
     if stops_early or find_stage(options.emit) is not None:
         text = print_stage(module, style=options.text_style)

@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 STAGES = ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm-dialect", "llvm", "ptx", "cubin")
-"""What `--emit` accepts, in order of the cascade."""
+"""The stages of the cascade, in order."""
+
+BYTECODE = "bytecode"
+"""The module of stage cuda_tile as a bytecode file."""
+
+OUTPUTS = (BYTECODE, *STAGES)
+"""What `--emit` accepts."""
 
 LAUNCHES = ("tile", "cluster", "explicit")
 """What `--launch` accepts: how the block (1,1,1) of Tile IR's launches becomes many threads.
 
-tile: the cubin marks the kernel as Tile IR, and the driver launches its required number of threads.
-cluster: PTX's `.blocksareclusters`; a kernel whose tile block is several CTAs always is launched so.
+tile: the cubin marks a kernel as Tile IR's: the driver launches its required number of threads.
+cluster: PTX's `.blocksareclusters`, as always where a tile block is several CTAs.
 explicit: it does not; whoever launches passes the number of threads.
 """
 
@@ -73,6 +79,11 @@ class CompileOptions:
         with_places = self.line_info or self.device_debug
         locations = self.print_locations or ("loc" if with_places else "none")
         return TextStyle(locations, self.print_generic, self.print_funcs)
+
+    @property
+    def stage(self) -> str:
+        """The stage that the output is made from."""
+        return STAGES[0] if self.emit == BYTECODE else self.emit
 
     def switch(self, knob: str) -> bool | None:
         """Whether a knob is on or off (0); None if it is not set."""

@@ -149,7 +149,7 @@ def select_steps(
 
     A step takes the stage that the step before it leaves.
     """
-    first, last = STAGES.index(start), STAGES.index(options.emit)
+    first, last = STAGES.index(start), STAGES.index(options.stage)
     taken = ("cuda_tile", *(step.stage for step in PIPELINE))
     return tuple(
         step

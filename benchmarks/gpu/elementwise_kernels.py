@@ -1,4 +1,4 @@
-"""Small elementwise kernels as users write them: one tile a block, so many blocks of little work."""
+"""Small elementwise kernels as users write them: many tile blocks of little work."""
 
 from __future__ import annotations
 

@@ -19,9 +19,6 @@ from tileiras.codegen.target import GpuTarget
 from tileiras.errors import CompileError, TargetError
 from tileiras.options import CompileOptions
 
-MINIMUM_RELEASE = (13, 0)
-"""ptxas 13.0 is the first that reads PTX ISA 9.0."""
-
 _IN_PACKAGES = ("cu13/bin/ptxas",)
 _DEFAULT_TEMPORARY_FOLDER = "/tmp"
 
@@ -85,7 +82,7 @@ def _assemble(ptx: str, target: GpuTarget, options: CompileOptions) -> PtxasResu
         status = _run(ptxas, arguments, options.knobs, log)
         text = log.read_text(errors="replace")
         if status != 0:
-            _raise_failure(ptxas, text, ptx, status, options.knobs, folder.path)
+            _raise_failure(ptxas, text, ptx, status, options.knobs, folder.path, target)
         data = cubin.read_bytes()
     return PtxasResult(data, text, kernel_resources(text), advisories(text))
 
@@ -136,13 +133,21 @@ def _release(ptxas: Path, knobs: Mapping[str, str], folder: Path) -> tuple[int, 
 
 
 def _raise_failure(
-    ptxas: Path, log: str, ptx: str, status: int, knobs: Mapping[str, str], folder: Path
+    ptxas: Path,
+    log: str,
+    ptx: str,
+    status: int,
+    knobs: Mapping[str, str],
+    folder: Path,
+    target: GpuTarget,
 ) -> None:
     """Says why ptxas failed. Its release is only asked for now, since asking costs 5 ms."""
     release = _release(ptxas, knobs, folder)
-    if release is not None and release < MINIMUM_RELEASE:
-        found, wanted = (".".join(map(str, pair)) for pair in (release, MINIMUM_RELEASE))
-        raise TargetError(f"{ptxas} is release {found}, expected {wanted} or newer")
+    if release is not None and release < target.ptxas_release:
+        found, wanted = (".".join(map(str, pair)) for pair in (release, target.ptxas_release))
+        raise TargetError(
+            f"{ptxas} is release {found}, expected {wanted} or newer for {target.name}"
+        )
     message = first_error(log) or f"it ended with status {status} and no message"
     raise CompileError(f"ptxas rejected the generated code: {message}", locate_error(log, ptx))
 

@@ -45,10 +45,13 @@ def read_sections(cubin: bytes) -> tuple[Section, ...]:
         raise _unexpected("it is no 64-bit ELF file")
     header = _HEADER.unpack_from(cubin)
     machine, table, size, count, names = header[2], header[6], *header[11:14]
+    segments, segment_size, segment_count = header[5], *header[9:11]
     if machine != _CUDA_MACHINE:
         raise _unexpected(f"its machine is {machine}, expected {_CUDA_MACHINE}")
     if size != _SECTION.size or not 0 < names < count or table + size * count > len(cubin):
         raise _unexpected("its section headers are not where the file says")
+    if segments + segment_size * segment_count > len(cubin):
+        raise _unexpected("its program headers are not where the file says")
     places = [table + size * number for number in range(count)]
     fields = [_SECTION.unpack_from(cubin, place) for place in places]
     texts = _contents(cubin, fields[names])

@@ -128,8 +128,7 @@ def _check_shared_memory(
     total = sum(item.size.data for item in made if item.space.data == SHARED)
     if total > target.static_shared_limit:
         raise CompileError(
-            f"kernel '{func.sym_name.data}' needs {total} bytes of shared memory, "
-            f"{target.name} has {target.static_shared_limit}: use smaller tiles or "
-            "smaller allocations",
+            f"kernel '{func.sym_name.data}' {target.too_much_shared_memory(total)}; "
+            "use smaller tiles or smaller allocations",
             place_of(func),
         )

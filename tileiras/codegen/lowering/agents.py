@@ -115,6 +115,7 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     for start in op.consumer.walk():
         if isinstance(start, pl.HeadStartOp):
             ctx.agents.ring(start.pipeline).has_head_start = True
+            ctx.agents.hurries |= start.slots is None
     ctx.agents.threads = WARP_THREADS * (op.consumer_warps.data + op.producer_warps.data)
 
 
@@ -148,7 +149,8 @@ def _lower_producer(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: Lowe
     ctx.agents.is_producer = True
     _find_block(ctx, op)
     ctx.agents.working_warps = op.working_warps.data
-    tensor_maps.try_claim(ctx)
+    if ctx.agents.hurries:
+        tensor_maps.try_claim(ctx)
     tensor_maps.start_producer(ctx)
     lower_block(ctx, op.producer.block)
     ctx.agents.is_producer = False
@@ -206,10 +208,13 @@ def _start_at_once(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     """
     b, threads = ctx.b, 32 * op.consumer_warps.data
     thread, done = b.new_block(), b.new_block()
-    lane = b.and_(b.thread_id(), b.i32(WARP_THREADS - 1))
-    b.cond_br(b.icmp("eq", lane, b.i32(0)), thread, done)
+    warps = op.consumer_warps.data if ctx.agents.hurries else 1
+    number = b.thread_id()
+    if warps > 1:
+        number = b.and_(number, b.i32(WARP_THREADS - 1))
+    b.cond_br(b.icmp("eq", number, b.i32(0)), thread, done)
     ctx.start_block(thread)
-    _init_barriers(ctx, op.consumer_warps.data)
+    _init_barriers(ctx, warps)
     b.br(done)
     ctx.start_block(done)
     b.barrier_arrive(START_BARRIER, ctx.agents.threads)
@@ -256,9 +261,8 @@ def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
         ctas = ctx.cluster_size if ring.is_shared else 1
         for first in range(0, ring.stages, warps):
             stage = b.i32(first) if warps == 1 else b.add(warp, b.i32(first))
-            exists = (
-                None if first + warps <= ring.stages else b.icmp("ult", stage, b.i32(ring.stages))
-            )
+            is_last = first + warps > ring.stages
+            exists = b.icmp("ult", stage, b.i32(ring.stages)) if is_last else None
             with _where(ctx, exists):
                 b.mbarrier_init(ring.full_barrier(b, stage), 1 + ring.gather_threads)
                 b.mbarrier_init(ring.empty_barrier(b, stage), ring.consumers * ctas)

@@ -206,6 +206,12 @@ class AgentState:
     """The exchange of tile blocks between CTAs (`AgentSwitchOp.block_order`)."""
     blocks: tuple[SSAValue, ...] | None = None
     """The tile block of this CTA, axis by axis, where `AgentSwitchOp.longest_first` says it."""
+    hurries: bool = False
+    """Whether consumers fill a whole ring before the first product, so that cycles count there.
+
+    Attention starts with one slot a ring, and lives on its warpgroups being out of step: where they
+    begin together, causal D = 64 takes 663 us, not 630 (H200).
+    """
     waits_for_barriers: bool = False
     """Whether the consumers' first use of mbarriers has to wait until they are made."""
     working_warps: int = 1

@@ -152,7 +152,7 @@ def meet(ctx: KernelLowering) -> None:
 def try_claim(ctx: KernelLowering) -> None:
     """Asks for a slot where the producer is one warp: the answer comes while it fills in maps."""
     maps = ctx.agents.maps
-    if maps is not None and ctx.agents.has_head_start and ctx.agents.working_warps == 1:
+    if maps is not None and ctx.agents.working_warps == 1:
         maps.tried = ctx.b.try_claim_tensor_maps(maps.table)
 
 

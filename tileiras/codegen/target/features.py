@@ -60,7 +60,7 @@ class Feature(Enum):
     FP4_CONVERT = "fp4-convert"
     """`cvt` between f16x2 and e2m1x2, e2m3x2, e3m2x2, ue8m0x2."""
     FP8_E5M3_CONVERT = "fp8-e5m3-convert"
-    """Conversions of unsigned 8-bit floats with 5 exponent and 3 mantissa bits."""
+    """Unsigned 8-bit floats with 5 exponent and 3 mantissa bits. Conversions are not lowered."""
     MULTIMEM = "multimem"
     """Tile IR's multicast pointers: `multimem.ld_reduce`, `multimem.st`, `multimem.red`."""
     WIDE_GLOBAL_ACCESS = "wide-global-access"

@@ -314,14 +314,14 @@ class TestOutput:
         write_output("/dev/null", b"data")
         assert not Path("/dev/null").is_file()
 
-    def test_read_only_directory(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A failing rename removes the temporary file."""
+    def test_failing_rename(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Removes the temporary file."""
 
         def fail(source: str, target: str) -> None:
-            raise PermissionError(13, "Permission denied")
+            raise OSError(5, "Input/output error")
 
         monkeypatch.setattr(os, "replace", fail)
-        with pytest.raises(TargetError, match="Permission denied"):
+        with pytest.raises(TargetError, match="Input/output error"):
             write_output("out", b"data")
         assert not list(Path().iterdir())
 

@@ -15,6 +15,7 @@ from tileiras.command_line import (
     compiler_options,
 )
 from tileiras.driver import KNOWN_KNOBS
+from tileiras.reduce_command import OPTIONS as REDUCE_OPTIONS
 from tileiras.registry import PASSES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,7 +82,12 @@ def test_options_are_documented(option: Option) -> None:
 
 def test_options_in_the_documentation_exist() -> None:
     """The tables have no option that was removed, and no variable that nobody reads."""
-    tables = (compiler_options(()), DISASSEMBLER_OPTIONS, assembler_options(("13.5",)))
+    tables = (
+        compiler_options(()),
+        DISASSEMBLER_OPTIONS,
+        assembler_options(("13.5",)),
+        REDUCE_OPTIONS,
+    )
     known = {
         name for table in tables for option in table for name in (option.name, *option.aliases)
     }

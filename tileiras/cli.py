@@ -12,7 +12,9 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from signal import Signals
 from typing import TYPE_CHECKING
 
 from tileiras.command_line import (
@@ -30,14 +32,30 @@ from tileiras.errors import (
     BytecodeError,
     CompileError,
     InternalError,
+    SourceLocation,
     TargetError,
     TileirasError,
     UsageError,
 )
 from tileiras.fast_import import cache_folder, cache_generated_code, skip_dialect_finder
-from tileiras.file_io import read_input, write_output
+from tileiras.file_io import (
+    describe_system_error,
+    flush_output,
+    prepare_standard_streams,
+    read_input,
+    write_output,
+)
 from tileiras.options import BYTECODE, LAUNCHES, STAGES, CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind, to_text, to_yaml
+from tileiras.reproducer import Case, options_of
+from tileiras.termination import (
+    current_part,
+    current_place,
+    is_watched,
+    limit_time,
+    on_crash,
+    watch,
+)
 
 if TYPE_CHECKING:
     from tileiras.driver import Artefacts
@@ -53,6 +71,18 @@ COMPATIBLE_RELEASE = "13.5.37"
 
 CLOSED_PIPE = 141
 """Exit code when nobody reads our output any more: 128 + SIGPIPE."""
+
+_LONGEST_TIMEOUT = 10**6
+"""In seconds; eleven days."""
+
+_NOT_REPRODUCED = (
+    "output-file",
+    "remark-format",
+    "remarks-output-file",
+    "emit-launch-info",
+    "timeout",
+)
+"""Options that say where results go, not what they are."""
 
 _LAST_LINES: dict[int, str] = {
     BytecodeError.exit_code: "error: input does not correspond to Tile IR bytecode",
@@ -77,21 +107,23 @@ class Request:
 
 def main() -> None:
     """The command `tileiras`. Ends the process."""
-    _run_as_process(run, sys.argv[1:])
+    run_as_process(run, sys.argv[1:])
 
 
 def disasm_main() -> None:
     """The command `tileirdisasm`. Ends the process."""
-    _run_as_process(run_disassembler, sys.argv[1:])
+    run_as_process(run_disassembler, sys.argv[1:])
 
 
 def asm_main() -> None:
     """The command `tileirasm`. Ends the process."""
-    _run_as_process(run_assembler, sys.argv[1:])
+    run_as_process(run_assembler, sys.argv[1:])
 
 
-def _run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> None:
+def run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> None:
     """Runs the command and leaves without tearing the interpreter down, which only costs time."""
+    prepare_standard_streams()
+    watch()
     gc.disable()
     skip_dialect_finder()
     folder = cache_folder(os.environ)
@@ -99,30 +131,25 @@ def _run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]
     code = command(argv)
     if save is not None:
         save()
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        code = CLOSED_PIPE
     os._exit(code)
 
 
 def run(argv: Sequence[str]) -> int:
     """`tileiras` with these arguments; returns the exit code and never raises."""
-    return _guarded("tileiras", argv, _compile)
+    return guarded("tileiras", argv, _compile)
 
 
 def run_disassembler(argv: Sequence[str]) -> int:
     """`tileirdisasm` with these arguments; returns the exit code and never raises."""
-    return _guarded("tileirdisasm", argv, _disassemble)
+    return guarded("tileirdisasm", argv, _disassemble)
 
 
 def run_assembler(argv: Sequence[str]) -> int:
     """`tileirasm` with these arguments; returns the exit code and never raises."""
-    return _guarded("tileirasm", argv, _assemble)
+    return guarded("tileirasm", argv, _assemble)
 
 
-def _guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], None]) -> int:
+def guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], None]) -> int:
     """Runs the body and turns whatever it raises into messages and an exit code."""
     verbose = False
     try:
@@ -131,18 +158,25 @@ def _guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], 
 
             argv = expand(argv)
         verbose = any(argument in ("-v", "--v", "--verbose", "-verbose") for argument in argv)
-        body(argv)
+        with suppress(SystemExit):  # after --help
+            body(argv)
+        flush_output()
     except TileirasError as error:
         _report(error, program, verbose)
         return error.exit_code
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (the process ends with it)
         return CLOSED_PIPE
+    except OSError as error:
+        wrong = TargetError(describe_system_error(error))
+        _report(wrong, program, verbose)
+        return wrong.exit_code
+    except MemoryError:
+        short = CompileError("out of memory")
+        _report(short, program, verbose)
+        return short.exit_code
     except Exception as error:
         wrapped = InternalError(f"{type(error).__name__}: {error}")
         wrapped.__cause__ = error
@@ -157,6 +191,8 @@ def _report(error: TileirasError, program: str, verbose: bool) -> None:
         import traceback
 
         traceback.print_exception(error.__cause__ or error, file=sys.stderr)
+    if isinstance(error, InternalError):
+        _keep_case(error)
     text = error.render()
     last = _LAST_LINES.get(error.exit_code, "") if program == "tileiras" else ""
     print(text, file=sys.stderr)
@@ -164,7 +200,41 @@ def _report(error: TileirasError, program: str, verbose: bool) -> None:
         print(last, file=sys.stderr)
 
 
-def _parse(program: str, argv: Sequence[str], options: Sequence[Option], summary: str) -> Values:
+class _Current:
+    """The compilation of this process, once its input is read."""
+
+    case: Case | None = None
+
+
+def _keep_case(error: InternalError) -> None:
+    """Writes a reproducer and names it in a note; in processes that are ours alone."""
+    if _Current.case is None or not is_watched():
+        return
+    from tileiras.reproducer import keep_case
+
+    try:
+        folder = keep_case(_Current.case, error, current_part())
+    except OSError as problem:
+        error.notes.append(f"a reproducer cannot be written: {problem}")
+        return
+    error.notes.append(f"input, options and versions are in {folder}: please send them with it")
+
+
+def _report_crash(number: int) -> None:
+    """What a process says in whose native code signal `number` was raised."""
+    place = current_place()
+    error = InternalError(
+        f"it was ended by {Signals(number).name}",
+        place if isinstance(place, SourceLocation) else None,
+        where=current_part(),
+    )
+    _report(error, "tileiras", verbose=False)
+    sys.stderr.flush()
+
+
+def parse_command_line(
+    program: str, argv: Sequence[str], options: Sequence[Option], summary: str
+) -> Values:
     """The values on the command line; raises UsageError for mistakes."""
     values = parse_quickly(argv, options)
     if values is not None:
@@ -188,7 +258,7 @@ def _with_flags(values: Values, text: str, options: Sequence[Option]) -> Values:
     import shlex
 
     try:
-        added = _parse("tileiras", shlex.split(text), options, "")
+        added = parse_command_line("tileiras", shlex.split(text), options, "")
     except (UsageError, ValueError) as error:
         raise UsageError(f"in the environment variable {FLAGS_VARIABLE}: {error}") from error
     if INPUT in added:
@@ -275,6 +345,21 @@ def _opt_level(values: Values) -> int:
         raise UsageError(f"for the --opt-level option: '{text}' is no number") from error
 
 
+def _time_limit(values: Values) -> float:
+    """The seconds that the whole process may take, 0 for any; raises UsageError."""
+    text = _last(values, "timeout", "0")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if "timeout" in values and not 0 < seconds <= _LONGEST_TIMEOUT:
+        raise UsageError(
+            f"for the --timeout option: found '{text}', expected seconds above 0 "
+            f"and up to {_LONGEST_TIMEOUT}"
+        )
+    return seconds
+
+
 def _compile_options(values: Values, knobs: dict[str, str]) -> CompileOptions:
     """The part of the command line that the compiler itself sees."""
     return CompileOptions(
@@ -350,7 +435,7 @@ def _library_error(path: str, preview: tuple[str, ...]) -> CompileError:
     )
 
 
-def _version_text(program: str) -> str:
+def version_text(program: str) -> str:
     """What `--version` prints: who we are, then the release that we are compatible with.
 
     Clients look for the release in words that NVIDIA's own tool prints (docs/clients.md).
@@ -378,17 +463,19 @@ def _compile(argv: Sequence[str]) -> None:
     from tileiras.codegen.target import TARGET_NAMES
 
     table = compiler_options(TARGET_NAMES)
-    values = _parse("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
+    values = parse_command_line("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
     if text := os.environ.get(FLAGS_VARIABLE):
         values = _with_flags(values, text, table)
     if _flag(values, "version"):
-        print(_version_text("tileiras"))
+        print(version_text("tileiras"))
         return
     if _flag(values, "list-versions"):
         print("\n".join(_bytecode_versions()))
         return
     _print_options(table, values)
     _refuse(table, values)
+    if seconds := _time_limit(values):
+        limit_time(seconds)
     from tileiras import driver
 
     knobs, unknown_knobs = driver.read_environment(os.environ)
@@ -399,6 +486,9 @@ def _compile(argv: Sequence[str]) -> None:
         for name in unknown_knobs:
             print(f"note: the environment variable {name} is not known", file=sys.stderr)
     source = read_input(request.input_file)
+    given = options_of(values, without=(INPUT, *_NOT_REPRODUCED))
+    _Current.case = Case(source, driver.is_bytecode(source), given, knobs)
+    on_crash(_report_crash)
     artefacts = driver.compile_module(
         source,
         request.options,
@@ -431,9 +521,9 @@ def _write_outputs(request: Request, artefacts: Artefacts) -> None:
 def _disassemble(argv: Sequence[str]) -> None:
     """The body of `tileirdisasm`."""
     summary = "Prints the text of CUDA Tile IR bytecode."
-    values = _parse("tileirdisasm", argv, DISASSEMBLER_OPTIONS, summary)
+    values = parse_command_line("tileirdisasm", argv, DISASSEMBLER_OPTIONS, summary)
     if _flag(values, "version"):
-        print(_version_text("tileirdisasm"))
+        print(version_text("tileirdisasm"))
         return
     _print_options(DISASSEMBLER_OPTIONS, values)
     if _flag(values, "verbose"):
@@ -453,9 +543,11 @@ def _disassemble(argv: Sequence[str]) -> None:
 def _assemble(argv: Sequence[str]) -> None:
     """The body of `tileirasm`."""
     options = assembler_options(_bytecode_versions())
-    values = _parse("tileirasm", argv, options, "Writes CUDA Tile IR, text mostly, as bytecode.")
+    values = parse_command_line(
+        "tileirasm", argv, options, "Writes CUDA Tile IR, text mostly, as bytecode."
+    )
     if _flag(values, "version"):
-        print(_version_text("tileirasm"))
+        print(version_text("tileirasm"))
         return
     _print_options(options, values)
     if _flag(values, "verbose"):

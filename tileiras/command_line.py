@@ -264,6 +264,7 @@ _DEVELOPER_OPTIONS: tuple[Option, ...] = (
         group=_DEVELOPER,
     ),
     Option("verify-each", "Verify the IR after every pass.", group=_DEVELOPER),
+    Option("timeout", "Give up after so many seconds.", "SECONDS", group=_DEVELOPER),
     Option("time-passes", "Print what each pass cost.", group=_DEVELOPER),
     Option(
         "disable-feature",

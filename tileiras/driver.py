@@ -12,6 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tileiras.errors import BytecodeError, CompileError, TargetError
+from tileiras.limits import (
+    MAX_PROGRAM_SIZE,
+    check_entries,
+    check_program_size,
+    check_text_size,
+)
 from tileiras.options import (
     ALWAYS_SWIZZLE,
     BYTECODE,
@@ -20,12 +26,14 @@ from tileiras.options import (
     STAGES,
     CompileOptions,
 )
+from tileiras.termination import begin
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from tileiras.codegen.target import GpuTarget
     from tileiras.dumps import DumpFolder
+    from tileiras.errors import SourceLocation
     from tileiras.launch_info import KernelLaunch, SourceTypes
     from tileiras.pass_manager import ScheduledPass, Timings
     from tileiras.remarks import RemarkCollector
@@ -137,12 +145,13 @@ def input_kind(source: bytes) -> str:
     """
     if is_bytecode(source):
         return "bytecode"
+    if not _looks_like_ir(source):
+        raise BytecodeError(NOT_TILE_IR)
+    check_text_size(len(source))
     try:
-        text = source.decode("utf-8")
+        source.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BytecodeError(NOT_TILE_IR) from error
-    if not _looks_like_ir(text):
-        raise BytecodeError(NOT_TILE_IR)
     return "text"
 
 
@@ -157,7 +166,9 @@ def read_source(source: bytes, filename: str = "<input>") -> ModuleOp:
         return read_module(source)
     from tileiras.ir_text import parse_text
 
-    return parse_text(source.decode("utf-8"), filename)
+    module = parse_text(source.decode("utf-8"), filename)
+    _check_size(module)
+    return module
 
 
 def to_bytecode(module: ModuleOp, source: bytes, version: str = "") -> bytes:
@@ -197,10 +208,23 @@ def verify_input(module: ModuleOp, from_bytecode: bool) -> None:
     verify_module(module)
 
 
-def _looks_like_ir(text: str) -> bool:
+def _looks_like_ir(text: bytes) -> bool:
     """Whether text could be IR: it names a module, an entry or an operation of ours."""
-    words = ("entry", "cuda_tile", "module", "nv_tileaa", "nv_tileas", "llvm.", "global")
+    words = (b"entry", b"cuda_tile", b"module", b"nv_tileaa", b"nv_tileas", b"llvm.", b"global")
     return any(word in text for word in words)
+
+
+def _check_size(module: ModuleOp) -> None:
+    """Raises CompileError for a module that was read from text and is too large to compile."""
+    from tileiras.dialects.locations import place_of
+
+    size = entries = 0
+    for op in module.walk():
+        size += 1 + len(op.results) + len(op.operands)
+        entries += op.name == "cuda_tile.entry"
+        if size > MAX_PROGRAM_SIZE:
+            check_program_size(size, place_of(op))
+    check_entries(entries)
 
 
 def _scheduled(
@@ -316,6 +340,7 @@ def _generate(
     if options.emit == "llvm":
         return Artefacts(llvm_text.encode(), timings, remarks, kernels)
     with timings.measure("LLVM"):
+        begin("LLVM", _place_of_only(module, kernels))
         ptx = llvm_ir_to_ptx(llvm_text, target, options)
     if folder is not None:
         folder.write("llvm", "ptx", ptx.encode())
@@ -351,6 +376,19 @@ def _marked(cubin: bytes, kernels: tuple[KernelLaunch, ...]) -> bytes:
 
     names = [kernel.name for kernel in kernels if kernel.launch == "tile"]
     return with_language(cubin, names, Language.TILEIR) if names else cubin
+
+
+def _place_of_only(module: ModuleOp, kernels: tuple[KernelLaunch, ...]) -> SourceLocation | None:
+    """The place of the module's kernel; None where there are several."""
+    from tileiras.dialects.locations import place_of
+
+    if len(kernels) != 1:
+        return None
+    for op in module.body.block.ops:
+        symbol = op.properties.get("sym_name")
+        if getattr(symbol, "data", None) == kernels[0].name:
+            return place_of(op)
+    return None
 
 
 def _report_spills(remarks: RemarkCollector, kernel: str, size: int) -> None:

@@ -14,6 +14,7 @@ from tileiras.dumps import DumpFolder, PassDumps
 from tileiras.errors import InternalError, TileirasError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.stages import check_border, find_stage, verify_module
+from tileiras.termination import begin
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Timings:
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
         """Adds the time that the body takes under this name."""
+        begin(name)
         start = perf_counter()
         try:
             yield
@@ -83,6 +85,7 @@ class _Observer:
             self.dumps.input(module)
         if following is not None:
             self.dumps.before(self.passes[self.position].ir_pass, module)
+            begin(f"pass {self.current}")
             self.started = perf_counter()
 
     def _after(self, module: ModuleOp) -> None:

@@ -14,6 +14,7 @@ from tileiras.codegen.llvm_library import LlvmLibrary, find_llvm_library
 from tileiras.codegen.target import GpuTarget
 from tileiras.errors import InternalError
 from tileiras.options import CompileOptions
+from tileiras.termination import crashes_are_reported
 
 _TRIPLE = "nvptx64-nvidia-cuda"
 _DUMP_OPTIONS = ("print-before-all", "print-after-all")
@@ -96,6 +97,12 @@ def llvm_ir_to_ptx(text: str, target: GpuTarget, options: CompileOptions) -> str
     rejects and CompileError if libdevice is needed and cannot be found.
     """
     llvm = load_llvm()
+    with crashes_are_reported():
+        return _compile(llvm, text, target, options)
+
+
+def _compile(llvm: LlvmLibrary, text: str, target: GpuTarget, options: CompileOptions) -> str:
+    """LLVM IR text to PTX text in the given LLVM."""
     _set_dumps(llvm, options)
     features = f"+ptx{target.llvm_ptx_version}"
     machine = llvm.target_machine(_TRIPLE, target.llvm_processor, features, options.opt_level)

@@ -6,8 +6,10 @@ from tests.dialects.cuda_tile.kernels import kernel
 from tileiras.dialects.cuda_tile.text import parse_module, print_module
 from tileiras.dialects.cuda_tile.verification import verify_module
 from tileiras.driver import compile_module
+from tileiras.ir_pass import CompileContext
 from tileiras.options import CompileOptions
-from tileiras.passes.cuda_tile.hoist_views import hoist_views
+from tileiras.passes.cuda_tile.hoist_views import HoistViewsPass, hoist_views
+from tileiras.remarks import RemarkCollector
 
 ARGUMENTS = "%p: tile<ptr<f32>>, %n: tile<i32>, %m: tile<i32>, %c: tile<i1>"
 TENSOR = "tensor_view<?xf32, strides=[1]>"
@@ -168,3 +170,10 @@ def test_operands_come_by_tma_wherever_their_views_are_made() -> None:
         made.append(compile_module(source, options).output.decode())
     assert "cp.async.bulk.tensor.2d.shared" in made[0] and "wgmma" in made[0]
     assert made[0] == made[1]
+
+
+def test_leaves_kernels_without_products() -> None:
+    module = parse_module(kernel(LOOP.format(body=VIEW.format(size="%n", index="%i")), ARGUMENTS))
+    before = print_module(module)
+    HoistViewsPass().apply(CompileContext(None, CompileOptions(), RemarkCollector()), module)
+    assert print_module(module) == before

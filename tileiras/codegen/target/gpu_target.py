@@ -37,6 +37,11 @@ class GpuTarget:
     max_threads_per_block: int = 1024
     warp_size: int = 32
 
+    @property
+    def number(self) -> int:
+        """The number in the name, 90 for Hopper; a cubin has it in its flags."""
+        return int(self.name.rpartition("_")[2])
+
     def has(self, feature: Feature) -> bool:
         """Can this target do that (and has the user not disabled it)?"""
         return feature in self.features

@@ -9,6 +9,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.effects import is_speculatable
+from tileiras.dialects.cuda_tile.mma import MmaOp
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.cuda_tile.views import MakeViewOp
 from tileiras.ir_pass import CompileContext, IrPass
@@ -26,17 +27,28 @@ class HoistViewsPass(IrPass):
     Before   for %k in (..) { %n = muli %a, %b;  %v = make_tensor_view %p, shape = [%n], .. }
     After    %n = muli %a, %b;  %v = make_tensor_view %p, shape = [%n], ..;  for %k in (..) { .. }
     Requires nothing; best in canonical form, before cse: equal views of several loops meet then.
-    Leaves   views of what the loop computes or carries, views in branches but the one that goes on
-             with the loop, and those whose sizes come from operations that must not run where they
-             did not run before
+    Leaves   kernels without products; views of what the loop computes or carries, views in branches
+             but the one that goes on with the loop, and those whose sizes come from operations that
+             must not run where they did not run before
     """
 
     name = "hoist-views"
     title = "Hoist views out of loops"
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
-        """Rewrites the module in place."""
-        hoist_views(op)
+        """Rewrites the module in place, kernels without products aside."""
+        for kernel in op.walk():
+            if isinstance(kernel, ct.EntryOp) and has_products(kernel):
+                hoist_views(kernel)
+
+
+def has_products(kernel: ct.EntryOp) -> bool:
+    """Whether there are products, whose operands TMA may bring.
+
+    Others gain nothing, and more values live across their loops: layer norm of 65536x16384 took
+    1239 us, not 1203 (H200).
+    """
+    return any(isinstance(op, MmaOp | ct.MmaFScaledOp) for op in kernel.walk())
 
 
 def hoist_views(root: Operation) -> None:

@@ -79,8 +79,8 @@ format:  ## let ruff rewrite what it can
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
-bless:  ## rewrite the expected outputs of the exact file tests; read the diff
-	$(RUN) -m pytest -q tests/filetests --bless
+bless:  ## rewrite the expected outputs of the exact file tests and of docs; read the diff
+	$(RUN) -m pytest -q tests/filetests tests/test_looking_inside.py --bless
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis corpus-summary.json

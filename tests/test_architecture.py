@@ -27,8 +27,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("planning",),
     ("passes",),
     ("registry",),
-    ("placed_parser",),
+    ("pass_names",),
     ("stages", "ir_text"),
+    ("dumps",),
     ("launch_info", "pass_manager", "pipeline"),
     ("driver", "command_line", "fast_import", "file_io", "reproducer", "response_files"),
     ("reducer",),
@@ -108,6 +109,11 @@ def imports_of(path: Path) -> Iterator[tuple[str, int]]:
 
 KNOWN_CIRCLES = (
     ("codegen.lowering.context", "codegen.lowering.pipelines"),
+    (
+        "dialects.assembly.parser",
+        "dialects.assembly.printer",
+        "dialects.assembly.structured",
+    ),
     (
         "dialects.cuda_tile.constants",
         "dialects.cuda_tile.element_types",

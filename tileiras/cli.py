@@ -335,6 +335,15 @@ def _names(values: Values, name: str) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
+def _pipeline(values: Values) -> tuple[str, ...]:
+    """The entries of `--pass-pipeline`; raises UsageError for braces that do not match."""
+    if "pass-pipeline" not in values:
+        return ()
+    from tileiras.pass_names import split_pipeline
+
+    return split_pipeline(",".join(values["pass-pipeline"]))
+
+
 def _input_file(values: Values) -> str:
     """The input file; raises UsageError where there is none."""
     if INPUT not in values:
@@ -389,6 +398,12 @@ def _compile_options(values: Values, knobs: dict[str, str]) -> CompileOptions:
         print_after_all=_flag(values, "print-after-all"),
         print_before=_names(values, "print-before"),
         print_after=_names(values, "print-after"),
+        print_changed=_flag(values, "print-changed"),
+        print_llvm=not _flag(values, "no-print-llvm"),
+        print_funcs=_names(values, "print-funcs"),
+        print_generic=_flag(values, "print-generic"),
+        print_locations=_last(values, "print-locations"),
+        dump_dir=_last(values, "dump-dir"),
         disabled_features=_names(values, "disable-feature"),
         verbose=_flag(values, "verbose"),
         time_passes=_flag(values, "time-passes"),
@@ -429,7 +444,7 @@ def compile_request(values: Values, knobs: dict[str, str]) -> Request:
         remarks=_remark_filter(values),
         remarks_file=remarks_file,
         launch_info_file=_last(values, "emit-launch-info"),
-        pass_names=_names(values, "pass-pipeline"),
+        pass_names=_pipeline(values),
     )
 
 

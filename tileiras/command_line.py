@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tileiras.options import LAUNCHES, OUTPUTS
+from tileiras.options import LAUNCHES, LOCATION_STYLES, OUTPUTS
 
 if TYPE_CHECKING:
     import click
@@ -224,12 +224,43 @@ _DEVELOPER_OPTIONS: tuple[Option, ...] = (
         "print-before-all", "Print the IR before every pass, LLVM's included.", group=_DEVELOPER
     ),
     Option("print-after-all", "Print the IR after every pass, LLVM's included.", group=_DEVELOPER),
-    Option("print-before", "Print the IR before this pass.", "PASS", group=_DEVELOPER),
-    Option("print-after", "Print the IR after this pass.", "PASS", group=_DEVELOPER),
+    Option(
+        "print-before",
+        "Print the IR before these passes, ours or LLVM's.",
+        "PASS[,PASS...]",
+        group=_DEVELOPER,
+    ),
+    Option(
+        "print-after",
+        "Print the IR after these passes, ours or LLVM's.",
+        "PASS[,PASS...]",
+        group=_DEVELOPER,
+    ),
+    Option("print-changed", "Print what every pass changes, as a diff.", group=_DEVELOPER),
+    Option(
+        "no-print-llvm",
+        "Leave LLVM's passes out of --print-before-all and --print-after-all.",
+        group=_DEVELOPER,
+    ),
+    Option("print-funcs", "Print these functions only.", "NAME[,NAME...]", group=_DEVELOPER),
+    Option("print-generic", "Print IR in MLIR's generic form.", group=_DEVELOPER),
+    Option(
+        "print-locations",
+        "Print where operations come from (loc with --lineinfo or -g, else none).",
+        "STYLE",
+        choices=LOCATION_STYLES,
+        group=_DEVELOPER,
+    ),
+    Option(
+        "dump-dir",
+        "Write a numbered file for every pass, LLVM IR, PTX and SASS into this folder.",
+        "DIR",
+        group=_DEVELOPER,
+    ),
     Option(
         "pass-pipeline",
         "Run these passes in place of the built-in list.",
-        "PASS[,PASS...]",
+        "PASS[{OPTION=VALUE,...}][,PASS...]",
         group=_DEVELOPER,
     ),
     Option(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from tileiras.codegen.target import GpuTarget
+    from tileiras.dumps import DumpFolder
     from tileiras.errors import SourceLocation
     from tileiras.launch_info import KernelLaunch, SourceTypes
     from tileiras.pass_manager import ScheduledPass, Timings
@@ -118,12 +119,19 @@ def check_options(options: CompileOptions) -> None:
         )
 
 
-def check_pass_names(names: tuple[str, ...]) -> None:
-    """Raises UsageError for a name that is no pass: a mistyped option must not be silent."""
-    from tileiras.registry import check_pass_name
+def check_pass_names(options: CompileOptions, pipeline: tuple[str, ...]) -> None:
+    """Raises UsageError for a name that is no pass: a mistyped option must not be silent.
 
-    for name in names:
-        check_pass_name(name)
+    `pipeline` has entries of `--pass-pipeline`; dumps may also name passes of LLVM.
+    """
+    if not (options.print_before or options.print_after or pipeline):
+        return
+    from tileiras.pass_names import check_dumped, check_pass, pass_name
+
+    for name in (*options.print_before, *options.print_after):
+        check_dumped(name)
+    for entry in pipeline:
+        check_pass(pass_name(entry))
 
 
 def is_bytecode(source: bytes) -> bool:
@@ -258,7 +266,9 @@ def _scheduled(
     from tileiras.registry import load_pass
 
     if names:
-        return tuple(ScheduledPass(load_pass(name)()) for name in names)
+        from tileiras.pass_names import make_pass
+
+        return tuple(ScheduledPass(make_pass(name)) for name in names)
     steps = select_steps(options, target, start)
     return tuple(ScheduledPass(load_pass(step.pass_name)(), step.stage) for step in steps)
 
@@ -272,8 +282,9 @@ def compile_module(
 ) -> Artefacts:
     """Compiles bytecode or text up to the stage `options.stage`.
 
-    `pass_names` replaces the built-in list of passes; unless they lead to stage llvm-dialect the
-    output is the text of the module after them. Raises a TileirasError; nothing is written.
+    `pass_names` replaces the built-in list of passes, `name` or `name{option=value}`; unless they
+    lead to stage llvm-dialect the output is the text of the module after them. Raises a
+    TileirasError; nothing is written but dumps.
     """
     input_kind(source)
     check_options(options)
@@ -287,7 +298,7 @@ def compile_module(
     from tileiras.remarks import RemarkCollector
     from tileiras.stages import find_stage, print_stage, stage_of
 
-    check_pass_names((*options.print_before, *options.print_after, *pass_names))
+    check_pass_names(options, pass_names)
     timings = Timings()
     remarks = remarks if remarks is not None else RemarkCollector()
     with timings.measure("read input"):
@@ -315,18 +326,38 @@ def compile_module(
         shown = source_types(module)
     with timings.measure("import passes"):
         passes = _scheduled(options, target, start.name, pass_names)
+    folder = _dump_folder(options)
     with _showing(source, filename):
-        run_passes(module, passes, context, timings)
+        run_passes(module, passes, context, timings, folder)
     if options.emit == BYTECODE:
         return Artefacts(to_bytecode(module, source), timings, remarks)
     stops_early = pass_names and stage_of(module).name != "llvm-dialect"
     if stops_early or find_stage(options.emit) is not None:
-        text = print_stage(module, debug_info=options.line_info or options.device_debug)
+        text = print_stage(module, style=options.text_style)
         return Artefacts(text.encode(), timings, remarks)
     if target is None:
         raise TargetError("no GPU architecture given, expected --gpu-name")
     with _showing(source, filename):
-        return _generate(module, options, target, shown, remarks, timings)
+        return _generate(module, options, target, shown, remarks, timings, folder)
+
+
+def _dump_folder(options: CompileOptions) -> DumpFolder | None:
+    """Where `--dump-dir` writes; None without it."""
+    if not options.dump_dir:
+        return None
+    from tileiras.dumps import DumpFolder
+
+    return DumpFolder(options.dump_dir)
+
+
+def _dump_cubin(folder: DumpFolder, cubin: bytes, options: CompileOptions) -> None:
+    """The cubin, and its SASS where nvdisasm is installed."""
+    from tileiras.codegen.nvdisasm import disassemble
+
+    place = folder.write("ptxas", "cubin", cubin)
+    sass = disassemble(place, options.knobs)
+    if sass is not None:
+        folder.write("ptxas", "sass", sass)
 
 
 def _generate(
@@ -336,6 +367,7 @@ def _generate(
     shown: SourceTypes,
     remarks: RemarkCollector,
     timings: Timings,
+    folder: DumpFolder | None,
 ) -> Artefacts:
     """From the llvm dialect to LLVM IR, PTX or a cubin."""
     from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
@@ -345,17 +377,23 @@ def _generate(
     kernels = describe_kernels(module, target, shown, options.launch)
     with timings.measure("print LLVM IR"):
         llvm_text = print_module(module, target, options)
+    if folder is not None:
+        folder.write("llvm", "ll", llvm_text.encode())
     if options.emit == "llvm":
         return Artefacts(llvm_text.encode(), timings, remarks, kernels)
     with timings.measure("LLVM"):
         begin("LLVM", _place_of_only(module, kernels))
         ptx = llvm_ir_to_ptx(llvm_text, target, options)
+    if folder is not None:
+        folder.write("llvm", "ptx", ptx.encode())
     if options.emit == "ptx":
         return Artefacts(ptx.encode(), timings, remarks, kernels)
     from tileiras.codegen.ptxas_backend import ptx_to_cubin
 
     with timings.measure("ptxas"):
         result = ptx_to_cubin(ptx, target, options)
+    if folder is not None:
+        _dump_cubin(folder, result.cubin, options)
     resources = {kernel.name: kernel for kernel in result.kernels}
     kernels = tuple(
         replace(kernel, registers=used.registers, shared_memory_bytes=used.shared)

@@ -1,28 +1,25 @@
-"""Reads IR text of any stage: Tile IR's own syntax, or xDSL's for the stages below it."""
+"""Reads IR text: Tile IR's own syntax, or that of `dialects.assembly` for later stages."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin, ModuleOp
-from xdsl.ir import Dialect
-from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError
+from xdsl.dialects.builtin import Builtin, FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
+from xdsl.ir import Dialect, Operation
 
-from tileiras.dialects.locations import place_of
 from tileiras.errors import BytecodeError, SourceLocation
-from tileiras.excerpts import shown_input
-from tileiras.placed_parser import PlacedParser
 from tileiras.registry import DIALECTS, resolve
-from tileiras.text_limits import check_text, place_in
-
-MESSAGE_WIDTH = 200
-"""Characters of a message of xDSL's, which may repeat the input, that are kept."""
+from tileiras.text_limits import check_text
 
 _COMMENT = re.compile(r"//[^\n]*")
-_LOWER_STAGE = re.compile(r'(?<!@)"(nv_tileaa|nv_tileas|llvm|nvvm)\.[\w.]+"\s*\(')
-"""An operation of a later stage; they are always printed in generic form."""
+_SKIPPED = re.compile(r"//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"")
+"""Comments and strings."""
+_GENERIC = re.compile(r'(?<!@)"(?:nv_tileaa|nv_tileas|llvm|nvvm)\.[\w.]+"\s*\(')
+"""An operation of a later stage in generic form."""
+_OWN_FORM = re.compile(r"(?:^|[={])\s*(?:nv_tileaa|nv_tileas|llvm|nvvm)\.\w", re.MULTILINE)
+"""... and in its own."""
 
 
 def register_dialects(context: Context) -> None:
@@ -40,48 +37,47 @@ def parse_text(text: str, filename: str = "<input>") -> ModuleOp:
     """The module that the text describes.
 
     Text of stage cuda_tile is in Tile IR's own syntax; text that has an operation of a later stage
-    is in the form that `--emit` prints for that stage. Raises BytecodeError with the place of the
-    first mistake.
+    is in the form that `--emit` prints for that stage, or in generic form, and is verified here,
+    where its places are known. Raises BytecodeError with the place of the first mistake.
     """
-    if _LOWER_STAGE.search(_COMMENT.sub("", text)) is None:
+    if not _is_of_later_stage(text):
         from tileiras.dialects.cuda_tile.text import parse_module
 
         return parse_module(text, filename)
+    from tileiras.dialects import assembly
+    from tileiras.stages import verify_text
+
+    check_text(text, filename)
     context = Context()
     register_dialects(context)
-    check_text(text, filename)
-    parser = None
-    try:
-        parser = PlacedParser(context, text, filename)
-        module = parser.parse_module()
-    except ParseError as error:
-        message = _first_line(error.msg.strip().rstrip(".")) or "cannot be parsed"
-        place = place_in(text, error.span.start, filename)
-        raise BytecodeError(message[:1].lower() + message[1:], place) from error
-    except RecursionError as error:
-        place = place_in(text, _position(parser), filename)
-        raise BytecodeError("text is nested too deeply", place) from error
-    except Exception as error:
-        # Whatever an attribute or xDSL's parser raises, the text made it do so.
-        place = place_in(text, _position(parser), filename)
-        raise BytecodeError(_first_line(str(error)) or "cannot be parsed", place) from error
-    _check_blocks(module, filename)
-    return module
+    parsed = assembly.parse_module(context, text, filename)
+    _check_blocks(parsed.module, parsed.places, filename)
+    verify_text(parsed.module, parsed.places)
+    _locate(parsed.places)
+    return parsed.module
 
 
-def _check_blocks(module: ModuleOp, filename: str) -> None:
+def _is_of_later_stage(text: str) -> bool:
+    """Whether text has an operation that is not Tile IR's."""
+    if _GENERIC.search(_COMMENT.sub("", text)) is not None:
+        return True
+    return _OWN_FORM.search(_SKIPPED.sub("", text)) is not None
+
+
+def _check_blocks(
+    module: ModuleOp, places: Mapping[Operation, SourceLocation], filename: str
+) -> None:
     """A module, at the top or inside, is one block."""
     for op in module.walk():
         if isinstance(op, ModuleOp) and len(op.body.blocks) != 1:
-            place = place_of(op) or SourceLocation(filename, 1, 1)
+            place = places.get(op) or SourceLocation(filename, 1, 1)
             raise BytecodeError(f"module has {len(op.body.blocks)} blocks, expected 1", place)
 
 
-def _position(parser: Parser | None) -> int:
-    """The offset up to which the text was read."""
-    return 0 if parser is None else parser.pos
-
-
-def _first_line(message: str) -> str:
-    """A message on one line, with no more of the input than one can read."""
-    return shown_input(" ".join(message.split()), MESSAGE_WIDTH)
+def _locate(places: Mapping[Operation, SourceLocation]) -> None:
+    """Operations that state no location get their place in the text, for errors that come later."""
+    for op, place in places.items():
+        if isinstance(op.location, UnknownLoc):
+            op.location = FileLineColLoc(
+                StringAttr(place.filename), IntAttr(place.line), IntAttr(place.column)
+            )

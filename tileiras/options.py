@@ -27,6 +27,23 @@ ALWAYS_SWIZZLE = "TILEIR_ALWAYS_SWIZZLE"
 """Asks for what is done anyway: tiles that TMA writes or reads are swizzled."""
 
 
+LOCATION_STYLES = ("none", "loc", "comment")
+"""How the places of operations are printed: not, as `loc("file":1:2)`, as `// file:1`."""
+
+
+@dataclass(frozen=True)
+class TextStyle:
+    """How IR is printed.
+
+    `locations` is one of LOCATION_STYLES; `generic` asks for MLIR's generic form; `functions`
+    limits the text to those of these names, if there are any.
+    """
+
+    locations: str = "none"
+    generic: bool = False
+    functions: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class CompileOptions:
     """Everything that can change the compiler's output or what it reports."""
@@ -42,6 +59,14 @@ class CompileOptions:
     print_after_all: bool = False
     print_before: tuple[str, ...] = ()
     print_after: tuple[str, ...] = ()
+    print_changed: bool = False
+    print_llvm: bool = True
+    """Whether `--print-before-all` and `--print-after-all` go on through LLVM's passes."""
+    print_funcs: tuple[str, ...] = ()
+    print_generic: bool = False
+    print_locations: str = ""
+    """One of LOCATION_STYLES; empty: `loc` where line numbers are asked for."""
+    dump_dir: str = ""
     disabled_features: tuple[str, ...] = ()
     verbose: bool = False
     time_passes: bool = False
@@ -49,6 +74,13 @@ class CompileOptions:
     """Whether optimization hints that would do nothing are mistakes."""
     knobs: dict[str, str] = field(default_factory=dict[str, str])
     """`TILEIR_*` environment variables by name, read once by the driver."""
+
+    @property
+    def text_style(self) -> TextStyle:
+        """How IR is printed, in dumps and by `--emit`."""
+        with_places = self.line_info or self.device_debug
+        locations = self.print_locations or ("loc" if with_places else "none")
+        return TextStyle(locations, self.print_generic, self.print_funcs)
 
     @property
     def stage(self) -> str:

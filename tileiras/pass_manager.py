@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,10 +10,10 @@ from time import perf_counter
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 
+from tileiras.dumps import DumpFolder, PassDumps
 from tileiras.errors import InternalError, TileirasError
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.options import CompileOptions
-from tileiras.stages import check_border, find_stage, print_stage, verify_module
+from tileiras.stages import check_border, find_stage, verify_module
 from tileiras.termination import begin
 
 
@@ -54,18 +53,18 @@ class ScheduledPass:
     stage_after: str = ""
 
 
-def wants_dump(options: CompileOptions, name: str, before: bool) -> bool:
-    """Whether the options ask to print the module before (or after) the pass of this name."""
-    if before:
-        return options.print_before_all or name in options.print_before
-    return options.print_after_all or name in options.print_after
-
-
 class _Observer:
     """Stands between the passes: xDSL calls it before the first, between all, after the last."""
 
-    def __init__(self, passes: tuple[ScheduledPass, ...], ctx: CompileContext, timings: Timings):
+    def __init__(
+        self,
+        passes: tuple[ScheduledPass, ...],
+        ctx: CompileContext,
+        timings: Timings,
+        folder: DumpFolder | None,
+    ):
         self.passes = passes
+        self.dumps = PassDumps(ctx.options, folder)
         self.options = ctx.options
         self.timings = timings
         self.position = 0
@@ -82,8 +81,10 @@ class _Observer:
         """Finishes the pass that ran, then prepares the next."""
         if previous is not None:
             self._after(module)
+        else:
+            self.dumps.input(module)
         if following is not None:
-            self._dump(module, before=True)
+            self.dumps.before(self.passes[self.position].ir_pass, module)
             begin(f"pass {self.current}")
             self.started = perf_counter()
 
@@ -91,7 +92,7 @@ class _Observer:
         """Times, prints and checks what the current pass made, and moves on."""
         scheduled = self.passes[self.position]
         self.timings.parts.append((self.current, perf_counter() - self.started))
-        self._dump(module, before=False)
+        self.dumps.after(scheduled.ir_pass, module)
         stage = find_stage(scheduled.stage_after)
         changes_stage = stage is not None and (
             self.position + 1 == len(self.passes)
@@ -105,28 +106,21 @@ class _Observer:
                     verify_module(module, where=self.current)
         self.position = min(self.position + 1, len(self.passes) - 1)
 
-    def _dump(self, module: ModuleOp, before: bool) -> None:
-        """Prints the module on stderr if the options ask for it."""
-        ir_pass = self.passes[self.position].ir_pass
-        if not wants_dump(self.options, ir_pass.name, before):
-            return
-        when = "Before" if before else "After"
-        print(f"*** IR Dump {when} {ir_pass.title} ({ir_pass.name}) ***", file=sys.stderr)
-        print(print_stage(module, debug_info=self.options.line_info), file=sys.stderr)
-
 
 def run_passes(
     module: ModuleOp,
     passes: tuple[ScheduledPass, ...],
     ctx: CompileContext,
     timings: Timings | None = None,
+    folder: DumpFolder | None = None,
 ) -> None:
     """Runs the passes in order on the module.
 
     The module is checked where the stage changes, after each pass with `verify_each`. An exception
-    that is not one of ours is a bug: it becomes an InternalError that names the pass.
+    that is not one of ours is a bug: it becomes an InternalError that names the pass. What each
+    pass leaves is written to the `folder`, if there is one.
     """
-    observer = _Observer(passes, ctx, timings if timings is not None else Timings())
+    observer = _Observer(passes, ctx, timings if timings is not None else Timings(), folder)
     pipeline = PassPipeline(tuple(entry.ir_pass for entry in passes), observer)
     try:
         pipeline.apply(ctx, module)

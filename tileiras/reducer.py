@@ -26,6 +26,7 @@ from tileiras.dialects.cuda_tile.tiles import ConstantOp
 from tileiras.dialects.cuda_tile.types import TileType, TokenType
 from tileiras.driver import is_bytecode, read_source
 from tileiras.errors import TileirasError
+from tileiras.options import TextStyle
 from tileiras.stages import print_stage
 
 HINTS = "optimization_hints"
@@ -59,7 +60,7 @@ def write_again(source: bytes, module: ModuleOp) -> bytes:
         from tileiras.bytecode.writer import write_module
 
         return write_module(module)
-    return print_stage(module, debug_info=True).encode()
+    return print_stage(module, style=TextStyle(locations="loc")).encode()
 
 
 def _minimize(

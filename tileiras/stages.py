@@ -6,18 +6,17 @@ last row here and are made by the driver.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from io import StringIO
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Operation
-from xdsl.printer import Printer
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.cuda_tile.debug_info import DICallSiteLoc, DILocAttr, source_location
 from tileiras.dialects.locations import place_of
-from tileiras.errors import BytecodeError, InternalError
+from tileiras.errors import BytecodeError, InternalError, SourceLocation
+from tileiras.options import TextStyle
 from tileiras.registry import resolve
 
 
@@ -26,7 +25,7 @@ class Stage:
     """One level of the IR.
 
     `dialects` are those whose operations may stand in the module, beside `builtin.module`.
-    `printer` is a "module:function" from a module to text; empty means xDSL's own printer.
+    `printer` is a "module:function" from a module to text; empty means `dialects.assembly`.
     `verified_at_border` is off where a later verifier finds the same mistakes more cheaply.
     """
 
@@ -118,6 +117,31 @@ def verify_module(module: ModuleOp, where: str = "") -> None:
             raise BytecodeError(message, place_of(op)) from error
 
 
+def verify_text(module: ModuleOp, places: Mapping[Operation, SourceLocation]) -> None:
+    """Verifies a module that has been read from text.
+
+    The places are those in the text. Verifiers trust what other operations are, which nobody has
+    looked at yet here, so whatever they raise is the text's fault. Raises BytecodeError.
+    """
+    for op in module.walk():
+        try:
+            _check_op(op)
+        except Exception as error:
+            raise BytecodeError(_verifier_message(op, error), places.get(op)) from error
+    try:
+        stage_of(module)
+    except InternalError as error:
+        first, *others = [op for op in module.walk() if op.name != "builtin.module"]
+        stranger = next((op for op in others if not _live_together(first, op)), first)
+        raise BytecodeError(error.message, places.get(stranger)) from error
+
+
+def _live_together(one: Operation, other: Operation) -> bool:
+    """Whether there is a stage with the dialects of both operations."""
+    dialects = (dialect_of(one), dialect_of(other))
+    return any(all(name in stage.dialects for name in dialects) for stage in STAGES)
+
+
 def _verifier_message(op: Operation, error: Exception) -> str:
     """What the verifier said, on one line, naming the operation."""
     text = " ".join(str(error).split()).strip()
@@ -128,36 +152,35 @@ def _verifier_message(op: Operation, error: Exception) -> str:
     return f"'{mnemonic}' op {text}"
 
 
-class _StagePrinter(Printer):
-    """xDSL's printer, with the places of Tile IR's scoped locations as plain `loc("file":l:c)`.
-
-    That is what xDSL's parser can read again; the scopes are in the text of stage cuda_tile only.
-    """
-
-    def print_attribute(self, attribute: Attribute) -> None:
-        """Prints the attribute, or the place that a scoped location stands for."""
-        if isinstance(attribute, DILocAttr | DICallSiteLoc):
-            place = source_location(attribute)
-            attribute = UNKNOWN_LOC
-            if place is not None:
-                line, column = IntAttr(place.line), IntAttr(place.column)
-                attribute = FileLineColLoc(StringAttr(place.filename), line, column)
-        super().print_attribute(attribute)
-
-
-def print_stage(module: ModuleOp, stage: Stage | None = None, debug_info: bool = False) -> str:
+def print_stage(
+    module: ModuleOp, stage: Stage | None = None, style: TextStyle | None = None
+) -> str:
     """The module as text of its stage (found from its operations when not given).
 
-    Also prints a module in the middle of a conversion, which belongs to no stage: xDSL's printer
-    reads operations of any dialect.
+    Also prints a module in the middle of a conversion, which belongs to no stage: operations of
+    dialects without a form of their own are in generic form.
     """
+    style = style or TextStyle()
     if stage is None:
         try:
             stage = stage_of(module)
         except InternalError:
             stage = None
     if stage is not None and stage.printer:
-        return resolve(stage.printer)(module, generic=False, debug_info=debug_info)
-    stream = StringIO()
-    _StagePrinter(stream=stream, print_debuginfo=debug_info).print_op(module)
-    return stream.getvalue().rstrip("\n") + "\n"
+        debug_info = style.locations == "loc"
+        if style.functions:
+            module = _with_entries(module, style.functions)
+        return resolve(stage.printer)(module, generic=style.generic, debug_info=debug_info)
+    from tileiras.dialects.assembly import print_module
+
+    return print_module(module, style)
+
+
+def _with_entries(module: ModuleOp, names: tuple[str, ...]) -> ModuleOp:
+    """A copy of a program of stage cuda_tile with the entries of these names only."""
+    copy = module.clone()
+    for op in list(copy.walk()):
+        name = getattr(op.properties.get("sym_name"), "data", "")
+        if op.name == "cuda_tile.entry" and name not in names:
+            op.detach()
+    return copy

@@ -79,7 +79,9 @@ def lowered(rows: int, keys: int, depth: int) -> ModuleOp:
 
 
 def test_a_kernel_with_turned_values_is_specialised_without_spills():
-    options = replace(with_environment(CompileOptions(gpu_name="sm_90")), emit="nv_tileas")
+    options = replace(
+        with_environment(CompileOptions(gpu_name="sm_90")), emit="nv_tileas", print_generic=True
+    )
     text = compile_module(attention_of_f8(), options).output.decode()
     turn, wait = text.index("nv_tileas.turn_tile"), text.index("nv_tileas.dot_wait")
     assert text.index("nv_tileas.wgmma_dot") < turn < wait

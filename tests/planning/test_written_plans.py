@@ -145,7 +145,7 @@ def test_conversion_acts_on_what_is_written() -> None:
     module = ready(ALIKE["small gemm"]())
     for warps in (2, 8):
         kernel_of(module).attributes[PLAN] = KernelPlanAttr.of(num_warps=warps)
-        assert f"num_warps = {warps} : i32" in converted(print_stage(module))
+        assert f"num_warps = {warps}" in converted(print_stage(module))
 
 
 def test_conversion_leaves_no_plan() -> None:

@@ -7,6 +7,7 @@ No middle end runs: on the IR that our lowerings write it makes no better code a
 from __future__ import annotations
 
 from threading import Lock, Thread
+from typing import ClassVar
 
 from tileiras.codegen.libdevice import link_libdevice, used_functions
 from tileiras.codegen.llvm_library import LlvmLibrary, find_llvm_library
@@ -25,6 +26,8 @@ class _Shared:
     lock = Lock()
     library: LlvmLibrary | None = None
     dumps: tuple[bool, ...] = (False, False)
+    named: ClassVar[set[str]] = set()
+    """Options with names that LLVM has been given; it adds each to those before."""
 
 
 def load_llvm() -> LlvmLibrary:
@@ -50,12 +53,26 @@ def _load_quietly() -> None:
 
 
 def _set_dumps(llvm: LlvmLibrary, options: CompileOptions) -> None:
-    """LLVM's own IR dumps on stderr. Its options are global, so only changes are passed on."""
-    wanted = (options.print_before_all, options.print_after_all)
+    """LLVM's own IR dumps on stderr. Its options are global, so only changes are passed on.
+
+    Passes and functions can be named only, not taken back: a process that compiles with dumps of
+    several sets of names shows them all.
+    """
+    everything = (options.print_before_all, options.print_after_all)
+    wanted = tuple(flag and options.print_llvm for flag in everything)
     for name, before, now in zip(_DUMP_OPTIONS, _Shared.dumps, wanted, strict=True):
         if before != now:
             llvm.set_option(f"-{name}={'true' if now else 'false'}")
     _Shared.dumps = wanted
+    lists = (
+        ("print-before", options.print_before),
+        ("print-after", options.print_after),
+        ("filter-print-funcs", options.print_funcs),
+    )
+    for option in [f"-{name}={value}" for name, values in lists for value in values]:
+        if option not in _Shared.named:
+            llvm.set_option(option)
+            _Shared.named.add(option)
 
 
 def _retarget(ptx: str, target: GpuTarget) -> str:

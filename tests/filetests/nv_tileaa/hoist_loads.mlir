@@ -2,7 +2,7 @@
 // reads_both_in_one_trip
 // CHECK: nv_tileaa.load
 // CHECK: nv_tileaa.tiled_load
-// CHECK: "nv_tileaa.if"
+// CHECK: nv_tileaa.if
 // CHECK-NOT: nv_tileaa.tiled_load
 cuda_tile.module @m {
   entry @turns(%a: tile<ptr<f32>>, %p: tile<ptr<i32>>) {
@@ -28,7 +28,7 @@ cuda_tile.module @m {
 }
 // -----
 // leaves_what_the_other_side_does_not_access
-// CHECK: "nv_tileaa.if"
+// CHECK: nv_tileaa.if
 // CHECK: nv_tileaa.tiled_load
 cuda_tile.module @m {
   entry @other(%a: tile<ptr<f32>>, %p: tile<ptr<i32>>) {
@@ -55,7 +55,7 @@ cuda_tile.module @m {
 }
 // -----
 // leaves_a_load_that_is_ordered_after_a_store_of_its_side
-// CHECK: "nv_tileaa.if"
+// CHECK: nv_tileaa.if
 // CHECK: nv_tileaa.tiled_store
 // CHECK: nv_tileaa.tiled_load
 cuda_tile.module @m {
@@ -84,7 +84,7 @@ cuda_tile.module @m {
 }
 // -----
 // leaves_a_branch_whose_condition_is_known_without_memory
-// CHECK: "nv_tileaa.if"
+// CHECK: nv_tileaa.if
 // CHECK: nv_tileaa.tiled_load
 cuda_tile.module @m {
   entry @known(%a: tile<ptr<f32>>, %n: tile<i32>) {

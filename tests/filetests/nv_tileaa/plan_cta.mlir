@@ -1,13 +1,13 @@
 // RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta
 // plans_a_product_in_a_loop
-// CHECK: nv_tileaa.tiled_load
-// CHECK-SAME: {pipeline = #nv_tileas.filled_by<pipeline = 0, filling = 0, place = 0>}
-// CHECK: nv_tileaa.tiled_load
-// CHECK-SAME: {pipeline = #nv_tileas.filled_by<pipeline = 0, filling = 0, place = 1>}
-// CHECK: nv_tileaa.dot
-// CHECK-SAME: {mma = #nv_tileas.wgmma<lhs = smem, fragments = none, transposed = 0>}
 // CHECK: plan = #nv_tileas.kernel_plan<num_warps = 4, warpgroups = 1
-// CHECK-SAME: pipelines = [#nv_tileas.pipeline_plan<bytes = 24576, least = 2, may_grow = 1>]
+// CHECK: pipelines = [#nv_tileas.pipeline_plan<bytes = 24576, least = 2, may_grow = 1>]
+// CHECK: nv_tileaa.tiled_load
+// CHECK: {pipeline = #nv_tileas.filled_by<pipeline = 0, filling = 0, place = 0>}
+// CHECK: nv_tileaa.tiled_load
+// CHECK: {pipeline = #nv_tileas.filled_by<pipeline = 0, filling = 0, place = 1>}
+// CHECK: nv_tileaa.dot
+// CHECK: {mma = #nv_tileas.wgmma<lhs = smem, fragments = none, transposed = 0>}
 cuda_tile.module @m {
   entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {
     %a0 = assume div_by<16>, %A : tile<ptr<f16>>

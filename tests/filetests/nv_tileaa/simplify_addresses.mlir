@@ -7,7 +7,7 @@
 // CHECK-NEXT: nv_tileaa.exti
 // CHECK-NEXT: nv_tileaa.addptr
 // CHECK-NEXT: nv_tileaa.cmpi
-// CHECK-SAME: tensor<64xi32>, tensor<64xi32>
+// CHECK-SAME: : tensor<64xi32>
 cuda_tile.module @m {
   entry @gather(%p: tile<ptr<f32>>, %stride: tile<i64>, %size: tile<i32>, %n: tile<i32>) {
     %t = make_token : token
@@ -43,10 +43,10 @@ cuda_tile.module @m {
 // -----
 // keeps_offsets_that_change_as_a_whole_and_comparisons_of_unlike_numbers
 // CHECK: nv_tileaa.for
-// CHECK: "nv_tileaa.muli"
+// CHECK: nv_tileaa.muli
 // CHECK: nv_tileaa.addptr
-// CHECK: "nv_tileaa.cmpi"
-// CHECK-SAME: tensor<64xi64>, tensor<64xi64>
+// CHECK: nv_tileaa.cmpi
+// CHECK-SAME: : tensor<64xi64>
 cuda_tile.module @m {
   entry @other(%p: tile<ptr<f32>>, %size: tile<i32>, %n: tile<i32>) {
     %t = make_token : token

@@ -2,7 +2,7 @@
 // splits_a_copy_into_a_loop
 // CHECK: nv_tileaa.func
 // CHECK-NOT: tensor<65536xf32>
-// CHECK: "nv_tileaa.for"
+// CHECK: nv_tileaa.for
 // CHECK: nv_tileaa.tiled_load
 // CHECK-SAME: tensor<8192xf32>
 // CHECK: nv_tileaa.tiled_store

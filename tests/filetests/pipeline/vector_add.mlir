@@ -2,12 +2,13 @@
 
 cuda_tile.module @m {
   // Facts about the pointer end up on the view, and every memory operation has a token.
-  // CHECK: "nv_tileaa.func"() <{sym_name = "doubles"
-  // CHECK: "nv_tileaa.make_memref"({{.*}}base_align = 16
-  // CHECK: "nv_tileas.tiled_load"
+  // CHECK: #blocked0 = #nv_tileas.layout<
+  // CHECK: nv_tileaa.func @doubles(
+  // CHECK: nv_tileaa.make_memref {{.*}}base_align = 16
+  // CHECK: nv_tileas.tiled_load
   // The loaded tile has a layout, which the addition keeps.
-  // CHECK: "nv_tileaa.addf"({{.*}}tensor<1024xf32, #nv_tileas.layout<
-  // CHECK: "nv_tileas.tiled_store"
+  // CHECK: nv_tileaa.addf {{.*}} : tensor<1024xf32, #blocked0>
+  // CHECK: nv_tileas.tiled_store
   // CHECK-NOT: convert_layout
   entry @doubles(%a: tile<ptr<f32>>, %n: tile<i32>) {
     %t = make_token : token

@@ -179,7 +179,7 @@ def test_loads_of_two_bytes_stay() -> None:
 
 
 def test_nothing_is_started_early_without_optimisation() -> None:
-    options = CompileOptions(gpu_name="sm_90", opt_level=0, emit="nv_tileas")
+    options = CompileOptions(gpu_name="sm_90", opt_level=0, emit="nv_tileas", print_generic=True)
     text = compile_module(RowLoop().text.encode(), options).output.decode()
     assert "finish_load" not in text and "tiled_load" in text
 
@@ -202,7 +202,7 @@ def early_loads_remark(kernel: RowLoop) -> Remark:
     """What the compiler says of the loads of a kernel."""
     wanted = RemarkFilter(dict.fromkeys(RemarkKind, "all"))
     remarks = RemarkCollector(wanted)
-    options = CompileOptions(gpu_name="sm_90", emit="nv_tileas")
+    options = CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
     compile_module(kernel.text.encode(), options, remarks=remarks)
     [remark] = [remark for remark in remarks.remarks if remark.name == "EarlyLoads"]
     return remark

@@ -21,7 +21,7 @@ from tileiras.planning.tile_scheduler.block_order import BLOCK_ORDER
 def compiled(source: bytes, emit: str = "nv_tileas") -> str:
     """The text of a stage for sm_90."""
     options = with_environment(CompileOptions(gpu_name="sm_90"))
-    return compile_module(source, replace(options, emit=emit)).output.decode()
+    return compile_module(source, replace(options, emit=emit, print_generic=True)).output.decode()
 
 
 def sharing() -> bytes:

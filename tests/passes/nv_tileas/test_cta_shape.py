@@ -180,7 +180,9 @@ def test_rings_are_as_long_as_a_kernel_needs_them():
 
 def built(source: bytes, emit: str = "cubin"):
     """A kernel for sm_90."""
-    return compile_module(source, with_environment(CompileOptions(gpu_name="sm_90", emit=emit)))
+    return compile_module(
+        source, with_environment(CompileOptions(gpu_name="sm_90", emit=emit, print_generic=True))
+    )
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,9 @@ def with_residual(rows: int, columns: int, text: str, is_aligned: bool = True) -
 
 def layout_changes(source: bytes, gpu_name: str = "sm_90") -> int:
     """Conversions in nv_tileas."""
-    options = with_environment(CompileOptions(gpu_name=gpu_name, emit="nv_tileas"))
+    options = with_environment(
+        CompileOptions(gpu_name=gpu_name, emit="nv_tileas", print_generic=True)
+    )
     return compile_module(source, options).output.decode().count("nv_tileas.convert_layout")
 
 
@@ -96,7 +98,9 @@ def with_turns() -> bytes:
 
 @pytest.mark.parametrize("source", [split_gemm(), with_turns()], ids=["adds", "takes turns"])
 def test_layout_changes_before_the_lock_is_taken(source: bytes):
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+    options = with_environment(
+        CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
+    )
     text = compile_module(source, options).output.decode()
     assert text.count("convert_layout") == 1
     names = ("free_pipelines", "convert_layout", "atomic_cas", "tiled_load")
@@ -105,7 +109,9 @@ def test_layout_changes_before_the_lock_is_taken(source: bytes):
 
 
 def test_what_is_added_to_is_read_with_the_turn():
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+    options = with_environment(
+        CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
+    )
     text = compile_module(with_turns(), options).output.decode()
     lock = text.index("atomic_cas")
     read = text.index("nv_tileas.tiled_load", lock)

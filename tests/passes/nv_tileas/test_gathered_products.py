@@ -23,7 +23,7 @@ from tileiras.planning.operands.gather import chunk_layout, gathered_axis
 
 def compiled(source: bytes, emit: str = "nv_tileas", **changes: object) -> str:
     """The text of a stage for sm_90."""
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit))
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit, print_generic=True))
     return compile_module(source, replace(options, **changes)).output.decode()
 
 

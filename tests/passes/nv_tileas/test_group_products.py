@@ -54,7 +54,9 @@ COMPLEX = (
 
 def placed(source: bytes) -> list[str]:
     """The operations of nv_tileas from the first product to the last."""
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+    options = with_environment(
+        CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
+    )
     text = compile_module(source, options).output.decode()
     names = re.findall(r'"nv_tile\w+\.(\w+)"', text)
     products = [at for at, name in enumerate(names) if name.endswith("_dot")]

@@ -25,7 +25,7 @@ def compiled(text: str | bytes, emit: str = "nv_tileas") -> str:
     """The text of a stage for sm_90."""
     options = with_environment(CompileOptions(gpu_name="sm_90"))
     data = text if isinstance(text, bytes) else text.encode()
-    return compile_module(data, replace(options, emit=emit)).output.decode()
+    return compile_module(data, replace(options, emit=emit, print_generic=True)).output.decode()
 
 
 def started(counts: tuple[int, int, int], order: tuple[int, int, int]) -> list[tuple[int, ...]]:

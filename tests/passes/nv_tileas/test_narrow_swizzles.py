@@ -28,7 +28,7 @@ RESULT = 2
 
 def compiled(source: bytes, emit: str, **changes: object) -> str:
     """The text of a stage for sm_90."""
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit))
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit, print_generic=True))
     return compile_module(source, replace(options, **changes)).output.decode()
 
 

@@ -118,7 +118,9 @@ def test_other_kernels_are_not_rotated():
 def told(source: bytes) -> list[str]:
     """What the pass says of a kernel."""
     remarks = RemarkCollector(RemarkFilter(dict.fromkeys(RemarkKind, "all")))
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+    options = with_environment(
+        CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
+    )
     found = compile_module(source, options, remarks=remarks).remarks.remarks
     return [f"{r.kind.value}: {r.message}" for r in found if r.name == "Overlap"]
 

@@ -52,7 +52,9 @@ def warps(shape: tuple[int, int], axis: int | None) -> int:
             f"%r = broadcast %q : tile<1xptr<f32>> -> tile<{rest}xptr<f32>>\n"
             f"%y = store_ptr_tko weak %r, %s : tile<{rest}xptr<f32>>, tile<{rest}xf32> -> token"
         )
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+    options = with_environment(
+        CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
+    )
     made = compile_module(text.replace("KEEP", keep).encode(), options).output.decode()
     found = re.search(r"num_warps = (\d+)", made)
     assert found is not None
@@ -99,7 +101,9 @@ def test_rows_that_are_read_again_get_more_warps():
     {"".join(loop.replace("N", str(number)) for number in range(loops))}
     return
     }}""".replace("TILE", tile)
-        options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+        options = with_environment(
+            CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
+        )
         output = compile_module(f"cuda_tile.module @m {{ {text} }}".encode(), options).output
         found = re.search(r"num_warps = (\d+)", output.decode())
         assert found is not None

@@ -14,7 +14,9 @@ from tileiras.planning.resources.smem import ROUND_BYTES, calls_runtime, scratch
 
 def ops(body: str) -> list[Operation]:
     """The operations of a body, on nv_tileaa."""
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileaa"))
+    options = with_environment(
+        CompileOptions(gpu_name="sm_90", emit="nv_tileaa", print_generic=True)
+    )
     text = compile_module(kernel(body + "\nreturn").encode(), options).output.decode()
     return list(parse_text(text).walk())
 

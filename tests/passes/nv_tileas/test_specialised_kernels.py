@@ -21,7 +21,7 @@ from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
 def compiled(source: bytes, emit: str = "nv_tileas", **changes: object) -> str:
     """The text of a stage for sm_90."""
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit))
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit, print_generic=True))
     return compile_module(source, replace(options, **changes)).output.decode()
 
 
@@ -194,7 +194,9 @@ def test_remarks_say_whether_a_kernel_is_specialised():
     def told(source: bytes) -> list[str]:
         wanted = dict.fromkeys(RemarkKind, "all")
         remarks = RemarkCollector(RemarkFilter(wanted))
-        options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+        options = with_environment(
+            CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
+        )
         found = compile_module(source, options, remarks=remarks).remarks.remarks
         return [f"{remark.kind.value}: {remark.message}" for remark in found]
 

@@ -35,7 +35,9 @@ SMALL = ProductKernel("f16", (64, 64, 64), form="persistent", result="f16")
 def told(source: bytes) -> str:
     """What remarks say about the agents of a kernel."""
     remarks = RemarkCollector(RemarkFilter({RemarkKind.PASSED: "all"}))
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+    options = with_environment(
+        CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
+    )
     found = compile_module(source, options, remarks=remarks).remarks.remarks
     return found[-1].message
 

@@ -22,7 +22,7 @@ STORE = "cp.async.bulk.tensor.2d.global.shared::cta"
 
 def built(source: bytes, emit: str = "ptx", **knobs: str) -> str:
     """A stage of a kernel for sm_90 with some knobs set."""
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit))
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit, print_generic=True))
     return compile_module(
         source, replace(options, knobs={**options.knobs, **knobs})
     ).output.decode()

@@ -76,15 +76,12 @@ def _integer_to_integer(values: np.ndarray, to: PtxType, sat: bool) -> np.ndarra
 
 
 def _integer_to_float(values: np.ndarray, to: PtxType, mode: str, sat: bool) -> np.ndarray:
-    high = (values >> values.dtype.type(16)).astype(np.float64) * 65536.0
-    low = values & values.dtype.type(0xFFFF if values.dtype.itemsize > 1 else 0x7F)
     if values.dtype.itemsize < 8:
         total, error = values.astype(np.float64), np.zeros(values.shape)
     else:
         top = (values >> values.dtype.type(32)).astype(np.float64) * 2.0**32
         low = (values & values.dtype.type(0xFFFFFFFF)).astype(np.float64)
         total, error = sum_with_error(top, low)
-    del high
     if to.name == "f64":
         return _directed_double(total, error, mode)
     result = round_to(to_odd(total, error), FORMATS[to.name], mode)

@@ -502,8 +502,8 @@ def find_nth_set(d: Decoder) -> Execute:
 @rule("prmt")
 def permute_bytes(d: Decoder) -> Execute:
     """Picks bytes of `b:a` by four selectors; bit 3 of a selector spreads the sign."""
-    d.type()
     mode = d.choice("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
+    d.type()
     low, high, select = (d.src(i, U32) for i in (1, 2, 3))
     write = d.dst(0, U32)
 

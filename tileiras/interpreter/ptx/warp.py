@@ -173,7 +173,7 @@ def reduce_in_warp(d: Decoder) -> Execute:
             values = np.abs(values)
         result = np.zeros(values.shape, type_.seen)
         for warp in on.warps:
-            result[warp] = function.reduce(values[warp][here[warp]])
+            result[warp] = function.reduce(values[warp][here[warp]], dtype=type_.seen)
         write(cta, on, result.reshape(-1))
 
     return run

@@ -14,9 +14,10 @@ import numpy as np
 from tileiras.interpreter.ptx.access import locate
 from tileiras.interpreter.ptx.barriers import arrive, find_mbarrier
 from tileiras.interpreter.ptx.decoding import Decoder, Execute, spread
+from tileiras.interpreter.ptx.program import Reg
 from tileiras.interpreter.ptx.rules import rule
 from tileiras.interpreter.ptx.state import Active, Cta
-from tileiras.interpreter.ptx.syntax import Immediate
+from tileiras.interpreter.ptx.syntax import Immediate, Negated
 from tileiras.interpreter.ptx.types import PRED, U32
 
 
@@ -72,9 +73,13 @@ def copy_async(d: Decoder) -> Execute:
         d.error(f"{size} bytes, expected 4, 8 or 16")
     kept = ignore = None
     if len(d.operands) > 3:
-        try:
+        operand = d.operands[3]
+        is_predicate = isinstance(operand, Negated) or (
+            isinstance(operand, Reg) and operand.type is PRED
+        )
+        if is_predicate:
             ignore = d.src(3, PRED)
-        except Exception:
+        elif not (isinstance(operand, Reg) and operand.type.bits == 64):  # a cache policy
             kept = d.src(3, U32)
 
     def run(cta: Cta, on: Active) -> None:

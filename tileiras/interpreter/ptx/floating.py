@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tileiras.interpreter.ptx.carries import carrying
 from tileiras.interpreter.ptx.decoding import Decoder, Execute
 from tileiras.interpreter.ptx.formats import (
     FORMATS,
@@ -26,7 +27,6 @@ from tileiras.interpreter.ptx.formats import (
     round_to,
 )
 from tileiras.interpreter.ptx.integer import (
-    carrying,
     divide_integers,
     integer_binary,
     multiply_add_integers,
@@ -236,7 +236,7 @@ def multiply(d: Decoder) -> Execute:
     return float_rule(d, type_, np.multiply, 2, finish)
 
 
-@rule("mad", "fma")
+@rule("mad", "madc", "fma")
 def multiply_add(d: Decoder) -> Execute:
     """`mad`, `fma` of any type; of floats with one rounding."""
     type_ = d.type()
@@ -251,12 +251,6 @@ def multiply_add(d: Decoder) -> Execute:
         exact = double_exactly(lambda a, b, c: a * b + c, lambda a, b, c: a * b + c, finish.mode)
         return float_rule(d, type_, exact, 3, finish)
     return float_rule(d, type_, lambda a, b, c: fused(a, b, c, finish.mode), 3, finish)
-
-
-@rule("madc")
-def multiply_add_carry(d: Decoder) -> Execute:
-    """`madc` is not run: no compiler of today makes it."""
-    d.error("not supported")
 
 
 # Division, roots, approximations --------------------------------------------------------------

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tileiras.interpreter.ptx.carries import multiply_add_carry
 from tileiras.interpreter.ptx.decoding import Decoder, Execute, Read, Write
 from tileiras.interpreter.ptx.rules import rule
-from tileiras.interpreter.ptx.types import PRED, TYPES, U32, PtxType, bits_type
+from tileiras.interpreter.ptx.types import PRED, TYPES, U32, PtxType
 
 Binary = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -123,8 +124,10 @@ def multiply_integers(d: Decoder, type_: PtxType) -> Execute:
 
 
 def multiply_add_integers(d: Decoder, type_: PtxType) -> Execute:
-    """`mad.{hi,lo,wide}` of integers; `.hi.sat.s32` saturates."""
+    """`mad.{hi,lo,wide}` of integers; `.hi.sat.s32` saturates; `.cc` is `multiply_add_carry`."""
     d.count(4)
+    if "cc" in d.modifiers or d.opcode == "madc":
+        return multiply_add_carry(d, type_)
     saturates = d.flag("sat")
     part = d.choice("hi", "lo", "wide")
     if part is None:
@@ -561,40 +564,5 @@ def dot_product_accumulate(d: Decoder) -> Execute:
             y = y[:, 2:] if part == "hi" else y[:, :2]
         total = (x * y).sum(axis=1) + reads[2](cta).astype(np.int64)
         write(cta, on, (total & 0xFFFFFFFF).astype(np.uint32))
-
-    return run
-
-
-@rule("addc", "subc")
-def with_carry(d: Decoder) -> Execute:
-    """`addc`, `subc`: adds the carry flag; `.cc` writes it."""
-    return carrying(d, d.type(), reads_carry=True)
-
-
-def carrying(d: Decoder, type_: PtxType, reads_carry: bool) -> Execute:
-    """Extended-precision addition and subtraction with the carry flag of each thread."""
-    writes = d.flag("cc")
-    d.count(3)
-    held = bits_type(type_.bits)
-    read_a, read_b, write = d.src(1, held), d.src(2, held), d.dst(0, held)
-    is_add = d.opcode.startswith("add")
-    kind = held.seen.type
-
-    def run(cta: Any, on: Any) -> None:
-        if "carry" not in cta.special:
-            cta.special["carry"] = np.zeros(cta.threads, np.bool_)
-        a, b = np.broadcast_arrays(read_a(cta), read_b(cta))
-        carry = cta.special["carry"].astype(kind) if reads_carry else kind(0)
-        if is_add:
-            first = a + b
-            total = first + carry
-            out = (first < a) | (total < first)
-        else:
-            first = a - b
-            total = first - carry
-            out = (a < b) | (first < carry)
-        write(cta, on, total)
-        if writes:
-            np.copyto(cta.special["carry"], out, where=on.mask)
 
     return run

@@ -52,7 +52,7 @@ class Active:
         return int(self.index[0])
 
 
-@dataclass
+@dataclass(eq=False)
 class Waiter:
     """Threads that wait: `poll` says whether they may go on, `resume` is done then."""
 

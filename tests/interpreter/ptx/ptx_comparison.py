@@ -37,7 +37,23 @@ BUDGET = 3_000_000
 
 APPROXIMATE = tuple(
     f"cuda_tile.{name}"
-    for name in ["exp", "exp2", "log", "log2", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atan2", "pow", "rsqrt", "sqrt", "divf"]
+    for name in [
+        "exp",
+        "exp2",
+        "log",
+        "log2",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "atan2",
+        "pow",
+        "rsqrt",
+        "sqrt",
+        "divf",
+    ]
 )
 """Operations that are computed to within a few units in the last place."""
 

@@ -170,3 +170,28 @@ def test_arguments_must_fit_the_parameters() -> None:
         run(text, [])
     with pytest.raises(PtxRuntimeError, match="argument of type str"):
         run(text, ["x"])
+
+
+def test_a_cluster_takes_over_what_has_not_started() -> None:
+    """`clusterlaunchcontrol`: the first CTA does the work of all, and the others never run."""
+    body = """
+    mov.u32 %r9, bar; mov.u32 %r8, answer; setp.eq.u32 %q1, %i, 0; mov.u32 %r7, 0;
+    @%q1 mbarrier.init.shared.b64 [%r9], 1;
+    mov.u32 %r1, %ctaid.x; mov.u32 %r2, 0; bar.sync 0;
+    WORK: mad.lo.u32 %r3, %r1, 4, 0; cvt.u64.u32 %d1, %r3; add.u64 %d1, %d1, %p0;
+    @%q1 red.global.add.u32 [%d1], 1; add.u32 %r2, %r2, 1;
+    @%q1 mbarrier.arrive.expect_tx.shared.b64 _, [%r9], 16;
+    @%q1 clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128
+      [%r8], [%r9];
+    W: mbarrier.try_wait.parity.shared.b64 %q2, [%r9], %r7; @!%q2 bra W;
+    xor.b32 %r7, %r7, 1; ld.shared.b128 %x, [%r8]; bar.sync 0;
+    clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %q3, %x;
+    @!%q3 bra END;
+    clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%r1, %r4, %r5, _}, %x;
+    bra WORK;
+    END: @%q1 red.global.add.u32 [%p1], 1;"""
+    shared = ".shared .align 16 .b8 answer[16]; .shared .align 8 .b8 bar[8];\n"
+    text = kernel(body, 2, shared).replace(".reg .b64 %w;", ".reg .b64 %w; .reg .b128 %x;")
+    done, ctas = np.zeros(12, np.uint32), np.zeros(1, np.uint32)
+    run(text, [done, ctas], grid=(12, 1, 1), limits=Limits(resident=1))
+    assert (done == 1).all() and ctas[0] == 1

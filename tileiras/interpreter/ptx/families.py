@@ -13,6 +13,7 @@ FAMILIES = (
     "access",
     "barriers",
     "bulk",
+    "cluster_launch",
     "control",
     "conversions",
     "copies",

@@ -51,8 +51,8 @@ def _decode_one(kernel: Kernel, ready: Ready) -> Step:
     del decoder.modifiers[: key.count(".")]
     try:
         run = decode_rule(decoder)
-    except IndexError:
-        decoder.error("too few operands")
+    except (IndexError, AttributeError):
+        decoder.error("missing or malformed operands")
     decoder.done()
     return Step(
         run,

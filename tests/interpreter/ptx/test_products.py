@@ -189,6 +189,13 @@ def test_wgmma_without_a_proxy_fence_is_an_error() -> None:
         run(wgmma_kernel(""), [np.zeros(512, np.float32), wgmma_data()[2]], threads=128)
 
 
+def test_registers_changed_behind_the_fence_are_an_error() -> None:
+    """`wgmma.fence` must follow what threads write into an accumulator."""
+    text = wgmma_kernel(first="mov.f32 %f2, 0f3f800000;")
+    with pytest.raises(PtxRuntimeError, match="no wgmma.fence since its registers changed"):
+        run(text, [np.zeros(512, np.float32), wgmma_data()[2]], threads=128)
+
+
 def test_accumulators_cannot_be_used_before_the_wait() -> None:
     """`wait_group 1` leaves the product under way."""
     with pytest.raises(PtxRuntimeError, match="unfinished asynchronous work"):

@@ -40,4 +40,8 @@ def load_families() -> None:
 def decode_kernel(kernel: Kernel) -> list[Step]:
     """A kernel's instructions, decoded by the rules of every family."""
     load_families()
-    return decode(kernel)
+    steps = decode(kernel)
+    from tileiras.interpreter.ptx.wgmma import watch_registers
+
+    watch_registers(steps)
+    return steps

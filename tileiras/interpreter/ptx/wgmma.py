@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tileiras.interpreter.ptx.decoding import Decoder, Execute, Read, spread
+from tileiras.interpreter.ptx.decoding import Decoder, Execute, Read, Step, spread
 from tileiras.interpreter.ptx.descriptors import read_matrix, wgmma_descriptor
 from tileiras.interpreter.ptx.elements import (
     BITS,
@@ -60,6 +60,34 @@ def pipeline_of(cta: Cta) -> Pipeline:
     if cta.wgmma is None:
         cta.wgmma = Pipeline(np.zeros(cta.threads // WARP, np.int64))
     return cta.wgmma
+
+
+def watch_registers(steps: list[Step]) -> None:
+    """Makes instructions that write registers of a wgmma say so, until the next fence.
+
+    PTX ISA, "wgmma.fence": it must stand between such a write and the wgmma.
+    """
+    slots = frozenset(slot for step in steps if step.is_accumulating for slot in step.slots)
+    if not slots:
+        return
+    for step in steps:
+        changed = tuple(slot for slot in step.written if slot in slots)
+        if changed:
+            step.run = _noting(step.run, changed)
+
+
+def _noting(run: Execute, slots: tuple[int, ...]) -> Execute:
+    def run_and_note(cta: Cta, on: Active) -> None:
+        run(cta, on)
+        unfenced = pipeline_of(cta).unfenced
+        for slot in slots:
+            known = unfenced.get(slot)
+            if known is None:
+                unfenced[slot] = on.mask.copy()
+            else:
+                known |= on.mask
+
+    return run_and_note
 
 
 @dataclass(frozen=True)

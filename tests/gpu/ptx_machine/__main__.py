@@ -29,6 +29,8 @@ GROUPS = {
     "random": random_kernels.cases,
 }
 PER_CUBIN = 60
+LOST = 3
+"""Exit status of a process whose context was lost."""
 
 
 def batches() -> Iterator[tuple[str, list[Case]]]:
@@ -72,42 +74,71 @@ def prepare(folder: Path) -> int:
 
 
 def run(folder: Path) -> int:
-    """Launches every case and compares; the number of cases that differ."""
+    """Launches every case and compares; the number of cases that differ.
+
+    An illegal address or instruction ends the process's context, so the launches are made by
+    processes: a new one goes on behind the case that was fatal.
+    """
+    same = different = start = 0
+    begin = time.monotonic()
+    while start is not None:
+        command = [sys.executable, "-m", "tests.gpu.ptx_machine", "run-from", str(folder)]
+        process = subprocess.Popen([*command, str(start)], stdout=subprocess.PIPE, text=True)
+        start = None
+        assert process.stdout is not None
+        for line in process.stdout:
+            match line.split():
+                case ["@counts", one, other, following]:
+                    same, different = same + int(one), different + int(other)
+                    start = int(following) if int(following) >= 0 else None
+                case _:
+                    print(line, end="", flush=True)
+        if process.wait() not in (0, LOST):
+            return different + 1
+    print(f"{same} same, {different} different, {time.monotonic() - begin:.1f} s")
+    return different
+
+
+def run_from(folder: Path, start: int) -> int:
+    """Launches the cases from a number on, up to one that is fatal."""
     from tests.gpu.launch import LaunchError, launch_cubin
 
-    same, different, start = 0, 0, time.monotonic()
+    same, different, number = 0, 0, -1
     for name, cases in batches():
+        if number + len(cases) < start:
+            number += len(cases)
+            continue
         cubin = (folder / f"{name}.cubin").read_bytes()
         expected = np.load(folder / f"{name}.npz")
         for case in cases:
-            if case.name not in expected:
+            number += 1
+            if number < start or case.name not in expected:
                 continue
             arrays = [array.copy() for array in case.arrays]
             try:
                 launch_cubin(cubin, case.name, arrays, (case.grid, 1, 1), (case.block, 1, 1))
             except LaunchError as error:
-                different += 1
-                print(f"{case.name}: {error}", flush=True)
-                if "ILLEGAL" in str(error) or "MISALIGNED" in str(error):
-                    print("the context is lost: the rest cannot be launched")
-                    return different
-                continue
-            found, wanted = arrays[0], expected[case.name]
-            places = np.flatnonzero(found != wanted)
-            if not places.size:
-                same += 1
-                continue
-            different += 1
-            at = int(places[0])
-            per = found.size // case.arrays[1].size if case.arrays[1].size <= found.size else 0
-            inputs = [hex(int(array[at])) for array in case.arrays[1:] if array.size == found.size]
-            print(
-                f"{case.name}: {places.size} of {found.size} differ, first at {at}: GPU "
-                f"{int(found[at]):#x}, machine {int(wanted[at]):#x}, inputs {inputs or per}",
-                flush=True,
-            )
-    print(f"{same} same, {different} different, {time.monotonic() - start:.1f} s")
-    return different
+                print(f"{case.name}: {error}")
+                print(f"@counts {same} {different + 1} {number + 1}", flush=True)
+                return LOST
+            report = difference(case, arrays[0], expected[case.name])
+            if report:
+                print(report, flush=True)
+            different, same = different + bool(report), same + (not report)
+    print(f"@counts {same} {different} -1", flush=True)
+    return 0
+
+
+def difference(case: Case, found: np.ndarray, wanted: np.ndarray) -> str:
+    """Where the GPU and the machine differ, with the inputs of the first three places."""
+    places = np.flatnonzero(found != wanted)
+    if not places.size:
+        return ""
+    text = f"{case.name}: {places.size} of {found.size} differ"
+    for at in places[:3]:
+        inputs = [hex(int(array[at])) for array in case.arrays[1:] if array.size == found.size]
+        text += f"; at {at}: GPU {int(found[at]):#x}, machine {int(wanted[at]):#x}, {inputs}"
+    return text
 
 
 def main(arguments: list[str]) -> int:
@@ -117,6 +148,8 @@ def main(arguments: list[str]) -> int:
             return int(prepare(Path(folder)) > 0)
         case ["run", folder]:
             return int(run(Path(folder)) > 0)
+        case ["run-from", folder, start]:
+            return run_from(Path(folder), int(start))
     print(__doc__)
     return 2
 

@@ -162,7 +162,8 @@ def tma_cases() -> Iterator[Case]:
     rng = np.random.default_rng(11)
     for swizzle, element in product((0, 32, 64, 128), ("u8", "f16", "f32")):
         inner = (swizzle or 64) // _ELEMENTS[element][1]
-        for at in ((0, 0), (-3, 5), (inner // 2, -2)):
+        unit = 16 // _ELEMENTS[element][1]
+        for at in ((0, 0), (-unit, 5), (inner // 2, -2), (-3, 5)):
             yield _tma(rng, "load", element, [4 * inner, 40], [inner, 16], swizzle, list(at))
         yield _tma(rng, "store", element, [4 * inner, 40], [inner, 16], swizzle, [inner // 2, 30])
     yield _tma(rng, "load", "f32", [32, 12, 6], [16, 4, 3], 64, [20, -1, 4])

@@ -128,6 +128,7 @@ def _float_to_float(
     write = d.dst(0, to, widens=True)
     integral = mode if mode and mode.endswith("i") else None
     rounding = "rn" if integral or mode is None else mode
+    nan = _nan_of(d, from_, to)
 
     def run(cta: Any, on: Any) -> None:
         value = values(cta)
@@ -137,7 +138,8 @@ def _float_to_float(
             result = np.where(np.isnan(value), 0.0, np.clip(value, 0, 1)) if sat else value
             write(cta, on, result)
             return
-        write(cta, on, encode(_narrow(value, FORMATS[to.name]), FORMATS[to.name]))
+        bits = encode(_narrow(value, FORMATS[to.name]), FORMATS[to.name])
+        write(cta, on, np.where(np.isnan(value), nan(cta), bits) if nan and not sat else bits)
 
     def _narrow(value: np.ndarray, fmt: FloatFormat) -> np.ndarray:
         result = round_to(value, fmt, rounding, finite)
@@ -150,6 +152,26 @@ def _float_to_float(
         return result
 
     return run
+
+
+def _nan_of(d: Decoder, from_: PtxType, to: PtxType) -> Read | None:
+    """The bits that NaN becomes, where they are not the canonical ones (measured on an
+    H200): from f64 quiet with the upper payload, bf16 as it is, tf32 without low bits."""
+    bits = d.src(1, TYPES[f"b{from_.bits}"], widens=True)
+    match from_.name, to.name:
+        case "f64", "f32":
+            return lambda cta: bits(cta).view(np.float64).astype(np.float32).view(np.uint32)
+        case "f64", "f16":
+            return lambda cta: (
+                (bits(cta) >> np.uint64(48) & np.uint64(0x8000))
+                | (bits(cta) >> np.uint64(42) & np.uint64(0x3FF))
+                | np.uint64(0x7E00)
+            ).astype(np.uint16)
+        case "bf16", "f32":
+            return lambda cta: bits(cta).astype(np.uint32) << np.uint32(16)
+        case "f32", "tf32":
+            return lambda cta: np.full(1, 0x7FFFE000, np.uint32)
+    return None
 
 
 # Packed ---------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def finished(values: np.ndarray, fmt: FloatFormat, finish: Finish) -> np.ndarray
     if finish.sat:
         result = np.where(np.isnan(result), 0.0, np.clip(result, 0.0, 1.0)) + 0.0
     if finish.relu:
-        result = np.where(result < 0, 0.0, result)
+        result = np.where(result <= 0, 0.0, result)
     return result
 
 
@@ -134,8 +134,14 @@ def _fraction_round(value: Fraction, mode: str, zero_sign: float) -> float:
     return near
 
 
-def double_exactly(terms: Callable[..., Fraction], plain: Function, mode: str) -> Function:
-    """A float64 function rounded by `mode`, element by element with fractions."""
+def double_exactly(
+    terms: Callable[..., Fraction], plain: Function, mode: str, addends: Any = None
+) -> Function:
+    """A float64 function rounded by `mode`, element by element with fractions.
+
+    `addends` gives the two values that a sum adds: an exact zero is -0 toward minus infinity,
+    unless both are +0.
+    """
 
     def run(*arrays: np.ndarray) -> np.ndarray:
         shaped = np.broadcast_arrays(*arrays)
@@ -145,10 +151,8 @@ def double_exactly(terms: Callable[..., Fraction], plain: Function, mode: str) -
             inputs = [float(array[i]) for array in shaped]
             exact = terms(*(Fraction(value) for value in inputs))
             zero = float(result[i]) if result[i] == 0 else 0.0
-            if mode == "rm" and exact == 0 and any(np.signbit(value) for value in inputs):
-                zero = -0.0 if len(inputs) == 2 and plain is np.add else zero
-            if exact != 0 and result[i] == 0:
-                zero = 0.0
+            if exact == 0 and mode == "rm" and addends is not None:
+                zero = -0.0 if any(np.signbit(value) for value in addends(*inputs)) else 0.0
             result[i] = _fraction_round(exact, mode, zero)
         return result
 
@@ -177,7 +181,9 @@ def add_or_subtract(d: Decoder) -> Execute:
         plain = np.add if sign > 0 else np.subtract
         if finish.mode == "rn":
             return float_rule(d, type_, plain, 2, finish)
-        exact = double_exactly(lambda a, b: a + int(sign) * b, plain, finish.mode)
+        exact = double_exactly(
+            lambda a, b: a + int(sign) * b, plain, finish.mode, lambda a, b: (a, sign * b)
+        )
         return float_rule(d, type_, exact, 2, finish)
     if type_.name == "f32" and finish == Finish():
         return _plain_f32(d, np.add if sign > 0 else np.subtract)
@@ -248,7 +254,12 @@ def multiply_add(d: Decoder) -> Execute:
     if d.flag("oob"):
         d.error("not supported")
     if type_.name == "f64":
-        exact = double_exactly(lambda a, b, c: a * b + c, lambda a, b, c: a * b + c, finish.mode)
+        exact = double_exactly(
+            lambda a, b, c: a * b + c,
+            lambda a, b, c: a * b + c,
+            finish.mode,
+            lambda a, b, c: (a * b, c),
+        )
         return float_rule(d, type_, exact, 3, finish)
     return float_rule(d, type_, lambda a, b, c: fused(a, b, c, finish.mode), 3, finish)
 
@@ -283,7 +294,9 @@ def divide(d: Decoder) -> Execute:
         high = near.astype(np.float32).astype(np.float64)
         rest = a - high * b
         return np.where(
-            (rest == 0) | ~np.isfinite(near), near, _nudge(high, near, np.sign(rest) * np.sign(b))
+            (rest == 0) | ~np.isfinite(rest) | ~np.isfinite(near),
+            near,
+            _nudge(high, near, np.sign(rest) * np.sign(b)),
         )
 
     return float_rule(d, type_, np.divide if type_.name == "f64" else odd_quotient, 2, finish)
@@ -357,12 +370,11 @@ def root_or_reciprocal(d: Decoder) -> Execute:
 # Sign, minimum, maximum -----------------------------------------------------------------------
 
 _SIGN: dict[str, int] = {"f16": 1 << 15, "bf16": 1 << 15, "f32": 1 << 31, "f64": 1 << 63}
-_SIGNS = {"f16x2": 0x80008000, "bf16x2": 0x80008000, "f32x2": 0x8000000080000000} | _SIGN
 
 
 @rule("neg", "abs")
 def negate_or_absolute(d: Decoder) -> Execute:
-    """`neg`, `abs` of any type; of floats they only change the sign bit."""
+    """`neg`, `abs` of any type; NaN becomes the canonical one, but of f64 keeps its bits."""
     type_ = d.type()
     d.count(2)
     ftz = d.flag("ftz")
@@ -371,20 +383,17 @@ def negate_or_absolute(d: Decoder) -> Execute:
         function = np.negative if is_negation else np.abs
         read, write = d.src(1, type_), d.dst(0, type_)
         return lambda cta, on: write(cta, on, function(read(cta)))
-    kind = type_.held.type
-    sign = kind(_SIGNS[type_.name])
     read, write = d.src(1, type_), d.dst(0, type_)
+    function = np.negative if is_negation else np.abs
+    if type_.name == "f64":
+        return lambda cta, on: write(cta, on, function(read(cta)))
+    fmt = FORMATS[_SCALAR.get(type_.name, type_.name)]
 
     def run(cta: Any, on: Any) -> None:
-        value = read(cta)
+        parts = split(read(cta), type_)
         if ftz:
-            fmt = FORMATS[_SCALAR.get(type_.name, type_.name)]
-            parts = split(value, type_)
-            flushed = fuse([flush(part, fmt) for part in parts], type_)
-            bits = np.where(value.view(type_.held) & ~sign == 0, value.view(type_.held), flushed)
-        else:
-            bits = value.view(type_.held)
-        write(cta, on, bits ^ sign if is_negation else bits & ~sign)
+            parts = [flush(part, fmt) for part in parts]
+        write(cta, on, fuse([function(part) for part in parts], type_))
 
     return run
 
@@ -424,7 +433,8 @@ def _extreme(a: np.ndarray, b: np.ndarray, is_max: bool, keeps_nan: bool) -> np.
     result = np.where(less == is_max, b, a)
     if keeps_nan:
         return np.where(np.isnan(a) | np.isnan(b), np.nan, result)
-    return np.where(np.isnan(a), b, np.where(np.isnan(b), a, result))
+    result = np.where(np.isnan(a), b, np.where(np.isnan(b), a, result))
+    return np.where(np.isnan(result), result + 0.0, result)  # a sum makes NaN quiet
 
 
 @rule("copysign")

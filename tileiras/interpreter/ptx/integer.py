@@ -335,13 +335,13 @@ def bit_field_extract(d: Decoder) -> Execute:
         at = (start(cta) & np.uint32(255)).astype(np.int64)
         size = (length(cta) & np.uint32(255)).astype(np.int64)
         shifted = np.where(at >= bits, held(0), value >> np.minimum(at, bits - 1).astype(held))
-        ones = np.where(
-            size >= bits, ~held(0), (held(1) << np.minimum(size, bits - 1).astype(held)) - held(1)
-        )
+        inside = np.clip(np.minimum(size, bits - at), 0, bits)
+        one = held(1) << np.minimum(inside, bits - 1).astype(held)
+        ones = np.where(inside >= bits, ~held(0), one - held(1))
         field = shifted & ones
         if type_.is_signed:
-            top = np.minimum(at + size - 1, bits - 1)
-            sign = (value >> np.maximum(top, 0).astype(held)) & held(1)
+            top = np.clip(at + size - 1, 0, bits - 1)
+            sign = (value >> top.astype(held)) & held(1)
             field = np.where((sign != 0) & (size > 0), field | ~ones, field)
         write(cta, on, field)
 

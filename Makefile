@@ -20,7 +20,7 @@ $(BIN)/tileiras: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[dev,gpu]'
-	$(BIN)/python -m compileall -q -j $(JOBS) tileiras
+	$(BIN)/python -m compileall -q -j $(JOBS) tileiras tileiras_command.py
 	@touch $@
 
 install: $(BIN)/tileiras  ## make the virtual environment .venv with everything in it

@@ -15,7 +15,8 @@ PACKAGE = ROOT / "tileiras"
 MAX_LINES = 600
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    ("errors", "termination", "file_replacement"),
+    ("limits",),
     ("options",),
     ("remarks",),
     ("rewriting", "ir_pass"),
@@ -25,8 +26,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("registry",),
     ("stages", "ir_text"),
     ("launch_info", "pass_manager", "pipeline"),
-    ("driver", "command_line", "fast_import", "file_io"),
-    ("cli",),
+    ("driver", "command_line", "fast_import", "file_io", "reproducer", "response_files"),
+    ("reducer",),
+    ("cli", "__main__"),
+    ("reduce_command",),
 )
 """Parts of the package from floor to roof: a part imports itself and lower layers only."""
 
@@ -34,7 +37,7 @@ JUDGES = ("interpreter",)
 """Parts that only tests and tools outside of the compiler may use."""
 
 PASSES_MAY_USE = ("tileiras.codegen.target", "tileiras.codegen.atoms")
-ENVIRONMENT_READERS = ("cli.py", "driver.py")
+ENVIRONMENT_READERS = ("cli.py", "driver.py", "reduce_command.py")
 CAPABILITY_NAMES = re.compile(r"^(sm|cc|arch|sm_version|capability|compute_capability)$")
 VAGUE_FILE_NAMES = ("utils.py", "util.py", "helpers.py", "helper.py", "misc.py", "common.py")
 

@@ -117,14 +117,7 @@ class TestExitCodes:
         assert compile_it(VECTOR_ADD, "--gpu-name", name) == 1
         shown = capsys.readouterr().err
         assert f"'{name}' is not one of 'sm_80', 'sm_86'" in shown
-        assert all(known in shown for known in (*TARGET_NAMES, "sm_107"))
-
-    def test_unsupported_gpu(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """A GPU that exists and that LLVM lacks: says so and what is supported."""
-        assert compile_it(VECTOR_ADD, "--gpu-name=sm_107") == 2
-        shown = capsys.readouterr().err
-        assert "error: target 'sm_107' is not supported: LLVM 22 has no such processor" in shown
-        assert all(name in shown for name in TARGET_NAMES)
+        assert all(known in shown for known in TARGET_NAMES)
 
     def test_unknown_preview_feature(self, capsys: pytest.CaptureFixture[str]) -> None:
         """A mistake; the one that NVIDIA's tool knows is accepted and does nothing."""
@@ -174,11 +167,6 @@ class TestExitCodes:
         assert shown.startswith("error: ")
         assert part in shown
         assert "--help" in shown
-
-    def test_tile_library(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """Cannot be loaded; saying so is better than ignoring it."""
-        assert compile_it(VECTOR_ADD, "-l", "lib.tilelib", "--gpu-name=sm_90") == 5
-        assert "lib.tilelib" in capsys.readouterr().err
 
     def test_unknown_pass(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Lists the passes that exist."""
@@ -326,14 +314,14 @@ class TestOutput:
         write_output("/dev/null", b"data")
         assert not Path("/dev/null").is_file()
 
-    def test_read_only_directory(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A failing rename removes the temporary file."""
+    def test_failing_rename(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Removes the temporary file."""
 
         def fail(source: str, target: str) -> None:
-            raise PermissionError(13, "Permission denied")
+            raise OSError(5, "Input/output error")
 
         monkeypatch.setattr(os, "replace", fail)
-        with pytest.raises(TargetError, match="Permission denied"):
+        with pytest.raises(TargetError, match="Input/output error"):
             write_output("out", b"data")
         assert not list(Path().iterdir())
 
@@ -415,18 +403,11 @@ class TestLookingInside:
         assert kernel["name"] == "vector_add"
         assert kernel["target"] == "sm_90"
         assert kernel["threads_per_block"] % 32 == 0
-        assert not kernel["requires_explicit_block"]
+        assert (kernel["launch"], kernel["block"]) == ("tile", [1, 1, 1])
         places = [(p["type"], p["size"], p["offset"]) for p in kernel["parameters"]]
         pointers = [("ptr<f32>", 8, 0), ("ptr<f32>", 8, 8), ("ptr<f32>", 8, 16)]
         assert places == [*pointers, ("i32", 4, 24)]
         assert kernel["registers"] > 0
-
-    def test_launch_info_of_an_older_target(self) -> None:
-        """The launcher must pass the block size there."""
-        arguments = ["--gpu-name=sm_80", "--emit-launch-info=k.json", "-o", "k.cubin"]
-        assert compile_it(VECTOR_ADD, *arguments) == 0
-        (kernel,) = json.loads(Path("k.json").read_text())["kernels"]
-        assert kernel["requires_explicit_block"]
 
     def test_remarks_are_written_as_yaml(self) -> None:
         """Also when there are none: clients read the file."""
@@ -450,7 +431,6 @@ class TestVerbose:
             "--host-os=linux",
             "--host-arch=x86_64",
             "--preview=simt",
-            "--sanitize=memcheck",
             "--apply-controls=file",
         ],
     )
@@ -495,7 +475,7 @@ class TestInformation:
         assert compile_it("--version") == 0
         shown = capsys.readouterr().out
         assert shown.startswith("tileiras: ")
-        assert "13.1 to 13.5" in shown
+        assert "13.1 to release 13.5" in shown
 
     def test_list_versions(self, capsys: pytest.CaptureFixture[str]) -> None:
         """One a line, oldest first."""

@@ -81,7 +81,7 @@ def spellings(option: Option) -> st.SearchStrategy[list[str]]:
 
 def command_lines(options: tuple[Option, ...]) -> st.SearchStrategy[list[str]]:
     """Correct command lines."""
-    usable = [option for option in options if option.name != "help" and len(option.name) > 1]
+    usable = [o for o in options if not o.name.startswith("help") and len(o.name) > 1]
     words = st.lists(st.sampled_from(usable).flatmap(spellings), max_size=6)
     inputs = st.sampled_from([[], ["in.bc"], ["-"]])
     return st.builds(lambda parts, last: [*sum(parts, []), *last], words, inputs)

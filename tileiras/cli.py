@@ -1,4 +1,4 @@
-"""The commands `tileiras` and `tileirdisasm`: arguments in, exit codes and messages out.
+"""The commands `tileiras`, `tileirdisasm` and `tileirasm`: arguments in, exit codes out.
 
 Exit codes, as clients know them: 0 done; 1 command line or unreadable input; 2 unsupported GPU or
 options, or an output that cannot be written; 3 the input is not Tile IR; 5 it cannot be compiled.
@@ -7,11 +7,14 @@ No exception leaves this module.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from signal import Signals
 from typing import TYPE_CHECKING
 
 from tileiras.command_line import (
@@ -20,6 +23,7 @@ from tileiras.command_line import (
     PREVIEW_FEATURES,
     Option,
     Values,
+    assembler_options,
     compiler_options,
     parse_quickly,
     parse_with_click,
@@ -28,13 +32,30 @@ from tileiras.errors import (
     BytecodeError,
     CompileError,
     InternalError,
+    SourceLocation,
+    TargetError,
     TileirasError,
     UsageError,
 )
 from tileiras.fast_import import cache_folder, cache_generated_code, skip_dialect_finder
-from tileiras.file_io import read_input, write_output
-from tileiras.options import STAGES, CompileOptions
+from tileiras.file_io import (
+    describe_system_error,
+    flush_output,
+    prepare_standard_streams,
+    read_input,
+    write_output,
+)
+from tileiras.options import BYTECODE, LAUNCHES, STAGES, CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind, to_text, to_yaml
+from tileiras.reproducer import Case, options_of
+from tileiras.termination import (
+    current_part,
+    current_place,
+    is_watched,
+    limit_time,
+    on_crash,
+    watch,
+)
 
 if TYPE_CHECKING:
     from tileiras.driver import Artefacts
@@ -45,8 +66,23 @@ INTERRUPTED = 130
 FLAGS_VARIABLE = "TILEIRAS_FLAGS"
 """Options for `tileiras` where a client writes the command line; they win over its own."""
 
+COMPATIBLE_RELEASE = "13.5.37"
+"""NVIDIA's release whose behaviour the tests of tests/oracle compare with."""
+
 CLOSED_PIPE = 141
 """Exit code when nobody reads our output any more: 128 + SIGPIPE."""
+
+_LONGEST_TIMEOUT = 10**6
+"""In seconds; eleven days."""
+
+_NOT_REPRODUCED = (
+    "output-file",
+    "remark-format",
+    "remarks-output-file",
+    "emit-launch-info",
+    "timeout",
+)
+"""Options that say where results go, not what they are."""
 
 _LAST_LINES: dict[int, str] = {
     BytecodeError.exit_code: "error: input does not correspond to Tile IR bytecode",
@@ -71,16 +107,23 @@ class Request:
 
 def main() -> None:
     """The command `tileiras`. Ends the process."""
-    _run_as_process(run, sys.argv[1:])
+    run_as_process(run, sys.argv[1:])
 
 
 def disasm_main() -> None:
     """The command `tileirdisasm`. Ends the process."""
-    _run_as_process(run_disassembler, sys.argv[1:])
+    run_as_process(run_disassembler, sys.argv[1:])
 
 
-def _run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> None:
+def asm_main() -> None:
+    """The command `tileirasm`. Ends the process."""
+    run_as_process(run_assembler, sys.argv[1:])
+
+
+def run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> None:
     """Runs the command and leaves without tearing the interpreter down, which only costs time."""
+    prepare_standard_streams()
+    watch()
     gc.disable()
     skip_dialect_finder()
     folder = cache_folder(os.environ)
@@ -88,40 +131,52 @@ def _run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]
     code = command(argv)
     if save is not None:
         save()
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        code = CLOSED_PIPE
     os._exit(code)
 
 
 def run(argv: Sequence[str]) -> int:
     """`tileiras` with these arguments; returns the exit code and never raises."""
-    return _guarded("tileiras", argv, _compile)
+    return guarded("tileiras", argv, _compile)
 
 
 def run_disassembler(argv: Sequence[str]) -> int:
     """`tileirdisasm` with these arguments; returns the exit code and never raises."""
-    return _guarded("tileirdisasm", argv, _disassemble)
+    return guarded("tileirdisasm", argv, _disassemble)
 
 
-def _guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], None]) -> int:
+def run_assembler(argv: Sequence[str]) -> int:
+    """`tileirasm` with these arguments; returns the exit code and never raises."""
+    return guarded("tileirasm", argv, _assemble)
+
+
+def guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], None]) -> int:
     """Runs the body and turns whatever it raises into messages and an exit code."""
-    verbose = any(argument in ("-v", "--v", "--verbose", "-verbose") for argument in argv)
+    verbose = False
     try:
-        body(argv)
+        if any(argument.startswith("@") for argument in argv):
+            from tileiras.response_files import expand
+
+            argv = expand(argv)
+        verbose = any(argument in ("-v", "--v", "--verbose", "-verbose") for argument in argv)
+        with suppress(SystemExit):  # after --help
+            body(argv)
+        flush_output()
     except TileirasError as error:
         _report(error, program, verbose)
         return error.exit_code
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (the process ends with it)
         return CLOSED_PIPE
+    except OSError as error:
+        wrong = TargetError(describe_system_error(error))
+        _report(wrong, program, verbose)
+        return wrong.exit_code
+    except MemoryError:
+        short = CompileError("out of memory")
+        _report(short, program, verbose)
+        return short.exit_code
     except Exception as error:
         wrapped = InternalError(f"{type(error).__name__}: {error}")
         wrapped.__cause__ = error
@@ -136,6 +191,8 @@ def _report(error: TileirasError, program: str, verbose: bool) -> None:
         import traceback
 
         traceback.print_exception(error.__cause__ or error, file=sys.stderr)
+    if isinstance(error, InternalError):
+        _keep_case(error)
     text = error.render()
     last = _LAST_LINES.get(error.exit_code, "") if program == "tileiras" else ""
     print(text, file=sys.stderr)
@@ -143,7 +200,41 @@ def _report(error: TileirasError, program: str, verbose: bool) -> None:
         print(last, file=sys.stderr)
 
 
-def _parse(program: str, argv: Sequence[str], options: Sequence[Option], summary: str) -> Values:
+class _Current:
+    """The compilation of this process, once its input is read."""
+
+    case: Case | None = None
+
+
+def _keep_case(error: InternalError) -> None:
+    """Writes a reproducer and names it in a note; in processes that are ours alone."""
+    if _Current.case is None or not is_watched():
+        return
+    from tileiras.reproducer import keep_case
+
+    try:
+        folder = keep_case(_Current.case, error, current_part())
+    except OSError as problem:
+        error.notes.append(f"a reproducer cannot be written: {problem}")
+        return
+    error.notes.append(f"input, options and versions are in {folder}: please send them with it")
+
+
+def _report_crash(number: int) -> None:
+    """What a process says in whose native code signal `number` was raised."""
+    place = current_place()
+    error = InternalError(
+        f"it was ended by {Signals(number).name}",
+        place if isinstance(place, SourceLocation) else None,
+        where=current_part(),
+    )
+    _report(error, "tileiras", verbose=False)
+    sys.stderr.flush()
+
+
+def parse_command_line(
+    program: str, argv: Sequence[str], options: Sequence[Option], summary: str
+) -> Values:
     """The values on the command line; raises UsageError for mistakes."""
     values = parse_quickly(argv, options)
     if values is not None:
@@ -167,7 +258,7 @@ def _with_flags(values: Values, text: str, options: Sequence[Option]) -> Values:
     import shlex
 
     try:
-        added = _parse("tileiras", shlex.split(text), options, "")
+        added = parse_command_line("tileiras", shlex.split(text), options, "")
     except (UsageError, ValueError) as error:
         raise UsageError(f"in the environment variable {FLAGS_VARIABLE}: {error}") from error
     if INPUT in added:
@@ -182,6 +273,26 @@ def _say_inert(options: Sequence[Option], values: Values) -> None:
     for option in options:
         if option.inert and option.name in values:
             print(f"note: --{option.name} has no effect: {option.inert}", file=sys.stderr)
+
+
+def _refuse(options: Sequence[Option], values: Values) -> None:
+    """Raises TargetError for an option that cannot be done and must not be ignored."""
+    for option in options:
+        if option.refused and option.name in values:
+            raise TargetError(f"--{option.name} is not supported: {option.refused}")
+
+
+def _print_options(options: Sequence[Option], values: Values) -> None:
+    """Prints the options given, or all of them, with the values that were understood."""
+    everything = _flag(values, "print-all-options")
+    if not everything and not _flag(values, "print-options"):
+        return
+    for option in options:
+        given = values.get(option.name)
+        if given is not None:
+            print(f"  --{option.name} = {', '.join(given)}", file=sys.stderr)
+        elif everything:
+            print(f"  --{option.name} (not given)", file=sys.stderr)
 
 
 def _flag(values: Values, name: str) -> bool:
@@ -207,6 +318,15 @@ def _input_file(values: Values) -> str:
     return values[INPUT][0]
 
 
+def _output_file(values: Values, emit: str) -> str:
+    """Where the output goes; raises UsageError for bytecode on a terminal that nobody named."""
+    if "output-file" in values:
+        return values["output-file"][-1]
+    if emit == BYTECODE and sys.stdout is not None and sys.stdout.isatty():
+        raise UsageError("bytecode is not printed on a terminal, expected --output-file")
+    return "elf.o" if emit == "cubin" else "-"
+
+
 def _opt_level(values: Values) -> int:
     """The -O level; raises UsageError where it is no number."""
     text = _last(values, "opt-level", "3")
@@ -216,6 +336,21 @@ def _opt_level(values: Values) -> int:
         raise UsageError(f"for the --opt-level option: '{text}' is no number") from error
 
 
+def _time_limit(values: Values) -> float:
+    """The seconds that the whole process may take, 0 for any; raises UsageError."""
+    text = _last(values, "timeout", "0")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if "timeout" in values and not 0 < seconds <= _LONGEST_TIMEOUT:
+        raise UsageError(
+            f"for the --timeout option: found '{text}', expected seconds above 0 "
+            f"and up to {_LONGEST_TIMEOUT}"
+        )
+    return seconds
+
+
 def _compile_options(values: Values, knobs: dict[str, str]) -> CompileOptions:
     """The part of the command line that the compiler itself sees."""
     return CompileOptions(
@@ -223,6 +358,7 @@ def _compile_options(values: Values, knobs: dict[str, str]) -> CompileOptions:
         opt_level=_opt_level(values),
         device_debug=_flag(values, "device-debug"),
         line_info=_flag(values, "lineinfo"),
+        launch=_last(values, "launch", LAUNCHES[0]),
         emit=_last(values, "emit", STAGES[-1]),
         verify_each=_flag(values, "verify-each"),
         print_before_all=_flag(values, "print-before-all"),
@@ -252,18 +388,18 @@ def _remark_filter(values: Values) -> RemarkFilter:
 def compile_request(values: Values, knobs: dict[str, str]) -> Request:
     """The checked command line; raises UsageError and CompileError."""
     options = _compile_options(values, knobs)
-    if "l" in values:
-        raise CompileError(f"tile library '{values['l'][0]}' cannot be loaded: not supported")
     for name in _names(values, "preview"):
         if name not in PREVIEW_FEATURES:
             known = ", ".join(PREVIEW_FEATURES)
             raise UsageError(f"unknown preview feature '{name}', expected one of {known}")
+    if "l" in values:
+        raise _library_error(values["l"][0], _names(values, "preview"))
     remarks_file = ""
     if _last(values, "remark-format") == "yaml":
         remarks_file = _last(values, "remarks-output-file", "tileir_remarks.yaml")
     return Request(
         input_file=_input_file(values),
-        output_file=_last(values, "output-file", "elf.o" if options.emit == "cubin" else "-"),
+        output_file=_output_file(values, options.emit),
         options=options,
         remarks=_remark_filter(values),
         remarks_file=remarks_file,
@@ -272,14 +408,31 @@ def compile_request(values: Values, knobs: dict[str, str]) -> Request:
     )
 
 
-def _version_text(program: str) -> str:
-    """What `--version` prints."""
+def _library_error(path: str, preview: tuple[str, ...]) -> CompileError:
+    """Why a tile library cannot be loaded: NVIDIA's reasons first, in its order."""
+    if not preview:
+        return CompileError("libraries require the 'simt' preview feature")
+    if not os.path.exists(path):
+        return CompileError(f"failed to open tile library '{path}': {os.strerror(errno.ENOENT)}")
+    return CompileError(
+        f"tile library '{path}' cannot be loaded: it needs a provider of NVIDIA's compiler, whose "
+        "interface is not public"
+    )
+
+
+def version_text(program: str) -> str:
+    """What `--version` prints: who we are, then the release that we are compatible with.
+
+    Clients look for the release in words that NVIDIA's own tool prints (docs/clients.md).
+    """
     from tileiras import __version__
 
     versions = _bytecode_versions()
+    release = COMPATIBLE_RELEASE.rpartition(".")[0]
     return (
-        f"{program}: open compiler for CUDA Tile IR\n"
-        f"version {__version__}, Tile IR bytecode {versions[0]} to {versions[-1]}"
+        f"{program}: open compiler for CUDA Tile IR, version {__version__}\n"
+        f"Tile IR bytecode of release {versions[0]} to release {versions[-1]}\n"
+        f"Compatible with Cuda compilation tools, release {release}, V{COMPATIBLE_RELEASE}"
     )
 
 
@@ -292,18 +445,22 @@ def _bytecode_versions() -> tuple[str, ...]:
 
 def _compile(argv: Sequence[str]) -> None:
     """The body of `tileiras`."""
-    from tileiras.codegen.target import KNOWN_NAMES
+    from tileiras.codegen.target import TARGET_NAMES
 
-    table = compiler_options(KNOWN_NAMES)
-    values = _parse("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
+    table = compiler_options(TARGET_NAMES)
+    values = parse_command_line("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
     if text := os.environ.get(FLAGS_VARIABLE):
         values = _with_flags(values, text, table)
     if _flag(values, "version"):
-        print(_version_text("tileiras"))
+        print(version_text("tileiras"))
         return
     if _flag(values, "list-versions"):
         print("\n".join(_bytecode_versions()))
         return
+    _print_options(table, values)
+    _refuse(table, values)
+    if seconds := _time_limit(values):
+        limit_time(seconds)
     from tileiras import driver
 
     knobs, unknown_knobs = driver.read_environment(os.environ)
@@ -314,6 +471,9 @@ def _compile(argv: Sequence[str]) -> None:
         for name in unknown_knobs:
             print(f"note: the environment variable {name} is not known", file=sys.stderr)
     source = read_input(request.input_file)
+    given = options_of(values, without=(INPUT, *_NOT_REPRODUCED))
+    _Current.case = Case(source, driver.is_bytecode(source), given, knobs)
+    on_crash(_report_crash)
     artefacts = driver.compile_module(
         source,
         request.options,
@@ -346,10 +506,11 @@ def _write_outputs(request: Request, artefacts: Artefacts) -> None:
 def _disassemble(argv: Sequence[str]) -> None:
     """The body of `tileirdisasm`."""
     summary = "Prints the text of CUDA Tile IR bytecode."
-    values = _parse("tileirdisasm", argv, DISASSEMBLER_OPTIONS, summary)
+    values = parse_command_line("tileirdisasm", argv, DISASSEMBLER_OPTIONS, summary)
     if _flag(values, "version"):
-        print(_version_text("tileirdisasm"))
+        print(version_text("tileirdisasm"))
         return
+    _print_options(DISASSEMBLER_OPTIONS, values)
     if _flag(values, "verbose"):
         _say_inert(DISASSEMBLER_OPTIONS, values)
     source = read_input(_input_file(values))
@@ -362,3 +523,25 @@ def _disassemble(argv: Sequence[str]) -> None:
     driver.verify_input(module, from_bytecode=True)
     text = print_module(module, generic=False, debug_info=_flag(values, "print-debug-info"))
     write_output(_last(values, "output-file", "-"), text.encode())
+
+
+def _assemble(argv: Sequence[str]) -> None:
+    """The body of `tileirasm`."""
+    options = assembler_options(_bytecode_versions())
+    values = parse_command_line(
+        "tileirasm", argv, options, "Writes CUDA Tile IR, text mostly, as bytecode."
+    )
+    if _flag(values, "version"):
+        print(version_text("tileirasm"))
+        return
+    _print_options(options, values)
+    if _flag(values, "verbose"):
+        _say_inert(options, values)
+    path, output = _input_file(values), _output_file(values, BYTECODE)
+    source = read_input(path)
+    from tileiras import driver
+
+    module = driver.read_source(source, path)
+    driver.verify_input(module, from_bytecode=driver.is_bytecode(source))
+    data = driver.to_bytecode(module, source, _last(values, "bytecode-version"))
+    write_output(output, data)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tileiras.options import STAGES
+from tileiras.options import LAUNCHES, OUTPUTS
 
 if TYPE_CHECKING:
     import click
@@ -33,7 +33,8 @@ INPUT = ""
 class Option:
     """One option. `metavar` is empty for a flag; `choices` are all values that are accepted.
 
-    `inert` says why the option has no effect yet; the compiler repeats it under `-v`.
+    `inert` says why the option has no effect; the compiler repeats it under `-v`. `refused` says
+    why giving it is an error. Such options and those that are `hidden` are in `--help-hidden` only.
     """
 
     name: str
@@ -43,13 +44,21 @@ class Option:
     choices: tuple[str, ...] = ()
     group: str = "Options"
     inert: str = ""
+    refused: str = ""
+    hidden: bool = False
 
     @property
     def takes_value(self) -> bool:
         """Whether the option is followed by a value."""
         return bool(self.metavar)
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether `--help` names the option: it names what works."""
+        return not (self.hidden or self.inert or self.refused)
 
+
+_GENERIC = "Generic options"
 _VENDOR = "Options of NVIDIA's tileiras"
 _REMARKS = "Remarks (filtered by category)"
 _DEVELOPER = "Options for looking inside"
@@ -62,15 +71,50 @@ def _remark_option(kind: str, what: str) -> Option:
     return Option(name, what, "CATEGORY", choices=_REMARK_CHOICES, group=_REMARKS)
 
 
-def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
-    """The options of `tileiras`. `gpu_names` are the values of `--gpu-name`."""
+def _generic_options(group: str) -> tuple[Option, ...]:
+    """What every program takes."""
     return (
         Option(
-            "output-file",
-            "Name of the output file (elf.o; - is stdout).",
-            "FILE",
-            ("o",),
+            "help",
+            "Show this message and exit (--help-hidden: also what has no effect).",
+            aliases=("h", "help-list"),
+            group=group,
+        ),
+        Option(
+            "help-hidden",
+            "Show all options and exit.",
+            aliases=("help-list-hidden",),
+            group=group,
+            hidden=True,
+        ),
+        Option(
+            "print-all-options",
+            "Print all options and what was given, on stderr.",
+            group=group,
+            hidden=True,
+        ),
+        Option(
+            "print-options",
+            "Print the options that were given, on stderr.",
+            group=group,
+            hidden=True,
+        ),
+        Option("version", "Show the version and exit.", group=group),
+    )
+
+
+def _vendor_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
+    """The options of NVIDIA's compiler but those of remarks, in its order."""
+    return (
+        Option(
+            "apply-controls",
+            "ACF file for libNVVM and ptxas.",
+            "PATH",
             group=_VENDOR,
+            inert="its format is not documented",
+        ),
+        Option(
+            "device-debug", "Generate debug information; needs -O0.", aliases=("g",), group=_VENDOR
         ),
         Option(
             "gpu-name",
@@ -79,26 +123,6 @@ def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
             ("arch",),
             choices=gpu_names,
             group=_VENDOR,
-        ),
-        Option("opt-level", "Optimization level, 0 to 3 (3).", "N", ("O",), group=_VENDOR),
-        Option(
-            "device-debug", "Generate debug information; needs -O0.", aliases=("g",), group=_VENDOR
-        ),
-        Option("lineinfo", "Generate line-number information.", group=_VENDOR),
-        Option("list-versions", "List the supported bytecode versions and exit.", group=_VENDOR),
-        Option("version", "Show the version and exit.", group=_VENDOR),
-        Option(
-            "help",
-            "Show this message and exit.",
-            aliases=("h", "help-list", "help-hidden", "help-list-hidden"),
-            group=_VENDOR,
-        ),
-        Option(
-            "apply-controls",
-            "ACF file for libNVVM and ptxas.",
-            "PATH",
-            group=_VENDOR,
-            inert="its format is not documented",
         ),
         Option(
             "host-arch",
@@ -117,11 +141,28 @@ def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
             inert="no host code is generated",
         ),
         Option(
+            "l",
+            "Tile library to load. Refused: its interface is not public.",
+            "PATH",
+            group=_VENDOR,
+            hidden=True,
+        ),
+        Option("lineinfo", "Generate line-number information.", group=_VENDOR),
+        Option("list-versions", "List the supported bytecode versions and exit.", group=_VENDOR),
+        Option("opt-level", "Optimization level, 0 to 3 (3).", "N", ("O",), group=_VENDOR),
+        Option(
+            "output-file",
+            "Name of the output file (elf.o; - is stdout).",
+            "FILE",
+            ("o",),
+            group=_VENDOR,
+        ),
+        Option(
             "preview",
             "Enable named preview features.",
             "FEATURE[,FEATURE...]",
             group=_VENDOR,
-            inert="simt, the only one, is not supported",
+            inert="modules with content of simt, the only one, are refused",
         ),
         Option(
             "sanitize",
@@ -129,89 +170,128 @@ def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
             "TOOL",
             choices=("memcheck",),
             group=_VENDOR,
-            inert="memory accesses are not instrumented",
-        ),
-        Option("l", "Tile library to load.", "PATH", group=_VENDOR),
-        Option(
-            "remark-format",
-            "Where remarks go (command-line).",
-            "FORMAT",
-            choices=("command-line", "yaml"),
-            group=_REMARKS,
-        ),
-        Option(
-            "remarks-output-file",
-            "File for --remark-format=yaml (tileir_remarks.yaml).",
-            "FILE",
-            group=_REMARKS,
-        ),
-        _remark_option("", "Remarks of all kinds."),
-        _remark_option("passed", "Remarks on optimizations that were done."),
-        _remark_option("missed", "Remarks on optimizations that were not done."),
-        _remark_option("failed", "Remarks on optimizations that were asked for and failed."),
-        _remark_option("analysis", "Remarks on what the compiler found out."),
-        Option(
-            "emit",
-            "Stop after a stage and write its text (cubin).",
-            "STAGE",
-            choices=STAGES,
-            group=_DEVELOPER,
-        ),
-        Option(
-            "emit-launch-info",
-            "Write how to launch each kernel, as JSON.",
-            "FILE",
-            group=_DEVELOPER,
-        ),
-        Option(
-            "print-before-all", "Print the IR before every pass, LLVM's included.", group=_DEVELOPER
-        ),
-        Option(
-            "print-after-all", "Print the IR after every pass, LLVM's included.", group=_DEVELOPER
-        ),
-        Option("print-before", "Print the IR before this pass.", "PASS", group=_DEVELOPER),
-        Option("print-after", "Print the IR after this pass.", "PASS", group=_DEVELOPER),
-        Option(
-            "pass-pipeline",
-            "Run these passes in place of the built-in list.",
-            "PASS[,PASS...]",
-            group=_DEVELOPER,
-        ),
-        Option("verify-each", "Verify the IR after every pass.", group=_DEVELOPER),
-        Option("time-passes", "Print what each pass cost.", group=_DEVELOPER),
-        Option(
-            "disable-feature",
-            "Compile as if the target lacked these features.",
-            "FEATURE[,FEATURE...]",
-            group=_DEVELOPER,
-        ),
-        Option(
-            "verbose",
-            "Say what is done and which options have no effect.",
-            aliases=("v",),
-            group=_DEVELOPER,
+            refused="no checks are compiled into kernels; compute-sanitizer checks the accesses of "
+            "a kernel that is compiled without this option",
         ),
     )
 
 
-DISASSEMBLER_OPTIONS: tuple[Option, ...] = (
-    Option("output-file", "Name of the output file (stdout).", "FILE", ("o",)),
-    Option("print-debug-info", "Print locations and scopes as well.", aliases=("g",)),
+_REMARK_OPTIONS: tuple[Option, ...] = (
     Option(
-        "preview",
-        "Enable named preview features.",
-        "FEATURE[,FEATURE...]",
-        inert="simt, the only one, is not supported",
+        "remark-format",
+        "Where remarks go (command-line).",
+        "FORMAT",
+        choices=("command-line", "yaml"),
+        group=_REMARKS,
     ),
-    Option("verbose", "Say which options have no effect.", aliases=("v",)),
-    Option("version", "Show the version and exit."),
+    _remark_option("", "Remarks of all kinds."),
+    _remark_option("analysis", "Remarks on what the compiler found out."),
+    _remark_option("failed", "Remarks on optimizations that were asked for and failed."),
+    _remark_option("missed", "Remarks on optimizations that were not done."),
     Option(
-        "help",
-        "Show this message and exit.",
-        aliases=("h", "help-list", "help-hidden", "help-list-hidden"),
+        "remarks-output-file",
+        "File for --remark-format=yaml (tileir_remarks.yaml).",
+        "FILE",
+        group=_REMARKS,
+    ),
+    _remark_option("passed", "Remarks on optimizations that were done."),
+)
+
+
+_DEVELOPER_OPTIONS: tuple[Option, ...] = (
+    Option(
+        "emit",
+        "Stop after a stage and write its text (cubin), or bytecode.",
+        "STAGE",
+        choices=OUTPUTS,
+        group=_DEVELOPER,
+    ),
+    Option(
+        "emit-launch-info",
+        "Write how to launch each kernel, as JSON.",
+        "FILE",
+        group=_DEVELOPER,
+    ),
+    Option(
+        "launch",
+        "How kernels are launched (tile): an ordinary grid with block (1,1,1), a grid of "
+        "clusters, or with the number of threads given by the launcher.",
+        "WAY",
+        choices=LAUNCHES,
+        group=_DEVELOPER,
+    ),
+    Option(
+        "print-before-all", "Print the IR before every pass, LLVM's included.", group=_DEVELOPER
+    ),
+    Option("print-after-all", "Print the IR after every pass, LLVM's included.", group=_DEVELOPER),
+    Option("print-before", "Print the IR before this pass.", "PASS", group=_DEVELOPER),
+    Option("print-after", "Print the IR after this pass.", "PASS", group=_DEVELOPER),
+    Option(
+        "pass-pipeline",
+        "Run these passes in place of the built-in list.",
+        "PASS[,PASS...]",
+        group=_DEVELOPER,
+    ),
+    Option("verify-each", "Verify the IR after every pass.", group=_DEVELOPER),
+    Option("timeout", "Give up after so many seconds.", "SECONDS", group=_DEVELOPER),
+    Option("time-passes", "Print what each pass cost.", group=_DEVELOPER),
+    Option(
+        "disable-feature",
+        "Compile as if the target lacked these features.",
+        "FEATURE[,FEATURE...]",
+        group=_DEVELOPER,
+    ),
+    Option(
+        "verbose",
+        "Say what is done and which options have no effect.",
+        aliases=("v",),
+        group=_DEVELOPER,
     ),
 )
+
+
+def compiler_options(gpu_names: tuple[str, ...]) -> tuple[Option, ...]:
+    """The options of `tileiras`. `gpu_names` are the values of `--gpu-name`."""
+    return (
+        *_generic_options(_GENERIC),
+        *_vendor_options(gpu_names),
+        *_REMARK_OPTIONS,
+        *_DEVELOPER_OPTIONS,
+    )
+
+
+_PREVIEW = Option(
+    "preview",
+    "Enable named preview features.",
+    "FEATURE[,FEATURE...]",
+    inert="modules with content of simt, the only one, are refused",
+)
+
+DISASSEMBLER_OPTIONS: tuple[Option, ...] = (
+    *_generic_options("Options"),
+    Option("output-file", "Name of the output file (stdout).", "FILE", ("o",)),
+    _PREVIEW,
+    Option("print-debug-info", "Print locations and scopes as well.", aliases=("g",)),
+    Option("verbose", "Say which options have no effect.", aliases=("v",)),
+)
 """The options of `tileirdisasm`."""
+
+
+def assembler_options(versions: tuple[str, ...]) -> tuple[Option, ...]:
+    """The options of `tileirasm`. `versions` are the values of `--bytecode-version`."""
+    return (
+        *_generic_options("Options"),
+        Option(
+            "bytecode-version",
+            f"Version to write ({versions[-1]} for text, the input's for bytecode).",
+            "VERSION",
+            choices=versions,
+        ),
+        Option("output-file", "Name of the output file (stdout).", "FILE", ("o",)),
+        _PREVIEW,
+        Option("verbose", "Say which options have no effect.", aliases=("v",)),
+    )
+
 
 _TRUTH = {
     "": "true",
@@ -248,9 +328,13 @@ def parse_quickly(argv: Sequence[str], options: Sequence[Option]) -> Values | No
         if value is None or (option.choices and value not in option.choices):
             return None
         values.setdefault(option.name, []).append(value)
-    if "help" in values or len(values.get(INPUT, ())) > 1:
+    if _asks_for_help(values) or len(values.get(INPUT, ())) > 1:
         return None
     return values
+
+
+def _asks_for_help(values: Values) -> bool:
+    return "help" in values or "help-hidden" in values
 
 
 def _split(argument: str, by_name: dict[str, Option]) -> tuple[Option, str | None] | None:
@@ -301,6 +385,8 @@ def _write_help(program: str, options: Sequence[Option], summary: str) -> str:
                 text += f" One of: {', '.join(option.choices)}."
             if option.inert:
                 text += f" No effect: {option.inert}."
+            if option.refused:
+                text += f" Refused: {option.refused}."
             rows.append((shown, text))
         with formatter.section(group):
             formatter.write_dl(rows, col_max=32)
@@ -336,7 +422,8 @@ def parse_with_click(
             values[option.name] = ["true"]
     if given["input_file"] is not None:
         values[INPUT] = [given["input_file"]]
-    if "help" in values:
-        print(_write_help(program, options, summary), end="")
+    if _asks_for_help(values):
+        shown = [option for option in options if option.is_shown or "help-hidden" in values]
+        print(_write_help(program, shown, summary), end="")
         raise SystemExit(0)
     return values

@@ -12,18 +12,27 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tileiras.errors import BytecodeError, CompileError, TargetError
+from tileiras.limits import (
+    MAX_PROGRAM_SIZE,
+    check_entries,
+    check_program_size,
+    check_text_size,
+)
 from tileiras.options import (
     ALWAYS_SWIZZLE,
+    BYTECODE,
     DELAY_TMA_STORE_WAIT,
     PREFER_TMA,
     STAGES,
     CompileOptions,
 )
+from tileiras.termination import begin
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from tileiras.codegen.target import GpuTarget
+    from tileiras.errors import SourceLocation
     from tileiras.launch_info import KernelLaunch, SourceTypes
     from tileiras.pass_manager import ScheduledPass, Timings
     from tileiras.remarks import RemarkCollector
@@ -79,16 +88,20 @@ def find_target(options: CompileOptions) -> GpuTarget | None:
 
     None only where nothing was named and the stage asked for does not depend on it.
     """
-    from tileiras.codegen.target import TARGET_NAMES, get_target
+    from tileiras.codegen.target import TARGET_NAMES, Feature, get_target
 
     if not options.gpu_name:
-        if STAGES.index(options.emit) <= STAGES.index("nv_tileaa"):
+        if STAGES.index(options.stage) <= STAGES.index("nv_tileaa"):
             return None
         names = ", ".join(TARGET_NAMES)
         raise TargetError(f"no GPU architecture given, expected --gpu-name with one of {names}")
     target = get_target(options.gpu_name)
     if options.disabled_features:
-        return target.without(options.disabled_features)
+        target = target.without(options.disabled_features)
+    if options.launch == "cluster" and not target.has(Feature.CLUSTER_LAUNCH):
+        raise TargetError(f"{target.name} has no clusters, expected --launch=tile or explicit")
+    if options.launch == "explicit":
+        return target.without([Feature.CLUSTER_LAUNCH])
     return target
 
 
@@ -124,12 +137,13 @@ def input_kind(source: bytes) -> str:
     """
     if is_bytecode(source):
         return "bytecode"
+    if not _looks_like_ir(source):
+        raise BytecodeError(NOT_TILE_IR)
+    check_text_size(len(source))
     try:
-        text = source.decode("utf-8")
+        source.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BytecodeError(NOT_TILE_IR) from error
-    if not _looks_like_ir(text):
-        raise BytecodeError(NOT_TILE_IR)
     return "text"
 
 
@@ -144,7 +158,30 @@ def read_source(source: bytes, filename: str = "<input>") -> ModuleOp:
         return read_module(source)
     from tileiras.ir_text import parse_text
 
-    return parse_text(source.decode("utf-8"), filename)
+    module = parse_text(source.decode("utf-8"), filename)
+    _check_size(module)
+    return module
+
+
+def to_bytecode(module: ModuleOp, source: bytes, version: str = "") -> bytes:
+    """The module as a bytecode file, all its locations included.
+
+    `version`, such as 13.4, is that of the file; if empty, that of `source`, or the newest where
+    `source` is text. Raises BytecodeError for what the version lacks, CompileError for a module of
+    a later stage.
+    """
+    from tileiras.bytecode.format import VERSIONS, version_text
+    from tileiras.bytecode.sections import read_header
+    from tileiras.bytecode.writer import write_module
+    from tileiras.stages import stage_of
+
+    stage = stage_of(module).name
+    if stage != STAGES[0]:
+        raise CompileError(f"a module of stage {stage} has no bytecode, expected {STAGES[0]}")
+    by_name = {version_text(known): known for known in VERSIONS}
+    if version:
+        return write_module(module, by_name[version])
+    return write_module(module, read_header(source) if is_bytecode(source) else VERSIONS[-1])
 
 
 def verify_input(module: ModuleOp, from_bytecode: bool) -> None:
@@ -163,10 +200,23 @@ def verify_input(module: ModuleOp, from_bytecode: bool) -> None:
     verify_module(module)
 
 
-def _looks_like_ir(text: str) -> bool:
+def _looks_like_ir(text: bytes) -> bool:
     """Whether text could be IR: it names a module, an entry or an operation of ours."""
-    words = ("entry", "cuda_tile", "module", "nv_tileaa", "nv_tileas", "llvm.", "global")
+    words = (b"entry", b"cuda_tile", b"module", b"nv_tileaa", b"nv_tileas", b"llvm.", b"global")
     return any(word in text for word in words)
+
+
+def _check_size(module: ModuleOp) -> None:
+    """Raises CompileError for a module that was read from text and is too large to compile."""
+    from tileiras.dialects.locations import place_of
+
+    size = entries = 0
+    for op in module.walk():
+        size += 1 + len(op.results) + len(op.operands)
+        entries += op.name == "cuda_tile.entry"
+        if size > MAX_PROGRAM_SIZE:
+            check_program_size(size, place_of(op))
+    check_entries(entries)
 
 
 def _scheduled(
@@ -190,7 +240,7 @@ def compile_module(
     remarks: RemarkCollector | None = None,
     pass_names: tuple[str, ...] = (),
 ) -> Artefacts:
-    """Compiles bytecode or text up to the stage `options.emit`.
+    """Compiles bytecode or text up to the stage `options.stage`.
 
     `pass_names` replaces the built-in list of passes; unless they lead to stage llvm-dialect the
     output is the text of the module after them. Raises a TileirasError; nothing is written.
@@ -215,17 +265,19 @@ def compile_module(
     with timings.measure("verify input"):
         verify_input(module, from_bytecode=is_bytecode(source))
         start = stage_of(module)
-    if STAGES.index(start.name) > STAGES.index(options.emit) and not pass_names:
+    if STAGES.index(start.name) > STAGES.index(options.stage) and not pass_names:
         raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")
     context = CompileContext(target=target, options=options, remarks=remarks)
     shown = {}
-    if find_stage(options.emit) is None:
+    if find_stage(options.stage) is None:
         from tileiras.launch_info import source_types
 
         shown = source_types(module)
     with timings.measure("import passes"):
         passes = _scheduled(options, target, start.name, pass_names)
     run_passes(module, passes, context, timings)
+    if options.emit == BYTECODE:
+        return Artefacts(to_bytecode(module, source), timings, remarks)
     stops_early = pass_names and stage_of(module).name != "llvm-dialect"
     if stops_early or find_stage(options.emit) is not None:
         text = print_stage(module, debug_info=options.line_info or options.device_debug)
@@ -248,12 +300,13 @@ def _generate(
     from tileiras.codegen.llvmir.printer import print_module
     from tileiras.launch_info import describe_kernels
 
-    kernels = describe_kernels(module, target, shown)
+    kernels = describe_kernels(module, target, shown, options.launch)
     with timings.measure("print LLVM IR"):
         llvm_text = print_module(module, target, options)
     if options.emit == "llvm":
         return Artefacts(llvm_text.encode(), timings, remarks, kernels)
     with timings.measure("LLVM"):
+        begin("LLVM", _place_of_only(module, kernels))
         ptx = llvm_ir_to_ptx(llvm_text, target, options)
     if options.emit == "ptx":
         return Artefacts(ptx.encode(), timings, remarks, kernels)
@@ -275,7 +328,29 @@ def _generate(
         f"{used.spill_stores + used.spill_loads} bytes spilled"
         for used in result.kernels
     )
-    return Artefacts(result.cubin, timings, remarks, kernels, (*usage, *result.advice))
+    cubin = _marked(result.cubin, kernels)
+    return Artefacts(cubin, timings, remarks, kernels, (*usage, *result.advice))
+
+
+def _marked(cubin: bytes, kernels: tuple[KernelLaunch, ...]) -> bytes:
+    """The cubin with those kernels marked that the driver shall launch as Tile IR's."""
+    from tileiras.codegen.cubin import Language, with_language
+
+    names = [kernel.name for kernel in kernels if kernel.launch == "tile"]
+    return with_language(cubin, names, Language.TILEIR) if names else cubin
+
+
+def _place_of_only(module: ModuleOp, kernels: tuple[KernelLaunch, ...]) -> SourceLocation | None:
+    """The place of the module's kernel; None where there are several."""
+    from tileiras.dialects.locations import place_of
+
+    if len(kernels) != 1:
+        return None
+    for op in module.body.block.ops:
+        symbol = op.properties.get("sym_name")
+        if getattr(symbol, "data", None) == kernels[0].name:
+            return place_of(op)
+    return None
 
 
 def _report_spills(remarks: RemarkCollector, kernel: str, size: int) -> None:

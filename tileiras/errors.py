@@ -81,7 +81,7 @@ class CompileError(TileirasError):
 
 
 class InternalError(TileirasError):
-    """Our fault: a pass broke an invariant. Names the pass and says how to get a reproducer."""
+    """Our fault: a pass broke an invariant. Names the pass; the commands keep a reproducer."""
 
     exit_code = 5
 
@@ -89,5 +89,5 @@ class InternalError(TileirasError):
         context = f" in {where}" if where else ""
         super().__init__(f"internal error{context}: {message}", location)
         self.notes.append(
-            "this is a bug in tileiras; rerun with --print-before-all to get a reproducer"
+            "this is a bug in tileiras; --print-before-all shows the IR before each pass"
         )

@@ -23,6 +23,8 @@ from importlib.util import MAGIC_NUMBER, find_spec
 from types import CodeType, ModuleType
 from typing import Any
 
+from tileiras.file_replacement import write_beside
+
 _MAX_BYTES = 16 << 20
 """A cache that is larger than this is not ours: ours has about 1 MB."""
 
@@ -96,12 +98,9 @@ def _read_cache(path: str) -> dict[str, CodeType]:
 
 
 def _write_cache(path: str, known: dict[str, CodeType]) -> None:
-    """Writes the cache beside its place and renames it, so that readers see it whole."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+    """Writes the cache so that readers see it whole."""
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(temporary, "xb") as stream:
-            stream.write(MAGIC_NUMBER + marshal.dumps(known))
-        os.replace(temporary, path)
+        write_beside(path, MAGIC_NUMBER + marshal.dumps(known), mode=0o600)
     except OSError:
         return

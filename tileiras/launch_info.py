@@ -1,8 +1,8 @@
 """How to launch the kernels of a compiled module, as plain data and as JSON.
 
-Clients of Tile IR launch every kernel with one thread per block and let the compiler choose. Where
-a target has no means for that (`requires_explicit_block`), the launcher must pass
-`threads_per_block` itself; a wrong number makes the launch fail.
+Clients of Tile IR launch every kernel with one thread per block and let the compiler choose. Only
+what was compiled with `--launch=explicit` must be launched with `block` of more threads; a wrong
+number makes the launch fail.
 """
 
 from __future__ import annotations
@@ -42,15 +42,17 @@ class KernelParameter:
 class KernelLaunch:
     """What a launcher must know about one kernel.
 
-    `cluster_size` is the number of CTAs that run one tile block. `registers` is what ptxas gave a
-    thread, None before ptxas ran.
+    `launch` is one of `options.LAUNCHES`, `block` the block size to launch with.
+    `threads_per_block` are the threads of a CTA, `cluster_size` the CTAs that are launched for a
+    tile block. `registers` is what ptxas gave a thread, None before ptxas ran.
     """
 
     name: str
     target: str
     threads_per_block: int
     cluster_size: int
-    requires_explicit_block: bool
+    launch: str
+    block: tuple[int, int, int]
     shared_memory_bytes: int
     parameters: tuple[KernelParameter, ...]
     registers: int | None = None
@@ -118,26 +120,42 @@ def _product(numbers: Iterable[int]) -> int:
 
 
 def describe_kernels(
-    module: ModuleOp, target: GpuTarget, shown: SourceTypes
+    module: ModuleOp, target: GpuTarget, shown: SourceTypes, launch: str
 ) -> tuple[KernelLaunch, ...]:
-    """The kernels of a module of stage llvm-dialect, in order."""
+    """The kernels of a module of stage llvm-dialect, in order.
+
+    `launch` is what was asked for: a kernel of clusters is launched as one, whatever that is.
+    """
     shared = {
         op.sym_name.data: op
         for op in module.ops
         if isinstance(op, GlobalOp) and op.space.data == SHARED
     }
     return tuple(
-        KernelLaunch(
-            name=op.sym_name.data,
-            target=target.name,
-            threads_per_block=_product(op.reqntid.data if op.reqntid else ()),
-            cluster_size=_product(op.cluster_dim.data if op.cluster_dim else ()),
-            requires_explicit_block=target.requires_explicit_block,
-            shared_memory_bytes=_shared_bytes(op, shared),
-            parameters=_parameters(op.entry.arg_types, shown.get(op.sym_name.data)),
-        )
+        _describe(op, target, shown.get(op.sym_name.data), launch, _shared_bytes(op, shared))
         for op in module.ops
         if isinstance(op, FuncOp) and op.kernel is not None
+    )
+
+
+def _describe(
+    kernel: FuncOp, target: GpuTarget, shown: Sequence[str] | None, launch: str, shared_bytes: int
+) -> KernelLaunch:
+    """One kernel."""
+    threads = _product(kernel.reqntid.data if kernel.reqntid else ())
+    if kernel.blocks_are_clusters is not None:
+        launch = "cluster"
+    elif kernel.reqntid is None:
+        launch = "explicit"
+    return KernelLaunch(
+        name=kernel.sym_name.data,
+        target=target.name,
+        threads_per_block=threads,
+        cluster_size=_product(kernel.cluster_dim.data if kernel.cluster_dim else ()),
+        launch=launch,
+        block=(threads if launch == "explicit" else 1, 1, 1),
+        shared_memory_bytes=shared_bytes,
+        parameters=_parameters(kernel.entry.arg_types, shown),
     )
 
 

@@ -15,6 +15,7 @@ from tileiras.errors import InternalError, TileirasError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import CompileOptions
 from tileiras.stages import check_border, find_stage, print_stage, verify_module
+from tileiras.termination import begin
 
 
 @dataclass
@@ -26,6 +27,7 @@ class Timings:
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
         """Adds the time that the body takes under this name."""
+        begin(name)
         start = perf_counter()
         try:
             yield
@@ -82,6 +84,7 @@ class _Observer:
             self._after(module)
         if following is not None:
             self._dump(module, before=True)
+            begin(f"pass {self.current}")
             self.started = perf_counter()
 
     def _after(self, module: ModuleOp) -> None:

@@ -46,6 +46,12 @@ PIPELINE: tuple[Step, ...] = (
         min_opt=1,
     ),
     Step(
+        "hoist-views",
+        "cuda_tile",
+        "known sizes are constants by now, and cse merges the views that then stand side by side",
+        min_opt=1,
+    ),
+    Step(
         "cse",
         "cuda_tile",
         "equal views and indices become one value, so that the facts below see them as one",
@@ -143,7 +149,7 @@ def select_steps(
 
     A step takes the stage that the step before it leaves.
     """
-    first, last = STAGES.index(start), STAGES.index(options.emit)
+    first, last = STAGES.index(start), STAGES.index(options.stage)
     taken = ("cuda_tile", *(step.stage for step in PIPELINE))
     return tuple(
         step

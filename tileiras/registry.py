@@ -12,6 +12,7 @@ PASSES: dict[str, str] = {
     "check-target": "tileiras.passes.cuda_tile.check_target:CheckTargetPass",
     "canonicalize": "tileiras.passes.canonicalization:CanonicalizePass",
     "unroll-loops": "tileiras.passes.cuda_tile.unroll_loops:UnrollLoopsPass",
+    "hoist-views": "tileiras.passes.cuda_tile.hoist_views:HoistViewsPass",
     "cse": "tileiras.passes.cuda_tile.cse:CsePass",
     "convert-cudatile-to-tileaa": (
         "tileiras.passes.cuda_tile_to_nv_tileaa:ConvertCudaTileToTileAAPass"

@@ -456,4 +456,6 @@ def _rows(
 
 def entries() -> list[Entry]:
     """Everything, in the order of the report."""
-    return [*plain_gemms(), *other_gemms(), *attentions(), *memory_bound()]
+    from elementwise_catalogue import elementwise
+
+    return [*plain_gemms(), *other_gemms(), *attentions(), *memory_bound(), *elementwise()]

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import cuda.tile as ct
+import elementwise_kernels
 import kernels
 from catalogue import ITEM_BYTES, Array, Entry, entries
 from cuda.tile.compilation import (
@@ -66,7 +67,8 @@ def constraint(argument: Array | int | float) -> Any:
 
 def export(entry: Entry) -> bytes:
     """The client's bytecode."""
-    kernel = getattr(kernels, entry.kernel).replace_hints(**entry.hints)
+    module = kernels if hasattr(kernels, entry.kernel) else elementwise_kernels
+    kernel = getattr(module, entry.kernel).replace_hints(**entry.hints)
     parameters = [*map(constraint, entry.arguments), *entry.constants]
     signature = KernelSignature(parameters, CallingConvention.cutile_python_v1(), SYMBOL)
     buffer = io.BytesIO()

@@ -35,6 +35,7 @@ from tileiras.remarks import RemarkCollector
 
 OTHER_RULES = MATRIX_RULES | COPY_RULES | CLUSTER_RULES
 
+WARP_THREADS = 32
 MAX_STEPS = 200_000
 """Blocks executed before a kernel counts as hanging."""
 
@@ -161,11 +162,17 @@ class _Block:
         raise RuntimeError("a block without a terminator")
 
     def _part_ways(self, machine: Machine, branch: CondBrOp, taken: Value) -> Block | None:
-        """What the first threads do alone, up to the block where all meet again."""
-        count = int(taken.sum())
-        if count not in self.may_be_alone or not taken[:count].all() or branch.else_block.args:
+        """What some threads do alone, up to the block where all meet again.
+
+        They are the first ones, or the first of each warp: such threads do not need the others.
+        """
+        who = np.flatnonzero(taken)
+        count = who.size
+        leads_warps = not (who % WARP_THREADS).any()
+        is_known = leads_warps or (count in self.may_be_alone and who[-1] == count - 1)
+        if not is_known or branch.else_block.args:
             raise RuntimeError("threads go different ways at a branch")
-        values = {value: held[:count] for value, held in machine.values.items()}
+        values = {value: held[who] for value, held in machine.values.items()}
         alone = replace(machine, threads=count, values=values)
         block = self._enter(alone, branch.then_block, branch.then_arguments)
         for _ in range(MAX_STEPS):

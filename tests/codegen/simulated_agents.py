@@ -18,9 +18,9 @@ from unittest.mock import patch
 import numpy as np
 from simulate import _Block
 from simulated_arguments import UploadedArguments
-from simulated_ops import INTRINSICS, RULES, WARP, Log, Machine, Rule, Value, as_bits
+from simulated_ops import INTRINSICS, RULES, WARP, Log, Machine, Rule, Value
 from simulated_shared import FIRST_ADDRESS, SharedMemory
-from simulated_wgmma import _CONSUMER_RULES, _prmt
+from simulated_wgmma import _CLAIMS, _CONSUMER_RULES, _prmt
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
@@ -298,7 +298,8 @@ def _rules(world: World) -> dict[str, Rule]:
 
     def init(machine: Machine, op: Any) -> None:
         count = op.count.data
-        world.barriers[_first(machine, op.barrier)] = Barrier(count, count)
+        for address in np.unique(machine.values[op.barrier]):
+            world.barriers[int(address)] = Barrier(count, count)
 
     def arrive(machine: Machine, op: Any) -> None:
         assert op.cta is None
@@ -386,7 +387,7 @@ def _rules(world: World) -> dict[str, Rule]:
     return {
         **_CONSUMER_RULES,
         **nothing,
-        "nvvm.claim_slot": lambda machine, op: as_bits(machine.threads, 0, op.results[0].type),
+        **_CLAIMS,
         "nvvm.barrier": barrier,
         "nvvm.mbarrier_init": init,
         "nvvm.mbarrier_arrive": arrive,

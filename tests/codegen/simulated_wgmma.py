@@ -244,6 +244,19 @@ def _store(machine: Machine, op: Any) -> Value | None:
     return _STORE(machine, op)
 
 
+def _try_claim(machine: Machine, op: Any) -> Any:
+    """Slot 0, which nobody had before."""
+    nothing = as_bits(machine.threads, 0, op.results[0].type)
+    machine.values[op.results[1]] = nothing
+    return nothing
+
+
+_CLAIMS: dict[str, Rule] = {
+    "nvvm.try_claim_slot": _try_claim,
+    "nvvm.claim_slot": lambda machine, op: as_bits(machine.threads, 0, op.results[0].type),
+}
+"""A kernel runs alone, so that the first slot for tensor maps is free."""
+
 _IGNORED = (
     *("nvvm.wgmma_commit", "nvvm.mbarrier_init", "nvvm.mbarrier_arrive", "nvvm.mbarrier_wait"),
     *("nvvm.fence_mbarrier_init", "nvvm.fence_proxy_async", "nvvm.setmaxnreg"),
@@ -251,7 +264,7 @@ _IGNORED = (
 )
 _CONSUMER_RULES: dict[str, Rule] = {
     "llvm.store": _store,
-    "nvvm.claim_slot": lambda machine, op: as_bits(machine.threads, 0, op.results[0].type),
+    **_CLAIMS,
     "nvvm.wgmma": _wgmma,
     "nvvm.wgmma_fence": _passed,
     "nvvm.wgmma_wait": _passed,

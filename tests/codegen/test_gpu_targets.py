@@ -15,7 +15,6 @@ def test_records_are_consistent(name: str) -> None:
     assert target.ptx_target.startswith(name)
     assert target.static_shared_limit <= target.shared_memory_per_block
     assert target.shared_memory_per_block < target.shared_memory_per_sm
-    assert target.requires_explicit_block != target.has(Feature.CLUSTER_LAUNCH)
     assert target.has(Feature.MMA_SYNC) and target.has(Feature.CP_ASYNC)
     assert target.max_warps_per_sm * target.warp_size >= target.max_threads_per_block
 
@@ -25,7 +24,7 @@ def test_each_matrix_unit_is_where_it_belongs() -> None:
         return [name for name in TARGET_NAMES if get_target(name).has(feature)]
 
     assert having(Feature.WGMMA) == ["sm_90"]
-    assert having(Feature.TCGEN05) == ["sm_100", "sm_103", "sm_110"]
+    assert having(Feature.TCGEN05) == ["sm_100", "sm_103", "sm_107", "sm_110"]
     assert having(Feature.BLOCK_SCALED_MMA) == ["sm_120", "sm_121"]
     assert "sm_88" not in having(Feature.FP8_MMA) and "sm_89" in having(Feature.FP8_MMA)
     emulated = set(having(Feature.FP8_MMA)) - set(having(Feature.FP8_MMA_NATIVE))
@@ -50,9 +49,25 @@ def test_unknown_target_is_reported_with_the_known_ones() -> None:
         get_target("sm_70")
 
 
-def test_target_without_llvm_processor_is_refused() -> None:
-    with pytest.raises(TargetError, match="LLVM 22 has no such processor"):
-        get_target("sm_107")
+@pytest.mark.parametrize("name", TARGET_NAMES)
+def test_llvm_compiles_for_the_target_itself_or_an_older_one_of_its_family(name: str) -> None:
+    target = get_target(name)
+    if target.llvm_processor == target.ptx_target:
+        assert target.llvm_ptx_version == target.ptx_version == 90
+        return
+    stand_in = target.llvm_processor.rstrip("a")
+    assert TARGET_NAMES.index(stand_in) < TARGET_NAMES.index(name)
+    assert get_target(stand_in).features <= target.features
+    assert target.llvm_ptx_version < target.ptx_version
+
+
+def test_only_sm_107_is_newer_than_llvm() -> None:
+    targets = [get_target(name) for name in TARGET_NAMES]
+    newer = [target for target in targets if target.llvm_processor != target.ptx_target]
+    assert [(t.name, t.ptx_target, t.llvm_processor) for t in newer] == [
+        ("sm_107", "sm_107a", "sm_103a")
+    ]
+    assert [t.ptxas_release for t in newer] == [(13, 5)]
 
 
 @pytest.mark.parametrize("name", MMA_ATOMS)

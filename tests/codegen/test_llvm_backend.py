@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,13 @@ from tileiras.errors import InternalError, TargetError
 from tileiras.options import CompileOptions
 
 _HEAD = f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}"\n'
+_DEBUG_UNIT = """
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!2}
+!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, emissionKind: FullDebug)
+!1 = !DIFile(filename: "k.py", directory: "/")
+!2 = !{i32 2, !"Debug Info Version", i32 3}
+"""
 _EMPTY = _HEAD + "define ptx_kernel void @k() { ret void }\n"
 
 
@@ -44,6 +52,25 @@ def test_every_optimisation_level_compiles(level: int) -> None:
 
 def test_ptx_version_is_explicit() -> None:
     assert ".version 9.0" in llvm_ir_to_ptx(_EMPTY, get_target("sm_80"), OPTIONS)
+
+
+def test_text_for_a_target_that_llvm_lacks_differs_in_its_head_only() -> None:
+    older = llvm_ir_to_ptx(_EMPTY, get_target("sm_103"), OPTIONS)
+    newer = llvm_ir_to_ptx(_EMPTY, get_target("sm_107"), OPTIONS)
+    assert ".version 9.0\n.target sm_103a\n" in older
+    assert newer == older.replace("9.0\n.target sm_103a", "9.4\n.target sm_107a")
+
+
+def test_debug_information_keeps_its_word_on_a_target_that_llvm_lacks() -> None:
+    text = _EMPTY + _DEBUG_UNIT
+    ptx = llvm_ir_to_ptx(text, get_target("sm_107"), OPTIONS)
+    assert ".version 9.4\n.target sm_107a, debug\n" in ptx
+
+
+def test_text_that_says_another_target_is_an_internal_error() -> None:
+    target = replace(get_target("sm_107"), llvm_ptx_version=91)
+    with pytest.raises(InternalError, match=r"PTX for sm_107 does not say '\.version 9\.1"):
+        llvm_backend._retarget(".version 9.0\n.target sm_103a\n", target)
 
 
 def test_preparing_in_a_thread_loads_llvm() -> None:

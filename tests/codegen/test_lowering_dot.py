@@ -171,7 +171,7 @@ def test_operands_without_k_to_divide_are_refused():
     kernel = dot_kernel(2048, 16, 16, f16, f32, (False, False))
     kernel.add(ct.ReturnOp, [[]])
     with pytest.raises(
-        CompileError, match="'mma_dot' op needs .* bytes of shared memory, sm_80 has 49152"
+        CompileError, match="'mma_dot' op uses too much .* bytes of shared memory, sm_80 has 49152"
     ):
         lower_to_llvm(kernel.module, "sm_80")
 

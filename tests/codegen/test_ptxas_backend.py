@@ -123,10 +123,28 @@ def test_old_ptxas_is_named_with_its_release(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_packages")
+@pytest.mark.parametrize(("release", "too_old"), [("13.4", True), ("13.5", False)])
+def test_newer_target_needs_a_newer_ptxas(release: str, too_old: bool, tmp_path: Path) -> None:
+    program = _fake_ptxas(
+        tmp_path / "old",
+        f'if [ "$1" = --version ]; then echo "Cuda compilation tools, release {release}, V1.2.3"; '
+        "exit 0; fi\necho unsupported; exit 1",
+    )
+    options = _options(tmp_path, PATH=str(program.parent))
+    error, words = (
+        (TargetError, r"release 13\.4, expected 13\.5 or newer for sm_107")
+        if too_old
+        else (CompileError, "unsupported")
+    )
+    with pytest.raises(error, match=words):
+        ptx_to_cubin(_GOOD, get_target("sm_107"), options)
+
+
+@pytest.mark.usefixtures("no_packages")
 def test_killed_ptxas_is_an_error(tmp_path: Path) -> None:
     program = _fake_ptxas(tmp_path / "bad", 'if [ "$1" != --version ]; then kill -9 $$; fi')
     options = _options(tmp_path, PATH=str(program.parent))
-    with pytest.raises(CompileError, match="ended with status -9 and no message"):
+    with pytest.raises(CompileError, match="ptxas was killed by SIGKILL"):
         ptx_to_cubin(_GOOD, get_target("sm_90"), options)
 
 

@@ -7,11 +7,8 @@ from tileiras.codegen.target.features import Feature
 
 
 def missing_features(arch: str, other: str) -> tuple[str, ...]:
-    """What `arch` has and `other` lacks, as `--disable-feature` takes it.
-
-    Launches in units of clusters stay: without them a client cannot launch at all.
-    """
-    missing = get_target(arch).features - get_target(other).features - {Feature.CLUSTER_LAUNCH}
+    """What `arch` has and `other` lacks, as `--disable-feature` takes it."""
+    missing = get_target(arch).features - get_target(other).features
     return tuple(feature.value for feature in Feature if feature in missing)
 
 

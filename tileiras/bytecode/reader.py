@@ -28,6 +28,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     SymbolVisibilityAttr,
 )
 from tileiras.errors import BytecodeError
+from tileiras.limits import check_entries
 
 MODULE_NAME = "kernels"
 """Files do not store the module's name."""
@@ -111,7 +112,9 @@ class _FileReader:
         for op in self._read_globals():
             body.add_op(op)
         cursor = self._functions
-        for _ in range(cursor.count("functions", 4)):
+        count = cursor.count("functions", 4)
+        check_entries(count)
+        for _ in range(count):
             body.add_op(self._read_function(cursor))
         module = ct.ModuleOp.create(properties=properties, regions=[Region(body)])
         return ModuleOp([module])

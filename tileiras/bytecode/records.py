@@ -23,6 +23,7 @@ from tileiras.bytecode.schema import Arity, Attr, Kind, Plan
 from tileiras.bytecode.streams import Cursor
 from tileiras.bytecode.tables import Tables
 from tileiras.bytecode.types import I1, I32, I64
+from tileiras.limits import MAX_PROGRAM_SIZE, check_program_size
 
 MAX_REGION_DEPTH = 128
 
@@ -76,6 +77,11 @@ class BodyReader:
             operands = self._read_operands(record)
         for attr in record.missing:
             properties[attr.key] = attr.default or bool_array((0,) * self._group_size)
+        size = self._tables.program_size = (
+            self._tables.program_size + 1 + len(result_types) + len(operands)
+        )
+        if size > MAX_PROGRAM_SIZE:
+            check_program_size(size)
         regions = self._read_regions(record) if record.regions else ()
         op = record.cls.create(
             operands=operands,

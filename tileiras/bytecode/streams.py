@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from tileiras.bytecode.format import PADDING_BYTE
 from tileiras.errors import BytecodeError
+from tileiras.limits import check_table_size
 
 _MASK_64 = (1 << 64) - 1
 _MAX_VARINT_BYTES = 10
@@ -93,6 +94,7 @@ class Cursor:
                 f"{self.end - self.pos} bytes that are left",
                 start,
             )
+        check_table_size(value, what)
         return value
 
     def take(self, size: int, what: str) -> "Cursor":

@@ -16,6 +16,8 @@ class Tables:
         self.strings = strings
         self.types: list[Attribute] = []
         self.constants: list[bytes] = []
+        self.program_size = 0
+        """Operations, results and operands that were read so far."""
         self._decoded: dict[int, StringAttr] = {}
 
     def string(self, cursor: Cursor) -> StringAttr:

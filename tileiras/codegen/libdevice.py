@@ -8,7 +8,6 @@ optimisation runs over the caller: its lowering has chosen every operation for w
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 from tileiras.codegen.cuda_toolkit import candidates
 from tileiras.codegen.llvm_library import LlvmLibrary
 from tileiras.errors import InternalError, TargetError
+from tileiras.file_replacement import write_beside
 
 _PREFIX = "__nv_"
 _IN_TOOLKIT = "nvvm/libdevice/libdevice.10.bc"
@@ -106,14 +106,10 @@ class Libdevice:
         """Atomically; another process may do the same. A checksum guards against damage."""
         if self._cache is None:
             return
-        temporary = self._cache / f"{name}.{os.getpid()}.tmp"
-        try:
+        with suppress(OSError):
             self._cache.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(data + zlib.crc32(data).to_bytes(4, "little"))
-            os.replace(temporary, self._cache / f"{name}.bc")
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink()
+            whole = data + zlib.crc32(data).to_bytes(4, "little")
+            write_beside(str(self._cache / f"{name}.bc"), whole)
 
 
 def link_libdevice(

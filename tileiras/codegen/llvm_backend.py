@@ -11,7 +11,9 @@ from threading import Lock, Thread
 from tileiras.codegen.libdevice import link_libdevice, used_functions
 from tileiras.codegen.llvm_library import LlvmLibrary, find_llvm_library
 from tileiras.codegen.target import GpuTarget
+from tileiras.errors import InternalError
 from tileiras.options import CompileOptions
+from tileiras.termination import crashes_are_reported
 
 _TRIPLE = "nvptx64-nvidia-cuda"
 _DUMP_OPTIONS = ("print-before-all", "print-after-all")
@@ -56,6 +58,21 @@ def _set_dumps(llvm: LlvmLibrary, options: CompileOptions) -> None:
     _Shared.dumps = wanted
 
 
+def _retarget(ptx: str, target: GpuTarget) -> str:
+    """The text for the target itself where LLVM compiled for an older processor of its family."""
+    if target.llvm_processor == target.ptx_target:
+        return ptx
+    before = _head(target.llvm_ptx_version, target.llvm_processor)
+    if ptx.count(before) != 1:
+        raise InternalError(f"PTX for {target.name} does not say '{before}' once", where="LLVM")
+    return ptx.replace(before, _head(target.ptx_version, target.ptx_target))
+
+
+def _head(version: int, processor: str) -> str:
+    """The lines of a PTX module that say what it is for, such as version 94 for 9.4."""
+    return f".version {version // 10}.{version % 10}\n.target {processor}"
+
+
 def llvm_ir_to_ptx(text: str, target: GpuTarget, options: CompileOptions) -> str:
     """Compiles LLVM IR text to PTX text for `target`.
 
@@ -63,9 +80,15 @@ def llvm_ir_to_ptx(text: str, target: GpuTarget, options: CompileOptions) -> str
     rejects and CompileError if libdevice is needed and cannot be found.
     """
     llvm = load_llvm()
+    with crashes_are_reported():
+        return _compile(llvm, text, target, options)
+
+
+def _compile(llvm: LlvmLibrary, text: str, target: GpuTarget, options: CompileOptions) -> str:
+    """LLVM IR text to PTX text in the given LLVM."""
     _set_dumps(llvm, options)
-    features = f"+ptx{target.ptx_version}"
-    machine = llvm.target_machine(_TRIPLE, target.ptx_target, features, options.opt_level)
+    features = f"+ptx{target.llvm_ptx_version}"
+    machine = llvm.target_machine(_TRIPLE, target.llvm_processor, features, options.opt_level)
     context = llvm.call("ContextCreate")
     try:
         module = llvm.parse_text(context, text)
@@ -74,7 +97,7 @@ def llvm_ir_to_ptx(text: str, target: GpuTarget, options: CompileOptions) -> str
             names = used_functions(text)
             if names:
                 link_libdevice(llvm, context, machine, module, names, options.knobs)
-            return llvm.emit_assembly(machine, module)
+            return _retarget(llvm.emit_assembly(machine, module), target)
         finally:
             llvm.call("DisposeModule", module)
     finally:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tileiras.codegen.check_cubin import check_cubin
 from tileiras.codegen.cuda_toolkit import candidates
 from tileiras.codegen.ptxas_log import (
     KernelResources,
@@ -16,14 +20,22 @@ from tileiras.codegen.ptxas_log import (
     locate_error,
 )
 from tileiras.codegen.target import GpuTarget
-from tileiras.errors import CompileError, TargetError
+from tileiras.errors import CompileError, InternalError, TargetError
 from tileiras.options import CompileOptions
-
-MINIMUM_RELEASE = (13, 0)
-"""ptxas 13.0 is the first that reads PTX ISA 9.0."""
+from tileiras.termination import (
+    CRASHES,
+    make_folder,
+    remove_folder,
+    start_process,
+    wait_for_process,
+)
 
 _IN_PACKAGES = ("cu13/bin/ptxas",)
 _DEFAULT_TEMPORARY_FOLDER = "/tmp"
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SECONDS_TO_BE_ENDED = 0.2
+"""A terminal sends its signals to us as well: within this time they have ended us."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +92,22 @@ def _assemble(ptx: str, target: GpuTarget, options: CompileOptions) -> PtxasResu
     ptxas = find_ptxas(options.knobs)
     with _TemporaryFolder(options.knobs) as folder:
         source, cubin, log = (folder.path / name for name in ("k.ptx", "k.cubin", "log"))
-        source.write_text(ptx)
+        try:
+            source.write_text(ptx)
+        except OSError as error:
+            raise _cannot_write(source, error.strerror) from error
         arguments = [*_arguments(target, options), "-o", str(cubin), str(source)]
         status = _run(ptxas, arguments, options.knobs, log)
-        text = log.read_text(errors="replace")
+        text = log.read_text(errors="replace") if log.exists() else ""
         if status != 0:
-            _raise_failure(ptxas, text, ptx, status, options.knobs, folder.path)
-        data = cubin.read_bytes()
+            _raise_failure(ptxas, text, ptx, status, options.knobs, folder.path, target)
+        data = cubin.read_bytes() if cubin.exists() else b""
+        try:
+            check_cubin(data, target, ptx)
+        except CompileError as error:
+            if _is_full(folder.path):
+                raise _cannot_write(cubin, os.strerror(errno.ENOSPC)) from error
+            raise
     return PtxasResult(data, text, kernel_resources(text), advisories(text))
 
 
@@ -110,13 +131,21 @@ def _run(ptxas: Path, arguments: Sequence[str], knobs: Mapping[str, str], log: P
         (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    environment = {name: knobs[name] for name in ("PATH", "HOME", "TMPDIR") if knobs.get(name)}
+    environment = {name: knobs[name] for name in ("PATH", "HOME") if knobs.get(name)}
+    environment["TMPDIR"] = str(log.parent)  # what ptxas leaves when it is killed goes with ours
     try:
-        process = os.posix_spawn(ptxas, [str(ptxas), *arguments], environment, file_actions=actions)
+        process = start_process(
+            lambda: os.posix_spawn(
+                ptxas,
+                [str(ptxas), *arguments],
+                environment,
+                file_actions=actions,
+                setsigdef=_IGNORED_BY_PYTHON,
+            )
+        )
     except OSError as error:
         raise TargetError(f"cannot run {ptxas}: {error.strerror}") from error
-    _, status = os.waitpid(process, 0)
-    return os.waitstatus_to_exitcode(status)
+    return wait_for_process(process)
 
 
 def ptxas_release(ptxas: Path, knobs: Mapping[str, str]) -> tuple[int, int] | None:
@@ -136,15 +165,56 @@ def _release(ptxas: Path, knobs: Mapping[str, str], folder: Path) -> tuple[int, 
 
 
 def _raise_failure(
-    ptxas: Path, log: str, ptx: str, status: int, knobs: Mapping[str, str], folder: Path
+    ptxas: Path,
+    log: str,
+    ptx: str,
+    status: int,
+    knobs: Mapping[str, str],
+    folder: Path,
+    target: GpuTarget,
 ) -> None:
     """Says why ptxas failed. Its release is only asked for now, since asking costs 5 ms."""
+    if status < 0:
+        _raise_killed(-status, folder)
     release = _release(ptxas, knobs, folder)
-    if release is not None and release < MINIMUM_RELEASE:
-        found, wanted = (".".join(map(str, pair)) for pair in (release, MINIMUM_RELEASE))
-        raise TargetError(f"{ptxas} is release {found}, expected {wanted} or newer")
+    if release is not None and release < target.ptxas_release:
+        found, wanted = (".".join(map(str, pair)) for pair in (release, target.ptxas_release))
+        raise TargetError(
+            f"{ptxas} is release {found}, expected {wanted} or newer for {target.name}"
+        )
+    if _is_full(folder):
+        raise _cannot_write(folder, os.strerror(errno.ENOSPC))
     message = first_error(log) or f"it ended with status {status} and no message"
     raise CompileError(f"ptxas rejected the generated code: {message}", locate_error(log, ptx))
+
+
+def _raise_killed(number: int, folder: Path) -> None:
+    """Says which signal ended ptxas, and whose fault that is."""
+    if number in _REQUESTS:
+        time.sleep(_SECONDS_TO_BE_ENDED)
+    if number == signal.SIGXFSZ:
+        raise _cannot_write(folder, os.strerror(errno.EFBIG))
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    if number in CRASHES and not _is_full(folder):
+        raise InternalError(f"ptxas was killed by {name}", where="ptxas")
+    if _is_full(folder):
+        raise _cannot_write(folder, os.strerror(errno.ENOSPC))
+    error = CompileError(f"ptxas was killed by {name}")
+    if number == signal.SIGKILL:
+        error.notes.append("the system does this when memory runs out")
+    raise error
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether the file system of the folder has no room left for us."""
+    return os.statvfs(folder).f_bavail == 0
+
+
+def _cannot_write(path: Path, reason: str | None) -> TargetError:
+    return TargetError(f"unable to write temporary file '{path}': {reason}")
 
 
 class _TemporaryFolder:
@@ -156,7 +226,7 @@ class _TemporaryFolder:
 
     def __enter__(self) -> _TemporaryFolder:
         try:
-            self.path.mkdir(mode=0o700)
+            make_folder(str(self.path))
         except OSError as error:
             raise TargetError(
                 f"cannot make temporary folder {self.path}: {error.strerror}"
@@ -164,6 +234,4 @@ class _TemporaryFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in sorted(os.listdir(self.path)):
-            os.unlink(self.path / name)
-        self.path.rmdir()
+        remove_folder(str(self.path))

@@ -1,12 +1,11 @@
 // RUN: --emit=ptx --gpu-name=sm_90
-// Launched in units of clusters: one thread per block for the launcher, real threads inside.
+// An ordinary grid: real threads inside; the cubin says that the launcher gives one.
 
 cuda_tile.module @m {
   // CHECK: .target sm_90a
   // CHECK: .visible .entry does_nothing(
   // CHECK: .reqntid
-  // CHECK: .blocksareclusters
-  // CHECK: ret;
+  // CHECK-NOT: .blocksareclusters
   entry @does_nothing(%a: tile<ptr<f32>>) {
     return
   }

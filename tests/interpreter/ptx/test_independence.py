@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,3 +23,10 @@ def test_imports_only_itself_and_the_base_of_errors(path: Path) -> None:
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         for name in names:
             assert not name.startswith("tileiras") or name.startswith(ALLOWED), name
+
+
+def test_loads_nothing_of_the_compiler() -> None:
+    """Not even through the package it lies in."""
+    code = "import sys, tileiras.interpreter.ptx.launch; print('xdsl' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -284,6 +284,32 @@ def test_a_sign_is_asked_for_once() -> None:
         assert "andi" in canonical(both.format(other.format("%y")), "%r : tile<i1>")
 
 
+@pytest.mark.parametrize("sign", ["signed", "unsigned"])
+def test_widened_condition_compared_with_zero_is_the_condition(sign: str) -> None:
+    """Or its negation."""
+    wide = f"%w = exti %c {sign} : tile<i1> -> tile<i32>\n%z = constant <i32: 0> : tile<i32>\n"
+    question = "%r = cmpi {}, signed : tile<i32> -> tile<i1>"
+    assert canonical(wide + question.format("not_equal %w, %z"), "%r : tile<i1>") == "%arg2"
+    assert canonical(wide + question.format("not_equal %z, %w"), "%r : tile<i1>") == "%arg2"
+    negated = canonical(wide + question.format("equal %w, %z"), "%r : tile<i1>")
+    assert "xori %arg2, %true" in negated and "cmpi" not in negated
+
+
+def test_other_comparisons_of_widened_values_stay() -> None:
+    """With other numbers, by order, and of what is no condition."""
+    wide = (
+        "%w = exti %c unsigned : tile<i1> -> tile<i32>\n%z = constant <i32: 0> : tile<i32>\n"
+        "%two = constant <i32: 2> : tile<i32>\n%l = exti %x signed : tile<i32> -> tile<i64>\n"
+        "%zl = constant <i64: 0> : tile<i64>\n"
+    )
+    for question in (
+        "cmpi not_equal %w, %two, signed : tile<i32> -> tile<i1>",
+        "cmpi greater_than %w, %z, signed : tile<i32> -> tile<i1>",
+        "cmpi not_equal %l, %zl, signed : tile<i64> -> tile<i1>",
+    ):
+        assert "cmpi" in canonical(f"{wide}%r = {question}", "%r : tile<i1>")
+
+
 def test_select_on_a_negation_swaps_its_arms() -> None:
     """So that the negation is dead."""
     text = canonical(

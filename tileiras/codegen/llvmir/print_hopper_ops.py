@@ -285,6 +285,21 @@ def _print_cache_policy(text: FunctionText, op: Operation) -> None:
     text.bind(policy.result, asm.define(template, ["=l"], "i64", ""))
 
 
+def _print_try_claim_slot(text: FunctionText, op: Operation) -> None:
+    """Lane 0 sets a bit and does not wait for the answer. CTAs on one SM have different warps."""
+    claim, asm = cast(tma.TryClaimSlotOp, op), AsmOperands(text, outputs=2)
+    busy, count = asm.value(claim.busy), claim.slots.data
+    template = (
+        "{ .reg .pred p; .reg .b32 lane, bit; mov.b32 $0, 0; "
+        f"mov.u32 $1, %warpid; shr.u32 $1, $1, 2; rem.u32 $1, $1, {count}; "
+        "mov.b32 bit, 1; shl.b32 bit, bit, $1; mov.u32 lane, %laneid; setp.eq.u32 p, lane, 0; "
+        f"@p atom.relaxed.gpu.global.or.b32 $0, [{busy}], bit; }}"
+    )
+    made = asm.define(template, ["=&r", "=&r"], "{ i32, i32 }", "sc")
+    for number, result in enumerate(claim.results):
+        text.bind(result, text.define(f"extractvalue {{ i32, i32 }} {made}, {number}"))
+
+
 def _print_claim_slot(text: FunctionText, op: Operation) -> None:
     """Lane 0 tries a bit, and looks for a free one until it has set one; then tells the warp.
 
@@ -292,17 +307,26 @@ def _print_claim_slot(text: FunctionText, op: Operation) -> None:
     """
     claim, asm = cast(tma.ClaimSlotOp, op), AsmOperands(text, outputs=1)
     busy, mask = asm.value(claim.busy), (1 << claim.slots.data) - 1
+    first = [
+        "mov.u32 $0, %warpid; shr.u32 $0, $0, 2;",
+        f"rem.u32 $0, $0, {claim.slots.data}; bra TRY_${{:uid}};",
+    ]
+    if claim.tried:
+        before, slot = (asm.value(value) for value in claim.tried)
+        first = [
+            f"mov.b32 $0, {slot}; mov.b32 old, {before};",
+            "mov.b32 bit, 1; shl.b32 bit, bit, $0; bra CHECK_${:uid};",
+        ]
     lines = [
         "{ .reg .pred p; .reg .b32 bit, old;",
         "mov.u32 $0, %laneid; setp.ne.u32 p, $0, 0; @p bra DONE_${:uid};",
-        "mov.u32 $0, %warpid; shr.u32 $0, $0, 2;",
-        f"rem.u32 $0, $0, {claim.slots.data}; bra TRY_${{:uid}};",
+        *first,
         f"CLAIM_${{:uid}}: ld.relaxed.gpu.global.b32 old, [{busy}];",
         f"not.b32 old, old; and.b32 old, old, {mask}; bfind.u32 $0, old;",
         "setp.eq.u32 p, old, 0; @p bra CLAIM_${:uid};",
         "TRY_${:uid}: mov.b32 bit, 1; shl.b32 bit, bit, $0;",
         f"atom.acquire.gpu.global.or.b32 old, [{busy}], bit;",
-        "and.b32 old, old, bit; setp.ne.u32 p, old, 0; @p bra CLAIM_${:uid};",
+        "CHECK_${:uid}: and.b32 old, old, bit; setp.ne.u32 p, old, 0; @p bra CLAIM_${:uid};",
         f"DONE_${{:uid}}: bar.warp.sync {_ALL_LANES};",
         f"shfl.sync.idx.b32 $0, $0, 0, 31, {_ALL_LANES}; }}",
     ]
@@ -341,6 +365,7 @@ HOPPER_RULES: dict[type[Operation], PrintRule] = {
     tma.FillTensorMapsOp: _print_fill_tensormaps,
     tma.PublishTensorMapsOp: _print_publish_tensormaps,
     tma.CachePolicyOp: _print_cache_policy,
+    tma.TryClaimSlotOp: _print_try_claim_slot,
     tma.ClaimSlotOp: _print_claim_slot,
     tma.ReleaseSlotOp: _print_release_slot,
 }

@@ -178,22 +178,40 @@ class TmaBuilder(HopperBuilder):
         """Copies filled in maps to global `target`, all at once; one whole warp."""
         self.append(tma.PublishTensorMapsOp, (scratch, target), (), {"count": IntAttr(count)})
 
-    def claim_tensor_maps(self, table: TensorMapTable) -> SSAValue:
+    def try_claim_tensor_maps(self, table: TensorMapTable) -> tuple[SSAValue, SSAValue]:
+        """Asks for a slot for this CTA; one whole warp. `claim_tensor_maps` waits for the answer.
+
+        Gives what was taken before and the slot that was asked for.
+        """
+        _, busy = self._row_of_maps(table)
+        slots = {"slots": IntAttr(table.slots)}
+        types = (integer_type(32), integer_type(32))
+        made = self.append(tma.TryClaimSlotOp, (busy,), types, slots)
+        return made.results[0], made.results[1]
+
+    def claim_tensor_maps(
+        self, table: TensorMapTable, tried: tuple[SSAValue, SSAValue] | None = None
+    ) -> SSAValue:
         """Takes a slot for this CTA and returns its first map (global pointer); one whole warp.
 
-        Other warps get the pointer through shared memory.
+        `tried` is what `try_claim_tensor_maps` gave. Other warps get the pointer through shared
+        memory.
         """
-        properties = {"register": StringAttr("smid")}
-        smid = self.value(threads.ReadSregOp, (), integer_type(32), properties)
-        row = self.and_(smid, self.i32(_ROWS - 1))
-        busy = self.gep(
-            self.address_of(table.busy), self.zext(self.shl(row, self.i32(2)), integer_type(64))
-        )
+        row, busy = self._row_of_maps(table)
         slots = {"slots": IntAttr(table.slots)}
-        slot = self.value(tma.ClaimSlotOp, (busy,), integer_type(32), slots)
+        operands = (busy, *(tried or ()))
+        slot = self.value(tma.ClaimSlotOp, operands, integer_type(32), slots)
         index = self.add(self.mul(row, self.i32(table.slots)), slot)
         offset = self.mul(self.zext(index, integer_type(64)), self.i64(table.slot_bytes))
         return self.gep(self.address_of(table.maps), offset)
+
+    def _row_of_maps(self, table: TensorMapTable) -> tuple[SSAValue, SSAValue]:
+        """This SM's row of the table, and where it says which slots are taken."""
+        properties = {"register": StringAttr("smid")}
+        smid = self.value(threads.ReadSregOp, (), integer_type(32), properties)
+        row = self.and_(smid, self.i32(_ROWS - 1))
+        offset = self.zext(self.shl(row, self.i32(2)), integer_type(64))
+        return row, self.gep(self.address_of(table.busy), offset)
 
     def tensor_map(self, maps: SSAValue, index: int) -> SSAValue:
         """Map number `index` of a claimed slot."""

@@ -18,7 +18,7 @@ from tileiras.codegen.lowering.symbols import SymbolNames
 from tileiras.codegen.lowering.tensors import leave_idle_clusters
 from tileiras.codegen.lowering.types import register_type
 from tileiras.codegen.lowering.variables import allocate_on_heap, has_alloca, lower_global
-from tileiras.codegen.target import Feature, GpuTarget
+from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.control import FuncOp
@@ -29,7 +29,6 @@ from tileiras.ir_pass import CompileContext, IrPass
 
 SCRATCH_ALIGN = 128
 """Bytes; shared memory starts where a wavefront does."""
-"""CTAs of a cluster, which is a tile block; `tensors.block_index` relies on there being one."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def lower_function(
     if not isinstance(warps, IntegerAttr):
         raise InternalError("a function has no number of warps", where="lowering")
     num_warps = warps.value.data
-    clusters = target.has(Feature.CLUSTER_LAUNCH)
+    clusters = func.cluster_size > 1 or context.options.launch == "cluster"
     name = func.sym_name.data
     kernel = FuncOp.make_kernel(
         name,
@@ -129,8 +128,7 @@ def _check_shared_memory(
     total = sum(item.size.data for item in made if item.space.data == SHARED)
     if total > target.static_shared_limit:
         raise CompileError(
-            f"kernel '{func.sym_name.data}' needs {total} bytes of shared memory, "
-            f"{target.name} has {target.static_shared_limit}: use smaller tiles or "
-            "smaller allocations",
+            f"kernel '{func.sym_name.data}' {target.too_much_shared_memory(total)}; "
+            "use smaller tiles or smaller allocations",
             place_of(func),
         )

@@ -9,7 +9,8 @@ from then on they meet at mbarriers only, and consumers at a named barrier.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -114,6 +115,7 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     for start in op.consumer.walk():
         if isinstance(start, pl.HeadStartOp):
             ctx.agents.ring(start.pipeline).has_head_start = True
+            ctx.agents.hurries |= start.slots is None
     ctx.agents.threads = WARP_THREADS * (op.consumer_warps.data + op.producer_warps.data)
 
 
@@ -147,6 +149,8 @@ def _lower_producer(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: Lowe
     ctx.agents.is_producer = True
     _find_block(ctx, op)
     ctx.agents.working_warps = op.working_warps.data
+    if ctx.agents.hurries:
+        tensor_maps.try_claim(ctx)
     tensor_maps.start_producer(ctx)
     lower_block(ctx, op.producer.block)
     ctx.agents.is_producer = False
@@ -204,9 +208,13 @@ def _start_at_once(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     """
     b, threads = ctx.b, 32 * op.consumer_warps.data
     thread, done = b.new_block(), b.new_block()
-    b.cond_br(b.icmp("eq", b.thread_id(), b.i32(0)), thread, done)
+    warps = op.consumer_warps.data if ctx.agents.hurries else 1
+    number = b.thread_id()
+    if warps > 1:
+        number = b.and_(number, b.i32(WARP_THREADS - 1))
+    b.cond_br(b.icmp("eq", number, b.i32(0)), thread, done)
     ctx.start_block(thread)
-    _init_barriers(ctx)
+    _init_barriers(ctx, warps)
     b.br(done)
     ctx.start_block(done)
     b.barrier_arrive(START_BARRIER, ctx.agents.threads)
@@ -242,16 +250,38 @@ def _make_barriers(ctx: KernelLowering) -> None:
     ctx.start_block(done)
 
 
-def _init_barriers(ctx: KernelLowering) -> None:
-    """One thread makes the mbarriers of all rings."""
+def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
+    """One thread makes the mbarriers of all rings, or one of each of so many warps some of them.
+
+    Each takes some 25 cycles, one after the other in a warp whatever its lanes do (H200).
+    """
     b = ctx.b
+    warp = b.lshr(b.thread_id(), b.i32(5))
     for ring in ctx.agents.rings.values():
         ctas = ctx.cluster_size if ring.is_shared else 1
-        for stage in range(ring.stages):
-            b.mbarrier_init(ring.full_barrier(b, b.i32(stage)), 1 + ring.gather_threads)
-            b.mbarrier_init(ring.empty_barrier(b, b.i32(stage)), ring.consumers * ctas)
+        for first in range(0, ring.stages, warps):
+            stage = b.i32(first) if warps == 1 else b.add(warp, b.i32(first))
+            is_last = first + warps > ring.stages
+            exists = b.icmp("ult", stage, b.i32(ring.stages)) if is_last else None
+            with _where(ctx, exists):
+                b.mbarrier_init(ring.full_barrier(b, stage), 1 + ring.gather_threads)
+                b.mbarrier_init(ring.empty_barrier(b, stage), ring.consumers * ctas)
     store_agent.init_barriers(ctx)
     b.fence_mbarrier_init()
+
+
+@contextmanager
+def _where(ctx: KernelLowering, condition: SSAValue | None) -> Iterator[None]:
+    """What is built inside is done where the condition holds, or always."""
+    if condition is None:
+        yield
+        return
+    inside, after = ctx.b.new_block(), ctx.b.new_block()
+    ctx.b.cond_br(condition, inside, after)
+    ctx.start_block(inside)
+    yield
+    ctx.b.br(after)
+    ctx.start_block(after)
 
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {

@@ -158,12 +158,13 @@ class KernelLowering:
         return ".global" if self.memory_space == GLOBAL else ""
 
     def too_large(self, size: int, limit: int) -> CompileError:
-        """The error for an operation that needs more shared memory than there is."""
-        what = f"needs {size} bytes of shared memory, {self.target.name} has {limit}"
+        """The error for an operation that needs `size` bytes of the `limit` left for scratch."""
+        taken = self.target.static_shared_limit - limit
+        what = f"{self.target.too_much_shared_memory(taken + size)}; use smaller tiles"
         if self.op is None:
-            return CompileError(f"the kernel {what}: use smaller tiles")
+            return CompileError(f"the kernel {what}")
         name = self.op.name.partition(".")[2]
-        return CompileError(f"'{name}' op {what}: use smaller tiles", place_of(self.op))
+        return CompileError(f"'{name}' op {what}", place_of(self.op))
 
     def constant_global(
         self, data: bytes, align: int, space: int = CONSTANT

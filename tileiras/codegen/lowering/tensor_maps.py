@@ -149,6 +149,13 @@ def meet(ctx: KernelLowering) -> None:
         maps.pointer = ctx.b.load(maps.place, pointer_type(GLOBAL), POINTER_BYTES)
 
 
+def try_claim(ctx: KernelLowering) -> None:
+    """Asks for a slot where the producer is one warp: the answer comes while it fills in maps."""
+    maps = ctx.agents.maps
+    if maps is not None and ctx.agents.working_warps == 1:
+        maps.tried = ctx.b.try_claim_tensor_maps(maps.table)
+
+
 def _claimed_by_producer(ctx: KernelLowering, maps: AgentState.Maps) -> SSAValue:
     """A slot that the producer's first warp takes for all: one is given back.
 
@@ -156,7 +163,7 @@ def _claimed_by_producer(ctx: KernelLowering, maps: AgentState.Maps) -> SSAValue
     """
     b = ctx.b
     after = ctx.agents.enter_first_producer_warp(ctx)
-    claimed = b.claim_tensor_maps(maps.table)
+    claimed = b.claim_tensor_maps(maps.table, maps.tried)
     if after is None:
         return claimed
     b.store(claimed, maps.place, POINTER_BYTES)

@@ -5,6 +5,6 @@
 
 from tileiras.codegen.target.features import Feature
 from tileiras.codegen.target.gpu_target import GpuTarget
-from tileiras.codegen.target.records import KNOWN_NAMES, TARGET_NAMES, get_target
+from tileiras.codegen.target.records import TARGET_NAMES, get_target
 
-__all__ = ["KNOWN_NAMES", "TARGET_NAMES", "Feature", "GpuTarget", "get_target"]
+__all__ = ["TARGET_NAMES", "Feature", "GpuTarget", "get_target"]

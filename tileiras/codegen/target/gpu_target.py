@@ -15,22 +15,32 @@ class GpuTarget:
 
     `shared_memory_per_block` is what a launch may ask for (opt-in, dynamic and static together);
     `static_shared_limit` is what ptxas accepts in a module's `.shared` variables.
+    `llvm_processor` and `llvm_ptx_version` are what LLVM compiles for: `ptx_target` and
+    `ptx_version` where LLVM knows these, else an older processor's. `ptxas_release` is the first
+    ptxas that reads `ptx_version`.
     """
 
     name: str
     ptx_target: str
     ptx_version: int
+    llvm_processor: str
+    llvm_ptx_version: int
+    ptxas_release: tuple[int, int]
     features: frozenset[Feature]
     shared_memory_per_block: int
     shared_memory_per_sm: int
     static_shared_limit: int
     max_warps_per_sm: int
     max_cluster: int
-    requires_explicit_block: bool
     registers_per_sm: int = 65536
     max_registers_per_thread: int = 255
     max_threads_per_block: int = 1024
     warp_size: int = 32
+
+    @property
+    def number(self) -> int:
+        """The number in the name, 90 for Hopper; a cubin has it in its flags."""
+        return int(self.name.rpartition("_")[2])
 
     def has(self, feature: Feature) -> bool:
         """Can this target do that (and has the user not disabled it)?"""
@@ -40,6 +50,15 @@ class GpuTarget:
         """What one CTA may have if `ctas` of its kind are to fit an SM."""
         taken = self.shared_memory_per_sm - self.shared_memory_per_block
         return min(self.static_shared_limit, self.shared_memory_per_sm // ctas - taken)
+
+    def too_much_shared_memory(self, size: int) -> str:
+        """What to say of a kernel that needs `size` bytes of shared memory.
+
+        Begins with ptxas's words for it: autotuners look for these and try another configuration.
+        """
+        limit = self.static_shared_limit
+        words = f"uses too much shared data ({size:#x} bytes, {limit:#x} max)"
+        return f"{words}: {size} bytes of shared memory, {self.name} has {limit}"
 
     def without(self, features: Iterable[Feature | str]) -> GpuTarget:
         """The same target with capabilities taken away, given as members or by name.

@@ -3,16 +3,22 @@
 Sources: CUDA C++ Programming Guide, "Compute Capabilities"; PTX ISA, "Target ISA Notes".
 
 Code is generated for the `a` variant where the family-specific instructions need it. The PTX
-version is the newest that LLVM 22 knows.
+version is the newest that LLVM 22 knows, and newer where a target is newer than LLVM: there LLVM
+compiles for the nearest older processor, and the text says the newer target (see `_newer`).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from tileiras.codegen.target.features import Feature
 from tileiras.codegen.target.gpu_target import GpuTarget
 from tileiras.errors import TargetError
 
 _PTX_VERSION = 90
+_PTXAS_RELEASE = (13, 0)
+"""ptxas 13.0 is the first that reads PTX ISA 9.0."""
+
 _KIB = 1024
 _OLD_STATIC_SHARED_KIB = 48
 """ptxas takes no more static shared memory before sm_90, the block's limit since (tried, 13.5)."""
@@ -60,15 +66,42 @@ def _target(
         name=name,
         ptx_target=name + suffix,
         ptx_version=_PTX_VERSION,
+        llvm_processor=name + suffix,
+        llvm_ptx_version=_PTX_VERSION,
+        ptxas_release=_PTXAS_RELEASE,
         features=features,
         shared_memory_per_block=block_kib * _KIB,
         shared_memory_per_sm=sm_kib * _KIB,
         static_shared_limit=(block_kib if clusters else _OLD_STATIC_SHARED_KIB) * _KIB,
         max_warps_per_sm=warps,
         max_cluster=8 if clusters else 1,
-        requires_explicit_block=not clusters,
     )
 
+
+def _newer(
+    base: GpuTarget,
+    name: str,
+    features: frozenset[Feature],
+    ptx_version: int,
+    ptxas_release: tuple[int, int],
+) -> GpuTarget:
+    """A target that LLVM does not know, of the family of `base`, which LLVM compiles for instead.
+
+    `features` are those beyond `base`'s. Instructions of a family are on its later members (PTX
+    ISA, `.target`, "family-specific features").
+    """
+    return replace(
+        base,
+        name=name,
+        ptx_target=name + base.ptx_target.removeprefix(base.name),
+        ptx_version=ptx_version,
+        features=base.features | features,
+        ptxas_release=ptxas_release,
+    )
+
+
+_SM_103 = _target("sm_103", _MULTICAST_BLACKWELL, 227, 228, 64, "a")
+_RUBIN = frozenset({Feature.FP8_E5M3_CONVERT})
 
 _RECORDS = (
     _target("sm_80", _AMPERE, 163, 164, 64),
@@ -78,30 +111,22 @@ _RECORDS = (
     _target("sm_89", _ADA, 99, 100, 48),
     _target("sm_90", _HOPPER, 227, 228, 64, "a"),
     _target("sm_100", _MULTICAST_BLACKWELL, 227, 228, 64, "a"),
-    _target("sm_103", _MULTICAST_BLACKWELL, 227, 228, 64, "a"),
+    _SM_103,
+    # ptxas 13.5 is the first with sm_107, and has the limit of shared memory of sm_103 (tried).
+    _newer(_SM_103, "sm_107", _RUBIN, ptx_version=94, ptxas_release=(13, 5)),
     _target("sm_110", _DATACENTER_BLACKWELL, 227, 228, 48, "a"),
     _target("sm_120", _CONSUMER_BLACKWELL, 99, 100, 48, "a"),
     _target("sm_121", _CONSUMER_BLACKWELL, 99, 100, 48, "a"),
 )
 _BY_NAME = {record.name: record for record in _RECORDS}
-_WITHOUT_LLVM_PROCESSOR = ("sm_107",)
 
 TARGET_NAMES = tuple(_BY_NAME)
-"""Names of the targets that can be compiled for, in ascending order."""
-
-KNOWN_NAMES = tuple(
-    sorted((*TARGET_NAMES, *_WITHOUT_LLVM_PROCESSOR), key=lambda name: int(name[len("sm_") :]))
-)
-"""Names that `--gpu-name` accepts: also those that NVIDIA's tool knows and LLVM does not."""
+"""Names of the targets that can be compiled for, in ascending order; `--gpu-name` takes these."""
 
 
 def get_target(name: str) -> GpuTarget:
     """The record of `sm_NN`; raises TargetError with the known names."""
-    known = ", ".join(TARGET_NAMES)
-    if name in _WITHOUT_LLVM_PROCESSOR:
-        raise TargetError(
-            f"target '{name}' is not supported: LLVM 22 has no such processor (supported: {known})"
-        )
     if name not in _BY_NAME:
+        known = ", ".join(TARGET_NAMES)
         raise TargetError(f"unknown GPU target '{name}', expected one of {known}")
     return _BY_NAME[name]

@@ -239,21 +239,50 @@ class CachePolicyOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TryClaimSlotOp(IRDLOperation):
+    """Sets one of the low `slots` bits at `busy` (global), which a `ClaimSlotOp` finds out later.
+
+    One whole warp executes it. `before` is what was there, in lane 0; `slot` the number of the bit.
+    Nothing waits for the answer here.
+    """
+
+    name = "nvvm.try_claim_slot"
+    slots = prop_def(IntAttr)
+    busy = operand_def(PointerType)
+    before = result_def(IntegerType(32))
+    slot = result_def(IntegerType(32))
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """1 to 32 slots in global memory."""
+        if self.busy.type != PointerType(GLOBAL) or not 1 <= self.slots.data <= 32:
+            raise VerifyException(
+                f"nvvm.try_claim_slot: {self.slots.data} slots at {self.busy.type}"
+            )
+
+
+@irdl_op_definition
 class ClaimSlotOp(IRDLOperation):
     """Takes a free bit of the low `slots` bits at `busy` (global) and gives its number to the warp.
 
-    One whole warp executes it; it spins while all are taken. Acquires what the last owner of the
-    slot did before its `ReleaseSlotOp`.
+    One whole warp executes it; it spins while all are taken. The first bit that it looks at is that
+    of a `TryClaimSlotOp`, whose results are `tried`, if there was one. What the last owner of the
+    slot did before its `ReleaseSlotOp` has happened: it has read its maps. Others of these are not
+    read but written whole, at a place that depends on what the atomic operation returned, so that
+    the first try need not be an acquire.
     """
 
     name = "nvvm.claim_slot"
     slots = prop_def(IntAttr)
     busy = operand_def(PointerType)
+    tried = var_operand_def(IntegerType(32))
     result = result_def(IntegerType(32))
     traits = MEMORY
 
     def verify_(self) -> None:
-        """1 to 32 slots in global memory."""
+        """1 to 32 slots in global memory; both results of a first try or none."""
+        if len(self.tried) not in (0, 2):
+            raise VerifyException(f"nvvm.claim_slot: {len(self.tried)} results of a first try")
         if self.busy.type != PointerType(GLOBAL) or not 1 <= self.slots.data <= 32:
             raise VerifyException(f"nvvm.claim_slot: {self.slots.data} slots at {self.busy.type}")
 
@@ -284,6 +313,7 @@ TMA_OPS = (
     FillTensorMapsOp,
     PublishTensorMapsOp,
     CachePolicyOp,
+    TryClaimSlotOp,
     ClaimSlotOp,
     ReleaseSlotOp,
 )

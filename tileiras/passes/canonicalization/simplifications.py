@@ -83,6 +83,35 @@ def _simplify_addi(op: Any, editor: Editor) -> bool:
     return True
 
 
+def _simplify_cmpi(op: Any, editor: Editor) -> bool:
+    """A condition that was widened and is compared with zero is itself, or its negation.
+
+    A `bool` of C++ is a byte, and conditions of loops and branches are integers there.
+    """
+    if _constant_to_the_right(op, editor):
+        return True
+    maker = op.lhs.owner
+    if not isinstance(maker, ct.ExtIOp) or integer_width(maker.operands[0].type) != 1:
+        return False
+    if splat_unsigned(op.rhs) != 0:
+        return False
+    condition = maker.operands[0]
+    match op.comparison_predicate.data:
+        case ComparisonPredicate.NOT_EQUAL:
+            editor.replace(op, [condition])
+            return True
+        case ComparisonPredicate.EQUAL:
+            ones = integer_splat(condition.type, 1)
+            if ones is None:
+                return False
+            operands = [condition, editor.constant(op, ones)]
+            new = ct.XOrIOp.create(operands=operands, result_types=[condition.type])
+            editor.replace(op, editor.insert_before(op, new).results)
+            return True
+        case _:
+            return False
+
+
 def _simplify_andi(op: Any, editor: Editor) -> bool:
     """Constants to the right; two questions about one sign."""
     return _constant_to_the_right(op, editor) or simplify_both_signs(op, editor)
@@ -213,7 +242,7 @@ SIMPLIFICATIONS: dict[type, Simplification] = {
     ct.XOrIOp: _constant_to_the_right,
     ct.MaxIOp: _constant_to_the_right,
     ct.MinIOp: _constant_to_the_right,
-    ct.CmpIOp: _constant_to_the_right,
+    ct.CmpIOp: _simplify_cmpi,
     ct.AddFOp: _simplify_addf,
     ct.FPowFOp: simplify_fpowf,
     ct.FPowIOp: simplify_fpowi,

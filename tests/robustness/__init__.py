@@ -1,0 +1,1 @@
+"""Tests of what surrounds the compiler: signals, files, limits, crashes."""

@@ -1,0 +1,1 @@
+"""CUDA Tile C++ as a client: own kernels, compiled by nvcc with the compiler under test."""

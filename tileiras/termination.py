@@ -1,0 +1,299 @@
+"""How the process ends before its time: told by a signal, at a time limit, in a crash of LLVM.
+
+Python runs signal handlers between two bytecodes of the main thread: too late while that thread is
+in LLVM. So another thread waits for signals (`signal.set_wakeup_fd`); it removes what must not
+stay, says one line and ends the process.
+
+What must not stay (processes, files, folders) is registered here under one lock. Who ends the
+process takes the lock and never gives it back, so nothing new is made meanwhile.
+
+Only commands call `watch`: in a program that uses the compiler as a library signals are its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from _thread import allocate_lock, start_new_thread
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+_REASONS: dict[int, str] = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "hung up",
+}
+"""The signals that ask a process to end, and the word for each."""
+
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
+"""The signals of a process that has made a mistake."""
+
+_SECONDS_FOR_LAST_WORDS = 10
+"""A crashed process that does not end by itself within this time is ended by SIGALRM."""
+
+
+class _Registered:
+    """What must not outlive the process, and what it is doing."""
+
+    guard = allocate_lock()
+    processes: dict[int, None] = {}
+    files: dict[str, None] = {}
+    folders: dict[str, None] = {}
+    part = "starting"
+    place: object = None
+    wakeup = -1
+    """The descriptor that wakes the watching thread; -1 where nobody watches."""
+    time_limit = 0.0
+    on_crash: Callable[[int], None] | None = None
+
+
+def begin(part: str, place: object = None) -> None:
+    """Notes what the process is doing now, and for which place of the user's source.
+
+    It is told if the process is stopped or crashes in it.
+    """
+    _Registered.part = part
+    _Registered.place = place
+
+
+def current_part() -> str:
+    """What the process is doing, such as the name of a pass."""
+    return _Registered.part
+
+
+def current_place() -> object:
+    """The place in the user's source that `begin` was given."""
+    return _Registered.place
+
+
+def end_quickly() -> None:
+    """Until `watch` is called: the signals end the process with one line and do nothing else."""
+
+    def leave(number: int, _: object) -> None:
+        _say(f"error: {_REASONS[number]}\n")
+        os._exit(128 + number)
+
+    _handle(leave)
+
+
+def watch() -> None:
+    """From now on a thread ends the process when a signal asks for it. Main thread only."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    _Registered.wakeup = writing
+    start_new_thread(_watch, (reading,))
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    _handle(_wait_for_the_thread)
+
+
+def limit_time(seconds: float) -> None:
+    """Ends the process with an error after so many seconds; nothing where nobody watches."""
+    if _Registered.wakeup < 0:
+        return
+    _Registered.time_limit = seconds
+    signal.signal(signal.SIGALRM, _wait_for_the_thread)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def on_crash(report: Callable[[int], None]) -> None:
+    """What to say when native code crashes: `report` is called with the signal's number."""
+    _Registered.on_crash = report
+
+
+@contextmanager
+def crashes_are_reported() -> Iterator[None]:
+    """Around calls of native code that releases Python's lock: its crashes reach `on_crash`.
+
+    An illegal access is repeated when Python's handler for it returns, again and again, until the
+    watching thread ends the process. `abort` would not wait: its handler waits in its place. Both
+    run on a stack of their own, since the ordinary one may be what overflowed.
+    """
+    if _Registered.wakeup < 0 or _Registered.on_crash is None:
+        yield
+        return
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    stack = ctypes.create_string_buffer(1 << 18)
+
+    class Stack(ctypes.Structure):
+        """`stack_t` of Linux."""
+
+        _fields_ = [("sp", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+
+    libc.sigaltstack(ctypes.byref(Stack(ctypes.addressof(stack), 0, len(stack))), None)
+    forever = allocate_lock()
+    forever.acquire()
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_int)
+    def wait(number: int) -> None:
+        os.write(_Registered.wakeup, bytes((number,)))
+        forever.acquire()
+
+    before = {number: signal.signal(number, _wait_for_the_thread) for number in CRASHES[:-1]}
+    libc.signal.restype = ctypes.c_void_p
+    abort_before = libc.signal(signal.SIGABRT, wait)
+    try:
+        yield
+    finally:
+        libc.signal(signal.SIGABRT, ctypes.c_void_p(abort_before))
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        libc.sigaltstack(ctypes.byref(Stack(None, 2, 0)), None)  # SS_DISABLE
+
+
+def forget_everything() -> None:
+    """In a child that was forked: what is registered is the parent's to remove."""
+    _Registered.guard = allocate_lock()
+    _Registered.processes, _Registered.files, _Registered.folders = {}, {}, {}
+    _Registered.wakeup = -1
+
+
+def start_process(start: Callable[[], int]) -> int:
+    """Starts a process that is killed if we end before it; `start` returns its number."""
+    with _Registered.guard:
+        process = start()
+        _Registered.processes[process] = None
+    return process
+
+
+def wait_for_process(process: int) -> int:
+    """The exit status of a process that `start_process` started; -n if signal n killed it.
+
+    Kills it if waiting is interrupted.
+    """
+    try:
+        os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+    except BaseException:
+        with _Registered.guard:
+            os.kill(process, signal.SIGKILL)
+        raise
+    finally:
+        with _Registered.guard:
+            del _Registered.processes[process]
+            _, status = os.waitpid(process, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def make_folder(path: str) -> None:
+    """Makes a private folder that `remove_folder`, or the end of the process, removes."""
+    with _Registered.guard:
+        os.mkdir(path, mode=0o700)
+        _Registered.folders[path] = None
+
+
+def remove_folder(path: str) -> None:
+    """Removes a folder that `make_folder` made, with everything in it."""
+    _remove_tree(path)
+    with _Registered.guard:
+        del _Registered.folders[path]
+
+
+def make_file(path: str, mode: int) -> int:
+    """Makes a file that must not exist; returns a descriptor for writing.
+
+    It goes when the process ends, unless `rename_file` was called before.
+    """
+    with _Registered.guard:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        _Registered.files[path] = None
+    return descriptor
+
+
+def rename_file(path: str, place: str) -> None:
+    """Moves a file that `make_file` made to where it stays."""
+    with _Registered.guard:
+        os.replace(path, place)
+        del _Registered.files[path]
+
+
+def remove_file(path: str) -> None:
+    """Removes a file that `make_file` made."""
+    with _Registered.guard:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        _Registered.files.pop(path, None)
+
+
+def end(number: int) -> None:
+    """Ends the process as the signal of this number does, if it is the first to end it."""
+    _Registered.guard.acquire()
+    _remove_all()
+    if number == signal.SIGALRM:
+        _say(
+            f"error: not compiled within {_Registered.time_limit:g} seconds, "
+            f"stopped at '{_Registered.part}'\nerror: failed to compile Tile IR program\n"
+        )
+        os._exit(5)
+    if number in CRASHES and _Registered.on_crash is not None:
+        _arm_alarm()
+        try:
+            _Registered.on_crash(number)
+        finally:
+            os._exit(5)
+    _say(f"error: {_REASONS.get(number, 'stopped')}\n")
+    os._exit(128 + number)
+
+
+def is_watched() -> bool:
+    """Whether a thread of this process ends it when a signal asks for it."""
+    return _Registered.wakeup >= 0
+
+
+def _handle(handler: Callable[[int, object], None]) -> None:
+    """Installs a handler for the signals that are not ignored (as `nohup` and shells do)."""
+    for number in _REASONS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _wait_for_the_thread(number: int, frame: object) -> None:
+    """The main thread goes on until the watching thread, which is told too, ends the process."""
+
+
+def _watch(reading: int) -> None:
+    """Waits for one signal and ends the process."""
+    watched = (*_REASONS, signal.SIGALRM, *CRASHES)
+    while True:
+        number = os.read(reading, 1)
+        if number and number[0] in watched:
+            end(number[0])
+
+
+def _arm_alarm() -> None:
+    """Lets SIGALRM end a process whose last words hang, as a crashed one may."""
+    import ctypes
+
+    ctypes.CDLL(None).alarm(_SECONDS_FOR_LAST_WORDS)
+
+
+def _remove_all() -> None:
+    """Kills and removes everything that is registered."""
+    for process in _Registered.processes:
+        with suppress(OSError):
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+    for path in _Registered.files:
+        with suppress(OSError):
+            os.unlink(path)
+    for path in _Registered.folders:
+        _remove_tree(path)
+
+
+def _remove_tree(path: str) -> None:
+    """Removes a folder with what is in it; what cannot be removed stays."""
+    with suppress(OSError):
+        for entry in sorted(os.listdir(path)):
+            inner = os.path.join(path, entry)
+            if os.path.isdir(inner) and not os.path.islink(inner):
+                _remove_tree(inner)
+                continue
+            with suppress(OSError):
+                os.unlink(inner)
+        os.rmdir(path)
+
+
+def _say(text: str) -> None:
+    """Writes to standard error without buffers."""
+    with suppress(OSError):
+        os.write(2, text.encode())

@@ -1,0 +1,75 @@
+"""The commands as they are installed: what a process does before it imports the compiler.
+
+- A signal in the first milliseconds ends the process with one line.
+- The compiler comes from where this file lies, and its libraries from the Python that it is
+  installed for. `PYTHONPATH` comes last: a `click.py` or `tileiras.py` in the folder where somebody
+  works is not imported. A checkout on `PYTHONPATH` has this file, too, and is used.
+
+Imports nothing but os and sys, which every Python process has, before the path is in order.
+"""
+
+import os
+import sys
+
+
+def main() -> None:
+    """The command `tileiras`."""
+    from tileiras.cli import main as run
+
+    run()
+
+
+def disassemble() -> None:
+    """The command `tileirdisasm`."""
+    from tileiras.cli import disasm_main as run
+
+    run()
+
+
+def assemble() -> None:
+    """The command `tileirasm`."""
+    from tileiras.cli import asm_main as run
+
+    run()
+
+
+def reduce() -> None:
+    """The command `tileiras-reduce`."""
+    from tileiras.reduce_command import main as run
+
+    run()
+
+
+def run_ptx() -> None:
+    """The command `tileiras-run`."""
+    from tileiras.interpreter.ptx.command import main as run
+
+    run()
+
+
+def isolate() -> None:
+    """Moves what `PYTHONPATH` names behind everything else; takes the package from this folder."""
+    named = os.environ.get("PYTHONPATH")
+    if named is None or sys.flags.ignore_environment:
+        return
+    last = [os.path.abspath(entry) for entry in named.split(os.pathsep)]
+    first = [entry for entry in sys.path if os.path.abspath(entry) not in last]
+    sys.path[:] = [*first, *(entry for entry in sys.path if entry not in first)]
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    spec = PathFinder.find_spec("tileiras", [os.path.dirname(os.path.abspath(__file__))])
+    if spec is None or spec.loader is None:
+        return
+    package = sys.modules["tileiras"] = module_from_spec(spec)
+    spec.loader.exec_module(package)
+
+
+try:
+    isolate()
+    from tileiras.termination import end_quickly
+
+    end_quickly()
+except KeyboardInterrupt:
+    os.write(2, b"error: interrupted\n")
+    os._exit(130)

@@ -43,6 +43,9 @@ def find_vendor_tileiras() -> str | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skips, with the reason, what this machine cannot run."""
     missing = []
+    if not os.environ.get("CUDA_TILE_SUITE"):
+        skip = pytest.mark.skip(reason="CUDA_TILE_SUITE is not set")
+        missing.append(("public_suite", skip))
     if not has_gpu():
         missing.append(("gpu", pytest.mark.skip(reason="no CUDA device")))
     if find_vendor_tileiras() is None:

@@ -16,6 +16,7 @@ MAX_LINES = 600
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "termination", "file_replacement"),
+    ("excerpts", "suggestions", "text_limits"),
     ("limits",),
     ("options",),
     ("remarks",),
@@ -24,6 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bytecode", "codegen", "interpreter", "runtime"),
     ("passes",),
     ("registry",),
+    ("placed_parser",),
     ("stages", "ir_text"),
     ("launch_info", "pass_manager", "pipeline"),
     ("driver", "command_line", "fast_import", "file_io", "reproducer", "response_files"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -58,6 +59,8 @@ from tileiras.termination import (
 )
 
 if TYPE_CHECKING:
+    import click
+
     from tileiras.driver import Artefacts
 
 INTERRUPTED = 130
@@ -195,6 +198,9 @@ def _report(error: TileirasError, program: str, verbose: bool) -> None:
         _keep_case(error)
     text = error.render()
     last = _LAST_LINES.get(error.exit_code, "") if program == "tileiras" else ""
+    if last and error.in_text and isinstance(error, BytecodeError):
+        count = len(error.every_mistake())
+        last = f"error: input is not valid Tile IR text: {count} mistake{'' if count == 1 else 's'}"
     print(text, file=sys.stderr)
     if last and last not in text:
         print(last, file=sys.stderr)
@@ -244,10 +250,28 @@ def parse_command_line(
     try:
         return parse_with_click(program, argv, options, summary)
     except click.ClickException as error:
-        message = error.format_message().rstrip(".")
-        problem = UsageError(message[:1].lower() + message[1:])
+        problem = _usage_error(error, options)
         problem.notes.append(f"try '{program} --help'")
         raise problem from error
+
+
+def _usage_error(error: click.ClickException, options: Sequence[Option]) -> UsageError:
+    """What click found wrong, with the nearest option or value that there is."""
+    import click
+
+    from tileiras.suggestions import did_you_mean
+
+    message = error.format_message().rstrip(".")
+    label = ""
+    if isinstance(error, click.NoSuchOption):
+        message = f"no such option: {error.option_name}"
+        name = error.option_name.lstrip("-")
+        label = did_you_mean(name, [option.name for option in options], "--")
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        choices = getattr(error.param.type, "choices", ())
+        found = re.search(r"'([^']*)' is not one of", message)
+        label = did_you_mean(found[1], choices) if found else ""
+    return UsageError(message[:1].lower() + message[1:], label=label)
 
 
 def _with_flags(values: Values, text: str, options: Sequence[Option]) -> Values:
@@ -368,6 +392,7 @@ def _compile_options(values: Values, knobs: dict[str, str]) -> CompileOptions:
         disabled_features=_names(values, "disable-feature"),
         verbose=_flag(values, "verbose"),
         time_passes=_flag(values, "time-passes"),
+        reject_hints=_flag(values, "Werr-hints"),
         knobs=knobs,
     )
 

@@ -232,6 +232,11 @@ _DEVELOPER_OPTIONS: tuple[Option, ...] = (
         "PASS[,PASS...]",
         group=_DEVELOPER,
     ),
+    Option(
+        "Werr-hints",
+        "Reject optimization hints that would do nothing.",
+        group=_DEVELOPER,
+    ),
     Option("verify-each", "Verify the IR after every pass.", group=_DEVELOPER),
     Option("timeout", "Give up after so many seconds.", "SECONDS", group=_DEVELOPER),
     Option("time-passes", "Print what each pass cost.", group=_DEVELOPER),

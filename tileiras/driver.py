@@ -7,11 +7,13 @@ Only this module and the command line look at the environment; everything below 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tileiras.errors import BytecodeError, CompileError, TargetError
+from tileiras.errors import BytecodeError, CompileError, InternalError, TargetError, TileirasError
+from tileiras.excerpts import show_source
 from tileiras.limits import (
     MAX_PROGRAM_SIZE,
     check_entries,
@@ -158,7 +160,9 @@ def read_source(source: bytes, filename: str = "<input>") -> ModuleOp:
         return read_module(source)
     from tileiras.ir_text import parse_text
 
-    module = parse_text(source.decode("utf-8"), filename)
+    text = source.decode("utf-8")
+    with _showing(source, filename):
+        module = parse_text(text, filename)
     _check_size(module)
     return module
 
@@ -195,9 +199,35 @@ def verify_input(module: ModuleOp, from_bytecode: bool) -> None:
 
         verify_program(module, well_formed=from_bytecode)
         return
+    from tileiras.dialects.dominance import check_dominance
+    from tileiras.dialects.llvm.limits import check_limits
     from tileiras.stages import verify_module
 
     verify_module(module)
+    check_dominance(module)
+    if any(op.name.startswith("llvm.") for op in module.body.block.ops):
+        check_limits(module)
+
+
+@contextmanager
+def _showing(source: bytes, filename: str) -> Iterator[None]:
+    """Errors raised inside get the lines of the source that they are about, if it is text."""
+    try:
+        yield
+    except TileirasError as error:
+        if not is_bytecode(source):
+            show_source(error, source.decode("utf-8"), filename)
+        raise
+
+
+def check_one_module(module: ModuleOp) -> None:
+    """Raises BytecodeError for a text of several programs: one output cannot hold them."""
+    programs = [op for op in module.body.block.ops if op.name == "cuda_tile.module"]
+    if len(programs) > 1:
+        from tileiras.dialects.locations import place_of
+
+        found = f"text holds {len(programs)} modules, expected one to compile"
+        raise BytecodeError(found, place_of(programs[1]))
 
 
 def _looks_like_ir(text: bytes) -> bool:
@@ -262,9 +292,19 @@ def compile_module(
     remarks = remarks if remarks is not None else RemarkCollector()
     with timings.measure("read input"):
         module = read_source(source, filename)
-    with timings.measure("verify input"):
+    with timings.measure("verify input"), _showing(source, filename):
         verify_input(module, from_bytecode=is_bytecode(source))
-        start = stage_of(module)
+        if options.reject_hints:
+            from tileiras.codegen.target import TARGET_NAMES
+            from tileiras.dialects.cuda_tile.hints import check_hints
+
+            check_hints(module, TARGET_NAMES)
+        try:
+            start = stage_of(module)
+        except InternalError as error:
+            raise BytecodeError(error.message.removeprefix("internal error: ")) from error
+        if options.emit != start.name or pass_names:
+            check_one_module(module)
     if STAGES.index(start.name) > STAGES.index(options.stage) and not pass_names:
         raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")
     context = CompileContext(target=target, options=options, remarks=remarks)
@@ -275,7 +315,8 @@ def compile_module(
         shown = source_types(module)
     with timings.measure("import passes"):
         passes = _scheduled(options, target, start.name, pass_names)
-    run_passes(module, passes, context, timings)
+    with _showing(source, filename):
+        run_passes(module, passes, context, timings)
     if options.emit == BYTECODE:
         return Artefacts(to_bytecode(module, source), timings, remarks)
     stops_early = pass_names and stage_of(module).name != "llvm-dialect"
@@ -284,7 +325,8 @@ def compile_module(
         return Artefacts(text.encode(), timings, remarks)
     if target is None:
         raise TargetError("no GPU architecture given, expected --gpu-name")
-    return _generate(module, options, target, shown, remarks, timings)
+    with _showing(source, filename):
+        return _generate(module, options, target, shown, remarks, timings)
 
 
 def _generate(

@@ -7,8 +7,11 @@ location comes first when printed, in the form that clients parse:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
+
+_Error = TypeVar("_Error", bound="TileirasError")
 
 
 @dataclass(frozen=True)
@@ -24,22 +27,64 @@ class SourceLocation:
         return f'loc("{self.filename}":{self.line}:{self.column})'
 
 
+@dataclass
+class RelatedPlace:
+    """A place that explains an error, such as where a value was defined, and what is there."""
+
+    message: str
+    location: SourceLocation
+    excerpt: str = ""
+
+
 class TileirasError(Exception):
-    """Base of all errors that end a compilation; `exit_code` is the process's exit status."""
+    """Base of all errors that end a compilation; `exit_code` is the process's exit status.
+
+    `label` stands beside the caret under the source line, `excerpt` is that line with the caret
+    (filled where the source is text, as `in_text` says), `others` are the further mistakes of the
+    same input.
+    """
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, location: SourceLocation | None = None):
+    def __init__(self, message: str, location: SourceLocation | None = None, label: str = ""):
         super().__init__(message)
         self.message = message
         self.location = location
+        self.label = label
+        self.excerpt = ""
+        self.in_text = False
         self.notes: list[str] = []
+        self.related: list[RelatedPlace] = []
+        self.others: list[TileirasError] = []
+
+    def every_mistake(self) -> list[TileirasError]:
+        """This error and the further ones, in the order in which they are printed."""
+        return [self, *self.others]
 
     def render(self) -> str:
-        """The diagnostic as printed on stderr, without a final newline."""
+        """The diagnostics as printed on stderr, without a final newline."""
+        return "\n".join(error.render_alone() for error in self.every_mistake())
+
+    def render_alone(self) -> str:
+        """This diagnostic without the further ones."""
         prefix = f"{self.location}: " if self.location is not None else ""
-        lines = [f"{prefix}error: {self.message}", *(f"note: {note}" for note in self.notes)]
+        lines = [f"{prefix}error: {self.message}"]
+        if self.excerpt:
+            lines.append(self.excerpt)
+        elif self.label:
+            lines.append(f"note: {self.label}")
+        for place in self.related:
+            lines.append(f"{place.location}: note: {place.message}")
+            lines.extend([place.excerpt] if place.excerpt else [])
+        lines.extend(f"note: {note}" for note in self.notes)
         return "\n".join(lines)
+
+
+def joined(errors: Sequence[_Error]) -> _Error:
+    """The first of several errors, which carries the others and is what to raise."""
+    first, *others = errors
+    first.others = [error for other in others for error in other.every_mistake()]
+    return first
 
 
 class UsageError(TileirasError):

@@ -7,13 +7,21 @@ import re
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.ir import Dialect
-from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError
 
+from tileiras.dialects.locations import place_of
 from tileiras.errors import BytecodeError, SourceLocation
+from tileiras.excerpts import shown_input
+from tileiras.placed_parser import PlacedParser
 from tileiras.registry import DIALECTS, resolve
+from tileiras.text_limits import check_text, place_in
+
+MESSAGE_WIDTH = 200
+"""Characters of a message of xDSL's, which may repeat the input, that are kept."""
 
 _COMMENT = re.compile(r"//[^\n]*")
-_LOWER_STAGE = re.compile(r'"(nv_tileaa|nv_tileas|llvm|nvvm)\.[\w.]+"\s*\(')
+_LOWER_STAGE = re.compile(r'(?<!@)"(nv_tileaa|nv_tileas|llvm|nvvm)\.[\w.]+"\s*\(')
 """An operation of a later stage; they are always printed in generic form."""
 
 
@@ -39,22 +47,41 @@ def parse_text(text: str, filename: str = "<input>") -> ModuleOp:
         from tileiras.dialects.cuda_tile.text import parse_module
 
         return parse_module(text, filename)
-    from xdsl.parser import Parser
-
     context = Context()
     register_dialects(context)
+    check_text(text, filename)
+    parser = None
     try:
-        return Parser(context, text, filename).parse_module()
+        parser = PlacedParser(context, text, filename)
+        module = parser.parse_module()
     except ParseError as error:
-        line, column = _line_and_column(text, error.span.start)
-        message = error.msg.strip().rstrip(".") or "cannot be parsed"
-        place = SourceLocation(filename, line, column)
+        message = _first_line(error.msg.strip().rstrip(".")) or "cannot be parsed"
+        place = place_in(text, error.span.start, filename)
         raise BytecodeError(message[:1].lower() + message[1:], place) from error
-    except VerifyException as error:
-        raise BytecodeError(" ".join(str(error).split())) from error
+    except RecursionError as error:
+        place = place_in(text, _position(parser), filename)
+        raise BytecodeError("text is nested too deeply", place) from error
+    except Exception as error:
+        # Whatever an attribute or xDSL's parser raises, the text made it do so.
+        place = place_in(text, _position(parser), filename)
+        raise BytecodeError(_first_line(str(error)) or "cannot be parsed", place) from error
+    _check_blocks(module, filename)
+    return module
 
 
-def _line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """The 1-based line and column of a character offset."""
-    before = text[:offset]
-    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+def _check_blocks(module: ModuleOp, filename: str) -> None:
+    """A module, at the top or inside, is one block."""
+    for op in module.walk():
+        if isinstance(op, ModuleOp) and len(op.body.blocks) != 1:
+            place = place_of(op) or SourceLocation(filename, 1, 1)
+            raise BytecodeError(f"module has {len(op.body.blocks)} blocks, expected 1", place)
+
+
+def _position(parser: Parser | None) -> int:
+    """The offset up to which the text was read."""
+    return 0 if parser is None else parser.pos
+
+
+def _first_line(message: str) -> str:
+    """A message on one line, with no more of the input than one can read."""
+    return shown_input(" ".join(message.split()), MESSAGE_WIDTH)

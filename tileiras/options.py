@@ -45,6 +45,8 @@ class CompileOptions:
     disabled_features: tuple[str, ...] = ()
     verbose: bool = False
     time_passes: bool = False
+    reject_hints: bool = False
+    """Whether optimization hints that would do nothing are mistakes."""
     knobs: dict[str, str] = field(default_factory=dict[str, str])
     """`TILEIR_*` environment variables by name, read once by the driver."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tileiras.errors import InternalError, UsageError
 from tileiras.ir_pass import IrPass
+from tileiras.suggestions import did_you_mean
 
 PASSES: dict[str, str] = {
     "check-target": "tileiras.passes.cuda_tile.check_target:CheckTargetPass",
@@ -53,7 +54,8 @@ def check_pass_name(name: str) -> None:
     """Raises UsageError for a name that is in no row of the table."""
     if name not in PASSES:
         known = ", ".join(sorted(PASSES))
-        raise UsageError(f"unknown pass '{name}', expected one of {known}")
+        label = did_you_mean(name, sorted(PASSES))
+        raise UsageError(f"unknown pass '{name}', expected one of {known}", label=label)
 
 
 def load_pass(name: str) -> type[IrPass]:

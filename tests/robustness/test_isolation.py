@@ -79,9 +79,9 @@ def test_checkout_on_the_path_is_used() -> None:
     version.write_text(version.read_text().replace('__version__ = "', '__version__ = "9.'))
     variables = {**os.environ, "PYTHONPATH": str(other.absolute())}
     done = run("--version", program=command, env=variables)
-    assert "\nversion 9." in done.stdout, done.stderr
+    assert ", version 9." in done.stdout, done.stderr
     variables.pop("PYTHONPATH")
-    assert "\nversion 9." not in run("--version", program=command, env=variables).stdout
+    assert ", version 9." not in run("--version", program=command, env=variables).stdout
 
 
 def test_library_that_is_only_on_the_path_is_found() -> None:

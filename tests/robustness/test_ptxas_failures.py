@@ -21,7 +21,7 @@ from tests.robustness.processes import (
 )
 from tileiras.codegen.check_cubin import check_cubin
 from tileiras.codegen.ptxas_backend import find_ptxas, ptx_to_cubin
-from tileiras.codegen.target import TARGET_NAMES, get_target
+from tileiras.codegen.target import TARGET_NAMES, GpuTarget, get_target
 from tileiras.errors import CompileError
 from tileiras.options import CompileOptions
 
@@ -149,7 +149,7 @@ def test_full_temporary_folder(kilobytes: int, limits: str) -> None:
 
 # the check itself
 
-PTX = """.version 9.0
+PTX = """.version {version}
 .target {target}
 .address_size 64
 .visible .entry first(.param .u64 p)
@@ -164,18 +164,24 @@ PTX = """.version 9.0
 """
 
 
+def ptx_of(target: GpuTarget) -> str:
+    """The kernels' PTX in the version that the target needs."""
+    version = f"{target.ptx_version // 10}.{target.ptx_version % 10}"
+    return PTX.format(version=version, target=target.ptx_target)
+
+
 @pytest.fixture(scope="module")
 def cubin() -> bytes:
     """Two kernels for sm_90."""
     target = get_target("sm_90")
-    return ptx_to_cubin(PTX.format(target=target.ptx_target), target, CompileOptions()).cubin
+    return ptx_to_cubin(ptx_of(target), target, CompileOptions()).cubin
 
 
 @pytest.mark.parametrize("name", TARGET_NAMES)
 def test_cubins_of_all_targets_pass(name: str) -> None:
     """Their number is where the check looks for it."""
     target = get_target(name)
-    ptx = PTX.format(target=target.ptx_target)
+    ptx = ptx_of(target)
     assert ptx_to_cubin(ptx, target, CompileOptions()).cubin
     assert find_ptxas({})
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import cast
 
-from xdsl.dialects.builtin import IntAttr, UnknownLoc
+from xdsl.dialects.builtin import FusedLoc, IntAttr, NameLoc, UnknownLoc
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
@@ -19,9 +19,12 @@ from tileiras.dialects.cuda_tile.debug_info import (
     DICallSiteLoc,
     DICompileUnitAttr,
     DIFileAttr,
+    DIFusedLoc,
     DILexicalBlockAttr,
     DILocAttr,
+    DINameLoc,
     DISubprogramAttr,
+    source_location,
 )
 from tileiras.errors import BytecodeError
 
@@ -217,6 +220,12 @@ class DebugWriter:
             return known
         out = bytearray()
         put = _PUT.get(type(attr))
+        if put is None and isinstance(attr, NameLoc | FusedLoc | DINameLoc | DIFusedLoc):
+            kind = "FusedLoc" if isinstance(attr, FusedLoc | DIFusedLoc) else "NameLoc"
+            raise BytecodeError(
+                f"unsupported location, got {kind}, expected DILocAttr or CallSiteLoc",
+                source_location(attr),
+            )
         if put is None:
             return 0
         put(self, out, attr)

@@ -36,7 +36,7 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "for",
         "for %i in (%v_8_i32 to %v_8_i32, step %v_8_i32) : tile<8xi32> {\n}",
-        "lower bound has rank 1, expected a scalar (rank 0)",
+        "operand #0 must be 0D tile of i1 or i8 or i16 or i32 or i64 values",
     ),
     (
         "for",
@@ -49,7 +49,7 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
         f"%r = {LOOP} iter_values(%a = %v_f32) -> (tile<f32>) {{\n}}",
         "body is empty, expected continue",
     ),
-    ("if", "if %v_8_i1 {\n}", "condition has rank 1, expected a scalar (rank 0)"),
+    ("if", "if %v_8_i1 {\n}", "operand #0 must be 0D tile of i1 values"),
     (
         "if",
         "%r = if %v_i1 -> (tile<f32>) {\nyield %v_f32 : tile<f32>\n}",
@@ -89,7 +89,7 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "return",
         'return\nassert %v_i1, "late" : tile<i1>\nreturn',
-        "'return' op is followed by 'assert', expected the end of the block",
+        "is followed by 'assert', expected the end of the block",
     ),
 )
 

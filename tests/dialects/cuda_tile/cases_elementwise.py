@@ -97,12 +97,12 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 }
 """Operation -> bodies that verify."""
 
-BASE = "expected f16, bf16, f32 or f64"
-INTEGERS = "expected i1, i8, i16, i32 or i64"
+BASE = "must be tile of f16 or bf16 or f32 or f64 values, but got"
+INTEGERS = "must be tile of i1 or i8 or i16 or i32 or i64 values, but got"
 
 REJECTED: tuple[tuple[str, str, str], ...] = (
     *(
-        (op, f"%0 = {op} %v_8_i32 : {N}", f"operand 0 has element type i32, {BASE}")
+        (op, f"%0 = {op} %v_8_i32 : {N}", f"operand #0 {BASE} '!cuda_tile.tile<8xi32>'")
         for op in [
             "absf",
             "ceil",
@@ -123,39 +123,44 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
         ]
     ),
     *(
-        (op, f"%0 = {op} %v_8_i32, %v_8_i32 : {N}", f"operand 0 has element type i32, {BASE}")
+        (op, f"%0 = {op} %v_8_i32, %v_8_i32 : {N}", f"operand #0 {BASE} '!cuda_tile.tile<8xi32>'")
         for op in ["addf", "atan2", "divf", "maxf", "minf", "mulf", "pow", "remf", "subf"]
     ),
     *(
-        (op, f"%0 = {op} %v_8_f32 : {F}", f"operand 0 has element type f32, {INTEGERS}")
+        (op, f"%0 = {op} %v_8_f32 : {F}", f"operand #0 {INTEGERS} '!cuda_tile.tile<8xf32>'")
         for op in ("absi", "negi")
     ),
     *(
-        (op, f"%0 = {op} %v_8_f32, %v_8_f32 : {F}", f"operand 0 has element type f32, {INTEGERS}")
+        (
+            op,
+            f"%0 = {op} %v_8_f32, %v_8_f32 : {F}",
+            f"operand #0 {INTEGERS} '!cuda_tile.tile<8xf32>'",
+        )
         for op in ["addi", "andi", "mulhii", "muli", "ori", "shli", "subi", "xori"]
     ),
     *(
         (
             op,
             f"%0 = {op} %v_8_f32, %v_8_f32 signed : {F}",
-            f"operand 0 has element type f32, {INTEGERS}",
+            f"operand #0 {INTEGERS} '!cuda_tile.tile<8xf32>'",
         )
         for op in ["divi", "maxi", "mini", "remi", "shri"]
     ),
     (
         "addf",
         f"%0 = addf %v_8_f32, %v_8_f32 rounding<approx> : {F}",
-        "has rounding mode approx, expected nearest_even, zero, negative_inf or positive_inf",
+        "invalid rounding mode specified, expect one of [nearest_even, zero, negative_inf, "
+        "positive_inf]",
     ),
     (
         "mulf",
         f"%0 = mulf %v_8_f16, %v_8_f16 flush_to_zero : {H}",
-        "has flush_to_zero with element type f16, expected f32",
+        "flush_to_zero modifier only supported for f32 data type, but got: 'f16'",
     ),
     (
         "divf",
         f"%0 = divf %v_8_f64, %v_8_f64 rounding<full> : {D}",
-        "has rounding mode full with element type f64, expected f32",
+        "full modifier only supported for f32 data type, but got: 'f64'",
     ),
     (
         "divi",
@@ -165,12 +170,13 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "divi",
         f"%0 = divi %v_8_i32, %v_8_i32 signed rounding<nearest_even> : {N}",
-        "has rounding mode nearest_even, expected zero, negative_inf or positive_inf",
+        "invalid rounding mode specified, expect one of [zero, negative_inf, positive_inf]",
     ),
     (
         "fma",
         f"%0 = fma %v_8_f32, %v_8_f32, %v_8_f32 rounding<full> : {F}",
-        "has rounding mode full, expected nearest_even",
+        "invalid rounding mode specified, expect one of [nearest_even, zero, negative_inf, "
+        "positive_inf]",
     ),
     (
         "negi",
@@ -180,22 +186,22 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "cmpf",
         f"%0 = cmpf equal ordered %v_8_i32, %v_8_i32 : {N} -> {B}",
-        f"lhs has element type i32, {BASE}",
+        f"operand #0 {BASE} '!cuda_tile.tile<8xi32>'",
     ),
     (
         "cmpi",
         f"%0 = cmpi equal %v_8_i32, %v_8_i32, signed : {N} -> {N}",
-        "result has element type i32, expected i1",
+        "result #0 must be tile of i1 values, but got '!cuda_tile.tile<8xi32>'",
     ),
     (
         "cmpi",
         f"%0 = cmpi equal %v_8_i32, %v_8_i32, signed : {N} -> tile<4xi1>",
-        "lhs and result have shapes [8] and [4], expected one",
+        "failed to verify that all of {lhs, result} have same shape, but got [8] and [4]",
     ),
     (
         "select",
         f"%0 = select %v_8_i32, %v_8_f32, %v_8_f32 : {N}, {F}",
-        "cond has element type i32, expected i1",
+        "operand #0 must be tile of i1 values, but got '!cuda_tile.tile<8xi32>'",
     ),
     (
         "select",
@@ -205,22 +211,23 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "exp",
         f"%0 = exp %v_8_f16 rounding<approx> : {H}",
-        "has rounding mode approx with element type f16, expected f32",
+        "approx modifier only supported for f32 data type, but got: 'f16'",
     ),
     (
         "tanh",
         f"%0 = tanh %v_8_f32 rounding<zero> : {F}",
-        "has rounding mode zero, expected approx or full",
+        "invalid rounding mode specified, expect one of [approx, full], but got: 'zero'",
     ),
     (
         "sqrt",
         f"%0 = sqrt %v_8_f32 rounding<full> : {F}",
-        "has rounding mode full, expected nearest_even, zero, negative_inf, positive_inf or approx",
+        "invalid rounding mode specified, expect one of [nearest_even, zero, negative_inf, "
+        "positive_inf, approx]",
     ),
     (
         "fpowi",
         f"%0 = fpowi %v_8_f32, %v_8_i64 : {F}, tile<8xi64>",
-        "exponent has element type i64, expected i1, i8, i16 or i32",
+        "operand #1 must be tile of i1 or i8 or i16 or i32 values",
     ),
     (
         "bitcast",
@@ -245,22 +252,22 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "ftof",
         f"%0 = ftof %v_8_f32 rounding<positive_inf> : {F} -> {H}",
-        "has rounding mode positive_inf, expected nearest_even or zero",
+        "invalid rounding mode specified, expect one of [nearest_even, zero]",
     ),
     (
         "ftoi",
         f"%0 = ftoi %v_8_f32 signed rounding<zero> : {F} -> {N}",
-        "has rounding mode zero, expected nearest_int_to_zero",
+        "invalid rounding mode specified, expect one of [nearest_int_to_zero], but got: 'zero'",
     ),
     (
         "int_to_ptr",
         f"%0 = int_to_ptr %v_8_i32 : {N} -> tile<8xptr<f32>>",
-        "source has element type i32, expected i64",
+        "operand #0 must be tile of i64 values, but got '!cuda_tile.tile<8xi32>'",
     ),
     (
         "itof",
         f"%0 = itof %v_8_i32 signed rounding<zero> : {N} -> {F}",
-        "has rounding mode zero, expected nearest_even",
+        "invalid rounding mode specified, expect one of [nearest_even], but got: 'zero'",
     ),
     (
         "itof",
@@ -270,12 +277,12 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "ptr_to_int",
         f"%0 = ptr_to_int %p_8_f32 : tile<8xptr<f32>> -> {N}",
-        "result has element type i32, expected i64",
+        "result #0 must be tile of i64 values, but got '!cuda_tile.tile<8xi32>'",
     ),
     (
         "ptr_to_ptr",
         "%0 = ptr_to_ptr %p_8_f32 : tile<8xptr<f32>> -> tile<4xptr<i8>>",
-        "source and result have shapes [8] and [4], expected one",
+        "failed to verify that all of {source, result} have same shape, but got [8] and [4]",
     ),
     (
         "pack",

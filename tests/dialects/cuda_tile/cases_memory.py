@@ -101,14 +101,14 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
         "make_tensor_view",
         "%0 = make_tensor_view %p_8_f32, shape = [4], strides = [1] : "
         "tensor_view<4xf32, strides=[1]>",
-        "base has rank 1, expected a scalar (rank 0)",
+        "operand #0 must be 0D tile of Pointer type values, but got '!cuda_tile.tile<8xptr<f32>>'",
     ),
     (
         "make_partition_view",
         "%t = make_tensor_view %p_f32, shape = [4], strides = [1] : "
         "tensor_view<4xf32, strides=[1]>\n"
         "%0 = make_partition_view %t : partition_view<tile=(2), tensor_view<8xf32, strides=[1]>>",
-        "the text says tensor_view<8xf32, strides=[1]>",
+        "'!cuda_tile.tensor_view<8xf32, strides=[1]>' vs '!cuda_tile.tensor_view<4xf32",
     ),
     (
         "make_strided_view",
@@ -123,12 +123,12 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "get_index_space_shape",
         f"%0:2 = get_index_space_shape %pv : {PV} -> tile<f32>",
-        "result 0 has element type f32, expected i1, i8, i16, i32 or i64",
+        "result #0 must be 0D tile of i1 or i8 or i16 or i32 or i64 values",
     ),
     (
         "get_tensor_shape",
         f"%0:2 = get_tensor_shape %tv : {TENSOR_VIEW} -> tile<2xi32>",
-        "result 0 has rank 1, expected a scalar (rank 0)",
+        "result #0 must be 0D tile of i1 or i8 or i16 or i32 or i64 values",
     ),
     (
         "load_view_tko",
@@ -183,29 +183,29 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "load_ptr_tko",
         f"%0, %1 = load_ptr_tko weak %p_8_f32, %v_4_i1 : {P}, tile<4xi1> -> tile<8xf32>, token",
-        "mask and pointers have shapes [4] and [8], expected one",
+        "failed to verify that all of {mask, pointers} have same shape, but got [4] and [8]",
     ),
     (
         "store_ptr_tko",
         f"%0 = store_ptr_tko weak %p_8_f32, %v_4_f32 : {P}, tile<4xf32> -> token",
-        "destination and value have shapes [8] and [4], expected one",
+        "failed to verify that all of {destination, value} have same shape, but got [8] and [4]",
     ),
-    ("make_token", "%0 = make_token : tile<i32>", "result has type tile<i32>, expected token"),
+    ("make_token", "%0 = make_token : tile<i32>", "result #0 must be cuda tile token type"),
     ("join_tokens", "%0 = join_tokens %tok : token", "has 1 operands, expected at least 2"),
     (
         "memory_fence_alias_tko",
         "%0 = memory_fence_alias_tko %v_i32",
-        "token has type tile<i32>, expected token",
+        "operand #0 must be cuda tile token type, but got '!cuda_tile.tile<i32>'",
     ),
     (
         "gdc_launch_dependents_tko",
         "%0 = gdc_launch_dependents_tko -> tile<i32>",
-        "result token has type tile<i32>, expected token",
+        "result #0 must be cuda tile token type, but got '!cuda_tile.tile<i32>'",
     ),
     (
         "gdc_wait_tko",
         "%0 = gdc_wait_tko token = %v_i32 -> token",
-        "token has type tile<i32>, expected token",
+        "operand #0 must be cuda tile token type, but got '!cuda_tile.tile<i32>'",
     ),
     (
         "print_tko",
@@ -250,13 +250,13 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "assert",
         'assert %v_8_i32, "must hold" : tile<8xi32>',
-        "condition has element type i32, expected i1",
+        "operand #0 must be tile of i1 values, but got '!cuda_tile.tile<8xi32>'",
     ),
     (
         "atomic_cas_tko",
         "%0, %1 = atomic_cas_tko relaxed device %p_8_i16, %v_8_i16, %v_8_i16 : "
         "tile<8xptr<i16>>, tile<8xi16> -> tile<8xi16>, token",
-        "val has element type i16, expected i32, i64, f32 or f64",
+        "operand #1 must be tile of i32 or i64 or f32 or f64 values",
     ),
     (
         "atomic_rmw_tko",
@@ -306,7 +306,7 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
         MULTICAST_SETUP + "%0, %1 = multimem_load_reduce_view_tko weak %mv[%v_i32] "
         "attributes {reduction = #cuda_tile.multimem_reduction_kind<min>} : "
         f"{MULTICAST_VIEW}, tile<i32> -> tile<8xf32>, token",
-        "has element type f32, expected i32, i64, f16 or bf16 for min",
+        "has element type f32, expected i32 or i64 or f16 or bf16 for min",
     ),
     (
         "multimem_store_view_tko",

@@ -100,7 +100,7 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "extract",
         "%0 = extract %v_8_f32[%v_i64] : tile<8xf32> -> tile<4xf32>",
-        "index 0 has element type i64, expected i32",
+        "operand #1 must be 0D tile of i32 values, but got '!cuda_tile.tile<i64>'",
     ),
     (
         "extract",
@@ -117,7 +117,7 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "offset",
         "%0 = offset %p_8_f32, %v_4_i32 : tile<8xptr<f32>>, tile<4xi32> -> tile<8xptr<f32>>",
-        "ptr and offset have shapes [8] and [4], expected one",
+        "failed to verify that all of {ptr, offset} have same shape, but got [8] and [4]",
     ),
     (
         "permute",
@@ -157,7 +157,7 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "assume",
         "%0 = assume div_by<4>, %v_f32 : tile<f32>",
-        "value of div_by has element type f32, expected an integer or pointer type",
+        "value of div_by has element type f32, expected integer or Pointer type",
     ),
     (
         "assume",
@@ -177,12 +177,12 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
     (
         "get_num_tile_blocks",
         "%0:3 = get_num_tile_blocks : tile<i64>",
-        "result 0 has element type i64, expected i32",
+        "result #0 must be 0D tile of i32 values, but got '!cuda_tile.tile<i64>'",
     ),
     (
         "get_tile_block_id",
         "%0:3 = get_tile_block_id : tile<4xi32>",
-        "result 0 has rank 1, expected a scalar (rank 0)",
+        "result #0 must be 0D tile of i32 values, but got '!cuda_tile.tile<4xi32>'",
     ),
     (
         "mmaf",
@@ -200,7 +200,7 @@ REJECTED: tuple[tuple[str, str, str], ...] = (
         "mmai",
         "%0 = mmai %v_4x8_i16, %v_8x2_i16, %v_4x2_i32 signed signed : "
         "tile<4x8xi16>, tile<8x2xi16>, tile<4x2xi32>",
-        "lhs has element type i16, expected i8",
+        "operand #0 must be tile of i8 values, but got '!cuda_tile.tile<4x8xi16>'",
     ),
     (
         "mmaf_scaled",

@@ -125,24 +125,27 @@ def test_scopes_lead_to_their_subprogram() -> None:
 RULES = (
     (
         "entry @k() {\n} loc(#cuda_tile.di_loc<#loc1 in #di_lexical_block>)\n",
-        "location is not in a subprogram, expected one for an entry",
+        "Function location must have cuda_tile.di_subprogram debug info scope",
     ),
-    ("entry @other() {\n} loc(#loc4)\n", "subprogram has linkage name 'k', expected 'other'"),
+    (
+        "entry @other() {\n} loc(#loc4)\n",
+        'Function name "other" does not match subprogram scope linkage name "k"',
+    ),
     (
         "entry @k() {\n  return loc(#loc4)\n}\n",
-        "has a debug scope, expected none in an entry without one",
+        "Operation has debug info scope, but function debug info scope is undefined",
     ),
     (
         "entry @k() {\n  return loc(#loc5)\n} loc(#loc4)\n",
-        "debug scope is in subprogram 'inner', expected 'k'",
+        "Operation debug info scope does not match function debug info scope: 'inner' and 'k'",
     ),
     (
         "global @g <i8: 1> : tile<2xi8> loc(#loc4)\nentry @k() {\n}\n",
-        "has a debug scope, expected none for a global",
+        "Global variables must not have scope",
     ),
     (
         "entry @k() {\n} loc(callsite(#loc4 at #loc4))\n",
-        "location is a call site, expected a location in a subprogram",
+        "Function location must not be a call site",
     ),
 )
 

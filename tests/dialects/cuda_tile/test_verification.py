@@ -80,7 +80,10 @@ def test_error_has_the_place_of_the_operation() -> None:
         verified(text)
     assert caught.value.location == SourceLocation("kernel.mlir", 3, 3)
     rendered = caught.value.render()
-    assert rendered == "loc(\"kernel.mlir\":3:3): error: 'iota' op result has rank 2, expected 1"
+    assert (
+        rendered
+        == "loc(\"kernel.mlir\":3:3): error: 'cuda_tile.iota' op result has rank 2, expected 1"
+    )
 
 
 def test_error_has_the_location_of_the_source() -> None:

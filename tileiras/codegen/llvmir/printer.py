@@ -16,6 +16,7 @@ from tileiras.codegen.llvmir.debug_info import Metadata
 from tileiras.codegen.llvmir.function_text import FunctionText
 from tileiras.codegen.llvmir.print_llvm_ops import LLVM_RULES
 from tileiras.codegen.llvmir.print_nvvm_ops import NVVM_RULES, required_feature
+from tileiras.codegen.llvmir.symbols import check_symbol
 from tileiras.codegen.llvmir.type_text import string_text, symbol_text, type_text
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects.cuda_tile.debug_info import source_location
@@ -77,6 +78,9 @@ class _ModuleText:
                     body += _FunctionPrinter(self, op).print()
                 case _:
                     raise InternalError(f"'{op.name}' at module level", where=_WHERE)
+        for op in module.ops:
+            if isinstance(op, GlobalOp | FuncOp):
+                check_symbol(op, self.declarations)
         head = [f'target datalayout = "{DATA_LAYOUT}"', f'target triple = "{TRIPLE}"', ""]
         declarations = [self.declarations[name] for name in sorted(self.declarations)]
         tail = [*declarations, *_ATTRIBUTE_GROUPS, *self.metadata.lines()]

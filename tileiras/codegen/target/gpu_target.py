@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tileiras.codegen.target.features import Feature
 from tileiras.errors import TargetError
+from tileiras.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -76,4 +77,6 @@ def _feature(feature: Feature | str) -> Feature:
         return Feature(feature)
     except ValueError:
         known = ", ".join(member.value for member in Feature)
-        raise TargetError(f"unknown feature '{feature}', expected one of {known}") from None
+        label = did_you_mean(feature, [member.value for member in Feature])
+        message = f"unknown feature '{feature}', expected one of {known}"
+        raise TargetError(message, label=label) from None

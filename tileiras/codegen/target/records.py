@@ -14,6 +14,7 @@ from dataclasses import replace
 from tileiras.codegen.target.features import Feature
 from tileiras.codegen.target.gpu_target import GpuTarget
 from tileiras.errors import TargetError
+from tileiras.suggestions import did_you_mean
 
 _PTX_VERSION = 90
 _PTXAS_RELEASE = (13, 0)
@@ -128,5 +129,6 @@ def get_target(name: str) -> GpuTarget:
     """The record of `sm_NN`; raises TargetError with the known names."""
     if name not in _BY_NAME:
         known = ", ".join(TARGET_NAMES)
-        raise TargetError(f"unknown GPU target '{name}', expected one of {known}")
+        label = did_you_mean(name, TARGET_NAMES)
+        raise TargetError(f"unknown GPU target '{name}', expected one of {known}", label=label)
     return _BY_NAME[name]

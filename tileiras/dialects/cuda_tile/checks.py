@@ -53,7 +53,7 @@ def mnemonic(op: Operation) -> str:
 
 def fail(op: Operation, message: str) -> NoReturn:
     """Raises the verification error of an operation."""
-    raise VerifyException(f"'{mnemonic(op)}' op {message}")
+    raise VerifyException(f"'{op.name}' op {message}")
 
 
 def show(type: Attribute) -> str:
@@ -61,6 +61,22 @@ def show(type: Attribute) -> str:
     from tileiras.dialects.cuda_tile.text.types import type_text
 
     return type_text(type)
+
+
+def full_type(type: Attribute) -> str:
+    """A type with its dialect's prefix, as MLIR's own messages print it."""
+    from tileiras.dialects.cuda_tile.text.types import full_type_text
+
+    return full_type_text(type)
+
+
+def position(op: Operation, value: SSAValue, what: str) -> str:
+    """`operand #1` or `result #0` of the operation; `what` for any other value."""
+    for word, values in (("operand", op.operands), ("result", op.results)):
+        for index, other in enumerate(values):
+            if other is value:
+                return f"{word} #{index}"
+    return what
 
 
 def listed(words: Iterable[object]) -> str:
@@ -72,38 +88,44 @@ def listed(words: Iterable[object]) -> str:
 def check_tile(op: Operation, value: SSAValue, what: str, elements: ElementClass) -> TileType:
     """The value must be a tile of such elements; returns its type."""
     type = value.type
-    if not isinstance(type, TileType):
-        fail(op, f"{what} has type {show(type)}, expected a tile")
-    if type.element_type not in elements:
-        found = element_text(type.element_type)
-        fail(op, f"{what} has element type {found}, expected {elements.words}")
+    if not isinstance(type, TileType) or type.element_type not in elements:
+        where = position(op, value, what)
+        found = full_type(type)
+        fail(op, f"{where} must be tile of {elements.words} values, but got '{found}'")
     return type
 
 
 def check_scalar(op: Operation, value: SSAValue, what: str, elements: ElementClass) -> TileType:
     """The value must be a rank-0 tile of such elements; returns its type."""
-    type = check_tile(op, value, what, elements)
-    if type.rank:
-        fail(op, f"{what} has rank {type.rank}, expected a scalar (rank 0)")
+    type = value.type
+    if not isinstance(type, TileType) or type.rank or type.element_type not in elements:
+        where = position(op, value, what)
+        found = full_type(type)
+        fail(op, f"{where} must be 0D tile of {elements.words} values, but got '{found}'")
     return type
 
 
 def check_token(op: Operation, value: SSAValue | None, what: str) -> None:
     """The value, if there is one, must be a token."""
     if value is not None and not isinstance(value.type, TokenType):
-        fail(op, f"{what} has type {show(value.type)}, expected token")
+        where = position(op, value, what)
+        fail(op, f"{where} must be cuda tile token type, but got '{full_type(value.type)}'")
 
 
 def check_same_shape(op: Operation, first: TileType, second: TileType, what: str) -> None:
     """Two tiles must have one shape; `what` names both, the first first."""
     if first.shape != second.shape:
-        fail(op, f"{what} have shapes {list(first.shape)} and {list(second.shape)}, expected one")
+        names = what.replace(" and ", ", ")
+        found = f"{list(first.shape)} and {list(second.shape)}"
+        fail(op, f"failed to verify that all of {{{names}}} have same shape, but got {found}")
 
 
 def check_same_type(op: Operation, first: Attribute, second: Attribute, what: str) -> None:
     """Two types must be equal; `what` names both, the first first."""
     if first != second:
-        fail(op, f"{what} have types {show(first)} and {show(second)}, expected one type")
+        names = what.replace(" and ", ", ")
+        found = f"'{full_type(first)}' and '{full_type(second)}'"
+        fail(op, f"failed to verify that all of {{{names}}} have same type, but got {found}")
 
 
 def check_uniform(op: Operation, elements: ElementClass) -> TileType:
@@ -122,8 +144,8 @@ def check_rounding(op: Operation, mode: RoundingMode, allowed: Iterable[Rounding
     """The rounding mode must be one of these."""
     if mode in allowed:
         return
-    names = listed(member.value for member in RoundingMode if member in allowed)
-    fail(op, f"has rounding mode {mode.value}, expected {names}")
+    names = ", ".join(member.value for member in RoundingMode if member in allowed)
+    fail(op, f"invalid rounding mode specified, expect one of [{names}], but got: '{mode.value}'")
 
 
 def check_f32_modifiers(
@@ -134,9 +156,9 @@ def check_f32_modifiers(
         return
     found = element_text(type.element_type)
     if flush_to_zero:
-        fail(op, f"has flush_to_zero with element type {found}, expected f32")
+        fail(op, f"flush_to_zero modifier only supported for f32 data type, but got: '{found}'")
     if mode is RoundingMode.APPROX or mode is RoundingMode.FULL:
-        fail(op, f"has rounding mode {mode.value} with element type {found}, expected f32")
+        fail(op, f"{mode.value} modifier only supported for f32 data type, but got: '{found}'")
 
 
 def check_pointee(op: Operation, pointer: TileType, element: Attribute, what: str) -> None:

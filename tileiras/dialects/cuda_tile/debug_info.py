@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     CallSiteLoc,
     FileLineColLoc,
     FusedLoc,
@@ -100,6 +101,30 @@ class DICallSiteLoc(ParametrizedAttribute):
     caller: Attribute
 
 
+@irdl_attr_definition
+class DINameLoc(ParametrizedAttribute):
+    """`"name"(#location)`: a location of this dialect with a name.
+
+    xDSL's own `NameLoc` takes builtin locations only.
+    """
+
+    name = "cuda_tile.di_name"
+    desc: StringAttr
+    location: Attribute
+
+
+@irdl_attr_definition
+class DIFusedLoc(ParametrizedAttribute):
+    """`fused<metadata>[#a, #b]`: several locations, some of this dialect.
+
+    xDSL's own `FusedLoc` takes builtin locations only.
+    """
+
+    name = "cuda_tile.di_fused"
+    locations: ArrayAttr
+    metadata: Attribute
+
+
 @dataclass(frozen=True)
 class InlineFrame:
     """One level of an inlined location: where, and inside which scope (None if unknown)."""
@@ -124,9 +149,9 @@ def inline_frames(loc: Attribute) -> Iterator[InlineFrame]:
         case DICallSiteLoc() | CallSiteLoc():
             yield from inline_frames(loc.callee)
             yield from inline_frames(loc.caller)
-        case NameLoc():
+        case NameLoc() | DINameLoc():
             yield from inline_frames(loc.location)
-        case FusedLoc():
+        case FusedLoc() | DIFusedLoc():
             for part in getattr(loc.locations, "data", ()):
                 frames = list(inline_frames(part))
                 if frames:

@@ -76,6 +76,8 @@ class EntryOp(TileOp):
     def check_semantics(self) -> None:
         """Scalar parameters, no results, one block that ends in a return."""
         _check_parent_module(self)
+        if not self.sym_name.data:
+            fail(self, "has an empty name")
         parameters = self.function_type.inputs.data
         for index, type in enumerate(parameters):
             if not isinstance(type, TileType) or type.rank:

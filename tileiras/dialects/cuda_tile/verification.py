@@ -12,15 +12,21 @@ from tileiras.dialects.cuda_tile.checks import fail, mnemonic
 from tileiras.dialects.cuda_tile.control_flow import TerminatorOp
 from tileiras.dialects.cuda_tile.debug_info import (
     DICallSiteLoc,
+    DIFusedLoc,
     DILexicalBlockAttr,
     DILocAttr,
+    DINameLoc,
     DISubprogramAttr,
     enclosing_subprogram,
     source_location,
 )
 from tileiras.dialects.cuda_tile.structure import EntryOp, GlobalOp, ModuleOp
 from tileiras.dialects.cuda_tile.tile_op import TileOp
-from tileiras.errors import BytecodeError
+from tileiras.errors import BytecodeError, RelatedPlace, joined
+from tileiras.excerpts import shortened, shown_input
+
+MAX_MISTAKES = 20
+"""Mistakes of one program that are told."""
 
 
 def verify_module(module: BuiltinModuleOp, *, well_formed: bool = False) -> None:
@@ -31,18 +37,48 @@ def verify_module(module: BuiltinModuleOp, *, well_formed: bool = False) -> None
     Raises BytecodeError with the location of the first operation that is wrong.
     """
     tops = list(module.body.block.ops)
-    if len(tops) != 1 or not isinstance(tops[0], ModuleOp):
-        found = ", ".join(f"'{op.name}'" for op in tops) or "nothing"
-        raise BytecodeError(f"program holds {found}, expected one 'cuda_tile.module'")
-    _verify_op(tops[0], None, well_formed)
-    names: set[str] = set()
-    for op in tops[0].body.blocks[0].ops:
-        _verify_tree(op, _Scopes(op), well_formed)
-        symbol = op.properties["sym_name"]
-        if isinstance(symbol, StringAttr) and symbol.data in names:
-            message = f"'{mnemonic(op)}' op defines symbol '{symbol.data}' again"
-            raise BytecodeError(message, source_location(op.location))
-        names.add(getattr(symbol, "data", ""))
+    if not tops or not all(isinstance(op, ModuleOp) for op in tops):
+        held = ", ".join(f"'{op.name}'" for op in tops) or "nothing"
+        raise BytecodeError(f"program holds {held}, expected one 'cuda_tile.module'")
+    found: list[BytecodeError] = []
+    for top in tops:
+        if isinstance(top, ModuleOp):
+            _verify_program(top, found, well_formed)
+    if found:
+        raise joined(found)
+
+
+def _verify_program(module: ModuleOp, found: list[BytecodeError], well_formed: bool) -> None:
+    """Adds the mistakes of one module to those found."""
+    before = len(found)
+    _verify_op(module, None, well_formed, found)
+    if len(found) > before:
+        return
+    places: dict[str, Operation] = {}
+    for op in module.body.blocks[0].ops:
+        _verify_tree(op, _Scopes(op), well_formed, found)
+        symbol = op.properties.get("sym_name")
+        name = symbol.data if isinstance(symbol, StringAttr) else ""
+        first = places.setdefault(name, op)
+        if first is not op:
+            message = f"'{op.name}' op defines symbol '{shown_input(name)}' again"
+            error = BytecodeError(message, source_location(op.location))
+            if (place := source_location(first.location)) is not None:
+                error.related.append(RelatedPlace("it is defined here first", place))
+            found.append(error)
+        if len(found) >= MAX_MISTAKES:
+            return
+
+
+def mistakes_of(op: Operation) -> list[BytecodeError]:
+    """What is wrong with an operation, and all in it, that stands for itself."""
+    found: list[BytecodeError] = []
+    _verify_tree(op, None, False, found)
+    return found
+
+
+_ENTRY = "invalid function debug info scope:"
+_OPERATION = "invalid operation debug info scope:"
 
 
 class _Scopes:
@@ -57,20 +93,26 @@ class _Scopes:
         """An entry's own location names the subprogram that it was compiled from."""
         loc = self._top.location
         if isinstance(self._top, GlobalOp):
-            if isinstance(loc, DILocAttr | DICallSiteLoc):
-                fail(self._top, "has a debug scope, expected none for a global")
+            if isinstance(loc, DICallSiteLoc) or scope_of(loc) is not None:
+                fail(self._top, f"{_OPERATION} Global variables must not have scope")
             return
         if isinstance(loc, CallSiteLoc | DICallSiteLoc):
-            fail(self._top, "location is a call site, expected a location in a subprogram")
-        if not isinstance(loc, DILocAttr):
+            fail(self._top, f"{_ENTRY} Function location must not be a call site")
+        scope = scope_of(loc)
+        if scope is None:
             return
-        if not isinstance(loc.scope, DISubprogramAttr):
-            fail(self._top, "location is not in a subprogram, expected one for an entry")
+        if not isinstance(scope, DISubprogramAttr):
+            text = "Function location must have cuda_tile.di_subprogram debug info scope"
+            fail(self._top, f"{_ENTRY} {text}")
         symbol = self._top.sym_name.data if isinstance(self._top, EntryOp) else ""
-        linkage = loc.scope.linkage_name.data
+        linkage = scope.linkage_name.data
         if linkage != symbol:
-            fail(self._top, f"subprogram has linkage name '{linkage}', expected '{symbol}'")
-        self.subprogram = loc.scope
+            fail(
+                self._top,
+                f'{_ENTRY} Function name "{shown_input(symbol)}" does not match subprogram '
+                f'scope linkage name "{shown_input(linkage)}"',
+            )
+        self.subprogram = scope
 
     def check(self, op: Operation) -> None:
         """An operation's scope lies in the subprogram of its entry."""
@@ -80,16 +122,16 @@ class _Scopes:
         scope = scope_of(loc)
         if scope is not None:
             if self.subprogram is None:
-                fail(op, "has a debug scope, expected none in an entry without one")
+                text = "Operation has debug info scope, but function debug info scope is undefined"
+                fail(op, f"{_OPERATION} {text}")
             found = enclosing_subprogram(scope)
             if found is None:
-                fail(op, "debug scope is not in a subprogram")
+                fail(op, f"{_OPERATION} Operation debug info scope is not in a subprogram")
             if found != self.subprogram:
-                fail(
-                    op,
-                    f"debug scope is in subprogram '{found.linkage_name.data}', "
-                    f"expected '{self.subprogram.linkage_name.data}'",
-                )
+                text = "Operation debug info scope does not match function debug info scope"
+                names = (found.linkage_name.data, self.subprogram.linkage_name.data)
+                mine, expected = map(shown_input, names)
+                fail(op, f"{_OPERATION} {text}: '{mine}' and '{expected}'")
         self._good.add(id(loc))
 
 
@@ -100,9 +142,9 @@ def scope_of(loc: Attribute) -> Attribute | None:
             return loc.scope
         case DICallSiteLoc() | CallSiteLoc():
             return scope_of(loc.caller)
-        case NameLoc():
+        case NameLoc() | DINameLoc():
             return scope_of(loc.location)
-        case FusedLoc():
+        case FusedLoc() | DIFusedLoc():
             scopes = map(scope_of, getattr(loc.locations, "data", ()))
             return next((scope for scope in scopes if scope is not None), None)
         case DILexicalBlockAttr() | DISubprogramAttr():
@@ -111,7 +153,9 @@ def scope_of(loc: Attribute) -> Attribute | None:
             return None
 
 
-def _verify_tree(root: Operation, scopes: _Scopes, well_formed: bool) -> None:
+def _verify_tree(
+    root: Operation, scopes: _Scopes | None, well_formed: bool, found: list[BytecodeError]
+) -> None:
     """Verifies an entry or global and all in it, outer operations first.
 
     Iterative: a program may nest deeper than Python's stack.
@@ -119,14 +163,20 @@ def _verify_tree(root: Operation, scopes: _Scopes, well_formed: bool) -> None:
     pending = [root]
     while pending:
         op = pending.pop()
-        _verify_op(op, scopes, well_formed)
+        _verify_op(op, scopes, well_formed, found)
+        if len(found) >= MAX_MISTAKES:
+            return
+        inner: list[Operation] = []
         for region in op.regions:
             for block in region.blocks:
-                _verify_order(block)
-                pending.extend(block.ops)
+                _verify_order(block, found)
+                inner.extend(block.ops)
+        pending.extend(reversed(inner))
 
 
-def _verify_op(op: Operation, scopes: _Scopes | None, well_formed: bool) -> None:
+def _verify_op(
+    op: Operation, scopes: _Scopes | None, well_formed: bool, found: list[BytecodeError]
+) -> None:
     try:
         if well_formed and isinstance(op, TileOp):
             op.check_semantics()
@@ -140,15 +190,22 @@ def _verify_op(op: Operation, scopes: _Scopes | None, well_formed: bool) -> None
             if isinstance(op, ModuleOp) or not op.name.startswith("cuda_tile."):
                 fail(op, "is inside an entry, expected operations of cuda_tile only")
     except VerifyException as error:
-        raise BytecodeError(str(error), source_location(op.location)) from error
+        found.append(BytecodeError(_plain(op, error), source_location(op.location)))
 
 
-def _verify_order(block: Block) -> None:
+def _plain(op: Operation, error: VerifyException) -> str:
+    """The message on one line; xDSL adds the operation in its generic form to some of its own."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0].rstrip(":") if lines else "is not valid"
+    if not text.startswith("'"):
+        text = f"'{op.name}' op {text[:1].lower()}{text[1:]}"
+    return shortened(text)
+
+
+def _verify_order(block: Block, found: list[BytecodeError]) -> None:
     """Only the last operation of a block ends it."""
     for op in block.ops:
         if isinstance(op, TerminatorOp) and op.next_op is not None:
             following = mnemonic(op.next_op)
-            raise BytecodeError(
-                f"'{mnemonic(op)}' op is followed by '{following}', expected the end of the block",
-                source_location(op.location),
-            )
+            message = f"'{op.name}' op is followed by '{following}', expected the end of the block"
+            found.append(BytecodeError(message, source_location(op.location)))

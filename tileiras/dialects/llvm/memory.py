@@ -17,7 +17,13 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.llvm.types import PointerType, is_integer, is_pointer, lanes_of
+from tileiras.dialects.llvm.types import (
+    ADDRESS_SPACES,
+    PointerType,
+    is_integer,
+    is_pointer,
+    lanes_of,
+)
 
 FENCE_ORDERINGS = ("acquire", "release", "acq_rel", "seq_cst")
 FENCE_SCOPES = ("", "block", "device", "cluster")
@@ -41,9 +47,20 @@ class BytesAttr(Data[bytes]):
         printer.print_string(f'<"{self.data.hex()}">')
 
 
+MAX_ALIGN = 1 << 32
+"""LLVM's largest alignment."""
+MAX_BYTES = 1 << 48
+"""More than any GPU's memory; LLVM computes with sizes in 64 bits."""
+
+
 def _check_align(name: str, align: int) -> None:
-    if align < 1 or align & (align - 1):
-        raise VerifyException(f"{name}: alignment {align} is not a power of two")
+    if not 1 <= align <= MAX_ALIGN or align & (align - 1):
+        raise VerifyException(f"{name}: alignment {align}, expected a power of two up to 2^32")
+
+
+def _check_size(name: str, size: int) -> None:
+    if not 0 <= size <= MAX_BYTES:
+        raise VerifyException(f"{name}: size {size}, expected 0 to 2^48 bytes")
 
 
 @irdl_op_definition
@@ -117,6 +134,7 @@ class AllocaOp(IRDLOperation):
     def verify_(self) -> None:
         """The alignment is a power of two."""
         _check_align(self.name, self.align.data)
+        _check_size(self.name, self.size.data)
 
 
 @irdl_op_definition
@@ -157,6 +175,9 @@ class GlobalOp(IRDLOperation):
     def verify_(self) -> None:
         """Size, alignment and initializer agree."""
         _check_align(self.name, self.align.data)
+        _check_size(self.name, self.size.data)
+        if self.space.data not in ADDRESS_SPACES:
+            raise VerifyException(f"{self.name}: address space {self.space.data} is unknown")
         if self.initializer is not None and len(self.initializer.data) != self.size.data:
             raise VerifyException("llvm.global: the initializer does not have `size` bytes")
         if self.initializer is not None and self.space.data == 3:

@@ -21,11 +21,14 @@ from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 GENERIC = 0
 GLOBAL = 1
 SHARED = 3
 CONSTANT = 4
+ADDRESS_SPACES = (GENERIC, GLOBAL, SHARED, CONSTANT, 5, 7)
+"""NVPTX's, of 64-bit pointers: 5 is local memory, 7 shared memory of a cluster."""
 
 FloatType = Float16Type | BFloat16Type | Float32Type | Float64Type
 """The float types that LLVM's NVPTX backend has; the 8-bit and tf32 formats travel as integers."""
@@ -41,6 +44,11 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
     def __init__(self, address_space: int | IntAttr = GENERIC):
         space = IntAttr(address_space) if isinstance(address_space, int) else address_space
         super().__init__(space)
+
+    def verify(self) -> None:
+        """An address space that NVPTX has: LLVM ends the process on others."""
+        if self.space.data not in ADDRESS_SPACES:
+            raise VerifyException(f"address space {self.space.data}, expected 0, 1, 3, 4, 5 or 7")
 
     @property
     def address_space(self) -> int:

@@ -1,4 +1,4 @@
-"""Rejects programs with types and atomics that the target does not have, before any other work."""
+"""Rejects programs with types, atomics and names that the target does not have, first of all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import BFloat16Type, ModuleOp
 from xdsl.ir import Attribute, Operation
 
 from tileiras.codegen.target import TARGET_NAMES, Feature, GpuTarget, get_target
+from tileiras.codegen.target.ptx_names import name_mistake
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWMode, PointerKind, PointerKindAttr
 from tileiras.dialects.cuda_tile.element_types import element_text
@@ -32,6 +33,10 @@ _NEEDED: dict[str, Feature] = {
 """Element types that not every target has, and what they need."""
 
 
+MAX_ALIGNMENT = 1 << 32
+"""Bytes; what LLVM can express."""
+
+
 @dataclass(frozen=True)
 class CheckTargetPass(IrPass):
     """Raises an error for the first value or atomic that the target does not have.
@@ -51,11 +56,32 @@ class CheckTargetPass(IrPass):
             return
         checked: dict[int, Attribute] = {}
         for inner in op.walk():
+            if isinstance(inner, ct.EntryOp | ct.GlobalOp):
+                _check_name(inner)
+            if isinstance(inner, ct.GlobalOp | ct.AllocaOp):
+                _check_alignment(inner)
             for type in _types_of(inner):
                 if id(type) not in checked:
                     checked[id(type)] = type
                     _check_type(inner, type, ctx.target)
             _check_atomic(inner, ctx.target)
+
+
+def _check_name(op: ct.EntryOp | ct.GlobalOp) -> None:
+    """The host looks entries and globals up by their names, which must be PTX's."""
+    mistake = name_mistake("entry" if isinstance(op, ct.EntryOp) else "global", op.sym_name.data)
+    if mistake:
+        raise CompileError(mistake, place_of(op))
+
+
+def _check_alignment(op: ct.GlobalOp | ct.AllocaOp) -> None:
+    """LLVM's alignments end at 2^32."""
+    alignment = op.alignment.value.data
+    if alignment > MAX_ALIGNMENT:
+        raise CompileError(
+            f"'{op.name}' op has alignment {alignment}, expected at most {MAX_ALIGNMENT}",
+            place_of(op),
+        )
 
 
 def _types_of(op: Operation) -> list[Attribute]:

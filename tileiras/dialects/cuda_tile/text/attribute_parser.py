@@ -42,9 +42,10 @@ from tileiras.dialects.cuda_tile.element_types import (
     storage_bytes,
 )
 from tileiras.dialects.cuda_tile.text.floats import parse_float
-from tileiras.dialects.cuda_tile.text.lexer import Token, unquoted
+from tileiras.dialects.cuda_tile.text.lexer import MAX_DIGITS, Token, unquoted
 from tileiras.dialects.cuda_tile.text.type_parser import FLOAT_TYPES, INTEGER_TYPES, TypeParser
 from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.excerpts import shown_input
 
 ENUM_ATTRIBUTES: dict[str, type[EnumAttribute]] = {
     attribute.name: attribute
@@ -114,6 +115,9 @@ class AttributeParser(TypeParser):
         if token.kind not in ("float", "integer", "hex") or (negative and token.kind == "hex"):
             self.fail(f"found {token.shown}, expected a float")
         text = self.take().text
+        _, _, exponent = text.lower().partition("e")
+        if len(text) > 16 * MAX_DIGITS or (token.kind == "float" and len(exponent) > 5):
+            self.fail(f"number is too long, expected at most {16 * MAX_DIGITS} digits", token)
         if token.kind == "integer":
             self.fail(f"found integer {text}, expected a float such as {text}.0", token)
         bits = parse_float(f"-{text}" if negative else text, element)
@@ -268,7 +272,12 @@ class AttributeParser(TypeParser):
 
     def _hint_value(self) -> Attribute:
         if self.peek().text == "{":
-            return self.dictionary(self._hint_value)
+            self.depth += 1
+            if self.depth > MAX_ATTRIBUTE_DEPTH:
+                self.fail("hints are nested too deeply")
+            parsed = self.dictionary(self._hint_value)
+            self.depth -= 1
+            return parsed
         if self.peek().kind in ("integer", "hex") or self.peek().text == "-":
             value = self.integer("an integer")
             width = self.type() if self.accept(":") else i32
@@ -306,6 +315,12 @@ class AttributeParser(TypeParser):
         self.depth -= 1
         return parsed
 
+    def _check_range(self, values: list[int], type: IntegerType, token: Token) -> None:
+        width = type.width.data
+        for value in values:
+            if not -(1 << (width - 1)) <= value < 1 << width:
+                self.fail(f"{shown_input(str(value))} does not fit i{width}", token)
+
     def _attribute(self) -> Attribute:
         token = self.peek()
         if token.kind in ("integer", "hex", "float") or token.text in ("-", "true", "false"):
@@ -339,9 +354,10 @@ class AttributeParser(TypeParser):
         """`array<i32: 1, 0>` or `array<i1: true>`."""
         self.expect("array")
         self.expect("<")
+        token = self.peek()
         type = self.type()
-        if not isinstance(type, IntegerType):
-            self.fail("array of another type, expected integers")
+        if not isinstance(type, IntegerType) or type.width.data not in (1, 8, 16, 32, 64):
+            self.fail("array of another type, expected integers of 1, 8, 16, 32 or 64 bits", token)
         values: list[int] = []
         if self.accept(":"):
             while True:
@@ -353,6 +369,7 @@ class AttributeParser(TypeParser):
                 if not self.accept(","):
                     break
         self.expect(">")
+        self._check_range(values, type, token)
         return DenseArrayBase.from_list(type, values)
 
     def hash_attribute(self) -> Attribute:

@@ -139,11 +139,16 @@ def float_text(bits: int, type: Attribute) -> str:
 def parse_float(text: str, type: Attribute) -> int | None:
     """The bits of a decimal literal (or hexadecimal bits), rounded to nearest even.
 
-    None if the type cannot hold it.
+    What is too large for a type with infinities is one. None if the type cannot hold it.
     """
     form = float_format(type)
     if text.startswith(("0x", "0X")):
         bits = int(text, 16)
         return None if bits >> form.bits else bits
     negative = text.startswith("-")
-    return encode_float(negative, Fraction(text.removeprefix("-")), form)
+    magnitude = Fraction(text.removeprefix("-"))
+    bits = encode_float(negative, magnitude, form)
+    if bits is None and form.infinities and magnitude > 1:
+        ones = ((1 << form.exponent_bits) - 1) << form.mantissa_bits
+        return ones | int(negative) << (form.mantissa_bits + form.exponent_bits)
+    return bits

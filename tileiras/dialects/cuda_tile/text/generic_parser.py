@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i1
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation
 
 from tileiras.dialects.cuda_tile import CudaTile
@@ -22,7 +22,9 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.text.lexer import Token, unquoted
 from tileiras.dialects.cuda_tile.text.values import ValueParser
-from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.dialects.cuda_tile.types import TileType, ViewType
+from tileiras.excerpts import shown_input
+from tileiras.suggestions import did_you_mean
 
 _OPERATIONS: dict[str, type[IRDLOperation]] = {
     BuiltinModuleOp.name: BuiltinModuleOp,
@@ -53,6 +55,19 @@ class GenericParser(ValueParser):
             self.fail("regions are nested too deeply", opening)
         self.open_scope()
 
+    def nesting(self) -> int:
+        """How many regions are open."""
+        return self.region_depth
+
+    def leave_to(self, level: int) -> None:
+        """Leaves the regions that a mistake left open."""
+        while self.region_depth > level:
+            self.close_region()
+
+    def is_mnemonic(self, word: str) -> bool:
+        """Whether a line that begins with this word begins an operation."""
+        return f"cuda_tile.{word.removeprefix('cuda_tile.')}" in _OPERATIONS
+
     def close_region(self) -> None:
         """Leaves a region."""
         self.close_scope()
@@ -64,7 +79,8 @@ class GenericParser(ValueParser):
         name = unquoted(self.take().text)
         cls = _OPERATIONS.get(name)
         if cls is None:
-            self.fail(f"unknown operation '{name}'", token)
+            label = did_you_mean(name, _OPERATIONS)
+            self.fail(f"unknown operation '{shown_input(name)}'", token, label)
         uses = self.listed("(", ")", self.use)
         properties: dict[str, Attribute] = {}
         if self.accept("<"):
@@ -80,6 +96,9 @@ class GenericParser(ValueParser):
         operands = self.check_types(uses, type.inputs.data)  # type: ignore[arg-type]
         known = cls.get_irdl_definition()
         self._check_segments(token, known.options, properties, len(operands))
+        if "inbounds" in known.properties and "inbounds" not in properties:
+            # Versions up to 13.3 have no such flags: nothing is promised.
+            properties["inbounds"] = DenseArrayBase.from_list(i1, [0] * self._rank_of(operands))
         for key in properties:
             if key not in known.properties:
                 self.fail(f"'{name}' has no property '{key}'", token)
@@ -92,6 +111,11 @@ class GenericParser(ValueParser):
             properties=properties,
             regions=regions,
         )
+
+    def _rank_of(self, operands: Sequence[SSAValue]) -> int:
+        """The rank of the first view among operands."""
+        views = (value.type for value in operands if isinstance(value.type, ViewType))
+        return next((view.rank for view in views), 0)
 
     def _check_segments(
         self, token: Token, options: Sequence[Any], properties: dict[str, Attribute], count: int
@@ -165,7 +189,7 @@ class GenericParser(ValueParser):
         while not self.accept("}"):
             if self.peek().kind == "end":
                 self.fail("found the end of the text, expected '}'")
-            block.add_op(self.operation())
+            self.add_operation(block, self.operation, self.is_mnemonic)
         self.close_region()
         return Region(block)
 

@@ -7,7 +7,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tileiras.errors import BytecodeError, SourceLocation
+from tileiras.errors import BytecodeError, RelatedPlace, SourceLocation
+from tileiras.excerpts import shortened, shown_input
+from tileiras.suggestions import did_you_mean
 
 _SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*)*")
 _TOKEN = re.compile(
@@ -30,8 +32,14 @@ _ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
 
+MAX_DIGITS = 64
+"""Digits of an integer, and of a float's exponent and fraction times sixteen."""
+
+
 class ParseError(BytecodeError):
-    """The text is not Tile IR; the location is the place in the text."""
+    """The text is not Tile IR; the location is the place in the text, `start` its offset."""
+
+    start = 0
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class Token:
     @property
     def shown(self) -> str:
         """The token as messages name it."""
-        return "the end of the text" if self.kind == "end" else f"'{self.text}'"
+        return "the end of the text" if self.kind == "end" else f"'{shown_input(self.text)}'"
 
 
 def unquoted(text: str) -> str:
@@ -84,10 +92,29 @@ class Lexer:
         line = bisect_right(self._lines, offset)
         return SourceLocation(self.filename, line, offset - self._lines[line - 1] + 1)
 
-    def fail(self, message: str, token: Token | None = None) -> NoReturn:
-        """Raises a ParseError at a token, the next one by default."""
+    def fail(
+        self,
+        message: str,
+        token: Token | None = None,
+        label: str = "",
+        related: tuple[str, Token] | None = None,
+    ) -> NoReturn:
+        """Raises a ParseError at a token, the next one by default.
+
+        `label` stands under the source line; `related` is a note at another token.
+        """
         start = (self.peek() if token is None else token).start
-        raise ParseError(message, self.place(start))
+        error = self.error_at(message, start)
+        error.label = label
+        if related is not None:
+            error.related.append(RelatedPlace(related[0], self.place(related[1].start)))
+        raise error
+
+    def error_at(self, message: str, start: int) -> ParseError:
+        """The error at an offset of the text."""
+        error = ParseError(shortened(message), self.place(start))
+        error.start = start
+        return error
 
     # Tokens ----------------------------------------------------------------------------------
 
@@ -104,7 +131,10 @@ class Lexer:
                 self._next = Token("end", "", start)
                 self._end = start
             else:
-                raise ParseError(f"unexpected character {self.text[start]!r}", self.place(start))
+                char = self.text[start]
+                if char == '"':
+                    raise self.error_at("string does not end on its line", start)
+                raise self.error_at(f"unexpected character {char!r}", start)
         return self._next
 
     def take(self) -> Token:
@@ -118,6 +148,11 @@ class Lexer:
         """Goes on reading at an offset of the text."""
         self._position = position
         self._next = None
+
+    def next_start(self) -> int:
+        """The offset of the next token, which may be none."""
+        space = _SPACE.match(self.text, self._position)
+        return self._position if space is None else space.end()
 
     def tell(self) -> int:
         """The offset of the next token."""
@@ -162,7 +197,8 @@ class Lexer:
         """One of these words."""
         token = self.peek()
         if token.kind != "word" or token.text not in words:
-            self.fail(f"found {token.shown}, expected {what}: {', '.join(words)}")
+            label = did_you_mean(token.text, words) if token.kind == "word" else ""
+            self.fail(f"found {token.shown}, expected {what}: {', '.join(words)}", label=label)
         return self.take().text
 
     def string(self, what: str) -> str:
@@ -180,10 +216,15 @@ class Lexer:
         token = self.peek()
         if token.kind not in ("integer", "hex"):
             self.fail(f"found {token.shown}, expected {what}")
-        value = int(self.take().text, 0) if token.kind == "hex" else int(token.text)
-        if token.kind == "integer":
-            self.take()
+        self.take()
+        value = self.number(token.text, token)
         return -value if negative else value
+
+    def number(self, digits: str, token: Token) -> int:
+        """The value of decimal digits or of `0x` and hexadecimal ones, of sensible length."""
+        if len(digits) > MAX_DIGITS:
+            self.fail(f"number has {len(digits)} digits, expected at most {MAX_DIGITS}", token)
+        return int(digits, 16) if digits.startswith("0x") else int(digits)
 
     def listed(self, open_mark: str, close_mark: str, item: object) -> list[object]:
         """Items between two marks, separated by commas; `item` is called for each."""

@@ -17,22 +17,28 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.debug_info import (
     DICallSiteLoc,
     DICompileUnitAttr,
     DIFileAttr,
+    DIFusedLoc,
     DILexicalBlockAttr,
     DILocAttr,
+    DINameLoc,
     DISubprogramAttr,
 )
 from tileiras.dialects.cuda_tile.text.attribute_parser import AttributeParser
 from tileiras.dialects.cuda_tile.text.lexer import Token
+from tileiras.excerpts import shown_input
+from tileiras.suggestions import did_you_mean
 
 _DEFINITION = re.compile(r"^[ \t]*#([A-Za-z_][\w$]*)[ \t]*=", re.MULTILINE)
 MAX_ALIAS_DEPTH = 64
 _LOCATIONS = UnknownLoc | FileLineColLoc | CallSiteLoc | FusedLoc | NameLoc
-_SCOPED = DILocAttr | DICallSiteLoc
+_OWN = DILocAttr | DICallSiteLoc | DINameLoc | DIFusedLoc
+"""Locations that builtin ones cannot hold."""
 
 
 class LocationParser(AttributeParser):
@@ -47,16 +53,20 @@ class LocationParser(AttributeParser):
     def resolve_definitions(self) -> None:
         """Reads all aliases, in the order of the text, so that deep chains need no deep stack."""
         for name in self._definitions:
-            self._resolve(name, None)
+            try:
+                self._resolve(name, None)
+            except (VerifyException, ValueError) as error:
+                raise self.error_at(str(error).strip().split("\n", 1)[0], self.tell()) from error
 
     def _resolve(self, name: str, token: Token | None) -> Attribute:
         known = self._aliases.get(name)
         if known is not None:
             return known
         if name not in self._definitions:
-            self.fail(f"alias '#{name}' is not defined", token)
+            label = did_you_mean(name, self._definitions, "#")
+            self.fail(f"alias '#{shown_input(name)}' is not defined", token, label)
         if name in self._open:
-            self.fail(f"alias '#{name}' is defined by itself", token)
+            self.fail(f"alias '#{shown_input(name)}' is defined by itself", token)
         if len(self._open) >= MAX_ALIAS_DEPTH:
             self.fail("aliases are nested too deeply", token)
         back = self.tell()
@@ -104,7 +114,7 @@ class LocationParser(AttributeParser):
             return self._file_or_name()
         if token.kind == "hash":
             parsed = self.hash_attribute()
-            if not isinstance(parsed, _LOCATIONS | _SCOPED):
+            if not isinstance(parsed, _LOCATIONS | _OWN):
                 self.fail(f"{token.shown} is not a location", token)
             return parsed
         match token.text:
@@ -124,6 +134,8 @@ class LocationParser(AttributeParser):
         if self.accept("("):
             inner = self.location_body()
             self.expect(")")
+            if isinstance(inner, _OWN):
+                return DINameLoc(StringAttr(name), inner)
             return NameLoc(StringAttr(name), inner)
         if not self.accept(":"):
             return NameLoc(StringAttr(name), NoneAttr())
@@ -147,6 +159,8 @@ class LocationParser(AttributeParser):
             metadata = self.attribute()
             self.expect(">")
         parts = self.listed("[", "]", self.location_body)
+        if any(isinstance(part, _OWN) for part in parts):
+            return DIFusedLoc(ArrayAttr(parts), metadata)  # type: ignore[arg-type]
         return FusedLoc(ArrayAttr(parts), metadata)  # type: ignore[arg-type]
 
     # Debug attributes ------------------------------------------------------------------------

@@ -22,8 +22,10 @@ from tileiras.dialects.cuda_tile.debug_info import (
     DICallSiteLoc,
     DICompileUnitAttr,
     DIFileAttr,
+    DIFusedLoc,
     DILexicalBlockAttr,
     DILocAttr,
+    DINameLoc,
     DISubprogramAttr,
 )
 from tileiras.dialects.cuda_tile.text.attributes import quoted, value_text
@@ -50,9 +52,9 @@ def children(loc: Attribute) -> tuple[Attribute, ...]:
             return (loc.file, loc.compile_unit)
         case DILexicalBlockAttr():
             return (loc.scope, loc.file)
-        case FusedLoc():
+        case FusedLoc() | DIFusedLoc():
             return tuple(getattr(loc.locations, "data", ()))
-        case NameLoc():
+        case NameLoc() | DINameLoc():
             return () if isinstance(loc.location, NoneAttr) else (loc.location,)
         case _:
             return ()
@@ -112,10 +114,10 @@ class LocationAliases:
                 return f"#cuda_tile.di_loc<{text} in {ref(scope)}>"
             case DICallSiteLoc() | CallSiteLoc():
                 return f"callsite({ref(loc.callee)} at {ref(loc.caller)})"
-            case NameLoc():
+            case NameLoc() | DINameLoc():
                 inner = "".join(f"({ref(child)})" for child in children(loc))
                 return quoted(loc.desc.data) + inner
-            case FusedLoc():
+            case FusedLoc() | DIFusedLoc():
                 metadata = (
                     "" if isinstance(loc.metadata, NoneAttr) else f"<{value_text(loc.metadata)}>"
                 )

@@ -274,7 +274,13 @@ def _sizes(p: ValueParser, name: str) -> tuple[list[Any], list[Any], Token | Non
     p.expect("=")
 
     def size() -> Any:
-        return p.use() if p.peek().kind == "value" else p.integer("a size or a value")
+        token = p.peek()
+        if token.kind == "value":
+            return p.use()
+        value = p.integer("a size or a value")
+        if not 0 < value < 1 << 63:
+            p.fail(f"expected strictly positive integer, got {value}", token)
+        return value
 
     sizes = p.listed("[", "]", size)
     literals = [item if isinstance(item, int) else DYNAMIC for item in sizes]

@@ -7,6 +7,7 @@ that. Every operation gets its `loc(..)`, or else the place in the text where it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -31,6 +32,8 @@ from tileiras.dialects.cuda_tile.text.lexer import Token
 from tileiras.dialects.cuda_tile.text.memory_parsers import MEMORY_PARSERS
 from tileiras.dialects.cuda_tile.text.op_parsers import OP_PARSERS
 from tileiras.dialects.cuda_tile.text.printer import PRODUCER_COMMENT, UNNAMED_MODULE
+from tileiras.dialects.cuda_tile.text.recovery import TooManyMistakes
+from tileiras.suggestions import did_you_mean
 
 OTHER_NAMES = {"fpowf": "pow", "print": "print_tko"}
 """Mnemonics of other versions of the text form."""
@@ -48,6 +51,7 @@ class Parser(GenericParser):
 
     def __init__(self, text: str, filename: str):
         super().__init__(text, filename)
+        self._stray_at: dict[Operation, Token] = {}
         self.implicit: set[Operation | None] = set()
         """Terminators that the text leaves out; they stand where their region's operation does."""
 
@@ -55,14 +59,17 @@ class Parser(GenericParser):
 
     def program(self) -> BuiltinModuleOp:
         """Everything up to the end of the text."""
+        read = Block()
+        strays: list[Operation] = []
+        with suppress(TooManyMistakes):
+            while self.next_start() < len(self.text):
+                self.add_operation(read, lambda: self._top_level(strays), self.is_mnemonic)
+            self._check_strays(strays)
+        self.raise_mistakes()
         top = Block()
         loose = Block()
-        while self.peek().kind != "end":
-            if self.peek().kind == "hash":
-                self.skip_definition()
-                continue
-            token = self.peek()
-            op = self.operation()
+        for op in list(read.ops):
+            op.detach()
             match op:
                 case BuiltinModuleOp():
                     for inner in list(op.body.block.ops):
@@ -70,12 +77,8 @@ class Parser(GenericParser):
                         top.add_op(inner)
                 case ct.ModuleOp():
                     top.add_op(op)
-                case ct.EntryOp() | ct.GlobalOp():
-                    loose.add_op(op)
                 case _:
-                    self.fail(
-                        f"found {token.shown}, expected a module, an entry or a global", token
-                    )
+                    loose.add_op(op)
         if loose.first_op is not None or top.first_op is None:
             if top.first_op is not None:
                 self.fail("entries and globals stand beside a module, expected all inside it")
@@ -85,6 +88,33 @@ class Parser(GenericParser):
                 properties["producer"] = StringAttr(producer)
             top.add_op(ct.ModuleOp.create(properties=properties, regions=[Region(loose)]))
         return BuiltinModuleOp(Region(top))
+
+    def _top_level(self, strays: list[Operation]) -> Operation:
+        """One operation that may stand outside of entries; all others are kept as strays."""
+        while self.peek().kind == "hash":
+            self.skip_definition()
+        if self.peek().kind == "end":
+            return BuiltinModuleOp([])
+        start = self.peek()
+        op = self.operation()
+        if not isinstance(op, BuiltinModuleOp | ct.ModuleOp | ct.EntryOp | ct.GlobalOp):
+            self._stray_at[op] = start
+            strays.append(op)
+        return op
+
+    def _check_strays(self, strays: list[Operation]) -> None:
+        """Tells what is wrong with operations outside of entries, besides their standing there."""
+        from tileiras.dialects.cuda_tile.verification import mistakes_of
+
+        for op in strays:
+            start = self._stray_at[op]
+            op.detach()
+            for found in mistakes_of(op):
+                mistake = self.error_at(found.message, start.start)
+                mistake.location = found.location or mistake.location
+                self.record(mistake)
+            text = f"found {start.shown}, expected a module, an entry or a global"
+            self.record(self.error_at(text, start.start))
 
     def operation(self) -> Operation:
         """One operation with its results and location."""
@@ -125,14 +155,23 @@ class Parser(GenericParser):
             return row[0](self, row[1])
         with_region = _REGION_PARSERS.get(name)
         if with_region is None:
-            self.fail(f"unknown operation {token.shown}", token)
+            label = did_you_mean(mnemonic, _mnemonics())
+            self.fail(f"unknown operation {token.shown}", token, label)
         return with_region(self)
 
     def builtin_module(self) -> BuiltinModuleOp:
         """`module { .. }`."""
         if self.peek().kind == "symbol":
             self.take()
+        if self.accept("attributes"):
+            self.dictionary()
         return BuiltinModuleOp(self.region(()))
+
+    def _trailing_dictionary(self, op: Operation) -> Operation:
+        """The attributes that may follow the regions of an `if`, `for` or `loop`."""
+        if self.peek().text == "{":
+            op.attributes |= self.dictionary().data
+        return op
 
     # Regions ---------------------------------------------------------------------------------
 
@@ -153,7 +192,7 @@ class Parser(GenericParser):
         while self.peek().text != "}":
             if self.peek().kind == "end":
                 self.fail("found the end of the text, expected '}'")
-            block.add_op(self.operation())
+            self.add_operation(block, self.operation, self.is_mnemonic)
         self.take()
         self.close_region()
         if implicit is not None and not isinstance(block.last_op, _TERMINATORS):
@@ -227,7 +266,8 @@ class Parser(GenericParser):
         regions = [self.region((), implicit), Region()]
         if self.accept("else"):
             regions[1] = self.region((), implicit)
-        return ct.IfOp.create(operands=[condition.value], result_types=types, regions=regions)
+        op = ct.IfOp.create(operands=[condition.value], result_types=types, regions=regions)
+        return self._trailing_dictionary(op)
 
     def for_(self) -> Operation:
         """`for %i in (%a to %b, step %c) : T iter_values(%x = %y) -> (T) { .. }`."""
@@ -255,9 +295,10 @@ class Parser(GenericParser):
             arguments.extend(zip(names, results))
             operands.extend(values)
         body = self.region(arguments, None if results else ct.ContinueOp)
-        return ct.ForOp.create(
+        op = ct.ForOp.create(
             operands=operands, result_types=results, properties=properties, regions=[body]
         )
+        return self._trailing_dictionary(op)
 
     def loop(self) -> Operation:
         """`loop iter_values(%x = %y) : T -> T { .. }`, or `loop : T { .. }`."""
@@ -279,7 +320,8 @@ class Parser(GenericParser):
                 results = self.types()
         implicit = None if initial else ct.ContinueOp
         body = self.region(list(zip(names, initial)), implicit)
-        return ct.LoopOp.create(operands=values, result_types=results, regions=[body])
+        op = ct.LoopOp.create(operands=values, result_types=results, regions=[body])
+        return self._trailing_dictionary(op)
 
     def folding(self, cls: Any) -> Operation:
         """`reduce %a dim=0 identities=[0 : i32] : T -> T (%x: T, %y: T) { .. }`."""
@@ -302,6 +344,12 @@ class Parser(GenericParser):
         return cls.create(
             operands=operands, result_types=results, properties=properties, regions=[body]
         )
+
+
+def _mnemonics() -> list[str]:
+    """Every word that begins an operation."""
+    names = (*OP_PARSERS, *MEMORY_PARSERS, *_REGION_PARSERS)
+    return [*(name.removeprefix("cuda_tile.") for name in names), *OTHER_NAMES]
 
 
 _TERMINATORS = ct.BreakOp | ct.ContinueOp | ct.YieldOp | ct.ReturnOp

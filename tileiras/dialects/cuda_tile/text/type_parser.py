@@ -40,11 +40,14 @@ from tileiras.dialects.cuda_tile.types import (
     TensorViewType,
     TileType,
 )
+from tileiras.suggestions import did_you_mean
 
 _SIZE = re.compile(r"([0-9]+|\?)x")
 _TILE_SIZES = re.compile(r"\(\s*((?:[0-9]+x)*[0-9]+)?\s*\)")
 _INTEGER = re.compile(r"i([0-9]+)")
 
+MAX_INTEGER_WIDTH = (1 << 24) - 1
+"""MLIR's; no tile has so wide elements, but other operations' attributes may."""
 MAX_TYPE_DEPTH = 16
 """Valid types nest four deep at most: functions of tiles of pointers to numbers."""
 
@@ -72,7 +75,7 @@ class TypeParser(Lexer):
         """A type: `tile<4xf32>`, `!cuda_tile.tile<..>`, `token`, `i32`, `(T) -> T`."""
         token = self.peek()
         if token.text == "(":
-            return self.function_type()
+            return self.nested(self.function_type)
         if token.kind not in ("word", "bang"):
             self.fail(f"found {token.shown}, expected a type")
         name = token.text.removeprefix("!").removeprefix("cuda_tile.")
@@ -87,20 +90,29 @@ class TypeParser(Lexer):
         if body is None:
             width = _INTEGER.fullmatch(name)
             if width is None:
-                self.fail(f"unknown type {token.shown}")
+                known = (*_TYPE_BODIES, "token", *FLOAT_TYPES, *INTEGER_TYPES)
+                self.fail(f"unknown type {token.shown}", label=did_you_mean(name, known))
+            bits = self.number(width[1], token)
+            if not 1 <= bits <= MAX_INTEGER_WIDTH:
+                self.fail(f"integer type has {bits} bits, expected 1 to {MAX_INTEGER_WIDTH}")
             self.take()
-            return IntegerType(int(width[1]))
+            return IntegerType(bits)
         self.take()
         self.expect("<")
-        self.type_depth += 1
-        if self.type_depth > MAX_TYPE_DEPTH:
-            self.fail("type is nested too deeply", token)
         try:
-            parsed = body(self)
+            parsed = self.nested(lambda: body(self))
         except VerifyException as error:
             self.fail(str(error), token)
-        self.type_depth -= 1
         self.expect(">")
+        return parsed
+
+    def nested(self, parse: Callable[[], Attribute]) -> Attribute:
+        """A type inside another; too deep ones are refused, before Python's stack is."""
+        self.type_depth += 1
+        if self.type_depth > MAX_TYPE_DEPTH:
+            self.fail("type is nested too deeply")
+        parsed = parse()
+        self.type_depth -= 1
         return parsed
 
     def function_type(self) -> FunctionType:
@@ -127,15 +139,22 @@ class TypeParser(Lexer):
     def sizes(self) -> list[int]:
         """The dims in front of an element type: `4x?x`."""
         found = []
+        token = self.peek()
         while (match := self.match_raw(_SIZE)) is not None:
-            found.append(DYNAMIC if match[1] == "?" else int(match[1]))
+            found.append(DYNAMIC if match[1] == "?" else self.number(match[1], token))
         return found
 
     def dim_list(self, what: str) -> list[int]:
         """`[1, 0]`, with `?` for what is dynamic."""
 
         def dim() -> int:
-            return DYNAMIC if self.accept("?") else self.integer(what)
+            if self.accept("?"):
+                return DYNAMIC
+            token = self.peek()
+            value = self.integer(what)
+            if not -(1 << 63) < value < 1 << 63:
+                self.fail(f"expected strictly positive integer, got {value}", token)
+            return value
 
         return self.listed("[", "]", dim)  # type: ignore[return-value]
 
@@ -170,8 +189,11 @@ class TypeParser(Lexer):
         strides: list[int] = []
         kind: PointerKindAttr | NoneAttr = NoneAttr()
         while self.accept(","):
+            token = self.peek()
             if self.accept("strides"):
                 self.expect("=")
+                if not sizes:
+                    self.fail("strides must not be provided for 0-d tiles", token)
                 strides = self.dim_list("a stride")
             else:
                 kind = self.pointer_kind()
@@ -184,7 +206,8 @@ class TypeParser(Lexer):
         match = self.match_raw(_TILE_SIZES)
         if match is None:
             self.fail(f"found {self.peek().shown}, expected the sizes of a tile in parentheses")
-        return [int(size) for size in match[1].split("x")] if match[1] else []
+        token = self.peek()
+        return [self.number(size, token) for size in match[1].split("x")] if match[1] else []
 
     def optional_padding(self) -> PaddingValueAttr | NoneAttr:
         """`, padding_value = zero` before the tensor view; takes the comma in front of it."""

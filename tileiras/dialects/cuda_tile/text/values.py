@@ -9,8 +9,10 @@ from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects.cuda_tile.text.lexer import Token
-from tileiras.dialects.cuda_tile.text.location_parser import LocationParser
-from tileiras.dialects.cuda_tile.text.types import type_text
+from tileiras.dialects.cuda_tile.text.recovery import ConsequenceError, RecoveringParser
+from tileiras.dialects.cuda_tile.text.types import full_type_text
+from tileiras.excerpts import shown_input
+from tileiras.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,13 @@ def flattened(*groups: Sequence[SSAValue] | SSAValue | None) -> list[SSAValue]:
     return values
 
 
-class ValueParser(LocationParser):
+class ValueParser(RecoveringParser):
     """Parses names of values. A value must be defined before it is used."""
 
     def __init__(self, text: str, filename: str):
         super().__init__(text, filename)
         self._scopes: list[dict[str, tuple[SSAValue, ...]]] = [{}]
+        self._definitions_at: dict[SSAValue, Token] = {}
 
     def open_scope(self) -> None:
         """Enters a region: what is defined from now on is gone after `close_scope`."""
@@ -69,27 +72,46 @@ class ValueParser(LocationParser):
 
     def define(self, name: str, values: Sequence[SSAValue], token: Token) -> None:
         """Gives values a name."""
-        if any(name in scope for scope in self._scopes):
-            self.fail(f"value '{name}' is defined twice", token)
+        shown = shown_input(name)
+        for scope in self._scopes:
+            if name in scope:
+                related = self._definition(scope[name], f"'{shown}' is defined here first")
+                self.fail(f"value '{shown}' is defined twice", token, related=related)
         self._scopes[-1][name] = tuple(values)
+        for value in values:
+            self._definitions_at[value] = token
+
+    def _definition(self, values: Sequence[SSAValue], text: str) -> tuple[str, Token] | None:
+        """A note at the place where values were defined."""
+        token = self._definitions_at.get(values[0]) if values else None
+        return None if token is None else (text, token)
 
     def use(self) -> Use:
         """`%name` or `%name#1`."""
-        token = self.expect_kind("value", "a value")
+        token = self.peek()
+        if token.kind != "value":
+            self.fail(f"found {token.shown}, expected a value", label="an operand is missing here")
+        self.take()
         for scope in reversed(self._scopes):
             values = scope.get(token.text)
             if values is not None:
                 break
         else:
-            self.fail(f"value '{token.text}' is not defined", token)
+            if token.text in self.broken:
+                raise ConsequenceError("", self.place(token.start))
+            known = [name[1:] for scope in reversed(self._scopes) for name in scope]
+            label = did_you_mean(token.text[1:], known, "%")
+            self.fail(f"value '{shown_input(token.text)}' is not defined", token, label)
         index = 0
         following = self.peek()
         if following.kind == "hash" and following.text[1:].isdigit():
-            index = int(self.take().text[1:])
+            index = self.number(self.take().text[1:], following)
         elif len(values) > 1:
-            self.fail(f"'{token.text}' is {len(values)} values, expected one such as #0", token)
+            found = f"'{shown_input(token.text)}' is {len(values)} values"
+            self.fail(f"{found}, expected one such as #0", token)
         if index >= len(values):
-            self.fail(f"'{token.text}' has {len(values)} values, not {index + 1}", token)
+            found = f"'{shown_input(token.text)}' has {len(values)} values"
+            self.fail(f"{found}, not {index + 1}", token)
         return Use(values[index], token)
 
     def uses(self) -> list[Use]:
@@ -106,8 +128,11 @@ class ValueParser(LocationParser):
     def check_type(self, use: Use, type: Attribute) -> SSAValue:
         """The value, whose type must be the one that the text says."""
         if use.value.type != type:
-            found, expected = type_text(use.value.type), type_text(type)
-            self.fail(f"'{use.token.text}' has type {found}, the text says {expected}", use.token)
+            said, known = full_type_text(type), full_type_text(use.value.type)
+            name = shown_input(use.token.text)
+            text = f"use of value '{name}' expects different type than prior uses"
+            related = self._definition([use.value], f"'{name}' has type '{known}' from here")
+            self.fail(f"{text}: '{said}' vs '{known}'", use.token, related=related)
         return use.value
 
     def check_types(self, uses: Sequence[Use], types: Sequence[Attribute]) -> list[SSAValue]:
@@ -148,9 +173,9 @@ class ValueParser(LocationParser):
         """Names the results of an operation."""
         count = sum(group.count for group in groups)
         if groups and count != len(op.results):
-            mnemonic = op.name.removeprefix("cuda_tile.")
-            found = f"{count} names for the results of '{mnemonic}'"
-            self.fail(f"found {found}, expected {len(op.results)}", groups[0].token)
+            results = len(op.results)
+            defined = f"operation defines {results} result{'' if results == 1 else 's'}"
+            self.fail(f"{defined} but was provided {count} to bind", groups[0].token)
         at = 0
         for group in groups:
             self.define(group.name, op.results[at : at + group.count], group.token)

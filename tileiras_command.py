@@ -40,6 +40,13 @@ def reduce() -> None:
     run()
 
 
+def run_ptx() -> None:
+    """The command `tileiras-run`."""
+    from tileiras.interpreter.ptx.command import main as run
+
+    run()
+
+
 def isolate() -> None:
     """Moves what `PYTHONPATH` names behind everything else; takes the package from this folder."""
     named = os.environ.get("PYTHONPATH")

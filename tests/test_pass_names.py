@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tileiras import pass_names
 from tileiras.codegen.llvm_backend import load_llvm
 from tileiras.errors import UsageError
 from tileiras.ir_pass import CompileContext, IrPass
@@ -114,7 +113,11 @@ def test_passes_of_llvm_can_be_dumped_but_not_run() -> None:
 
 def test_nearest_needs_some_likeness() -> None:
     """A word like no other gets no guess."""
-    assert pass_names.nearest("qqqq", ["alpha", "beta"]) == ""
+    with pytest.raises(
+        UsageError, match="unknown pass 'qqqq', expected one of canonicalize"
+    ) as caught:
+        check_pass("qqqq")
+    assert "did you mean" not in caught.value.render()
 
 
 def test_llvm_runs_the_passes_of_the_table(capfd: pytest.CaptureFixture[str]) -> None:

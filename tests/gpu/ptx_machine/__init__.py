@@ -1,0 +1,1 @@
+"""Compares the PTX machine with a GPU, bit by bit (docs/ptx-machine.md)."""

@@ -90,7 +90,7 @@ def test_threads_meet_between_a_loop_of_their_own_copies_and_one_of_slots() -> N
 
     def note(module: ModuleOp) -> None:
         found = (op for op in module.walk() if isinstance(op, aa.LoadRingOp))
-        rings.extend(op.shared is not None for op in found)
+        rings[:] = (op.shared is not None for op in found)
 
     module = lower_to_llvm(parse_text(text, "kernel.mlir"), "sm_80", after_placement=note)
     assert sorted(rings) == [False, True, True]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
 from tileiras.codegen.ptxas_log import KernelResources
-from tileiras.codegen.spilled_registers import with_all_registers
+from tileiras.codegen.spilled_registers import with_all_registers, with_fewer_ctas
 from tileiras.codegen.target import get_target
+from tileiras.driver import compile_module, with_environment
 from tileiras.options import CompileOptions
 
+ROOT = Path(__file__).resolve().parents[2]
 TARGET = get_target("sm_80")
 HEAD = ".visible .entry k(\n\t.param .u32 a,\n\t.param .u32 b\n)\n.reqntid 256{}\n{{\n  ret;\n}}\n"
 
@@ -69,3 +73,23 @@ def test_a_kernel_that_must_spill_has_all_registers(tmp_path):
     result = ptx_to_cubin(crowded(400), TARGET, options)
     assert result.spills
     assert result.registers == TARGET.max_registers_per_thread
+
+
+@pytest.mark.parametrize(("wished", "left"), [(8, 7), (4, 3)])
+def test_a_wish_for_many_ctas_gives_way(wished: int, left: int) -> None:
+    text = HEAD.format(f".minnctapersm {wished}\n")
+    changed = with_fewer_ctas(text, used(72, 8))
+    assert changed == HEAD.format(f".minnctapersm {left}\n")
+
+
+@pytest.mark.parametrize(
+    ("directives", "spills"), [(".minnctapersm 3\n", 8), (".minnctapersm 8\n", 0), ("", 8)]
+)
+def test_ctas_that_are_counted_on_stay(directives: str, spills: int) -> None:
+    assert with_fewer_ctas(HEAD.format(directives), used(72, spills)) is None
+
+
+def test_the_example_does_not_spill_where_many_ctas_fit() -> None:
+    source = (ROOT / "examples" / "matmul.mlir").read_bytes()
+    made = compile_module(source, with_environment(CompileOptions(gpu_name="sm_100")))
+    assert "0 bytes spilled" in made.notes[0]

@@ -9,7 +9,7 @@ from tests.public_suite.dialect import is_own, parse_piece
 from tests.public_suite.pieces import Fact, Piece
 from tileiras.bytecode.reader import read_module
 from tileiras.bytecode.writer import write_module
-from tileiras.codegen.target import KNOWN_NAMES
+from tileiras.codegen.target import TARGET_NAMES
 from tileiras.dialects.cuda_tile.hints import check_hints
 from tileiras.dialects.cuda_tile.text import parse_module, print_module
 from tileiras.dialects.cuda_tile.verification import verify_module
@@ -54,7 +54,7 @@ def judge(piece: Piece) -> Judgement:
         module = (parse_module if piece.to_bytecode else parse_piece)(piece.text)
         verify_module(module)
         if piece.strict_hints:
-            check_hints(module, KNOWN_NAMES)
+            check_hints(module, TARGET_NAMES)
         if piece.to_bytecode:
             write_module(module)
     except TileirasError as error:

@@ -70,21 +70,21 @@ def find_ptxas(knobs: Mapping[str, str]) -> Path:
 
 
 def ptx_to_cubin(ptx: str, target: GpuTarget, options: CompileOptions) -> PtxasResult:
-    """Assembles PTX for `target`, twice if a kernel spills with registers to spare.
+    """Assembles PTX for `target`, again while a kernel spills with registers to spare.
 
     Raises CompileError with ptxas's own words, at the source line where `.loc` tells it, and
     TargetError if ptxas is missing or too old.
     """
     result = _assemble(ptx, target, options)
-    if not result.spills:
-        return result
-    from tileiras.codegen.spilled_registers import with_all_registers
+    while result.spills:
+        from tileiras.codegen.spilled_registers import with_more_registers
 
-    wider = with_all_registers(ptx, result.kernels, target)
-    if wider is None:
-        return result
-    again = _assemble(wider, target, options)
-    return again if again.spills < result.spills else result
+        wider = with_more_registers(ptx, result.kernels, target)
+        again = _assemble(wider, target, options) if wider is not None else None
+        if wider is None or again is None or again.spills >= result.spills:
+            break
+        ptx, result = wider, again
+    return result
 
 
 def _assemble(ptx: str, target: GpuTarget, options: CompileOptions) -> PtxasResult:

@@ -13,7 +13,7 @@ from tests.passes.nv_tileas.gemm import gemm
 from tests.passes.nv_tileas.softmax_attention import softmax_attention
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.vector_builder import splat_bits_of
-from tileiras.codegen.lowering.block_order import turned_block
+from tileiras.codegen.lowering.longest_first import turned_block
 from tileiras.driver import compile_module, with_environment
 from tileiras.options import CompileOptions
 

@@ -25,8 +25,8 @@ from tileiras.codegen.lowering import (
     wgmma_dot,
     wgmma_turned,
 )
-from tileiras.codegen.lowering.block_order import longest_first_blocks
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.longest_first import longest_first_blocks
 from tileiras.codegen.lowering.pipelines import START_BARRIER, Ring
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
@@ -106,7 +106,6 @@ def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlo
 
 def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     """What all agents have to know of the kernel, and the shared memory that is not for scratch."""
-    ctx.agents.block_order = op.block_order.data if op.block_order is not None else None
     target = ctx.target
     share = target.shared_memory_of_each(op.ctas.data)
     ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)

@@ -202,8 +202,6 @@ class AgentState:
     is_store_agent: bool = False
     threads: int = 0
     """Threads of a CTA, all agents together."""
-    block_order: tuple[int, ...] | None = None
-    """The exchange of tile blocks between CTAs (`AgentSwitchOp.block_order`)."""
     blocks: tuple[SSAValue, ...] | None = None
     """The tile block of this CTA, axis by axis, where `AgentSwitchOp.longest_first` says it."""
     hurries: bool = False

@@ -12,7 +12,6 @@ from tileiras.codegen.lowering.addressing import (
     register_coordinates,
     thread_coordinate,
 )
-from tileiras.codegen.lowering.block_order import exchanged_block
 from tileiras.codegen.lowering.constants import element_bits, is_splat
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.staging import memory_element, register_form
@@ -114,10 +113,7 @@ def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
     if ctx.cluster_size > 1 and axis == 0:
         number = ctx.prologue.lshr(number, ctx.prologue.i32(ctx.cluster_size.bit_length() - 1))
         return _among_all(ctx, number) if ctx.is_shared_out else number
-    order = ctx.agents.block_order
-    if order is None or axis:
-        return number
-    return exchanged_block(ctx.prologue, number, ctx.prologue.sreg("nctaid.x"), order)
+    return number
 
 
 def _among_all(ctx: KernelLowering, number: SSAValue) -> SSAValue:

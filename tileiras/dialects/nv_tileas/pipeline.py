@@ -123,8 +123,8 @@ class AgentSwitchOp(IRDLOperation):
     The next warp runs the `store` region, if there is one. `producer_warps`, that one and idle ones
     included, is 1 or 2, or 4 so that setmaxnreg can take their registers:
     `*_registers` are those of a thread of each agent, 0 if it keeps what it has. `ctas` of the
-    kernel shall fit an SM. `block_order` and `longest_first` say which tile block a CTA computes:
-    (GPCs, CTAs of each) in a window, or (axis, whether work rises along it, blocks of a group).
+    kernel shall fit an SM. `longest_first` says which tile block a CTA computes: (axis, whether
+    work rises along it, blocks of a group).
     """
 
     name = "nv_tileas.agent_switch"
@@ -134,7 +134,6 @@ class AgentSwitchOp(IRDLOperation):
     producer_registers = prop_def(IntAttr)
     consumer_registers = prop_def(IntAttr)
     ctas = prop_def(IntAttr)
-    block_order = opt_prop_def(IntTupleAttr)
     longest_first = opt_prop_def(IntTupleAttr)
     producer = region_def()
     consumer = region_def()

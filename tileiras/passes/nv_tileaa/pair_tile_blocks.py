@@ -90,7 +90,7 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     operations = list(func.walk())
     if not any(isinstance(op, aa.DotOp) for op in operations):
         return False
-    from tileiras.planning.tile_scheduler.block_order import may_talk
+    from tileiras.planning.tile_scheduler.communication import may_talk
 
     asked = integer_hint(func, "num_cta_in_cga")
     if func.cluster_size > 1 or asked == 1 or func.joined is not None:

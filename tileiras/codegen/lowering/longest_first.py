@@ -11,20 +11,6 @@ from tileiras.codegen.llvmir.builder import ThreadBuilder
 _AXES = ("x", "y", "z")
 
 
-def exchanged_block(
-    b: ThreadBuilder, number: SSAValue, count: SSAValue, order: Sequence[int]
-) -> SSAValue:
-    """The tile block of CTA `number` of `count`, exchanged within whole windows of `order`."""
-    columns, rows = order
-    size = columns * rows
-    last = b.and_(count, b.i32(-size))
-    row = b.and_(b.lshr(number, b.i32(columns.bit_length() - 1)), b.i32(rows - 1))
-    column = b.and_(number, b.i32(columns - 1))
-    start = b.and_(number, b.i32(-size))
-    moved = b.or_(start, b.or_(b.shl(column, b.i32(rows.bit_length() - 1)), row))
-    return b.select(b.icmp("ult", number, last), moved, number)
-
-
 def longest_first_blocks(b: ThreadBuilder, order: Sequence[int]) -> tuple[SSAValue, ...]:
     """The tile block of this CTA along all axes (`AgentSwitchOp.longest_first`)."""
     numbers = [b.sreg(f"ctaid.{axis}") for axis in _AXES]

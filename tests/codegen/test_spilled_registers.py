@@ -77,13 +77,13 @@ def test_a_kernel_that_must_spill_has_all_registers(tmp_path):
 
 @pytest.mark.parametrize(("wished", "left"), [(8, 7), (4, 3)])
 def test_a_wish_for_many_ctas_gives_way(wished: int, left: int) -> None:
-    text = HEAD.format(f".minnctapersm {wished}\n")
+    text = HEAD.format(f"\n.minnctapersm {wished}")
     changed = with_fewer_ctas(text, used(72, 8))
-    assert changed == HEAD.format(f".minnctapersm {left}\n")
+    assert changed == HEAD.format(f"\n.minnctapersm {left}")
 
 
 @pytest.mark.parametrize(
-    ("directives", "spills"), [(".minnctapersm 3\n", 8), (".minnctapersm 8\n", 0), ("", 8)]
+    ("directives", "spills"), [("\n.minnctapersm 3", 8), ("\n.minnctapersm 8", 0), ("", 8)]
 )
 def test_ctas_that_are_counted_on_stay(directives: str, spills: int) -> None:
     assert with_fewer_ctas(HEAD.format(directives), used(72, spills)) is None

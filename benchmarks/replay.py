@@ -252,9 +252,10 @@ def table_of(comparisons: Iterable[Comparison]) -> Table:
 
 
 def files_of(directory: Path) -> list[Path]:
-    """The inputs in a folder."""
+    """The inputs in a folder; not what `bench-gpu-prepare` printed of one compiler's stages."""
     found = directory.resolve().rglob("*")
-    return sorted(path for path in found if path.suffix in SUFFIXES)
+    inputs = (path for path in found if path.suffix in SUFFIXES)
+    return sorted(path for path in inputs if not path.name.endswith(".nv_tileas.mlir"))
 
 
 def write_kernels(folder: Path) -> list[Path]:

@@ -96,6 +96,8 @@ def _in_rounds(
     """Through a buffer that holds a part of the tile at a time."""
     element = scalar_of(value.type)
     limit = ctx.scratch.limit
+    if limit <= 0:
+        raise ctx.too_large(plan.bytes, limit)
     rounds = plan_rounds(source, target, plan, bit_width(element), limit)
     shared, load_vector = rounds.shared, plan.load_vector
     collected: SSAValue | None = None

@@ -39,7 +39,7 @@ def plan_rounds(
     low = (max(plan.store_vector, plan.load_vector)).bit_length() - 1
     wavefront = BANK_BITS + (BANK_BYTES.bit_length() - 1) - (size.bit_length() - 1)
     bits = 0
-    while plan.bytes >> bits > limit:
+    while plan.bytes >> bits > limit and bits < len(offsets):
         bits += 1
     if len(offsets) - bits < max(wavefront, low):
         raise LayoutError(f"{limit} bytes do not hold one access of a warp")

@@ -33,6 +33,9 @@ _CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L2::cache_hint")
 _ORDER = ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile")
 SCOPES = ("cta", "cluster", "gpu", "sys")
 
+ASYNCHRONOUS: dict[str, Callable[[Decoder], Execute]] = {}
+"""`st.async` and `red.async`, which belong to the bulk copies (`bulk`) that put them here."""
+
 
 @dataclass
 class Place:
@@ -247,9 +250,7 @@ def _write_threads(
 def store(d: Decoder) -> Execute:
     """`st{.order}{.space}{.cache}{.vec}.type [a], b`."""
     if d.flag("async"):
-        from tileiras.interpreter.ptx.bulk import store_async
-
-        return store_async(d)
+        return ASYNCHRONOUS["st"](d)
     if d.flag("bulk"):
         d.error("not supported")
     access = _modifiers(d)
@@ -367,9 +368,7 @@ _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "c
 def atomic(d: Decoder) -> Execute:
     """`atom.op.type d, [a], b{, c}`, `red.op.type [a], b`; threads go in order of their number."""
     if d.flag("async"):
-        from tileiras.interpreter.ptx.bulk import reduce_async
-
-        return reduce_async(d)
+        return ASYNCHRONOUS["red"](d)
     type_ = d.type()
     order = d.choice("relaxed", "acquire", "release", "acq_rel")
     d.choice(*SCOPES)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tileiras.interpreter.ptx.access import combination, locate
+from tileiras.interpreter.ptx.access import ASYNCHRONOUS, combination, locate
 from tileiras.interpreter.ptx.barriers import complete_bytes, find_mbarrier, owner_of
 from tileiras.interpreter.ptx.decoding import Decoder, Execute, Read, spread
 from tileiras.interpreter.ptx.rules import rule
@@ -214,3 +214,7 @@ def _remote_access(d: Decoder, name: str | None) -> Execute:
 
 
 B16 = TYPES["b16"]
+
+
+ASYNCHRONOUS["st"] = store_async
+ASYNCHRONOUS["red"] = reduce_async

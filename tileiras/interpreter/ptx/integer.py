@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tileiras.interpreter.ptx.carries import multiply_add_carry
+from tileiras.interpreter.ptx.carries import high_product, multiply_add_carry
 from tileiras.interpreter.ptx.decoding import Decoder, Execute, Read, Write
 from tileiras.interpreter.ptx.rules import rule
 from tileiras.interpreter.ptx.types import PRED, TYPES, U32, PtxType
@@ -79,24 +79,6 @@ def integer_binary(
 
         return binary(read_a, read_b, write, limited)
     return binary(read_a, read_b, write, function)
-
-
-def high_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The upper half of the full product of two integer arrays of one type."""
-    bits = a.dtype.itemsize * 8
-    if bits < 64:
-        wide = np.int64 if a.dtype.kind == "i" else np.uint64
-        return ((a.astype(wide) * b.astype(wide)) >> wide(bits)).astype(a.dtype)
-    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    x, y = a.view(np.uint64), b.view(np.uint64)
-    x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
-    mid = x1 * y0 + ((x0 * y0) >> half)
-    rest = x0 * y1 + (mid & low)
-    high = x1 * y1 + (mid >> half) + (rest >> half)
-    if a.dtype.kind == "i":
-        zero = np.uint64(0)
-        high = high - np.where(a < 0, y, zero) - np.where(b < 0, x, zero)
-    return high.view(a.dtype)
 
 
 def _wider(d: Decoder, type_: PtxType) -> PtxType:

@@ -10,18 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from tileiras.interpreter.ptx.errors import PtxRuntimeError
 from tileiras.interpreter.ptx.memory import ARENA, RANK_SHIFT, SHARED_WINDOW, Arena, Bytes
 from tileiras.interpreter.ptx.program import Kernel, Sym
-
-if TYPE_CHECKING:
-    from tileiras.interpreter.ptx.barriers import Mbarrier
-    from tileiras.interpreter.ptx.races import Shadow
-    from tileiras.interpreter.ptx.tmem import TensorMemory
 
 WARP = 32
 READY, PARKED, BLOCKED, EXITED = 0, 1, 2, 3
@@ -99,13 +94,14 @@ class Cta:
         self.local_size = -(-self.kernel.local_bytes // 16) * 16
         self.local = Bytes(self.local_size * self.threads)
         self.special = dict(_thread_registers(self, size))
-        self.mbarriers: dict[int, Mbarrier] = {}
+        # Of types that are defined above this module: Mbarrier, TensorMemory, Shadow.
+        self.mbarriers: dict[int, Any] = {}
         self.named_barriers: dict[int, Any] = {}
         self.copies: Any = None
         self.bulk_groups: dict[int, list[Any]] = {}
         self.wgmma: Any = None
-        self.tmem: TensorMemory | None = None
-        self.shadow: Shadow | None = None
+        self.tmem: Any = None
+        self.shadow: Any = None
         self.unfinished: dict[int, np.ndarray] = {}
         self.clock = 0
 

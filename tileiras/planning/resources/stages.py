@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tileiras.codegen.target import GpuTarget
-from tileiras.planning.hints import latency_hint
+from tileiras.planning.hints import USUAL_LATENCY, latency_hint
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.resources.cta import FIXED_BYTES, LEAST_SCRATCH, ring_stages, shared_bytes
 from tileiras.planning.resources.requirements import ring_demands
 
-USUAL_LATENCY = 4
-"""The hint `latency` of a load that takes as long as most do."""
-
-
 UNLIMITED_BYTES = 2**31
-"""More than all rings could use."""
+"""Policy: more than all rings could use."""
 
 
 def slots_ahead(ring: Pipeline) -> int:

@@ -16,12 +16,12 @@ from xdsl.dialects.builtin import IntegerType, NoneAttr, TensorType
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.schedule import is_repeatable
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.errors import InternalError
 from tileiras.planning.hints import latency_hint
 from tileiras.planning.schedule.early_loads import EarlyLoad
 from tileiras.planning.schedule.load_distance import LoadSchedule, slot_bytes
-from tileiras.planning.schedule.loop_body import is_free
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -49,12 +49,12 @@ LEAST_SLOTS = 4
 LoopLoads = tuple[aa.ForOp, list[EarlyLoad]]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class KeptRing:
-    """A ring that loops share: its slots, and `ring` once the first loop has made it."""
+    """A ring that loops share: its number in the kernel, and its slots."""
 
+    number: int
     slots: int
-    ring: SSAValue | None = None
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def plan_kept_tiles(
     if slots < LEAST_SLOTS or not rows:
         return None
     rings: dict[Operation, KeptRing] = {}
-    for row in rows:
-        ring = KeptRing(slots)
+    for number, row in enumerate(rows):
+        ring = KeptRing(number, slots)
         rings.update((load.op, ring) for _, load in row)
     others = max(
         sum(2 * slot_bytes(load, threads) for load in loads if load.op not in rings)
@@ -139,6 +139,11 @@ def _step_of(loop: aa.ForOp, slots: int) -> int | None:
         return None
     step = int.from_bytes(maker.value.raw.data, "little")
     return step if 0 < step * slots < 1 << (type.width.data - 1) else None
+
+
+def has_span(loop: aa.ForOp, slots: int) -> bool:
+    """Whether `span_of_slots` is known."""
+    return _step_of(loop, slots) is not None
 
 
 def span_of_slots(loop: aa.ForOp, slots: int) -> int:
@@ -212,7 +217,7 @@ def _are_equal(first: SSAValue, second: SSAValue, bodies: tuple[Block, Block]) -
     one, other = first.op, second.op
     if type(one) is not type(other) or one.properties != other.properties or one.regions:
         return False
-    if first.type != second.type or first.index != second.index or not is_free(one):
+    if first.type != second.type or first.index != second.index or not is_repeatable(one):
         return False
     if one.parent is not bodies[0] or other.parent is not bodies[1]:
         return False

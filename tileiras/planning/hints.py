@@ -7,7 +7,7 @@ from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 
-USUAL_LATENCY = 4
+USUAL_LATENCY_HINT = 4
 """Policy: the hint `latency` of a load that takes as long as most do."""
 
 

@@ -57,8 +57,12 @@ class GpuTarget:
     @property
     def warps_with_all_registers(self) -> int:
         """Warps whose threads have all the registers that they can have, and the SM's together."""
-        each = -(-self.max_registers_per_thread // self.register_unit) * self.register_unit
+        each = self.whole_units(self.max_registers_per_thread + self.register_unit - 1)
         return self.registers_per_sm // (each * self.warp_size)
+
+    def whole_units(self, registers: int) -> int:
+        """So many registers of a thread, or fewer: as they are handed out."""
+        return registers // self.register_unit * self.register_unit
 
     def shared_memory_of_each(self, ctas: int) -> int:
         """What one CTA may have if `ctas` of its kind are to fit an SM."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tileiras.codegen.target import GpuTarget
-from tileiras.planning.hints import USUAL_LATENCY, latency_hint
+from tileiras.planning.hints import USUAL_LATENCY_HINT, latency_hint
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.resources.cta import FIXED_BYTES, LEAST_SCRATCH, ring_stages, shared_bytes
@@ -17,8 +17,8 @@ UNLIMITED_BYTES = 2**31
 
 def slots_ahead(ring: Pipeline) -> int:
     """Slots for the latency that hints promise beyond the usual one."""
-    latency = max((latency_hint(load) or USUAL_LATENCY for load in ring.loads), default=0)
-    return max(0, -(-(latency - USUAL_LATENCY) // USUAL_LATENCY))
+    latency = max((latency_hint(load) or USUAL_LATENCY_HINT for load in ring.loads), default=0)
+    return max(0, -(-(latency - USUAL_LATENCY_HINT) // USUAL_LATENCY_HINT))
 
 
 def ring_room(plan: HopperPlan, target: GpuTarget) -> int:

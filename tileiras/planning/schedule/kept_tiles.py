@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
 
 MOST_BYTES = 64 << 10
-"""Shared memory for one row: three tile blocks of an SM have as much."""
+"""Policy: shared memory for one row: three tile blocks of an SM have as much."""
 MOST_ELEMENTS = 16384
-"""Of a row: longer ones are rare, and shared memory that shorter ones do not fill is lost."""
+"""Policy: of a row: longer ones are rare, and shared memory that shorter ones do not fill is lost.
+"""
 MOST_SLOTS = 16
-"""Tiles of a row that are kept."""
-IN_FLIGHT = 64 << 10
-"""Bytes that an SM should have under way: 13 a cycle, for 1500 cycles, three times over."""
+"""Policy: tiles of a row that are kept."""
 MOST_CTAS = 8
-"""Tile blocks that an SM holds where they are clusters."""
+"""Policy: tile blocks that an SM holds where they are clusters."""
 LEAST_CTAS = 3
-"""Tile blocks that share an SM if the rows of as many fit, at the cost of rings for other loads:
-layer norm of 65536x16384 and 2048x8192 f32 on an H200, 2 and 3 of them: 2949, 2610 and 64, 53 us.
+"""Policy: tile blocks that share an SM if the rows of as many fit, at the cost of rings for other
+loads: layer norm of 65536x16384 and 2048x8192 f32 on an H200, 2 and 3 of them: 2949, 2610 and 64,
+53 us.
 """
 MOST_AHEAD = 8
-"""Iterations ahead at most: each is written out before the loop."""
+"""Policy: iterations ahead at most: each is written out before the loop."""
 
 LEAST_SLOTS = 4
-"""A ring of fewer keeps too little of a row."""
+"""Policy: a ring of fewer keeps too little of a row."""
 
 LoopLoads = tuple[aa.ForOp, list[EarlyLoad]]
 
@@ -104,7 +104,8 @@ def plan_kept_tiles(
         ctas -= 1
     if target.shared_memory_of_each(ctas) < total + scratch:
         return None
-    ahead = max(2, min(MOST_AHEAD, slots - 1, -(-IN_FLIGHT // (ctas * slot))))
+    in_flight = target.performance.memory_bytes_in_flight
+    ahead = max(2, min(MOST_AHEAD, slots - 1, -(-in_flight // (ctas * slot))))
     return KeptTiles(rings, total, ctas, ahead)
 
 

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 from tileiras.analysis.register_pressure import tensor_words
 from tileiras.codegen.target import Unit, Work
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.planning.hints import USUAL_LATENCY, latency_hint
+from tileiras.planning.hints import USUAL_LATENCY_HINT, latency_hint
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.early_loads import EarlyLoad
 from tileiras.planning.schedule.modulo import Edge, Node, modulo_schedule
@@ -39,7 +39,7 @@ Sums of the columns of 8192x16384, tiles of 64x128 in 128 tile blocks, us on one
 slots 178; f16 175 and 90.
 """
 CELL_BYTES = 16
-"""Instruction set: shared memory of a thread is handed out in cells, which one access reads."""
+"""Fixed: shared memory of a thread is handed out in cells, which one access reads."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def load_latency(load: EarlyLoad, costs: TileCosts) -> int:
     """Cycles that a load is expected to take; its hint `latency` (1 to 10) knows better."""
     speed, hint = costs.performance, latency_hint(load.op)
     if hint is not None:
-        return hint * (speed.memory_latency // USUAL_LATENCY)
+        return hint * (speed.memory_latency // USUAL_LATENCY_HINT)
     return speed.l2_latency if load.shared else speed.memory_latency
 
 

@@ -50,7 +50,7 @@ from tileiras.planning.schedule.operand_rings import schedule_operands
 
 WORK_REGISTERS = 40
 """Policy: registers of a thread for addresses, predicates, scalars and intermediate results."""
-CTAS_PER_SM = 8
+MOST_CTAS = 8
 """Policy: CTAs of an SM that loads are planned for at most. It holds up to 32 small ones; none of
 the benchmark's kernels changes if so many are planned for."""
 PERSISTENT_CTAS = 2
@@ -58,7 +58,7 @@ PERSISTENT_CTAS = 2
 
 Memory has to be kept busy by one of them: often there are no more of them than SMs."""
 LEAST_COPY_BITS = 32
-"""Instruction set: cp.async copies 4, 8 or 16 bytes."""
+"""Fixed: cp.async copies 4, 8 or 16 bytes."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Oper
     target, threads = plan.target, 32 * plan.num_warps
     free = [result for op in ignored for result in op.results]
     registers = block_pressure(loop.body.block, free) // threads + WORK_REGISTERS
-    ctas = min(CTAS_PER_SM, 32 * target.max_warps_per_sm // threads)
+    ctas = min(MOST_CTAS, 32 * target.max_warps_per_sm // threads)
     ctas = max(1, min(ctas, target.registers_per_sm // (threads * registers)))
     occupancy = integer_hint(func, "occupancy")
     if occupancy is not None and occupancy > 0:

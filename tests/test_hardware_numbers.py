@@ -130,7 +130,8 @@ def test_no_number_of_a_target_is_repeated(path: Path) -> None:
 def test_what_the_checks_find() -> None:
     """A silent constant, one named after hardware, and a number of a row."""
     tree = ast.parse(
-        'MOST, LEAST = 3, -1\n"""Policy: parts."""\nLOAD_LATENCY = 8 * 100\n"""Policy: of loads."""\n'
+        'MOST, LEAST = 3, -1\n"""Policy: parts."""\n'
+        'LOAD_LATENCY = 8 * 100\n"""Policy: of loads."""\n'
         "SILENT: int = 7\nNAMES = ('a',)\nUSUAL_LATENCY_HINT = 4\n'''Policy: of hints.'''\n"
     )
     assert list(constants(tree)) == [

@@ -73,8 +73,8 @@ def _prefetched(loop: aa.ForOp, rings: dict[int, SSAValue]) -> list[tuple[EarlyL
             continue
         if not isinstance(op, aa.TiledLoadOp) or op not in known:
             raise BytecodeError(
-                f"'{op.name}' is prefetched, expected a weak load whose indices are known before "
-                "its iteration and that follows no write of the loop",
+                f"'{op.name}' is prefetched, expected a weak load whose indices follow from the "
+                "loop's counter and that follows no write of the loop",
                 place_of(op),
             )
         if prefetch.has("resident"):

@@ -1,59 +1,15 @@
-"""How fast targets are: the rows, and the tables of docs/schedules.md that are made from them."""
+"""How fast targets are: what every row must have, and what follows from it."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
 from tileiras.codegen.target import TARGET_NAMES, Performance, Unit, Work, get_target
-from tileiras.codegen.target.performance import PERFORMANCE
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "schedules.md"
 TEXT = ("source", "reservations")
 NUMBERS = tuple(field.name for field in fields(Performance) if field.name not in TEXT)
-
-
-def units_table() -> str:
-    """A row for each kind of work; targets with the same rows stand together."""
-    columns: dict[tuple[str, ...], list[str]] = {}
-    for name, speed in PERFORMANCE.items():
-        cells = tuple(
-            ", ".join(f"`{hold.unit.value}` {hold.per_cycle}" for hold in speed.reservations[work])
-            for work in Work
-        )
-        columns.setdefault(cells, []).append(name)
-    heads = " | ".join(", ".join(names) for names in columns.values())
-    lines = [f"| work | {heads} |", "|---" * (1 + len(columns)) + "|"]
-    for number, work in enumerate(Work):
-        lines.append(f"| `{work.value}` | {' | '.join(cells[number] for cells in columns)} |")
-    return "\n".join(lines)
-
-
-def performance_table() -> str:
-    """A row for each target."""
-    lines = [f"| target | {' | '.join(f'`{name}`' for name in NUMBERS)} | source |"]
-    lines.append("|---" * (2 + len(NUMBERS)) + "|")
-    for name, speed in PERFORMANCE.items():
-        numbers = " | ".join(str(getattr(speed, field)) for field in NUMBERS)
-        lines.append(f"| {name} | {numbers} | {speed.source} |")
-    return "\n".join(lines)
-
-
-@pytest.mark.parametrize(
-    ("mark", "make"), [("units", units_table), ("performance", performance_table)]
-)
-def test_table_of_the_page_is_current(request: pytest.FixtureRequest, mark: str, make) -> None:
-    """`make bless` writes it anew."""
-    start, end = f"<!-- {mark} -->\n", f"\n<!-- end of {mark} -->"
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(start)
-    shown, _, after = rest.partition(end)
-    assert after, f"the page has no {mark}"
-    if request.config.getoption("--bless"):
-        PAGE.write_text(f"{before}{start}{make()}{end}{after}", encoding="utf-8")
-        return
-    assert shown == make()
 
 
 @pytest.mark.parametrize("name", TARGET_NAMES)

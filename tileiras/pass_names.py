@@ -58,7 +58,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-remove-buffer-alias": (_LAST, "shared memory is laid out there"),
     "tileas-refine-atom-by-resource": (_BORDER, "the size of instructions is chosen there"),
     "tileas-attach-tma-desc-args": (_LAST, "tensor maps are filled in by the kernel itself"),
-    "tileas-dynamic-persistent": (_SCHEDULE, "persistent kernels are made there"),
+    "tileas-dynamic-persistent": ("pair-tile-blocks", "persistent kernels are made there"),
     "tileas-insert-OCG-knobs": (_LAST, "what ptxas is told is written there"),
     "tileas-remove-dead-args": ("canonicalize", "values without users are removed there"),
     "tileas-legalize-tmem-copy": ("", "no target with tensor memory is compiled for yet"),

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tests.passes.nv_tileaa.row_loops import KERNELS
 from tests.passes.nv_tileas.gemm import with_ctas
 from tests.passes.nv_tileas.softmax_attention import run_attention, softmax_attention
+from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import (
     LOOP_SCHEDULE,
@@ -26,6 +27,7 @@ from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
 from tileiras.pass_names import make_pass
+from tileiras.pipeline import select_steps
 from tileiras.stages import print_stage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,6 +82,19 @@ def test_expanding_the_serial_schedule_changes_nothing(name: str) -> None:
     loops = [op for op in module.walk() if isinstance(op, aa.ForOp)]
     assert scheduled_loops(module) == [1] * len(loops)
     assert after(source, *BEFORE, SERIAL, EXPAND, gpu_name=gpu_name) == plain
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_text_with_a_schedule_is_compiled_as_it_says(name: str) -> None:
+    source, gpu_name = SOURCES[name]
+    options = CompileOptions(gpu_name=gpu_name, emit="ptx")
+    steps = [step.pass_name for step in select_steps(options, get_target(gpu_name))]
+    before = steps[: steps.index(GENERATE)]
+    directly = compile_module(source, options).output
+    written = after(source, *before, GENERATE, gpu_name=gpu_name)
+    assert compile_module(written.encode(), options).output == directly
+    serial = after(source, *before, SERIAL, gpu_name=gpu_name)
+    assert compile_module(serial.encode(), options).output != directly
 
 
 def test_a_serial_kernel_computes_the_same() -> None:

@@ -72,6 +72,34 @@ builtin.module {
   }
 }
 // -----
+// keeps_a_schedule_that_is_there
+// CHECK: attributes {{.}}loop_schedule = #nv_tileaa.loop_schedule<stages = 2>
+// CHECK: distance = 1>
+// CHECK: stage = 1, order = 1>
+!memref0 = !nv_tileaa.memref<1024x4096xf32, strides = [4096, 1]>
+!view0 = !nv_tileaa.tiled_view<1x1024 of !memref0>
+builtin.module {
+  nv_tileaa.func @rows(%a: !nv_tileaa.ptr<f32>, %n: i32) {
+    %token = nv_tileaa.create_mem_token
+    %memref = nv_tileaa.make_memref %a {base_align = 16, shape_divisor = [1024, 4096], stride_divisor = [4096, 1]}
+        : !nv_tileaa.ptr<f32> -> !memref0
+    %view = nv_tileaa.block_tile %memref : !view0
+    %c0 = nv_tileaa.constant 0 : i32
+    %c1 = nv_tileaa.constant 1 : i32
+    %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<1x1024xf32>
+    %x = nv_tileaa.get_program_id 0
+    %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<1x1024xf32>) : i32
+        attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 2>} {
+      %tile, %t = nv_tileaa.tiled_load %view[%x, %i] token = %token {schedule = #nv_tileaa.op_schedule<stage = 0, order = 0, unit = memory>,
+          prefetch = #nv_tileaa.prefetch<distance = 1>} : !view0 -> tensor<1x1024xf32>
+      %d = nv_tileaa.addf %tile, %s {schedule = #nv_tileaa.op_schedule<stage = 1, order = 1>} : tensor<1x1024xf32>
+      nv_tileaa.continue %d : tensor<1x1024xf32>
+    }
+    %done = nv_tileaa.tiled_store %sum, %view[%x, %c0] token = %token : tensor<1x1024xf32>, !view0
+    nv_tileaa.return
+  }
+}
+// -----
 // leaves_a_loop_without_products_and_loads
 // CHECK: nv_tileaa.for
 // CHECK-NOT: schedule

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tileiras.codegen.target.features import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.schedule import erase_schedule
+from tileiras.dialects.nv_tileaa.schedule import erase_schedule, loop_schedule
 from tileiras.errors import UsageError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.planning.operands.tma import root_load
@@ -33,7 +33,7 @@ class GenerateSchedulePass(IrPass):
     `scheduler=modulo` (the default): products run beside the vector work of another iteration where
     a product's left operand is computed in the loop and the kernel will be specialised. Loops of
     kernels that will not be specialised get their loads prefetched. `scheduler=serial`: every
-    operation of every loop is in stage 0, in the order of the program.
+    operation of every `for` is in stage 0, in the order of the program.
 
     Before   for %i { %s = dot(%q, %k); %p = exp2(%s); %o2 = dot(%p, %v, %o) }
     After    for %i attributes {loop_schedule = <stages = 2, initiation_interval = 1024>} {
@@ -42,7 +42,7 @@ class GenerateSchedulePass(IrPass):
                %o2 = dot(%p, %v, %o) {schedule = <stage = 1, order = 1, cycle = 0>} }
     Requires nv_tileaa, a target with cp.async; for products wgmma and TMA
     Leaves   the program: nothing but attributes is written. Loops for which no schedule fits or
-             pays get none
+             pays get none; functions with a scheduled loop are left alone
     """
 
     name = "tileas-generate-schedule"
@@ -64,7 +64,8 @@ class GenerateSchedulePass(IrPass):
         for func in op.body.ops:
             if not isinstance(func, aa.FuncOp):
                 continue
-            if not any(isinstance(inner, aa.ForOp) for inner in func.walk()):
+            loops = [inner for inner in func.walk() if isinstance(inner, aa.ForOp)]
+            if not loops or any(loop_schedule(loop) for loop in loops):
                 continue
             if self.scheduler == "serial":
                 _schedule_serially(func, target)

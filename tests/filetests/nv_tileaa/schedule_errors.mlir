@@ -5,11 +5,11 @@ builtin.module {
     %c0 = nv_tileaa.constant 0 : i32
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<64xf32>
-    // expected-error@+1 {{'nv_tileaa.exp2' has no stage in the schedule of its loop}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<64xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 1>} {
       %f = nv_tileaa.int_to_fp %i signed : i32 to f32
       %g = nv_tileaa.splat %f : f32 -> tensor<64xf32>
+      // expected-error@+1 {{'nv_tileaa.exp2' op has no stage in the schedule of its loop}}
       %p = nv_tileaa.exp2 %g : tensor<64xf32>
       %d = nv_tileaa.addf %p, %s {schedule = #nv_tileaa.op_schedule<stage = 0, order = 0>} : tensor<64xf32>
       nv_tileaa.continue %d : tensor<64xf32>
@@ -24,11 +24,11 @@ builtin.module {
     %c0 = nv_tileaa.constant 0 : i32
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<64xf32>
-    // expected-error@+1 {{'nv_tileaa.addf' has a place in a loop that has no schedule}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<64xf32>) : i32 {
       %f = nv_tileaa.int_to_fp %i signed : i32 to f32
       %g = nv_tileaa.splat %f : f32 -> tensor<64xf32>
       %p = nv_tileaa.exp2 %g : tensor<64xf32>
+      // expected-error@+1 {{'nv_tileaa.addf' op has a place in a loop that has no schedule}}
       %d = nv_tileaa.addf %p, %s {schedule = #nv_tileaa.op_schedule<stage = 0, order = 0>} : tensor<64xf32>
       nv_tileaa.continue %d : tensor<64xf32>
     }
@@ -42,12 +42,12 @@ builtin.module {
     %c0 = nv_tileaa.constant 0 : i32
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<64xf32>
-    // expected-error@+1 {{'nv_tileaa.addf' is in stage 2, expected less than 2}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<64xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 2>} {
       %f = nv_tileaa.int_to_fp %i signed : i32 to f32
       %g = nv_tileaa.splat %f : f32 -> tensor<64xf32>
       %p = nv_tileaa.exp2 %g {schedule = #nv_tileaa.op_schedule<stage = 0, order = 0>} : tensor<64xf32>
+      // expected-error@+1 {{'nv_tileaa.addf' op is in stage 2, expected less than 2}}
       %d = nv_tileaa.addf %p, %s {schedule = #nv_tileaa.op_schedule<stage = 2, order = 1>} : tensor<64xf32>
       nv_tileaa.continue %d : tensor<64xf32>
     }
@@ -61,12 +61,12 @@ builtin.module {
     %c0 = nv_tileaa.constant 0 : i32
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<64xf32>
-    // expected-error@+1 {{'nv_tileaa.addf' starts in cycle 64 of an interval of 64}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<64xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 1, initiation_interval = 64>} {
       %f = nv_tileaa.int_to_fp %i signed : i32 to f32
       %g = nv_tileaa.splat %f : f32 -> tensor<64xf32>
       %p = nv_tileaa.exp2 %g {schedule = #nv_tileaa.op_schedule<stage = 0, order = 0>} : tensor<64xf32>
+      // expected-error@+1 {{'nv_tileaa.addf' op starts in cycle 64 of an interval of 64}}
       %d = nv_tileaa.addf %p, %s {schedule = #nv_tileaa.op_schedule<stage = 0, order = 1, cycle = 64>} : tensor<64xf32>
       nv_tileaa.continue %d : tensor<64xf32>
     }
@@ -80,12 +80,12 @@ builtin.module {
     %c0 = nv_tileaa.constant 0 : i32
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<64xf32>
-    // expected-error@+1 {{'nv_tileaa.exp2' and 'nv_tileaa.addf' have the same order 3}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<64xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 1>} {
       %f = nv_tileaa.int_to_fp %i signed : i32 to f32
       %g = nv_tileaa.splat %f : f32 -> tensor<64xf32>
       %p = nv_tileaa.exp2 %g {schedule = #nv_tileaa.op_schedule<stage = 0, order = 3>} : tensor<64xf32>
+      // expected-error@+1 {{'nv_tileaa.addf' op has order 3, as 'nv_tileaa.exp2' has before}}
       %d = nv_tileaa.addf %p, %s {schedule = #nv_tileaa.op_schedule<stage = 0, order = 3>} : tensor<64xf32>
       nv_tileaa.continue %d : tensor<64xf32>
     }
@@ -99,10 +99,10 @@ builtin.module {
     %c0 = nv_tileaa.constant 0 : i32
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<64xf32>
-    // expected-error@+1 {{'nv_tileaa.splat' has a stage, expected none}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<64xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 1>} {
       %f = nv_tileaa.int_to_fp %i signed : i32 to f32
+      // expected-error@+1 {{'nv_tileaa.splat' op has a stage, expected none}}
       %g = nv_tileaa.splat %f {schedule = #nv_tileaa.op_schedule<stage = 0, order = 2>} : f32 -> tensor<64xf32>
       %p = nv_tileaa.exp2 %g {schedule = #nv_tileaa.op_schedule<stage = 0, order = 0>} : tensor<64xf32>
       %d = nv_tileaa.addf %p, %s {schedule = #nv_tileaa.op_schedule<stage = 0, order = 1>} : tensor<64xf32>
@@ -118,12 +118,12 @@ builtin.module {
     %c0 = nv_tileaa.constant 0 : i32
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<64xf32>
-    // expected-error@+1 {{'nv_tileaa.addf' in stage 0, order 0 runs before 'nv_tileaa.exp2' in stage 0, order 1}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<64xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 1>} {
       %f = nv_tileaa.int_to_fp %i signed : i32 to f32
       %g = nv_tileaa.splat %f : f32 -> tensor<64xf32>
       %p = nv_tileaa.exp2 %g {schedule = #nv_tileaa.op_schedule<stage = 0, order = 1>} : tensor<64xf32>
+      // expected-error@+1 {{'nv_tileaa.addf' op in stage 0, order 0 runs before 'nv_tileaa.exp2' in stage 0, order 1}}
       %d = nv_tileaa.addf %p, %s {schedule = #nv_tileaa.op_schedule<stage = 0, order = 0>} : tensor<64xf32>
       nv_tileaa.continue %d : tensor<64xf32>
     }
@@ -137,12 +137,12 @@ builtin.module {
     %c0 = nv_tileaa.constant 0 : i32
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<64xf32>
-    // expected-error@+1 {{'nv_tileaa.addf' in stage 0, order 1 runs before 'nv_tileaa.exp2' in stage 1, order 0}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<64xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 2>} {
       %f = nv_tileaa.int_to_fp %i signed : i32 to f32
       %g = nv_tileaa.splat %f : f32 -> tensor<64xf32>
       %p = nv_tileaa.exp2 %g {schedule = #nv_tileaa.op_schedule<stage = 1, order = 0>} : tensor<64xf32>
+      // expected-error@+1 {{'nv_tileaa.addf' op in stage 0, order 1 runs before 'nv_tileaa.exp2' in stage 1, order 0}}
       %d = nv_tileaa.addf %p, %s {schedule = #nv_tileaa.op_schedule<stage = 0, order = 1>} : tensor<64xf32>
       nv_tileaa.continue %d : tensor<64xf32>
     }
@@ -175,7 +175,7 @@ builtin.module {
     %c0 = nv_tileaa.constant 0 : i32
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<64xf32>
-    // expected-error@+1 {{the schedule of a loop is a #nv_tileaa.loop_schedule with stages}}
+    // expected-error@+1 {{'nv_tileaa.for' op the schedule of a loop is a #nv_tileaa.loop_schedule with stages}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<64xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 0>} {
       %f = nv_tileaa.int_to_fp %i signed : i32 to f32
@@ -194,11 +194,11 @@ builtin.module {
     %c0 = nv_tileaa.constant 0 : i32
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<64xf32>
-    // expected-error@+5 {{stage is -1, expected no negative number}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<64xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 1>} {
       %f = nv_tileaa.int_to_fp %i signed : i32 to f32
       %g = nv_tileaa.splat %f : f32 -> tensor<64xf32>
+      // expected-error@+1 {{stage is -1, expected no negative number}}
       %p = nv_tileaa.exp2 %g {schedule = #nv_tileaa.op_schedule<stage = -1, order = 0>} : tensor<64xf32>
       %d = nv_tileaa.addf %p, %s {schedule = #nv_tileaa.op_schedule<stage = 0, order = 1>} : tensor<64xf32>
       nv_tileaa.continue %d : tensor<64xf32>
@@ -251,11 +251,11 @@ builtin.module {
     %c0 = nv_tileaa.constant 0 : i32
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<64xf32>
-    // expected-error@+1 {{'nv_tileaa.exp2' is prefetched, expected a load from a view}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<64xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 2>} {
       %f = nv_tileaa.int_to_fp %i signed : i32 to f32
       %g = nv_tileaa.splat %f : f32 -> tensor<64xf32>
+      // expected-error@+1 {{'nv_tileaa.exp2' op is prefetched, expected a load from a view}}
       %p = nv_tileaa.exp2 %g {schedule = #nv_tileaa.op_schedule<stage = 0, order = 0>, prefetch = #nv_tileaa.prefetch<distance = 1>} : tensor<64xf32>
       %d = nv_tileaa.addf %p, %s {schedule = #nv_tileaa.op_schedule<stage = 1, order = 1>} : tensor<64xf32>
       nv_tileaa.continue %d : tensor<64xf32>
@@ -277,9 +277,9 @@ builtin.module {
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<1x1024xf32>
     %x = nv_tileaa.get_program_id 0
-    // expected-error@+1 {{a load in stage 0 of 3 is prefetched by 1 iterations, expected stage 0 and 2}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<1x1024xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 3>} {
+      // expected-error@+1 {{'nv_tileaa.tiled_load' op in stage 0 of 3 is prefetched by 1 iterations, expected stage 0 and 2}}
       %tile, %t = nv_tileaa.tiled_load %view[%x, %i] token = %token {schedule = #nv_tileaa.op_schedule<stage = 0, order = 0, unit = memory>,
           prefetch = #nv_tileaa.prefetch<distance = 1>} : !view0 -> tensor<1x1024xf32>
       %d = nv_tileaa.addf %tile, %s {schedule = #nv_tileaa.op_schedule<stage = 2, order = 1>} : tensor<1x1024xf32>
@@ -303,9 +303,9 @@ builtin.module {
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<1x1024xf32>
     %x = nv_tileaa.get_program_id 0
-    // expected-error@+1 {{a load in stage 1 of 2 is prefetched by 1 iterations, expected stage 0 and 1}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<1x1024xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 2>} {
+      // expected-error@+1 {{'nv_tileaa.tiled_load' op in stage 1 of 2 is prefetched by 1 iterations, expected stage 0 and 1}}
       %tile, %t = nv_tileaa.tiled_load %view[%x, %i] token = %token {schedule = #nv_tileaa.op_schedule<stage = 1, order = 0, unit = memory>,
           prefetch = #nv_tileaa.prefetch<distance = 1>} : !view0 -> tensor<1x1024xf32>
       %d = nv_tileaa.addf %tile, %s {schedule = #nv_tileaa.op_schedule<stage = 1, order = 1>} : tensor<1x1024xf32>
@@ -329,9 +329,9 @@ builtin.module {
     %c1 = nv_tileaa.constant 1 : i32
     %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<1x1024xf32>
     %x = nv_tileaa.get_program_id 0
-    // expected-error@+1 {{resident tiles have fewer stages than are prefetched}}
     %sum = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> (tensor<1x1024xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 3>} {
+      // expected-error@+1 {{'nv_tileaa.tiled_load' op keeps fewer resident stages than it prefetches}}
       %tile, %t = nv_tileaa.tiled_load %view[%x, %i] token = %token {schedule = #nv_tileaa.op_schedule<stage = 0, order = 0, unit = memory>,
           prefetch = #nv_tileaa.prefetch<distance = 2, resident = 0, resident_stages = 2>} : !view0 -> tensor<1x1024xf32>
       %d = nv_tileaa.addf %tile, %s {schedule = #nv_tileaa.op_schedule<stage = 2, order = 1>} : tensor<1x1024xf32>

@@ -104,6 +104,14 @@ class PrefetchAttr(NamedValues):
     optional: ClassVar[tuple[str, ...]] = ("smem_operand", "ctas", "resident", "resident_stages")
 
 
+class WrongOperation(VerifyException):
+    """What is wrong with an operation that is not the one that is verified, but in it."""
+
+    def __init__(self, operation: Operation, message: str):
+        super().__init__(message)
+        self.operation = operation
+
+
 SCHEDULE_ATTRIBUTES = (LoopScheduleAttr, OpScheduleAttr, PrefetchAttr)
 
 
@@ -162,13 +170,13 @@ def erase_schedule(loop: Operation) -> None:
 def check_schedule(loop: Operation, block: Block) -> None:
     """Verifies the schedule of a loop with this body.
 
-    Raises VerifyException where stages or orders are missing, out of range or given twice, where
-    an operation runs before what it reads, and where prefetched loads are not a stage of their own.
+    Raises WrongOperation where stages or orders are missing, out of range or given twice, where an
+    operation runs before what it reads, and where prefetched loads are not a stage of their own.
     """
     if LOOP_SCHEDULE not in loop.attributes:
-        strangers = (op for op in block.ops if SCHEDULE in op.attributes)
+        strangers = (op for op in block.ops if {SCHEDULE, PREFETCH} & op.attributes.keys())
         if (stranger := next(strangers, None)) is not None:
-            raise VerifyException(f"'{stranger.name}' has a place in a loop that has no schedule")
+            raise WrongOperation(stranger, "has a place in a loop that has no schedule")
         return
     whole = loop_schedule(loop)
     if whole is None or not whole.integer("stages"):
@@ -179,35 +187,29 @@ def check_schedule(loop: Operation, block: Block) -> None:
             continue
         if is_repeatable(op):
             if SCHEDULE in op.attributes:
-                raise VerifyException(
-                    f"'{op.name}' has a stage, expected none: it is repeated where it is needed"
-                )
+                raise WrongOperation(op, "has a stage, expected none: every stage may repeat it")
             continue
         order = _check_place(op, whole)
         if order in orders:
-            both = f"'{orders[order].name}' and '{op.name}'"
-            raise VerifyException(f"{both} have the same order {order} in the schedule")
+            raise WrongOperation(op, f"has order {order}, as '{orders[order].name}' has before")
         orders[order] = op
     for op in orders.values():
         _check_operands(op, block, whole.integer("stages"))
         _check_prefetch(op, whole.integer("stages"))
-    if len({_distance(op) for op in orders.values()} - {0}) > 1:
-        raise VerifyException("prefetched loads of one loop have different distances")
 
 
 def _check_place(op: Operation, whole: LoopScheduleAttr) -> int:
     """The order of an operation, whose stage and cycle are within bounds."""
     place = op_schedule(op)
     if place is None:
-        raise VerifyException(f"'{op.name}' has no stage in the schedule of its loop")
+        raise WrongOperation(op, "has no stage in the schedule of its loop")
     stage, stages = place.integer("stage"), whole.integer("stages")
     if stage >= stages:
-        raise VerifyException(f"'{op.name}' is in stage {stage}, expected less than {stages}")
+        raise WrongOperation(op, f"is in stage {stage}, expected less than {stages}")
     interval = whole.integer("initiation_interval")
     if place.has("cycle") and place.integer("cycle") >= max(1, interval):
-        raise VerifyException(
-            f"'{op.name}' starts in cycle {place.integer('cycle')} of an interval of {interval}"
-        )
+        cycle = place.integer("cycle")
+        raise WrongOperation(op, f"starts in cycle {cycle} of an interval of {interval}")
     return place.integer("order")
 
 
@@ -228,10 +230,11 @@ def _check_operands(op: Operation, block: Block, stages: int) -> None:
         values = [value for value in values if not isinstance(value.type, MemTokenType)]
     for maker, distance in makers(values, block, stages):
         made, number = _place(maker)
-        if (made - distance, number) >= (stage, order) and (maker is not op or not distance):
-            raise VerifyException(
-                f"'{op.name}' in stage {stage}, order {order} runs before '{maker.name}' in stage "
-                f"{made}, order {number}, which it reads"
+        if (made - distance, number) >= (stage, order):
+            raise WrongOperation(
+                op,
+                f"in stage {stage}, order {order} runs before '{maker.name}' in stage {made}, "
+                f"order {number}, which it reads",
             )
 
 
@@ -262,24 +265,19 @@ def makers(
     return found
 
 
-def _distance(op: Operation) -> int:
-    """Iterations by which a load is prefetched, 0 for other operations."""
-    found = prefetch_of(op)
-    return 0 if found is None else found.integer("distance")
-
-
 def _check_prefetch(op: Operation, stages: int) -> None:
     """Prefetched loads are in the first stage, what reads their tiles is in the last one."""
     if PREFETCH not in op.attributes:
         return
     found = prefetch_of(op)
     if found is None or not isinstance(op, TiledLoadOp):
-        raise VerifyException(f"'{op.name}' is prefetched, expected a load from a view")
+        raise WrongOperation(op, "is prefetched, expected a load from a view")
     stage, distance = _place(op)[0], found.integer("distance")
     if stage or not distance or distance != stages - 1:
-        raise VerifyException(
-            f"a load in stage {stage} of {stages} is prefetched by {distance} iterations, "
-            f"expected stage 0 and {stages - 1}"
+        raise WrongOperation(
+            op,
+            f"in stage {stage} of {stages} is prefetched by {distance} iterations, expected stage "
+            f"0 and {stages - 1}",
         )
     if found.has("resident") and found.integer("resident_stages") <= distance:
-        raise VerifyException("resident tiles have fewer stages than are prefetched")
+        raise WrongOperation(op, "keeps fewer resident stages than it prefetches")

@@ -34,12 +34,12 @@ LLVM_PASSES = frozenset(_LLVM_NAMES.split())
 
 _BORDER = "convert-tileaa-to-tileas"
 _LAST = "convert-nv-tileas-to-llvm"
-_SCHEDULE = "generate-schedule"
+_SCHEDULE = "tileas-generate-schedule"
+_EXPAND = "tileas-expand-schedule"
 
 ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-slicing": ("tileaa-split-large-tiles", "large tiles become loops over parts"),
     "tileas-prepare-for-scheduling": (_SCHEDULE, "loads of a loop are told apart there"),
-    "tileas-generate-schedule": (_SCHEDULE, "iterations of a loop overlap from there on"),
     "tileas-plan-cta": (_BORDER, "warps, CTAs and the way of each product are chosen there"),
     "tileas-assign-dot-layouts": (_BORDER, "operands and sums of products get layouts there"),
     "tileas-assign-load-store-layouts": (_BORDER, "accesses get coalesced layouts there"),
@@ -48,7 +48,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-optimize-reduce": (_LAST, "reductions become shuffles and shared memory there"),
     "tileas-assign-pipeline-layouts": (_BORDER, "tiles in shared memory are swizzled there"),
     "tileas-materialize-async": (_BORDER, "loads become asynchronous copies there"),
-    "tileas-unspecialized-pipeline": (_SCHEDULE, "loops start their loads early from there on"),
+    "tileas-unspecialized-pipeline": (_EXPAND, "loops start their loads early from there on"),
     "tileas-materialize-schedule": (_BORDER, "warps get roles there"),
     "tileas-resolve-agent-boundary": (_BORDER, "values that cross warp roles are computed twice"),
     "tileas-optimize-dot-accumulation": (_BORDER, "sums stay in registers over a loop"),
@@ -58,7 +58,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-remove-buffer-alias": (_LAST, "shared memory is laid out there"),
     "tileas-refine-atom-by-resource": (_BORDER, "the size of instructions is chosen there"),
     "tileas-attach-tma-desc-args": (_LAST, "tensor maps are filled in by the kernel itself"),
-    "tileas-dynamic-persistent": (_SCHEDULE, "persistent kernels are made there"),
+    "tileas-dynamic-persistent": ("pair-tile-blocks", "persistent kernels are made there"),
     "tileas-insert-OCG-knobs": (_LAST, "what ptxas is told is written there"),
     "tileas-remove-dead-args": ("canonicalize", "values without users are removed there"),
     "tileas-legalize-tmem-copy": ("", "no target with tensor memory is compiled for yet"),

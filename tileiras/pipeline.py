@@ -115,9 +115,16 @@ PIPELINE: tuple[Step, ...] = (
         needs=("WGMMA", "TMA", "CLUSTER_LAUNCH"),
     ),
     Step(
-        "generate-schedule",
+        "tileas-generate-schedule",
         "nv_tileaa",
-        "iterations overlap while operations are still whole tiles; each copy gets its own layouts",
+        "operations are whole tiles, whose costs are known; control flow stands",
+        min_opt=1,
+        needs=("CP_ASYNC",),
+    ),
+    Step(
+        "tileas-expand-schedule",
+        "nv_tileaa",
+        "iterations overlap from here on; each copy of an operation gets layouts of its own",
         min_opt=1,
         needs=("CP_ASYNC",),
     ),

@@ -28,7 +28,10 @@ PASSES: dict[str, str] = {
     "coarsen-locks": "tileiras.passes.nv_tileaa.coarsen_locks:CoarsenLocksPass",
     "join-tiles": "tileiras.passes.nv_tileaa.join_tiles:JoinTilesPass",
     "pair-tile-blocks": "tileiras.passes.nv_tileaa.pair_tile_blocks:PairTileBlocksPass",
-    "generate-schedule": "tileiras.passes.nv_tileaa.generate_schedule:GenerateSchedulePass",
+    "tileas-generate-schedule": (
+        "tileiras.passes.nv_tileaa.generate_schedule:GenerateSchedulePass"
+    ),
+    "tileas-expand-schedule": "tileiras.passes.nv_tileaa.expand_schedule:ExpandSchedulePass",
     "tileas-plan-cta": "tileiras.passes.nv_tileaa.plan_cta:PlanCtaPass",
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
     "tileas-group-products": "tileiras.passes.nv_tileas.group_products:GroupProductsPass",

@@ -111,10 +111,11 @@ def verify_module(module: ModuleOp, where: str = "") -> None:
         try:
             _check_op(op)
         except (VerifyException, ValueError) as error:
-            message = _verifier_message(op, error)
+            wrong = _wrong_operation(op, error)
+            message = _verifier_message(wrong, error)
             if where:
-                raise InternalError(message, place_of(op), where) from error
-            raise BytecodeError(message, place_of(op)) from error
+                raise InternalError(message, place_of(wrong), where) from error
+            raise BytecodeError(message, place_of(wrong)) from error
 
 
 def verify_text(module: ModuleOp, places: Mapping[Operation, SourceLocation]) -> None:
@@ -127,7 +128,8 @@ def verify_text(module: ModuleOp, places: Mapping[Operation, SourceLocation]) ->
         try:
             _check_op(op)
         except Exception as error:
-            raise BytecodeError(_verifier_message(op, error), places.get(op)) from error
+            wrong = _wrong_operation(op, error)
+            raise BytecodeError(_verifier_message(wrong, error), places.get(wrong)) from error
     try:
         stage_of(module)
     except InternalError as error:
@@ -140,6 +142,12 @@ def _live_together(one: Operation, other: Operation) -> bool:
     """Whether there is a stage with the dialects of both operations."""
     dialects = (dialect_of(one), dialect_of(other))
     return any(all(name in stage.dialects for name in dialects) for stage in STAGES)
+
+
+def _wrong_operation(op: Operation, error: Exception) -> Operation:
+    """The operation that a verifier means: one within its own, where the error names it."""
+    found = getattr(error, "operation", None)
+    return found if isinstance(found, Operation) else op
 
 
 def _verifier_message(op: Operation, error: Exception) -> str:

@@ -11,8 +11,8 @@ from simulated_wgmma import run_on_rings
 from tests.gpu.product_text import Order, ProductKernel
 from tests.gpu.random_products import dense_case
 from tests.interpreter.stage_comparison import passes
+from tests.other_targets import set_multiprocessors
 from tileiras.ir_text import parse_text
-from tileiras.passes.nv_tileaa import join_blocks
 
 KERNEL = ProductKernel("f16", (64, 64, 64), b="turned", form="numbered")
 KNOWN_DEPTH = "%Kd = assume div_by<8>, %K : tile<i32>\n    %A1 = offset"
@@ -36,7 +36,7 @@ def test_head_starts_suffice_for_short_products(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Copies are by bytes, or, if 16 of them are in the tensor or out of it, by a condition."""
-    monkeypatch.setattr(join_blocks, "MULTIPROCESSORS", multiprocessors)
+    set_multiprocessors(monkeypatch, multiprocessors)
     kernel = replace(KERNEL, order=order)
     text = kernel.text()
     if is_known:

@@ -22,7 +22,7 @@ from tileiras.analysis.typed_facts import is_tracked, unknown_facts
 from tileiras.dialects import cuda_tile as ct
 
 MAX_ROUNDS = 6
-"""Walks over a loop body before what still changes is given up."""
+"""Policy: walks over a loop body before what still changes is given up."""
 
 
 class Facts:

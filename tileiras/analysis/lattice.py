@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_DIVISOR = 1 << 30
-"""Divisors beyond this are not told apart: no access or allocation needs them."""
+"""Policy: divisors beyond this are not told apart: no access or allocation needs them."""
 
 
 @dataclass(frozen=True, slots=True)

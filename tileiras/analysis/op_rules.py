@@ -28,7 +28,7 @@ from tileiras.dialects.cuda_tile.types import (
 )
 
 MAX_TILE_BLOCKS = (1 << 24) - 1
-"""Largest grid size along an axis (Tile IR specification, get_num_tile_blocks)."""
+"""Fixed: largest grid size along an axis (Tile IR specification, get_num_tile_blocks)."""
 
 
 class Lookup(Protocol):

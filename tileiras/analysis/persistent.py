@@ -10,7 +10,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 
 MOST_VALUES = 16
-"""Values looked at between a loop and the size of the grid."""
+"""Policy: values looked at between a loop and the size of the grid."""
 
 
 def is_persistent(func: aa.FuncOp) -> bool:

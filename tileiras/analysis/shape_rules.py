@@ -17,7 +17,7 @@ from tileiras.analysis.lattice import (
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 
 MAX_INSPECTED = 1024
-"""Constants with more elements than this are not looked into."""
+"""Policy: constants with more elements than this are not looked into."""
 
 
 def constant(value: DenseAttr, width: int) -> ValueFacts:

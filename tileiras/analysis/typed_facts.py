@@ -10,7 +10,7 @@ from tileiras.dialects.cuda_tile.element_types import bit_width
 from tileiras.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, ViewType
 
 SUB_BYTE = 0
-"""`pointee_bytes` of the 4-bit types, two of which share a byte."""
+"""Fixed: `pointee_bytes` of the 4-bit types, two of which share a byte."""
 
 
 def pointee_bytes(pointee: Attribute) -> int:

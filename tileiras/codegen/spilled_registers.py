@@ -14,8 +14,6 @@ from math import prod
 from tileiras.codegen.ptxas_log import KernelResources
 from tileiras.codegen.target import GpuTarget
 
-REGISTER_UNIT = 8
-"""Registers are handed out to threads in such units."""
 _HEAD = re.compile(r"\.entry\s+([\w$.]+)\s*\([^)]*\)([^{]*)\{")
 _THREADS = re.compile(r"^\.reqntid\s+([\d, ]+)$", re.MULTILINE)
 _CTAS = re.compile(r"^\.minnctapersm\s+(\d+)$", re.MULTILINE)
@@ -63,4 +61,4 @@ def _is_short(directives: str, registers: int, target: GpuTarget) -> bool:
     if threads is None or any(limit in directives for limit in _LIMITS):
         return False
     share = target.registers_per_sm // prod(int(count) for count in threads[1].split(","))
-    return registers < min(target.max_registers_per_thread, share // REGISTER_UNIT * REGISTER_UNIT)
+    return registers < min(target.max_registers_per_thread, target.whole_units(share))

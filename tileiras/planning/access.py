@@ -19,13 +19,13 @@ from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 
 MAX_ACCESS_BYTES = 16
-"""Widest global access of one thread on every target (ld.global.v4.b32)."""
+"""Fixed: widest global access of one thread on every target (ld.global.v4.b32)."""
 LINE_BYTES = 128
-"""A line of the caches."""
+"""Fixed: a line of the caches."""
 LEAST_ACCESS_BITS = 32
-"""Of an access of one thread that is not too short for its instruction."""
+"""Policy: of an access of one thread that is not too short for its instruction."""
 SECTOR_BYTES = 32
-"""What memory moves at least: CUDA C++ Best Practices Guide, "Coalesced Access"."""
+"""Fixed: what memory moves at least: CUDA C++ Best Practices Guide, "Coalesced Access"."""
 
 
 @dataclass(frozen=True)

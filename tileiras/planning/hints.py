@@ -7,6 +7,9 @@ from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 
+USUAL_LATENCY_HINT = 4
+"""Policy: the hint `latency` of a load that takes as long as most do."""
+
 
 def integer_hint(func: aa.FuncOp, key: str) -> int | None:
     """An integer hint of the kernel, None if it is not given."""

@@ -193,7 +193,13 @@ builtin.module {
     %0:2 = nv_tileaa.for %i = %arg0 to %arg0 step %arg0 iter_args(%a = %true, %b = %arg1) -> (i1, f32) : i32 {
       nv_tileaa.continue %a, %b : i1, f32
     }
-    nv_tileaa.for unsigned %iv = %arg0 to %arg0 step %arg0 : i32 {
+    nv_tileaa.for unsigned %iv = %arg0 to %arg0 step %arg0 : i32 attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 2>} {
+      nv_tileaa.loop attributes {schedule = #nv_tileaa.op_schedule<stage = 0, order = 1>} {
+        nv_tileaa.break
+      }
+      nv_tileaa.if %arg2 attributes {schedule = #nv_tileaa.op_schedule<stage = 1, order = 0>} {
+        nv_tileaa.yield
+      }
       nv_tileaa.continue
     }
     %1 = nv_tileaa.loop iter_args(%arg3 = %arg1) : (f32) -> (f32) {

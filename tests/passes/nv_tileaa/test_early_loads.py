@@ -29,8 +29,8 @@ def after(text: str, name: str, arch: str = "sm_90", disabled: tuple[str, ...] =
 
 
 def scheduled(kernel: RowLoop):
-    """The kernel after generate-schedule."""
-    return after(kernel.text, "generate-schedule")
+    """The kernel after tileas-expand-schedule."""
+    return after(kernel.text, "tileas-expand-schedule")
 
 
 def finished(module) -> list[aa.FinishLoadOp]:
@@ -150,7 +150,7 @@ def behind_stores() -> str:
 
 def test_loads_behind_a_rebuilt_loop_are_started_behind_its_stores() -> None:
     text, bounds = behind_stores(), (0, 3, 1)
-    module = after(text, "generate-schedule")
+    module = after(text, "tileas-expand-schedule")
     module.verify()
     assert len(finished(module)) == 3
     wanted = run(parse_module(text), RowLoop(), bounds)
@@ -175,7 +175,7 @@ def test_a_load_that_may_be_passed_over_stays() -> None:
 
 def test_loads_of_two_bytes_stay() -> None:
     text = RowLoop("f16").text.replace("assume div_by<16>", "assume div_by<1>")
-    assert not finished(after(text, "generate-schedule"))
+    assert not finished(after(text, "tileas-expand-schedule"))
 
 
 def test_nothing_is_started_early_without_optimisation() -> None:
@@ -275,7 +275,7 @@ def test_loops_with_little_to_do_take_the_room_of_other_tile_blocks(
     work: str, count: list[int]
 ) -> None:
     """Tiles of 16 KB: more tile blocks would keep memory no busier, if they have little to do."""
-    assert slots(after(summed(work, 64), "generate-schedule")) == count
+    assert slots(after(summed(work, 64), "tileas-expand-schedule")) == count
 
 
 def test_loops_with_little_to_do_compute_the_same() -> None:

@@ -12,12 +12,12 @@ from xdsl.ir import Block, SSAValue
 from tests.gpu.product_text import Order, ProductKernel
 from tests.gpu.random_products import dense_case, make_case
 from tests.interpreter.stage_comparison import passes
+from tests.other_targets import set_multiprocessors
 from tests.passes.nv_tileaa.test_join_tiles import changed, joined_stages, kernel_of, placed
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.passes.nv_tileaa import join_blocks
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper import agents
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
 from tileiras.planning.model.kernel import HopperPlan
@@ -30,14 +30,14 @@ IN_ROWS = replace(LISTED, form="plain")
 @pytest.fixture(params=[132, 1], ids=["few", "many"])
 def grid_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Grids of the tests are small for an H100, and large for one multiprocessor."""
-    monkeypatch.setattr(join_blocks, "MULTIPROCESSORS", request.param)
+    set_multiprocessors(monkeypatch, request.param)
     return request.param
 
 
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four tile blocks are many."""
-    monkeypatch.setattr(join_blocks, "MULTIPROCESSORS", 1)
+    set_multiprocessors(monkeypatch, 1)
 
 
 def joined(kernel: ProductKernel) -> str | None:

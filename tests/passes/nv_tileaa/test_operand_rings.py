@@ -137,7 +137,7 @@ def test_a_tile_block_alone_where_several_could_be_does_without_slots() -> None:
 def test_every_stage_computes_the_product(kernel: ProductKernel) -> None:
     module = parse_text(kernel.text(), "kernel.mlir")
     for name, _ in passes(module, (), "sm_89"):
-        if name not in ("generate-schedule", "convert-tileaa-to-tileas"):
+        if name not in ("tileas-expand-schedule", "convert-tileaa-to-tileas"):
             continue
         for seed in range(2):
             case = make_case(kernel, seed, tiles=2)

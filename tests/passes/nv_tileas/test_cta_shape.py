@@ -14,7 +14,6 @@ from tileiras.driver import compile_module, with_environment
 from tileiras.options import CompileOptions
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper import slots
 from tileiras.planning.resources.cta import (
-    PARTITIONS,
     Demand,
     RingDemand,
     choose_shape,
@@ -53,8 +52,8 @@ def test_every_shape_fits_the_registers_of_each_part_of_an_sm(shape):
         )
         assert registers <= SM_90.registers_per_sm
     else:
-        busiest = -(-warps // PARTITIONS)
-        assert busiest * 32 * shape.registers * PARTITIONS <= SM_90.registers_per_sm
+        busiest = -(-warps // SM_90.partitions)
+        assert busiest * 32 * shape.registers * SM_90.partitions <= SM_90.registers_per_sm
 
 
 @pytest.mark.parametrize(

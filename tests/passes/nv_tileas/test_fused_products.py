@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tests.gpu.product_text import Order, ProductKernel
 from tests.gpu.random_products import aligned_result, dense_case
+from tests.other_targets import set_multiprocessors
 from tests.passes.nv_tileaa.test_join_tiles import joined_stages, placed
 from tests.passes.nv_tileas.gemm import gemm
 from tests.passes.nv_tileas.shared_operands import shared_operands
@@ -18,7 +19,6 @@ from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.driver import compile_module, with_environment
 from tileiras.options import CompileOptions
-from tileiras.passes.nv_tileaa import join_blocks
 
 LISTED = ProductKernel("f16", (128, 128, 64), form="numbered")
 
@@ -112,7 +112,7 @@ def test_results_of_persistent_kernels_leave_by_tma(
 def test_every_stage_computes_the_product(
     kernel: ProductKernel, columns: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(join_blocks, "MULTIPROCESSORS", 1)
+    set_multiprocessors(monkeypatch, 1)
     assert joined_stages(dense_case(kernel, (250, columns, 144), 4)) >= 3
 
 

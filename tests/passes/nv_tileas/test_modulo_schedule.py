@@ -6,7 +6,10 @@ import random
 
 import pytest
 
-from tileiras.planning.schedule.modulo import Edge, Node, modulo_schedule
+from tileiras.codegen.target import Unit
+from tileiras.planning.schedule.modulo import Edge, Node, ReservationTable, modulo_schedule
+
+TENSOR, VECTOR = UNITS = (Unit.TENSOR_CORE, Unit.FMA)
 
 
 def holds(nodes, edges, interval, times) -> bool:
@@ -15,16 +18,17 @@ def holds(nodes, edges, interval, times) -> bool:
         arrival = times[edge.source] + edge.latency - interval * edge.distance
         if edge.source != edge.target and times[edge.target] < arrival:
             return False
-    taken: dict[tuple[str, int], int] = {}
+    taken: dict[tuple[Unit, int], int] = {}
     for number, (node, time) in enumerate(zip(nodes, times, strict=True)):
-        for cycle in range(time, time + node.cycles):
-            if taken.setdefault((node.unit, cycle % interval), number) != number:
-                return False
+        for unit, cycles in node.uses:
+            for cycle in range(time, time + cycles):
+                if taken.setdefault((unit, cycle % interval), number) != number:
+                    return False
     return True
 
 
 def test_two_products_and_the_work_between_them_overlap():
-    nodes = [Node("tensor", 4), Node("vector", 5), Node("tensor", 4)]
+    nodes = [Node(((TENSOR, 4),)), Node(((VECTOR, 5),)), Node(((TENSOR, 4),))]
     edges = [Edge(0, 1, 4, 0), Edge(1, 2, 5, 0)]
     times = modulo_schedule(nodes, edges, 8)
     assert times is not None
@@ -33,20 +37,23 @@ def test_two_products_and_the_work_between_them_overlap():
 
 
 def test_a_cycle_of_latencies_bounds_the_interval():
-    nodes = [Node("vector", 1), Node("vector", 1)]
+    nodes = [Node(((VECTOR, 1),)), Node(((VECTOR, 1),))]
     edges = [Edge(0, 1, 6, 0), Edge(1, 0, 4, 1)]
     assert modulo_schedule(nodes, edges, 9) is None
     assert modulo_schedule(nodes, edges, 10) is not None
 
 
 def test_a_unit_that_is_too_short_for_an_operation_gives_nothing():
-    assert modulo_schedule([Node("vector", 5)], [], 4) is None
+    assert modulo_schedule([Node(((VECTOR, 5),))], [], 4) is None
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_graphs_get_schedules_that_hold(seed):
     rng = random.Random(seed)
-    nodes = [Node(rng.choice(["tensor", "vector"]), rng.randrange(5)) for _ in range(8)]
+    nodes = [
+        Node(tuple((unit, rng.randrange(5)) for unit in UNITS if rng.random() < 0.7))
+        for _ in range(8)
+    ]
     edges = []
     for _ in range(12):
         source, target = rng.randrange(8), rng.randrange(8)
@@ -59,3 +66,20 @@ def test_random_graphs_get_schedules_that_hold(seed):
             break
     else:
         pytest.fail("no schedule at all")
+
+
+def test_an_operation_waits_for_all_its_units():
+    nodes = [Node(((TENSOR, 3),)), Node(((VECTOR, 2),)), Node(((TENSOR, 1), (VECTOR, 2)))]
+    assert modulo_schedule(nodes, [], 4) is not None
+    assert modulo_schedule(nodes, [], 3) is None
+
+
+def test_the_table_knows_who_holds_a_unit_across_the_end_of_an_interval():
+    table = ReservationTable(10)
+    table.reserve(0, Node(((VECTOR, 4),)), 18)
+    assert table.holders(Node(((VECTOR, 1),)), 1) == [0]
+    assert table.holders(Node(((VECTOR, 1),)), 2) == []
+    assert table.holders(Node(((TENSOR, 9),)), 0) == []
+    assert table.holders(Node(((VECTOR, 7),)), 2) == [0]
+    table.release(0)
+    assert table.holders(Node(((VECTOR, 9),)), 0) == []

@@ -131,9 +131,9 @@ def test_remarks_tell_of_the_schedule():
 
 
 def test_too_few_registers_keep_the_loop_as_it_is(monkeypatch):
-    from tileiras.passes.nv_tileaa import generate_schedule
+    from tileiras.planning.schedule import overlap
 
-    monkeypatch.setattr(generate_schedule, "RESERVED_REGISTERS", 100)
+    monkeypatch.setattr(overlap, "RESERVED_REGISTERS", 100)
     source = softmax_attention("full", 128, 128, 128)
     [message] = told(source)
     assert message.startswith("missed: ")

@@ -148,7 +148,7 @@ def test_a_rotated_loop_computes_what_the_loop_did(name):
     module = read_source(source)
     rotated = False
     for step, _ in passes(module, (), "sm_90"):
-        if step == "generate-schedule":
+        if step == "tileas-expand-schedule":
             rotated = sum(op.name == "nv_tileaa.dot" for op in module.walk()) > 3
     assert rotated
     for iterations in (0, 1, 2, 3, 7):

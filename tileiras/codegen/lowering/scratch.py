@@ -19,7 +19,7 @@ from tileiras.errors import CompileError
 ALIGNMENT = 128
 """Bytes; regions start where a wavefront of shared memory does."""
 RING_BYTES = 48 * 1024
-"""Regions follow each other up to here before a barrier recycles them."""
+"""Policy: regions follow each other up to here before a barrier recycles them."""
 
 LEAST_LEFT = 16 * 1024
 """Bytes of moved memory that stay for regions."""

@@ -5,6 +5,7 @@
 
 from tileiras.codegen.target.features import Feature
 from tileiras.codegen.target.gpu_target import GpuTarget
+from tileiras.codegen.target.performance import Performance, Unit, Work
 from tileiras.codegen.target.records import TARGET_NAMES, get_target
 
-__all__ = ["TARGET_NAMES", "Feature", "GpuTarget", "get_target"]
+__all__ = ["TARGET_NAMES", "Feature", "GpuTarget", "Performance", "Unit", "Work", "get_target"]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tileiras.codegen.target.features import Feature
+from tileiras.codegen.target.performance import HOPPER, Performance
 from tileiras.errors import TargetError
 from tileiras.suggestions import did_you_mean
 
@@ -16,6 +17,9 @@ class GpuTarget:
 
     `shared_memory_per_block` is what a launch may ask for (opt-in, dynamic and static together);
     `static_shared_limit` is what ptxas accepts in a module's `.shared` variables.
+    `register_unit`: registers are handed out to threads in such units. `partitions`: parts of an SM
+    with registers of their own, to which the warps of a CTA are dealt out.
+    `performance`: how fast it is, for those who choose between correct programs.
     `llvm_processor` and `llvm_ptx_version` are what LLVM compiles for: `ptx_target` and
     `ptx_version` where LLVM knows these, else an older processor's. `ptxas_release` is the first
     ptxas that reads `ptx_version`.
@@ -33,8 +37,11 @@ class GpuTarget:
     static_shared_limit: int
     max_warps_per_sm: int
     max_cluster: int
+    performance: Performance = HOPPER
     registers_per_sm: int = 65536
     max_registers_per_thread: int = 255
+    register_unit: int = 8
+    partitions: int = 4
     max_threads_per_block: int = 1024
     warp_size: int = 32
 
@@ -46,6 +53,16 @@ class GpuTarget:
     def has(self, feature: Feature) -> bool:
         """Can this target do that (and has the user not disabled it)?"""
         return feature in self.features
+
+    @property
+    def warps_with_all_registers(self) -> int:
+        """Warps whose threads have all the registers that they can have, and the SM's together."""
+        each = self.whole_units(self.max_registers_per_thread + self.register_unit - 1)
+        return self.registers_per_sm // (each * self.warp_size)
+
+    def whole_units(self, registers: int) -> int:
+        """So many registers of a thread, or fewer: as they are handed out."""
+        return registers // self.register_unit * self.register_unit
 
     def shared_memory_of_each(self, ctas: int) -> int:
         """What one CTA may have if `ctas` of its kind are to fit an SM."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from tileiras.codegen.target.features import Feature
 from tileiras.codegen.target.gpu_target import GpuTarget
+from tileiras.codegen.target.performance import PERFORMANCE
 from tileiras.errors import TargetError
 from tileiras.suggestions import did_you_mean
 
@@ -76,6 +77,7 @@ def _target(
         static_shared_limit=(block_kib if clusters else _OLD_STATIC_SHARED_KIB) * _KIB,
         max_warps_per_sm=warps,
         max_cluster=8 if clusters else 1,
+        performance=PERFORMANCE[name],
     )
 
 

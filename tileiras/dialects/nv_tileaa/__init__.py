@@ -121,6 +121,7 @@ from tileiras.dialects.nv_tileaa.multimem import (
     MultimemReduceOp,
     MultimemStoreOp,
 )
+from tileiras.dialects.nv_tileaa.schedule import SCHEDULE_ATTRIBUTES
 from tileiras.dialects.nv_tileaa.tensors import (
     BroadcastOp,
     CatOp,
@@ -254,7 +255,15 @@ NvTileAA = Dialect(
         AwaitSharedOp,
         ReadSharedOp,
     ],
-    [PointerType, MemTokenType, MemRefType, TiledViewType, LoadRingType, ExchangeType],
+    [
+        PointerType,
+        MemTokenType,
+        MemRefType,
+        TiledViewType,
+        LoadRingType,
+        ExchangeType,
+        *SCHEDULE_ATTRIBUTES,
+    ],
 )
 
 __all__ = [

@@ -27,6 +27,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsTerminator, Pure
 
+from tileiras.dialects.nv_tileaa.schedule import check_schedule
+
 
 @irdl_op_definition
 class FuncOp(IRDLOperation):
@@ -69,7 +71,10 @@ class FuncOp(IRDLOperation):
 
 @irdl_op_definition
 class ForOp(IRDLOperation):
-    """`for iv in [lower, upper) step`: body args are iv, then carried values; ends in continue."""
+    """`for iv in [lower, upper) step`: body args are iv, then carried values; ends in continue.
+
+    It may have a schedule (`nv_tileaa.schedule`), which then is one that can be run.
+    """
 
     name = "nv_tileaa.for"
     lower_bound = operand_def()
@@ -79,6 +84,10 @@ class ForOp(IRDLOperation):
     unsigned_cmp = opt_prop_def(UnitAttr)
     results_ = var_result_def()
     body = region_def()
+
+    def verify_(self) -> None:
+        """The schedule, if there is one."""
+        check_schedule(self, self.body.block)
 
 
 @irdl_op_definition

@@ -13,79 +13,18 @@ They last until `convert-tileaa-to-tileas` has acted on them.
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
+
+from tileiras.dialects.named_values import NamedValues
 
 PLAN, PIPELINES, PIPELINE, MMA, BY_TMA = NAMES = ("plan", "pipelines", "pipeline", "mma", "by_tma")
 """Names of the attributes: of functions, functions, loads, products and stores."""
 
-Value = int | str
-
-
-class _NamedValues(Data[tuple[tuple[str, Value], ...]]):
-    """Integers and words by name: `<a = 1, b = smem>`; all of `required`, some of `optional`."""
-
-    required: ClassVar[tuple[str, ...]] = ()
-    optional: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self, data: tuple[tuple[str, Value], ...]):
-        given = dict(data)
-        known = (*self.required, *self.optional)
-        super().__init__(tuple((name, given[name]) for name in known if name in given))
-        unknown = [name for name in given if name not in known]
-        missing = [name for name in self.required if name not in given]
-        if unknown or missing:
-            raise VerifyException(
-                f"found {', '.join(given)}, expected {', '.join(self.required)}"
-                + (f" and any of {', '.join(self.optional)}" if self.optional else "")
-            )
-
-    @classmethod
-    def of(cls, **values: Value) -> Self:
-        """The attribute with these values."""
-        return cls(tuple(values.items()))
-
-    def integer(self, name: str) -> int:
-        """The integer of a name, 0 where it is absent."""
-        value = dict(self.data).get(name, 0)
-        if not isinstance(value, int):
-            raise VerifyException(f"{name} is {value}, expected an integer")
-        return value
-
-    def word(self, name: str) -> str:
-        """The word of a name."""
-        return str(dict(self.data)[name])
-
-    def has(self, name: str) -> bool:
-        """Whether there is something of this name."""
-        return name in dict(self.data)
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, Value], ...]:
-        """Parses `<a = 1, b = smem>`."""
-
-        def pair() -> tuple[str, Value]:
-            name = parser.parse_identifier()
-            parser.parse_punctuation("=")
-            number = parser.parse_optional_integer()
-            return name, parser.parse_identifier() if number is None else number
-
-        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, pair))
-
-    def print_parameter(self, printer: Printer) -> None:
-        """Prints `<a = 1, b = smem>`."""
-        printer.print_string(
-            "<" + ", ".join(f"{name} = {value}" for name, value in self.data) + ">"
-        )
-
 
 @irdl_attr_definition
-class KernelPlanAttr(_NamedValues):
+class KernelPlanAttr(NamedValues):
     """Warps of a tile block; of a specialised kernel also its roles, registers and memory.
 
     Of a function. `ctas` of its kind fit an SM. Registers are those of a thread: as launched, and
@@ -110,7 +49,7 @@ class KernelPlanAttr(_NamedValues):
 
 
 @irdl_attr_definition
-class PipelinePlanAttr(_NamedValues):
+class PipelinePlanAttr(NamedValues):
     """A circular buffer in shared memory: `bytes` of a stage, and how many it has at `least`.
 
     Of a function, in a list. `within`: the number of the one in whose memory it lies.
@@ -122,7 +61,7 @@ class PipelinePlanAttr(_NamedValues):
 
 
 @irdl_attr_definition
-class FilledByAttr(_NamedValues):
+class FilledByAttr(NamedValues):
     """Which pipeline brings the tile of a load: as one of which of its fillings, at which place."""
 
     name = "nv_tileas.filled_by"
@@ -130,7 +69,7 @@ class FilledByAttr(_NamedValues):
 
 
 @irdl_attr_definition
-class WgmmaAttr(_NamedValues):
+class WgmmaAttr(NamedValues):
     """A product by wgmma: `lhs` in smem or registers, the operand whose `fragments` threads read.
 
     `transposed`: the instructions compute the transposed product.

@@ -34,7 +34,7 @@ _NEEDED: dict[str, Feature] = {
 
 
 MAX_ALIGNMENT = 1 << 32
-"""Bytes; what LLVM can express."""
+"""Fixed: bytes; what LLVM can express."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,9 @@ from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.ir_pass import CompileContext, IrPass
 
 LARGEST_KEPT_BYTES = 32 << 10
-"""A loaded tile of more is loaded again: kept, it would take more than half of the registers of 128
-threads, or an eighth of all."""
+"""Policy: a loaded tile of more is loaded again: kept, it would take more than half of the
+registers of 128 threads, or an eighth of all.
+"""
 _PRODUCTS = (MmaFOp, MmaFScaledOp, MmaIOp)
 
 Key = tuple[object, ...]

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from xdsl.ir import Block
 
 MOST_TRIPS = 8
-"""Iterations that are written out at most."""
+"""Policy: iterations that are written out at most."""
 MOST_BYTES = 16 << 10
-"""Of the tiles that are kept from one loop for another: 32 registers of 128 threads."""
+"""Policy: of the tiles that are kept from one loop for another: 32 registers of 128 threads."""
 
 
 @dataclass(frozen=True)

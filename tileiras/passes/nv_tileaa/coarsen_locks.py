@@ -40,14 +40,15 @@ if TYPE_CHECKING:
 
 AXES = range(3)
 MOST_BYTES = 64 * 1024
-"""Shared memory for the tiles of all tile blocks of a cluster, at most half of a CTA's."""
+"""Policy: shared memory for the tiles of all tile blocks of a cluster, at most half of a CTA's."""
 LEAST_BYTES = 4 * 1024
-"""Of a tile, so that each thread of the largest tile block sends whole registers."""
+"""Policy: of a tile, so that each thread of the largest tile block sends whole registers."""
 USUAL_BLOCKS = 4
-"""Tile blocks that take one lock, where nothing is known of them."""
+"""Policy: tile blocks that take one lock, where nothing is known of them."""
 FEW_BLOCKS = 4
-"""So many get a cluster for all of them."""
+"""Policy: so many get a cluster for all of them."""
 BYTE_BITS = 8
+"""Fixed: bits of a byte."""
 
 
 @dataclass(frozen=True)

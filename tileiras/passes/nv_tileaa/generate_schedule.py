@@ -1,4 +1,4 @@
-"""The pass `generate-schedule`: iterations of loops overlap, by products or by early loads."""
+"""The pass `tileas-generate-schedule`: decides in which stage of a loop each operation runs."""
 
 from __future__ import annotations
 
@@ -10,140 +10,189 @@ from xdsl.dialects.builtin import ModuleOp
 from tileiras.codegen.target.features import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.schedule import erase_schedule, loop_schedule
+from tileiras.errors import UsageError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.planning.operands.tma import root_load
-from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind
+from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
+from tileiras.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
     from tileiras.planning.model.kernel import HopperPlan
     from tileiras.planning.schedule.overlap import Schedule
+    from tileiras.planning.schedule.prefetch import PrefetchPlan
 
-RESERVED_REGISTERS = 44
-"""Registers of a thread for addresses, barriers, scalars and what is between two operations."""
+SCHEDULERS = ("modulo", "serial")
 
 
 @dataclass(frozen=True)
 class GenerateSchedulePass(IrPass):
-    """Rotates loops so that products run beside the vector work of another iteration.
+    """Writes at the operations of a loop in which stage they run, and when.
 
-    Kernels that will not be specialised get their loads started early (`pipeline_loads`).
+    `scheduler=modulo` (the default): products run beside the vector work of another iteration where
+    a product's left operand is computed in the loop and the kernel will be specialised. Loops of
+    kernels that will not be specialised get their loads prefetched. `scheduler=serial`: every
+    operation of every `for` is in stage 0, in the order of the program.
 
     Before   for %i { %s = dot(%q, %k); %p = exp2(%s); %o2 = dot(%p, %v, %o) }
-    After    if lower < upper { the first %s and %p;
-             for %i { %s = dot(%q, %k); %o2 = dot(%p_before, %v_before, %o); %p = exp2(%s) };
-             the last %o2 }
-    Requires nv_tileaa, a target with cp.async; for rotation wgmma and TMA
-    Leaves   of specialised kernels, loops without a product whose left operand is computed in the
-             loop, and loops whose tiles would not fit into registers; loads for which no schedule
-             fits or pays
+    After    for %i attributes {loop_schedule = <stages = 2, initiation_interval = 1024>} {
+               %s = dot(%q, %k) {schedule = <stage = 0, order = 0, cycle = 0>}
+               %p = exp2(%s) {schedule = <stage = 0, order = 2, cycle = 512>}
+               %o2 = dot(%p, %v, %o) {schedule = <stage = 1, order = 1, cycle = 0>} }
+    Requires nv_tileaa, a target with cp.async; for products wgmma and TMA
+    Leaves   the program: nothing but attributes is written. Loops for which no schedule fits or
+             pays get none; functions with a scheduled loop are left alone
     """
 
-    name = "generate-schedule"
-    title: ClassVar[str] = "Generate schedules of loops with products"
+    name = "tileas-generate-schedule"
+    title: ClassVar[str] = "Generate schedules of loops"
+    scheduler: str = "modulo"
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for a scheduler that does not exist."""
+        if self.scheduler not in SCHEDULERS:
+            raise UsageError(
+                f"unknown scheduler '{self.scheduler}', expected one of {', '.join(SCHEDULERS)}",
+                label=did_you_mean(self.scheduler, SCHEDULERS),
+            )
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
-        """Schedules the loops of all functions that will be specialised."""
+        """Schedules the loops of all functions."""
         target = ctx.require_target()
         has_wgmma = target.has(Feature.WGMMA) and target.has(Feature.TMA)
-        for func in list(op.body.ops):
+        for func in op.body.ops:
             if not isinstance(func, aa.FuncOp):
                 continue
-            if not any(isinstance(inner, aa.ForOp) for inner in func.walk()):
+            loops = [inner for inner in func.walk() if isinstance(inner, aa.ForOp)]
+            if not loops or any(loop_schedule(loop) for loop in loops):
                 continue
-            if not has_wgmma or not _schedule_products(ctx, op, func, target):
-                from tileiras.passes.nv_tileaa.pipeline_loads import pipeline_loads
+            if self.scheduler == "serial":
+                _schedule_serially(func, target)
+            elif not has_wgmma or not _schedule_products(ctx.remarks, func, target):
+                _schedule_loads(ctx.remarks, func, target)
 
-                pipeline_loads(ctx.remarks, func, target)
+
+def _schedule_serially(func: aa.FuncOp, target: GpuTarget) -> None:
+    """Gives every loop the serial schedule."""
+    from tileiras.planning.resources.warps import plan_cta
+    from tileiras.planning.schedule.costs import TileCosts
+    from tileiras.planning.schedule.serial import serial_schedule
+    from tileiras.planning.schedule.written import write_serial
+
+    costs = TileCosts(target.warp_size * plan_cta(func, target).num_warps, target)
+    for loop in func.walk():
+        if isinstance(loop, aa.ForOp):
+            write_serial(loop, serial_schedule(loop, costs), costs)
 
 
-def _schedule_products(
-    ctx: CompileContext, module: ModuleOp, func: aa.FuncOp, target: GpuTarget
-) -> bool:
-    """Puts the scheduled function in the place of this one, if it can still be specialised.
+def _schedule_products(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget) -> bool:
+    """Schedules loops of products, if the kernel can be specialised as well as before.
 
     Returns whether the kernel is one that will be specialised.
     """
+    from tileiras.planning.schedule.overlap import overlap_products
+    from tileiras.planning.schedule.written import write_overlap
     from tileiras.planning.warp_roles.plan import plan_hopper
 
     dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
-    if not dots:
-        return False
-    if all(root_load(dot.lhs) is not None for dot in dots):
-        return plan_hopper(func, target) is not None
-    changed = func.clone()
-    plan = plan_hopper(changed, target)
+    plan = plan_hopper(func, target) if dots else None
     if plan is None:
         return False
-    schedules = _schedule_loops(changed, plan)
-    found = [schedule for schedule in schedules if schedule is not None]
-    after = plan_hopper(changed, target) if found else None
-    # CTAs that share an SM overlap by themselves, and more than a rotated loop does.
-    if after is not None and after.shape.ctas >= plan.shape.ctas:
-        module.body.block.insert_op_before(changed, func)
-        func.detach()
-    else:
+    if all(root_load(dot.lhs) is not None for dot in dots):
+        return True
+    loops = overlap_products(func, plan, target)
+    found = [(body, schedule) for body, schedule in loops if schedule is not None]
+    for body, schedule in found:
+        write_overlap(body, schedule)
+    if found and not _keeps_ctas(func, plan, target):
+        for body, _ in found:
+            erase_schedule(body.loop)
         found = []
-    if schedules:
-        _explain(ctx.remarks, func, found)
+    if loops:
+        _explain_products(remarks, func, [schedule for _, schedule in found])
     return True
 
 
-def _schedule_loops(func: aa.FuncOp, plan: HopperPlan) -> list[Schedule | None]:
-    """Rotates every loop that gains by it."""
-    from tileiras.passes.nv_tileaa.schedule.rotate import is_rotatable, rotate
+def _keeps_ctas(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> bool:
+    """Whether as many CTAs share an SM when the schedule has been acted on; tried on a copy.
+
+    CTAs that share an SM overlap by themselves, and more than a rotated loop does.
+    """
+    from tileiras.passes.nv_tileaa.schedule.expand import expand_schedules
+    from tileiras.planning.warp_roles.plan import plan_hopper
+
+    trial = func.clone()
+    expand_schedules(trial)
+    after = plan_hopper(trial, target)
+    return after is not None and after.shape.ctas >= plan.shape.ctas
+
+
+def _schedule_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget) -> None:
+    """Prefetches the loads of loops, where that pays and fits."""
+    from tileiras.planning.resources.warps import plan_cta
     from tileiras.planning.schedule.costs import TileCosts
-    from tileiras.planning.schedule.loop_body import LoopBody, Product
-    from tileiras.planning.schedule.overlap import overlapped
+    from tileiras.planning.schedule.prefetch import plan_prefetch
+    from tileiras.planning.schedule.written import free_stages, write_prefetch
 
-    registers = plan.shape.registers - RESERVED_REGISTERS
-    found: list[Schedule | None] = []
-    for loop in [op for op in func.walk() if isinstance(op, aa.ForOp)]:
-        here = [p for p in plan.dots.values() if p.dot.parent_op() is loop]
-        if all(planned.lhs is not None for planned in here) or not is_rotatable(loop):
-            continue
-        # What threads read or add themselves is finished where it is issued.
-        if any(planned.is_promoted or planned.fragments is not None for planned in here):
-            continue
-        # Products that share a slot stay together.
-        if any(len(plan.sharing(planned)) > 1 for planned in here):
-            continue
-        products = [
-            Product(
-                planned.dot,
-                tuple(
-                    operand.load
-                    for operand in (planned.lhs, planned.rhs)
-                    if operand is not None and operand.load.parent_op() is loop
-                ),
-                planned.lhs is None,
-            )
-            for planned in here
-        ]
-        body = LoopBody(loop, products, TileCosts(128 * plan.warpgroups))
-        schedule = overlapped(body, registers)
-        if schedule is not None:
-            rotate(body, schedule)
-        found.append(schedule)
-    return found
+    plan = plan_prefetch(func, target)
+    if plan is None:
+        return
+    if plan.loops:
+        costs = TileCosts(target.warp_size * plan_cta(func, target).num_warps, target)
+        for loop, schedule in plan.loops:
+            write_prefetch(loop, schedule, plan.kept, costs)
+        if plan.frees_stages:
+            free_stages(plan.loops[-1][0])
+    if plan.candidates:
+        _explain_loads(remarks, func, plan)
 
 
-def _explain(remarks: RemarkCollector, func: aa.FuncOp, schedules: list[Schedule]) -> None:
-    """One remark for a kernel that has loops to schedule."""
+def _explain_products(remarks: RemarkCollector, func: aa.FuncOp, schedules: list[Schedule]) -> None:
+    """One remark for a kernel that has loops of products to schedule."""
     if schedules:
         parts = [f"{s.interval} of {s.serial} cycles, {s.registers} registers" for s in schedules]
         text = f"products run beside the iteration after theirs: {'; '.join(parts)}"
     else:
         text = "products are waited for in their own iteration: no schedule fits or pays"
+    _remark(remarks, func, "Overlap", text, ("Loops", len(schedules)))
+
+
+def _explain_loads(remarks: RemarkCollector, func: aa.FuncOp, plan: PrefetchPlan) -> None:
+    """One remark for a kernel with loads that could go ahead."""
+    schedules = [schedule for _, schedule in plan.loops]
+    count = sum(len(schedule.loads) for schedule in schedules)
+    if schedules:
+        parts = [
+            f"{len(s.loads)} by {counted(s.ahead, 'iteration')} in {s.bytes} bytes of shared "
+            f"memory"
+            + (f", {s.interval} of {s.serial} cycles" if s.serial else "")
+            + (", products read them there" if s.shared else "")
+            + (", for more there is no room" if s.is_cut else "")
+            for s in schedules
+        ]
+        text = f"{count} of {plan.candidates} loads in loops are started early: {'; '.join(parts)}"
+        if plan.kept is not None:
+            text += f"; rows of up to {plan.kept.bytes} bytes are kept from loop to loop"
+    else:
+        text = "loads in loops are waited for where they stand: no schedule fits or pays"
+    _remark(remarks, func, "EarlyLoads", text, ("Loads", count))
+
+
+def _remark(
+    remarks: RemarkCollector, func: aa.FuncOp, name: str, text: str, count: tuple[str, int]
+) -> None:
+    """A remark of this pass: passed if something was counted, missed if not."""
+    what, number = count
     remarks.add(
         Remark(
             RemarkCategory.SCHEDULE,
-            RemarkKind.PASSED if schedules else RemarkKind.MISSED,
+            RemarkKind.PASSED if number else RemarkKind.MISSED,
             GenerateSchedulePass.name,
-            "Overlap",
+            name,
             text,
             func.sym_name.data,
             place_of(func),
-            (("Loops", str(len(schedules))),),
+            ((what, str(number)),),
         )
     )

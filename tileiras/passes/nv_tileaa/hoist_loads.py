@@ -36,7 +36,7 @@ WRITES = (
     aa.MultimemReduceOp,
 )
 MAX_STEPS = 16
-"""Operations between a load and the condition that it decides, about."""
+"""Policy: operations between a load and the condition that it decides, about."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
+from tileiras.codegen.target import Performance
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
@@ -22,22 +23,17 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.passes.nv_tileaa.two_tiles import TILES, TwoTiles, product_loop
 
-MULTIPROCESSORS = 132
-"""SMs of an H100 or H200 with SXM; on others the choice is a little worse."""
-PAIR_TIME, TILE_TIME = 9, 5
-"""What a wave of two tiles at once takes, and one of single ones.
-
-On one H100, f16: 1.9 times as long for 128x128, 1.5 for 64x128.
-"""
 GRID_AXES = (0, 1, 2)
+"""Fixed: axes of a grid."""
 
 
 class BlockJoiner(TwoTiles):
     """Rewrites the body of a kernel for two tile blocks at once."""
 
-    def __init__(self, func: aa.FuncOp):
+    def __init__(self, func: aa.FuncOp, performance: Performance):
         super().__init__(SignednessAttr(Signedness.SIGNED))
         self.func = func
+        self.performance = performance
         self.views: list[Operation] = []
         """What makes the second tile's views for what follows its products."""
 
@@ -80,8 +76,10 @@ class BlockJoiner(TwoTiles):
         own = builder.place(aa.GetProgramIdOp, 0)
         counts = [builder.place(aa.GetNumProgramsOp, axis) for axis in GRID_AXES]
         total = builder.binary(aa.MulIOp, builder.binary(aa.MulIOp, *counts[:2]), counts[2])
-        pairs = builder.scaled(self._waves(total, TILES * MULTIPROCESSORS), PAIR_TIME)
-        singles = builder.scaled(self._waves(total, MULTIPROCESSORS), TILE_TIME)
+        speed = self.performance
+        at_once = speed.multiprocessors
+        pairs = builder.scaled(self._waves(total, TILES * at_once), speed.joined_wave)
+        singles = builder.scaled(self._waves(total, at_once), speed.single_wave)
         pays = self._compare(ComparisonPredicate.LESS_THAN_OR_EQUAL, pairs, singles)
         doubled = builder.scaled(own, TILES)
         first = builder.emit(aa.SelectOp, [pays, doubled, own], [i32]).results[0]

@@ -153,7 +153,7 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
         return None
     changed = func.clone()
     loop = _tile_loop(changed)
-    joiner = BlockJoiner(changed) if loop is None else TileJoiner(loop)
+    joiner = BlockJoiner(changed, target.performance) if loop is None else TileJoiner(loop)
     if not joiner.join():
         return None
     changed.properties["joined"] = StringAttr("blocks" if loop is None else "rounds")

@@ -25,7 +25,7 @@ from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder, type_of
 from tileiras.planning.critical_sections import Access, Place, Section, place_of_access
 
 HELD_BYTES = 56 * 1024
-"""Of tiles in registers at once: 112 registers of each of 128 threads."""
+"""Policy: of tiles in registers at once: 112 registers of each of 128 threads."""
 
 
 @dataclass

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from tileiras.planning.model.dots import WgmmaDot
 
 PAIR = 2
+"""Policy: CTAs of a cluster that is formed."""
 LARGE_TILE = 128 * 256
-"""Elements of a tile whose CTA leaves no room for another one on an SM."""
+"""Policy: elements of a tile whose CTA leaves no room for another one on an SM."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from tileiras.passes.op_builder import OpBuilder
 from tileiras.planning.tiling.slicing import cut_type, operand_dims
 
 _I32_LIMIT = 1 << 31
+"""Fixed: what no signed 32-bit integer reaches."""
 
 
 class ScalarBuilder(OpBuilder):

@@ -27,6 +27,7 @@ from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
 
 ADDRESS_BITS = 64
+"""Fixed: bits of an address."""
 MOVEMENTS = (aa.SplatOp, aa.BroadcastOp, aa.ReshapeOp)
 """Operations that hand elements on as they are."""
 

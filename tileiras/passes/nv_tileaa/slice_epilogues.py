@@ -28,20 +28,29 @@ if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
 
 MAX_REGISTERS = 200
-"""Registers of a thread for sums and what is computed of them, of 232 or 255."""
+"""Policy: registers of a thread for sums and what is computed of them, of 232 or 255."""
 SUM_WORDS = 16384
-"""Words of sums from which on a kernel is looked at: 128 registers of a warpgroup's threads."""
+"""Policy: words of sums from which on a kernel is looked at: 128 registers of a warpgroup's
+threads.
+"""
 THREADS = 256
+"""Policy: threads among which sums are divided: two warpgroups."""
 WARP_THREADS = 32
+"""Fixed: threads of a warp (PTX ISA)."""
 BUSY_ROWS = 128
-"""Rows that keep two warpgroups busy."""
+"""Policy: rows that keep two warpgroups busy."""
 SHARING_LANES = 4
-"""Lanes of a warp among which the columns of an accumulator are divided: all rows have them all."""
+"""Fixed: lanes of a warp among which the columns of an accumulator are divided: all rows have them
+all.
+"""
 MAX_PARTS = 8
+"""Policy: parts at most: each is written out, or a trip of a loop."""
 LEAST_BYTES = 64
-"""Of a row of a slice in memory."""
+"""Policy: of a row of a slice in memory."""
 LEAST_ROWS = 16
+"""Policy: of a slice."""
 ROWS, COLUMNS = 0, 1
+"""Fixed: dims of a tile."""
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,13 @@ from tileiras.passes.nv_tileaa.product_loops import build_part_loop
 from tileiras.planning.tiling.product_region import ProductRegion, find_region
 
 MAX_CARRIED_WORDS = 45056
-"""Words that a loop may carry: 176 registers for each thread of 8 warps."""
+"""Policy: words that a loop may carry: 176 registers for each thread of 8 warps."""
 PART_WORDS = 32768
-"""Words that are live at once in a part: 128 registers of a thread, as `plan_cta` likes them."""
+"""Policy: words that are live at once in a part: 128 registers of a thread, as `plan_cta` likes
+them.
+"""
 MAX_PARTS = 64
+"""Policy: parts at most: each is written out, or a trip of a loop."""
 
 
 def split_carried(func: aa.FuncOp) -> list[str]:

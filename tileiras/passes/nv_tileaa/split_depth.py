@@ -28,16 +28,18 @@ if TYPE_CHECKING:
     from tileiras.planning.model.kernel import HopperPlan
 
 SLOTS = 3
-"""Slots of a ring that keep TMA busy: two hold what is multiplied, one what comes next."""
+"""Policy: slots of a ring that keep TMA busy: two hold what is multiplied, one what comes next."""
 SLOT_BYTES = 128
-"""Least bytes of a part along K in a slot: a span of swizzled shared memory."""
+"""Fixed: least bytes of a part along K in a slot: a span of swizzled shared memory."""
 COPY_BYTES = 64
-"""Least bytes of a part along K that cp.async copies: half the rows that fill all banks."""
+"""Policy: least bytes of a part along K that cp.async copies: half the rows that fill all banks."""
 ROW_BYTES = 32
-"""Least bytes of a part along K that threads load: a sector of memory."""
+"""Policy: least bytes of a part along K that threads load: a sector of memory."""
 WARP_THREADS = 32
+"""Fixed: threads of a warp (PTX ISA)."""
 MAX_WORDS = 224
-"""Registers of a thread, of 255, for sums and operands where all threads load and multiply."""
+"""Policy: registers of a thread, of 255, for sums and operands where all threads load and multiply.
+"""
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,15 @@ from tileiras.planning.hints import integer_hint
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 MAX_WORDS = 32768
-"""Words of a tile that stay whole: half of the registers of an SM (65536 on every target)."""
+"""Policy: words of a tile that stay whole: half of the registers of an SM (65536 on every target).
+"""
 PART_WORDS = 8192
-"""Words of a part: 64 registers for each thread of 4 warps, enough loads in flight."""
+"""Policy: words of a part: 64 registers for each thread of 4 warps, enough loads in flight."""
 CLUSTER_SIZES = (2, 4)
+"""Policy: CTAs among which the parts of a tile may be divided."""
 PRODUCT_WORDS = 8192
-"""Words of a product's result from which on it is looked at, with what is live beside it."""
+"""Policy: words of a product's result from which on it is looked at, with what is live beside it.
+"""
 
 
 @dataclass(frozen=True)

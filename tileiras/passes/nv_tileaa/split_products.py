@@ -24,16 +24,19 @@ from tileiras.planning.tiling.product_region import LOADS, ProductRegion, find_r
 
 Load = aa.LoadOp | aa.TiledLoadOp
 MAX_LIVE_WORDS = 176
-"""Registers of a thread for what is live with a product: of 255, or of 232 beside a producer."""
+"""Policy: registers of a thread for what is live with a product: of 255, or of 232 beside a
+producer.
+"""
 MAX_ACCUMULATORS = 128
-"""Registers of a thread for one product's result."""
+"""Policy: registers of a thread for one product's result."""
 THREADS = 256
-"""Two warpgroups, or the eight warps among which the registers of an SM are divided."""
+"""Policy: two warpgroups, or the eight warps among which the registers of an SM are divided."""
 ROWS = 128
-"""Rows of a part that keep two warpgroups of 64 rows busy."""
+"""Policy: rows of a part that keep two warpgroups of 64 rows busy."""
 MAX_EXTENT = 256
-"""Of a part: what one instruction and one bulk copy take."""
+"""Fixed: of a part: what one instruction and one bulk copy take."""
 MAX_PARTS = 32
+"""Policy: parts at most: each is written out, or a trip of a loop."""
 
 
 @dataclass(frozen=True)

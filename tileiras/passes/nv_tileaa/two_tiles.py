@@ -18,7 +18,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 
 TILES = 2
-"""How many are computed at once."""
+"""Fixed: how many are computed at once."""
 
 
 def product_loop(block: Block) -> aa.ForOp | None:

@@ -40,6 +40,7 @@ LAZY_OPS = (
 """Operations whose results are made anew in every layout that is asked for."""
 
 PRIORITY_DOT, PRIORITY_LOAD, PRIORITY_STORE = 3, 2, 1
+"""Policy: whose preference for a layout counts more, products', loads' or stores'."""
 
 
 @dataclass(frozen=True)

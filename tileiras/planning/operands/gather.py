@@ -32,11 +32,15 @@ from tileiras.planning.operands.view_copy import (
 )
 
 MAX_RUNS = 16
-"""Of 16 bytes, of a thread for one tile: every one holds an address and a mask in registers."""
+"""Policy: of 16 bytes, of a thread for one tile: every one holds an address and a mask in
+registers.
+"""
 REGISTERS_PER_RUN = 4
-"""An address takes two registers; the row under it or its mask, and what is in flight, the rest."""
+"""Policy: an address takes two registers; the row under it or its mask, and what is in flight, the
+rest.
+"""
 REGISTERS_FOR_INDICES = 8
-"""Indices are on their way while the tensor maps are made."""
+"""Policy: indices are on their way while the tensor maps are made."""
 
 
 def gathered_axis(load: aa.LoadOp) -> int | None:

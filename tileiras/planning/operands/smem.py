@@ -31,8 +31,9 @@ from tileiras.planning.operands.tma import (
 )
 
 BYTE_BITS = 8
+"""Fixed: bits of a byte."""
 COPY_BITS = (32, 64, 128)
-"""What cp.async copies at once."""
+"""Fixed: what cp.async copies at once."""
 
 
 def slot_layout(load: aa.TiledLoadOp | aa.FinishLoadOp, plan: CtaPlan) -> LinearLayout | None:

@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from tileiras.planning.model.dots import WgmmaDot
 
 MOST_WARPGROUPS = 2
-"""Consumer warpgroups of a CTA."""
+"""Policy: consumer warpgroups of a CTA."""
 WORD_BYTES = 4
+"""Fixed: bytes of a register."""
 MAX_N = 256
-"""Columns of the widest instruction (PTX ISA, "wgmma.mma_async", shapes)."""
+"""Fixed: columns of the widest instruction (PTX ISA, "wgmma.mma_async", shapes)."""
 
 
 def oriented(

@@ -34,6 +34,7 @@ from tileiras.planning.operands.gather import gathered_axis
 from tileiras.planning.operands.view_copy import MAX_BOX, view_chunks
 
 TMA_ALIGNMENT = 16
+"""Fixed: bytes; addresses and strides of a tensor map are such multiples (PTX ISA)."""
 
 OperandLoad = aa.TiledLoadOp | aa.LoadOp
 """A load whose tile may stay in shared memory: TMA or cp.async brings it, the latter cp.async."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 TmaWrite = aa.TiledStoreOp | aa.TiledAtomicRedOp
 """What TMA can do from shared memory to global memory."""
 PIECE_ELEMENT_BYTES = (2, 4)
-"""Elements that a piece has ways into shared memory for: stmatrix, or pairs of words."""
+"""Fixed: elements that a piece has ways into shared memory for: stmatrix, or pairs of words."""
 
 
 def tma_stores(

@@ -21,19 +21,19 @@ from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 
 CHUNK_BYTES = (16, 8, 4)
-"""What cp.async copies at once."""
+"""Fixed: what cp.async copies at once."""
 HOPED_BYTES = (8, 4)
-"""What is tried where less is proven: clients prove 16 bytes if they can."""
+"""Policy: what is tried where less is proven: clients prove 16 bytes if they can."""
 MAX_BOX = 256
-"""Elements of a box of TMA along a dim."""
+"""Fixed: elements of a box of TMA along a dim."""
 GATHER_WARPS = 4
-"""The whole warpgroup of the producer copies."""
+"""Fixed: the whole warpgroup of the producer copies."""
 MAX_COPIES = 128
-"""Copies of a thread for one tile: they stand one after another in the program."""
+"""Policy: copies of a thread for one tile: they stand one after another in the program."""
 COPY_REGISTERS = 16
-"""Registers of a thread for copies under way: tiles come one after another."""
+"""Policy: registers of a thread for copies under way: tiles come one after another."""
 TILE_REGISTERS = 8
-"""Registers of a thread for every tile: where its first copy comes from, and steps."""
+"""Policy: registers of a thread for every tile: where its first copy comes from, and steps."""
 
 
 def view_chunks(load: aa.TiledLoadOp, axis: int) -> tuple[int, ...]:

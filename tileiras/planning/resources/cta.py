@@ -13,71 +13,88 @@ from dataclasses import dataclass, field
 from tileiras.codegen.target import GpuTarget
 
 WARPGROUP_THREADS = 128
+"""Fixed: threads of four warps, which issue a wgmma together (PTX ISA)."""
 ROWS_PER_WARPGROUP = 64
-"""Of one wgmma; a warpgroup takes as many such blocks of rows as it must."""
+"""Fixed: of one wgmma; a warpgroup takes as many such blocks of rows as it must."""
 WARP_THREADS = 32
+"""Fixed: threads of a warp (PTX ISA)."""
 MAX_CTAS = 3
-"""CTAs per SM: beyond, rings are too short to hide what memory takes."""
+"""Policy: CTAs per SM: beyond, rings are too short to hide what memory takes."""
 MAX_ACCUMULATORS = 128
-"""f32 registers of a thread for one accumulator."""
+"""Policy: f32 registers of a thread for one accumulator."""
 MAX_REGISTERS = 176
-"""Registers of a thread for accumulators and left operands, where a CTA has the SM to itself."""
+"""Policy: registers of a thread for accumulators and left operands, where a CTA has the SM to
+itself.
+"""
 MOST_REGISTERS = 200
-"""The same where left operands take the place of what they are made of: attention of 64 rows and
-256 keys has 192 and others, and takes 239 registers in all.
+"""Policy: the same where left operands take the place of what they are made of: attention of 64
+rows and 256 keys has 192 and others, and takes 239 registers in all.
 """
 OTHER_SHARE = 7
-"""One in so many registers is for addresses, barriers and work, in a kernel with few of them."""
+"""Policy: one in so many registers is for addresses, barriers and work, in a kernel with few of
+them.
+"""
 LEAST_OTHER = 24
-"""Registers for these in any kernel: with 80 registers 64 for accumulators spill."""
+"""Policy: registers for these in any kernel: with 80 registers 64 for accumulators spill."""
 LAUNCHED_BESIDE = 26
-"""ptxas wants so many registers beside the accumulators of one wgmma from the launch on (C7602)."""
-REGISTER_UNIT = 8
-"""Registers are handed out to threads in such units."""
-PARTITIONS = 4
-"""Parts of an SM with registers of their own; the warps of a CTA are dealt out to them."""
+"""Fixed: ptxas wants so many registers beside the accumulators of one wgmma from the launch on
+(C7602).
+"""
 MAX_STAGES = 8
+"""Policy: stages of a ring at most; short ones have up to twice as many."""
 SHORT_RING_BYTES = 64 * 1024
-"""What a ring may take with up to twice as many slots: small ones come too late otherwise. An SM
-gets some 60 bytes a cycle, a thousand cycles after they are asked for.
+"""Policy: what a ring may take with up to twice as many slots: small ones come too late otherwise.
+An SM gets some 60 bytes a cycle, a thousand cycles after they are asked for.
 """
 DEEP_STAGES = 4
-"""Stages that a ring has at most where all rings together take more than `FREE_RING_BYTES`."""
+"""Policy: stages that a ring has at most where all rings together take more than `FREE_RING_BYTES`.
+"""
 FREE_RING_BYTES = 128 * 1024
+"""Policy: what all rings may take with more stages than `DEEP_STAGES`."""
 MOST_RING_BYTES = 160 * 1024
-"""What all rings of a CTA may take. With more on its way SMs drift apart, and L2 no longer answers
-several of them at once: f16 8192^3, TFLOP/s on one H100, 128x128 with 3, 4, 5, 6 slots of 32 KB
-535, 635, 554, 540; 128x256 with 3 and 4 of 48 KB 742, 729; 64x256 with 3, 4 and 5 of 40 KB 528,
-606, 461.
+"""Policy: what all rings of a CTA may take. With more on its way SMs drift apart, and L2 no longer
+answers several of them at once: f16 8192^3, TFLOP/s on one H100, 128x128 with 3, 4, 5, 6 slots of
+32 KB 535, 635, 554, 540; 128x256 with 3 and 4 of 48 KB 742, 729; 64x256 with 3, 4 and 5 of 40 KB
+528, 606, 461.
 """
 MOST_READ_BYTES = 192 * 1024
-"""The same where threads read the slots: int8 8192^3 row-major, 128x256 tile, TOP/s with 3 and 4
-slots of 48 KB 1231, 1399.
+"""Policy: the same where threads read the slots: int8 8192^3 row-major, 128x256 tile, TOP/s with 3
+and 4 slots of 48 KB 1231, 1399.
 """
 FIXED_BYTES = 1024
-"""Shared memory of a CTA for mbarriers, for making tensor maps, and for handing a scalar around."""
+"""Policy: shared memory of a CTA for mbarriers, for making tensor maps, and for handing a scalar
+around.
+"""
 SLOT_BARRIER_BYTES = 16
-"""Of a slot's full and empty mbarrier."""
+"""Fixed: of a slot's full and empty mbarrier."""
 LEAST_SCRATCH = 4096
-"""Shared memory for layout changes and reductions beside the rings: less takes many rounds."""
+"""Policy: shared memory for layout changes and reductions beside the rings: less takes many rounds.
+"""
 SMALL_TILE = 128 * 128
-"""Products of up to so many elements (one warpgroup has 128 accumulators) are given company, if the
-threads compute between them: two CTAs of 64x128 attention ran at 553 TFLOP/s, one at 478. Plain
-products lose by it (128x128: 547, 636 alone), since more SMs than before read the same at once.
+"""Policy: products of up to so many elements (one warpgroup has 128 accumulators) are given
+company, if the threads compute between them: two CTAs of 64x128 attention ran at 553 TFLOP/s, one
+at 478. Plain products lose by it (128x128: 547, 636 alone), since more SMs than before read the
+same at once.
 """
 DEFAULT_CTAS = 2
+"""Policy: CTAs per SM for such products."""
 
 PRODUCER_REGISTERS = 40
-"""Registers that a producer keeps where it gives the others away."""
+"""Policy: registers that a producer keeps where it gives the others away."""
 
 # Penalties of the cost model, in no unit: which lack is worse than which.
 _UNWANTED_CTA = 4
+"""Policy: for each CTA per SM more or less than is wanted."""
 _NO_SPARE_STAGE = 3
+"""Policy: a ring that has no stage more than it must have."""
 _ALONE = 3
+"""Policy: one warpgroup alone on an SM."""
 _TIGHT = 2
+"""Policy: fewer registers left than what is computed beside products takes."""
 _IDLE_WARPS = 1
+"""Policy: warps of the producer that do nothing."""
 _TRADED = ((1, 2), (2, 1))
-"""Consumer warpgroups and CTAs per SM of the shapes that trade registers."""
+"""Policy: consumer warpgroups and CTAs per SM of the shapes that trade registers."""
 
 
 @dataclass(frozen=True)
@@ -190,15 +207,15 @@ def launched_registers(warps: int, ctas: int, target: GpuTarget) -> int:
 
     One part of the SM gets more warps than the others, if they cannot be dealt out evenly.
     """
-    together = -(-warps * ctas // PARTITIONS)
-    registers = target.registers_per_sm // (PARTITIONS * WARP_THREADS * together)
-    return min(registers // REGISTER_UNIT * REGISTER_UNIT, target.max_registers_per_thread)
+    together = -(-warps * ctas // target.partitions)
+    registers = target.registers_per_sm // (target.partitions * WARP_THREADS * together)
+    return min(target.whole_units(registers), target.max_registers_per_thread)
 
 
 def _traded(warpgroups: int, ctas: int, least: int, target: GpuTarget) -> CtaShape:
     """Consumers that get the registers of the producer's warpgroup, who keep `least`."""
     launched = launched_registers(4 * warpgroups + 4, ctas, target)
-    given = (launched - least) // warpgroups // REGISTER_UNIT * REGISTER_UNIT
+    given = target.whole_units((launched - least) // warpgroups)
     registers = launched + given
     return CtaShape(warpgroups, ctas, 4, registers, least, registers)
 

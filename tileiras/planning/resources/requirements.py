@@ -33,15 +33,17 @@ if TYPE_CHECKING:
     from tileiras.planning.model.pipelines import Pipeline
 
 FRAGMENT_REGISTERS = 4
-"""Registers of a thread for a block of 64 rows and an instruction's step of K."""
+"""Policy: registers of a thread for a block of 64 rows and an instruction's step of K."""
 FRAGMENT_ADDRESSES = 8
-"""Registers for reading fragments: addresses, bytes on their way to their places."""
+"""Policy: registers for reading fragments: addresses, bytes on their way to their places."""
 TURNED_REGISTERS = 16
-"""Registers for words on their way to where they are turned."""
+"""Policy: registers for words on their way to where they are turned."""
 CTAS_WITH_IDLE_ONES = 2
-"""CTAs on an SM of a kernel most of whose CTAs leave at once."""
+"""Policy: CTAs on an SM of a kernel most of whose CTAs leave at once."""
 LESS_BESIDE_PARTIAL = 16
-"""Registers that a thread with partial sums needs less for other things (measured: no spills)."""
+"""Policy: registers that a thread with partial sums needs less for other things (measured: no
+spills).
+"""
 
 
 def demand_of(

@@ -23,14 +23,16 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes, value_bytes
 from tileiras.dialects.nv_tileas.encoding import layout_of
 
 ALIGNMENT = 128
-"""Bytes; a region of shared memory starts and ends at such a multiple."""
+"""Policy: bytes; a region of shared memory starts and ends at such a multiple."""
 ROUND_BYTES = 32 * 1024
-"""What a change of layout should get: a tile of 128x128 f32 takes two rounds of it."""
+"""Policy: what a change of layout should get: a tile of 128x128 f32 takes two rounds of it."""
 LEAST_ROUND_BYTES = 4096
-"""A round of less would move too little at a time."""
+"""Policy: a round of less would move too little at a time."""
 WARP_THREADS = 32
+"""Fixed: threads of a warp (PTX ISA)."""
 MAX_WARPS = 8
-"""Warps that compute in a specialised kernel: each has its partial result of a reduction."""
+"""Policy: warps that compute in a specialised kernel: each has its partial result of a reduction.
+"""
 
 _MOVING = (
     aa.CatOp,

@@ -5,24 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tileiras.codegen.target import GpuTarget
-from tileiras.planning.hints import latency_hint
+from tileiras.planning.hints import USUAL_LATENCY_HINT, latency_hint
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.resources.cta import FIXED_BYTES, LEAST_SCRATCH, ring_stages, shared_bytes
 from tileiras.planning.resources.requirements import ring_demands
 
-USUAL_LATENCY = 4
-"""The hint `latency` of a load that takes as long as most do."""
-
-
 UNLIMITED_BYTES = 2**31
-"""More than all rings could use."""
+"""Policy: more than all rings could use."""
 
 
 def slots_ahead(ring: Pipeline) -> int:
     """Slots for the latency that hints promise beyond the usual one."""
-    latency = max((latency_hint(load) or USUAL_LATENCY for load in ring.loads), default=0)
-    return max(0, -(-(latency - USUAL_LATENCY) // USUAL_LATENCY))
+    latency = max((latency_hint(load) or USUAL_LATENCY_HINT for load in ring.loads), default=0)
+    return max(0, -(-(latency - USUAL_LATENCY_HINT) // USUAL_LATENCY_HINT))
 
 
 def ring_room(plan: HopperPlan, target: GpuTarget) -> int:

@@ -22,25 +22,32 @@ if TYPE_CHECKING:
     pass
 
 ELEMENTS_PER_WARP = 256
-"""A warp per so many elements, up to four: 8 a thread, two 16-byte accesses of f32."""
+"""Policy: a warp per so many elements, up to four: 8 a thread, two 16-byte accesses of f32."""
 COMBINED_BY_WARP = 1024
-"""A warp gets up to so many if they are combined: then shuffles do, without waiting for others."""
+"""Policy: a warp gets up to so many if they are combined: then shuffles do, without waiting for
+others.
+"""
 EIGHT_WARPS_FROM = 16384
+"""Policy: tiles of so many elements get eight warps."""
 SIXTEEN_WARPS_FROM = 65536
-"""Larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a thread."""
+"""Policy: larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a
+thread.
+"""
 COMFORTABLE_WORDS = 128
-"""Registers of a thread that tiles may take: the other half of 255 is for addresses and work."""
-MAX_WARPS_FOR_SPACE = 8
-"""8 warps of 255 registers have all 65536 of an SM: more warps give a tile block no more space."""
+"""Policy: registers of a thread that tiles may take: the other half of 255 is for addresses and
+work.
+"""
 WARPS_FOR_READING_AGAIN = 8
-"""At most, for rows that a tile block reads more than once: fewer tile blocks on an SM then, whose
-rows stay in L2. Layer norm of 65536 rows of 32 KB, three loops over each, us on one H100 with 4, 8
-and 16 warps 2187, 1539, 1611; of 1000 rows of 8 KB, where nothing is read again from far, 7.4, 9.3
-and 12.0.
+"""Policy: at most, for rows that a tile block reads more than once: fewer tile blocks on an SM
+then, whose rows stay in L2. Layer norm of 65536 rows of 32 KB, three loops over each, us on one
+H100 with 4, 8 and 16 warps 2187, 1539, 1611; of 1000 rows of 8 KB, where nothing is read again from
+far, 7.4, 9.3 and 12.0.
 """
 ACCESS_BYTES = 16
+"""Fixed: the widest access of one thread to global memory."""
 MAX_ELEMENTS_PER_THREAD = 512
-"""A tile of more, each in a register, takes LLVM and ptxas minutes (a scan of this: 24 s)."""
+"""Policy: a tile of more, each in a register, takes LLVM and ptxas minutes (a scan of this: 24 s).
+"""
 
 
 def plan_cta(func: aa.FuncOp, target: GpuTarget) -> CtaPlan:
@@ -54,7 +61,9 @@ def plan_cta(func: aa.FuncOp, target: GpuTarget) -> CtaPlan:
         return CtaPlan(asked, target)
     warps = max(_for_largest_tile(func), _for_reading_again(func))
     pressure = block_pressure(func.body.block)
-    while warps < MAX_WARPS_FOR_SPACE and pressure > warps * 32 * COMFORTABLE_WORDS:
+    # Beyond, more warps give a tile block no more space.
+    most = target.warps_with_all_registers
+    while warps < most and pressure > warps * 32 * COMFORTABLE_WORDS:
         warps *= 2
     _check_registers(func, warps, target)
     return CtaPlan(warps, target)

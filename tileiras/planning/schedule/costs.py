@@ -1,7 +1,7 @@
-"""What operations on tiles cost on sm_90: cycles of an SM, registers of a thread.
+"""What operations on tiles cost: cycles of the units of an SM, registers of a thread.
 
-Cycles are those of all warps of a tile block together, from the number of results for each cycle
-(CUDA C++ Programming Guide, "Arithmetic Instructions", compute capability 9.0).
+Cycles are those of all warps of a tile block together, from the target's table of units
+(`codegen/target/performance.py`).
 """
 
 from __future__ import annotations
@@ -9,24 +9,18 @@ from __future__ import annotations
 from math import prod
 
 from xdsl.dialects.builtin import Float32Type, TensorType
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, Region, SSAValue
 
 from tileiras.analysis.register_pressure import tensor_words
+from tileiras.codegen.target import GpuTarget, Unit, Work
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 
 QUANTUM = 32
-"""Cycles of the smallest unit of time that schedules are made in."""
-PRODUCT_LATENCY = 128
-"""Cycles from the end of a product to the first instruction that reads it."""
-MULTIPLY_ADDS = 2048
-"""f16 multiply-adds of the tensor cores in a cycle; the wider the operands, the fewer."""
-PLAIN, CONVERSIONS, SPECIAL, MANY = 128, 64, 16, 4
-"""Results in a cycle: simple arithmetic, conversions, ex2 and its like, whole routines."""
-
+"""Policy: cycles of the smallest unit of time that schedules are made in."""
 FEW = 16
-"""A tensor of so many times fewer elements counts as few values."""
+"""Policy: a tensor of so many times fewer elements counts as few values."""
 
 _SPECIAL = (aa.Exp2Op, aa.RsqrtOp, aa.Log2Op, aa.SqrtOp, aa.TanhOp, aa.ExpOp, aa.LogOp)
 _ROUTINES = (
@@ -46,11 +40,17 @@ _ROUTINES = (
 _CONVERSIONS = (aa.FpToFpOp, aa.FpToIntOp, aa.IntToFpOp)
 
 
-class TileCosts:
-    """Costs for tile blocks of so many threads; what it has found out is kept."""
+Uses = tuple[tuple[Unit, int], ...]
+"""Units, and for how many cycles an operation holds each of them; the one that does the work first.
+"""
 
-    def __init__(self, threads: int):
+
+class TileCosts:
+    """Costs for tile blocks of so many threads on a target; what it has found out is kept."""
+
+    def __init__(self, threads: int, target: GpuTarget):
         self.threads = threads
+        self.performance = target.performance
         self._varying: dict[SSAValue, frozenset[int]] = {}
 
     def varying(self, value: SSAValue) -> frozenset[int]:
@@ -91,30 +91,44 @@ class TileCosts:
         shape = value.type.get_shape()
         return prod(shape[dim] for dim in self.varying(value))
 
-    def cycles(self, op: Operation) -> int:
-        """Cycles that the vector units work on an operation; results once for each element."""
+    def uses(self, op: Operation) -> Uses:
+        """The units that an operation holds; what is computed, once for each different element.
+
+        Products are asynchronous ones; `waited_product` has the others.
+        """
         match op:
             case aa.IfOp():
-                return max(
-                    sum(self.cycles(inner) for block in region.blocks for inner in block.ops)
-                    for region in op.regions
-                )
+                sides = [self._uses_of_region(region) for region in op.regions]
+                units = dict.fromkeys(unit for side in sides for unit in side)
+                return tuple((unit, max(side.get(unit, 0) for side in sides)) for unit in units)
             case aa.ReduceOp() | aa.ScanOp():
-                return sum(self.elements(operand) for operand in op.operands) // PLAIN
+                total = sum(self.elements(operand) for operand in op.operands)
+                return self.performance.uses(Work.ARITHMETIC, total)
             case ElementwiseOp():
-                return self.elements(op.results[0]) // _rate(op)
+                return self.performance.uses(_work(op), self.elements(op.results[0]))
             case aa.LoadOp() | aa.TiledLoadOp():
-                return self.elements(op.results[0]) // CONVERSIONS
+                return self.performance.uses(Work.ACCESS, self.elements(op.results[0]))
+            case aa.DotOp():
+                return self.performance.uses(Work.WGMMA, multiply_adds(op))
             case _:
-                return 0
+                return ()
 
-    def product_cycles(self, op: aa.DotOp) -> int:
-        """Cycles that the tensor cores work on a product."""
-        if not isinstance(op.lhs.type, TensorType) or not isinstance(op.rhs.type, TensorType):
-            return 0
-        rows, depth = op.lhs.type.get_shape()[-2:]
-        multiply_adds = rows * depth * op.rhs.type.get_shape()[-1]
-        return multiply_adds * storage_bits(op.rhs.type.element_type) // (16 * MULTIPLY_ADDS)
+    def _uses_of_region(self, region: Region) -> dict[Unit, int]:
+        """Cycles of each unit for all operations of a region but products."""
+        found: dict[Unit, int] = {}
+        for block in region.blocks:
+            for inner in block.ops:
+                for unit, cycles in () if isinstance(inner, aa.DotOp) else self.uses(inner):
+                    found[unit] = found.get(unit, 0) + cycles
+        return found
+
+    def issue_cycles(self, op: Operation) -> int:
+        """Cycles for which an operation holds the issue slots."""
+        return dict(self.uses(op)).get(Unit.ISSUE, 0)
+
+    def waited_product(self, op: aa.DotOp) -> int:
+        """Cycles for which a product by mma.sync holds the issue slots."""
+        return self.performance.cycles(Work.MMA_SYNC, multiply_adds(op), Unit.ISSUE)
 
     def is_interleaved(self, value: SSAValue) -> bool:
         """Whether elements are computed, each where it is read, from few values (as masks are)."""
@@ -141,13 +155,22 @@ def _size(value: SSAValue) -> int:
     return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
 
 
-def _rate(op: Operation) -> int:
-    """Results of the operation in a cycle."""
+def multiply_adds(op: aa.DotOp) -> int:
+    """Multiply-adds of 16-bit elements that take as long; the wider the operands, the more."""
+    if not isinstance(op.lhs.type, TensorType) or not isinstance(op.rhs.type, TensorType):
+        return 0
+    rows, depth = op.lhs.type.get_shape()[-2:]
+    count = rows * depth * op.rhs.type.get_shape()[-1]
+    return count * storage_bits(op.rhs.type.element_type) // 16
+
+
+def _work(op: Operation) -> Work:
+    """The kind of work that an elementwise operation is."""
     if isinstance(op, _ROUTINES):
-        return MANY
+        return Work.ROUTINE
     if isinstance(op, _SPECIAL):
         is_single = isinstance(op.results[0].type, TensorType) and isinstance(
             op.results[0].type.element_type, Float32Type
         )
-        return SPECIAL if is_single else MANY
-    return CONVERSIONS if isinstance(op, _CONVERSIONS) else PLAIN
+        return Work.SPECIAL if is_single else Work.ROUTINE
+    return Work.CONVERSION if isinstance(op, _CONVERSIONS) else Work.ARITHMETIC

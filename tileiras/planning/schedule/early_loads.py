@@ -14,7 +14,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
-from tileiras.planning.schedule.loop_body import is_free
+from tileiras.dialects.nv_tileaa.schedule import is_repeatable
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class _Search:
                 load = self._early(op)
                 if load is not None:
                     found.append(load)
-            elif is_free(op) and all(self._is_early(value) for value in op.operands):
+            elif is_repeatable(op) and all(self._is_early(value) for value in op.operands):
                 varies = any(self.varies.get(value, False) for value in op.operands)
                 self.varies.update(dict.fromkeys(op.results, varies))
         return found

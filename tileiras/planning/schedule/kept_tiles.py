@@ -16,45 +16,45 @@ from xdsl.dialects.builtin import IntegerType, NoneAttr, TensorType
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.schedule import is_repeatable
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.errors import InternalError
 from tileiras.planning.hints import latency_hint
 from tileiras.planning.schedule.early_loads import EarlyLoad
 from tileiras.planning.schedule.load_distance import LoadSchedule, slot_bytes
-from tileiras.planning.schedule.loop_body import is_free
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
 
 MOST_BYTES = 64 << 10
-"""Shared memory for one row: three tile blocks of an SM have as much."""
+"""Policy: shared memory for one row: three tile blocks of an SM have as much."""
 MOST_ELEMENTS = 16384
-"""Of a row: longer ones are rare, and shared memory that shorter ones do not fill is lost."""
+"""Policy: of a row: longer ones are rare, and shared memory that shorter ones do not fill is lost.
+"""
 MOST_SLOTS = 16
-"""Tiles of a row that are kept."""
-IN_FLIGHT = 64 << 10
-"""Bytes that an SM should have under way: 13 a cycle, for 1500 cycles, three times over."""
+"""Policy: tiles of a row that are kept."""
 MOST_CTAS = 8
-"""Tile blocks that an SM holds where they are clusters."""
+"""Policy: tile blocks that an SM holds where they are clusters."""
 LEAST_CTAS = 3
-"""Tile blocks that share an SM if the rows of as many fit, at the cost of rings for other loads:
-layer norm of 65536x16384 and 2048x8192 f32 on an H200, 2 and 3 of them: 2949, 2610 and 64, 53 us.
+"""Policy: tile blocks that share an SM if the rows of as many fit, at the cost of rings for other
+loads: layer norm of 65536x16384 and 2048x8192 f32 on an H200, 2 and 3 of them: 2949, 2610 and 64,
+53 us.
 """
 MOST_AHEAD = 8
-"""Iterations ahead at most: each is written out before the loop."""
+"""Policy: iterations ahead at most: each is written out before the loop."""
 
 LEAST_SLOTS = 4
-"""A ring of fewer keeps too little of a row."""
+"""Policy: a ring of fewer keeps too little of a row."""
 
 LoopLoads = tuple[aa.ForOp, list[EarlyLoad]]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class KeptRing:
-    """A ring that loops share: its slots, and `ring` once the first loop has made it."""
+    """A ring that loops share: its number in the kernel, and its slots."""
 
+    number: int
     slots: int
-    ring: SSAValue | None = None
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def plan_kept_tiles(
     if slots < LEAST_SLOTS or not rows:
         return None
     rings: dict[Operation, KeptRing] = {}
-    for row in rows:
-        ring = KeptRing(slots)
+    for number, row in enumerate(rows):
+        ring = KeptRing(number, slots)
         rings.update((load.op, ring) for _, load in row)
     others = max(
         sum(2 * slot_bytes(load, threads) for load in loads if load.op not in rings)
@@ -104,7 +104,8 @@ def plan_kept_tiles(
         ctas -= 1
     if target.shared_memory_of_each(ctas) < total + scratch:
         return None
-    ahead = max(2, min(MOST_AHEAD, slots - 1, -(-IN_FLIGHT // (ctas * slot))))
+    in_flight = target.performance.memory_bytes_in_flight
+    ahead = max(2, min(MOST_AHEAD, slots - 1, -(-in_flight // (ctas * slot))))
     return KeptTiles(rings, total, ctas, ahead)
 
 
@@ -139,6 +140,11 @@ def _step_of(loop: aa.ForOp, slots: int) -> int | None:
         return None
     step = int.from_bytes(maker.value.raw.data, "little")
     return step if 0 < step * slots < 1 << (type.width.data - 1) else None
+
+
+def has_span(loop: aa.ForOp, slots: int) -> bool:
+    """Whether `span_of_slots` is known."""
+    return _step_of(loop, slots) is not None
 
 
 def span_of_slots(loop: aa.ForOp, slots: int) -> int:
@@ -212,7 +218,7 @@ def _are_equal(first: SSAValue, second: SSAValue, bodies: tuple[Block, Block]) -
     one, other = first.op, second.op
     if type(one) is not type(other) or one.properties != other.properties or one.regions:
         return False
-    if first.type != second.type or first.index != second.index or not is_free(one):
+    if first.type != second.type or first.index != second.index or not is_repeatable(one):
         return False
     if one.parent is not bodies[0] or other.parent is not bodies[1]:
         return False

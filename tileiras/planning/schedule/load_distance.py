@@ -14,44 +14,32 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
 from tileiras.analysis.register_pressure import tensor_words
+from tileiras.codegen.target import Unit, Work
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.planning.hints import latency_hint
+from tileiras.planning.hints import USUAL_LATENCY_HINT, latency_hint
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.early_loads import EarlyLoad
 from tileiras.planning.schedule.modulo import Edge, Node, modulo_schedule
 
-LOAD_LATENCY = 800
-"""Cycles from a load to its use: 600 from an idle memory of an H100, more from a busy one."""
-SHARED_LATENCY = 300
-"""Cycles of a load that finds in L2 what another tile block has loaded."""
-LATENCY_OF_HINT = 200
-"""Cycles for each unit of the `latency` hint: 4 stands for what is the rule."""
-MEMORY_BYTES = 13
-"""Bytes that an SM gets from memory in a cycle, if all SMs ask (3.0 TB/s, 132 SMs, 1.7 GHz)."""
-CACHE_BYTES = 24
-"""Bytes that an SM gets from L2 in a cycle (5.5 TB/s), where other tile blocks read them too."""
-COMBINE_LATENCY = 150
-"""Cycles of a reduction or scan beside its arithmetic: shuffles, a meeting in shared memory."""
-LOOP_CYCLES = 60
-"""Cycles of an iteration for counters, guards and branches."""
 MAX_AHEAD = 4
-"""Iterations ahead at most."""
+"""Policy: iterations ahead at most."""
 MIN_GAIN = 0.05
-"""Of the cycles of an iteration that waits for its loads: less gain is not worth it."""
+"""Policy: of the cycles of an iteration that waits for its loads: less gain is not worth it."""
 SATURATION = 2
-"""Times the work that tile blocks must have for memory while one of them waits: then no SM idles.
+"""Policy: times the work that tile blocks must have for memory while one of them waits.
 
-Twice, for they do not spread evenly, and wait for their reductions as well.
+Then no SM idles. Twice, for they do not spread evenly, and wait for their reductions as well.
 """
 LIGHT = 2
-"""Times the work that loads keep the way to memory busy: it does not matter who does it then."""
+"""Policy: times the work that loads keep memory busy: it does not matter who does it then."""
 LIGHT_CTAS, LIGHT_AHEAD, LEAST_LIGHT_AHEAD = 4, 3, 2
-"""Tile blocks on an SM, and iterations ahead, in such loops. Sums of the columns of 8192x16384,
-tiles of 64x128 in 128 tile blocks, us on one H100: f32 285, with slots 178; f16 175 and 90.
+"""Policy: tile blocks on an SM, and iterations ahead, in such loops.
+
+Sums of the columns of 8192x16384, tiles of 64x128 in 128 tile blocks, us on one H100: f32 285, with
+slots 178; f16 175 and 90.
 """
 CELL_BYTES = 16
-"""Shared memory of a thread is handed out in cells, which one access reads."""
-WORK, MEMORY = "work", "memory"
+"""Fixed: shared memory of a thread is handed out in cells, which one access reads."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +49,8 @@ class LoadSchedule:
     `interval` and `serial` are cycles: of an iteration, and of one that waits for its loads.
     `is_cut`: with more shared memory more loads, or more iterations ahead, would be quicker.
     `shared`: of the loads those whose tiles products read where they were copied to; `ctas` tile
-    blocks find room on an SM then.
+    blocks find room on an SM then. `starts`: the cycle of the interval in which each load begins to
+    keep memory busy, where a modulo schedule says it.
     """
 
     loads: tuple[EarlyLoad, ...]
@@ -72,6 +61,7 @@ class LoadSchedule:
     is_cut: bool = False
     shared: tuple[EarlyLoad, ...] = ()
     ctas: int = 1
+    starts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,12 +72,12 @@ class Room:
     ctas: int
 
 
-def load_latency(load: EarlyLoad) -> int:
+def load_latency(load: EarlyLoad, costs: TileCosts) -> int:
     """Cycles that a load is expected to take; its hint `latency` (1 to 10) knows better."""
-    hint = latency_hint(load.op)
+    speed, hint = costs.performance, latency_hint(load.op)
     if hint is not None:
-        return hint * LATENCY_OF_HINT
-    return SHARED_LATENCY if load.shared else LOAD_LATENCY
+        return hint * (speed.memory_latency // USUAL_LATENCY_HINT)
+    return speed.l2_latency if load.shared else speed.memory_latency
 
 
 def slot_bytes(load: EarlyLoad, threads: int) -> int:
@@ -110,12 +100,15 @@ def schedule_light_loop(
     there is more to do, or no room: `room` says how much each of so many has, of which there may be
     as many on an SM as `ctas` says.
     """
-    work = LOOP_CYCLES + sum(_cycles(op, costs) for op in loop.body.block.ops)
-    busy = sum(_memory_cycles(load, MEMORY_BYTES) for load in loads)
+    work = costs.performance.loop_overhead + sum(
+        waited_cycles(op, costs) for op in loop.body.block.ops
+    )
+    copy = Work.COPY_FROM_MEMORY
+    busy = sum(_memory_cycles(load, copy, costs) for load in loads)
     slot = sum(slot_bytes(load, costs.threads) for load in loads)
     if any(isinstance(op, aa.DotOp) for op in loop.body.block.ops) or LIGHT * work > busy:
         return None
-    serial = work + busy + max(load_latency(load) for load in loads)
+    serial = work + busy + max(load_latency(load, costs) for load in loads)
     for count in reversed(range(ctas.start, min(ctas.stop, LIGHT_CTAS + 1))):
         ahead = min(LIGHT_AHEAD, room(count) // slot - 1)
         if ahead >= LEAST_LIGHT_AHEAD:
@@ -132,19 +125,20 @@ def schedule_loads(
     Where not all fit, those that caches bring are left where they are, then the largest tiles.
     """
     ops = list(loop.body.block.ops)
-    work = LOOP_CYCLES + sum(_cycles(op, costs) for op in ops)
+    work = costs.performance.loop_overhead + sum(waited_cycles(op, costs) for op in ops)
     # Products read what many tile blocks read: it comes from L2.
-    rate = CACHE_BYTES if any(isinstance(op, aa.DotOp) for op in ops) else MEMORY_BYTES
-    busy = {load.op: _memory_cycles(load, rate) for load in loads}
-    serial = work + sum(busy.values()) + max(load_latency(load) for load in loads)
+    has_products = any(isinstance(op, aa.DotOp) for op in ops)
+    copy = Work.COPY_FROM_L2 if has_products else Work.COPY_FROM_MEMORY
+    busy = {load.op: _memory_cycles(load, copy, costs) for load in loads}
+    serial = work + sum(busy.values()) + max(load_latency(load, costs) for load in loads)
     if room.ctas * sum(busy.values()) >= SATURATION * serial:
         return None
     kept = list(loads)
     while kept:
-        chosen = [(load, busy[load.op]) for load in kept]
+        chosen = [(load, busy[load.op], load_latency(load, costs)) for load in kept]
         # What is left where it is will be waited for in every iteration.
-        left = max((load_latency(load) for load in loads if load not in kept), default=0)
-        if left >= max(load_latency(load) for load in kept):
+        left = max((load_latency(load, costs) for load in loads if load not in kept), default=0)
+        if left >= max(load_latency(load, costs) for load in kept):
             return None
         found = _schedule(chosen, work + left, serial, costs.threads, room.bytes)
         if found is not None:
@@ -155,61 +149,67 @@ def schedule_loads(
     return None
 
 
-Timed = Sequence[tuple[EarlyLoad, int]]
-"""Loads, and the cycles for which each keeps the way to memory busy."""
+Timed = Sequence[tuple[EarlyLoad, int, int]]
+"""Loads, the cycles for which each keeps the way to memory busy, and those that it takes."""
 
 
 def _schedule(timed: Timed, work: int, serial: int, threads: int, room: int) -> LoadSchedule | None:
     """The shortest interval in which the loads fit."""
-    loads = tuple(load for load, _ in timed)
-    longest = max(load_latency(load) for load in loads)
-    shortest = max(work, sum(cycles for _, cycles in timed))
+    loads = tuple(load for load, _, _ in timed)
+    longest = max(latency for _, _, latency in timed)
+    shortest = max(work, sum(cycles for _, cycles, _ in timed))
     slot = sum(slot_bytes(load, threads) for load in loads)
     is_cut = False
     for rounds in range(min(MAX_AHEAD, -(-longest // shortest)), 0, -1):
         interval = max(shortest, -(-longest // rounds))
-        ahead = _iterations_ahead(timed, work, interval)
-        if ahead is None or ahead > MAX_AHEAD:
+        times = _start_times(timed, work, interval)
+        if times is None:
+            continue
+        ahead = times[-1] // interval - min(times[:-1]) // interval
+        if ahead > MAX_AHEAD:
             continue
         if (ahead + 1) * slot <= room:
-            return LoadSchedule(loads, ahead, interval, serial, (ahead + 1) * slot, is_cut)
+            bytes, starts = (ahead + 1) * slot, tuple(time % interval for time in times[:-1])
+            return LoadSchedule(loads, ahead, interval, serial, bytes, is_cut, starts=starts)
         is_cut = True
     return None
 
 
-def _iterations_ahead(timed: Timed, work: int, interval: int) -> int | None:
-    """The stages between the first load and the work, by modulo scheduling.
+def _start_times(timed: Timed, work: int, interval: int) -> tuple[int, ...] | None:
+    """When the loads and, last, the work start, by modulo scheduling.
 
     Loads are issued where an iteration begins: a latency ends with an interval.
     """
-    nodes = [*(Node(MEMORY, cycles) for _, cycles in timed), Node(WORK, work)]
+    copies = [Node(((Unit.MEMORY, cycles),)) for _, cycles, _ in timed]
+    nodes = [*copies, Node(((Unit.ISSUE, work),))]
     edges = [
-        Edge(number, len(timed), -(-load_latency(load) // interval) * interval, 0)
-        for number, (load, _) in enumerate(timed)
+        Edge(number, len(timed), -(-latency // interval) * interval, 0)
+        for number, (_, _, latency) in enumerate(timed)
     ]
-    times = modulo_schedule(nodes, edges, interval)
-    return None if times is None else times[-1] // interval - min(times[:-1]) // interval
+    return modulo_schedule(nodes, edges, interval)
 
 
-def _memory_cycles(load: EarlyLoad, rate: int) -> int:
+def _memory_cycles(load: EarlyLoad, copy: Work, costs: TileCosts) -> int:
     """Cycles that the way to memory is busy; what caches bring takes none."""
-    return 0 if load.shared else 4 * tensor_words(load.op.result.type) // rate
+    if load.shared:
+        return 0
+    return costs.performance.cycles(copy, 4 * tensor_words(load.op.result.type), Unit.MEMORY)
 
 
-def _cycles(op: Operation, costs: TileCosts) -> int:
+def waited_cycles(op: Operation, costs: TileCosts) -> int:
     """Cycles that one tile block alone takes for an operation, those within it included."""
     match op:
         case aa.DotOp():
-            # mma.sync has half the rate of wgmma on sm_90; its operands pass through shared memory
-            return 2 * costs.product_cycles(op)
+            return costs.waited_product(op)
         case aa.ReduceOp() | aa.ScanOp():
-            return costs.cycles(op) + COMBINE_LATENCY
+            return costs.issue_cycles(op) + costs.performance.combine_latency
         case aa.ForOp() | aa.LoopOp():
-            return LOAD_LATENCY + sum(_cycles(inner, costs) for inner in op.body.block.ops)
+            inside = sum(waited_cycles(inner, costs) for inner in op.body.block.ops)
+            return costs.performance.memory_latency + inside
         case aa.IfOp():
             return max(
-                sum(_cycles(inner, costs) for block in region.blocks for inner in block.ops)
+                sum(waited_cycles(inner, costs) for block in region.blocks for inner in block.ops)
                 for region in op.regions
             )
         case _:
-            return costs.cycles(op)
+            return costs.issue_cycles(op)

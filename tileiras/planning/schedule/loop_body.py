@@ -6,56 +6,20 @@ stage that needs them; loads that feed a product go where the product goes. The 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
-from tileiras.planning.schedule.costs import PRODUCT_LATENCY, QUANTUM, TileCosts
+from tileiras.dialects.nv_tileaa.schedule import is_repeatable, operands_of
+from tileiras.planning.schedule.costs import QUANTUM, TileCosts
 from tileiras.planning.schedule.modulo import Edge, Node
 
 MAX_TIME = 256
-"""Units of time that a body takes at most: longer bodies are scheduled in larger units."""
-TENSOR_CORES, VECTOR_UNITS = "tensor cores", "vector units"
-
-_SHAPES = (
-    aa.ConstantOp,
-    aa.SplatOp,
-    aa.MakeRangeOp,
-    aa.BroadcastOp,
-    aa.ReshapeOp,
-    aa.PermuteOp,
-    aa.BlockTileOp,
-    aa.CreateMemTokenOp,
-    aa.JoinMemTokensOp,
-)
-
-
-def is_free(op: Operation) -> bool:
-    """Whether the operation may be repeated: it costs nothing worth counting."""
-    if isinstance(op, _SHAPES):
-        return True
-    return isinstance(op, ElementwiseOp) and not isinstance(op.results[0].type, TensorType)
-
-
-def operands_of(op: Operation) -> list[SSAValue]:
-    """What an operation reads, within its regions included."""
-    read = dict.fromkeys(op.operands)
-    if op.regions:
-        inside = {value for inner in op.walk() for value in _defined(inner)}
-        for inner in op.walk():
-            read.update(dict.fromkeys(v for v in inner.operands if v not in inside))
-    return list(read)
-
-
-def _defined(op: Operation) -> Iterator[SSAValue]:
-    yield from op.results
-    for region in op.regions:
-        for block in region.blocks:
-            yield from block.args
+"""Policy: units of time that a body takes at most: longer bodies are scheduled in larger units."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +53,7 @@ class LoopBody:
         self.ops = [
             op
             for op in self.block.ops
-            if not (is_free(op) or op in self.loads or isinstance(op, aa.ContinueOp))
+            if not (is_repeatable(op) or op in self.loads or isinstance(op, aa.ContinueOp))
         ]
         self.number = {op: number for number, op in enumerate(self.ops)}
 
@@ -138,16 +102,13 @@ class LoopBody:
 
     def graph(self) -> tuple[list[Node], list[Edge], int]:
         """Units and times, who waits for whom, and the cycles of a unit of time."""
-        units = [TENSOR_CORES if op in self.products else VECTOR_UNITS for op in self.ops]
-        cycles = [
-            self.costs.product_cycles(op) if isinstance(op, aa.DotOp) else self.costs.cycles(op)
-            for op in self.ops
-        ]
-        quantum = max(QUANTUM, sum(cycles) // MAX_TIME)
+        uses = [self.costs.uses(op) for op in self.ops]
+        total = sum(max((cycles for _, cycles in held), default=0) for held in uses)
+        quantum = max(QUANTUM, total // MAX_TIME)
         nodes = [
-            Node(unit, _rounded(its, quantum)) for unit, its in zip(units, cycles, strict=True)
+            Node(tuple((unit, _rounded(cycles, quantum)) for unit, cycles in held)) for held in uses
         ]
-        after_product = _rounded(PRODUCT_LATENCY, quantum)
+        after_product = _rounded(self.costs.performance.product_latency, quantum)
         edges: dict[Edge, None] = {}
         for target, op in enumerate(self.ops):
             for maker, distance in self.reads(op):
@@ -173,3 +134,21 @@ class LoopBody:
 def _rounded(cycles: int, quantum: int) -> int:
     """Cycles in units of so many; next to nothing is nothing."""
     return (cycles + quantum // 2) // quantum
+
+
+def is_rotatable(loop: aa.ForOp) -> bool:
+    """Whether the body is one that may be taken apart: no stores, loops and ways out in it."""
+    return isinstance(loop.lower_bound.type, IntegerType) and all(
+        is_movable(op) for op in loop.body.block.ops
+    )
+
+
+def is_movable(op: Operation) -> bool:
+    """Whether the order of the operation follows from its operands alone."""
+    if isinstance(op, aa.ContinueOp) or is_repeatable(op):
+        return True
+    if isinstance(op, aa.IfOp):
+        inner = [o for region in op.regions for block in region.blocks for o in block.ops]
+        return all(isinstance(o, aa.YieldOp) or is_movable(o) for o in inner)
+    plain = (aa.DotOp, aa.ReduceOp, aa.TiledLoadOp, aa.LoadOp)
+    return isinstance(op, (ElementwiseOp, *plain))

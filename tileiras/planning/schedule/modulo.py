@@ -2,7 +2,7 @@
 
 An operation that starts at `time` in its own iteration starts in every interval at
 `time % interval`, in stage `time // interval`. A unit that is busy for several cycles is busy in
-the same cycles of every interval.
+the same cycles of every interval: the reservation table says in which, and with what.
 """
 
 from __future__ import annotations
@@ -10,16 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tileiras.codegen.target import Unit
+
 ATTEMPTS_PER_NODE = 12
-"""Placements, evicted ones included, before an interval is given up."""
+"""Policy: placements, evicted ones included, before an interval is given up."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """An operation that keeps `unit` busy for `cycles`."""
+    """An operation that holds units, each for some cycles, all from its start on."""
 
-    unit: str
-    cycles: int
+    uses: tuple[tuple[Unit, int], ...]
+
+    @property
+    def cycles(self) -> int:
+        """How long it holds the unit that it holds longest."""
+        return max((cycles for _, cycles in self.uses), default=0)
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,40 @@ class Edge:
     target: int
     latency: int
     distance: int
+
+
+class ReservationTable:
+    """Which node holds which unit when, in an interval that begins again and again.
+
+    Spans are kept as they are, not cycle by cycle: an interval may have ten thousand cycles.
+    """
+
+    def __init__(self, interval: int):
+        self.interval = interval
+        self._spans: dict[Unit, dict[int, tuple[int, int]]] = {}
+
+    def holders(self, node: Node, time: int) -> list[int]:
+        """The nodes that hold a unit while this one would if it started at this time."""
+        found: dict[int, None] = {}
+        for unit, cycles in node.uses:
+            if not cycles:
+                continue
+            for other, (start, its_cycles) in self._spans.get(unit, {}).items():
+                gap = (start - time) % self.interval
+                if gap < cycles or self.interval - gap < its_cycles:
+                    found[other] = None
+        return list(found)
+
+    def reserve(self, number: int, node: Node, time: int) -> None:
+        """Gives a node its units from this time on."""
+        for unit, cycles in node.uses:
+            if cycles:
+                self._spans.setdefault(unit, {})[number] = time, cycles
+
+    def release(self, number: int) -> None:
+        """Takes the units of a node back."""
+        for spans in self._spans.values():
+            spans.pop(number, None)
 
 
 def modulo_schedule(
@@ -73,6 +113,7 @@ class _Scheduling:
             self.out_of[edge.source].append(edge)
         self.times: dict[int, int] = {}
         self.before: dict[int, int] = {}
+        self.table = ReservationTable(interval)
 
     def run(self) -> tuple[int, ...] | None:
         """The starts, if all nodes find a place within the attempts."""
@@ -84,36 +125,27 @@ class _Scheduling:
         return None
 
     def _place(self, node: int) -> None:
-        earliest = 0
+        own, earliest = self.nodes[node], 0
         for edge in self.into[node]:
             if edge.source in self.times and edge.source != node:
                 start = self.times[edge.source] + edge.latency - self.interval * edge.distance
                 earliest = max(earliest, start)
         window = range(earliest, earliest + self.interval)
-        time = next((time for time in window if not self._conflicts(node, time)), None)
+        time = next((time for time in window if not self.table.holders(own, time)), None)
         if time is None:
             before = self.before.get(node)
             time = earliest if before is None or earliest > before else before + 1
-        for other in self._conflicts(node, time):
-            del self.times[other]
+        for other in self.table.holders(own, time):
+            self._evict(other)
         self.times[node] = self.before[node] = time
+        self.table.reserve(node, own, time)
         for edge in self.out_of[node]:
             after = self.times.get(edge.target)
             needed = time + edge.latency - self.interval * edge.distance
             if after is not None and after < needed and edge.target != node:
-                del self.times[edge.target]
+                self._evict(edge.target)
 
-    def _conflicts(self, node: int, time: int) -> list[int]:
-        """Placed nodes that keep the unit busy at the same time."""
-        own = self.nodes[node]
-        if not own.cycles:
-            return []
-        found: list[int] = []
-        for other, start in self.times.items():
-            its = self.nodes[other]
-            if other == node or its.unit != own.unit or not its.cycles:
-                continue
-            gap = (start - time) % self.interval
-            if gap < own.cycles or self.interval - gap < its.cycles:
-                found.append(other)
-        return found
+    def _evict(self, node: int) -> None:
+        """Takes a node from its place."""
+        del self.times[node]
+        self.table.release(node)

@@ -13,14 +13,15 @@ from tileiras.planning.schedule.early_loads import EarlyLoad
 from tileiras.planning.schedule.load_distance import LoadSchedule, slot_bytes
 
 MOST_AHEAD = 3
-"""Iterations ahead at most: four slots."""
+"""Policy: iterations ahead at most: four slots."""
 WANTED_AHEAD = 2
-"""So many are worth more than another tile block on the SM."""
+"""Policy: so many are worth more than another tile block on the SM."""
 LEAST_CTAS = 2
+"""Policy: tile blocks on an SM that overlap each other."""
 MOST_LOSS = 2
-"""A tile block alone on an SM is better off with slots than one that shares it with more than one
-other. Decoding of 512 times 4096 keys of 128 elements, tiles of 16x128, us on one H100: alone with
-three slots 363, five tile blocks without slots 348; 64 times 16384 keys: 269 and 334.
+"""Policy: a tile block alone on an SM is better off with slots than one that shares it with more
+than one other. Decoding of 512 times 4096 keys of 128 elements, tiles of 16x128, us on one H100:
+alone with three slots 363, five tile blocks without slots 348; 64 times 16384 keys: 269 and 334.
 """
 
 

@@ -1,4 +1,6 @@
-"""Chooses the stage of every operation of a loop body and their order within an interval.
+"""Which loops overlap products with the vector work of another iteration, and how.
+
+The stage of every operation of a loop body is chosen, and their order within an interval.
 
 Only products are put off to the interval after their own, with all that follows from them: a
 vector operation gains nothing from being late, since a warp issues in order, and its operands
@@ -8,37 +10,76 @@ up to the length of the body until such a schedule is found and its registers su
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.register_pressure import held_value
-from tileiras.planning.schedule.loop_body import LoopBody, operands_of
+from tileiras.codegen.target import GpuTarget, Unit
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.schedule import operands_of
+from tileiras.planning.model.dots import WgmmaDot
+from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.resources.cta import WARPGROUP_THREADS
+from tileiras.planning.schedule.costs import TileCosts
+from tileiras.planning.schedule.loop_body import LoopBody, Product, is_rotatable
 from tileiras.planning.schedule.modulo import Edge, Node, modulo_schedule
 
 STAGES = 2
+"""Policy: a product and what follows it are one interval late; more would take registers."""
 MAX_SHARE = 0.95
-"""Of the cycles that the body takes one operation after the other: less gain is not worth it."""
+"""Policy: of the cycles that the body takes serially: less gain is not worth it."""
+RESERVED_REGISTERS = 44
+"""Policy: registers of a thread for addresses, barriers, scalars and intermediate results."""
 
 
 @dataclass(frozen=True)
 class Schedule:
     """The operations of the graph in the order of an interval, with their stages.
 
-    `interval` and `serial` are cycles: overlapped, and one operation after the other.
+    `starts`: the cycle of an interval in which each of them starts. `interval` and `serial` are
+    cycles: overlapped, and one operation after the other.
     """
 
     order: tuple[tuple[Operation, int], ...]
+    starts: Mapping[Operation, int]
     interval: int
     serial: int
     registers: int
 
-    @property
-    def stages(self) -> dict[Operation, int]:
-        """The stage of each operation."""
-        return dict(self.order)
+
+def overlap_products(
+    func: aa.FuncOp, plan: HopperPlan, target: GpuTarget
+) -> list[tuple[LoopBody, Schedule | None]]:
+    """The loops of a specialised kernel in which products wait for computed operands.
+
+    Each with its schedule, None where none fits or pays.
+    """
+    registers = plan.shape.registers - RESERVED_REGISTERS
+    found: list[tuple[LoopBody, Schedule | None]] = []
+    for loop in [op for op in func.walk() if isinstance(op, aa.ForOp)]:
+        here = [p for p in plan.dots.values() if p.dot.parent_op() is loop]
+        if all(planned.lhs is not None for planned in here) or not is_rotatable(loop):
+            continue
+        # What threads read or add themselves is finished where it is issued.
+        if any(planned.is_promoted or planned.fragments is not None for planned in here):
+            continue
+        # Products that share a slot stay together.
+        if any(len(plan.sharing(planned)) > 1 for planned in here):
+            continue
+        products = [_product(planned, loop) for planned in here]
+        body = LoopBody(loop, products, TileCosts(WARPGROUP_THREADS * plan.warpgroups, target))
+        found.append((body, overlapped(body, registers)))
+    return found
+
+
+def _product(planned: WgmmaDot, loop: aa.ForOp) -> Product:
+    """A product with those of its loads that are in the loop."""
+    operands = [operand for operand in (planned.lhs, planned.rhs) if operand is not None]
+    loads = tuple(o.load for o in operands if o.load.parent_op() is loop)
+    return Product(planned.dot, loads, planned.lhs is None)
 
 
 def overlapped(body: LoopBody, registers: int) -> Schedule | None:
@@ -55,7 +96,10 @@ def overlapped(body: LoopBody, registers: int) -> Schedule | None:
         order = _order(body, times, interval, edges)
         needed = registers_needed(body, order)
         if needed <= registers:
-            return Schedule(order, interval * quantum, serial * quantum, needed)
+            starts = {
+                op: time % interval * quantum for op, time in zip(body.ops, times, strict=True)
+            }
+            return Schedule(order, starts, interval * quantum, serial * quantum, needed)
     return None
 
 
@@ -64,9 +108,10 @@ def _shortest(body: LoopBody, nodes: Sequence[Node], edges: Sequence[Edge]) -> i
 
     That is all but the products that wait for something, and what follows from them.
     """
-    busy: dict[str, int] = {}
+    busy: dict[Unit, int] = {}
     for node in nodes:
-        busy[node.unit] = busy.get(node.unit, 0) + node.cycles
+        for unit, cycles in node.uses:
+            busy[unit] = busy.get(unit, 0) + cycles
     early: list[tuple[int, int]] = []
     starts: dict[int, int] = {}
     for number, node in enumerate(nodes):

@@ -35,7 +35,7 @@ from tileiras.planning.operands.tma import contiguous_axis, is_by_tma
 from tileiras.planning.warp_roles.producer_slice import ProducerSlice
 
 LEAST_ELEMENTS = 128 * 256
-"""Of the results of the products in the loop, if threads read their operands."""
+"""Policy: of the results of the products in the loop, if threads read their operands."""
 
 
 @dataclass(frozen=True)

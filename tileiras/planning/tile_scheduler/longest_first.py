@@ -19,8 +19,9 @@ from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.planning.tile_scheduler.communication import may_talk
 
 GROUP = 8
-"""Blocks along the other axes that go from the longest to the shortest together."""
+"""Policy: blocks along the other axes that go from the longest to the shortest together."""
 AXES = 3
+"""Fixed: axes of a grid."""
 
 Slopes = dict[SSAValue, int | None]
 

@@ -32,7 +32,7 @@ from tileiras.planning.warp_roles.producer_layouts import producer_layouts
 from tileiras.planning.warp_roles.producer_slice import producer_slice
 
 MAX_SCRATCH_BYTES = 32 * 1024
-"""Shared memory that a single operation may want at once."""
+"""Policy: shared memory that a single operation may want at once."""
 
 
 def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) -> HopperPlan | None:

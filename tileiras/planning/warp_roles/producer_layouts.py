@@ -25,9 +25,9 @@ from tileiras.planning.warp_roles.producer_slice import (
 )
 
 MAX_REGISTERS = 64
-"""Elements of a tile that a thread of the producer may hold."""
+"""Policy: elements of a tile that a thread of the producer may hold."""
 MAX_GATHER_REGISTERS = 96
-"""What consumers can give up and still hold their sums."""
+"""Policy: what consumers can give up and still hold their sums."""
 
 _MADE_ANYWHERE = (aa.ConstantOp, aa.MakeRangeOp, aa.SplatOp, aa.TiledLoadOp)
 """Operations that make a tile in any layout, from scalars."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -26,46 +26,78 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
-from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
-from tileiras.errors import InternalError
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.schedule import (
+    erase_schedule,
+    is_repeatable,
+    loop_schedule,
+    operands_of,
+)
+from tileiras.errors import BytecodeError, InternalError
 from tileiras.passes.op_builder import OpBuilder
-from tileiras.planning.schedule.loop_body import LoopBody, is_free, operands_of
-from tileiras.planning.schedule.overlap import Schedule
+from tileiras.planning.schedule.loop_body import is_movable, is_rotatable
+from tileiras.planning.schedule.overlap import STAGES
+from tileiras.planning.schedule.written import is_copy, read_order
 
 Values = dict[SSAValue, SSAValue]
 
 
-def rotate(body: LoopBody, schedule: Schedule) -> None:
-    """Puts the rotated loop in the place of the loop; views of the whole loop go before it."""
-    _hoist_views(body)
-    _Rotation(body, schedule).run()
+def rotate(loop: aa.ForOp) -> None:
+    """Puts the rotated loop in the place of a scheduled one; views of the whole loop go before it.
+
+    Raises BytecodeError for a schedule of more stages, or of operations that have to stay in order.
+    """
+    _check(loop)
+    _hoist_views(loop)
+    _Rotation(loop).run()
 
 
-def _hoist_views(body: LoopBody) -> None:
+def _check(loop: aa.ForOp) -> None:
+    schedule = loop_schedule(loop)
+    stages = schedule.integer("stages") if schedule is not None else 0
+    if stages != STAGES:
+        raise BytecodeError(
+            f"a loop whose values stay in registers has {stages} stages, expected at most {STAGES}",
+            place_of(loop),
+        )
+    if not is_rotatable(loop):
+        fixed = next((op for op in loop.body.block.ops if not is_movable(op)), loop)
+        raise BytecodeError(
+            f"'{fixed.name}' is in a loop of {stages} stages, expected operations whose order "
+            "follows from their operands",
+            place_of(fixed),
+        )
+
+
+def _hoist_views(loop: aa.ForOp) -> None:
     """Moves views out of the loop that are the same in every iteration: one for all copies."""
-    around = body.loop.parent_block()
-    for op in list(body.block.ops):
-        is_fixed = all(operand.owner is not body.block for operand in op.operands) and not any(
-            isinstance(operand, OpResult) and operand.op.parent_block() is body.block
+    around, block = loop.parent_block(), loop.body.block
+    for op in list(block.ops):
+        is_fixed = all(operand.owner is not block for operand in op.operands) and not any(
+            isinstance(operand, OpResult) and operand.op.parent_block() is block
             for operand in op.operands
         )
         if isinstance(op, aa.BlockTileOp) and is_fixed and around is not None:
             op.detach()
-            around.insert_op_before(op, body.loop)
+            around.insert_op_before(op, loop)
 
 
 class _Rotation(OpBuilder):
     """The rebuild. `values[s]`: what the values of the iteration in stage s have become."""
 
-    def __init__(self, body: LoopBody, schedule: Schedule):
+    def __init__(self, loop: aa.ForOp):
         super().__init__()
-        self.body = body
-        self.loop = body.loop
-        self.location = body.loop.location
-        self.order = schedule.order
-        self.stages = schedule.stages
-        for load, dot in body.loads.items():
-            self.stages[load] = self.stages[dot]
+        self.loop = loop
+        self.old = loop.body.block
+        self.location = loop.location
+        order = read_order(loop)
+        self.stages = dict(order)
+        self.copies = {op: None for op, _ in order if is_copy(op)}
+        """Loads that are made where the first operation of their stage needs them."""
+        self.order = [(op, stage) for op, stage in order if op not in self.copies]
+        last = self.old.last_op
+        self.yielded = last.operands if last is not None else ()
+        erase_schedule(loop)
         self.values: tuple[Values, Values] = ({}, {})
         self.carried = self._crossing()
 
@@ -106,7 +138,7 @@ class _Rotation(OpBuilder):
     def _guarded(self) -> list[SSAValue]:
         """First stage, loop, last stage; the values after the loop."""
         loop = self.loop
-        arguments = self.body.block.args
+        arguments = self.old.args
         first: Values = {arguments[0]: loop.lower_bound}
         first.update(zip(arguments[1:], loop.init_values, strict=True))
         # Only what the first iteration has is known: nothing comes from one before.
@@ -130,7 +162,7 @@ class _Rotation(OpBuilder):
         rotated = self.emit(aa.ForOp, operands, types, loop.properties, [Region(block)])
         self.values = ({}, dict(zip(self.carried, rotated.results, strict=True)))
         self._emit_stages(1)
-        return [self._value(value, 1) for value in self.body.yielded]
+        return [self._value(value, 1) for value in self.yielded]
 
     def _emit_stages(self, *stages: int) -> None:
         for op, stage in self.order:
@@ -149,14 +181,14 @@ class _Rotation(OpBuilder):
         known = self.values[stage].get(value)
         if known is not None:
             return known
-        if isinstance(value, BlockArgument) and value.owner is self.body.block:
+        if isinstance(value, BlockArgument) and value.owner is self.old:
             if stage or not value.index:
                 raise InternalError("a value that crosses stages is not carried")
-            return self._value(self.body.yielded[value.index - 1], 1)
-        if not isinstance(value, OpResult) or value.op.parent_block() is not self.body.block:
+            return self._value(self.yielded[value.index - 1], 1)
+        if not isinstance(value, OpResult) or value.op.parent_block() is not self.old:
             return value
         op = value.op
-        if not is_free(op) and (op not in self.body.loads or self.stages[op] != stage):
+        if not is_repeatable(op) and (op not in self.copies or self.stages[op] != stage):
             raise InternalError(f"'{op.name}' is scheduled after what needs it")
         self._clone(op, stage)
         return self.values[stage][value]
@@ -165,7 +197,7 @@ class _Rotation(OpBuilder):
         """Values of stage 0 that stage 1 of the same iteration, or the next iteration, reads."""
         crossing: dict[SSAValue, None] = {}
         seen: dict[tuple[SSAValue, int], None] = {}
-        pending: list[tuple[SSAValue, int]] = [(value, 1) for value in self.body.yielded]
+        pending: list[tuple[SSAValue, int]] = [(value, 1) for value in self.yielded]
         for op, stage in self.stages.items():
             pending += [(operand, stage) for operand in operands_of(op)]
         while pending:
@@ -173,14 +205,14 @@ class _Rotation(OpBuilder):
             if (value, stage) in seen:
                 continue
             seen[value, stage] = None
-            if isinstance(value, BlockArgument) and value.owner is self.body.block:
+            if isinstance(value, BlockArgument) and value.owner is self.old:
                 if value.index > 0:
-                    pending.append((self.body.yielded[value.index - 1], 1))
+                    pending.append((self.yielded[value.index - 1], 1))
                 if stage:
                     crossing[value] = None
-            elif isinstance(value, OpResult) and value.op.parent_block() is self.body.block:
+            elif isinstance(value, OpResult) and value.op.parent_block() is self.old:
                 op = value.op
-                if is_free(op):
+                if is_repeatable(op):
                     pending += [(operand, stage) for operand in op.operands]
                 elif stage > self.stages[op]:
                     crossing[value] = None
@@ -188,24 +220,6 @@ class _Rotation(OpBuilder):
 
     def _in_order(self, values: Container[SSAValue]) -> list[SSAValue]:
         """In the order of the body: arguments, then results."""
-        arguments = [value for value in self.body.block.args if value in values]
-        results = [r for op in self.body.block.ops for r in op.results if r in values]
+        arguments = [value for value in self.old.args if value in values]
+        results = [r for op in self.old.ops for r in op.results if r in values]
         return [*arguments, *results]
-
-
-def is_rotatable(loop: aa.ForOp) -> bool:
-    """Whether the body is one that may be taken apart: no stores, loops and ways out in it."""
-    return isinstance(loop.lower_bound.type, IntegerType) and all(
-        _may_move(op) for op in loop.body.block.ops
-    )
-
-
-def _may_move(op: Operation) -> bool:
-    """Whether the order of the operation follows from its operands alone."""
-    if isinstance(op, aa.ContinueOp) or is_free(op):
-        return True
-    if isinstance(op, aa.IfOp):
-        inner = [o for region in op.regions for block in region.blocks for o in block.ops]
-        return all(isinstance(o, aa.YieldOp) or _may_move(o) for o in inner)
-    plain = (aa.DotOp, aa.ReduceOp, aa.TiledLoadOp, aa.LoadOp)
-    return isinstance(op, (ElementwiseOp, *plain))

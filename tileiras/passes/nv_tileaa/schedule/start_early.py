@@ -24,7 +24,7 @@ then the tiles of this iteration are there, and nobody reads those of the one be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, UnitAttr, i1, i32
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
@@ -39,23 +39,55 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.errors import InternalError
+from tileiras.dialects.nv_tileaa.schedule import (
+    PrefetchAttr,
+    erase_schedule,
+    loop_schedule,
+    prefetch_of,
+)
+from tileiras.errors import BytecodeError, InternalError
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.op_builder import OpBuilder
-from tileiras.planning.schedule.early_loads import EarlyLoad
-from tileiras.planning.schedule.kept_tiles import KeptRing, span_of_slots
-from tileiras.planning.schedule.load_distance import LoadSchedule
+from tileiras.planning.schedule.early_loads import EarlyLoad, find_early_loads
+from tileiras.planning.schedule.kept_tiles import KeptRing, has_span, span_of_slots
 
 
-def start_early(
-    loop: aa.ForOp, schedule: LoadSchedule, kept: Mapping[Operation, KeptRing] | None = None
-) -> Operation:
-    """Puts the rebuilt loop in the place of the loop; returns it.
+def start_early(loop: aa.ForOp, rings: dict[int, SSAValue]) -> aa.WaitLoadsOp:
+    """Puts the rebuilt loop in the place of one with prefetched loads; returns the wait behind it.
 
-    Loads that are `kept` go through rings that loops share.
+    `rings`: by number those of resident tiles, which loops share; the first loop makes them. Raises
+    BytecodeError for a load that cannot be prefetched.
     """
-    return _EarlyStart(loop, schedule, kept or {}).run()
+    return _EarlyStart(loop, _prefetched(loop, rings), rings).run()
+
+
+def _prefetched(loop: aa.ForOp, rings: dict[int, SSAValue]) -> list[tuple[EarlyLoad, PrefetchAttr]]:
+    """The prefetched loads of a loop, in program order, with what they have to follow."""
+    known = {load.op: load for load in find_early_loads(loop)}
+    found: list[tuple[EarlyLoad, PrefetchAttr]] = []
+    for op in loop.body.block.ops:
+        prefetch = prefetch_of(op)
+        if prefetch is None:
+            continue
+        if not isinstance(op, aa.TiledLoadOp) or op not in known:
+            raise BytecodeError(
+                f"'{op.name}' is prefetched, expected a weak load whose indices follow from the "
+                "loop's counter and that follows no write of the loop",
+                place_of(op),
+            )
+        if prefetch.has("resident"):
+            made = rings.get(prefetch.integer("resident"))
+            is_beside = made is None or made.owner.parent is loop.parent
+            if not is_beside or not has_span(loop, prefetch.integer("resident_stages")):
+                raise BytecodeError(
+                    "tiles are kept from loop to loop, expected loops beside each other with a "
+                    "constant step",
+                    place_of(op),
+                )
+        found.append((known[op], prefetch))
+    return found
 
 
 class _EarlyStart(ScalarBuilder):
@@ -68,22 +100,38 @@ class _EarlyStart(ScalarBuilder):
     nothing may be written but tiles, so that copies of nothing are not started.
     """
 
-    def __init__(self, loop: aa.ForOp, schedule: LoadSchedule, kept: Mapping[Operation, KeptRing]):
+    def __init__(
+        self,
+        loop: aa.ForOp,
+        loads: Sequence[tuple[EarlyLoad, PrefetchAttr]],
+        kept_rings: dict[int, SSAValue],
+    ):
         super().__init__()
-        self.kept = [kept.get(load.op) for load in schedule.loads]
+        self.kept = [
+            KeptRing(prefetch.integer("resident"), prefetch.integer("resident_stages"))
+            if prefetch.has("resident")
+            else None
+            for _, prefetch in loads
+        ]
+        self.kept_rings = kept_rings
         self.reloads: list[SSAValue | None] = []
         self.loop = loop
         self.old = loop.body.block
-        self.loads = schedule.loads
-        self.ahead = schedule.ahead
-        self.shared = {load.op for load in schedule.shared}
-        self.ctas = schedule.ctas
+        self.loads = [load for load, _ in loads]
+        self.ahead = loads[0][1].integer("distance")
+        shared = {load.op: p for load, p in loads if p.integer("smem_operand")}
+        self.shared: dict[Operation, int | None] = {
+            op: p.optional_integer("ctas") for op, p in shared.items()
+        }
         self.location = loop.location
+        schedule = loop_schedule(loop)
+        self.frees = schedule is not None and schedule.integer("frees_stages") > 0
+        erase_schedule(loop)
         self.rings: list[SSAValue] = []
         self.newest: SSAValue = loop.lower_bound
         self.is_valid: SSAValue = loop.lower_bound
 
-    def run(self) -> Operation:
+    def run(self) -> aa.WaitLoadsOp:
         """Builds the first loads and the loop; moves the body into it."""
         around = self.loop.parent_block()
         if around is None:
@@ -101,12 +149,14 @@ class _EarlyStart(ScalarBuilder):
         around.insert_op_before(new, self.loop)
         # The last iterations start copies of nothing, to slots that another loop may have next.
         last = aa.WaitLoadsOp.create(properties=self._meeting(), location=self.location)
+        if self.frees:
+            last.properties["frees"] = UnitAttr()
         around.insert_op_before(last, self.loop)
         for old, result in zip(self.loop.results, new.results):
             old.replace_all_uses_with(result)
         self.loop.detach()
         self.loop.erase()
-        return new
+        return last
 
     # counters
 
@@ -115,7 +165,7 @@ class _EarlyStart(ScalarBuilder):
         loop = self.loop
         for load, kept in zip(self.loads, self.kept, strict=True):
             self.reloads.append(self._is_reloaded(kept) if kept is not None else None)
-            self.rings.append(self._ring(kept, load.op in self.shared))
+            self.rings.append(self._ring(kept, load.op))
         is_signed = loop.unsigned_cmp is None
         self.is_valid = self._less(loop.lower_bound, loop.upper_bound, is_signed)
         for number in range(self.ahead):
@@ -127,23 +177,23 @@ class _EarlyStart(ScalarBuilder):
         """That threads meet when they have waited, if they read what others have copied."""
         return {"meet": UnitAttr()} if self.shared else {}
 
-    def _ring(self, kept: KeptRing | None, is_shared: bool) -> SSAValue:
+    def _ring(self, kept: KeptRing | None, load: Operation) -> SSAValue:
         """A ring of one's own, or the one that loops share."""
-        if kept is not None and kept.ring is not None:
-            return kept.ring
+        if kept is not None and kept.number in self.kept_rings:
+            return self.kept_rings[kept.number]
         slots = self.ahead + 1 if kept is None else kept.slots
         properties: dict[str, Attribute] = {"slots": IntAttr(slots)}
-        if is_shared:
-            properties |= {"shared": UnitAttr(), "ctas": IntAttr(self.ctas)}
+        if load in self.shared:
+            properties |= {"shared": UnitAttr(), "ctas": IntAttr(self.shared[load] or 1)}
         ring = self.emit(aa.LoadRingOp, (), [aa.LOAD_RING], properties).results[0]
         if kept is not None:
-            kept.ring = ring
+            self.kept_rings[kept.number] = ring
         return ring
 
     def _is_reloaded(self, kept: KeptRing) -> SSAValue | None:
         """Whether the ring had no room for all tiles of an earlier loop; None in the first loop."""
         loop, type = self.loop, self.loop.step.type
-        if kept.ring is None or not isinstance(type, IntegerType):
+        if kept.number not in self.kept_rings or not isinstance(type, IntegerType):
             return None
         room = self.integer(span_of_slots(loop, kept.slots), type)
         return self._less(room, self.binary(aa.SubIOp, loop.upper_bound, loop.lower_bound), False)

@@ -1,4 +1,4 @@
-"""Software pipelining of loads, for kernels whose warps all do the same.
+"""Which loads of loops are prefetched, for kernels whose warps all do the same, and how far ahead.
 
 Tiles are copied to shared memory by cp.async some iterations before they are used. (Registers would
 not do: handing a loaded register on to the next iteration waits for it.) The shared memory that it
@@ -11,16 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
 
 from tileiras.analysis.persistent import walks_over_blocks
 from tileiras.analysis.register_pressure import block_pressure
+from tileiras.codegen.target import GpuTarget
 from tileiras.codegen.target.features import Feature
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.access import plan_view_access
@@ -28,53 +26,70 @@ from tileiras.planning.hints import integer_hint
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.operands.smem import slot_layout
 from tileiras.planning.operands.tma import transparent_users, underneath
+from tileiras.planning.resources.smem import (
+    ROUND_BYTES,
+    calls_runtime,
+    least_bytes,
+    scratch_bytes,
+)
 from tileiras.planning.resources.warps import plan_cta
+from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.early_loads import EarlyLoad, find_early_loads
-from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
+from tileiras.planning.schedule.kept_tiles import (
+    KeptTiles,
+    plan_kept_tiles,
+    schedule_beside_kept,
+)
+from tileiras.planning.schedule.load_distance import (
+    LoadSchedule,
+    Room,
+    schedule_light_loop,
+    schedule_loads,
+)
+from tileiras.planning.schedule.operand_rings import schedule_operands
 
-if TYPE_CHECKING:
-    from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.schedule.kept_tiles import KeptTiles
-    from tileiras.planning.schedule.load_distance import LoadSchedule, Room
-
-PASS_NAME = "generate-schedule"
 WORK_REGISTERS = 40
-"""Registers of a thread for addresses, predicates, scalars and what is between two operations."""
-CTAS_PER_SM = 8
-"""CTAs of an SM that loads are planned for at most. It holds up to 32 small ones; none of the
-benchmark's kernels changes if so many are planned for."""
+"""Policy: registers of a thread for addresses, predicates, scalars and intermediate results."""
+MOST_CTAS = 8
+"""Policy: CTAs of an SM that loads are planned for at most. It holds up to 32 small ones; none of
+the benchmark's kernels changes if so many are planned for."""
 PERSISTENT_CTAS = 2
-"""Tile blocks of a persistent kernel for which an SM has room, unless `occupancy` says it.
+"""Policy: tile blocks of a persistent kernel for which an SM has room, unless `occupancy` says it.
 
 Memory has to be kept busy by one of them: often there are no more of them than SMs."""
 LEAST_COPY_BITS = 32
-"""cp.async copies 4, 8 or 16 bytes."""
+"""Fixed: cp.async copies 4, 8 or 16 bytes."""
 
 
-def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget) -> None:
-    """Starts the loads of loops in earlier iterations than their own, where that pays and fits."""
+@dataclass(frozen=True)
+class PrefetchPlan:
+    """The loops whose loads are prefetched, outer ones first, each with its schedule.
+
+    `kept`: rings that loops share. `candidates`: how many loads could be prefetched, if there were
+    room and gain. `frees_stages`: what follows the last loop finds room in the memory of its tiles.
+    """
+
+    loops: tuple[tuple[aa.ForOp, LoadSchedule], ...]
+    kept: KeptTiles | None
+    candidates: int
+    frees_stages: bool
+
+
+def plan_prefetch(func: aa.FuncOp, target: GpuTarget) -> PrefetchPlan | None:
+    """The loads of a kernel that start in earlier iterations; None if no load could."""
     if not target.has(Feature.CP_ASYNC):
-        return
+        return None
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
     early = [(loop, find_early_loads(loop)) for loop in loops]
-    if not any(loads for _, loads in early):
-        return
-    from tileiras.passes.nv_tileaa.schedule.start_early import start_early
-    from tileiras.planning.resources.smem import calls_runtime, least_bytes, scratch_bytes
-    from tileiras.planning.schedule.kept_tiles import plan_kept_tiles
-
-    if any(calls_runtime(op) for op in func.walk()):
-        return
+    if not any(loads for _, loads in early) or any(calls_runtime(op) for op in func.walk()):
+        return None
     target = _beside_sent_tiles(func, target)
     plan = plan_cta(func, target)
-    found: list[LoadSchedule] = []
     early = [(loop, [load for load in loads if _can_copy(load, plan)]) for loop, loads in early]
-    candidates = sum(len(loads) for _, loads in early)
     in_slots = _read_in_slots((load for _, loads in early for load in loads), plan)
     least = max((least_bytes(op) for op in func.walk()), default=0)
     kept = plan_kept_tiles(early, 32 * plan.num_warps, least, target)
     others = [op for op in func.walk() if op not in in_slots]
-    loops_of_loads = [loop for loop, _ in early]
     room = _SharedMemory(
         func,
         plan,
@@ -82,27 +97,17 @@ def pipeline_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget)
         kept,
         max(map(scratch_bytes, others), default=0),
         least,
-        _scratch_in_loops(loops_of_loads, func, in_slots),
+        _scratch_in_loops([loop for loop, _ in early], func, in_slots),
     )
     taken: dict[Operation, int] = {}
-    rebuilt: Operation | None = None
+    found: list[tuple[aa.ForOp, LoadSchedule]] = []
     for loop, loads in early:
-        if not loads:
-            continue
-        # Loops before this one have been rebuilt, and with them the tokens that they give.
-        known = {load.op: load for load in find_early_loads(loop)}
-        loads = [known[load.op] for load in loads]
-        schedule = room.schedule(loop, loads, _taken_around(loop, taken))
+        schedule = room.schedule(loop, loads, _taken_around(loop, taken)) if loads else None
         if schedule is not None:
-            rebuilt = start_early(loop, schedule, kept.rings if kept is not None else {})
-            taken[rebuilt] = schedule.bytes
-            found.append(schedule)
-    if rebuilt is not None and any(schedule.shared for schedule in found):
-        _meet_after_loops(func)
-        if rebuilt.parent_op() is func:
-            _free_slots(rebuilt.next_op, found[-1])
-    if candidates:
-        _explain(remarks, func, found, kept, candidates)
+            taken[loop] = schedule.bytes
+            found.append((loop, schedule))
+    candidates = sum(len(loads) for _, loads in early)
+    return PrefetchPlan(tuple(found), kept, candidates, _are_stages_freed(func, found))
 
 
 @dataclass(frozen=True)
@@ -123,13 +128,8 @@ class _SharedMemory:
 
     def schedule(self, loop: aa.ForOp, loads: list[EarlyLoad], taken: int) -> LoadSchedule | None:
         """How far ahead the loads of a loop start; loops around it have `taken` some memory."""
-        from tileiras.planning.schedule.costs import TileCosts
-        from tileiras.planning.schedule.kept_tiles import schedule_beside_kept
-        from tileiras.planning.schedule.load_distance import schedule_light_loop, schedule_loads
-        from tileiras.planning.schedule.operand_rings import schedule_operands
-
         kept, func, plan = self.kept, self.func, self.plan
-        costs = TileCosts(32 * plan.num_warps)
+        costs = TileCosts(32 * plan.num_warps, plan.target)
         if kept is not None:
             taken += kept.bytes
             if any(load.op in kept.rings for load in loads):
@@ -190,29 +190,27 @@ def _read_in_slots(loads: Iterable[EarlyLoad], plan: CtaPlan) -> dict[Operation,
     return found
 
 
-def _meet_after_loops(func: aa.FuncOp) -> None:
-    """Threads meet behind every loop: the next one has the same memory, and they share it."""
-    for op in func.walk():
-        if isinstance(op, aa.WaitLoadsOp):
-            op.properties["meet"] = UnitAttr()
+def _are_stages_freed(func: aa.FuncOp, found: Sequence[tuple[aa.ForOp, LoadSchedule]]) -> bool:
+    """Whether what follows the last loop may have the memory of its tiles, and that is enough.
 
-
-def _free_slots(wait: Operation | None, last: LoadSchedule) -> None:
-    """What follows the last loop may have the memory of its slots, if that is enough."""
+    Only where threads meet behind loops: they do if products read tiles in shared memory.
+    """
+    if not any(schedule.shared for _, schedule in found):
+        return False
+    loop, last = found[-1]
+    if loop.parent_op() is not func:
+        return False
     following: list[Operation] = []
-    op = wait.next_op if wait is not None else None
+    op = loop.next_op
     while op is not None:
         following += op.walk()
         op = op.next_op
     size = (last.ahead + 1) * sum(value_bytes(load.op.result) for load in last.loads)
-    if wait is not None and _find_room(following, size):
-        wait.properties["frees"] = UnitAttr()
+    return _find_room(following, size)
 
 
 def _find_room(following: Sequence[Operation], size: int) -> bool:
     """Whether operations find room in so many bytes; products may want any number of them."""
-    from tileiras.planning.resources.smem import least_bytes
-
     if any(isinstance(op, aa.DotOp) for op in following):
         return False
     return max(map(least_bytes, following), default=0) <= size
@@ -225,8 +223,6 @@ def _scratch_in_loops(
 
     What follows has the memory of the slots, if it finds room in two of each.
     """
-    from tileiras.planning.resources.smem import scratch_bytes
-
     inside, ops = list(func.walk()), list(func.body.block.ops)
     if loops and all(loop.parent_op() is func for loop in loops):
         end = max(number for number, op in enumerate(ops) if op in loops) + 1
@@ -242,8 +238,6 @@ def _scratch_in_loops(
 
 def _staged_bytes(dot: aa.DotOp, in_slots: Mapping[Operation, None]) -> int:
     """Memory for the operands of a product that are not read in slots, in a few parts of K."""
-    from tileiras.planning.resources.smem import ROUND_BYTES
-
     operands = [v for v in (dot.lhs, dot.rhs) if underneath(v).owner not in in_slots]
     return min(ROUND_BYTES, sum(map(value_bytes, operands)))
 
@@ -253,7 +247,7 @@ def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Oper
     target, threads = plan.target, 32 * plan.num_warps
     free = [result for op in ignored for result in op.results]
     registers = block_pressure(loop.body.block, free) // threads + WORK_REGISTERS
-    ctas = min(CTAS_PER_SM, 32 * target.max_warps_per_sm // threads)
+    ctas = min(MOST_CTAS, 32 * target.max_warps_per_sm // threads)
     ctas = max(1, min(ctas, target.registers_per_sm // (threads * registers)))
     occupancy = integer_hint(func, "occupancy")
     if occupancy is not None and occupancy > 0:
@@ -268,47 +262,8 @@ def _is_asked_for(func: aa.FuncOp) -> bool:
 
 def _room(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, taken: int) -> Room:
     """Shared memory that loads may take, and how many tile blocks share an SM."""
-    from tileiras.planning.schedule.load_distance import Room
-
     target, ctas = plan.target, _ctas(func, loop, plan)
     if not _is_asked_for(func) and walks_over_blocks(loop):
         return Room(target.shared_memory_of_each(ctas) - taken, 1)
     half = target.shared_memory_per_sm // (2 * ctas)
     return Room(min(half, target.shared_memory_of_each(ctas)) - taken, ctas)
-
-
-def _explain(
-    remarks: RemarkCollector,
-    func: aa.FuncOp,
-    found: list[LoadSchedule],
-    kept: KeptTiles | None,
-    candidates: int,
-) -> None:
-    """One remark for a kernel with loads that could go ahead."""
-    count = sum(len(schedule.loads) for schedule in found)
-    if found:
-        parts = [
-            f"{len(s.loads)} by {counted(s.ahead, 'iteration')} in {s.bytes} bytes of shared "
-            f"memory"
-            + (f", {s.interval} of {s.serial} cycles" if s.serial else "")
-            + (", products read them there" if s.shared else "")
-            + (", for more there is no room" if s.is_cut else "")
-            for s in found
-        ]
-        text = f"{count} of {candidates} loads in loops are started early: {'; '.join(parts)}"
-        if kept is not None:
-            text += f"; rows of up to {kept.bytes} bytes are kept from loop to loop"
-    else:
-        text = "loads in loops are waited for where they stand: no schedule fits or pays"
-    remarks.add(
-        Remark(
-            RemarkCategory.SCHEDULE,
-            RemarkKind.PASSED if found else RemarkKind.MISSED,
-            PASS_NAME,
-            "EarlyLoads",
-            text,
-            func.sym_name.data,
-            place_of(func),
-            (("Loads", str(count)),),
-        )
-    )

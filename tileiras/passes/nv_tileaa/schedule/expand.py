@@ -1,0 +1,34 @@
+"""Acts on the schedules of a function: prologue, steady state and epilogue of every loop."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.schedule import erase_schedule, loop_schedule, prefetch_of
+from tileiras.passes.nv_tileaa.schedule.rotate import rotate
+from tileiras.passes.nv_tileaa.schedule.start_early import start_early
+
+
+def expand_schedules(func: aa.FuncOp) -> None:
+    """Expands the scheduled loops, outer ones first, and takes the schedules away.
+
+    Raises BytecodeError for a schedule that cannot be run.
+    """
+    rings: dict[int, SSAValue] = {}
+    waits: list[aa.WaitLoadsOp] = []
+    loops = [op for op in func.walk() if isinstance(op, aa.ForOp) and loop_schedule(op)]
+    for loop in loops:
+        schedule = loop_schedule(loop)
+        if any(prefetch_of(op) for op in loop.body.block.ops):
+            waits.append(start_early(loop, rings))
+        elif schedule is not None and schedule.integer("stages") > 1:
+            rotate(loop)
+        else:
+            erase_schedule(loop)
+    # The next loop has the same memory, and threads read what others have copied to it.
+    if any(wait.meet is not None or wait.frees is not None for wait in waits):
+        for op in func.walk():
+            if isinstance(op, aa.WaitLoadsOp):
+                op.properties["meet"] = UnitAttr()

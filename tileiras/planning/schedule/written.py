@@ -1,0 +1,127 @@
+"""Schedules as attributes of loops and of the operations in them (`nv_tileaa.schedule`), and back.
+
+What `tileas-generate-schedule` decides is written here, what `tileas-expand-schedule` acts on is
+read here; neither knows the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.ir import Operation
+from xdsl.traits import IsTerminator
+
+from tileiras.codegen.target import Unit
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.schedule import (
+    LOOP_SCHEDULE,
+    PREFETCH,
+    SCHEDULE,
+    LoopScheduleAttr,
+    OpScheduleAttr,
+    PrefetchAttr,
+    is_repeatable,
+    op_schedule,
+)
+from tileiras.planning.schedule.costs import TileCosts
+from tileiras.planning.schedule.kept_tiles import KeptTiles
+from tileiras.planning.schedule.load_distance import LoadSchedule
+from tileiras.planning.schedule.loop_body import LoopBody
+from tileiras.planning.schedule.overlap import STAGES, Schedule
+from tileiras.planning.schedule.serial import SerialSchedule
+
+
+def write_overlap(body: LoopBody, schedule: Schedule) -> None:
+    """A schedule of products beside the work of another iteration; loads go with their products."""
+    body.loop.attributes[LOOP_SCHEDULE] = LoopScheduleAttr.of(
+        stages=STAGES, initiation_interval=schedule.interval, serial=schedule.serial
+    )
+    order = 0
+    for op, stage in schedule.order:
+        cycle = schedule.starts[op]
+        for load, dot in body.loads.items():
+            if dot is op:
+                _place(load, stage, order, Unit.MEMORY, cycle)
+                order += 1
+        _place(op, stage, order, _unit(op, body.costs), cycle)
+        order += 1
+
+
+def write_prefetch(
+    loop: aa.ForOp, schedule: LoadSchedule, kept: KeptTiles | None, costs: TileCosts
+) -> None:
+    """A schedule of loads that are started in earlier iterations; all else stays as it is."""
+    values = {"stages": schedule.ahead + 1}
+    if schedule.interval:
+        values |= {"initiation_interval": schedule.interval, "serial": schedule.serial}
+    loop.attributes[LOOP_SCHEDULE] = LoopScheduleAttr.of(**values)
+    loads = {load.op: number for number, load in enumerate(schedule.loads)}
+    for op, number in loads.items():
+        start = schedule.starts[number] if schedule.starts else None
+        _place(op, 0, number, Unit.MEMORY, start)
+        prefetch = {"distance": schedule.ahead}
+        if any(load.op is op for load in schedule.shared):
+            prefetch |= {"smem_operand": 1, "ctas": schedule.ctas}
+        ring = kept.rings.get(op) if kept is not None else None
+        if ring is not None:
+            prefetch |= {"resident": ring.number, "resident_stages": ring.slots}
+        op.attributes[PREFETCH] = PrefetchAttr.of(**prefetch)
+    for order, op in enumerate(_placed(loop, loads), len(loads)):
+        _place(op, schedule.ahead, order, _unit(op, costs), None)
+
+
+def write_serial(loop: aa.ForOp, schedule: SerialSchedule, costs: TileCosts) -> None:
+    """One stage, in the order of the program."""
+    loop.attributes[LOOP_SCHEDULE] = LoopScheduleAttr.of(
+        stages=1, initiation_interval=schedule.interval, serial=schedule.interval
+    )
+    for order, (op, start) in enumerate(schedule.starts):
+        _place(op, 0, order, _unit(op, costs), start)
+
+
+def free_stages(loop: aa.ForOp) -> None:
+    """Says of a loop with prefetched loads that what follows it has room in their memory."""
+    found = loop.attributes[LOOP_SCHEDULE]
+    if isinstance(found, LoopScheduleAttr):
+        values = dict(found.data) | {"frees_stages": 1}
+        loop.attributes[LOOP_SCHEDULE] = LoopScheduleAttr.of(**values)
+
+
+def read_order(loop: aa.ForOp) -> list[tuple[Operation, int]]:
+    """The operations of a scheduled loop in the order of an interval, each with its stage."""
+    found: list[tuple[int, Operation, int]] = []
+    for op in loop.body.block.ops:
+        place = op_schedule(op)
+        if place is not None:
+            found.append((place.integer("order"), op, place.integer("stage")))
+    return [(op, stage) for _, op, stage in sorted(found, key=lambda item: item[0])]
+
+
+def is_copy(op: Operation) -> bool:
+    """Whether an operation is a load that the way to memory does for a product of its stage."""
+    place = op_schedule(op)
+    loads = aa.TiledLoadOp | aa.LoadOp
+    return place is not None and isinstance(op, loads) and place.unit == Unit.MEMORY.value
+
+
+def _placed(loop: aa.ForOp, apart: Iterable[Operation]) -> list[Operation]:
+    """The operations of a loop that have a place in its schedule, without some of them."""
+    others = dict.fromkeys(apart)
+    return [
+        op
+        for op in loop.body.block.ops
+        if not (is_repeatable(op) or op.has_trait(IsTerminator) or op in others)
+    ]
+
+
+def _unit(op: Operation, costs: TileCosts) -> Unit:
+    """The unit that does the work of an operation; warps themselves if none of the table does."""
+    uses = costs.uses(op)
+    return uses[0][0] if uses else Unit.ISSUE
+
+
+def _place(op: Operation, stage: int, order: int, unit: Unit, cycle: int | None) -> None:
+    values: dict[str, int | str] = {"stage": stage, "order": order, "unit": unit.value}
+    if cycle is not None:
+        values["cycle"] = cycle
+    op.attributes[SCHEDULE] = OpScheduleAttr.of(**values)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from interpreter.kernels import Kernel
-from simulate import lower_to_llvm, run_kernel
 from test_lowering_reductions import combining_kernel, integer_sum, matrix_product, numbers
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i32, i64
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
+from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
@@ -123,7 +123,7 @@ def run_relaid(kernel: Kernel, arrays: Sequence[np.ndarray], seed: int, mixed: b
 
     module = lower_to_llvm(kernel.module, after_placement=lambda m: relayout(m, choose))
     found = [array.copy() for array in arrays]
-    run_kernel(module, found)
+    run_lowered(module, found)
     for got, want in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(got, want)
 

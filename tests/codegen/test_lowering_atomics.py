@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from interpreter.kernels import DEVICE, NO_OVERFLOW, RELAXED, Kernel, flags
 from interpreter.view_kernels import tensor_view
-from simulate import lower_to_llvm, run_kernel
-from thread_kernels import OPTIONS
 from xdsl.dialects.builtin import IntAttr, NoneAttr, bf16, f16, f32, f64, i1, i32, i64
 
+from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.thread_programs import OPTIONS
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
@@ -88,7 +88,7 @@ def check(kernel: Kernel, arrays: Sequence[np.ndarray], arch: str = "sm_90") -> 
     kernel.run(*wanted)
     module = lower_to_llvm(kernel.module, arch)
     found = [np.array(array) for array in arrays]
-    run_kernel(module, found)
+    run_lowered(module, found)
     for got, want in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(got, want)
     text = print_module(module, get_target(arch), OPTIONS)
@@ -206,7 +206,7 @@ def test_every_element_counts_once():
     )
     counter = np.zeros(1, np.int32)
     kernel.add(ct.ReturnOp, [[]])
-    run_kernel(lower_to_llvm(kernel.module), [counter])
+    run_lowered(lower_to_llvm(kernel.module), [counter])
     assert counter[0] == 16
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from interpreter.kernels import SIGNED, Kernel, rounding
-from simulate import lower_to_llvm, run_kernel
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, f32, i1, i32
 
+from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
@@ -87,7 +87,7 @@ def check(
     kernel.run(*[data.copy() for data in inputs], *wanted)
     module = lower_to_llvm(kernel.module, arch)
     found = [np.full(kept, -1, data.dtype) for data in inputs]
-    run_kernel(module, [*[data.copy() for data in inputs], *found])
+    run_lowered(module, [*[data.copy() for data in inputs], *found])
     for got, want in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(got, want)
     return str(module)
@@ -265,5 +265,5 @@ def test_scratch_memory_is_reused_only_behind_a_barrier():
     kernel.store(kernel.args[1], total)
     data, wanted, found = numbers(shape), np.zeros((), np.int32), np.zeros((), np.int32)
     kernel.run(data.copy(), wanted)
-    run_kernel(lower_to_llvm(kernel.module), [data, found])
+    run_lowered(lower_to_llvm(kernel.module), [data, found])
     assert found == wanted

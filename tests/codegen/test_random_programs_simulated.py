@@ -10,8 +10,8 @@ import os
 import pytest
 from gpu.exact_program import differences
 from gpu.random_programs import make_program
-from simulate import lower_to_llvm, run_kernel
 
+from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.dialects import cuda_tile as ct
 from tileiras.interpreter import run_entry
 from tileiras.stages import verify_module
@@ -27,7 +27,7 @@ def test_lowered_program_computes_what_the_interpreter_computes(seed: int):
     wanted, found = program.arguments(), program.arguments()
     run_entry(program.kernel.module, "kernel", wanted, program.grid)
     lowered = lower_to_llvm(program.kernel.module.clone(), TARGETS[seed % len(TARGETS)])
-    run_kernel(lowered, found, program.grid)
+    run_lowered(lowered, found, program.grid)
     assert differences(program, found, wanted) == []
 
 

@@ -14,10 +14,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "codegen"))
 
-from hopper_cases import PRODUCTS, name_of  # noqa: E402
-from hopper_product import THREADS, Product, product_module  # noqa: E402
-
 from tests.gpu.launch import gpu_name, launch_cubin  # noqa: E402
+from tests.kernels.wgmma_cases import PRODUCTS, name_of  # noqa: E402
+from tests.kernels.wgmma_product import THREADS, Product, product_module  # noqa: E402
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx  # noqa: E402
 from tileiras.codegen.llvmir.printer import print_module  # noqa: E402
 from tileiras.codegen.ptxas_backend import ptx_to_cubin  # noqa: E402

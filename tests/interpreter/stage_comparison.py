@@ -1,8 +1,8 @@
 """Runs one kernel at every stage of the compiler on the same small arguments and compares memory.
 
 Every stage is interpreted: what a conversion breaks shows without a GPU. Up to nv_tileas the
-interpreter combines elements in one order, so memory must agree bit for bit; the last stage is
-simulated thread by thread as it would run, where sums of floats may come out in another order.
+interpreter combines elements in one order, so memory must agree bit for bit; the last stage runs
+thread by thread, where sums of floats may come out in another order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType
 from tileiras.errors import CompileError
 from tileiras.interpreter import InterpreterError, run_entry
-from tileiras.interpreter.formats import FloatFormat, format_of, from_bits, to_bits
+from tileiras.interpreter.errors import UnknownOperationError
+from tileiras.interpreter.formats import FloatFormat, format_of, from_bits
 from tileiras.ir_pass import CompileContext
 from tileiras.options import CompileOptions
 from tileiras.pipeline import PIPELINE
@@ -33,6 +34,8 @@ from tileiras.remarks import RemarkCollector
 
 LOOP_LIMIT = 200
 """Rounds of a loop, to give up early on kernels that wait for something."""
+THREAD_LOOP_LIMIT = 10_000
+"""At the last stage all loops count, `for` loops and those that lowerings make, too."""
 
 GRID = (2, 2, 1)
 
@@ -42,8 +45,8 @@ class Outcome:
     """How the comparison of one kernel ended.
 
     `kind`: "same"; "idle" (the same, but nothing was written); "different" (a miscompile);
-    "refused" (the compiler does not support it); "unsimulated" (an operation that the simulator of
-    the last stage lacks); "unusable" (the made-up arguments do not suit the kernel).
+    "refused" (the compiler does not support it); "unsimulated" (an operation that the interpreter
+    of the last stage lacks); "unusable" (the made-up arguments do not suit the kernel).
     """
 
     name: str
@@ -88,7 +91,7 @@ def compare_entry(
     try:
         for step, stage in passes(module, disabled, arch, by_threads):
             if stage == "llvm-dialect":
-                found = simulate(module, arguments, types)
+                found = interpret(module, name, arguments, THREAD_LOOP_LIMIT)
                 difference = beyond_reordering(wanted, found, pointees, is_reordered)
             else:
                 difference = first_difference(wanted, interpret(module, name, arguments))
@@ -96,9 +99,9 @@ def compare_entry(
                 return Outcome(label, "different", f"after {step}: {difference}")
     except CompileError as error:
         return Outcome(label, "refused", str(error))
-    except NotImplementedError as error:
+    except UnknownOperationError as error:
         return Outcome(label, "unsimulated", str(error))
-    except (InterpreterError, RuntimeError) as error:
+    except InterpreterError as error:
         return Outcome(label, "different", f"after {step}: {error}")
     before = [arg for arg in arguments if isinstance(arg, np.ndarray)]
     return Outcome(label, "same" if first_difference(before, wanted) else "idle")
@@ -118,10 +121,12 @@ def passes(
         yield step.pass_name, step.stage
 
 
-def interpret(module: ModuleOp, name: str, arguments: Sequence[Any]) -> list[np.ndarray]:
+def interpret(
+    module: ModuleOp, name: str, arguments: Sequence[Any], loop_limit: int = LOOP_LIMIT
+) -> list[np.ndarray]:
     """The arrays after a run; the arguments stay as they are."""
     copies = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in arguments]
-    run_entry(module, name, copies, GRID, loop_limit=LOOP_LIMIT)
+    run_entry(module, name, copies, GRID, loop_limit=loop_limit)
     return [copy for copy in copies if isinstance(copy, np.ndarray)]
 
 
@@ -153,24 +158,6 @@ def beyond_reordering(
                 continue
         return first_difference(wanted, found)
     return ""
-
-
-def simulate(module: ModuleOp, arguments: Sequence[Any], types: Sequence[Any]) -> list[np.ndarray]:
-    """The arrays after all threads ran the program of the last stage."""
-    from simulate import run_kernel
-
-    copies = [
-        arg.copy() if isinstance(arg, np.ndarray) else _pattern(arg, type_)
-        for arg, type_ in zip(arguments, types, strict=True)
-    ]
-    run_kernel(module, copies, GRID)
-    return [copy for copy in copies if isinstance(copy, np.ndarray)]
-
-
-def _pattern(number: float, type_: Any) -> int:
-    """A scalar as the bits of its type."""
-    fmt = format_of(type_)
-    return int(to_bits(np.asarray(number).astype(fmt.dtype), fmt))
 
 
 def first_difference(wanted: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +38,6 @@ from tileiras.interpreter.distribution import collect, element_indices, owned, p
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"
-sys.path.append(str(ROOT / "tests" / "codegen"))  # where the simulator of threads is
 
 SAMPLE = (
     "VectorAddition.vec_add_kernel_1d_gather.86.1", "MatMul.matmul_kernel.33.1",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hopper_product import Product
+from tests.kernels.wgmma_product import Product
 
 PRODUCTS = (
     Product("m64n256k16_f32_f16", 64, "k", "mn"),

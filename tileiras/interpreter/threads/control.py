@@ -129,7 +129,9 @@ class Program:
         block = op.parent_block()
         meeting = self._flow.meeting_block(block) if block is not None else None
         if meeting is None:
-            return self._split(run, sorted(ways, key=lambda way: way.rows[0]))
+            jump = self._split(run, sorted(ways, key=lambda way: way.rows[0]))
+            yield Wait()
+            return jump
         return (yield from self._part(run, ways, meeting))
 
     def _part(self, run: Lockstep, ways: Sequence[_Way], meeting: Block) -> _Steps:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import make_case
 from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import make_case
 from tileiras.driver import read_source
 
 KERNELS = (

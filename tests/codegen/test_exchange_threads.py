@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from tests.gpu.product_text import ProductKernel
+from tests.kernels.lock_kernels import TURNS, TurnsCase
 from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.product_text import ProductKernel
 from tests.kernels.thread_programs import OPTIONS
-from tests.passes.nv_tileaa.lock_kernels import TURNS, TurnsCase
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.ptxas_backend import ptx_to_cubin

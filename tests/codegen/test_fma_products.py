@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interpreter.kernels import Kernel, rounding
 from xdsl.dialects.builtin import DenseArrayBase, f32, i32
 
+from tests.kernels.kernel_builder import Kernel, rounding
 from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType, TileType

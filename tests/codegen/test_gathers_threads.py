@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.kernels.gather import experts, experts_case
 from tests.kernels.lowered import lower_to_llvm, run_lowered
-from tests.passes.nv_tileas.gather import experts, experts_case
 from tileiras.driver import read_source
 
 

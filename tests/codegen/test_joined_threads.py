@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.gpu.product_text import Order, ProductKernel
-from tests.gpu.random_products import dense_case
-from tests.interpreter.stage_comparison import passes
 from tests.kernels.lowered import run_lowered
+from tests.kernels.product_text import Order, ProductKernel
+from tests.kernels.random_products import dense_case
+from tests.kernels.stage_comparison import passes
 from tileiras.ir_text import parse_text
 from tileiras.passes.nv_tileaa import join_blocks
 

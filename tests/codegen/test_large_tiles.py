@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interpreter.kernels import Kernel, rounding
-from test_lowering_reductions import IDENTITY
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, f32, i32, i64
 
+from tests.kernels.combining import IDENTITY
+from tests.kernels.kernel_builder import Kernel, rounding
 from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType, TileType

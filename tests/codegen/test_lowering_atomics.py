@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interpreter.kernels import DEVICE, NO_OVERFLOW, RELAXED, Kernel, flags
-from interpreter.view_kernels import tensor_view
 from xdsl.dialects.builtin import IntAttr, NoneAttr, bf16, f16, f32, f64, i1, i32, i64
 
+from tests.kernels.kernel_builder import DEVICE, NO_OVERFLOW, RELAXED, Kernel, flags
 from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tests.kernels.thread_programs import OPTIONS
+from tests.kernels.view_kernels import tensor_view
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.ptxas_backend import ptx_to_cubin

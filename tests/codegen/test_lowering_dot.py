@@ -8,9 +8,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from interpreter.kernels import SIGNED, UNSIGNED, Kernel
 from xdsl.dialects.builtin import DenseArrayBase, bf16, f8E4M3FN, f16, f32, f64, i8, i32
 
+from tests.kernels.kernel_builder import SIGNED, UNSIGNED, Kernel
 from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.codegen.target import GpuTarget, get_target
 from tileiras.dialects import cuda_tile as ct

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.lowered import lower_to_llvm, run_lowered
-from tests.passes.nv_tileaa.row_loops import COLUMNS, KERNELS, ROWS, RowLoop, arrays
+from tests.kernels.row_loops import COLUMNS, KERNELS, ROWS, RowLoop, arrays
 from tileiras.dialects.cuda_tile.text import parse_module
 from tileiras.interpreter import InterpreterError, run_entry
 

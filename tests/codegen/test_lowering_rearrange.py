@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interpreter.kernels import Kernel
 from xdsl.dialects.builtin import (
     Float4E2M1FNType,
     Float8E4M3FNType,
@@ -24,6 +23,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 
+from tests.kernels.kernel_builder import Kernel
 from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType, TileType

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from interpreter.kernels import Kernel
-from test_lowering_any_layout import random_layout
 from xdsl.dialects.builtin import DenseArrayBase, i8, i32
 
+from tests.kernels.kernel_builder import Kernel
 from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.random_layouts import random_layout
 from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.rules import RULES
 from tileiras.codegen.target import GpuTarget, get_target

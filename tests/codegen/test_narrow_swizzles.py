@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from interpreter.kernels import SIGNED, UNSIGNED
-from interpreter.product_kernels import TF32, Gemm
-from interpreter.stage_comparison import passes
 from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
 
+from tests.kernels.kernel_builder import SIGNED, UNSIGNED
 from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.stage_comparison import passes
+from tests.kernels.typed_gemm import TF32, Gemm
 from tileiras.dialects.nv_tileas import pipeline as pl
 
 CASES = (

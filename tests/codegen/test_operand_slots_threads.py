@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import make_case
+from tests.kernels.gemm import gemm
 from tests.kernels.lowered import lower_to_llvm, run_lowered
-from tests.passes.nv_tileas.gemm import gemm
-from tests.passes.nv_tileas.softmax_attention import (
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import make_case
+from tests.kernels.softmax_attention import (
     RESULT,
     attention_arguments,
     run_attention,

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from gpu.exact_program import differences
-from gpu.random_programs import make_program
 
+from tests.kernels.exact_program import differences
 from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.random_programs import make_program
 from tileiras.dialects import cuda_tile as ct
 from tileiras.interpreter import run_entry
 from tileiras.stages import verify_module

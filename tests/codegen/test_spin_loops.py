@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
+from tests.kernels.lock_kernels import LOOP
 from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tests.kernels.thread_programs import OPTIONS
-from tests.passes.nv_tileaa.lock_kernels import LOOP
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.ptxas_backend import ptx_to_cubin

@@ -9,10 +9,10 @@ import pytest
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Operation
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import aligned_result, dense_case
-from tests.interpreter.stage_comparison import passes
 from tests.kernels.lowered import run_lowered
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import aligned_result, dense_case
+from tests.kernels.stage_comparison import passes
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nvvm import matrix, mbarrier, tma
 from tileiras.interpreter import InterpreterError

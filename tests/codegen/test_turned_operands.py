@@ -8,13 +8,13 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from interpreter.stage_comparison import passes
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import ProductKernel, products_in_turn
-from tests.gpu.random_products import dense_case
+from tests.kernels.attention import attention
 from tests.kernels.lowered import lower_to_llvm, run_lowered
-from tests.passes.nv_tileas.attention import attention
+from tests.kernels.product_text import ProductKernel, products_in_turn
+from tests.kernels.random_products import dense_case
+from tests.kernels.stage_comparison import passes
 from tileiras.dialects.layout.wgmma_depths import K_OF_PLACE, k_of_place
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.driver import compile_module, read_source, with_environment

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from interpreter.kernels import SIGNED, UNSIGNED
-from interpreter.product_kernels import TF32, Gemm
 from xdsl.dialects.builtin import f8E4M3FN, f8E5M2, f16, f32, i8, i32
 
+from tests.kernels.kernel_builder import SIGNED, UNSIGNED
 from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.typed_gemm import TF32, Gemm
 
 GEMMS = (
     Gemm(tile=(64, 64, 32), b_turned=True, **TF32),

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i32, i64
 
-from interpreter.kernels import WEAK, Kernel
-from interpreter.stage_arguments import make_arguments
-from interpreter.stage_comparison import (
+from tests.kernels.kernel_builder import WEAK, Kernel
+from tests.kernels.stage_arguments import make_arguments
+from tests.kernels.stage_comparison import (
     compare_entry,
     compare_file,
     first_difference,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from interpreter.kernels import Kernel
 
+from tests.kernels.kernel_builder import Kernel
 from tileiras.bytecode.writer import write_module
 from tileiras.driver import compile_module, with_environment
 from tileiras.errors import CompileError

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from interpreter.stage_arguments import make_arguments
-from interpreter.stage_comparison import (
+from tests.kernels.stage_arguments import make_arguments
+from tests.kernels.stage_comparison import (
     GRID,
     ORDER_MATTERS,
     Outcome,

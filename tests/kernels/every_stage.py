@@ -26,7 +26,7 @@ def run_and_compare(
     log = run_entry(module, name, args, grid)
     if not is_comparable(args):
         return log
-    from .stage_comparison import passes
+    from tests.kernels.stage_comparison import passes
 
     try:
         for step, _ in passes(converted, (), "sm_100"):

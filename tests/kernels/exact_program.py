@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from interpreter.kernels import Kernel
 from xdsl.dialects.builtin import bf16, f16, f32, f64
 from xdsl.ir import Attribute
 
+from tests.kernels.kernel_builder import Kernel
 from tileiras.interpreter.formats import format_of, to_bits
 
 EXACT_UP_TO = {bf16: 2**8, f16: 2**11, f32: 2**24, f64: 2**53}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.gpu.product_text import ELEMENTS, ProductKernel
+from tests.kernels.product_text import ELEMENTS, ProductKernel
 from tileiras.interpreter.formats import format_of, to_bits
 
 POISON = 0x7F

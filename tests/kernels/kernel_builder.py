@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tests.kernels.every_stage import run_and_compare
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     IntegerOverflow,
@@ -40,8 +41,6 @@ from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import TOKEN, PointerType, TileType
 from tileiras.interpreter import DeviceBuffer, RunLog, SimulatedMemory, run_entry
 from tileiras.interpreter.formats import format_of, from_bits, to_bits
-
-from .every_stage import run_and_compare
 
 F4 = Float4E2M1FNType()
 UNIT = UnitAttr()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.kernels.kernel_builder import WEAK, Kernel, flags
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import (
     DYNAMIC,
@@ -13,8 +14,6 @@ from tileiras.dialects.cuda_tile.types import (
     StridedViewType,
     TensorViewType,
 )
-
-from .kernels import WEAK, Kernel, flags
 
 MAKE_VIEW = {
     PartitionViewType: ct.MakePartitionViewOp,

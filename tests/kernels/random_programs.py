@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from interpreter.kernels import NO_OVERFLOW, SIGNED, UNSIGNED, Kernel, rounding
-from interpreter.view_kernels import load_view, store_view, tensor_view
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -27,6 +25,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from tests.kernels.exact_program import BLOCKS, EXACT_UP_TO, INPUT_SIZE, Held, Program
+from tests.kernels.kernel_builder import NO_OVERFLOW, SIGNED, UNSIGNED, Kernel, rounding
+from tests.kernels.view_kernels import load_view, store_view, tensor_view
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonOrdering,
@@ -40,8 +41,6 @@ from tileiras.dialects.cuda_tile.constants import FloatBitsAttr
 from tileiras.dialects.cuda_tile.types import PartitionViewType, PointerType, TensorViewType
 from tileiras.dialects.cuda_tile.types import TileType as Tile
 from tileiras.interpreter.formats import format_of, to_bits
-
-from .exact_program import BLOCKS, EXACT_UP_TO, INPUT_SIZE, Held, Program
 
 i1, i8, i16, i32, i64 = (IntegerType(width) for width in (1, 8, 16, 32, 64))
 INTEGERS = (i8, i16, i32, i64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.passes.nv_tileaa.lock_kernels import LOOP
+from tests.kernels.lock_kernels import LOOP
 
 OPERAND = "tensor_view<?x?xf16, strides=[?,1]>"
 RESULT = "tensor_view<?x?xf32, strides=[?,1]>"

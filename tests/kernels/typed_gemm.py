@@ -16,6 +16,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from tests.kernels.kernel_builder import SIGNED, UNIT, Kernel, rounding
+from tests.kernels.view_kernels import load_view, store_view, tensor_view
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     DivByAttr,
@@ -31,9 +33,6 @@ from tileiras.dialects.cuda_tile.types import (
     TileType,
 )
 from tileiras.interpreter.formats import FloatFormat, format_of, from_bits, to_bits
-
-from .kernels import SIGNED, UNIT, Kernel, rounding
-from .view_kernels import load_view, store_view, tensor_view
 
 INT = TileType(i32)
 

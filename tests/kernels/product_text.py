@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from tests.passes.nv_tileaa.lock_kernels import LOOP
+from tests.kernels.lock_kernels import LOOP
 
 ELEMENTS: dict[str, Attribute] = {
     "f16": Float16Type(),

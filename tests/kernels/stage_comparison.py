@@ -17,7 +17,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from interpreter.stage_arguments import make_arguments
+from tests.kernels.stage_arguments import make_arguments
 from tileiras.bytecode.reader import read_module
 from tileiras.codegen.target import get_target
 from tileiras.dialects import cuda_tile as ct

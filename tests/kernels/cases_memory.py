@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.dialects.cuda_tile.kernels import PARTITION_VIEW, TENSOR_VIEW
+from tests.kernels.cuda_tile_text import PARTITION_VIEW, TENSOR_VIEW
 
 PV, T, P = PARTITION_VIEW, "tile<4x8xf32>", "tile<8xptr<f32>>"
 GATHER = f"gather_scatter_view<tile=(4x8), {TENSOR_VIEW}, sparse_dim=0>"

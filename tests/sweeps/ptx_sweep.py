@@ -19,7 +19,7 @@ from types import FrameType
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.interpreter.ptx.ptx_comparison import compare_ptx_file  # noqa: E402
+from tests.kernels.ptx_comparison import compare_ptx_file  # noqa: E402
 from tests.kernels.stage_comparison import Outcome  # noqa: E402
 
 

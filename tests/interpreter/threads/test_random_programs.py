@@ -1,6 +1,6 @@
 """Random programs, lowered and run thread by thread, against the interpreter; needs no GPU.
 
-More of them: `RANDOM_PROGRAMS=1000:3000 pytest tests/codegen/test_random_programs_simulated.py`.
+More of them: `RANDOM_PROGRAMS=1000:3000 pytest tests/interpreter/threads/test_random_programs.py`.
 """
 
 from __future__ import annotations

@@ -8,11 +8,22 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, bf16, f32, i8, i32
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    StringAttr,
+    bf16,
+    f32,
+    i8,
+    i32,
+    i64,
+)
 from xdsl.ir import Operation, SSAValue
 
 from tests.kernels.thread_programs import kernel_module
 from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.dialects.llvm import LLVM
 from tileiras.dialects.llvm.control import BrOp, CondBrOp, FuncOp, ReturnOp, UnreachableOp
 from tileiras.dialects.llvm.memory import GlobalOp
@@ -353,3 +364,35 @@ def test_the_device_runtime_is_complete() -> None:
     from tileiras.codegen.llvmir.intrinsics import RUNTIME_FUNCTIONS
 
     assert [name for name in RUNTIME_FUNCTIONS if name not in CALLEES] == []
+
+
+def asking(b: ThreadBuilder, table: TensorMapTable, scratch: SSAValue, args: Any) -> None:
+    """CTA i looks for maps made from number i in lane 0, says whether it found any, keeps such."""
+    found, numbers = args
+    at = b.shl(b.zext(b.sreg("ctaid.x"), i64), b.i64(2))
+    number, lane = b.load(b.gep(numbers, at), i32, 4), b.lane_id()
+    b.fill_tensor_maps(scratch, 1, b.i64(1 << 32), [b.i32(8)], [], [b.i32(8)], "f32", 0)
+    words = [b.select(b.icmp("eq", lane, b.i32(0)), number, b.i32(5)), b.i32(9)]
+    own = b.select(b.icmp("ult", lane, b.i32(1)), lane, b.i32(0))
+    kept = b.kept_maps(table, b.i32(1), own)
+    b.store(b.zext(b.find_tensor_maps(kept, [number, b.i32(9)]), i32), b.gep(found, at), 4)
+    b.keep_tensor_maps(kept, scratch, words, 1)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "wanted"),
+    [([3, 3, 3], [0, 1, 1]), ([3, 4, 3], [0, 0, 1]), ([3, 4, 4, 3], [0, 0, 0, 1])],
+)
+def test_maps_that_are_kept_are_found_by_who_asks_for_the_same(
+    numbers: list[int], wanted: list[int]
+) -> None:
+    table = TensorMapTable.make("maps", 1, 4, keeps=True)
+    scratch = GlobalOp.make("scratch", 128, 3, 128)
+    func = FuncOp.make_kernel("k", [pointer_type(1), pointer_type(1)], threads=32)
+    b = ThreadBuilder(func.entry)
+    asking(b, table, b.address_of(scratch), func.entry.args)
+    b.ret()
+    found = np.full(len(numbers), 7, np.int32)
+    module = ModuleOp([*table.globals, scratch, func])
+    run_kernel(module, None, [found, np.array(numbers, np.int32)], (len(numbers), 1, 1))
+    assert found.tolist() == wanted

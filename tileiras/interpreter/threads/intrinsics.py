@@ -71,6 +71,14 @@ def _permuted_bytes(low: Value, high: Value, selector: Value, width: int) -> Val
     return result
 
 
+def _leading_zeros(value: Value, width: int) -> np.ndarray:
+    """Of the width if there is no one at all."""
+    lengths = np.zeros(value.shape, np.uint64)
+    for bit in range(width):
+        lengths = np.where(value >> np.uint64(bit) != 0, np.uint64(bit + 1), lengths)
+    return np.uint64(width) - lengths
+
+
 _APPROXIMATIONS: dict[str, Callable[..., np.ndarray]] = {
     "lg2": np.log2,
     "rsqrt": lambda a: 1.0 / np.sqrt(a),
@@ -153,6 +161,7 @@ INTRINSICS: dict[str, Rule] = {
     "umin": integers(lambda a, b, width: np.minimum(a, b)),
     "umax": integers(lambda a, b, width: np.maximum(a, b)),
     "abs": signed_integers(np.abs),
+    "ctlz": integers(_leading_zeros),
     "nvvm.prmt": integers(_permuted_bytes),
     **_approximations(),
     **_rounded(),

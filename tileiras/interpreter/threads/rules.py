@@ -12,6 +12,7 @@ from tileiras.interpreter.threads import (
     calls,
     clusters,
     copies,
+    map_slots,
     matrix,
     tma,
     vectors,
@@ -31,6 +32,7 @@ RULES: dict[type[Operation], Rule] = {
     **copies.RULES,
     **matrix.RULES,
     **wgmma.RULES,
+    **map_slots.RULES,
     **tma.RULES,
 }
 """Every operation but those that end a block or stand in a module."""

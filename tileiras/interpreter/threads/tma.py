@@ -1,4 +1,4 @@
-"""The tensor memory accelerator: tensor maps, loads that land at any time, stores by groups.
+"""The tensor memory accelerator: loads that land at any time, stores by groups.
 
 A store is read as late as a wait allows, from bytes that nobody may write meanwhile and that their
 writers have shown to the asynchronous proxy.
@@ -11,7 +11,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tileiras.dialects.nvvm import tma
 from tileiras.interpreter.errors import InterpreterError, UnknownOperationError
@@ -41,37 +41,6 @@ _REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
 }
-
-
-def _alike(run: Lockstep, value: SSAValue) -> int:
-    """An address that all threads have alike."""
-    held = run.values[value]
-    if (held != held[0]).any():
-        raise InterpreterError("threads disagree about an address that they share")
-    return int(held[0])
-
-
-def _fill_maps(run: Lockstep, op: tma.FillTensorMapsOp) -> None:
-    scratch = _alike(run, op.scratch)
-    for lane in range(op.count.data):
-        run.cta.map_drafts[scratch + tma.TENSOR_MAP_BYTES * lane] = TensorMap(
-            int(run.values[op.base][lane]),
-            tuple(number_at(run, value, lane) for value in op.sizes),
-            tuple(int(run.values[value][lane]) for value in op.strides),
-            tuple(number_at(run, value, lane) for value in op.box),
-            op.element.data,
-            op.swizzle.data,
-            op.fill.data == "nan",
-        )
-
-
-def _publish_maps(run: Lockstep, op: tma.PublishTensorMapsOp) -> None:
-    scratch, target = _alike(run, op.scratch), _alike(run, op.target)
-    for at in range(0, tma.TENSOR_MAP_BYTES * op.count.data, tma.TENSOR_MAP_BYTES):
-        draft = run.cta.map_drafts.get(scratch + at)
-        if draft is None:
-            raise InterpreterError(f"there is no tensor map at {scratch + at:#x}")
-        run.cta.launch.maps[target + at] = draft
 
 
 def _map_at(run: Lockstep, address: int) -> TensorMap:
@@ -178,52 +147,6 @@ def _wait(run: Lockstep, op: tma.TmaStoreWaitOp) -> Wait:
     return Wait()
 
 
-def _set_bit(run: Lockstep, busy: int, slot: int) -> int:
-    """Takes slot `slot` of the mask at `busy`, if it is free; returns what was there."""
-    place = np.array([busy], np.int64)
-    before = int(run.memory.gather(place, np.dtype(np.uint32))[0])
-    run.memory.scatter(place, np.array([before | 1 << slot], np.uint32))
-    return before
-
-
-def _try_claim(run: Lockstep, op: tma.TryClaimSlotOp) -> None:
-    """The first slot."""
-    before = _set_bit(run, _alike(run, op.busy), 0)
-    run.values[op.before] = same_everywhere(run.count, before, op.before.type)
-    run.values[op.slot] = same_everywhere(run.count, 0, op.slot.type)
-
-
-def _claim(run: Lockstep, op: tma.ClaimSlotOp) -> Wait:
-    busy, tried = _alike(run, op.busy), list(op.tried)
-
-    def free() -> list[int]:
-        mask = int(run.memory.gather(np.array([busy], np.int64), np.dtype(np.uint32))[0])
-        return [slot for slot in range(op.slots.data) if not mask >> slot & 1]
-
-    def taken(slot: int) -> Value:
-        return same_everywhere(run.count, slot, op.result.type)
-
-    if tried:
-        before, slot = (int(run.values[value][0]) for value in tried)
-        if not before >> slot & 1:
-            return Wait(then=lambda: taken(slot))
-
-    def take() -> Value:
-        slot = free()[0]
-        _set_bit(run, busy, slot)
-        return taken(slot)
-
-    return Wait(lambda: bool(free()), "a free slot for tensor maps", take)
-
-
-def _release(run: Lockstep, op: tma.ReleaseSlotOp) -> None:
-    for row in chosen(run, op.predicate):
-        place = run.values[op.busy][row : row + 1].astype(np.int64)
-        before = int(run.memory.gather(place, np.dtype(np.uint32))[0])
-        after = before & ~(1 << number_at(run, op.slot, row))
-        run.memory.scatter(place, np.array([after], np.uint32))
-
-
 def _policy(run: Lockstep, op: tma.CachePolicyOp) -> Value:
     return same_everywhere(run.count, 0, op.result.type)
 
@@ -233,17 +156,12 @@ def _nothing(run: Lockstep, op: Operation) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    tma.FillTensorMapsOp: _fill_maps,
-    tma.PublishTensorMapsOp: _publish_maps,
     tma.PrefetchTensorMapOp: _nothing,
     tma.AcquireTensorMapOp: _nothing,
     tma.TmaLoadOp: _load,
     tma.TmaStoreOp: _store,
     tma.TmaStoreCommitOp: _commit,
     tma.TmaStoreWaitOp: _wait,
-    tma.TryClaimSlotOp: _try_claim,
-    tma.ClaimSlotOp: _claim,
-    tma.ReleaseSlotOp: _release,
     tma.CachePolicyOp: _policy,
 }
 """Operations of TMA."""

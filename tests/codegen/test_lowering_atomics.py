@@ -127,12 +127,6 @@ def test_unused_result_of_a_relaxed_atomic_is_a_red():
     assert "red.relaxed.gpu.global.add.f32" in ptx and "atom." not in ptx
 
 
-def test_unused_result_of_an_acquire_stays_an_atom():
-    kernel = rmw_kernel(i32, (), "add", used=False, ordering=MemoryOrdering.ACQ_REL)
-    ptx = check(kernel, operands(i32, ()))
-    assert "atom.acq_rel.gpu.global.add.u32" in ptx and "red." not in ptx
-
-
 @pytest.mark.parametrize("used", [True, False])
 def test_addition_of_bf16_is_a_compare_and_swap_loop_before_hopper(used: bool):
     kernel = rmw_kernel(bf16, (4,), "addf", used=used)
@@ -294,23 +288,3 @@ def test_reduction_of_neighbours_is_one_instruction(type_, mode, arch, instructi
     )
     ptx = check(kernel, [random_bits(type_, sizes, 1), random_bits(type_, tile, 2)], arch)
     assert f"{instruction} [" in ptx
-
-
-def test_alias_fence_stands_between_barriers():
-    kernel = Kernel(PointerType(i32))
-    token = kernel.add(ct.MakeTokenOp, [], TOKEN)
-    kernel.add(ct.MemoryFenceAliasTkoOp, [token], TOKEN)
-    ptx = check(kernel, [np.zeros(1, np.int32)])
-    barrier, fence = "bar.sync", "fence.proxy.alias"
-    assert [line for line in (barrier, fence) if line in ptx] == [barrier, fence]
-    assert ptx.index(barrier) < ptx.index(fence) < ptx.rindex(barrier)
-
-
-@pytest.mark.parametrize(("arch", "count"), [("sm_80", 0), ("sm_90", 1)])
-def test_grid_dependencies_exist_since_hopper(arch, count):
-    kernel = Kernel(PointerType(i32))
-    kernel.add(ct.GdcWaitTkoOp, [[]], TOKEN)
-    kernel.add(ct.GdcLaunchDependentsTkoOp, [[]], TOKEN)
-    ptx = check(kernel, [np.zeros(1, np.int32)], arch)
-    assert ptx.count("griddepcontrol.wait") == count
-    assert ptx.count("griddepcontrol.launch_dependents") == count

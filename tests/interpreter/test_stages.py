@@ -62,7 +62,7 @@ with_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus beside t
 @pytest.mark.parametrize("disabled", [(), ("wgmma", "tma", "mma-sync")], ids=["all", "fma"])
 @pytest.mark.parametrize("name", SAMPLE)
 def test_stages_of_a_corpus_kernel_agree(name, disabled):
-    outcomes = compare_file(CORPUS / f"{name}.tileirbc", disabled)
+    outcomes = compare_file(CORPUS / f"{name}.tileirbc", disabled, by_threads=True)
     assert [(o.kind, o.detail) for o in outcomes if o.kind not in ("same", "idle")] == []
 
 
@@ -87,7 +87,9 @@ def converted(
 
 
 def test_examples_agree_at_every_stage():
-    assert compare_entry(read_source(MATMUL), "examples", "matmul").kind == "same"
+    for text in (MATMUL, SPECIALISED):
+        outcome = compare_entry(read_source(text), "examples", "matmul", by_threads=True)
+        assert (outcome.kind, outcome.detail) == ("same", "")
 
 
 def test_finds_a_convert_layout_that_moves_to_the_wrong_place():

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "codegen")]
+sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
 from cuda.bindings import driver  # noqa: E402
-from hopper_gemm import TILE_M, TILE_N, hopper_gemm_module  # noqa: E402
 
+from tests.kernels.wgmma_gemm import TILE_M, TILE_N, hopper_gemm_module  # noqa: E402
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx  # noqa: E402
 from tileiras.codegen.llvmir.printer import print_module  # noqa: E402
 from tileiras.codegen.ptxas_backend import ptx_to_cubin  # noqa: E402

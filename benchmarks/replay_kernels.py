@@ -20,8 +20,8 @@ def kernels_of_tests() -> Iterator[tuple[str, bytes]]:
 
 def _products() -> Iterator[tuple[str, bytes]]:
     """Matrix products in every type, tile, placement and form."""
-    from tests.gpu.random_products import FEW_ROWS, KERNELS, NARROW_KERNELS, WHOLE_CHUNKS
-    from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_ctas, with_result
+    from tests.kernels.gemm import aligned, gemm, persistent, with_ctas, with_result
+    from tests.kernels.random_products import FEW_ROWS, KERNELS, NARROW_KERNELS, WHOLE_CHUNKS
 
     named = {kernel.name: kernel for kernel in (*KERNELS, *NARROW_KERNELS, *FEW_ROWS)}
     named |= {kernel.name: kernel for kernel in WHOLE_CHUNKS}
@@ -40,9 +40,9 @@ def _products() -> Iterator[tuple[str, bytes]]:
 
 def _attention() -> Iterator[tuple[str, bytes]]:
     """Two products a loop, with and without softmax."""
-    from tests.passes.nv_tileas.attention import attention
-    from tests.passes.nv_tileas.gemm import with_ctas
-    from tests.passes.nv_tileas.softmax_attention import KINDS, softmax_attention
+    from tests.kernels.attention import attention
+    from tests.kernels.gemm import with_ctas
+    from tests.kernels.softmax_attention import KINDS, softmax_attention
 
     for loops in (1, 2):
         for ctas in (1, 2):
@@ -56,12 +56,12 @@ def _attention() -> Iterator[tuple[str, bytes]]:
 
 def _others() -> Iterator[tuple[str, bytes]]:
     """Gathers, operands that products share, depths that blocks share, locks, loops over rows."""
-    from tests.passes.nv_tileaa.lock_kernels import TURNS
-    from tests.passes.nv_tileaa.products import LOOP, STORE, kernel
-    from tests.passes.nv_tileaa.row_loops import KERNELS
-    from tests.passes.nv_tileas.gather import LOOPS, experts, gathered_right
-    from tests.passes.nv_tileas.shared_operands import APART, FORMS, shared_operands
-    from tests.passes.nv_tileas.split_gemm import BEFORE, split_gemm
+    from tests.kernels.gather import LOOPS, experts, gathered_right
+    from tests.kernels.lock_kernels import TURNS
+    from tests.kernels.loop_products import LOOP, STORE, kernel
+    from tests.kernels.row_loops import KERNELS
+    from tests.kernels.shared_operands import APART, FORMS, shared_operands
+    from tests.kernels.split_gemm import BEFORE, split_gemm
 
     for loop in LOOPS:
         yield f"experts_{loop}", experts(loop=loop)

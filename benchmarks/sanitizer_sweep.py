@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT))
 
 KERNELS = Path(__file__).with_name("kernels")
 LAUNCH = "--launch"
@@ -136,9 +136,9 @@ class Finding:
 
 def row_cases() -> Iterator[Case]:
     """The sample of rows; a pattern that matches too few is a mistake in this file."""
-    from gpu.operations.table import ROWS
     from xdsl.dialects.builtin import StringAttr
 
+    from tests.gpu.operations.table import ROWS
     from tileiras.bytecode.writer import write_module
 
     for pattern, count in SAMPLE:
@@ -155,9 +155,9 @@ def row_cases() -> Iterator[Case]:
 
 def program_cases() -> Iterator[Case]:
     """Random programs."""
-    from gpu.random_programs import make_program
     from xdsl.dialects.builtin import StringAttr
 
+    from tests.kernels.random_programs import make_program
     from tileiras.bytecode.writer import write_module
 
     for seed in range(RANDOM_PROGRAMS):
@@ -170,8 +170,8 @@ def program_cases() -> Iterator[Case]:
 
 def product_cases() -> Iterator[Case]:
     """Products of random shapes."""
-    from gpu.product_text import ProductKernel
-    from gpu.random_products import make_case
+    from tests.kernels.product_text import ProductKernel
+    from tests.kernels.random_products import make_case
 
     kernels = [(product, ()) for product in PRODUCTS]
     kernels += [(product, ("wgmma",)) for product in SLOT_PRODUCTS]
@@ -221,7 +221,7 @@ def compile_case(case: Case, arch: str, features: tuple[str, ...]) -> bytes | st
 
 def launch_all(work: Path) -> int:
     """The process under the sanitizer: launches what is in the file, notes what ended well."""
-    from gpu.launch import launch_exactly
+    from tests.gpu.launch import launch_exactly
 
     notes = work.with_suffix(".done")
     for name, entry, cubin, arguments, grid in pickle.loads(work.read_bytes()):
@@ -353,7 +353,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _this_gpu() -> str:
-    from gpu.launch import gpu_name
+    from tests.gpu.launch import gpu_name
 
     return gpu_name()
 

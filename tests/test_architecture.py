@@ -22,7 +22,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("remarks",),
     ("rewriting", "ir_pass"),
     ("dialects",),
-    ("bytecode", "codegen", "interpreter", "runtime"),
+    ("bytecode", "codegen", "runtime"),
+    ("interpreter",),
     ("analysis",),
     ("planning",),
     ("passes",),
@@ -41,9 +42,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 JUDGES = ("interpreter",)
 """Parts that only tests and tools outside of the compiler may use."""
 
-NO_CODE_GENERATION = ("passes", "planning", "analysis")
-"""Parts that know of code generation only what is in PASSES_MAY_USE."""
-PASSES_MAY_USE = ("tileiras.codegen.target", "tileiras.codegen.atoms")
+TARGETS_AND_ATOMS = ("tileiras.codegen.target", "tileiras.codegen.atoms")
+CODE_GENERATION_KNOWN_TO: dict[str, tuple[str, ...]] = {
+    "passes": TARGETS_AND_ATOMS,
+    "planning": TARGETS_AND_ATOMS,
+    "analysis": TARGETS_AND_ATOMS,
+    "interpreter": ("tileiras.codegen.atoms",),
+}
+"""Parts that know of code generation only this."""
 ENVIRONMENT_READERS = ("cli.py", "driver.py", "reduce_command.py")
 CAPABILITY_NAMES = re.compile(r"^(sm|cc|arch|sm_version|capability|compute_capability)$")
 VAGUE_FILE_NAMES = ("utils.py", "util.py", "helpers.py", "helper.py", "misc.py", "common.py")
@@ -212,8 +218,8 @@ def test_imports_point_down(path: Path) -> None:
         assert other_rank <= rank, where
         assert {part, other} != {"bytecode", "codegen"}, where
         assert other not in JUDGES, f"{where}, which judges the compiler"
-        if part in NO_CODE_GENERATION and other == "codegen":
-            assert module.startswith(PASSES_MAY_USE), where
+        if part in CODE_GENERATION_KNOWN_TO and other == "codegen":
+            assert module.startswith(CODE_GENERATION_KNOWN_TO[part]), where
 
 
 @pytest.mark.parametrize("path", all_python(), ids=name_of)
@@ -310,6 +316,32 @@ def test_file_names_say_what_is_inside(path: Path) -> None:
     assert path.name not in VAGUE_FILE_NAMES
 
 
+SHARED_BY_TESTS = ("tests.kernels", "tests.conftest", "tests.gpu.launch")
+"""What tests of any folder may import: kernels, what the machine has, how a GPU is used."""
+
+
+def imports_between_tests(path: Path) -> Iterator[tuple[str, int]]:
+    """The modules of tests that a test imports, with the line."""
+    folder = path.relative_to(ROOT).parts[:-1]
+    for node in ast.walk(tree_of(path)):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        base = folder[: len(folder) - node.level + 1] if node.level else ()
+        module = ".".join((*base, node.module) if node.module else base)
+        yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=name_of)
+def test_tests_share_kernels_and_not_each_other(path: Path) -> None:
+    """No module of tests imports another, and folders share what is in `tests.kernels` alone."""
+    folder = path.relative_to(ROOT / "tests").parts[:-1]
+    for module, line in imports_between_tests(path):
+        where = f"{name_of(path)}:{line} imports {module}"
+        assert not any(part.startswith("test_") for part in module.split(".")[:-1]), where
+        if folder and module.startswith("tests.") and not module.startswith(SHARED_BY_TESTS):
+            assert module.split(".")[1] == folder[0], where
+
+
 @pytest.mark.parametrize(
     ("code", "rule"),
     [
@@ -342,3 +374,28 @@ def test_rules_find_violations(
     monkeypatch.setitem(globals(), "PACKAGE", package)
     with pytest.raises(AssertionError):
         rule(bad)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from tests.codegen.rows import ROWS",
+        "from tests.passes.test_other import kernel",
+        "from .test_other import kernel",
+        "from test_other import kernel",
+        "from ..codegen.rows import ROWS",
+    ],
+)
+def test_tests_that_share_are_found(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By any way to say it; what lies in the same folder or in `tests.kernels` is fine."""
+    bad = tmp_path / "tests" / "passes" / "test_bad.py"
+    bad.parent.mkdir(parents=True)
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    bad.write_text("from tests.kernels.gemm import gemm\nfrom .rows import ROWS\n")
+    test_tests_share_kernels_and_not_each_other(bad)
+    bad = bad.with_name("test_worse.py")
+    bad.write_text(code)
+    with pytest.raises(AssertionError):
+        test_tests_share_kernels_and_not_each_other(bad)

@@ -519,7 +519,10 @@ class TestDisassembler:
         assert capsys.readouterr().err.startswith("error: ")
 
 
-HEAVY = ("click", "numpy", "rich", "yaml", "subprocess", "llvmlite.binding", "argparse")
+HEAVY = (
+    *("click", "numpy", "rich", "yaml", "subprocess", "llvmlite.binding", "argparse"),
+    "tileiras.interpreter",
+)
 HEAVY_DIALECTS = tuple(f"xdsl.dialects.{name}" for name in ("arith", "llvm", "math", "scf", "func"))
 
 

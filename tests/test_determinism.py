@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu.random_programs import make_program
-from sweeps.determinism_sweep import Results, compare, run
 
+from tests.kernels.random_programs import make_program
+from tests.sweeps.determinism_sweep import Results, compare, run
 from tileiras.bytecode.writer import write_module
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,8 +42,9 @@ def test_runs_differing_in_hashes_places_and_order_give_the_same_bytes(inputs: l
 
 
 def test_program_from_a_seed_does_not_depend_on_hashes():
-    program = f"import sys; sys.path[:0] = {[str(ROOT), str(ROOT / 'tests')]}\n"
-    program += "from gpu.random_programs import make_program; print(make_program(3).kernel.module)"
+    program = f"import sys; sys.path[:0] = {[str(ROOT)]}\n"
+    program += "from tests.kernels.random_programs import make_program\n"
+    program += "print(make_program(3).kernel.module)"
     texts = {
         subprocess.run(
             [sys.executable, "-c", program],

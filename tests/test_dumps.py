@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.passes.nv_tileas.gemm import gemm
+from tests.kernels.gemm import gemm
 from tileiras.cli import run
 from tileiras.registry import PASSES
 

@@ -122,7 +122,7 @@ def test_nearest_needs_some_likeness() -> None:
 
 def test_llvm_runs_the_passes_of_the_table(capfd: pytest.CaptureFixture[str]) -> None:
     """Those that its own list of passes names, analyses aside."""
-    from tests.passes.nv_tileas.gemm import gemm
+    from tests.kernels.gemm import gemm
     from tileiras.driver import compile_module, with_environment
     from tileiras.options import CompileOptions
 

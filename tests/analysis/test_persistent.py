@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.passes.nv_tileas.gemm import gemm, persistent
+from tests.kernels.gemm import gemm, persistent
 from tileiras.analysis.persistent import is_persistent
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.driver import compile_module, read_source

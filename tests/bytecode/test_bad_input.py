@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bytecode.kernels import kernel
 from tileiras.bytecode.format import V13_1, V13_5, Section, Version
 from tileiras.bytecode.opcodes import OPERATIONS
 from tileiras.bytecode.reader import read_layout, read_module
@@ -15,7 +16,6 @@ from tileiras.bytecode.writer import write_module
 from tileiras.errors import BytecodeError
 
 from .files import File, corpus_files, join, needs_corpus, split, varint
-from .test_every_operation import kernel
 
 SECONDS = 2.0
 """Far more than any file here may take; reading one takes milliseconds."""

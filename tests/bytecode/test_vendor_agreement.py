@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bytecode.modules import entry_op, global_op, module_of
 from tileiras.bytecode.format import VERSIONS, Section
 from tileiras.bytecode.reader import read_module
 from tileiras.bytecode.sections import put_section
@@ -17,7 +18,6 @@ from tileiras.bytecode.writer import write_module
 from tileiras.errors import BytecodeError
 
 from .files import File, corpus_files, join, needs_corpus, split
-from .test_writer import entry_op, global_op, module_of
 
 pytestmark = pytest.mark.oracle
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    FunctionType,
-    IntegerAttr,
     IntegerType,
     ModuleOp,
     StringAttr,
@@ -16,11 +14,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Region
 
 import tileiras.dialects.cuda_tile as ct
+from tests.bytecode.modules import entry_op, global_op, module_of
 from tileiras.bytecode.format import VERSIONS, Section
 from tileiras.bytecode.reader import read_layout, read_module
 from tileiras.bytecode.records import MAX_REGION_DEPTH
 from tileiras.bytecode.writer import write_module
-from tileiras.dialects.cuda_tile.attributes import SymbolVisibility, SymbolVisibilityAttr
+from tileiras.dialects.cuda_tile.attributes import SymbolVisibility
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 from tileiras.errors import BytecodeError, UsageError
@@ -29,41 +28,6 @@ from .files import File, corpus_files, needs_corpus, split
 
 I32, I64 = IntegerType(32), IntegerType(64)
 SCALAR = TileType(I32)
-
-
-def global_op(visibility=SymbolVisibility.PUBLIC, constant: bool = False) -> ct.GlobalOp:
-    """A global `g` of two i32."""
-    properties = {
-        "sym_name": StringAttr("g"),
-        "value": DenseAttr(TileType(I32, (2,)), b"abcdefgh"),
-        "alignment": IntegerAttr(16, I64),
-        "symbol_visibility": SymbolVisibilityAttr(visibility),
-    }
-    if constant:
-        properties["constant"] = UnitAttr()
-    return ct.GlobalOp.create(properties=properties)
-
-
-def entry_op(*ops, name: str = "k", arguments=(), **properties) -> ct.EntryOp:
-    """An entry with a `return` at its end."""
-    block = Block([*ops, ct.ReturnOp.create()], arg_types=arguments)
-    return ct.EntryOp.create(
-        properties={
-            "sym_name": StringAttr(name),
-            "function_type": FunctionType.from_lists(list(arguments), []),
-            **properties,
-        },
-        regions=[Region(block)],
-    )
-
-
-def module_of(*ops, **properties) -> ModuleOp:
-    """A module of these entries and globals."""
-    kernels = ct.ModuleOp.create(
-        properties={"sym_name": StringAttr("kernels"), **properties},
-        regions=[Region(Block(ops))],
-    )
-    return ModuleOp([kernels])
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -13,20 +13,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from elementwise_rows import (
-    FP4_ROWS,
-    IEEE,
-    ROWS,
-    Row,
-    build_kernel,
-    build_module,
-    f4E2M1FN,
-    i1,
-    i8,
-    i32,
-    i64,
-    uses_fp8,
-)
 from xdsl.dialects.builtin import (
     FileLineColLoc,
     IntAttr,
@@ -44,6 +30,20 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block
 
+from tests.kernels.elementwise_rows import (
+    FP4_ROWS,
+    IEEE,
+    ROWS,
+    Row,
+    build_kernel,
+    build_module,
+    f4E2M1FN,
+    i1,
+    i8,
+    i32,
+    i64,
+    uses_fp8,
+)
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.lowering.elementwise import RULES, is_elementwise, lower_elementwise

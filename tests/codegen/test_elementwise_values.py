@@ -16,10 +16,10 @@ from functools import cache
 
 import llvmlite.binding as llvm
 import pytest
-from elementwise_rows import INTEGERS, ROWS, Row, build_module, memory_type
 from xdsl.dialects.builtin import IntegerType, bf16, f8E8M0FNU, f32, tf32
 from xdsl.ir import Attribute
 
+from tests.kernels.elementwise_rows import INTEGERS, ROWS, Row, build_module, memory_type
 from tileiras.codegen.llvmir.folding import to_signed
 from tileiras.dialects.llvm.types import bit_width
 from tileiras.dialects.nv_tileaa import arithmetic, conversions

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from simulate import lower_to_llvm, run_kernel
-from thread_kernels import OPTIONS
 
-from tests.gpu.product_text import ProductKernel
-from tests.passes.nv_tileaa.lock_kernels import TURNS, TurnsCase
+from tests.kernels.lock_kernels import TURNS, TurnsCase
+from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.thread_programs import OPTIONS
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
@@ -22,7 +22,7 @@ TARGET = get_target("sm_90")
 @pytest.mark.parametrize("parts", [3, 9])
 def test_threads_find_what_those_of_other_ctas_have_sent(parts: int):
     case = TurnsCase(parts, 1)
-    run_kernel(lower_to_llvm(parse_text(TURNS, "kernel.mlir")), case.arguments, case.grid)
+    run_lowered(lower_to_llvm(parse_text(TURNS, "kernel.mlir")), case.arguments, case.grid)
     case.check()
 
 

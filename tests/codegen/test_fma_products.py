@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interpreter.kernels import Kernel, rounding
-from simulate import lower_to_llvm, run_kernel
 from xdsl.dialects.builtin import DenseArrayBase, f32, i32
 
+from tests.kernels.kernel_builder import Kernel, rounding
+from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 
@@ -74,7 +74,7 @@ class ComplexProduct:
         )
         found = [np.zeros(self.shape, np.float32) for _ in range(2)]
         module = lower_to_llvm(self.kernel.module, arch)
-        run_kernel(module, [*w, *x, *found])
+        run_lowered(module, [*w, *x, *found])
         return [re + 1j * im for re, im in (w, x, found)], str(module)
 
 

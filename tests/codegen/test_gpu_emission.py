@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from thread_kernels import TARGETS, cubin, in_child, ptx_text
 from xdsl.dialects.builtin import bf16, f16, f32, f64, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
+from tests.kernels.thread_programs import TARGETS, cubin, in_child, ptx_text
 from tileiras.codegen.atoms.mma import MMA_ATOMS
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.intrinsics import INTRINSICS, IntrinsicRow
@@ -246,8 +246,7 @@ def test_every_target_assembles_a_kernel() -> None:
 
 
 def test_static_shared_memory_up_to_the_targets_limit_assembles() -> None:
-    from thread_kernels import OPTIONS, kernel_module
-
+    from tests.kernels.thread_programs import OPTIONS, kernel_module
     from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
     from tileiras.codegen.llvmir.printer import print_module
     from tileiras.codegen.ptxas_backend import ptx_to_cubin

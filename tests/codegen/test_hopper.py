@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hopper_cases import PRODUCTS, name_of
-from hopper_product import Product, product_module
-from thread_kernels import OPTIONS
 from xdsl.dialects.builtin import IntegerType, ModuleOp, i32, i64
 from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from tests.kernels.thread_programs import OPTIONS
+from tests.kernels.wgmma_cases import PRODUCTS, name_of
+from tests.kernels.wgmma_product import Product, product_module
 from tileiras.codegen.atoms.matrix_tiles import plan_matrix_tiles
 from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.atoms.wgmma import WGMMA_FAMILIES, find_wgmma_atom, get_wgmma_atom

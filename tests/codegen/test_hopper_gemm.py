@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hopper_gemm import THREADS, hopper_gemm_module
-from thread_kernels import OPTIONS
 
+from tests.kernels.thread_programs import OPTIONS
+from tests.kernels.wgmma_gemm import THREADS, hopper_gemm_module
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.ptxas_backend import ptx_to_cubin

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from simulated_wgmma import run_on_rings
 
-from tests.gpu.product_text import Order, ProductKernel
-from tests.gpu.random_products import dense_case
-from tests.interpreter.stage_comparison import passes
-from tests.other_targets import set_multiprocessors
+from tests.kernels.lowered import run_lowered
+from tests.kernels.other_targets import set_multiprocessors
+from tests.kernels.product_text import Order, ProductKernel
+from tests.kernels.random_products import dense_case
+from tests.kernels.stage_comparison import passes
 from tileiras.ir_text import parse_text
 
 KERNEL = ProductKernel("f16", (64, 64, 64), b="turned", form="numbered")
@@ -49,6 +48,5 @@ def test_head_starts_suffice_for_short_products(
         pass
     case = dense_case(kernel, extents, -(-extents[0] // 64) * 3)
     arguments = case.arguments()
-    for index in np.ndindex(*case.grid):
-        run_on_rings(module, arguments, [[]], index, case.grid)
+    run_lowered(module, arguments, case.grid)
     assert not case.difference(arguments[2])

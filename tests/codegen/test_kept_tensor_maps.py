@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-from thread_kernels import OPTIONS
 from xdsl.dialects.builtin import ModuleOp, i32, i64
 from xdsl.ir import SSAValue
 
+from tests.kernels.thread_programs import OPTIONS
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.printer import print_module

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interpreter.kernels import Kernel, rounding
-from simulate import lower_to_llvm, run_kernel
-from test_lowering_reductions import IDENTITY
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, f32, i32, i64
 
+from tests.kernels.combining import IDENTITY
+from tests.kernels.kernel_builder import Kernel, rounding
+from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 from tileiras.interpreter import run_entry
@@ -79,7 +79,7 @@ def check(kernel: Kernel, data: np.ndarray, shape: Sequence[int], expected_loops
     kernel.run(data.copy(), wanted)
     module = lower_to_llvm(kernel.module)
     found = np.full(shape, -1, data.dtype)
-    run_kernel(module, [data.copy(), found])
+    run_lowered(module, [data.copy(), found])
     np.testing.assert_array_equal(found, wanted)
     assert loops(module) == expected_loops
 
@@ -232,7 +232,7 @@ def check_text(text: str, expected_loops: int) -> None:
     run_entry(parse_text(text, "kernel.mlir"), "kernel", wanted, (1, 1, 1))
     module = lower_to_llvm(parse_text(text, "kernel.mlir"))
     found = [data.copy(), np.zeros((60, 70), np.float32)]
-    run_kernel(module, found)
+    run_lowered(module, found)
     for got, want in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(got, want)
     assert loops(module) == expected_loops

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from thread_kernels import OPTIONS, in_child, llvm_text
 from xdsl.dialects.builtin import f32
 
+from tests.kernels.thread_programs import OPTIONS, in_child, llvm_text
 from tileiras.codegen import cuda_toolkit, llvm_backend
 from tileiras.codegen.libdevice import Libdevice, used_functions
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx, load_llvm, prepare

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from thread_kernels import kernel_module, llvm_text, options_with, ptx_text
 from xdsl.dialects import test as test_dialect
 from xdsl.dialects.builtin import (
     CallSiteLoc,
@@ -20,6 +19,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 
+from tests.kernels.thread_programs import kernel_module, llvm_text, options_with, ptx_text
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.target import get_target

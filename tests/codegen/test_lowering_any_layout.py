@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from interpreter.kernels import Kernel
-from simulate import lower_to_llvm, run_kernel
-from test_lowering_reductions import combining_kernel, integer_sum, matrix_product, numbers
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i32, i64
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
+from tests.kernels.combining import combining_kernel, integer_sum, matrix_product, numbers
+from tests.kernels.kernel_builder import Kernel
+from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.random_layouts import random_layout
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
@@ -24,29 +25,6 @@ from tileiras.dialects.layout import LinearLayout
 
 MOVED = (aa.ReduceOp, aa.ScanOp, aa.ExtractOp, aa.InsertOp, aa.CatOp)
 ChooseLayout = Callable[[Sequence[int], LinearLayout], LinearLayout]
-
-
-def random_layout(
-    shape: Sequence[int], like: LinearLayout, generator: random.Random, mixed: bool
-) -> LinearLayout:
-    """Index bits dealt to registers, lanes and warps at random; `mixed` adds up some of them."""
-    size = int(np.prod(shape, dtype=np.int64))
-    bits = [1 << bit for bit in range(size.bit_length() - 1)]
-    threads = like.in_bits("lane") + like.in_bits("warp")
-    moving = bits + [0] * max(0, threads - len(bits) + generator.randrange(3))
-    generator.shuffle(moving)
-    if mixed:
-        for _ in range(len(moving)):
-            first, second = generator.randrange(len(moving)), generator.randrange(len(moving))
-            if first != second:
-                moving[first] ^= moving[second]
-    lanes, warps = like.in_bits("lane"), like.in_bits("warp")
-    bases = {
-        "register": moving[threads:],
-        "lane": moving[:lanes],
-        "warp": moving[lanes : lanes + warps],
-    }
-    return LinearLayout.from_index_bases(bases, shape).without_register_duplicates()
 
 
 def relayout(module: ModuleOp, choose: ChooseLayout) -> None:
@@ -123,7 +101,7 @@ def run_relaid(kernel: Kernel, arrays: Sequence[np.ndarray], seed: int, mixed: b
 
     module = lower_to_llvm(kernel.module, after_placement=lambda m: relayout(m, choose))
     found = [array.copy() for array in arrays]
-    run_kernel(module, found)
+    run_lowered(module, found)
     for got, want in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(got, want)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interpreter.kernels import DEVICE, NO_OVERFLOW, RELAXED, Kernel, flags
-from interpreter.view_kernels import tensor_view
-from simulate import lower_to_llvm, run_kernel
-from thread_kernels import OPTIONS
 from xdsl.dialects.builtin import IntAttr, NoneAttr, bf16, f16, f32, f64, i1, i32, i64
 
+from tests.kernels.kernel_builder import DEVICE, NO_OVERFLOW, RELAXED, Kernel, flags
+from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.thread_programs import OPTIONS
+from tests.kernels.view_kernels import tensor_view
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
@@ -88,7 +88,7 @@ def check(kernel: Kernel, arrays: Sequence[np.ndarray], arch: str = "sm_90") -> 
     kernel.run(*wanted)
     module = lower_to_llvm(kernel.module, arch)
     found = [np.array(array) for array in arrays]
-    run_kernel(module, found)
+    run_lowered(module, found)
     for got, want in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(got, want)
     text = print_module(module, get_target(arch), OPTIONS)
@@ -125,12 +125,6 @@ def test_orderings(ordering):
 def test_unused_result_of_a_relaxed_atomic_is_a_red():
     ptx = check(rmw_kernel(f32, (128,), "addf", used=False, masked=True), operands(f32, (128,)))
     assert "red.relaxed.gpu.global.add.f32" in ptx and "atom." not in ptx
-
-
-def test_unused_result_of_an_acquire_stays_an_atom():
-    kernel = rmw_kernel(i32, (), "add", used=False, ordering=MemoryOrdering.ACQ_REL)
-    ptx = check(kernel, operands(i32, ()))
-    assert "atom.acq_rel.gpu.global.add.u32" in ptx and "red." not in ptx
 
 
 @pytest.mark.parametrize("used", [True, False])
@@ -206,7 +200,7 @@ def test_every_element_counts_once():
     )
     counter = np.zeros(1, np.int32)
     kernel.add(ct.ReturnOp, [[]])
-    run_kernel(lower_to_llvm(kernel.module), [counter])
+    run_lowered(lower_to_llvm(kernel.module), [counter])
     assert counter[0] == 16
 
 
@@ -294,23 +288,3 @@ def test_reduction_of_neighbours_is_one_instruction(type_, mode, arch, instructi
     )
     ptx = check(kernel, [random_bits(type_, sizes, 1), random_bits(type_, tile, 2)], arch)
     assert f"{instruction} [" in ptx
-
-
-def test_alias_fence_stands_between_barriers():
-    kernel = Kernel(PointerType(i32))
-    token = kernel.add(ct.MakeTokenOp, [], TOKEN)
-    kernel.add(ct.MemoryFenceAliasTkoOp, [token], TOKEN)
-    ptx = check(kernel, [np.zeros(1, np.int32)])
-    barrier, fence = "bar.sync", "fence.proxy.alias"
-    assert [line for line in (barrier, fence) if line in ptx] == [barrier, fence]
-    assert ptx.index(barrier) < ptx.index(fence) < ptx.rindex(barrier)
-
-
-@pytest.mark.parametrize(("arch", "count"), [("sm_80", 0), ("sm_90", 1)])
-def test_grid_dependencies_exist_since_hopper(arch, count):
-    kernel = Kernel(PointerType(i32))
-    kernel.add(ct.GdcWaitTkoOp, [[]], TOKEN)
-    kernel.add(ct.GdcLaunchDependentsTkoOp, [[]], TOKEN)
-    ptx = check(kernel, [np.zeros(1, np.int32)], arch)
-    assert ptx.count("griddepcontrol.wait") == count
-    assert ptx.count("griddepcontrol.launch_dependents") == count

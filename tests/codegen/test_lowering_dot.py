@@ -8,11 +8,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from interpreter.kernels import SIGNED, UNSIGNED, Kernel
-from simulate import lower_to_llvm, run_kernel
 from xdsl.dialects.builtin import DenseArrayBase, bf16, f8E4M3FN, f16, f32, f64, i8, i32
 
-from tileiras.codegen.target import get_target
+from tests.kernels.kernel_builder import SIGNED, UNSIGNED, Kernel
+from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tileiras.codegen.target import GpuTarget, get_target
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 from tileiras.dialects.layout.blocked import blocked
@@ -68,7 +68,7 @@ def check(
     acc: Any = f32,
     turned: tuple[bool, bool] = (False, False),
     batch: int = 0,
-    arch: str = "sm_90",
+    arch: str | GpuTarget = "sm_90",
 ) -> str:
     """Compares with numpy on small integers, which every type holds; returns the lowered text."""
     generator = np.random.default_rng(m + n + k)
@@ -87,7 +87,7 @@ def check(
     module = lower_to_llvm(kernel.module, arch)
     carriers = {bf16: np.uint16, f8E4M3FN: np.uint8}
     images = [x.view(carriers.get(operand, x.dtype)) for x in memory]
-    run_kernel(module, [*images, found])
+    run_lowered(module, [*images, found])
     np.testing.assert_array_equal(found, wanted)
     return str(module)
 
@@ -142,12 +142,9 @@ def test_f8_operands_are_made_f16_where_only_wgmma_has_f8_units(turned):
     assert "m16n8k32_f32_e4m3" in check(32, 16, 64, f8E4M3FN, f32, turned, arch="sm_89")
 
 
-def test_target_without_ldmatrix_reads_elements(monkeypatch):
-    import simulate
-
+def test_target_without_ldmatrix_reads_elements():
     target = get_target("sm_90").without(["ldmatrix"])
-    monkeypatch.setattr(simulate, "get_target", lambda arch: target)
-    assert "nvvm.ldmatrix" not in check(32, 32, 32)
+    assert "nvvm.ldmatrix" not in check(32, 32, 32, arch=target)
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -158,13 +155,10 @@ def test_operands_larger_than_shared_memory_are_staged_in_parts(turned):
 
 @pytest.mark.parametrize(("operand", "acc"), [(i8, i32), (f64, f64)])
 @pytest.mark.parametrize("turned", [False, True])
-def test_parts_of_one_atom(monkeypatch, operand, acc, turned):
-    import simulate
-
+def test_parts_of_one_atom(operand, acc, turned):
     target = replace(get_target("sm_90"), static_shared_limit=4096)
-    monkeypatch.setattr(simulate, "get_target", lambda arch: target)
     k = {i8: 128, f64: 32}[operand]
-    check(32, 32, k, operand, acc, turned=(turned, not turned))
+    check(32, 32, k, operand, acc, turned=(turned, not turned), arch=target)
 
 
 def test_operands_without_k_to_divide_are_refused():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simulate import lower_to_llvm, run_kernel
 
-from tests.passes.nv_tileaa.row_loops import COLUMNS, KERNELS, ROWS, RowLoop, arrays
+from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.row_loops import COLUMNS, KERNELS, ROWS, RowLoop, arrays
 from tileiras.dialects.cuda_tile.text import parse_module
-from tileiras.interpreter import run_entry
+from tileiras.interpreter import InterpreterError, run_entry
 
 CELL = 16
 
@@ -28,7 +28,7 @@ def test_threads_compute_what_the_kernel_says(
     run_entry(parse_module(kernel.text), "k", [*wanted, *map(np.int32, scalars)], grid=(ROWS, 1, 1))
     module = lowered(kernel)
     assert any(op.name == "nvvm.cp_async" for op in module.walk())
-    run_kernel(module, [*found, *scalars], (ROWS, 1, 1))
+    run_lowered(module, [*found, *scalars], (ROWS, 1, 1))
     np.testing.assert_array_equal(found, wanted)
 
 
@@ -38,8 +38,8 @@ def test_a_tile_that_is_read_too_early_is_noticed() -> None:
     for op in module.walk():
         if op.name == "nvvm.cp_async_wait":
             op.properties["pending"] = type(op.properties["pending"])(8)
-    with pytest.raises(RuntimeError, match="nobody has written"):
-        run_kernel(module, [*arrays(kernel), ROWS, COLUMNS, 0, 3, 1], (ROWS, 1, 1))
+    with pytest.raises(InterpreterError, match="nobody has written"):
+        run_lowered(module, [*arrays(kernel), ROWS, COLUMNS, 0, 3, 1], (ROWS, 1, 1))
 
 
 def test_loops_side_by_side_share_memory() -> None:
@@ -59,5 +59,5 @@ def test_tiles_that_are_kept_are_where_threads_left_them(tiles: int) -> None:
     wanted, found = arrays(kernel), arrays(kernel)
     scalars = (ROWS, COLUMNS, 0, tiles, 1)
     run_entry(parse_module(kernel.text), "k", [*wanted, *map(np.int32, scalars)], grid=(ROWS, 1, 1))
-    run_kernel(lowered(kernel), [*found, *scalars], (ROWS, 1, 1))
+    run_lowered(lowered(kernel), [*found, *scalars], (ROWS, 1, 1))
     np.testing.assert_array_equal(found, wanted)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from simulate import lower_to_llvm
 
+from tests.kernels.lowered import lower_to_llvm
 from tileiras.dialects.cuda_tile.text import parse_module
 from tileiras.driver import compile_module, with_environment
 from tileiras.errors import CompileError

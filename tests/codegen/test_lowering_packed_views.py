@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simulate import lower_to_llvm, run_kernel
 
+from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.dialects.cuda_tile.text import parse_module
 from tileiras.errors import CompileError
 from tileiras.interpreter import run_entry
@@ -54,7 +54,7 @@ def test_copy(shape: str, strides: str, tile: str, rows: int, padding: str) -> N
     data = np.random.default_rng(3).integers(0, 256, 4096).astype(np.uint8)
     wanted, found = np.full(4096, 0x5A, np.uint8), np.full(4096, 0x5A, np.uint8)
     run_entry(parse_module(text), None, [data, wanted, np.int32(rows)], (2, 1, 1))
-    run_kernel(lower_to_llvm(parse_module(text), "sm_100"), [data, found, rows], (2, 1, 1))
+    run_lowered(lower_to_llvm(parse_module(text), "sm_100"), [data, found, rows], (2, 1, 1))
     np.testing.assert_array_equal(found, wanted)
     assert (found != 0x5A).any()
 

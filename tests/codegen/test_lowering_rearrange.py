@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interpreter.kernels import Kernel
-from simulate import lower_to_llvm, run_kernel
 from xdsl.dialects.builtin import (
     Float4E2M1FNType,
     Float8E4M3FNType,
@@ -25,6 +23,8 @@ from xdsl.dialects.builtin import (
     i64,
 )
 
+from tests.kernels.kernel_builder import Kernel
+from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 from tileiras.interpreter.formats import format_of
@@ -57,7 +57,7 @@ def check(
     has_f4 = "f4E2M1FN" in str(kernel.module)
     module = lower_to_llvm(kernel.module, "sm_100" if has_f4 else arch)
     found = np.full(result.shape, 0x55, fmt.storage)
-    run_kernel(module, [*data, *scalars, found])
+    run_lowered(module, [*data, *scalars, found])
     np.testing.assert_array_equal(found, wanted)
     return str(module)
 

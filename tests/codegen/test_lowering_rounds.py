@@ -7,15 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import simulate
-from interpreter.kernels import Kernel
-from simulate import lower_to_llvm, run_kernel
-from test_lowering_any_layout import random_layout
 from xdsl.dialects.builtin import DenseArrayBase, i8, i32
 
+from tests.kernels.kernel_builder import Kernel
+from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.random_layouts import random_layout
 from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.rules import RULES
-from tileiras.codegen.target import get_target
+from tileiras.codegen.target import GpuTarget, get_target
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
@@ -28,10 +27,9 @@ from tileiras.dialects.layout.rounds import plan_rounds
 
 
 @pytest.fixture
-def small_memory(monkeypatch):
+def small_memory() -> GpuTarget:
     """A target with 1024 bytes of shared memory."""
-    target = replace(get_target("sm_90"), static_shared_limit=1024)
-    monkeypatch.setattr(simulate, "get_target", lambda arch: target)
+    return replace(get_target("sm_90"), static_shared_limit=1024)
 
 
 def transposing_kernel(rows: int, columns: int, element) -> Kernel:
@@ -52,8 +50,8 @@ def transposing_kernel(rows: int, columns: int, element) -> Kernel:
 def test_transpose_in_rounds(small_memory, rows, columns, element, dtype):
     data = np.random.default_rng(rows).integers(-100, 100, (rows, columns)).astype(dtype)
     found = np.zeros((columns, rows), dtype)
-    module = lower_to_llvm(transposing_kernel(rows, columns, element).module)
-    run_kernel(module, [data, found])
+    module = lower_to_llvm(transposing_kernel(rows, columns, element).module, small_memory)
+    run_lowered(module, [data, found])
     np.testing.assert_array_equal(found, data.T)
 
 
@@ -79,8 +77,8 @@ def test_random_conversions_in_rounds(small_memory, monkeypatch, seed):
     monkeypatch.setitem(RULES, tas.ConvertLayoutOp, detour)
     data = np.arange(32 * 64, dtype=np.int32).reshape(32, 64)
     found = np.zeros((64, 32), np.int32)
-    module = lower_to_llvm(transposing_kernel(32, 64, i32).module)
-    run_kernel(module, [data, found])
+    module = lower_to_llvm(transposing_kernel(32, 64, i32).module, small_memory)
+    run_lowered(module, [data, found])
     np.testing.assert_array_equal(found, data.T)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simulate import lower_to_llvm, run_kernel
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.dialects.cuda_tile.text import parse_module
 from tileiras.dialects.llvm.control import FuncOp
 from tileiras.dialects.llvm.memory import GlobalOp
@@ -20,8 +20,7 @@ def run_both(text: str, *arrays: np.ndarray, grid: tuple[int, int, int] = (1, 1,
     wanted = [array.copy() for array in arrays]
     run_entry(parse_module(text), None, wanted, grid, SimulatedMemory())
     module = lower_to_llvm(parse_module(text))
-    log = run_kernel(module, list(arrays), grid)
-    assert log.live_heap == []
+    run_lowered(module, list(arrays), grid)
     for found, expected in zip(arrays, wanted, strict=True):
         np.testing.assert_array_equal(found, expected)
     return module

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from interpreter.kernels import SIGNED, UNSIGNED
-from interpreter.product_kernels import TF32, Gemm
-from interpreter.stage_comparison import passes
-from simulate import lower_to_llvm
-from simulated_wgmma import Tile, run_consumers
 from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
 
+from tests.kernels.kernel_builder import SIGNED, UNSIGNED
+from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.stage_comparison import passes
+from tests.kernels.typed_gemm import TF32, Gemm
 from tileiras.dialects.nv_tileas import pipeline as pl
 
 CASES = (
@@ -57,14 +56,6 @@ CASES = (
 def test_threads_compute_the_product(gemm: Gemm, left: int, right: int) -> None:
     tm, tn, tk = gemm.tile
     arguments = gemm.arguments((tm, tn, 2 * tk))
-    a, b = (np.array(array) for array in arguments[:2])
-    slots = [
-        [
-            Tile(a[k : k + tk] if gemm.a_turned else a[:, k : k + tk]),
-            Tile(b[:, k : k + tk] if gemm.b_turned else b[k : k + tk]),
-        ]
-        for k in (0, tk)
-    ]
     placed = gemm.kernel().module
     for _ in passes(placed, (), "sm_90"):
         pass
@@ -72,5 +63,5 @@ def test_threads_compute_the_product(gemm: Gemm, left: int, right: int) -> None:
     found = [[tile.type.swizzle.data for tile in wait.tiles] for wait in waits]
     assert all(set(swizzles) == {left, right} for swizzles in found)
     module = lower_to_llvm(gemm.kernel().module)
-    run_consumers(module, arguments, slots, (0, 0, 0))
+    run_lowered(module, arguments)
     np.testing.assert_array_equal(arguments[2], gemm.product(arguments))

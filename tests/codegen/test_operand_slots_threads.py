@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simulate import lower_to_llvm, run_kernel
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import make_case
-from tests.passes.nv_tileas.gemm import gemm
-from tests.passes.nv_tileas.softmax_attention import (
+from tests.kernels.gemm import gemm
+from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import make_case
+from tests.kernels.softmax_attention import (
     RESULT,
     attention_arguments,
     run_attention,
@@ -39,7 +39,7 @@ def test_threads_compute_the_product(kernel: ProductKernel) -> None:
     for seed in range(2):
         case = make_case(kernel, seed, tiles=2)
         arguments = case.arguments()
-        run_kernel(module, arguments, case.grid)
+        run_lowered(module, arguments, case.grid)
         assert case.difference(arguments[2]) == ""
 
 
@@ -51,7 +51,7 @@ def test_threads_compute_attention(kind: str, rows: int, keys: int, depth: int) 
     module = lower_to_llvm(read_source(source), "sm_80")
     assert any(op.name == "nvvm.cp_async" for op in module.walk())
     arguments, grid = attention_arguments(rows, 152, depth, blocks=(2,))
-    run_kernel(module, arguments, grid)
+    run_lowered(module, arguments, grid)
     found = arguments[RESULT].view(np.float16).astype(np.float64)
     np.testing.assert_allclose(found, wanted.view(np.float16), rtol=0.01, atol=0.004)
 
@@ -95,4 +95,4 @@ def test_threads_meet_between_a_loop_of_their_own_copies_and_one_of_slots() -> N
     module = lower_to_llvm(parse_text(text, "kernel.mlir"), "sm_80", after_placement=note)
     assert sorted(rings) == [False, True, True]
     case = make_case(kernel, 0, tiles=2)
-    run_kernel(module, case.arguments(), case.grid)
+    run_lowered(module, case.arguments(), case.grid)

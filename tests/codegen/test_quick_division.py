@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from thread_kernels import llvm_text, ptx_text
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
+from tests.kernels.thread_programs import llvm_text, ptx_text
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.interpreter.ptx import run_ptx
 

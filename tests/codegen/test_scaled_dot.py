@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simulate import lower_to_llvm, run_kernel
 
+from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.codegen.target import get_target
 from tileiras.dialects.cuda_tile.text import parse_module
 from tileiras.errors import CompileError
@@ -68,7 +68,7 @@ def test_scaled_product(element: str, scale: str, block: int, shape: tuple[int, 
     text = program(element, scale, block, shape)
     wanted = [array.copy() for array in arguments]
     run_entry(parse_module(text), None, wanted, (1, 1, 1))
-    run_kernel(lower_to_llvm(parse_module(text), "sm_120"), arguments)
+    run_lowered(lower_to_llvm(parse_module(text), "sm_120"), arguments)
     np.testing.assert_allclose(arguments[-1], wanted[-1], rtol=1e-5, atol=1e-5)
     assert np.abs(wanted[-1]).max() > 1
 

@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 import pytest
-from simulate import lower_to_llvm, run_kernel
-from thread_kernels import OPTIONS
 
-from tests.passes.nv_tileaa.lock_kernels import LOOP
+from tests.kernels.lock_kernels import LOOP
+from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.thread_programs import OPTIONS
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
@@ -103,7 +103,7 @@ def test_every_tile_block_adds_under_the_lock():
     lock, sums = np.zeros(1, np.int32), np.arange(512, dtype=np.float32)
     parts = generator.integers(-9, 9, (4, 512)).astype(np.float32)
     wanted = sums + parts.sum(axis=0)
-    run_kernel(lower_to_llvm(parse_module(LOCKED)), [lock, sums, parts.reshape(-1)], (4, 1, 1))
+    run_lowered(lower_to_llvm(parse_module(LOCKED)), [lock, sums, parts.reshape(-1)], (4, 1, 1))
     np.testing.assert_array_equal(sums, wanted)
     assert lock[0] == 0
 
@@ -111,7 +111,7 @@ def test_every_tile_block_adds_under_the_lock():
 @pytest.mark.parametrize(("start", "rounds"), [(0, 6), (5, 1), (9, 2)])
 def test_one_thread_goes_round_and_all_learn_the_result(start: int, rounds: int):
     turn, out = np.array([start], np.int32), np.zeros(256, np.int32)
-    run_kernel(lower_to_llvm(parse_module(ROUNDS)), [turn, out])
+    run_lowered(lower_to_llvm(parse_module(ROUNDS)), [turn, out])
     np.testing.assert_array_equal(out, rounds)
     assert turn[0] == max(start, 5) + 1
 

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from simulated_agents import run_agents
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Operation
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import aligned_result, dense_case
-from tests.interpreter.stage_comparison import passes
+from tests.kernels.lowered import run_lowered
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import aligned_result, dense_case
+from tests.kernels.stage_comparison import passes
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nvvm import matrix, mbarrier, tma
+from tileiras.interpreter import InterpreterError
 from tileiras.ir_text import parse_text
 
 SMALL = ProductKernel("f16", (64, 64, 64), b="turned", form="persistent", result="f16")
@@ -54,7 +55,7 @@ def check(
     arguments = case.arguments()
     module = lowered(kernel, slots)
     change(module)
-    run_agents(module, arguments, case.grid, seed)
+    run_lowered(module, arguments, case.grid, seed)
     assert not case.difference(arguments[2])
 
 
@@ -125,14 +126,14 @@ def without_handing_back(module: ModuleOp) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("change", "seed", "error"),
     [
-        (without_wait_for_room, "written while a bulk copy reads it"),
-        (without_wait_for_reads, "written while a bulk copy reads it"),
-        (without_fences, "starts from bytes that it does not see"),
-        (without_handing_back, "all agents wait"),
+        (without_wait_for_room, 3, "written while a bulk copy reads it, .* 'pieces'"),
+        (without_wait_for_reads, 0, "stmatrix: race: written while a bulk copy reads it"),
+        (without_fences, 0, "tma_store: the bulk copy starts from bytes that it does not see"),
+        (without_handing_back, 0, "all agents wait: threads 0 to 127 at nvvm.mbarrier_wait"),
     ],
 )
-def test_what_is_missing_shows(change: Callable[[ModuleOp], None], error: str):
-    with pytest.raises(RuntimeError, match=error):
-        check(SMALL, (187, 176, 96), 0, (1, 1), change)
+def test_what_is_missing_shows(change: Callable[[ModuleOp], None], seed: int, error: str):
+    with pytest.raises(InterpreterError, match=error):
+        check(SMALL, (187, 176, 96), seed, (1, 1), change)

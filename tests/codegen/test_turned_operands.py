@@ -8,15 +8,13 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from interpreter.stage_comparison import passes
-from simulate import lower_to_llvm
-from simulated_agents import run_agents
-from simulated_wgmma import Tile, run_on_rings
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import ProductKernel, products_in_turn
-from tests.gpu.random_products import dense_case
-from tests.passes.nv_tileas.attention import attention
+from tests.kernels.attention import attention
+from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.product_text import ProductKernel, products_in_turn
+from tests.kernels.random_products import dense_case
+from tests.kernels.stage_comparison import passes
 from tileiras.dialects.layout.wgmma_depths import K_OF_PLACE, k_of_place
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.driver import compile_module, read_source, with_environment
@@ -59,13 +57,8 @@ def test_threads_turn_the_values_of_attention(rows: int, step: int, depth: int) 
     values = rng.choice([1.0, 2.0], depth) * (rng.random((length, depth)) < 0.02)
     values = values.astype(F8)
     out = np.zeros_like(queries)
-    contents = [
-        [[Tile(keys[first : first + step])] for first in range(0, length, step)],
-        [[Tile(values[first : first + step])] for first in range(0, length, step)],
-        [[Tile(queries[:rows])]],
-    ]
     bits = [array.view(np.uint8) for array in (queries, keys, values, out)]
-    run_on_rings(lowered(rows, step, depth), [*bits, length], contents, (0, 0, 0))
+    run_lowered(lowered(rows, step, depth), [*bits, length])
     wide = [array.astype(np.float64) for array in (queries[:rows], keys, values)]
     expected = (wide[0] @ wide[1].T) @ wide[2]
     assert np.abs(expected).max() < 448
@@ -133,7 +126,7 @@ def test_tiles_of_words_take_turns_in_the_same_copies() -> None:
     ]
     assert room.size.data == 2 * 4 * 32 * 128
     arguments = case.arguments()
-    run_agents(module, arguments, case.grid, 0)
+    run_lowered(module, arguments, case.grid, 0)
     assert not case.difference(arguments[2])
 
 

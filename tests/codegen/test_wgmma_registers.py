@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from interpreter.product_kernels import TF32, Gemm
-from simulate import lower_to_llvm
-from thread_kernels import OPTIONS
 from xdsl.dialects.builtin import f8E4M3FN, f32, i8, i32
 
+from tests.kernels.lowered import lower_to_llvm
+from tests.kernels.thread_programs import OPTIONS
+from tests.kernels.typed_gemm import TF32, Gemm
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.ptxas_backend import ptx_to_cubin

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.dialects.cuda_tile import (
+from tests.fuzzing.mutations import damaged, tokens_of
+from tests.kernels import (
     cases_control_flow,
     cases_elementwise,
     cases_memory,
     cases_tiles,
 )
-from tests.dialects.cuda_tile.kernels import kernel
-from tests.fuzzing.mutations import damaged, tokens_of
+from tests.kernels.cuda_tile_text import kernel
 from tileiras.dialects.cuda_tile.text import parse_module, print_module
 from tileiras.driver import compile_module
 from tileiras.errors import InternalError, TileirasError

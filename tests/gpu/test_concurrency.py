@@ -16,10 +16,10 @@ import pytest
 np = pytest.importorskip("numpy")
 driver = pytest.importorskip("cuda.bindings.driver")
 
-from interpreter.kernels import NO_OVERFLOW, Kernel  # noqa: E402
-from passes.nv_tileas.gemm import aligned, gemm, persistent  # noqa: E402
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, i32  # noqa: E402
 
+from tests.kernels.gemm import aligned, gemm, persistent  # noqa: E402
+from tests.kernels.kernel_builder import NO_OVERFLOW, Kernel  # noqa: E402
 from tileiras.bytecode.writer import write_module  # noqa: E402
 from tileiras.dialects import cuda_tile as ct  # noqa: E402
 from tileiras.dialects.cuda_tile.types import PointerType, TileType  # noqa: E402

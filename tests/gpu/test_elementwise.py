@@ -6,9 +6,7 @@ integers) against each other, then random bit patterns and moderate numbers.
 
 from __future__ import annotations
 
-import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +15,11 @@ np = pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
 driver = pytest.importorskip("cuda.bindings.driver")
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "codegen"))
 
-from elementwise_rows import ROWS, Row, build_module, i1  # noqa: E402
 from xdsl.dialects.builtin import IntegerType, bf16, f16, f32, f64  # noqa: E402
 from xdsl.ir import Attribute, Block  # noqa: E402
 
+from tests.kernels.elementwise_rows import ROWS, Row, build_module, i1  # noqa: E402
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx  # noqa: E402
 from tileiras.codegen.ptxas_backend import ptx_to_cubin  # noqa: E402
 from tileiras.codegen.target import get_target  # noqa: E402

@@ -7,7 +7,7 @@ import pytest
 np = pytest.importorskip("numpy")
 pytest.importorskip("cuda.bindings.driver")
 
-from passes.nv_tileas.gather import (  # noqa: E402
+from tests.kernels.gather import (  # noqa: E402
     Case,
     experts,
     experts_case,

@@ -9,9 +9,9 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.gpu.product_text import ProductKernel  # noqa: E402
-from tests.gpu.random_products import make_case  # noqa: E402
-from tests.passes.nv_tileaa.lock_kernels import TURNS, TurnsCase  # noqa: E402
+from tests.kernels.lock_kernels import TURNS, TurnsCase  # noqa: E402
+from tests.kernels.product_text import ProductKernel  # noqa: E402
+from tests.kernels.random_products import make_case  # noqa: E402
 
 from .launch import compile_for_this_gpu, launch_cubin  # noqa: E402
 

@@ -9,12 +9,12 @@ import pytest
 pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
 
+from tests.kernels.product_text import ProductKernel  # noqa: E402
+from tests.kernels.random_products import WHOLE_CHUNKS, make_case  # noqa: E402
 from tileiras.driver import compile_module, with_environment  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 
 from .launch import gpu_name, launch_cubin, launch_repeatedly  # noqa: E402
-from .product_text import ProductKernel  # noqa: E402
-from .random_products import WHOLE_CHUNKS, make_case  # noqa: E402
 from .restrictions import IMITATED, missing_features  # noqa: E402
 
 RESULT = 2

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-np = pytest.importorskip("numpy")
+from tests.kernels.softmax_attention import softmax_attention  # noqa: E402
 
-from passes.nv_tileas.softmax_attention import softmax_attention  # noqa: E402
-
+from .attention_reference import reference
 from .launch import compile_for_this_gpu, launch_cubin  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
 HEADS, DEPTH = 8, 128
-
-
-def reference(queries, keys, values, share: int, is_causal: bool):
-    """Softmax attention in float64."""
-    scores = queries @ np.repeat(keys, share, 0).transpose(0, 2, 1)
-    if is_causal:
-        scores[:, ~np.tri(*scores.shape[1:], dtype=bool)] = -np.inf
-    powers = np.exp2(scores * 0.125 - (scores * 0.125).max(-1, keepdims=True))
-    return powers @ np.repeat(values, share, 0) / powers.sum(-1, keepdims=True)
 
 
 @pytest.mark.parametrize("kind", ["full", "causal", "masked"])

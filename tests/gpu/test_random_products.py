@@ -25,13 +25,13 @@ pytest.importorskip("ml_dtypes")
 
 import numpy as np  # noqa: E402
 
+from tests.kernels.product_text import ProductKernel  # noqa: E402
+from tests.kernels.random_products import KERNELS, ProductCase, make_case  # noqa: E402
 from tileiras.driver import compile_module, read_source, with_environment  # noqa: E402
 from tileiras.interpreter import run_entry  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 
 from .launch import gpu_name, launch_cubin, launch_repeatedly  # noqa: E402
-from .product_text import ProductKernel  # noqa: E402
-from .random_products import KERNELS, ProductCase, make_case  # noqa: E402
 
 COUNT = int(os.environ.get("RANDOM_PRODUCTS", "20"))
 """Products for each kernel."""

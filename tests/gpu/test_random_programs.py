@@ -20,15 +20,15 @@ import pytest
 pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
 
+from tests.kernels.exact_program import differences  # noqa: E402
+from tests.kernels.random_programs import make_program  # noqa: E402
 from tileiras.bytecode.writer import write_module  # noqa: E402
 from tileiras.driver import compile_module, with_environment  # noqa: E402
 from tileiras.errors import TileirasError  # noqa: E402
 from tileiras.interpreter import run_entry  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 
-from .exact_program import differences  # noqa: E402
 from .launch import gpu_name, launch_cubin  # noqa: E402
-from .random_programs import make_program  # noqa: E402
 from .restrictions import IMITATED, missing_features  # noqa: E402
 
 FIRST, LAST = map(int, os.environ.get("RANDOM_PROGRAMS", "0:200").split(":"))

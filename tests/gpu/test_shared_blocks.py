@@ -11,8 +11,8 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.gpu.product_text import ProductKernel  # noqa: E402
-from tests.gpu.random_products import aligned_result, dense_case  # noqa: E402
+from tests.kernels.product_text import ProductKernel  # noqa: E402
+from tests.kernels.random_products import aligned_result, dense_case  # noqa: E402
 
 from .launch import compile_for_this_gpu, launch_cubin, launch_repeatedly  # noqa: E402
 

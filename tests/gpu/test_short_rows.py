@@ -8,11 +8,11 @@ np = pytest.importorskip("numpy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 pytest.importorskip("cuda.bindings.driver")
 
-from tests.passes.nv_tileas.attention import attention  # noqa: E402
-from tests.passes.nv_tileas.softmax_attention import softmax_attention  # noqa: E402
+from tests.gpu.attention_reference import reference  # noqa: E402
+from tests.kernels.attention import attention  # noqa: E402
+from tests.kernels.softmax_attention import softmax_attention  # noqa: E402
 
 from .launch import compile_for_this_gpu, launch_cubin  # noqa: E402
-from .test_overlapped_products import reference  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 

@@ -6,13 +6,13 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.passes.nv_tileaa.test_slice_epilogues import (  # noqa: E402
+from tests.kernels.biased_gemm import (  # noqa: E402
     biased_arguments,
     biased_gemm,
 )
-from tests.passes.nv_tileas.gemm import gemm  # noqa: E402
-from tests.passes.nv_tileas.shared_operands import FORMS, shared_operands  # noqa: E402
-from tests.passes.nv_tileas.test_shared_operands import PLACEMENTS, arguments  # noqa: E402
+from tests.kernels.gemm import gemm  # noqa: E402
+from tests.kernels.shared_operand_runs import PLACEMENTS, arguments  # noqa: E402
+from tests.kernels.shared_operands import FORMS, shared_operands  # noqa: E402
 from tileiras.driver import read_source  # noqa: E402
 from tileiras.interpreter import run_entry  # noqa: E402
 

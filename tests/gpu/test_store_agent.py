@@ -7,14 +7,14 @@ import pytest
 np = pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
 
-from tests.passes.nv_tileas.gemm import persistent, with_result  # noqa: E402
+from tests.kernels.gemm import persistent, with_result  # noqa: E402
+from tests.kernels.product_text import ProductKernel  # noqa: E402
+from tests.kernels.random_products import aligned_result, dense_case  # noqa: E402
 from tileiras.codegen.target import Feature, get_target  # noqa: E402
 from tileiras.driver import compile_module, with_environment  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 
 from .launch import gpu_name, launch_cubin  # noqa: E402
-from .product_text import ProductKernel  # noqa: E402
-from .random_products import aligned_result, dense_case  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 

@@ -8,7 +8,7 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_result  # noqa: E402
+from tests.kernels.gemm import aligned, gemm, persistent, with_result  # noqa: E402
 from tileiras.driver import compile_module, with_environment  # noqa: E402
 from tileiras.options import PREFER_TMA, CompileOptions  # noqa: E402
 

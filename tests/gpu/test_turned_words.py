@@ -10,9 +10,10 @@ import pytest
 np = pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
 
+from tests.kernels.product_text import ProductKernel, products_in_turn  # noqa: E402
+from tests.kernels.random_products import aligned_result, dense_case  # noqa: E402
+
 from .launch import compile_for_this_gpu, launch_cubin, launch_repeatedly  # noqa: E402
-from .product_text import ProductKernel, products_in_turn  # noqa: E402
-from .random_products import aligned_result, dense_case  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 

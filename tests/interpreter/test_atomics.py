@@ -15,6 +15,8 @@ from xdsl.dialects.builtin import (
     i64,
 )
 
+from tests.kernels.kernel_builder import DEVICE, RELAXED, Kernel, flags
+from tests.kernels.view_kernels import tensor_view
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     AtomicRMWMode,
@@ -29,9 +31,6 @@ from tileiras.dialects.cuda_tile.types import (
     TensorViewType,
     TileType,
 )
-
-from .kernels import DEVICE, RELAXED, Kernel, flags
-from .view_kernels import tensor_view
 
 RMW = {
     AtomicRMWMode.AND: np.bitwise_and,

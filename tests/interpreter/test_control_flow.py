@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import StringAttr, i1, i8, i32, i64
 
+from tests.kernels.kernel_builder import NO_OVERFLOW, SIGNED, UNIT, UNSIGNED, Kernel
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
@@ -15,8 +16,6 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 from tileiras.interpreter import InterpreterError, run_entry
-
-from .kernels import NO_OVERFLOW, SIGNED, UNIT, UNSIGNED, Kernel
 
 INT = TileType(i32)
 

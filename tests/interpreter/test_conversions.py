@@ -25,13 +25,20 @@ from xdsl.dialects.builtin import (
     i64,
 )
 
+from tests.kernels.kernel_builder import (
+    NO_OVERFLOW,
+    SIGNED,
+    UNIT,
+    UNSIGNED,
+    Kernel,
+    evaluate,
+    rounding,
+)
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import RoundingMode
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType, PointerType, TileType
 from tileiras.interpreter.formats import float_format_of, format_of, from_bits, to_bits
 from tileiras.interpreter.rounding import round_to
-
-from .kernels import NO_OVERFLOW, SIGNED, UNIT, UNSIGNED, Kernel, evaluate, rounding
 
 i4 = IntegerType(4)
 E4M3, E5M2, E8M0 = Float8E4M3FNType(), Float8E5M2Type(), Float8E8M0FNUType()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import bf16, f16, f32, f64, i1
 
+from tests.kernels.kernel_builder import UNIT, evaluate, rounding
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonOrdering,
@@ -18,8 +19,6 @@ from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicateAttr,
 )
 from tileiras.interpreter.formats import float_format_of
-
-from .kernels import UNIT, evaluate, rounding
 
 DIRECTED = ("zero", "negative_inf", "positive_inf")
 MODES = ("nearest_even", *DIRECTED)

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntegerType, f32, i1, i32
 
+from tests.kernels.kernel_builder import NO_OVERFLOW, SIGNED, UNSIGNED, evaluate, rounding
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
     ComparisonPredicateAttr,
 )
-
-from .kernels import NO_OVERFLOW, SIGNED, UNSIGNED, evaluate, rounding
 
 WIDTHS = (1, 8, 16, 32, 64)
 SIGNS = {"signed": SIGNED, "unsigned": UNSIGNED}

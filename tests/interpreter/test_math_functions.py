@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import bf16, f16, f32, f64, i32
 
+from tests.kernels.kernel_builder import UNIT, evaluate, rounding
 from tileiras.dialects import cuda_tile as ct
 from tileiras.interpreter.formats import float_format_of
-
-from .kernels import UNIT, evaluate, rounding
 
 FULL = {"rounding_mode": rounding("full")}
 POINTS = [0.5, 1.0, 1.25, 2.0, 0.125, 3.0, 0.75, 4.0]

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 
+from tests.kernels.kernel_builder import WEAK, Kernel
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     SymbolVisibility,
@@ -28,8 +29,6 @@ from tileiras.dialects.cuda_tile.types import (
     TileType,
 )
 from tileiras.interpreter import InterpreterError, SimulatedMemory
-
-from .kernels import WEAK, Kernel
 
 
 def test_booleans_are_bytes_and_nonzero_is_true():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, f32, i1, i32
 
+from tests.kernels.kernel_builder import NO_OVERFLOW, SIGNED, Kernel, held, rounding
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonOrdering,
@@ -18,8 +19,6 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.cuda_tile.constants import FloatBitsAttr
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
-
-from .kernels import NO_OVERFLOW, SIGNED, Kernel, held, rounding
 
 IDENTITY = {f32: FloatBitsAttr(0, f32), i32: IntegerAttr(0, i32)}
 Body = Callable[..., Sequence[Any]]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i32, i64
 
-from interpreter.kernels import WEAK, Kernel
-from interpreter.stage_arguments import make_arguments
-from interpreter.stage_comparison import (
+from tests.kernels.kernel_builder import WEAK, Kernel
+from tests.kernels.stage_arguments import make_arguments
+from tests.kernels.stage_comparison import (
     compare_entry,
     compare_file,
     first_difference,
@@ -39,7 +38,6 @@ from tileiras.interpreter.distribution import collect, element_indices, owned, p
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"
-sys.path.append(str(ROOT / "tests" / "codegen"))  # where the simulator of threads is
 
 SAMPLE = (
     "VectorAddition.vec_add_kernel_1d_gather.86.1", "MatMul.matmul_kernel.33.1",
@@ -64,7 +62,7 @@ with_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus beside t
 @pytest.mark.parametrize("disabled", [(), ("wgmma", "tma", "mma-sync")], ids=["all", "fma"])
 @pytest.mark.parametrize("name", SAMPLE)
 def test_stages_of_a_corpus_kernel_agree(name, disabled):
-    outcomes = compare_file(CORPUS / f"{name}.tileirbc", disabled)
+    outcomes = compare_file(CORPUS / f"{name}.tileirbc", disabled, by_threads=True)
     assert [(o.kind, o.detail) for o in outcomes if o.kind not in ("same", "idle")] == []
 
 
@@ -89,7 +87,9 @@ def converted(
 
 
 def test_examples_agree_at_every_stage():
-    assert compare_entry(read_source(MATMUL), "examples", "matmul").kind == "same"
+    for text in (MATMUL, SPECIALISED):
+        outcome = compare_entry(read_source(text), "examples", "matmul", by_threads=True)
+        assert (outcome.kind, outcome.detail) == ("same", "")
 
 
 def test_finds_a_convert_layout_that_moves_to_the_wrong_place():

@@ -22,14 +22,13 @@ from xdsl.dialects.builtin import (
     i32,
 )
 
+from tests.kernels.kernel_builder import SIGNED, UNSIGNED, Kernel, evaluate, held
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import BoundedAttr, IntAttr
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 from tileiras.interpreter import InterpreterError
 from tileiras.interpreter.formats import format_of
-
-from .kernels import SIGNED, UNSIGNED, Kernel, evaluate, held
 
 
 def numbers(*shape: int) -> np.ndarray:

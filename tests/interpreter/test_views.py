@@ -14,6 +14,8 @@ from xdsl.dialects.builtin import (
     i32,
 )
 
+from tests.kernels.kernel_builder import Kernel
+from tests.kernels.view_kernels import MAKE_VIEW, load_view, store_view, tensor_view
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     PaddingValue,
@@ -29,9 +31,6 @@ from tileiras.dialects.cuda_tile.types import (
     TileType,
 )
 from tileiras.interpreter import InterpreterError
-
-from .kernels import Kernel
-from .view_kernels import MAKE_VIEW, load_view, store_view, tensor_view
 
 INT = TileType(i32)
 

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import f8E4M3FN, f8E5M2, f16, f32, i8, i32
 
+from tests.kernels.kernel_builder import SIGNED, UNSIGNED
+from tests.kernels.stage_comparison import passes
+from tests.kernels.typed_gemm import TF32, Gemm
 from tileiras.dialects.nv_tileas.wgmma import WgmmaDotOp
 from tileiras.interpreter import run_entry
-
-from .kernels import SIGNED, UNSIGNED
-from .product_kernels import TF32, Gemm
-from .stage_comparison import passes
 
 K_MAJOR = (
     Gemm(i8, i32, (64, 32, 128), b_turned=True),

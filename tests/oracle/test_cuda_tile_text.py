@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.dialects.cuda_tile import (
+from tests.kernels import (
     cases_control_flow,
     cases_elementwise,
     cases_memory,
     cases_tiles,
 )
-from tests.dialects.cuda_tile.kernels import kernel
+from tests.kernels.cuda_tile_text import kernel
 from tests.oracle.vendor import vendor_text
 from tileiras.bytecode.reader import read_module
 from tileiras.bytecode.writer import write_module

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.dialects.cuda_tile import (
+from tests.kernels import (
     cases_control_flow,
     cases_elementwise,
     cases_memory,
     cases_tiles,
 )
-from tests.dialects.cuda_tile.kernels import kernel, verified
+from tests.kernels.cuda_tile_text import kernel, verified
 from tests.oracle.vendor import vendor_accepts
 from tileiras.bytecode.writer import write_module
 from tileiras.dialects.cuda_tile.text import parse_module

@@ -8,14 +8,14 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import FEW_ROWS, aligned_result
-from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileas.attention import attention
-from tests.passes.nv_tileas.gather import experts
-from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_ctas
-from tests.passes.nv_tileas.shared_operands import shared_operands
-from tests.passes.nv_tileas.softmax_attention import softmax_attention
+from tests.kernels.attention import attention
+from tests.kernels.gather import experts
+from tests.kernels.gemm import aligned, gemm, persistent, with_ctas
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import FEW_ROWS, aligned_result
+from tests.kernels.shared_operands import shared_operands
+from tests.kernels.softmax_attention import softmax_attention
+from tests.kernels.stage_comparison import passes
 from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.plan import (

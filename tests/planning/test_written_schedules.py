@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.passes.nv_tileaa.row_loops import KERNELS
-from tests.passes.nv_tileas.gemm import with_ctas
-from tests.passes.nv_tileas.softmax_attention import run_attention, softmax_attention
+from tests.kernels.gemm import with_ctas
+from tests.kernels.row_loops import KERNELS
+from tests.kernels.softmax_attention import run_attention, softmax_attention
 from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import (

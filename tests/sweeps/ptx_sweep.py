@@ -16,11 +16,11 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS.parent), str(TESTS)]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 
-from interpreter.ptx.ptx_comparison import compare_ptx_file  # noqa: E402
-from interpreter.stage_comparison import Outcome  # noqa: E402
+from tests.kernels.ptx_comparison import compare_ptx_file  # noqa: E402
+from tests.kernels.stage_comparison import Outcome  # noqa: E402
 
 
 class _TooSlow(Exception):

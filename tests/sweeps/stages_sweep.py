@@ -15,10 +15,10 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "codegen")]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 
-from interpreter.stage_comparison import Outcome, compare_file  # noqa: E402
+from tests.kernels.stage_comparison import Outcome, compare_file  # noqa: E402
 
 
 class _TooSlow(Exception):
@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=20, help="per file")
     parser.add_argument("--pattern", default="*.tileirbc")
     parser.add_argument("--part", default="0/1", help="i/n: every n-th file, from the i-th")
-    parser.add_argument("--threads", action="store_true", help="simulate the last stage, too")
+    parser.add_argument("--threads", action="store_true", help="run the last stage, too")
     options = parser.parse_args()
     part, parts = map(int, options.part.split("/"))
     counts: Counter[str] = Counter()

@@ -18,6 +18,14 @@ class InterpreterError(TileirasError):
         super().__init__(message if op is None else f"{short_name(op)}: {message}", location)
         self.is_located = op is not None
 
+    def located(self, op: Operation) -> InterpreterError:
+        """The error with the op's name and location, unless an inner op gave its own."""
+        return self if self.is_located else type(self)(self.message, op)
+
+
+class UnknownOperationError(InterpreterError):
+    """An operation, a function or a text that the interpreter has no rule for."""
+
 
 def short_name(op: Operation) -> str:
     """The mnemonic without its dialect: `addf` for "cuda_tile.addf"."""

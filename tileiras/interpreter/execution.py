@@ -31,7 +31,7 @@ from tileiras.interpreter import (
     tiles,
     views,
 )
-from tileiras.interpreter.errors import InterpreterError
+from tileiras.interpreter.errors import InterpreterError, UnknownOperationError
 from tileiras.interpreter.formats import (
     Array,
     FloatFormat,
@@ -52,6 +52,7 @@ from tileiras.interpreter.state import (
     RunLog,
     scalar,
 )
+from tileiras.interpreter.threads import kernels_of, run_kernel
 from tileiras.interpreter.twins import Twins, tile_type
 
 Argument = int | float | Array | DeviceBuffer
@@ -97,6 +98,8 @@ def run_entry(
     its location for an access out of bounds, an operation that is not known, or a loop that ran
     more than `loop_limit` rounds (a block that waits for a later one would never end).
     """
+    if isinstance(module, builtin.ModuleOp) and kernels_of(module):
+        return run_kernel(module, entry_name, args, grid, memory, loop_limit)
     container = _find_module(module)
     entry = _find_entry(container, entry_name)
     rules = _rules_for(entry)
@@ -279,7 +282,7 @@ class TileBlockRun(BlockRun):
                     return Exit(op, tuple(env[operand] for operand in op.operands))
                 exit_ = self._run_structured(op)
             except InterpreterError as error:
-                raise _located(error, op) from error
+                raise error.located(op) from error
             if exit_ is not None:
                 return exit_
         raise InterpreterError("a region does not end in a terminator", region.parent)
@@ -295,7 +298,7 @@ class TileBlockRun(BlockRun):
                 return self._run_loop(op)
         rule = self.rules.effects.get(type(op))
         if rule is None:
-            raise InterpreterError("the interpreter does not know this operation", op)
+            raise UnknownOperationError("the interpreter does not know this operation", op)
         self._env.update(zip(op.results, rule(self, op)))
         return None
 
@@ -337,13 +340,6 @@ class TileBlockRun(BlockRun):
                 return exit_
             carried = exit_.values
         raise InterpreterError(f"the loop did not end within {self.loop_limit} rounds", op)
-
-
-def _located(error: InterpreterError, op: Operation) -> InterpreterError:
-    """The error with the op's name and location, unless an inner op gave its own."""
-    if error.is_located:
-        return error
-    return InterpreterError(error.message, op)
 
 
 EFFECT_RULES: dict[type[Operation], EffectRule] = {

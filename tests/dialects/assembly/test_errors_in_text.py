@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.dialects.assembly.test_every_operation import BRANCHES, STRUCTURED
+from tests.dialects.assembly.structured_text import BRANCHES, STRUCTURED
 from tileiras.errors import BytecodeError
 from tileiras.ir_text import parse_text
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, NameLoc, StringAttr
 
-from tests.passes.nv_tileas.attention import attention
-from tests.passes.nv_tileas.gather import experts
-from tests.passes.nv_tileas.gemm import gemm, persistent
+from tests.kernels.attention import attention
+from tests.kernels.gather import experts
+from tests.kernels.gemm import gemm, persistent
 from tileiras.dialects.assembly import print_module
 from tileiras.dialects.assembly.wrapping import WIDTH
 from tileiras.driver import compile_module, find_target, read_source, with_environment

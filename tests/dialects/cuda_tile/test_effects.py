@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.traits import NoMemoryEffect
 
-from tests.dialects.cuda_tile.kernels import kernel
+from tests.kernels.cuda_tile_text import kernel
 from tileiras.dialects.cuda_tile import CudaTile, DivIOp, RemIOp
 from tileiras.dialects.cuda_tile.effects import is_pure, is_speculatable
 from tileiras.dialects.cuda_tile.text import parse_module

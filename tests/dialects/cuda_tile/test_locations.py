@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 
-from tests.dialects.cuda_tile.kernels import error_of, verified
+from tests.kernels.cuda_tile_text import error_of, verified
 from tileiras.dialects.cuda_tile.debug_info import (
     DICallSiteLoc,
     DICompileUnitAttr,

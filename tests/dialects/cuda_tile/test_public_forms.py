@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from xdsl.dialects.builtin import DenseArrayBase
 
-from tests.dialects.cuda_tile.kernels import TENSOR_VIEW, error_of, kernel, verified
+from tests.kernels.cuda_tile_text import TENSOR_VIEW, error_of, kernel, verified
 from tileiras.bytecode.writer import write_module
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.hints import check_hints

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dialects.cuda_tile import (
+from tests.kernels import (
     cases_control_flow,
     cases_elementwise,
     cases_memory,
     cases_tiles,
 )
-from tests.dialects.cuda_tile.kernels import kernel, verified
+from tests.kernels.cuda_tile_text import kernel, verified
 from tileiras.dialects.cuda_tile.text import parse_module, print_module
 
 CHAPTERS = (cases_elementwise, cases_tiles, cases_memory, cases_control_flow)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.dialects.cuda_tile.kernels import kernel
+from tests.kernels.cuda_tile_text import kernel
 from tileiras.driver import compile_module
 from tileiras.errors import BytecodeError
 from tileiras.options import CompileOptions

@@ -6,13 +6,13 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Region
 
-from tests.dialects.cuda_tile import (
+from tests.kernels import (
     cases_control_flow,
     cases_elementwise,
     cases_memory,
     cases_tiles,
 )
-from tests.dialects.cuda_tile.kernels import error_of, kernel, verified
+from tests.kernels.cuda_tile_text import error_of, kernel, verified
 from tileiras.dialects.cuda_tile import CudaTile
 from tileiras.dialects.cuda_tile.text import parse_module
 from tileiras.dialects.cuda_tile.verification import verify_module

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from interpreter.kernels import Kernel, flags
-from interpreter.view_kernels import tensor_view
 from xdsl.dialects.builtin import bf16, f16, f32, f64
 from xdsl.ir import Attribute
 
+from tests.kernels.kernel_builder import Kernel, flags
+from tests.kernels.view_kernels import tensor_view
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     AtomicRMWMode,

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from interpreter.kernels import Kernel
 
+from tests.kernels.kernel_builder import Kernel
 from tileiras.bytecode.writer import write_module
 from tileiras.driver import compile_module, with_environment
 from tileiras.errors import CompileError
 from tileiras.interpreter import run_entry
+from tileiras.interpreter.errors import UnknownOperationError
 from tileiras.interpreter.formats import FloatFormat
 from tileiras.options import CompileOptions
 
 from .rows import Close, Comparison, Row, as_numbers, compare_closely, compare_exactly, formats_of
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "codegen"))
 
 How = Literal["launch", "simulate", "compile"]
 Status = Literal["passed", "failed", "unsupported", "crashed"]
@@ -61,7 +58,7 @@ def run_row(row: Row, how: How, gpu_name: str) -> Outcome:
             outcomes += compare_all(row, kernel, before, wanted, found)
     except CompileError as error:
         return Outcome("failed", f"{type(error).__name__}: {error}")
-    except NotImplementedError as error:
+    except UnknownOperationError as error:
         return Outcome("unsupported", str(error))
     except Exception as error:
         text = "".join(traceback.format_exception(error)[-3:])
@@ -82,25 +79,15 @@ def _copies(arguments: Sequence[Any]) -> list[Any]:
 def _execute(
     row: Row, kernel: Kernel, how: How, gpu_name: str, cubin: bytes, arguments: list[Any]
 ) -> None:
-    """Runs the compiled kernel on the GPU, or its llvm dialect in the simulator.
-
-    There all threads do the same: the simulator has no agents.
-    """
+    """Runs the compiled kernel on the GPU, or its llvm dialect in the interpreter."""
     if how == "launch":
         from ..launch import launch_cubin
 
         launch_cubin(cubin, "kernel", arguments, row.grid)
         return
-    from simulate import lower_to_llvm, run_kernel
+    from tests.kernels.lowered import lower_to_llvm, run_lowered
 
-    module = lower_to_llvm(kernel.module.clone(), gpu_name, without=("wgmma",))
-    patterns = [arg if isinstance(arg, np.ndarray) else scalar_bits(arg) for arg in arguments]
-    run_kernel(module, patterns, row.grid)
-
-
-def scalar_bits(value: np.generic) -> int:
-    """A scalar argument's bit pattern."""
-    return int.from_bytes(value.tobytes(), "little")
+    run_lowered(lower_to_llvm(kernel.module.clone(), gpu_name), arguments, row.grid)
 
 
 def compare_all(

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from interpreter.kernels import NO_OVERFLOW, SIGNED, UNIT, WEAK, Kernel, flags, rounding
 from xdsl.dialects.builtin import DenseArrayBase, f16, f32, f64
 from xdsl.dialects.builtin import i32 as builtin_i32
 from xdsl.ir import Attribute
 
+from tests.kernels.kernel_builder import NO_OVERFLOW, SIGNED, UNIT, WEAK, Kernel, flags, rounding
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,

@@ -6,22 +6,17 @@ kernel loads and stores in one of several ways, ragged ends included.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from interpreter.kernels import Kernel
-from interpreter.view_kernels import load_view, store_view, tensor_view
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "codegen"))
-
-from elementwise_rows import ROWS as CODEGEN_ROWS  # noqa: E402
-from elementwise_rows import Row as OpRow  # noqa: E402
 from xdsl.dialects.builtin import IntegerType, f16, f32, f64  # noqa: E402
 from xdsl.ir import Attribute  # noqa: E402
 
+from tests.kernels.elementwise_rows import ROWS as CODEGEN_ROWS  # noqa: E402
+from tests.kernels.elementwise_rows import Row as OpRow  # noqa: E402
+from tests.kernels.kernel_builder import Kernel
+from tests.kernels.view_kernels import load_view, store_view, tensor_view
 from tileiras.dialects import cuda_tile as ct  # noqa: E402
 from tileiras.dialects.cuda_tile.types import (  # noqa: E402
     PartitionViewType,

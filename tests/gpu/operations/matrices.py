@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from interpreter.kernels import SIGNED, UNIT, UNSIGNED, Kernel
 from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, f64, tf32
 from xdsl.ir import Attribute
 
+from tests.kernels.kernel_builder import SIGNED, UNIT, UNSIGNED, Kernel
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType
 from tileiras.interpreter.formats import format_of, from_bits

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from interpreter.kernels import NO_OVERFLOW, SIGNED, Kernel
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, f16, f32, f64
 from xdsl.dialects.builtin import i64 as builtin_i64
 from xdsl.ir import Attribute
 
+from tests.kernels.kernel_builder import NO_OVERFLOW, SIGNED, Kernel
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,

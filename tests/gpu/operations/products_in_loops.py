@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from interpreter.kernels import NO_OVERFLOW, SIGNED, Kernel, rounding
-from interpreter.view_kernels import load_view, store_view, tensor_view
 from xdsl.dialects.builtin import NoneAttr, bf16, f8E4M3FN, f8E5M2, f16, f32, f64, tf32
 from xdsl.ir import Attribute
 
+from tests.kernels.kernel_builder import NO_OVERFLOW, SIGNED, Kernel, rounding
+from tests.kernels.view_kernels import load_view, store_view, tensor_view
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import PaddingValue, PaddingValueAttr
 from tileiras.dialects.cuda_tile.types import (

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from interpreter.kernels import NO_OVERFLOW, SIGNED, UNIT, UNSIGNED, Kernel, rounding
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, IntegerType, bf16, f16, f32, f64
 from xdsl.dialects.builtin import i1 as builtin_i1
 from xdsl.dialects.builtin import i32 as builtin_i32
 from xdsl.ir import Attribute
 
+from tests.kernels.kernel_builder import NO_OVERFLOW, SIGNED, UNIT, UNSIGNED, Kernel, rounding
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonOrdering,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from interpreter.kernels import Kernel
 from xdsl.dialects.builtin import (
     IntegerType,
     bf16,
@@ -19,6 +18,7 @@ from xdsl.dialects.builtin import (
     tf32,
 )
 
+from tests.kernels.kernel_builder import Kernel
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType
 from tileiras.interpreter.formats import FloatFormat, Format, format_of, from_bits

@@ -7,12 +7,12 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
-from interpreter.kernels import Kernel
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, bf16, f8E4M3FN, f16, f32, f64
 from xdsl.dialects.builtin import i32 as builtin_i32
 from xdsl.dialects.builtin import i64 as builtin_i64
 from xdsl.ir import Attribute
 
+from tests.kernels.kernel_builder import Kernel
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import PointerType, TileType

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from interpreter.kernels import NO_OVERFLOW, WEAK, Kernel, flags
-from interpreter.view_kernels import load_view, store_view, tensor_view
 from xdsl.dialects.builtin import IntAttr, NoneAttr, i32
 
+from tests.kernels.kernel_builder import NO_OVERFLOW, WEAK, Kernel, flags
+from tests.kernels.view_kernels import load_view, store_view, tensor_view
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import DivByAttr
 from tileiras.dialects.cuda_tile.types import (

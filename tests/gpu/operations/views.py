@@ -12,11 +12,11 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
-from interpreter.kernels import NO_OVERFLOW, SIGNED, Kernel
-from interpreter.view_kernels import MAKE_VIEW, load_view, store_view, tensor_view
 from xdsl.dialects.builtin import NoneAttr, bf16, f8E4M3FN, f8E5M2, f16, f32, f64, tf32
 from xdsl.ir import Attribute
 
+from tests.kernels.kernel_builder import NO_OVERFLOW, SIGNED, Kernel
+from tests.kernels.view_kernels import MAKE_VIEW, load_view, store_view, tensor_view
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import PaddingValue, PaddingValueAttr
 from tileiras.dialects.cuda_tile.types import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.interpreter.ptx.product_programs import FILL, TMA, small, swizzled_rows
 from tileiras.interpreter.ptx import TensorMap, run_ptx
 
 from .small_kernels import HEADER, kernel, run
-from .test_products import FILL, TMA, small, swizzled_rows
 
 PAIR = """
 mov.u32 %r9, slot; setp.lt.u32 %q3, %i, 32; setp.eq.u32 %q4, %i, 0; mov.u32 %r10, done;

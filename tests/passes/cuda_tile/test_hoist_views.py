@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.dialects.cuda_tile.kernels import kernel
+from tests.kernels.cuda_tile_text import kernel
 from tileiras.dialects.cuda_tile.text import parse_module, print_module
 from tileiras.dialects.cuda_tile.verification import verify_module
 from tileiras.driver import compile_module

@@ -8,10 +8,10 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import make_case
-from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileaa.lock_kernels import LOOP, RELEASE, TURNS, TurnsCase
+from tests.kernels.lock_kernels import LOOP, RELEASE, TURNS, TurnsCase
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import make_case
+from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.driver import compile_module, with_environment

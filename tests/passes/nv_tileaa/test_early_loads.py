@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.gpu.product_text import ProductKernel
-from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileaa.row_loops import COLUMNS, KERNELS, ROWS, RowLoop, arrays
-from tests.passes.nv_tileas.gemm import gemm, with_ctas
+from tests.kernels.gemm import gemm, with_ctas
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.row_loops import KERNELS, RowLoop
+from tests.passes.nv_tileaa.scheduled_loads import after, finished, run, scheduled
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.text import parse_module
@@ -19,36 +19,9 @@ from tileiras.options import CompileOptions
 from tileiras.remarks import Remark, RemarkCollector, RemarkFilter, RemarkKind
 
 
-def after(text: str, name: str, arch: str = "sm_90", disabled: tuple[str, ...] = ()):
-    """The module after a pass."""
-    module = parse_module(text)
-    for done, _stage in passes(module, disabled, arch, name == "convert-nv-tileas-to-llvm"):
-        if done == name:
-            return module
-    raise AssertionError(f"no pass {name}")
-
-
-def scheduled(kernel: RowLoop):
-    """The kernel after tileas-expand-schedule."""
-    return after(kernel.text, "tileas-expand-schedule")
-
-
-def finished(module) -> list[aa.FinishLoadOp]:
-    """The early loads of a module."""
-    return [op for op in module.walk() if isinstance(op, aa.FinishLoadOp)]
-
-
 def slots(module) -> list[int]:
     """The slots of its rings."""
     return [op.slots.data for op in module.walk() if isinstance(op, aa.LoadRingOp)]
-
-
-def run(module, kernel: RowLoop, bounds: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Both arrays after a run at some stage before threads."""
-    source, target = arrays(kernel)
-    scalars = [np.int32(value) for value in (ROWS, COLUMNS, *bounds)]
-    run_entry(module, "k", [source, target, *scalars], (ROWS, 1, 1))
-    return source, target
 
 
 BOUNDS = [(0, 0, 1), (0, 1, 1), (0, 3, 1), (1, 3, 2), (2, 1, 1), (0, 6, 3), (0, 4, 1 << 30)]

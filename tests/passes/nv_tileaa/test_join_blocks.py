@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from xdsl.ir import Block, SSAValue
 
-from tests.gpu.product_text import Order, ProductKernel
-from tests.gpu.random_products import dense_case, make_case
-from tests.interpreter.stage_comparison import passes
-from tests.other_targets import set_multiprocessors
-from tests.passes.nv_tileaa.test_join_tiles import changed, joined_stages, kernel_of, placed
+from tests.kernels.joined_tiles import changed, joined_stages, kernel_of, placed
+from tests.kernels.other_targets import set_multiprocessors
+from tests.kernels.product_text import Order, ProductKernel
+from tests.kernels.random_products import dense_case, make_case
+from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.interpreter import run_entry

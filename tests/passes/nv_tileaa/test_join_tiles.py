@@ -7,35 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import Order, ProductKernel
-from tests.gpu.random_products import ProductCase, aligned_result, dense_case, make_case
-from tests.interpreter.stage_comparison import passes
-from tileiras.dialects import nv_tileaa as aa
+from tests.kernels.joined_tiles import SQUARE, changed, joined_stages, placed
+from tests.kernels.product_text import Order, ProductKernel
+from tests.kernels.random_products import aligned_result, dense_case, make_case
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.driver import compile_module, with_environment
-from tileiras.interpreter import run_entry
-from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
 
-SQUARE = ProductKernel("f16", (128, 128, 64), form="persistent")
 SMALL = ProductKernel("f16", (64, 64, 64), form="persistent")
-
-
-def placed(text: str) -> aa.FuncOp:
-    """The kernel after its layouts have been chosen for sm_90."""
-    module = parse_text(text, "kernel.mlir")
-    for _ in passes(module, (), "sm_90"):
-        pass
-    return kernel_of(module)
-
-
-def kernel_of(module: ModuleOp) -> aa.FuncOp:
-    """The only kernel."""
-    return next(op for op in module.walk() if isinstance(op, aa.FuncOp))
 
 
 def is_joined(text: str) -> bool:
@@ -63,13 +45,6 @@ def test_not_where_threads_read_operands():
 def test_a_cluster_that_is_asked_for_is_made():
     assert placed(replace(SQUARE, cluster=2).text()).cluster_size == 2
     assert is_joined(replace(SQUARE, cluster=1).text())
-
-
-def changed(old: str, new: str, kernel: ProductKernel = SQUARE) -> str:
-    """The text of a kernel with something else in it."""
-    text = kernel.text()
-    assert old in text
-    return text.replace(old, new)
 
 
 def test_loops_over_depth_that_depend_on_the_tile_are_not_joined():
@@ -160,23 +135,6 @@ SIMULATED = (
     ProductKernel("f32", (64, 64, 32), b="turned", form="persistent"),
     ProductKernel("i8", (64, 64, 128), b="turned", form="persistent"),
 )
-
-
-def joined_stages(
-    case: ProductCase, text: str | None = None, locks: np.ndarray | None = None
-) -> int:
-    """Runs a kernel at every stage from the pass on and checks its results; how many there are."""
-    module, count = parse_text(text or case.kernel.text(), "kernel.mlir"), 0
-    for name, _ in passes(module, (), "sm_90"):
-        func = next((op for op in module.walk() if isinstance(op, aa.FuncOp)), None)
-        if func is not None and func.joined is not None:
-            arguments = case.arguments()
-            if locks is not None:
-                arguments[3] = locks
-            run_entry(module, "product", arguments, case.grid)
-            assert not case.difference(arguments[2]), name
-            count += 1
-    return count
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.passes.nv_tileaa.row_loops import RowLoop
-from tests.passes.nv_tileaa.test_early_loads import finished, run, scheduled
+from tests.kernels.row_loops import RowLoop
+from tests.passes.nv_tileaa.scheduled_loads import finished, run, scheduled
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.text import parse_module
 from tileiras.interpreter import InterpreterError

@@ -6,11 +6,11 @@ import pytest
 from xdsl.dialects.builtin import IntAttr, ModuleOp, UnitAttr
 from xdsl.utils.exceptions import VerifyException
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import WHOLE_CHUNKS, make_case
-from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileas.gemm import gemm
-from tests.passes.nv_tileas.softmax_attention import softmax_attention
+from tests.kernels.gemm import gemm
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import WHOLE_CHUNKS, make_case
+from tests.kernels.softmax_attention import softmax_attention
+from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileaa.types import shape_of

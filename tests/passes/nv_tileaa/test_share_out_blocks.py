@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import aligned_result, dense_case
-from tests.interpreter.stage_comparison import passes
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import aligned_result, dense_case
+from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import run_entry

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import ProductCase, place
-from tests.interpreter.stage_comparison import passes
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import ProductCase, place
+from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import wgmma as wg

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileaa.products import LEFT, LOOP, RIGHT, STORE, kernel
-from tests.passes.nv_tileaa.test_split_products import (
+from tests.kernels.gemm import gemm, with_ctas
+from tests.kernels.loop_products import LEFT, LOOP, RIGHT, STORE, kernel
+from tests.kernels.split_products import (
     AFTER_LOADS,
     GATHERED,
     PERMUTED,
@@ -15,7 +15,7 @@ from tests.passes.nv_tileaa.test_split_products import (
     SQUARES,
     arrays,
 )
-from tests.passes.nv_tileas.gemm import gemm, with_ctas
+from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.driver import read_source

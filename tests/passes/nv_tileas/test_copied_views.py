@@ -7,9 +7,9 @@ import re
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import ProductKernel, products_in_turn
-from tests.gpu.random_products import make_case
-from tests.interpreter.stage_comparison import passes
+from tests.kernels.product_text import ProductKernel, products_in_turn
+from tests.kernels.random_products import make_case
+from tests.kernels.stage_comparison import passes
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.interpreter import run_entry

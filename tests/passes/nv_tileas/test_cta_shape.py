@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.passes.nv_tileas.gemm import aligned, gemm, with_ctas
+from tests.kernels.gemm import aligned, gemm, with_ctas
 from tileiras.codegen.target import get_target
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module, with_environment

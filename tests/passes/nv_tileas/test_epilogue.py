@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tests.interpreter.stage_comparison import compare_entry
-from tests.passes.nv_tileas.gemm import gemm
-from tests.passes.nv_tileas.split_gemm import split_gemm
+from tests.kernels.gemm import gemm
+from tests.kernels.split_gemm import split_gemm
+from tests.kernels.stage_comparison import compare_entry
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.options import CompileOptions
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import Order, ProductKernel
-from tests.gpu.random_products import aligned_result, dense_case
-from tests.other_targets import set_multiprocessors
-from tests.passes.nv_tileaa.test_join_tiles import joined_stages, placed
-from tests.passes.nv_tileas.gemm import gemm
-from tests.passes.nv_tileas.shared_operands import shared_operands
-from tests.passes.nv_tileas.test_shared_operands import run_stages
+from tests.kernels.gemm import gemm
+from tests.kernels.joined_tiles import joined_stages, placed
+from tests.kernels.other_targets import set_multiprocessors
+from tests.kernels.product_text import Order, ProductKernel
+from tests.kernels.random_products import aligned_result, dense_case
+from tests.kernels.shared_operand_runs import run_stages
+from tests.kernels.shared_operands import shared_operands
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileas.gather import experts, experts_case, gathered_right, right_case
+from tests.kernels.gather import experts, experts_case, gathered_right, right_case
+from tests.kernels.stage_comparison import passes
 from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.lowering.gathers import chunk_offsets, panel_layout
 from tileiras.dialects import nv_tileaa as aa

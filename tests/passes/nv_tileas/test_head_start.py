@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import make_case
-from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileas.gemm import gemm, persistent
-from tests.passes.nv_tileas.softmax_attention import run_attention, softmax_attention
+from tests.kernels.gemm import gemm, persistent
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import make_case
+from tests.kernels.softmax_attention import run_attention, softmax_attention
+from tests.kernels.stage_comparison import passes
 from tileiras.codegen.atoms.tma_boxes import thread_rows
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl

@@ -9,8 +9,8 @@ from itertools import product
 import pytest
 from xdsl.ir import Block
 
-from tests.passes.nv_tileas.gemm import gemm
-from tests.passes.nv_tileas.softmax_attention import softmax_attention
+from tests.kernels.gemm import gemm
+from tests.kernels.softmax_attention import softmax_attention
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.vector_builder import splat_bits_of
 from tileiras.codegen.lowering.longest_first import turned_block

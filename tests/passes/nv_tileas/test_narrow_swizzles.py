@@ -10,12 +10,12 @@ import pytest
 from xdsl.dialects.builtin import IntAttr
 from xdsl.rewriter import Rewriter
 
-from tests.gpu.product_text import Form, ProductKernel
-from tests.gpu.random_products import NARROW_KERNELS, aligned_result, dense_case, make_case
-from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileas.gather import experts, experts_case
-from tests.passes.nv_tileas.gemm import gemm
-from tests.passes.nv_tileas.softmax_attention import run_attention, softmax_attention
+from tests.kernels.gather import experts, experts_case
+from tests.kernels.gemm import gemm
+from tests.kernels.product_text import Form, ProductKernel
+from tests.kernels.random_products import NARROW_KERNELS, aligned_result, dense_case, make_case
+from tests.kernels.softmax_attention import run_attention, softmax_attention
+from tests.kernels.stage_comparison import passes
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg

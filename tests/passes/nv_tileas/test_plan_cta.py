@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileaa.row_loops import RowLoop
+from tests.kernels.row_loops import RowLoop
+from tests.kernels.stage_comparison import passes
 from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from xdsl.ir import Operation
 
-from tests.dialects.cuda_tile.kernels import kernel
+from tests.kernels.cuda_tile_text import kernel
 from tileiras.driver import compile_module, with_environment
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileas.attention import ATTENTION
-from tests.passes.nv_tileas.gemm import with_ctas
+from tests.kernels.attention import ATTENTION
+from tests.kernels.gemm import with_ctas
+from tests.kernels.stage_comparison import passes
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.options import CompileOptions

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import FEW_ROWS
-from tests.interpreter.stage_comparison import compare_entry
-from tests.passes.nv_tileas.attention import attention
-from tests.passes.nv_tileas.gather import gathered_right
-from tests.passes.nv_tileas.gemm import gemm, persistent, with_ctas
-from tests.passes.nv_tileas.split_gemm import split_gemm
+from tests.kernels.attention import attention
+from tests.kernels.gather import gathered_right
+from tests.kernels.gemm import gemm, persistent, with_ctas
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import FEW_ROWS
+from tests.kernels.split_gemm import split_gemm
+from tests.kernels.stage_comparison import compare_entry
+from tests.passes.nv_tileas.compilations import compiled
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.options import CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
-
-
-def compiled(source: bytes, emit: str = "nv_tileas", **changes: object) -> str:
-    """The text of a stage for sm_90."""
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit, print_generic=True))
-    return compile_module(source, replace(options, **changes)).output.decode()
 
 
 @pytest.mark.parametrize(

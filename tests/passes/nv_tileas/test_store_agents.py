@@ -12,11 +12,11 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import aligned_result, dense_case
-from tests.interpreter.stage_comparison import passes
-from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_result
-from tests.passes.nv_tileas.test_tma_stores import AT_ONCE, STORE, built
+from tests.kernels.gemm import aligned, gemm, persistent, with_result
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import aligned_result, dense_case
+from tests.kernels.stage_comparison import passes
+from tests.passes.nv_tileas.tma_store_programs import AT_ONCE, STORE, built
 from tileiras.codegen.lowering.tma_stores import PIECE_BYTES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.passes.nv_tileas.gemm import gemm, persistent
+from tests.kernels.gemm import gemm, persistent
 from tileiras.driver import compile_module, with_environment
 from tileiras.options import ALWAYS_SWIZZLE, CompileOptions
 

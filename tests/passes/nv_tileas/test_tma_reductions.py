@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tests.interpreter.stage_comparison import compare_entry
-from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_result
-from tests.passes.nv_tileas.test_tma_stores import STORE, built
+from tests.kernels.gemm import aligned, gemm, persistent, with_result
+from tests.kernels.stage_comparison import compare_entry
+from tests.passes.nv_tileas.tma_store_programs import STORE, built
 from tileiras.driver import read_source
 from tileiras.options import PREFER_TMA
 

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import replace
 
 import pytest
 
-from tests.gpu.product_text import ProductKernel
-from tests.gpu.random_products import aligned_result
-from tests.interpreter.stage_comparison import compare_entry
-from tests.passes.nv_tileas.gemm import aligned, gemm, persistent, with_ctas
+from tests.kernels.gemm import aligned, gemm, persistent, with_ctas
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import aligned_result
+from tests.kernels.stage_comparison import compare_entry
+from tests.passes.nv_tileas.tma_store_programs import AT_ONCE, STORE, built
 from tileiras.codegen.atoms.store_pieces import stored_layout
 from tileiras.codegen.lowering.tile_pieces import ROWS, cut_tile
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
-
-STORE = "cp.async.bulk.tensor.2d.global.shared::cta"
-
-
-def built(source: bytes, emit: str = "ptx", **knobs: str) -> str:
-    """A stage of a kernel for sm_90 with some knobs set."""
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit=emit, print_generic=True))
-    return compile_module(
-        source, replace(options, knobs={**options.knobs, **knobs})
-    ).output.decode()
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -48,10 +38,6 @@ def test_pieces_are_what_a_warpgroup_holds_of_a_tile(rows, columns, warpgroups, 
                 assert tuple(place) == (origin[0] + inner[0], origin[1] + inner[1])
         stored |= {(piece.row, piece.column)}
     assert len(stored) == rows * columns // (ROWS * warpgroups * 64)
-
-
-AT_ONCE = {DELAY_TMA_STORE_WAIT: "0"}
-"""Consumers store themselves: no agent does where the wait is not to be put off."""
 
 
 def test_consumers_store_by_tma_and_wait_before_the_next_tile():

@@ -1,0 +1,1 @@
+"""Tests of the machine that runs kernels of the last stage by their threads."""

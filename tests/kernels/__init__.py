@@ -1,0 +1,1 @@
+"""Kernels that tests of several folders compile and run, and the ways to do so."""

@@ -128,6 +128,12 @@ PIPELINE: tuple[Step, ...] = (
         needs_target=True,
     ),
     Step(
+        "insert-barriers",
+        "nv_tileaa",
+        "tokens order all accesses now; none will order those that other warps are given",
+        needs_target=True,
+    ),
+    Step(
         "convert-tileaa-to-tileas",
         "nv_tileas",
         "gives every tensor a layout, which the target, the plan and the facts determine",

@@ -13,7 +13,6 @@ from tileiras.dialects.locations import place_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import PREFER_TMA, CompileOptions
-from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
 from tileiras.passes.nv_tileaa_to_nv_tileas.early_conversions import convert_early
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
@@ -34,9 +33,8 @@ class ConvertTileAAToTileASPass(IrPass):
 
     Before   tensors without layouts; memory operations with facts
     After    every tensor type carries its layout; ops agree on layouts or a convert_layout stands
-             between; loads and stores say how many elements move at once; dots say by which atom;
-             a barrier stands wherever token order demands that threads of the tile block meet
-    Requires nv_tileaa with the plan of `tileas-plan-cta`
+             between; loads and stores say how many elements move at once; dots say by which atom
+    Requires nv_tileaa with the plan of `tileas-plan-cta`, and the barriers of `insert-barriers`
     Leaves   the order of operations, scalars, control flow
     """
 
@@ -55,7 +53,6 @@ class ConvertTileAAToTileASPass(IrPass):
                         "tileas-plan-cta",
                         place_of(func),
                     )
-                insert_barriers(func)
                 placed, plan = _place_or_plan_again(func, plan, ctx.options)
                 explain_plan(ctx.remarks, placed, plan)
                 op.body.block.insert_op_before(placed, func)

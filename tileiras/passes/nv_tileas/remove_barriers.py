@@ -55,7 +55,7 @@ def _has_roles(func: aa.FuncOp) -> bool:
 
 def remove_barriers(func: aa.FuncOp) -> None:
     """Takes barriers away where, as layouts show now, threads store what they have loaded."""
-    barriers = [op for op in func.walk() if isinstance(op, tas.BarrierOp)]
+    barriers = [op for op in func.walk() if isinstance(op, aa.BarrierOp)]
     if not any(
         _own_layout(op) is not None for op in func.walk() if isinstance(op, tas.TiledStoreOp)
     ):

@@ -14,7 +14,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES, stored_layout
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -162,7 +161,7 @@ def drop_barriers(body: Block) -> None:
 
     Where it stores nothing else needs any: other accesses ordered with stores rule TMA out.
     """
-    barriers: Iterable[Operation] = [op for op in body.walk() if isinstance(op, tas.BarrierOp)]
+    barriers: Iterable[Operation] = [op for op in body.walk() if isinstance(op, aa.BarrierOp)]
     for op in barriers:
         op.detach()
         op.erase()

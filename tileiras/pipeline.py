@@ -139,6 +139,20 @@ PIPELINE: tuple[Step, ...] = (
         "gives every tensor a layout, which the target, the plan and the facts determine",
     ),
     Step(
+        "tileas-fuse-products",
+        "nv_tileas",
+        "tiles have their places in stages; what is one product needs one wait",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
+        "tileas-optimize-dot-accumulation",
+        "nv_tileas",
+        "what reads sums stands where it stays; products hold stages until they are waited for",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
         "tileas-group-products",
         "nv_tileas",
         "layouts say which operands products share; the lowering computes neighbours together",
@@ -147,6 +161,11 @@ PIPELINE: tuple[Step, ...] = (
         "tileas-remove-barriers",
         "nv_tileas",
         "operations stand where they stay, and layouts say which threads access which elements",
+    ),
+    Step(
+        "tileas-optimize-alloc-tensor",
+        "nv_tileas",
+        "the programs of all roles stand, so that what they leave of shared memory is known",
     ),
     Step(
         "convert-nv-tileas-to-llvm",

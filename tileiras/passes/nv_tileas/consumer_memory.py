@@ -18,10 +18,9 @@ from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.errors import InternalError
 from tileiras.planning.resources.cta import LEAST_SCRATCH
 from tileiras.planning.resources.smem import least_bytes, sent_bytes
+from tileiras.planning.resources.stages import MOST_SCRATCH
 
 PASS_NAME = "tileas-optimize-alloc-tensor"
-MOST_SCRATCH = 16 * 1024
-"""Larger layout changes are done in rounds, for the rings' sake."""
 
 
 def sent_beside(func: aa.FuncOp, switch: pl.AgentSwitchOp, largest: int) -> int:

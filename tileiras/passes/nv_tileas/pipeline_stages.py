@@ -20,30 +20,16 @@ from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas.plan import PLAN, KernelPlanAttr, PipelinePlanAttr
 from tileiras.errors import CompileError, InternalError
 from tileiras.passes.nv_tileas.consumer_memory import (
-    MOST_SCRATCH,
     least_scratch_bytes,
     most_held,
     sent_beside,
     wanted_scratch_bytes,
 )
 from tileiras.passes.nv_tileas.store_buffers import choose_store_buffers
-from tileiras.planning.resources.cta import (
-    FIXED_BYTES,
-    LEAST_SCRATCH,
-    SLOT_BARRIER_BYTES,
-    RingDemand,
-    most_slots,
-    ring_stages,
-)
+from tileiras.planning.resources.cta import LEAST_SCRATCH, RingDemand, ring_stages
+from tileiras.planning.resources.stages import MOST_SCRATCH, UNLIMITED_BYTES, fixed_bytes
 
 PASS_NAME = "tileas-optimize-alloc-tensor"
-BARRIER_BYTES = 384
-"""Shared memory of a CTA for mbarriers, a pointer to the tensor maps, and gaps."""
-STORE_BARRIER_BYTES = 128
-"""Shared memory for the mbarriers of a store agent's first buffers and tensor maps."""
-GAP_BYTES = 128
-"""For other mbarriers, a pointer to the tensor maps, and gaps."""
-MAP_BYTES = 128
 
 
 @dataclass(frozen=True)
@@ -181,11 +167,12 @@ class PlannedKernel:
         has_stores = any(isinstance(op, ts.TmaStoreOp) for op in self.body.walk())
         in_slots = has_stores and not are_short and not _stores_before_the_end(self.body)
         have_own = self.has_store_warp or (has_stores and not in_slots)
-        barriers = max(BARRIER_BYTES, GAP_BYTES + SLOT_BARRIER_BYTES * sum(map(most_slots, rings)))
-        barriers += STORE_BARRIER_BYTES if self.has_store_warp else 0
         maps = sum(isinstance(op, pl.MakeTensorMapOp) for op in self.func.walk())
-        fixed = max(FIXED_BYTES, barriers + maps * MAP_BYTES)
-        return fixed + self.plan.integer("turned") + (pieces if have_own else 0)
+        return (
+            fixed_bytes(rings, maps, self.has_store_warp)
+            + self.plan.integer("turned")
+            + (pieces if have_own else 0)
+        )
 
     def _bytes_of(self, storage: SSAValue | None, chosen: Mapping[SSAValue, int]) -> int:
         """The bytes of a pipeline whose stages are chosen."""
@@ -198,10 +185,6 @@ def wanted_stages(kernel: PlannedKernel) -> tuple[int, ...]:
     is_shared = any(pipeline.demand.is_shared for pipeline in kernel.own)
     rings = [replace(pipeline.demand, ahead=0, is_shared=is_shared) for pipeline in kernel.own]
     return ring_stages(rings, UNLIMITED_BYTES) or ()
-
-
-UNLIMITED_BYTES = 2**31
-"""More than all pipelines could use."""
 
 
 def _stages(

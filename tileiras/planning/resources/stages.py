@@ -80,15 +80,17 @@ def has_room(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> bool:
     cluster sends beside the rings if it is more than the largest of them holds.
     """
     dots = list(plan.dots.values())
-    every_ring = [replace(ring, within=None) for ring in plan.pipelines]
-    own = ring_demands(plan.pipelines, dots)
-    maps = _most_maps(func, plan)
+    rings = ring_demands([replace(ring, within=None) for ring in plan.pipelines], dots)
+    pairs = zip(rings, plan.pipelines, strict=True)
+    own = [ring for ring, planned in pairs if planned.within is None]
     room = shared_bytes(plan.shape, target) - plan.turned - max(LEAST_SCRATCH, plan.scratch)
-    room -= fixed_bytes(ring_demands(every_ring, dots), maps, plan.has_store_agent)
+    room -= fixed_bytes(rings, _most_maps(func, plan), plan.has_store_agent)
     room -= store_bytes(plan.warpgroups) if plan.stores else 0
     stages = ring_stages(own, room)
     if stages is None:
         return False
+    if func.cluster_size == 1:
+        return True
     largest = max(ring.slot_bytes * count for ring, count in zip(own, stages, strict=True))
     sent = [_most_sent(op, plan, func) for op in func.walk() if isinstance(op, aa.ShareTilesOp)]
     room -= sum(size for size in sent if size + MOST_SCRATCH > largest)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.passes.nv_tileas.gemm import aligned, gemm, persistent
 from tileiras.driver import compile_module
-from tileiras.errors import CompileError
+from tileiras.errors import BytecodeError, CompileError
 from tileiras.options import CompileOptions
 from tileiras.pipeline import PIPELINE
 
@@ -53,6 +53,16 @@ def test_a_kernel_without_a_plan_whose_pipelines_have_one_is_refused():
     with pytest.raises(CompileError, match="'gemm' is not planned, but its pipelines are") as found:
         run(text.encode(), NAME)
     assert found.value.location is not None
+
+
+@pytest.mark.parametrize("name", ["stages", "slot_bytes", "consumers"])
+def test_a_pipeline_of_nothing_is_refused(name: str):
+    whole = run(aligned(gemm(128, 128, 64)), *passes("check-target", NAME))
+    text = re.sub(rf"{name} = \d+", f"{name} = 0", whole, count=1)
+    with pytest.raises(
+        BytecodeError, match="a pipeline needs a stage, bytes in it"
+    ):
+        run(text.encode(), NAME)
 
 
 def test_a_pipeline_without_a_plan_is_refused():

@@ -115,6 +115,11 @@ class CreatePipelineOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
+    def verify_(self) -> None:
+        """There is a stage, and none is handed back before somebody has read it."""
+        if min(self.stages.data, self.slot_bytes.data, self.consumers.data) < 1:
+            raise VerifyException("a pipeline needs a stage, bytes in it, and a consumer")
+
 
 @irdl_op_definition
 class AgentSwitchOp(IRDLOperation):

@@ -147,15 +147,25 @@ def test_producer_and_consumer_have_their_own_registers_and_barrier():
     assert not re.search(r"bar\.sync\s+0", computing[: computing.index("ret;")])
 
 
-def test_tensor_maps_are_filled_in_side_by_side_while_a_slot_is_claimed():
+def test_tensor_maps_are_looked_for_before_they_are_made():
     ptx = compiled(gemm(128, 256, 64), emit="ptx")
     # A lane each: one sequence for both maps.
     assert ptx.count("tensormap.replace.tile.global_address") == 1
-    assert ptx.count("tensormap.cp_fenceproxy") == 2
+    # To where later CTAs find them, and to a slot of this one.
+    assert ptx.count("tensormap.cp_fenceproxy") == 4
     assert ptx.count("fence.proxy.tensormap::generic.acquire") == 2
-    # The producer publishes what it has filled in once there are mbarriers.
-    filled, published = ptx.index("tensormap.replace"), ptx.index("tensormap.cp_fenceproxy")
-    assert re.search(r"bar\.sync\s+8", ptx[filled:published])
+    found, filled = ptx.index("vote.sync.all"), ptx.index("tensormap.replace")
+    claimed, acquired = ptx.index("atom.acquire.gpu.global.or"), ptx.index("fence.proxy.tensormap")
+    assert found < filled < claimed < acquired
+    # Whoever finds them makes none; the producer needs mbarriers in either case.
+    assert re.search(r"@%p\d+ bra", ptx[found:filled])
+    assert re.search(r"bar\.sync\s+8", ptx[claimed:acquired])
+
+
+def test_maps_of_more_than_one_kind_are_made_in_a_slot():
+    ptx = compiled(ProductKernel("f8E4M3FN", (128, 64, 64)).text().encode(), emit="ptx")
+    assert "vote.sync.all" not in ptx
+    assert "tensormap.cp_fenceproxy" in ptx
 
 
 def test_a_warp_claims_a_slot_while_the_producer_fills_in_maps():

@@ -59,9 +59,7 @@ def test_a_kernel_without_a_plan_whose_pipelines_have_one_is_refused():
 def test_a_pipeline_of_nothing_is_refused(name: str):
     whole = run(aligned(gemm(128, 128, 64)), *passes("check-target", NAME))
     text = re.sub(rf"{name} = \d+", f"{name} = 0", whole, count=1)
-    with pytest.raises(
-        BytecodeError, match="a pipeline needs a stage, bytes in it"
-    ):
+    with pytest.raises(BytecodeError, match="a pipeline needs a stage, bytes in it"):
         run(text.encode(), NAME)
 
 

@@ -12,12 +12,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.test_architecture import PACKAGE, name_of, sources, tree_of
 from tileiras.codegen.target import TARGET_NAMES, get_target
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "tileiras"
 
 EXPLAINED = ("planning", "analysis", "passes/nv_tileaa", "passes/cuda_tile")
 """Where every constant says what it is."""
@@ -31,6 +34,22 @@ HARDWARE = re.compile(
 )
 COMMON = 256
 """Numbers below, and powers of two, stand for too many things."""
+
+
+def sources() -> list[Path]:
+    """All sources of the package, in a fixed order."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    """The path as shown in test ids."""
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a source."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=name_of(path))
 
 
 def sources_in(parts: tuple[str, ...]) -> list[Path]:

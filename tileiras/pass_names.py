@@ -40,7 +40,6 @@ _EXPAND = "tileas-expand-schedule"
 ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-slicing": ("tileaa-split-large-tiles", "large tiles become loops over parts"),
     "tileas-prepare-for-scheduling": (_SCHEDULE, "loads of a loop are told apart there"),
-    "tileas-plan-cta": (_BORDER, "warps, CTAs and the way of each product are chosen there"),
     "tileas-assign-dot-layouts": (_BORDER, "operands and sums of products get layouts there"),
     "tileas-assign-load-store-layouts": (_BORDER, "accesses get coalesced layouts there"),
     "tileas-legalize-fma-dot": (_BORDER, "products without tensor cores are recognised there"),
@@ -51,10 +50,8 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-unspecialized-pipeline": (_EXPAND, "loops start their loads early from there on"),
     "tileas-materialize-schedule": (_BORDER, "warps get roles there"),
     "tileas-resolve-agent-boundary": (_BORDER, "values that cross warp roles are computed twice"),
-    "tileas-optimize-dot-accumulation": (_BORDER, "sums stay in registers over a loop"),
     "tileas-remove-layout-conversions": (_BORDER, "values are given the layouts of their users"),
     "tileas-materialize-convert-layout": (_LAST, "conversions become shuffles or shared memory"),
-    "tileas-optimize-alloc-tensor": (_LAST, "shared memory is laid out there"),
     "tileas-remove-buffer-alias": (_LAST, "shared memory is laid out there"),
     "tileas-refine-atom-by-resource": (_BORDER, "the size of instructions is chosen there"),
     "tileas-attach-tma-desc-args": (_LAST, "tensor maps are filled in by the kernel itself"),

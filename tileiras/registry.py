@@ -33,9 +33,17 @@ PASSES: dict[str, str] = {
     ),
     "tileas-expand-schedule": "tileiras.passes.nv_tileaa.expand_schedule:ExpandSchedulePass",
     "tileas-plan-cta": "tileiras.passes.nv_tileaa.plan_cta:PlanCtaPass",
+    "insert-barriers": "tileiras.passes.nv_tileaa.insert_barriers:InsertBarriersPass",
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
+    "tileas-fuse-products": "tileiras.passes.nv_tileas.fuse_products:FuseProductsPass",
+    "tileas-optimize-dot-accumulation": (
+        "tileiras.passes.nv_tileas.optimize_dot_accumulation:OptimizeDotAccumulationPass"
+    ),
     "tileas-group-products": "tileiras.passes.nv_tileas.group_products:GroupProductsPass",
     "tileas-remove-barriers": "tileiras.passes.nv_tileas.remove_barriers:RemoveBarriersPass",
+    "tileas-optimize-alloc-tensor": (
+        "tileiras.passes.nv_tileas.optimize_alloc_tensor:OptimizeAllocTensorPass"
+    ),
     "convert-nv-tileas-to-llvm": "tileiras.codegen.lowering:ConvertNvTileASToLLVMPass",
 }
 """Pass name -> "module:Class"."""

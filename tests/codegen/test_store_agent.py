@@ -35,7 +35,7 @@ def lowered(kernel: ProductKernel, slots: tuple[int, int] | None = None) -> Modu
     module = parse_text(aligned_result(kernel), "kernel.mlir")
     for name, _ in passes(module, (), "sm_90", to_threads=True):
         makers = [op for op in module.walk() if isinstance(op, ts.CreateStorePipelineOp)]
-        if name == "convert-tileaa-to-tileas":
+        if name == "tileas-optimize-alloc-tensor":
             assert len(makers) == 1
             if slots is not None:
                 makers[0].properties["stages"] = IntAttr(slots[0])

@@ -9,7 +9,6 @@ from xdsl.ir import Dialect
 from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded, layout_of
 from tileiras.dialects.nv_tileas.memory import (
-    BarrierOp,
     ConvertLayoutOp,
     FinishLoadOp,
     LoadOp,
@@ -34,7 +33,6 @@ AGENT_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS)
 NvTileAS = Dialect(
     "nv_tileas",
     [
-        BarrierOp,
         ConvertLayoutOp,
         FinishLoadOp,
         FmaDotOp,
@@ -51,7 +49,6 @@ NvTileAS = Dialect(
 
 __all__ = [
     "AGENT_OPS",
-    "BarrierOp",
     "ConvertLayoutOp",
     "FinishLoadOp",
     "FmaDotOp",

@@ -12,17 +12,13 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.options import PREFER_TMA, CompileOptions
-from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
 from tileiras.passes.nv_tileaa_to_nv_tileas.early_conversions import convert_early
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
-from tileiras.planning.kernel import with_stores
 from tileiras.planning.layouts.classes import LayoutClasses
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.model.written import read_plan
-from tileiras.planning.resources.warps import plan_cta
 
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
@@ -34,10 +30,10 @@ class ConvertTileAAToTileASPass(IrPass):
 
     Before   tensors without layouts; memory operations with facts
     After    every tensor type carries its layout; ops agree on layouts or a convert_layout stands
-             between; loads and stores say how many elements move at once; dots say by which atom;
-             a barrier stands wherever token order demands that threads of the tile block meet
-    Requires nv_tileaa with the plan of `tileas-plan-cta`
-    Leaves   the order of operations, scalars, control flow
+             between; loads and stores say how many elements move at once; dots say by which atom
+    Requires nv_tileaa with the plan of `tileas-plan-cta`, and the barriers of `insert-barriers`
+    Leaves   the order of operations, scalars, control flow; where warps have roles, the plan of the
+             kernel and of its pipelines, which have the least stages
     """
 
     name = "convert-tileaa-to-tileas"
@@ -55,35 +51,10 @@ class ConvertTileAAToTileASPass(IrPass):
                         "tileas-plan-cta",
                         place_of(func),
                     )
-                insert_barriers(func)
-                placed, plan = _place_or_plan_again(func, plan, ctx.options)
+                placed = _place_func(func, plan)
                 explain_plan(ctx.remarks, placed, plan)
                 op.body.block.insert_op_before(placed, func)
                 func.detach()
-
-
-def _place_or_plan_again(
-    func: aa.FuncOp, plan: CtaPlan, options: CompileOptions
-) -> tuple[aa.FuncOp, CtaPlan]:
-    """The placed kernel, with another plan where the consumers need more slots than planned."""
-    if plan.hopper is None:
-        return _place_func(func, plan), plan
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
-    from tileiras.planning.warp_roles.plan import plan_hopper
-
-    try:
-        return _place_func(func, plan), plan
-    except RingsDoNotFitError as found:
-        hopper = plan_hopper(func, plan.target, found.held)
-    if hopper is not None:
-        prefer = options.switch(PREFER_TMA) if plan.hopper.stores else False
-        plan = with_stores(func, hopper, plan.target, prefer, plan.hopper.are_stores_delayed)
-        try:
-            return _place_func(func, plan), plan
-        except RingsDoNotFitError:
-            pass
-    plan = plan_cta(func, plan.target)
-    return _place_func(func, plan), plan
 
 
 def _place_func(func: aa.FuncOp, plan: CtaPlan) -> aa.FuncOp:
@@ -94,7 +65,6 @@ def _place_func(func: aa.FuncOp, plan: CtaPlan) -> aa.FuncOp:
         return specialised(
             func,
             plan.hopper,
-            plan.target,
             lambda consumer, entry, body: _place_body(func, plan, entry, body, consumer),
         )
     block = Block(arg_types=[arg.type for arg in func.body.block.args])

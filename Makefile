@@ -6,13 +6,14 @@ CORPUS  ?= ../shared/corpus
 TARGET  ?= sm_90
 BASE    ?= HEAD
 ROUNDS  ?= 5
+TIME    ?= 120
 JOBS    ?= 2
 EVERY   ?= 1
 CLIENT  ?= $(PYTHON)
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu sanitizer determinism corpus replay stages fuzz bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
+.PHONY: help install example test test-gpu sanitizer determinism corpus replay stages fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -52,7 +53,12 @@ sanitizer:  ## a sample of kernels under compute-sanitizer's memcheck and racech
 determinism:  ## compile every file of CORPUS twice and compare the bytes
 	$(RUN) tests/sweeps/determinism_sweep.py $(CORPUS) --gpu-name $(TARGET)
 
-fuzz:  ## the tests of random inputs, ROUNDS times with other inputs
+fuzz:  ## random inputs for TIME seconds: files, text of every stage, whole compiles
+	$(RUN) -m tests.fuzzing --seconds $(TIME) --jobs $(JOBS)
+	$(RUN) -m tests.fuzzing.coverage_guided reader --seconds $$(( $(TIME) / 8 + 1 ))
+	$(RUN) -m tests.fuzzing.coverage_guided text --seconds $$(( $(TIME) / 8 + 1 ))
+
+fuzz-rounds:  ## the tests of random inputs, ROUNDS times with other inputs
 	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; \
 	env -u CI RANDOM_PROGRAMS=$${round}00:$${round}99 $(RUN) -m pytest -q -n $(JOBS) -m 'not gpu' \
 	    -k 'fuzz or hypothesis or random_programs' --fuzz-round=$$round tests || exit 1; done
@@ -80,7 +86,7 @@ format:  ## let ruff rewrite what it can
 	$(RUN) -m ruff format .
 
 bless:  ## rewrite the expected outputs of the exact file tests and of docs; read the diff
-	$(RUN) -m pytest -q tests/filetests tests/test_looking_inside.py tests/test_schedules_page.py --bless
+	$(RUN) -m pytest -q tests/filetests tests/test_looking_inside.py tests/test_schedules_page.py tests/test_message_page.py --bless
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis corpus-summary.json

@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--fuzz-round",
         type=int,
         default=0,
-        help="fuzz tests take other random inputs in each round (see `make fuzz`)",
+        help="fuzz tests take other random inputs in each round (see `make fuzz-rounds`)",
     )
 
 

@@ -316,7 +316,13 @@ def test_file_names_say_what_is_inside(path: Path) -> None:
     assert path.name not in VAGUE_FILE_NAMES
 
 
-SHARED_BY_TESTS = ("tests.kernels", "tests.conftest", "tests.gpu.launch")
+SHARED_BY_TESTS = (
+    "tests.kernels",
+    "tests.conftest",
+    "tests.gpu.launch",
+    "tests.bytecode.files",
+    "tests.bytecode.kernels",
+)
 """What tests of any folder may import: kernels, what the machine has, how a GPU is used."""
 
 

@@ -208,13 +208,15 @@ def verify_input(module: ModuleOp, from_bytecode: bool) -> None:
         verify_program(module, well_formed=from_bytecode)
         return
     from tileiras.dialects.dominance import check_dominance
-    from tileiras.dialects.llvm.limits import check_limits
     from tileiras.stages import verify_module
 
     verify_module(module)
     check_dominance(module)
     if any(op.name.startswith("llvm.") for op in module.body.block.ops):
-        check_limits(module)
+        from tileiras.dialects.llvm.limits import check_limits
+    else:
+        from tileiras.dialects.nv_tileas.limits import check_limits
+    check_limits(module)
 
 
 @contextmanager
@@ -226,6 +228,33 @@ def _showing(source: bytes, filename: str) -> Iterator[None]:
         if not is_bytecode(source):
             show_source(error, source.decode("utf-8"), filename)
         raise
+
+
+@contextmanager
+def _blaming_text(stage: str, module: ModuleOp) -> Iterator[None]:
+    """Where a pass or LLVM trips over text of a later stage, the text is told to be at fault.
+
+    There anything may stand that no pass would make, and verifiers see single operations only.
+    """
+    if stage == STAGES[0]:
+        yield
+        return
+    first = module.body.block.first_op
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, TileirasError) and not isinstance(error, InternalError):
+            raise
+        from tileiras.dialects.locations import place_of
+
+        message, place = str(error) or type(error).__name__, None
+        if isinstance(error, InternalError):
+            message, place = error.message, error.location
+        what = message.removeprefix("internal error").removeprefix(":").strip()
+        place = place or (None if first is None else place_of(first))
+        blame = BytecodeError(f"text of stage {stage} cannot be compiled: {what}", place)
+        blame.notes.append("if tileiras printed this text, that is a bug in tileiras")
+        raise blame from error
 
 
 def check_one_module(module: ModuleOp) -> None:
@@ -327,7 +356,7 @@ def compile_module(
     with timings.measure("import passes"):
         passes = _scheduled(options, target, start.name, pass_names)
     folder = _dump_folder(options)
-    with _showing(source, filename):
+    with _showing(source, filename), _blaming_text(start.name, module):
         run_passes(module, passes, context, timings, folder)
     if options.emit == BYTECODE:
         return Artefacts(to_bytecode(module, source), timings, remarks)
@@ -337,7 +366,7 @@ def compile_module(
         return Artefacts(text.encode(), timings, remarks)
     if target is None:
         raise TargetError("no GPU architecture given, expected --gpu-name")
-    with _showing(source, filename):
+    with _showing(source, filename), _blaming_text(start.name, module):
         return _generate(module, options, target, shown, remarks, timings, folder)
 
 

@@ -80,6 +80,20 @@ class TileirasError(Exception):
         return "\n".join(lines)
 
 
+def note_origin(error: Exception, operation: object) -> None:
+    """Remembers at which operation an exception arose, unless something nearer has done so."""
+    if not hasattr(error, _ORIGIN):
+        setattr(error, _ORIGIN, operation)
+
+
+def origin_of(error: Exception) -> object:
+    """What `note_origin` remembered, None if nothing did."""
+    return getattr(error, _ORIGIN, None)
+
+
+_ORIGIN = "tileiras_origin"
+
+
 def joined(errors: Sequence[_Error]) -> _Error:
     """The first of several errors, which carries the others and is what to raise."""
     first, *others = errors

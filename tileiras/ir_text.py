@@ -18,8 +18,8 @@ _SKIPPED = re.compile(r"//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"")
 """Comments and strings."""
 _GENERIC = re.compile(r'(?<!@)"(?:nv_tileaa|nv_tileas|llvm|nvvm)\.[\w.]+"\s*\(')
 """An operation of a later stage in generic form."""
-_OWN_FORM = re.compile(r"(?:^|[={])\s*(?:nv_tileaa|nv_tileas|llvm|nvvm)\.\w", re.MULTILINE)
-"""... and in its own."""
+_OWN_FORM = re.compile(r"(?:^|[={])[^\S\n]*(?:nv_tileaa|nv_tileas|llvm|nvvm)\.\w", re.MULTILINE)
+"""... and in its own. Empty lines are not searched from each of them: a text may have many."""
 
 
 def register_dialects(context: Context) -> None:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass, PassPipeline
 
+from tileiras.dialects.locations import place_of
 from tileiras.dumps import DumpFolder, PassDumps
-from tileiras.errors import InternalError, TileirasError
+from tileiras.errors import InternalError, SourceLocation, TileirasError, origin_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.stages import check_border, find_stage, verify_module
 from tileiras.termination import begin
@@ -124,10 +126,17 @@ def run_passes(
     pipeline = PassPipeline(tuple(entry.ir_pass for entry in passes), observer)
     try:
         pipeline.apply(ctx, module)
-    except TileirasError:
+    except TileirasError as error:
+        error.location = error.location or _place(error)
         raise
     except Exception as error:
-        raise InternalError(describe(error), where=observer.current) from error
+        raise InternalError(describe(error), _place(error), observer.current) from error
+
+
+def _place(error: Exception) -> SourceLocation | None:
+    """Where in the source the operation stands at which an exception arose, if that is known."""
+    op = origin_of(error)
+    return place_of(op) if isinstance(op, Operation) else None
 
 
 def describe(error: Exception) -> str:

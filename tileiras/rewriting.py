@@ -18,6 +18,8 @@ from xdsl.pattern_rewriter import (
     RewritePattern,
 )
 
+from tileiras.errors import note_origin
+
 
 def has_location(op: Operation) -> bool:
     """Whether the operation says where in the source it came from."""
@@ -50,6 +52,9 @@ class _KeepLocations(RewritePattern):
         rewriter.operation_insertion_handler.append(watch)
         try:
             self.pattern.match_and_rewrite(op, rewriter)
+        except Exception as error:
+            note_origin(error, op)
+            raise
         finally:
             rewriter.operation_insertion_handler.remove(watch)
         for new in inserted:

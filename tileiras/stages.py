@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.locations import place_of
 from tileiras.errors import BytecodeError, InternalError, SourceLocation
+from tileiras.excerpts import shortened
 from tileiras.options import TextStyle
 from tileiras.registry import resolve
 
@@ -152,7 +153,7 @@ def _wrong_operation(op: Operation, error: Exception) -> Operation:
 
 def _verifier_message(op: Operation, error: Exception) -> str:
     """What the verifier said, on one line, naming the operation."""
-    text = " ".join(str(error).split()).strip()
+    text = shortened(" ".join(str(error).split()).strip())
     text = text.removeprefix("Operation does not verify: ").rstrip(".")
     mnemonic = op.name.removeprefix("cuda_tile.")
     if text.startswith((f"'{mnemonic}' op", f"'{op.name}' op")):

@@ -35,6 +35,10 @@ TYPES = (
     *("tile<1073741824xi8>", "tile<2x2x2x2x2x2x2x2xf32>", "tile<ptr<ptr<f32>>>", "ptr<f32>"),
     *("tensor_view<f32>", "tensor_view<?x?xf32, strides=[?,1]>", "tuple<i32>", "vector<4xf32>"),
 )
+_SHAPED = re.compile(
+    r"[0-9]+(?:x[0-9]+)*(?:x[a-z][A-Za-z0-9]*)?\Z|(?:[if][0-9]+|bf16|tf32|f8E\w+)\Z"
+)
+_ELEMENTS = ("i1", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "tf32", "f8E4M3FN", "i4")
 BRACKETS = "()[]{}<>"
 
 
@@ -68,6 +72,24 @@ def _change_token(text: str, rng: random.Random) -> str:
     same = () if other is None else (tokens[other],)
     tokens[at] = rng.choice((*hard, *same * max(1, len(hard))))
     return "".join(tokens)
+
+
+def _change_everywhere(text: str, rng: random.Random) -> str:
+    """A number or an element type becomes another wherever it stands: programs of other shapes."""
+    tokens = tokens_of(text)
+    found = sorted({token for token in tokens if _SHAPED.match(token)})
+    if not found:
+        return text
+    old = rng.choice(found)
+    if number := re.match(r"(?:\d+x)*(\d+)", old):
+        new = old.replace(number[1], rng.choice(("0", "1", "2", "3", "4", "32", "256", "4096")))
+    else:
+        new = rng.choice(_ELEMENTS)
+    if rng.random() < 0.5:
+        return "".join(new if token == old else token for token in tokens)
+    return text.replace(
+        number[1] if number else old, new if not number else str(2 ** rng.randrange(14))
+    )
 
 
 def _drop_token(text: str, rng: random.Random) -> str:
@@ -139,6 +161,7 @@ def _change_character(text: str, rng: random.Random) -> str:
 
 
 _DAMAGES = (
+    *(_change_everywhere, _change_everywhere, _change_everywhere),
     *(_change_token, _change_token, _change_token, _drop_token, _repeat_token, _insert_token),
     *(_swap_tokens, _move_lines, _nest, _cut, _change_character),
 )

@@ -48,17 +48,20 @@ INPUT_COUNT = 4
 MAX_ELEMENTS = 1024
 PAD = PaddingValueAttr(PaddingValue.ZERO)
 
+Step = tuple[Callable[[], Held | None], int]
+"""Adds an operation, or does nothing where no tile suits it; and its weight."""
+
 
 def make_program(seed: int) -> Program:
     """The program of a seed."""
-    return _Generator(seed).program()
+    return Generator(seed).program()
 
 
 def _predicate(name: str) -> ComparisonPredicateAttr:
     return ComparisonPredicateAttr(ComparisonPredicate(name))
 
 
-class _Generator:
+class Generator:
     """Adds random operations to a kernel; `live` are the tiles that later operations may use."""
 
     def __init__(self, seed: int):
@@ -77,7 +80,21 @@ class _Generator:
         """Loads, computes, stores every tile that nothing uses."""
         for number in range(INPUT_COUNT):
             self.live.append(self.load(number))
-        steps: tuple[tuple[Callable[[], Held | None], int], ...] = (
+        choices, weights = zip(*self.steps())
+        for _ in range(self.random.randrange(4, 14)):
+            held = self.random.choices(choices, weights)[0]()
+            if held is not None:
+                self.live.append(held)
+        outputs = self.outputs()
+        self.kernel.add(ct.ReturnOp, [[]])
+        types = [argument.type for argument in self.kernel.args]
+        self.kernel.entry.properties["function_type"] = FunctionType.from_lists(types, [])
+        inputs = tuple(zip(self.input_types, self.input_counts))
+        return Program(self.kernel, inputs, tuple(outputs), self.seed)
+
+    def steps(self) -> tuple[Step, ...]:
+        """What a program is made of, and how often each is chosen."""
+        return (
             (self.elementwise, 8),
             (self.convert, 3),
             (self.permute, 3),
@@ -90,18 +107,11 @@ class _Generator:
             (self.loop, 3),
             (self.branch, 1),
         )
-        choices, weights = zip(*steps)
-        for _ in range(self.random.randrange(4, 14)):
-            held = self.random.choices(choices, weights)[0]()
-            if held is not None:
-                self.live.append(held)
+
+    def outputs(self) -> list[tuple[Attribute, int]]:
+        """Stores every tile that nothing uses; element types and lengths of the output arrays."""
         unused = [held for held in self.live if held.value.first_use is None]
-        outputs = [self.store(held) for held in (unused or self.live[-1:])]
-        self.kernel.add(ct.ReturnOp, [[]])
-        types = [argument.type for argument in self.kernel.args]
-        self.kernel.entry.properties["function_type"] = FunctionType.from_lists(types, [])
-        inputs = tuple(zip(self.input_types, self.input_counts))
-        return Program(self.kernel, inputs, tuple(outputs), self.seed)
+        return [self.store(held) for held in (unused or self.live[-1:])]
 
     # --- memory ---------------------------------------------------------------------------
 

@@ -122,7 +122,12 @@ class BodyReader:
     def _read_operands(self, record: Plan) -> list[SSAValue]:
         count = len(record.operands)
         if record.counted:
+            start, least = self.cursor.pos, record.least_operands
             count = self.cursor.count("operands")
+            if count < least:
+                raise self.cursor.error(
+                    f"'{record.cls.name}' has {count} operands, expected at least {least}", start
+                )
         values, cursor, limit = self._values, self.cursor, len(self._values)
         return [values[cursor.varint_below(limit, "operand index")] for _ in range(count)]
 

@@ -108,6 +108,7 @@ class Plan(NamedTuple):
     operands: tuple[tuple[Operand, int], ...]
     segmented: bool
     counted: bool
+    least_operands: int
     regions: int
 
 
@@ -162,5 +163,6 @@ def plan_for(row: OpRow, version: Version) -> Plan:
         operands=tuple(operands),
         segmented=segmented,
         counted=not segmented and any(o.arity is not Arity.ONE for o in row.operands),
+        least_operands=sum(operand.arity is Arity.ONE for operand in row.operands),
         regions=row.regions,
     )

@@ -19,13 +19,17 @@ REGISTERS = """.reg .pred %q<32>;
 
 @dataclass
 class Case:
-    """A kernel `name` whose first array is the result; the others are read only."""
+    """A kernel `name` whose first array is the result; the others are read only.
+
+    A fatal one is ended by a GPU, and refused by the machine.
+    """
 
     name: str
     entry: str
     arrays: list[np.ndarray]
     grid: int = 1
     block: int = 32
+    is_fatal: bool = False
 
     @property
     def text(self) -> str:

@@ -40,6 +40,8 @@ _FLOAT = (
     "fma.rz.ftz.f32",
     "fma.rn.bf16x2",
 )
+_COPIES = ("min.f32", "max.f32")
+"""What ptxas makes a copy of where both operands are one register: a NaN keeps its bits there."""
 
 
 class _Maker:
@@ -63,8 +65,11 @@ class _Maker:
                 self.lines.append(f"{name} {self.integer()}, {self.integer()}, {self.integer()};")
             case 3 | 4 | 5:
                 name = str(self.rng.choice(_FLOAT))
+                result, left, right = (self.real() for _ in range(3))
+                while left == right and name in _COPIES:
+                    right = self.real()
                 more = f", {self.real()}" if name.startswith("fma") else ""
-                self.lines.append(f"{name} {self.real()}, {self.real()}, {self.real()}{more};")
+                self.lines.append(f"{name} {result}, {left}, {right}{more};")
             case 6:
                 i, mode = self.integer(), self.rng.choice(["rni", "rzi", "rmi"])
                 if self.rng.integers(0, 2):

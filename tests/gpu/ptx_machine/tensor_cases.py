@@ -222,7 +222,9 @@ def _tma(
         body += "cvt.u64.u32 %d41, %r45; add.u64 %d41, %d41, %p0; st.global.b32 [%d41], %r47;\n"
         body += f"add.u32 %r44, %r44, {THREADS}; bra L_{name};\nE_{name}:\n"
         arrays = [np.zeros(data // 4, np.uint32), words, np.zeros(128, np.uint8)]
-        return make_case(name, body, arrays, 1, THREADS, shared)
+        case = make_case(name, body, arrays, 1, THREADS, shared)
+        case.is_fatal = at[0] * size % 16 != 0
+        return case
     body = body.replace("[%r30], %p1;", "[%r30], %p0;")
     body += copy + f"mov.u32 %r44, %i;\nL_{name}: setp.ge.u32 %q8, %r44, %r43;\n"
     body += f"@%q8 bra E_{name};\nshl.b32 %r45, %r44, 2; add.u32 %r46, %r40, %r45;\n"

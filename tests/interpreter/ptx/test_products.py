@@ -78,7 +78,7 @@ def tensor_load(
 @pytest.mark.parametrize(
     ("swizzle", "columns"), [("none", 32), ("32B", 16), ("64B", 32), ("128B", 64)]
 )
-@pytest.mark.parametrize(("x", "y"), [(8, 3), (80, 15), (-5, -2)])
+@pytest.mark.parametrize(("x", "y"), [(8, 3), (80, 15), (-8, -2)])
 def test_tensor_copies_swizzle_and_fill_edges(swizzle: str, columns: int, x: int, y: int) -> None:
     """Every 16-byte unit lies where the swizzle puts it; outside of the tensor there are zeros."""
     data, out = tensor_load(swizzle, x, y, columns)
@@ -90,6 +90,36 @@ def test_tensor_copies_swizzle_and_fill_edges(swizzle: str, columns: int, x: int
             place = (row * columns + column) * 2
             place ^= ((place >> 7) & ((1 << bits) - 1)) << 4
             assert out[place // 2] == wanted, (row, column)
+
+
+@pytest.mark.parametrize("x", [-5, 1, 12])
+def test_load_that_starts_within_16_bytes_is_an_error(x: int) -> None:
+    """With the line of the copy and the byte."""
+    with pytest.raises(PtxRuntimeError, match=rf"byte {2 * x}: not a multiple of 16") as caught:
+        tensor_load("none", x, 0, 32)
+    text = (HEADER + TMA).splitlines()
+    assert "cp.async.bulk.tensor" in text[caught.value.line - 1]
+
+
+def test_store_that_starts_within_16_bytes_is_done() -> None:
+    """Only loads have that rule: nothing is known of stores."""
+    store = """
+.visible .entry k(.param .align 64 .b8 map[128])
+{
+.reg .b32 %r<4>; .reg .b64 %d<4>; .shared .align 128 .b8 box[64];
+mov.b64 %d2, map; cvta.param.u64 %d3, %d2; mov.u32 %r3, box; mov.u32 %r1, 3; mov.u32 %r2, 0;
+st.shared.b32 [%r3], 0x00020001; fence.proxy.async;
+cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%d3, {%r1, %r2}], [%r3];
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+ret;
+}
+"""
+    data = np.zeros((2, 16), np.uint16)
+    map_ = TensorMap(
+        element="u16", shape=(16, 2), strides=(32,), box=(8, 2), swizzle="none", array=data
+    )
+    run_ptx(HEADER + store, [map_], block=(1, 1, 1))
+    assert list(data[0, 2:6]) == [0, 1, 2, 0]
 
 
 def test_reading_a_box_without_waiting_is_an_error() -> None:

@@ -8,6 +8,14 @@ from __future__ import annotations
 from tileiras.codegen.llvmir.type_text import string_text
 from tileiras.errors import SourceLocation
 
+MAX_LINE, MAX_COLUMN = 2**32 - 1, 2**16 - 1
+"""What LLVM's metadata holds."""
+
+
+def _within(number: int, most: int) -> int:
+    """The number that is nearest to one from 0 to `most`: a location may say anything."""
+    return min(max(number, 0), most)
+
 
 class Metadata:
     """Numbered metadata nodes of one module. Node 0 is empty (`!invariant.load` points to it)."""
@@ -51,7 +59,7 @@ class Metadata:
                 f"emissionKind: DebugDirectivesOnly)"
             )
         types = self.node("!DISubroutineType(types: !0)")
-        line = position.line
+        line = _within(position.line, MAX_LINE)
         return self._append(
             f"distinct !DISubprogram(name: {string_text(name)}, linkageName: {string_text(name)}, "
             f"scope: !{file}, file: !{file}, line: {line}, type: !{types}, scopeLine: {line}, "
@@ -66,7 +74,7 @@ class Metadata:
             scope = self.node(
                 f"!DILexicalBlockFile(scope: !{subprogram}, file: !{file}, discriminator: 0)"
             )
-        line, column = position.line, min(position.column, 65535)
+        line, column = _within(position.line, MAX_LINE), _within(position.column, MAX_COLUMN)
         return self.node(f"!DILocation(line: {line}, column: {column}, scope: !{scope})")
 
     def lines(self) -> list[str]:

@@ -89,8 +89,8 @@ def constant_text(type: Attribute, bits: Sequence[int]) -> str:
 
 
 def string_text(text: str | bytes) -> str:
-    """A quoted string with LLVM's hexadecimal escapes."""
-    raw = text.encode() if isinstance(text, str) else text
+    """A quoted string with LLVM's hexadecimal escapes; bytes that are no UTF-8 stay as they are."""
+    raw = text.encode(errors="surrogateescape") if isinstance(text, str) else text
     plain = (chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in raw)
     return '"' + "".join(plain) + '"'
 

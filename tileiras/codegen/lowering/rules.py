@@ -19,7 +19,7 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.exchange import EXCHANGE_OPS
 from tileiras.dialects.nv_tileas.pipeline import AgentSwitchOp
-from tileiras.errors import CompileError
+from tileiras.errors import CompileError, note_origin
 
 LoweringRule = Callable[[KernelLowering, Operation], None]
 
@@ -97,6 +97,14 @@ def rule_of(op_class: type[Operation]) -> LoweringRule | None:
 
 def lower_block(ctx: KernelLowering, block: Block) -> None:
     """Lowers the operations of a block at the current place."""
+    try:
+        _lower_operations(ctx, block)
+    except Exception as error:
+        note_origin(error, ctx.op)
+        raise
+
+
+def _lower_operations(ctx: KernelLowering, block: Block) -> None:
     for op in block.ops:
         ctx.op = op
         ctx.b.location = op.location

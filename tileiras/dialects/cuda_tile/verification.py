@@ -3,9 +3,12 @@
 Errors carry the location of the operation that is wrong, which xDSL's own `verify` loses.
 """
 
+from functools import cache
+
 from xdsl.dialects.builtin import CallSiteLoc, FusedLoc, NameLoc, StringAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, Block, Operation
+from xdsl.irdl import VariadicDef
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.checks import fail, mnemonic
@@ -179,6 +182,7 @@ def _verify_op(
 ) -> None:
     try:
         if well_formed and isinstance(op, TileOp):
+            _check_result_count(op)
             op.check_semantics()
         else:
             op.verify_()
@@ -191,6 +195,22 @@ def _verify_op(
                 fail(op, "is inside an entry, expected operations of cuda_tile only")
     except VerifyException as error:
         found.append(BytecodeError(_plain(op, error), source_location(op.location)))
+
+
+def _check_result_count(op: TileOp) -> None:
+    """Bytecode says how many results some operations have."""
+    least, most = _result_limits(type(op))
+    count = len(op.results)
+    if count < least or (most is not None and count > most):
+        fail(op, f"has {count} results, expected {'at least ' if most is None else ''}{least}")
+
+
+@cache
+def _result_limits(cls: type[TileOp]) -> tuple[int, int | None]:
+    """How many results an operation has at least and at most (None: any number)."""
+    found = [definition for _, definition in cls.get_irdl_definition().results]
+    single = sum(not isinstance(definition, VariadicDef) for definition in found)
+    return single, single if single == len(found) else None
 
 
 def _plain(op: Operation, error: VerifyException) -> str:

@@ -107,6 +107,20 @@ def box_of(map_: TensorMap, coordinates: list[int], rows: list[int] | None = Non
     return Box(source.reshape(-1) + start, target, inside.reshape(-1), unit, source.size * inner)
 
 
+def _check_start(map_: TensorMap, start: int) -> None:
+    """ValueError for a load whose inner coordinate is no multiple of 16 bytes.
+
+    An H200 ends such a load with an illegal instruction (seen with u8, f16 and f32, with every
+    swizzle). Packed elements smaller than a byte have a rule of their own.
+    """
+    per_unit, outer, _ = _UNITS[map_.element]
+    if per_unit == 1 and start * outer % 16:
+        raise ValueError(
+            f"the load starts at element {start} of the inner dimension, which is byte "
+            f"{start * outer}: not a multiple of 16"
+        )
+
+
 def _words(unit: tuple[int, int, int]) -> tuple[int, int]:
     """The width and number of the words that a unit is copied as."""
     width = 4 if unit[1] == 12 else unit[1]
@@ -180,7 +194,7 @@ def _tensor_operands(d: Decoder, operand: Any) -> _Operands:
 
 
 def _boxed(
-    cta: Cta, operands: _Operands, thread: int, line: int
+    cta: Cta, operands: _Operands, thread: int, line: int, is_load: bool
 ) -> Callable[[], tuple[TensorMap, Box]]:
     """Reads the coordinates now, and the map when the work is done."""
     address = spread(operands.map(cta), cta)[thread]
@@ -197,6 +211,8 @@ def _boxed(
             map_ = read_map(b"".join(parts))
             if operands.rows:
                 return map_, box_of(map_, [values[0], 0], values[1:])
+            if is_load:
+                _check_start(map_, values[0])
             return map_, box_of(map_, values)
         except ValueError as error:
             cta.fault(line, str(error), thread)
@@ -250,7 +266,7 @@ def _store(d: Decoder, name: str | None) -> Execute:
     def run(cta: Cta, on: Active) -> None:
         wheres = spread(source(cta), cta)
         for thread in on.index:
-            make = _boxed(cta, operands, int(thread), line)
+            make = _boxed(cta, operands, int(thread), line, is_load=False)
             owner, offset = owner_of(cta, int(wheres[thread]), line)
             start = None if cta.shadow is None else cta.shadow.issue(int(thread))
 
@@ -286,7 +302,7 @@ def _load(d: Decoder) -> Execute:
     def run(cta: Cta, on: Active) -> None:
         wheres, bars = spread(target(cta), cta), spread(barrier_at(cta), cta)
         for thread in on.index:
-            make = _boxed(cta, operands, int(thread), line)
+            make = _boxed(cta, operands, int(thread), line, is_load=True)
             owner, offset = owner_of(cta, int(wheres[thread]), line)
             bar_owner, bar_offset = owner_of(cta, int(bars[thread]), line)
             ranks = [owner.rank]

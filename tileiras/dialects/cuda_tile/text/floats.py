@@ -14,6 +14,8 @@ from tileiras.dialects.cuda_tile.element_types import FLOAT_FORMATS, FloatFormat
 
 SHORT_DIGITS = 6
 MAX_PADDING = 3
+MAX_EXPONENT_DIGITS = 5
+"""With the sign; f64 goes to 308."""
 
 
 def float_format(type: Attribute) -> FloatFormat:
@@ -139,13 +141,17 @@ def float_text(bits: int, type: Attribute) -> str:
 def parse_float(text: str, type: Attribute) -> int | None:
     """The bits of a decimal literal (or hexadecimal bits), rounded to nearest even.
 
-    What is too large for a type with infinities is one. None if the type cannot hold it.
+    What is too large for a type with infinities is one. None if the type cannot hold it, or if the
+    exponent is of a size that no type has.
     """
     form = float_format(type)
     if text.startswith(("0x", "0X")):
         bits = int(text, 16)
         return None if bits >> form.bits else bits
     negative = text.startswith("-")
+    _, _, exponent = text.lower().partition("e")
+    if len(exponent) > MAX_EXPONENT_DIGITS:
+        return None
     magnitude = Fraction(text.removeprefix("-"))
     bits = encode_float(negative, magnitude, form)
     if bits is None and form.infinities and magnitude > 1:

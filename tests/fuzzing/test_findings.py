@@ -1,0 +1,233 @@
+"""What fuzzing has found, each as small as it can be."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.bytecode.files import File
+from tests.fuzzing import seeds
+from tileiras.bytecode.opcodes import OPERATIONS
+from tileiras.bytecode.reader import read_module
+from tileiras.driver import compile_module, read_source, verify_input
+from tileiras.errors import BytecodeError
+from tileiras.options import CompileOptions
+
+
+def mistake(text: str, emit: str = "ptx") -> BytecodeError:
+    """How a text is refused."""
+    with pytest.raises(BytecodeError) as caught:
+        compile_module(text.encode(), CompileOptions("sm_90", emit=emit), "f.mlir")
+    return caught.value
+
+
+def opcode(name: str) -> int:
+    """The number of an operation."""
+    return next(row.opcode for row in OPERATIONS if row.cls.name == f"cuda_tile.{name}")
+
+
+@pytest.mark.parametrize("name", ["extract", "insert"])
+def test_operation_with_fewer_operands_than_it_must_have(name: str) -> None:
+    """A count of none was believed, and the verifier looked for the first."""
+    tile = b"\x0d\1\1" + (2).to_bytes(8, "little")
+    body = bytes([opcode(name), 1, 2, 0, 0])
+    with pytest.raises(BytecodeError, match=f"'cuda_tile.{name}' has 0 operands, expected at"):
+        read_module(File(body=body, version=(13, 5), types=[b"\0", tile]).build())
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_operation_with_another_number_of_results_than_it_has(count: int) -> None:
+    tile = b"\x0d\1\1" + (2).to_bytes(8, "little")
+    body = bytes([opcode("iota"), 2, opcode("extract"), count, *[2] * count, 1, 0, 92, 0, 0])
+    module = read_module(File(body=body, version=(13, 5), types=[b"\3", tile]).build())
+    with pytest.raises(BytecodeError, match=f"extract' op has {count} results, expected 1"):
+        verify_input(module, from_bytecode=True)
+
+
+def test_many_empty_lines_are_read_in_linear_time() -> None:
+    start = time.process_time()
+    module = read_source(b"entry @k() {\n" + b"\n" * 400_000 + b"  return\n}")
+    assert time.process_time() - start < 5
+    verify_input(module, from_bytecode=False)
+
+
+def thread_program(body: str, arguments: str = "", attributes: str = "kernel") -> str:
+    """A program of the llvm dialect."""
+    head = f"  llvm.func @k({arguments}) attributes {{{attributes}}} {{\n"
+    return f"builtin.module {{\n{head}    {body}\n    llvm.return\n  }}\n}}\n"
+
+
+def test_float_with_an_enormous_exponent_takes_no_time() -> None:
+    start = time.process_time()
+    error = mistake(thread_program("%0 = llvm.constant 1.0e999999999 : f32"))
+    assert "'1.0e999999999' is no constant of type f32" in error.message
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ("kernel, reqntid = [4294967296]", "a reqntid of [4294967296], expected 1 to 1024"),
+        ("kernel, reqntid = [64, 64]", "a reqntid of [64, 64], expected 1 to 1024"),
+        ("kernel, cluster_dim = [64]", "a cluster_dim of [64], expected 1 to 32"),
+        ("kernel, min_ctas = 0", "a min_ctas of [0], expected 1 to 32"),
+        ("kernel, max_registers = 256", "a max_registers of [256], expected 1 to 255"),
+    ],
+)
+def test_launch_dimensions_that_end_llvm(attributes: str, said: str) -> None:
+    error = mistake(thread_program("", attributes=attributes))
+    assert error.message == f"'llvm.func' op has {said}"
+    assert error.location is not None
+
+
+def assembly(text: str, constraints: str, arguments: str = "", ends: str = "() -> ()") -> str:
+    """A program with inline assembly; %a is an i32."""
+    line = f'llvm.inline_asm "{text}", "{constraints}" ({arguments}) : {ends}'
+    return thread_program(line, "%a: i32")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (assembly("x;", "k"), "has an unknown constraint 'k'"),
+        (assembly("x;", "r,=r", "%a", "(i32) -> i32"), "has a misplaced output constraint '=r'"),
+        (assembly("x;", "0", "%a", "(i32) -> ()"), "has a constraint '0' without such an output"),
+        (assembly("x;", "=r"), "has constraints of 1 outputs, but 0 of them"),
+        (assembly("x;", "r,r", "%a", "(i32) -> ()"), "has constraints of 2 inputs, but 1 of them"),
+        (assembly("x $1;", "r", "%a", "(i32) -> ()"), "has '$1' in its text, expected $0 to $0"),
+        (assembly("x $", "r", "%a", "(i32) -> ()"), "has '$' in its text, expected $0 to $0"),
+    ],
+)
+def test_inline_assembly_that_ends_llvm(text: str, said: str) -> None:
+    error = mistake(text)
+    assert error.message == f"'llvm.inline_asm' op {said}"
+    assert error.location is not None
+
+
+def test_unknown_argument_attribute_ends_llvm() -> None:
+    generic = compile_module(
+        thread_program("", "%a: i64").encode(),
+        CompileOptions("sm_90", emit="llvm-dialect", print_generic=True),
+    ).output.decode()
+    text = generic.replace("kernel", 'arg_attrs = ["align 16 sorcery"], kernel', 1)
+    assert "unknown argument attribute 'sorcery'" in mistake(text).message
+
+
+@pytest.fixture(scope="module")
+def stages() -> dict[str, str]:
+    """A product at the two stages in between."""
+    source = (seeds.EXAMPLES / "matmul.mlir").read_bytes()
+    return {
+        stage: compile_module(source, CompileOptions("sm_90", emit=stage)).output.decode()
+        for stage in ("nv_tileaa", "nv_tileas")
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("stages = 8", "stages = 0", "create_pipeline' op a pipeline needs a stage, bytes in it"),
+        (
+            "slot_bytes = 12288",
+            "slot_bytes = -1",
+            "create_pipeline' op a pipeline needs a stage, bytes in it",
+        ),
+        ("{swizzle = 64}", "{swizzle = 48}", "has a 'swizzle' of 48, expected one of (0, 16, 32"),
+        ("consumer_warps = 4", "consumer_warps = 3", "of 3, expected powers of two"),
+        ("num_warps = 4", "num_warps = 12", "a 'num_warps' of 12, expected powers of two"),
+        ("box [64, 32]", "box [64, 512]", "a 'box' of 64, 512, expected 1 to 256"),
+        ("major = 1, offset = 8192", "major = 2, offset = 8192", "a tile of rank 2 with dim 2 con"),
+        ("offset = 8192, swizzle", "offset = -8, swizzle", "a tile at byte -8 of a slot"),
+        ("offset = 8192, swizzle = 128", "offset = 8192, swizzle = 7", "a swizzle of 7 bytes, exp"),
+        ("[16, 0], [32, 0]], lane = [[2", "[0, 0], [32, 0]], lane = [[2", "not hold the whole"),
+        ("lane = [[2, 0], ", "lane = [", "a layout of 16 lanes, expected 32"),
+        ("lane = [[2", "line = [[2", "a layout of register, warp, line, expected register, lane"),
+    ],
+)
+def test_numbers_that_no_pass_makes(stages: dict[str, str], old: str, new: str, said: str) -> None:
+    text = stages["nv_tileas"]
+    assert old in text
+    error = mistake(text.replace(old, new))
+    assert said in error.message
+    assert error.location is not None
+    assert error.location.filename == "f.mlir"
+
+
+def test_axis_beyond_the_tile() -> None:
+    source = (seeds.EXAMPLES / "vector_add.mlir").read_bytes()
+    text = compile_module(source, CompileOptions("sm_90", emit="nv_tileas")).output.decode()
+    error = mistake(text.replace("axis = 0", "axis = 1"))
+    assert "'nv_tileas.tiled_load' op has an 'axis' of 1, expected less than 1" in error.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("num_warps = 4,", "num_warps = 5,", "a plan of 5 warps, expected a power of two up to 32"),
+        ("num_warps = 4,", "num_warps = many,", "a plan whose num_warps is many, expected an"),
+        ("ctas = 1", "ctas = -1", "ctas is -1, expected no negative number"),
+        ("tiled_view<64x32 ", "tiled_view<64x33 ", "a tile of shape [64, 33], expected powers of"),
+        ("memref<?x?xf16, strides = [?, 1]>", "memref<?xf16, strides = [1]>", "a view whose dim"),
+    ],
+)
+def test_plans_and_views_that_no_pass_makes(
+    stages: dict[str, str], old: str, new: str, said: str
+) -> None:
+    text = stages["nv_tileaa"]
+    assert old in text, text[:3000]
+    assert said in mistake(text.replace(old, new, 1)).message
+
+
+def test_what_only_a_pass_finds_is_the_texts_mistake_and_located(stages: dict[str, str]) -> None:
+    """Verifiers see single operations: here a tile has the rank of no view."""
+    error = mistake(stages["nv_tileaa"].replace("tiled_view<64x32 ", "tiled_view<32 "))
+    assert error.message.startswith("text of stage nv_tileaa cannot be compiled: in convert-")
+    assert error.location is not None
+    assert error.notes == ["if tileiras printed this text, that is a bug in tileiras"]
+
+
+def test_what_only_llvm_finds_is_the_texts_mistake() -> None:
+    """A type that LLVM has not."""
+    error = mistake(thread_program("", "%a: tf32"))
+    assert error.message.startswith("text of stage llvm-dialect cannot be compiled: in LLVM")
+    assert error.location is not None
+
+
+def test_unchanged_texts_of_later_stages_are_compiled() -> None:
+    """None of the limits is one that our own output has."""
+    for text, gpu_name in seeds.lower_texts():
+        compile_module(text.encode(), CompileOptions(gpu_name, emit="llvm"))
+
+
+@pytest.mark.parametrize(
+    "place",
+    ['"a":99999999999999999999:1', '"a":1:99999999999999999999', '"a":-1:-1', '"\\FF\\FE":1:1'],
+)
+def test_places_that_llvm_cannot_hold(place: str) -> None:
+    """Are cut to what it can, or refused with a place; the program is compiled all the same."""
+    text = f"cuda_tile.module @m {{ entry @k() {{ return loc({place}) }} loc({place}) }}"
+    options = CompileOptions("sm_90", emit="ptx", line_info=True)
+    try:
+        ptx = compile_module(text.encode(), options, "f.mlir").output
+    except BytecodeError as error:
+        assert error.location is not None
+    else:
+        assert b".visible .entry k" in ptx
+
+
+def test_guarded_access_of_a_width_that_no_register_has() -> None:
+    lines = (
+        "%0 = llvm.poison : vector<2x!llvm.ptr<1>>\n    %1 = llvm.poison : vector<2xi1>\n"
+        "    %2 = llvm.poison : vector<2xi24>\n"
+        "    nvvm.guarded_store %2, %0 if %1 {align = 4} : vector<2xi24>, vector<2x!llvm.ptr<1>>, "
+        "vector<2xi1>"
+    )
+    error = mistake(thread_program(lines))
+    assert error.location is not None
+
+
+def test_long_word_of_the_input_is_not_repeated() -> None:
+    error = mistake(thread_program(f"%0 = nvvm.read_sreg i{'9' * 5000}"))
+    assert "unknown register" in error.message
+    assert len(error.message) < 300

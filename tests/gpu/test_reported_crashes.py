@@ -1,0 +1,56 @@
+"""Kernels of public crash reports: they compile at every level and are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ml_dtypes")
+
+from tileiras.bytecode.writer import write_module  # noqa: E402
+from tileiras.driver import compile_module, with_environment  # noqa: E402
+from tileiras.interpreter import run_entry  # noqa: E402
+from tileiras.options import CompileOptions  # noqa: E402
+
+from .reported_crashes import REPORTS, Report, finished  # noqa: E402
+
+by_name = pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.name)
+
+
+def cubin(report: Report, gpu_name: str, level: int) -> bytes:
+    """What the kernel is compiled to."""
+    source = write_module(finished(report, gpu_name).module)
+    options = with_environment(CompileOptions(gpu_name=gpu_name, opt_level=level))
+    return compile_module(source, options).output
+
+
+@by_name
+def test_interpreter_computes_it(report: Report) -> None:
+    arguments = report.arguments()
+    wanted = report.wanted(arguments)
+    run_entry(finished(report, "sm_90").module, "kernel", arguments, report.grid)
+    np.testing.assert_array_equal(arguments[-1], wanted)
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_103", "sm_120"])
+@by_name
+def test_compiles(report: Report, gpu_name: str) -> None:
+    assert cubin(report, gpu_name, 3)[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@by_name
+def test_compiles_at_every_level(report: Report, level: int) -> None:
+    assert cubin(report, "sm_90", level)[:4] == b"\x7fELF"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@by_name
+def test_gpu_computes_it(report: Report, level: int) -> None:
+    from .launch import gpu_name, launch_cubin
+
+    arguments = report.arguments()
+    wanted = report.wanted(arguments)
+    launch_cubin(cubin(report, gpu_name(), level), "kernel", arguments, report.grid)
+    np.testing.assert_array_equal(arguments[-1], wanted)

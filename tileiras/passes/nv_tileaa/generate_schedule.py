@@ -51,10 +51,21 @@ class GenerateSchedulePass(IrPass):
                 continue
             if not any(isinstance(inner, aa.ForOp) for inner in func.walk()):
                 continue
+            if not has_wgmma and _has_roles(func, target):
+                continue
             if not has_wgmma or not _schedule_products(ctx, op, func, target):
                 from tileiras.passes.nv_tileaa.pipeline_loads import pipeline_loads
 
                 pipeline_loads(ctx.remarks, func, target)
+
+
+def _has_roles(func: aa.FuncOp, target: GpuTarget) -> bool:
+    """Whether a kernel's loads will be those of a producer warp."""
+    if not target.has(Feature.TMA) or not any(isinstance(op, aa.DotOp) for op in func.walk()):
+        return False
+    from tileiras.planning.warp_roles.plan import plan_hopper
+
+    return plan_hopper(func, target) is not None
 
 
 def _schedule_products(

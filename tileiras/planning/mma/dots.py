@@ -48,7 +48,7 @@ class DotPlan:
 
 
 @dataclass(frozen=True)
-class _Choice:
+class Instruction:
     """An mma.sync instruction for a pair of element types."""
 
     atom: str
@@ -58,27 +58,27 @@ class _Choice:
     """Whether f8 operands are made f16 first, exactly: that is faster without units for f8."""
 
 
-_FLOAT_ATOMS: dict[tuple[type[Attribute], type[Attribute]], _Choice] = {
-    (Float16Type, Float32Type): _Choice("m16n8k16_f32_f16", M16N8K16_F16, Feature.MMA_SYNC),
-    (Float16Type, Float16Type): _Choice("m16n8k16_f16_f16", M16N8K16_F16, Feature.MMA_SYNC),
-    (BFloat16Type, Float32Type): _Choice("m16n8k16_f32_bf16", M16N8K16_F16, Feature.MMA_SYNC),
-    (FloatTF32Type, Float32Type): _Choice("m16n8k8_f32_tf32", M16N8K8_TF32, Feature.MMA_SYNC),
-    (Float64Type, Float64Type): _Choice("m8n8k4_f64_f64", M8N8K4_F64, Feature.F64_MMA),
-    (Float8E4M3FNType, Float32Type): _Choice("m16n8k32_f32_e4m3", M16N8K32_S8, Feature.FP8_MMA),
-    (Float8E5M2Type, Float32Type): _Choice("m16n8k32_f32_e5m2", M16N8K32_S8, Feature.FP8_MMA),
-    (Float8E4M3FNType, Float16Type): _Choice("m16n8k32_f16_e4m3", M16N8K32_S8, Feature.FP8_MMA),
-    (Float8E5M2Type, Float16Type): _Choice("m16n8k32_f16_e5m2", M16N8K32_S8, Feature.FP8_MMA),
+_FLOAT_ATOMS: dict[tuple[type[Attribute], type[Attribute]], Instruction] = {
+    (Float16Type, Float32Type): Instruction("m16n8k16_f32_f16", M16N8K16_F16, Feature.MMA_SYNC),
+    (Float16Type, Float16Type): Instruction("m16n8k16_f16_f16", M16N8K16_F16, Feature.MMA_SYNC),
+    (BFloat16Type, Float32Type): Instruction("m16n8k16_f32_bf16", M16N8K16_F16, Feature.MMA_SYNC),
+    (FloatTF32Type, Float32Type): Instruction("m16n8k8_f32_tf32", M16N8K8_TF32, Feature.MMA_SYNC),
+    (Float64Type, Float64Type): Instruction("m8n8k4_f64_f64", M8N8K4_F64, Feature.F64_MMA),
+    (Float8E4M3FNType, Float32Type): Instruction("m16n8k32_f32_e4m3", M16N8K32_S8, Feature.FP8_MMA),
+    (Float8E5M2Type, Float32Type): Instruction("m16n8k32_f32_e5m2", M16N8K32_S8, Feature.FP8_MMA),
+    (Float8E4M3FNType, Float16Type): Instruction("m16n8k32_f16_e4m3", M16N8K32_S8, Feature.FP8_MMA),
+    (Float8E5M2Type, Float16Type): Instruction("m16n8k32_f16_e5m2", M16N8K32_S8, Feature.FP8_MMA),
 }
 """Instruction by (operand, accumulator) element type; f32 has none: it stays true f32."""
 
 
-def _choice(op: aa.DotOp, target: GpuTarget) -> _Choice | None:
+def find_instruction(op: aa.DotOp, target: GpuTarget) -> Instruction | None:
     """The instruction for the element types, None where the target has none."""
     lhs, acc = _tensor(op.lhs).element_type, _tensor(op.result).element_type
     if isinstance(lhs, IntegerType):
         signs = [_sign(op.signedness_lhs), _sign(op.signedness_rhs)]
         operands = signs[0] if signs[0] == signs[1] else "_".join(signs)
-        found = _Choice(f"m16n8k32_s32_{operands}", M16N8K32_S8, Feature.MMA_SYNC)
+        found = Instruction(f"m16n8k32_s32_{operands}", M16N8K32_S8, Feature.MMA_SYNC)
     elif isinstance(lhs, Float8E4M3FNType | Float8E5M2Type) and _widens_f8(target):
         found = replace(_FLOAT_ATOMS[Float16Type, type(acc)], widens_to_f16=True)
     else:
@@ -108,12 +108,12 @@ def plan_dot(op: aa.DotOp, plan: CtaPlan) -> DotPlan:
     shape = result.get_shape()
     if plan.hopper is not None and op in plan.hopper.dots:
         layout = plan.hopper.result_layout(op)
-        return DotPlan("wgmma", (4 * plan.hopper.warpgroups, 1), None, None, layout)
-    choice = _choice(op, plan.target)
-    if choice is None or not _fits(choice.fragments, lhs, shape):
+        return DotPlan("in_stages", (4 * plan.hopper.warpgroups, 1), None, None, layout)
+    choice = find_instruction(op, plan.target)
+    if choice is None or not holds_atom(choice.fragments, lhs, shape):
         return DotPlan("", (1, 1), None, None, outer_product(shape, plan.num_warps))
     fragments = choice.fragments
-    warps = _arrange_warps(shape[-2], shape[-1], fragments, plan.num_warps)
+    warps = arrange_warps(shape[-2], shape[-1], fragments, plan.num_warps)
     return DotPlan(
         choice.atom,
         warps,
@@ -124,13 +124,13 @@ def plan_dot(op: aa.DotOp, plan: CtaPlan) -> DotPlan:
     )
 
 
-def _fits(fragments: MmaFragments, lhs: TensorType[Attribute], shape: tuple[int, ...]) -> bool:
+def holds_atom(fragments: MmaFragments, lhs: TensorType[Attribute], shape: tuple[int, ...]) -> bool:
     """Whether the tile holds at least one atom."""
     m, n, k = fragments.shape
     return shape[-2] >= m and shape[-1] >= n and lhs.get_shape()[-1] >= k
 
 
-def _arrange_warps(m: int, n: int, fragments: MmaFragments, num_warps: int) -> tuple[int, int]:
+def arrange_warps(m: int, n: int, fragments: MmaFragments, num_warps: int) -> tuple[int, int]:
     """Warps along M and N: each warp's part as square as can be, to reuse operands most."""
     atom_m, atom_n, _ = fragments.shape
     warps_m = warps_n = 1

@@ -29,9 +29,7 @@ KERNELS = (
 
 def compiled(source: bytes, target: str, without: tuple[str, ...]) -> str:
     """PTX of a kernel, which has a producer warp."""
-    options = CompileOptions(
-        opt_level=3, emit="ptx", gpu_name=target, disabled_features=without
-    )
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name=target, disabled_features=without)
     text = compile_module(source, options).output.decode()
     assert "cp.async.bulk.tensor" in text
     assert "mma.sync" in text and "ldmatrix" in text

@@ -63,11 +63,6 @@ def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
     shape = ctx.layout(op.result.type).shape
     batches = shape[0] if len(shape) == 3 else 1
     per_part = steps[0].count // parts
-    if any(is_in_stage(value) for value, _ in values):
-        reps = 1 << steps[0].step_bits
-        sums = _multiply_ahead(ctx, atom, products, operands, sums, steps[0].count, reps)
-        ctx.values.update(zip((product.result for product in products), sums, strict=True))
-        return
     for part in range(parts):
         _stage(ctx, staged, part)
         for step in range(part * per_part, (part + 1) * per_part):
@@ -238,30 +233,6 @@ def _multiply(
         )
         parts.append(ctx.b.mma_tile(atom.name, a, b, c, (reps_m, reps_n, reps_k)))
     return ctx.b.concat(parts)
-
-
-def _multiply_ahead(
-    ctx: KernelLowering,
-    atom: MmaAtom,
-    products: Sequence[tas.MmaDotOp],
-    operands: dict[_Key, AnyOperand],
-    sums: list[SSAValue],
-    count: int,
-    reps: int,
-) -> list[SSAValue]:
-    """All steps of products from a stage: fragments of a step are read before the one before it.
-
-    No thread need meet another: the stage is full, and each warp reads what it multiplies.
-    """
-    following = {key: operand.fragments(0) for key, operand in operands.items()}
-    for step in range(count):
-        read = following
-        if step + 1 < count:
-            following = {key: operand.fragments(step + 1) for key, operand in operands.items()}
-        for index, product in enumerate(products):
-            fragments = [read[key] for key in _keys(product)]
-            sums[index] = _multiply(ctx, atom, fragments, sums[index], 1, reps)
-    return sums
 
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {

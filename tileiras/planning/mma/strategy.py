@@ -22,7 +22,7 @@ from xdsl.ir import Operation
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.planning.mma.dots import find_instruction
+from tileiras.planning.mma.instructions import find_instruction
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP, MmaSyncDot, unread_operand
 from tileiras.planning.mma.wgmma_dots import wgmma_dot
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot

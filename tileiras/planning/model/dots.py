@@ -130,6 +130,5 @@ class WgmmaDot:
         return lhs is not None and lhs.load.parent_block() is not self.dot.parent_block()
 
 
-
 PlannedDot = WgmmaDot | MmaSyncDot
 """A product of a kernel with warp roles: a row for each strategy."""

@@ -23,7 +23,7 @@ from tileiras.dialects.nv_tileas.plan import (
     WgmmaAttr,
 )
 from tileiras.errors import InternalError
-from tileiras.planning.mma.dots import find_instruction
+from tileiras.planning.mma.instructions import find_instruction
 from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.wgmma import Fragments, dot_family
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot

@@ -9,7 +9,7 @@ So do those whose tiles may turn out to be the same (`operands/uniform`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.planning.operands.tma import OperandLoad, SharedOperand, tile_uses
@@ -17,6 +17,9 @@ from tileiras.planning.operands.uniform import may_be_alike
 
 if TYPE_CHECKING:
     from tileiras.planning.model.dots import PlannedDot
+
+Dot = TypeVar("Dot", bound="PlannedDot")
+"""Products of one strategy, or of any."""
 
 
 def is_for_products(load: OperandLoad) -> bool:
@@ -29,7 +32,7 @@ def is_for_products(load: OperandLoad) -> bool:
     return True
 
 
-def slot_groups(dots: Sequence[PlannedDot]) -> list[list[PlannedDot]]:
+def slot_groups(dots: Sequence[Dot]) -> list[list[Dot]]:
     """The products of a loop, those that share slots together, in program order."""
     groups: list[list[int]] = []
     brought = [list(slot_operands([planned])) for planned in dots]

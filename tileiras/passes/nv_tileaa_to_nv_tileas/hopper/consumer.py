@@ -24,8 +24,8 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile, turned_words
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.planning.mma.accumulation import is_running, running_position
-from tileiras.planning.mma.wgmma import left_fragments
 from tileiras.planning.mma.mma_sync import MmaSyncDot
+from tileiras.planning.mma.wgmma import left_fragments
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.operands.tma import (

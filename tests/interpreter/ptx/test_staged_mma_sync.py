@@ -19,12 +19,17 @@ from tileiras.options import CompileOptions
 
 TARGETS = (("sm_90", ("wgmma",)), ("sm_120", ()))
 KERNELS = (
-    ProductKernel("f16", (64, 64, 64), whole=True),
-    ProductKernel("bf16", (64, 32, 32), a="column", b="turned", whole=True),
     ProductKernel("f16", (128, 128, 64), whole=True),
-    ProductKernel("i8", (64, 64, 64), b="turned", whole=True),
-    ProductKernel("f16", (64, 64, 32), form="persistent", whole=True),
+    ProductKernel("bf16", (128, 128, 32), a="column", b="turned", whole=True),
+    ProductKernel("i8", (128, 128, 64), b="turned", whole=True),
+    ProductKernel("f16", (128, 256, 32), form="persistent", whole=True),
 )
+OTHERS = (
+    ProductKernel("f16", (64, 64, 64), whole=True),
+    ProductKernel("i8", (128, 128, 64), whole=True),
+    ProductKernel("f16", (128, 128, 64), whole=True, chunk=4),
+)
+"""Too small, K of a row-major B not contiguous for bytes, and strides that TMA does not take."""
 
 
 def compiled(source: bytes, target: str, without: tuple[str, ...]) -> str:
@@ -52,10 +57,20 @@ def test_warps_compute_the_product(
 @pytest.mark.parametrize(("target", "without"), TARGETS)
 @pytest.mark.parametrize("kind", ["full", "causal"])
 def test_warps_compute_attention(kind: str, target: str, without: tuple[str, ...]) -> None:
-    source = softmax_attention(kind, 64, 32, 64)
+    source = softmax_attention(kind, 64, 64, 64)
     wanted = run_attention(read_source(source), 64, 152, 64, blocks=(2,))
     text = compiled(source, target, without)
     arguments, grid = attention_arguments(64, 152, 64, blocks=(2,))
     run_ptx(text, [float(a) if isinstance(a, np.floating) else a for a in arguments], grid)
     found = arguments[RESULT].view(np.float16).astype(np.float64)
     np.testing.assert_allclose(found, wanted.view(np.float16), rtol=0.01, atol=0.004)
+
+
+@pytest.mark.parametrize(("target", "without"), TARGETS)
+@pytest.mark.parametrize("kernel", OTHERS, ids=lambda kernel: kernel.name)
+def test_all_warps_copy_what_stages_are_not_for(
+    kernel: ProductKernel, target: str, without: tuple[str, ...]
+) -> None:
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name=target, disabled_features=without)
+    text = compile_module(kernel.text().encode(), options).output.decode()
+    assert "mma.sync" in text and "cp.async.bulk.tensor" not in text

@@ -106,7 +106,7 @@ MAP_IN_LOOP = (
         (split_gemm("acquire"), {}),
         (split_gemm("grid"), {}),
         (gemm(128, 128, 64), {"opt_level": 0}),
-        (gemm(128, 128, 64), {"disabled_features": ("wgmma", "mma_sync")}),
+        (gemm(128, 128, 64), {"disabled_features": ("wgmma", "mma-sync")}),
         (gemm(128, 128, 64), {"disabled_features": ("tma",)}),
         (gemm(128, 128, 64), {"gpu_name": "sm_80"}),
     ],

@@ -18,7 +18,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.mma.instructions import Instruction, arrange_warps
 from tileiras.planning.mma.zero import is_zero
-from tileiras.planning.operands.tma import SharedOperand
+from tileiras.planning.operands.tma import OperandLoad, SharedOperand
 
 WARPS_PER_WARPGROUP = 4
 WORD_BITS = 32
@@ -61,6 +61,11 @@ class MmaSyncDot:
     def columns(self) -> int:
         """Columns of the result."""
         return shape_of(self.dot.result)[1]
+
+    @property
+    def loads(self) -> tuple[OperandLoad, ...]:
+        """The loads that pipelines bring."""
+        return tuple(operand.load for operand in (self.lhs, self.rhs) if operand is not None)
 
     @property
     def is_lhs_kept(self) -> bool:

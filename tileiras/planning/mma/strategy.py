@@ -28,7 +28,18 @@ from tileiras.planning.mma.wgmma_dots import wgmma_dot
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.operands.staged import staged_operands
 from tileiras.planning.operands.swap_ab import oriented
-from tileiras.planning.operands.tma import rounds_to_tf32, transparent_users
+from tileiras.planning.operands.tma import is_by_tma, rounds_to_tf32, transparent_users
+from tileiras.planning.resources.cta import REGISTER_UNIT, CtaShape
+
+PRODUCER_REGISTERS = 72
+"""Of a thread of the producer beside mma.sync. f16 128x256x64 on sm_90, bytes that ptxas spills with
+40, 56, 64 and 72 registers: 16, 8, 8, 0.
+"""
+LEAST_ELEMENTS = 128 * 128
+LEAST_ELEMENTS_COMPUTED = 64 * 64
+"""Of the largest product of a kernel, and of one whose left operands are computed: the smallest that
+were measured against cp.async (decision 0019). Smaller ones are copied by all warps, as before.
+"""
 
 Loops = Mapping[Operation | None, list[PlannedDot]]
 """The planned products by what they stand in."""
@@ -47,6 +58,10 @@ class MmaStrategy(Protocol):
 
     def oriented(self, func: aa.FuncOp, loops: Loops) -> dict[Operation | None, list[PlannedDot]]:
         """The products with A and B swapped where that is better."""
+        ...
+
+    def shaped(self, shape: CtaShape) -> CtaShape:
+        """The CTA as this strategy divides its registers between the warp roles."""
         ...
 
 
@@ -74,6 +89,10 @@ class WgmmaStrategy:
         }
         return {loop: list(dots) for loop, dots in oriented(func, own).items()}
 
+    def shaped(self, shape: CtaShape) -> CtaShape:
+        """As it is."""
+        return shape
+
 
 class MmaSyncStrategy:
     """Instructions of a warp on fragments in registers, which it reads from stages (ldmatrix)."""
@@ -94,6 +113,12 @@ class MmaSyncStrategy:
             found.append(planned)
         if any(planned.lhs is None for planned in found):
             found = [replace(planned, by_rows=True) for planned in found]
+        if not all(is_by_tma(load) for planned in found for load in planned.loads):
+            return "an operand would be gathered into its stage"
+        is_computed = any(planned.lhs is None for planned in found)
+        least = LEAST_ELEMENTS_COMPUTED if is_computed else LEAST_ELEMENTS
+        if max((planned.rows * planned.columns for planned in found), default=0) < least:
+            return f"no product has {least} elements"
         if not all(planned.suits(1) for planned in found):
             return f"a product is too small for {WARPS_PER_WARPGROUP} warps"
         return list(found)
@@ -101,6 +126,23 @@ class MmaSyncStrategy:
     def oriented(self, func: aa.FuncOp, loops: Loops) -> dict[Operation | None, list[PlannedDot]]:
         """As they are: fragments of both operands are read alike."""
         return dict(loops)
+
+    def shaped(self, shape: CtaShape) -> CtaShape:
+        """Of a CTA alone on its SM the producer keeps more: ptxas spills 8 to 16 bytes otherwise.
+
+        Consumers have enough left: what their tiles may take (MAX_REGISTERS) and 40 others.
+        """
+        more = PRODUCER_REGISTERS - shape.producer_registers
+        if not shape.producer_registers or shape.ctas > 1 or more <= 0:
+            return shape
+        given = -(-more // shape.warpgroups // REGISTER_UNIT) * REGISTER_UNIT
+        registers = shape.registers - given
+        return replace(
+            shape,
+            registers=registers,
+            producer_registers=PRODUCER_REGISTERS,
+            consumer_registers=registers,
+        )
 
 
 PIPELINED: tuple[MmaStrategy, ...] = (WgmmaStrategy(), MmaSyncStrategy())

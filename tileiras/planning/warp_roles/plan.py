@@ -68,6 +68,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     shape = choose_shape(demand, target)
     if shape is None:
         return None
+    shape = strategy.shaped(shape)
     if any(pipeline.gathers for pipeline in pipelines) and not target.has(Feature.CP_ASYNC):
         return None
     loads = [load for pipeline in pipelines for load in pipeline.loads]

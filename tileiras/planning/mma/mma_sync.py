@@ -114,7 +114,7 @@ class MmaSyncDot:
         """Registers of a thread for the fragments of a step of K that it reads.
 
         ptxas reads those of the next step early where it has registers left; reading them early in
-        the PTX made no difference (0.97 to 1.02 of the time on an H200; decision 0022).
+        the PTX made no difference (0.97 to 1.02 of the time on an H200; decision 0020).
         """
         warps_m, warps_n = self.grid(warpgroups)
         rows = 0 if self.lhs is None else self.rows // warps_m

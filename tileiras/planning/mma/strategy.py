@@ -38,7 +38,7 @@ with 40, 56, 64 and 72 registers: 16, 8, 8, 0.
 LEAST_ELEMENTS = 128 * 128
 LEAST_ELEMENTS_COMPUTED = 64 * 64
 """Of the largest product of a kernel, and of one whose left operands are computed: the smallest
-that were measured against cp.async (decision 0022). Of smaller ones all warps copy the operands.
+that were measured against cp.async (decision 0020). Of smaller ones all warps copy the operands.
 """
 
 Loops = Mapping[Operation | None, list[PlannedDot]]

@@ -100,10 +100,9 @@ MAP_IN_LOOP = (
         (split_gemm("acquire"), {}),
         (split_gemm("grid"), {}),
         (gemm(128, 128, 64), {"opt_level": 0}),
-        (gemm(128, 128, 64), {"disabled_features": ("wgmma",)}),
+        (gemm(128, 128, 64), {"disabled_features": ("wgmma", "mma-sync")}),
         (gemm(128, 128, 64), {"disabled_features": ("tma",)}),
         (gemm(128, 128, 64), {"gpu_name": "sm_80"}),
-        (gemm(128, 128, 64), {"gpu_name": "sm_120"}),
     ],
     ids=[
         "few_rows",
@@ -111,10 +110,9 @@ MAP_IN_LOOP = (
         "loads_after_an_acquire",
         "loads_after_another_grid",
         "O0",
-        "no_wgmma",
+        "no_tensor_cores",
         "no_tma",
         "sm_80",
-        "sm_120",
     ],
 )
 def test_keeps_other_kernels_together(source, changes):

@@ -16,6 +16,7 @@ from tileiras.codegen.lowering.dot_operands import (
     register_count,
 )
 from tileiras.codegen.lowering.scratch import aligned
+from tileiras.codegen.lowering.stage_operands import is_in_stage, operand_shape, tile_of
 from tileiras.codegen.lowering.types import element_type, register_type
 from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileas as tas
@@ -50,7 +51,7 @@ def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
     layouts = _fragments(ctx, op, atom)
     products = _together(ctx, op, layouts)
     values = list(dict.fromkeys(key for product in products for key in _keys(product)))
-    reps_k = ctx.layout(op.lhs.type).shape[-1] // atom.k
+    reps_k = operand_shape(ctx, op.lhs)[-1] // atom.k
     parts = _parts(ctx, values, layouts, reps_k)
     steps = _divide(ctx, values, atom, layouts, reps_k, parts)
     operands: dict[_Key, AnyOperand] = {
@@ -82,7 +83,7 @@ def _together(
     ctx: KernelLowering, first: tas.MmaDotOp, layouts: Sequence[LinearLayout]
 ) -> list[tas.MmaDotOp]:
     """A product and those right behind it that read an operand of it from shared memory too."""
-    staged = {key: None for key in _keys(first) if ctx.layout(key[0].type) != layouts[key[1]]}
+    staged = {key: None for key in _keys(first) if not _is_in_fragments(ctx, key, layouts)}
     products, made = [first], [first.result]
     following = first.next_op
     while (
@@ -114,8 +115,16 @@ def _staged_sizes(
     return [
         aligned(layouts[which].size * storage_bytes(_bits(value)))
         for value, which in values
-        if ctx.layout(value.type) != layouts[which] and value not in ctx.slot_tiles
+        if not _is_in_fragments(ctx, (value, which), layouts)
+        and value not in ctx.slot_tiles
+        and not is_in_stage(value)
     ]
+
+
+def _is_in_fragments(ctx: KernelLowering, key: _Key, layouts: Sequence[LinearLayout]) -> bool:
+    """Whether an operand lies in the instruction's fragments, in registers."""
+    value, which = key
+    return not is_in_stage(value) and ctx.layout(value.type) == layouts[which]
 
 
 def _fragments(ctx: KernelLowering, op: tas.MmaDotOp, atom: MmaAtom) -> list[LinearLayout]:
@@ -124,7 +133,7 @@ def _fragments(ctx: KernelLowering, op: tas.MmaDotOp, atom: MmaAtom) -> list[Lin
     warps = (op.warps_m.data, op.warps_n.data)
     operands: Sequence[tuple[SSAValue, Operand]] = ((op.lhs, "A"), (op.rhs, "B"))
     return [
-        mma_operand_layout(rows.operand(which), ctx.layout(value.type).shape, warps, which)
+        mma_operand_layout(rows.operand(which), operand_shape(ctx, value), warps, which)
         for value, which in operands
     ]
 
@@ -164,7 +173,7 @@ def _divide(
     k_bits = reps_k.bit_length() - 1
     words = sum(layouts[which].in_size("register") * _bits(value) // 32 for value, which in values)
     step_bits = k_bits - (parts.bit_length() - 1)
-    in_slots = all(value in ctx.slot_tiles for value, _ in values)
+    in_slots = all(value in ctx.slot_tiles or is_in_stage(value) for value, _ in values)
     most = _SLOT_STEP_REGISTERS if in_slots else _STEP_REGISTERS
     while step_bits and words >> (k_bits - step_bits) > most:
         step_bits -= 1
@@ -179,7 +188,7 @@ def _operand(
     ctx: KernelLowering, value: SSAValue, steps: FragmentSteps, k_dim: int, parts: int
 ) -> AnyOperand:
     """An operand as it is or where it is, or to be staged."""
-    element, there = _element(value), ctx.slot_tiles.get(value)
+    element, there = _element(value), tile_of(ctx, value, k_dim + 2)
     if there is not None:
         tile = placed_operand(there.layout, k_dim)
         return SharedOperand(ctx, element, steps, tile, region=there.region)

@@ -56,6 +56,8 @@ def lower_consumer_release(ctx: KernelLowering, op: Operation) -> None:
     b, ring = ctx.b, ctx.agents.ring(op.pipeline)
     newest, older = ring.held(ctx)
     threads = 32 * ctx.num_warps // ring.consumers
+    if op.by_warps is not None:
+        b.warp_barrier()
     first = b.icmp("eq", b.and_(b.thread_id(), b.i32(threads - 1)), b.i32(0))
     for variable in (older,) if op.keep.data else (older, newest):
         stage = variable.get(b)

@@ -350,11 +350,15 @@ class ProxyFenceOp(IRDLOperation):
 
 @irdl_op_definition
 class ConsumerReleaseOp(IRDLOperation):
-    """Hands slots back: all but the newest `keep` (0 or 1) that have been waited for."""
+    """Hands slots back: all but the newest `keep` (0 or 1) that have been waited for.
+
+    `by_warps`: the lanes of a warp meet first, for each of them has read the slots.
+    """
 
     name = "nv_tileas.consumer_release"
     pipeline = operand_def()
     keep = prop_def(IntAttr)
+    by_warps = opt_prop_def(UnitAttr)
 
 
 @irdl_op_definition

@@ -82,4 +82,15 @@ class WgmmaAttr(NamedValues):
     required: ClassVar[tuple[str, ...]] = ("lhs", "fragments", "transposed")
 
 
-PLAN_ATTRIBUTES = (FilledByAttr, KernelPlanAttr, PipelinePlanAttr, WgmmaAttr)
+@irdl_attr_definition
+class MmaSyncAttr(NamedValues):
+    """A product by mma.sync from stages of pipelines: `lhs` in smem or registers.
+
+    `by_rows`: each warp computes whole rows of the result.
+    """
+
+    name = "nv_tileas.mma_sync"
+    required: ClassVar[tuple[str, ...]] = ("lhs", "by_rows")
+
+
+PLAN_ATTRIBUTES = (FilledByAttr, KernelPlanAttr, MmaSyncAttr, PipelinePlanAttr, WgmmaAttr)

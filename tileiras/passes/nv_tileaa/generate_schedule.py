@@ -69,8 +69,19 @@ class GenerateSchedulePass(IrPass):
                 continue
             if self.scheduler == "serial":
                 _schedule_serially(func, target)
+            elif not has_wgmma and _has_roles(func, target):
+                continue
             elif not has_wgmma or not _schedule_products(ctx.remarks, func, target):
                 _schedule_loads(ctx.remarks, func, target)
+
+
+def _has_roles(func: aa.FuncOp, target: GpuTarget) -> bool:
+    """Whether a kernel's loads will be those of a producer warp."""
+    if not target.has(Feature.TMA) or not any(isinstance(op, aa.DotOp) for op in func.walk()):
+        return False
+    from tileiras.planning.warp_roles.plan import plan_hopper
+
+    return plan_hopper(func, target) is not None
 
 
 def _schedule_serially(func: aa.FuncOp, target: GpuTarget) -> None:

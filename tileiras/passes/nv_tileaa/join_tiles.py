@@ -187,11 +187,9 @@ def _only_adds_up(plan: HopperPlan) -> bool:
 
 def _fits(plan: HopperPlan) -> bool:
     """Whether the sums of both tiles take no more registers than one sum may."""
-    from tileiras.planning.mma.wgmma import accumulator_registers
     from tileiras.planning.resources.cta import MAX_ACCUMULATORS
 
     sums: Counter[Operation | None] = Counter()
     for product in plan.dots.values():
-        registers = accumulator_registers(product.dot, product.family, plan.warpgroups)
-        sums[product.dot.parent_op()] += registers
+        sums[product.dot.parent_op()] += product.accumulator_registers(plan.warpgroups)
     return max(sums.values()) <= MAX_ACCUMULATORS

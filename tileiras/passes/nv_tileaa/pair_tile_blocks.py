@@ -27,7 +27,7 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.model.dots import WgmmaDot
+    from tileiras.planning.model.dots import PlannedDot
 
 PAIR = 2
 """Policy: CTAs of a cluster that is formed."""
@@ -135,7 +135,7 @@ def _shared(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.F
     return paired if with_store_agent(paired, plan, target).has_store_agent else None
 
 
-def _is_plain(planned: WgmmaDot) -> bool:
+def _is_plain(planned: PlannedDot) -> bool:
     """Whether both operands of a product are read as they come, and it is not transposed."""
     return planned.lhs is not None and planned.fragments is None and not planned.transposed
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.planning.model.dots import WgmmaDot
+from tileiras.planning.model.dots import PlannedDot
 
 
-def is_running(group: Sequence[WgmmaDot]) -> bool:
+def is_running(group: Sequence[PlannedDot]) -> bool:
     """Whether products that share slots may stay unfinished over the end of an iteration.
 
     One that reads registers must be finished before they are written again, and one that is summed
@@ -17,11 +17,13 @@ def is_running(group: Sequence[WgmmaDot]) -> bool:
     return all(running_position(planned) is not None for planned in group)
 
 
-def running_position(planned: WgmmaDot) -> int | None:
+def running_position(planned: PlannedDot) -> int | None:
     """The carried value that the product only adds to: read by nothing else in the loop.
 
     None where the next iteration writes what the product reads.
     """
+    if not planned.is_asynchronous:
+        return None
     dot = planned.dot
     loop = dot.parent_op()
     if not isinstance(loop, aa.ForOp) or planned.lhs is None or planned.is_promoted:

@@ -1,17 +1,27 @@
-"""A product that wgmma computes: its operands, and which instructions."""
+"""A product whose operands come through pipelines: its operands, and which instructions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from xdsl.ir import OpResult, SSAValue
+from math import prod
+from typing import ClassVar
 
 from tileiras.codegen.atoms.wgmma import PARTIAL_K, WgmmaFamily
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.planning.mma.wgmma import Fragments, is_promoted
+from tileiras.planning.mma.mma_sync import MmaSyncDot
+from tileiras.planning.mma.wgmma import (
+    Fragments,
+    accumulator_layout,
+    accumulator_registers,
+    is_promoted,
+)
+from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.tma import SharedOperand
+
+ROWS_PER_WARPGROUP = 64
+"""Fixed: of one wgmma (PTX ISA, "wgmma.mma_async", shapes)."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,44 @@ class WgmmaDot:
     transposed: bool = False
     """Whether the instructions compute the transposed product: always so with `fragments` "rhs"."""
 
+    is_asynchronous: ClassVar[bool] = True
+    """Whether the product is issued and waited for later."""
+
+    @property
+    def is_read_by_warps(self) -> bool:
+        """Whether each warp reads stages into registers, and hands them back."""
+        return self.fragments is not None
+
+    @property
+    def operand_bits(self) -> int:
+        """Bits of an element of the operands."""
+        return self.family.operand_bits
+
+    def suits(self, warpgroups: int) -> bool:
+        """Whether every warpgroup has blocks of rows for the instructions."""
+        return self.rows % (warpgroups * ROWS_PER_WARPGROUP) == 0
+
+    def accumulator_registers(self, warpgroups: int) -> int:
+        """Registers of a thread for the result."""
+        return accumulator_registers(self.dot, self.family, warpgroups)
+
+    def left_registers(self, warpgroups: int) -> int:
+        """Registers of a thread for a left operand that comes from registers."""
+        if self.lhs is not None:
+            return 0
+        bits = prod(shape_of(self.dot.lhs)) * self.operand_bits
+        return bits // (32 * 128 * warpgroups)
+
+    def result_layout(self, warpgroups: int) -> LinearLayout:
+        """Where the threads hold the result."""
+        return accumulator_layout(
+            shape_of(self.dot.result),
+            self.family,
+            self.fragments,
+            warpgroups,
+            self.transposed,
+        )
+
     @property
     def rows(self) -> int:
         """Rows of the instructions' results: of the transposed product they are the columns."""
@@ -53,7 +101,7 @@ class WgmmaDot:
     @property
     def starts_at_zero(self) -> bool:
         """Whether nothing is added to."""
-        return _is_zero(self.dot.acc)
+        return is_zero(self.dot.acc)
 
     def turned_bytes(self, warpgroups: int) -> int:
         """Shared memory for an operand that threads turn: a copy for each warpgroup.
@@ -82,9 +130,5 @@ class WgmmaDot:
         return lhs is not None and lhs.load.parent_block() is not self.dot.parent_block()
 
 
-def _is_zero(value: SSAValue) -> bool:
-    """Whether a tile is a constant of zeros."""
-    if not isinstance(value, OpResult) or not isinstance(value.op, aa.ConstantOp):
-        return False
-    constant = value.op.value
-    return isinstance(constant, DenseAttr) and not any(constant.raw.data)
+PlannedDot = WgmmaDot | MmaSyncDot
+"""A product of a kernel with warp roles: a row for each strategy."""

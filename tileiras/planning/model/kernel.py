@@ -8,9 +8,7 @@ from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.planning.mma.wgmma import accumulator_layout
-from tileiras.planning.model.dots import WgmmaDot
+from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.pipelines import Pipeline, is_read_by_threads
 from tileiras.planning.resources.cta import CtaShape
 
@@ -20,7 +18,7 @@ class HopperPlan:
     """The specialisation of a kernel."""
 
     shape: CtaShape
-    dots: dict[Operation, WgmmaDot]
+    dots: dict[Operation, PlannedDot]
     pipelines: tuple[Pipeline, ...]
     stores: tuple[aa.TiledStoreOp | aa.TiledAtomicRedOp, ...] = ()
     """The tiles that leave by TMA."""
@@ -34,6 +32,11 @@ class HopperPlan:
     """Shared memory that one operation of the consumers needs at once (`Demand.scratch`)."""
 
     @property
+    def is_asynchronous(self) -> bool:
+        """Whether products are issued and waited for later, by instructions of a warpgroup."""
+        return all(planned.is_asynchronous for planned in self.dots.values())
+
+    @property
     def warpgroups(self) -> int:
         """Warpgroups of consumers."""
         return self.shape.warpgroups
@@ -45,16 +48,9 @@ class HopperPlan:
 
     def result_layout(self, dot: Operation) -> LinearLayout:
         """Where the threads hold the result of a product."""
-        planned = self.dots[dot]
-        return accumulator_layout(
-            shape_of(planned.dot.result),
-            planned.family,
-            planned.fragments,
-            self.warpgroups,
-            planned.transposed,
-        )
+        return self.dots[dot].result_layout(self.warpgroups)
 
-    def sharing(self, planned: WgmmaDot) -> list[WgmmaDot]:
+    def sharing(self, planned: PlannedDot) -> list[PlannedDot]:
         """The products that read tiles of the same slots, in program order, this one included."""
         for pipeline in self.pipelines:
             if planned.rhs.load in pipeline.loads:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from tileiras.planning.model.dots import WgmmaDot
+from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.operands.tma import OperandLoad, is_by_tma
 
 
@@ -41,11 +41,11 @@ class Pipeline:
         return next(filling for filling in self.fillings if load in filling)
 
 
-def is_read_by_threads(ring: Pipeline, dots: Iterable[WgmmaDot]) -> bool:
+def is_read_by_threads(ring: Pipeline, dots: Iterable[PlannedDot]) -> bool:
     """Whether threads read tiles of the ring, warp by warp, before they multiply."""
     return any(
         operand is not None and operand.load in ring.loads
         for planned in dots
-        if planned.fragments is not None
+        if planned.is_read_by_warps
         for operand in (planned.lhs, planned.rhs)
     )

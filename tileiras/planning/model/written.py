@@ -43,4 +43,4 @@ def read_plan(func: aa.FuncOp, target: GpuTarget) -> CtaPlan | None:
         return CtaPlan(warps, target)
     from tileiras.planning.model.written_roles import read_roles
 
-    return CtaPlan(warps, target, read_roles(func, kernel))
+    return CtaPlan(warps, target, read_roles(func, kernel, target))

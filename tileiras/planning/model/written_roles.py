@@ -8,6 +8,7 @@ from typing import cast, get_args
 from xdsl.dialects.builtin import ArrayAttr, UnitAttr
 from xdsl.ir import Attribute, Operation
 
+from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.plan import (
     BY_TMA,
@@ -17,12 +18,15 @@ from tileiras.dialects.nv_tileas.plan import (
     PLAN,
     FilledByAttr,
     KernelPlanAttr,
+    MmaSyncAttr,
     PipelinePlanAttr,
     WgmmaAttr,
 )
 from tileiras.errors import InternalError
+from tileiras.planning.mma.instructions import find_instruction
+from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.wgmma import Fragments, dot_family
-from tileiras.planning.model.dots import WgmmaDot
+from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.operands.tma import OperandLoad, shared_operand
@@ -52,16 +56,12 @@ def write_roles(func: aa.FuncOp, hopper: HopperPlan, num_warps: int) -> None:
     for number, ring in enumerate(hopper.pipelines):
         _write_fillings(number, ring)
     for planned in hopper.dots.values():
-        planned.dot.attributes[MMA] = WgmmaAttr.of(
-            lhs="registers" if planned.lhs is None else "smem",
-            fragments=planned.fragments or "none",
-            transposed=int(planned.transposed),
-        )
+        planned.dot.attributes[MMA] = _written_dot(planned)
     for store in hopper.stores:
         store.attributes[BY_TMA] = UnitAttr()
 
 
-def read_roles(func: aa.FuncOp, kernel: KernelPlanAttr) -> HopperPlan:
+def read_roles(func: aa.FuncOp, kernel: KernelPlanAttr, target: GpuTarget) -> HopperPlan:
     """The plan of a specialised kernel. Raises InternalError where attributes contradict it."""
     shape = CtaShape(
         kernel.integer("warpgroups"),
@@ -73,7 +73,7 @@ def read_roles(func: aa.FuncOp, kernel: KernelPlanAttr) -> HopperPlan:
     )
     return HopperPlan(
         shape,
-        {planned.dot: planned for planned in _read_dots(func)},
+        {planned.dot: planned for planned in _read_dots(func, target)},
         _read_pipelines(func),
         tuple(op for op in func.walk() if isinstance(op, TmaWrite) and BY_TMA in op.attributes),
         bool(kernel.integer("stores_delayed")),
@@ -137,7 +137,16 @@ def _read_pipeline(ring: Attribute, fillings: dict[int, list[OperandLoad]]) -> P
     )
 
 
-def _read_dots(func: aa.FuncOp) -> Iterator[WgmmaDot]:
+def _written_dot(planned: PlannedDot) -> Attribute:
+    """How a product is computed."""
+    lhs = "registers" if planned.lhs is None else "smem"
+    if isinstance(planned, MmaSyncDot):
+        return MmaSyncAttr.of(lhs=lhs, by_rows=int(planned.by_rows))
+    fragments = planned.fragments or "none"
+    return WgmmaAttr.of(lhs=lhs, fragments=fragments, transposed=int(planned.transposed))
+
+
+def _read_dots(func: aa.FuncOp, target: GpuTarget) -> Iterator[PlannedDot]:
     """The planned products, those of a loop together."""
     loops: dict[Operation | None, list[aa.DotOp]] = {}
     for op in func.walk():
@@ -145,20 +154,27 @@ def _read_dots(func: aa.FuncOp) -> Iterator[WgmmaDot]:
             loops.setdefault(op.parent_op(), []).append(op)
     for dots in loops.values():
         for dot in dots:
-            yield _read_dot(dot)
+            yield _read_dot(dot, target)
 
 
-def _read_dot(dot: aa.DotOp) -> WgmmaDot:
+def _read_dot(dot: aa.DotOp, target: GpuTarget) -> PlannedDot:
     """A product with its operands."""
-    mma, family, rhs = dot.attributes.get(MMA), dot_family(dot), shared_operand(dot.rhs)
-    if not isinstance(mma, WgmmaAttr) or family is None or rhs is None:
+    mma, rhs = dot.attributes.get(MMA), shared_operand(dot.rhs)
+    if not isinstance(mma, WgmmaAttr | MmaSyncAttr) or rhs is None:
         raise InternalError("a product of a specialised kernel is not planned", where="planning")
     lhs = shared_operand(dot.lhs) if mma.word("lhs") == "smem" else None
-    word = mma.word("fragments")
-    if (lhs is None) != (mma.word("lhs") == "registers") or word not in (*_fragments(), "none"):
-        raise InternalError("a product cannot be computed as planned", where="planning")
-    fragments = None if word == "none" else cast(Fragments, word)
-    return WgmmaDot(dot, lhs, rhs, family, fragments, bool(mma.integer("transposed")))
+    is_planned = (lhs is None) == (mma.word("lhs") == "registers")
+    if isinstance(mma, MmaSyncAttr):
+        instruction = find_instruction(dot, target)
+        if is_planned and instruction is not None:
+            return MmaSyncDot(dot, lhs, rhs, instruction, bool(mma.integer("by_rows")))
+    else:
+        family, word = dot_family(dot), mma.word("fragments")
+        if is_planned and family is not None and word in (*_fragments(), "none"):
+            fragments = None if word == "none" else cast(Fragments, word)
+            transposed = bool(mma.integer("transposed"))
+            return WgmmaDot(dot, lhs, rhs, family, fragments, transposed)
+    raise InternalError("a product cannot be computed as planned", where="planning")
 
 
 def _fragments() -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.hints import integer_hint
-from tileiras.planning.mma.wgmma import accumulator_registers
+from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.model.pipelines import is_read_by_threads
 from tileiras.planning.operands.gather import gather_registers
 from tileiras.planning.operands.tma import OperandLoad, is_by_tma
@@ -29,7 +29,7 @@ from tileiras.planning.resources.cta import (
 from tileiras.planning.resources.smem import least_bytes
 
 if TYPE_CHECKING:
-    from tileiras.planning.model.dots import WgmmaDot
+    from tileiras.planning.model.dots import PlannedDot
     from tileiras.planning.model.pipelines import Pipeline
 
 FRAGMENT_REGISTERS = 4
@@ -48,13 +48,12 @@ spills).
 
 def demand_of(
     func: aa.FuncOp,
-    loops: dict[Operation | None, list[WgmmaDot]],
+    loops: dict[Operation | None, list[PlannedDot]],
     pipelines: Sequence[Pipeline],
 ) -> Demand:
     """What the kernel asks of the shape of its CTA."""
     dots = [planned for together in loops.values() for planned in together]
-    rows = min(planned.rows for planned in dots)
-    counts = [n for n in (1, 2) if rows % (n * ROWS_PER_WARPGROUP) == 0]
+    counts = [n for n in (1, 2) if all(planned.suits(n) for planned in dots)]
     brought = {load for pipeline in pipelines for load in pipeline.loads}
     accumulators = {n: max(_accumulators(planned, n) for planned in dots) for n in counts}
     tiles = {n: max(_tile_registers(together, n) for together in loops.values()) for n in counts}
@@ -82,12 +81,17 @@ def demand_of(
         integer_hint(func, "occupancy") or _with_idle_ctas(func),
         None if warps is None else warps * WARP_THREADS // WARPGROUP_THREADS,
         gather_registers(gathered) if gathered else None,
-        max(planned.columns for planned in dots),
+        max(planned.columns if planned.is_asynchronous else 0 for planned in dots),
         max(least_bytes(op) for op in func.walk()),
         {n: max(planned.turned_bytes(n) for planned in dots) for n in counts},
-        any(planned.lhs is None or planned.turns_words for planned in dots),
+        any(_keeps_threads_busy(planned) for planned in dots),
         {n: with_others[n] - saved[n] for n in counts} if any(saved.values()) else {},
     )
+
+
+def _keeps_threads_busy(planned: PlannedDot) -> bool:
+    """Whether threads do more for a product than issue it, so that a second CTA fills gaps."""
+    return planned.lhs is None or planned.turns_words or not planned.is_asynchronous
 
 
 def _with_idle_ctas(func: aa.FuncOp) -> int | None:
@@ -106,7 +110,7 @@ def _is_in_loop(op: Operation) -> bool:
     return parent is not None
 
 
-def ring_demands(rings: Iterable[Pipeline], dots: Sequence[WgmmaDot]) -> tuple[RingDemand, ...]:
+def ring_demands(rings: Iterable[Pipeline], dots: Sequence[PlannedDot]) -> tuple[RingDemand, ...]:
     """The rings that have memory of their own, as the plan knows them."""
     return tuple(
         RingDemand(
@@ -121,7 +125,7 @@ def ring_demands(rings: Iterable[Pipeline], dots: Sequence[WgmmaDot]) -> tuple[R
     )
 
 
-def _tile_registers(dots: list[WgmmaDot], warpgroups: int) -> int:
+def _tile_registers(dots: list[PlannedDot], warpgroups: int) -> int:
     """Registers of a thread for what the products of one loop take, partial sums included."""
     partial = max(
         max(0, _partial(planned, warpgroups) - _spent(planned, dots, warpgroups))
@@ -132,13 +136,13 @@ def _tile_registers(dots: list[WgmmaDot], warpgroups: int) -> int:
     return partial + held + sum(_accumulators(planned, warpgroups) for planned in sums)
 
 
-def _goes_on(planned: WgmmaDot, dots: list[WgmmaDot]) -> bool:
+def _goes_on(planned: PlannedDot, dots: list[PlannedDot]) -> bool:
     """Whether the product adds to the sum of another one that nothing else reads: in place."""
     acc = planned.dot.acc
     return any(acc is other.dot.result for other in dots) and len(list(acc.uses)) == 1
 
 
-def _spent(planned: WgmmaDot, dots: list[WgmmaDot], warpgroups: int) -> int:
+def _spent(planned: PlannedDot, dots: list[PlannedDot], warpgroups: int) -> int:
     """Registers free while the product runs: of results that its left operand is made of."""
     if planned.lhs is not None:
         return 0
@@ -146,7 +150,7 @@ def _spent(planned: WgmmaDot, dots: list[WgmmaDot], warpgroups: int) -> int:
     return sum(_accumulators(other, warpgroups) for other in made_of)
 
 
-def _saved_in_place(dots: list[WgmmaDot], warpgroups: int) -> int:
+def _saved_in_place(dots: list[PlannedDot], warpgroups: int) -> int:
     """Registers saved by left operands in the place of results that they are made of."""
     return sum(
         min(_operand(planned, warpgroups), _spent(planned, dots, warpgroups))
@@ -155,19 +159,21 @@ def _saved_in_place(dots: list[WgmmaDot], warpgroups: int) -> int:
     )
 
 
-def _partial(planned: WgmmaDot, warpgroups: int) -> int:
+def _partial(planned: PlannedDot, warpgroups: int) -> int:
     """Registers of a thread for partial sums, which need less beside them than other tiles do."""
     if not planned.is_promoted:
         return 0
     return max(0, min(PARTIAL_REGISTERS, _accumulators(planned, warpgroups)) - LESS_BESIDE_PARTIAL)
 
 
-def _fragments(planned: WgmmaDot, warpgroups: int) -> int:
+def _fragments(planned: PlannedDot, warpgroups: int) -> int:
     """Registers of a thread for fragments that it reads itself, and to get there.
 
     Those of two steps of K: one is multiplied while the next is read. A step is an instruction's
     for all blocks of rows, or what is summed up by itself for one block.
     """
+    if isinstance(planned, MmaSyncDot):
+        return planned.fragment_registers(warpgroups)
     if planned.fragments is None:
         return 0
     blocks, steps = planned.rows // (ROWS_PER_WARPGROUP * warpgroups), 1
@@ -182,7 +188,7 @@ def _fragments(planned: WgmmaDot, warpgroups: int) -> int:
     return 2 * FRAGMENT_REGISTERS * blocks * steps + FRAGMENT_ADDRESSES
 
 
-def _at_work(dots: list[WgmmaDot], warpgroups: int) -> int:
+def _at_work(dots: list[PlannedDot], warpgroups: int) -> int:
     """Registers of a thread for making left operands: what they are made of, and themselves."""
     # Where a loop carries them, they are among the tiles already.
     if all(planned.lhs is not None or _is_carried(planned.dot.lhs) for planned in dots):
@@ -196,7 +202,7 @@ def _is_carried(value: SSAValue) -> bool:
     return isinstance(value.owner, Block | aa.ForOp)
 
 
-def _other_words(loop: Operation | None, dots: list[WgmmaDot], brought: set[OperandLoad]) -> int:
+def _other_words(loop: Operation | None, dots: list[PlannedDot], brought: set[OperandLoad]) -> int:
     """Words of the other tiles around the products of a loop: carried, or loaded to registers."""
     if not isinstance(loop, aa.ForOp):
         return 0
@@ -237,7 +243,7 @@ def _only_addresses(carried: SSAValue, loop: aa.ForOp, brought: set[OperandLoad]
     return True
 
 
-def is_rescaled(planned: WgmmaDot) -> bool:
+def is_rescaled(planned: PlannedDot) -> bool:
     """Whether the product adds to something computed in the loop, not to a carried value."""
     acc = planned.dot.acc
     return isinstance(acc.owner, Operation) and not isinstance(
@@ -245,14 +251,11 @@ def is_rescaled(planned: WgmmaDot) -> bool:
     )
 
 
-def _operand(planned: WgmmaDot, warpgroups: int) -> int:
+def _operand(planned: PlannedDot, warpgroups: int) -> int:
     """Registers of a thread for a left operand in registers."""
-    if planned.lhs is not None:
-        return 0
-    bits = prod(shape_of(planned.dot.lhs)) * planned.family.operand_bits
-    return bits // (32 * WARPGROUP_THREADS * warpgroups)
+    return planned.left_registers(warpgroups)
 
 
-def _accumulators(planned: WgmmaDot, warpgroups: int) -> int:
+def _accumulators(planned: PlannedDot, warpgroups: int) -> int:
     """Accumulator registers of one thread."""
-    return accumulator_registers(planned.dot, planned.family, warpgroups)
+    return planned.accumulator_registers(warpgroups)

@@ -9,14 +9,17 @@ So do those whose tiles may turn out to be the same (`operands/uniform`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.planning.operands.tma import OperandLoad, SharedOperand, tile_uses
 from tileiras.planning.operands.uniform import may_be_alike
 
 if TYPE_CHECKING:
-    from tileiras.planning.model.dots import WgmmaDot
+    from tileiras.planning.model.dots import PlannedDot
+
+Dot = TypeVar("Dot", bound="PlannedDot")
+"""Products of one strategy, or of any."""
 
 
 def is_for_products(load: OperandLoad) -> bool:
@@ -29,7 +32,7 @@ def is_for_products(load: OperandLoad) -> bool:
     return True
 
 
-def slot_groups(dots: Sequence[WgmmaDot]) -> list[list[WgmmaDot]]:
+def slot_groups(dots: Sequence[Dot]) -> list[list[Dot]]:
     """The products of a loop, those that share slots together, in program order."""
     groups: list[list[int]] = []
     brought = [list(slot_operands([planned])) for planned in dots]
@@ -45,7 +48,7 @@ def _share(loads: Sequence[OperandLoad], others: Sequence[OperandLoad]) -> bool:
     return any(load is other or may_be_alike(load, other) for load in loads for other in others)
 
 
-def slot_operands(group: Sequence[WgmmaDot]) -> dict[OperandLoad, SharedOperand]:
+def slot_operands(group: Sequence[PlannedDot]) -> dict[OperandLoad, SharedOperand]:
     """The loads that fill a slot for these products, in its order, each with one that reads it.
 
     Left operands lie one behind the other, then right ones: one instruction may read several.

@@ -20,7 +20,7 @@ from tileiras.analysis.register_pressure import held_value
 from tileiras.codegen.target import GpuTarget, Unit
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import operands_of
-from tileiras.planning.model.dots import WgmmaDot
+from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.resources.cta import WARPGROUP_THREADS
 from tileiras.planning.schedule.costs import TileCosts
@@ -75,7 +75,7 @@ def overlap_products(
     return found
 
 
-def _product(planned: WgmmaDot, loop: aa.ForOp) -> Product:
+def _product(planned: PlannedDot, loop: aa.ForOp) -> Product:
     """A product with those of its loads that are in the loop."""
     operands = [operand for operand in (planned.lhs, planned.rhs) if operand is not None]
     loads = tuple(o.load for o in operands if o.load.parent_op() is loop)

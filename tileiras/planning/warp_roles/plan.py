@@ -8,26 +8,21 @@ accumulators; and addresses that the producer can compute by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from xdsl.ir import BlockArgument, Operation
 
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.layout.turned_words import is_turnable
-from tileiras.dialects.layout.wgmma_depths import TURNED_COLUMNS
-from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.memory_order import follows_write, precedes_write
-from tileiras.planning.mma.wgmma import Fragments, dot_family
-from tileiras.planning.model.dots import WgmmaDot
+from tileiras.planning.mma.strategy import pipelined_strategy
+from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
-from tileiras.planning.operands.swap_ab import MOST_WARPGROUPS, may_be_transposed, oriented
-from tileiras.planning.operands.tma import OperandLoad, root_load, shared_operand, tile_uses
-from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP, choose_shape
+from tileiras.planning.operands.tma import OperandLoad, tile_uses
+from tileiras.planning.resources.cta import choose_shape
 from tileiras.planning.resources.requirements import demand_of
 from tileiras.planning.resources.smem import calls_runtime, scratch_bytes
-from tileiras.planning.resources.stage_groups import is_for_products, slot_groups, slot_operands
+from tileiras.planning.resources.stage_groups import slot_groups, slot_operands
 from tileiras.planning.warp_roles.producer_layouts import producer_layouts
 from tileiras.planning.warp_roles.producer_slice import producer_slice
 
@@ -37,7 +32,8 @@ MAX_SCRATCH_BYTES = 32 * 1024
 
 def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     """The plan, or None where another way of computing is better or the only one."""
-    if not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
+    strategy = pipelined_strategy(target)
+    if strategy is None or not target.has(Feature.TMA):
         return None
     if any(calls_runtime(op) or scratch_bytes(op) > MAX_SCRATCH_BYTES for op in func.walk()):
         return None
@@ -45,18 +41,18 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     if any(isinstance(op, aa.LoadRingOp) for op in func.walk()):
         return None
     dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
-    chosen = [planned for op in dots if (planned := _wgmma_dot(op)) is not None]
-    if not chosen or len(chosen) != len(dots):
+    chosen = strategy.plan(dots, target)
+    if not chosen or isinstance(chosen, str):
         return None
-    loops: dict[Operation | None, list[WgmmaDot]] = {}
+    loops: dict[Operation | None, list[PlannedDot]] = {}
     for planned in chosen:
         loops.setdefault(planned.dot.parent_op(), []).append(planned)
-    loops = oriented(func, loops)
+    loops = strategy.oriented(func, loops)
     chosen = [planned for dots in loops.values() for planned in dots]
     if not _kept_for_products_only(chosen) or any(map(_turns_what_others_read, loops.values())):
         return None
     # The memory for turned tiles is shared out by warpgroups, or by tiles that follow each other.
-    if len({planned.family.operand_bits for planned in chosen if planned.is_turned}) > 1:
+    if len({planned.operand_bits for planned in chosen if planned.is_turned}) > 1:
         return None
     pipelines = _pipelines(
         list(loops.values()), func.joined.data if func.joined is not None else ""
@@ -65,6 +61,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     shape = choose_shape(demand, target)
     if shape is None:
         return None
+    shape = strategy.shaped(shape, target)
     if any(pipeline.gathers for pipeline in pipelines) and not target.has(Feature.CP_ASYNC):
         return None
     loads = [load for pipeline in pipelines for load in pipeline.loads]
@@ -75,79 +72,15 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
         return None
     if any(precedes_write(load) for load in kept.own_loads):
         return None
-    products: dict[Operation, WgmmaDot] = {planned.dot: planned for planned in chosen}
+    products: dict[Operation, PlannedDot] = {planned.dot: planned for planned in chosen}
     turned = demand.turned[shape.warpgroups]
     return HopperPlan(shape, products, pipelines, turned=turned, scratch=demand.scratch)
 
 
-def _wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
-    """The product with its operands in shared memory, None if wgmma cannot do it."""
-    shape, depth = shape_of(op.result), shape_of(op.lhs)[-1:]
-    family = dot_family(op)
-    if len(shape) != 2 or family is None:
-        return None
-    if depth[0] % family.k:
-        return None
-    lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
-    left_load = root_load(op.lhs)
-    is_left_here = left_load is not None and _is_read_here(left_load, op)
-    is_left_free = not is_left_here or (left_load is not None and is_for_products(left_load))
-    if isinstance(left_load, aa.LoadOp) and not is_left_free:
-        lhs = left_load = None
-    if rhs is None or not _is_of_loop(op) or not is_for_products(rhs.load):
-        return None
-    # What arrives in a slot is used up in the same iteration.
-    if rhs.load.parent_block() is not op.parent_block():
-        return None
-    if lhs is None and left_load is not None:
-        return None
-    if lhs is not None and not is_left_free:
-        return None
-    majors = (None if lhs is None else lhs.major_axis, rhs.major_axis)
-    ways: dict[tuple[int | None, int], Fragments] = {(0, 0): "lhs", (1, 1): "rhs"}
-    if family.operand_bits == 8 and shape[1] % TURNED_COLUMNS == 0:
-        ways |= {(None, 1): "turned", (0, 1): "both"}
-    is_direct = family.transposes or majors in ((None, 0), (1, 0))
-    if family.operand_bits == 32 and majors == (0, 1):
-        return _turned_words(WgmmaDot(op, lhs, rhs, family, "both"))
-    if not is_direct and majors not in ways:
-        return None
-    fragments = None if is_direct else ways[majors]
-    planned = WgmmaDot(op, lhs, rhs, family, fragments, fragments == "rhs")
-    if planned.rows < ROWS_PER_WARPGROUP and may_be_transposed(planned):
-        planned = replace(planned, transposed=True)
-    return planned if _is_legal(planned) else None
-
-
-def _is_legal(planned: WgmmaDot) -> bool:
-    """Whether there are instructions for a product of this size."""
-    return planned.rows % ROWS_PER_WARPGROUP == 0 and planned.columns in planned.family.sizes_n
-
-
-def _turned_words(planned: WgmmaDot) -> WgmmaDot | None:
-    """A product of 32-bit operands of which threads turn one: that with fewer words, if they can.
-
-    The other one is read where it is, but for its place in registers.
-    """
-    depth, warps = shape_of(planned.dot.lhs)[-1], 4 * MOST_WARPGROUPS
-    ways = [planned]
-    if not planned.is_lhs_kept:
-        ways.append(replace(planned, transposed=True))
-    for way in sorted(ways, key=lambda way: way.columns):
-        if _is_legal(way) and is_turnable((depth, way.columns), warps):
-            return way
-    return None
-
-
-def _turns_what_others_read(dots: list[WgmmaDot]) -> bool:
+def _turns_what_others_read(dots: list[PlannedDot]) -> bool:
     """Whether a slot is handed back when its tile is turned, though another product reads it."""
     groups = [group for group in slot_groups(dots) if len(group) > 1]
     return any(planned.is_turned for group in groups for planned in group)
-
-
-def _is_read_here(load: OperandLoad, op: aa.DotOp) -> bool:
-    """Whether a load stands beside the product, not outside its loop."""
-    return load.parent_block() is op.parent_block()
 
 
 def _uses(load: OperandLoad) -> int:
@@ -155,16 +88,7 @@ def _uses(load: OperandLoad) -> int:
     return len(list(tile_uses(load)))
 
 
-def _is_of_loop(op: aa.DotOp) -> bool:
-    """Whether the product stands in the body of a loop, or was peeled off one beside it."""
-    block = op.parent_block()
-    if isinstance(op.parent_op(), aa.ForOp) or block is None:
-        return block is not None
-    loops = [other for other in block.ops if isinstance(other, aa.ForOp)]
-    return any(isinstance(inner, aa.DotOp) for loop in loops for inner in loop.body.block.ops)
-
-
-def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:
+def _kept_for_products_only(dots: list[PlannedDot]) -> bool:
     """Whether the left operands that stay in their slots are read by planned products alone."""
     readers: dict[OperandLoad, int] = {}
     for planned in dots:
@@ -173,7 +97,7 @@ def _kept_for_products_only(dots: list[WgmmaDot]) -> bool:
     return all(_uses(load) <= count for load, count in readers.items())
 
 
-def _pipelines(loops: list[list[WgmmaDot]], joined: str) -> tuple[Pipeline, ...]:
+def _pipelines(loops: list[list[PlannedDot]], joined: str) -> tuple[Pipeline, ...]:
     """A ring per product of a loop, or per several that share tiles; kept operands have one slot.
 
     Loops share rings. A product that is still running keeps its slot while the next one waits for

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
-from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
+from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, element_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import encoded
@@ -23,8 +24,9 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile, turned_words
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.planning.mma.accumulation import is_running, running_position
+from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.wgmma import left_fragments
-from tileiras.planning.model.dots import WgmmaDot
+from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.operands.tma import (
     OperandLoad,
@@ -141,6 +143,8 @@ class ConsumerSide:
         `tileas-optimize-dot-accumulation` puts waits off.
         """
         planned = self.plan.dots[op]
+        if isinstance(planned, MmaSyncDot):
+            return self._place_mma_sync(placer, planned)
         if not isinstance(op.result.type, TensorType):
             raise InternalError("a product gives no tensor")
         layout = self.plan.result_layout(op)
@@ -179,7 +183,37 @@ class ConsumerSide:
             placer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
         return [placer.settle(op.result, product)]
 
-    def _pending(self, planned: WgmmaDot, group: Sequence[WgmmaDot]) -> int | None:
+    def _place_mma_sync(self, placer: Placer, planned: MmaSyncDot) -> Sequence[SSAValue]:
+        """A product on fragments that each warp reads from the stage, which it then hands back."""
+        op, warpgroups = planned.dot, self.plan.warpgroups
+        group = self.plan.sharing(planned)
+        if planned.lhs is None:
+            left = placer.in_layout(op.lhs, planned.layout("A", warpgroups))
+        else:
+            left = self._tile(placer, planned.lhs, op.lhs)
+        right = self._tile(placer, planned.rhs, op.rhs)
+        layout = planned.result_layout(warpgroups)
+        acc = placer.in_layout(op.acc, layout)
+        warps_m, warps_n = planned.grid(warpgroups)
+        properties: dict[str, Attribute] = {
+            "atom": StringAttr(planned.instruction.atom),
+            "warps_m": IntAttr(warps_m),
+            "warps_n": IntAttr(warps_n),
+        }
+        type = encoded(element_of(op.result), layout)
+        built = placer.emit(tas.MmaDotOp, [left, right, acc], [type], properties)
+        if planned is group[-1]:
+            self._release(placer, self.pipelines[self._number(planned.rhs.load)])
+        return [placer.settle(op.result, built.results[0])]
+
+    def _release(self, placer: Placer, pipeline: SSAValue, keep: int = 0) -> None:
+        """Hands stages back; of mma.sync each warp does when all its lanes have read."""
+        properties: dict[str, Attribute] = {"keep": IntAttr(keep)}
+        if not self.plan.is_asynchronous:
+            properties["by_warps"] = UnitAttr()
+        placer.emit(pl.ConsumerReleaseOp, [pipeline], (), properties)
+
+    def _pending(self, planned: WgmmaDot, group: Sequence[PlannedDot]) -> int | None:
         """How many products the one that is issued leaves unfinished; None if waits may be put off.
 
         What threads read or add themselves is finished at once; of products that share slots, those
@@ -189,7 +223,7 @@ class ConsumerSide:
             return len(group) if all(other.fragments is None for other in group) else 1
         return 0 if planned.is_promoted or planned.fragments is not None else None
 
-    def _runs_on(self, group: Sequence[WgmmaDot]) -> bool:
+    def _runs_on(self, group: Sequence[PlannedDot]) -> bool:
         """Whether products that share slots stay unfinished over the end of an iteration.
 
         One whose words are turned does if all such ones of its loop do: at the next but one turn
@@ -259,7 +293,7 @@ class ConsumerSide:
         placer.block = outer
         placer.only_if(condition, taken)
 
-    def _readers(self, load: OperandLoad) -> Iterator[WgmmaDot]:
+    def _readers(self, load: OperandLoad) -> Iterator[PlannedDot]:
         """The products that read the tile of a load."""
         for planned in self.plan.dots.values():
             if planned.rhs.load is load or (planned.lhs and planned.lhs.load is load):
@@ -299,5 +333,4 @@ class ConsumerSide:
                 continue
             users = [op for op in block.ops if any(op.is_ancestor(dot) for dot in readers)]
             if users and users[-1] is loop:
-                release = {"keep": IntAttr(0)}
-                placer.emit(pl.ConsumerReleaseOp, [self.pipelines[number]], (), release)
+                self._release(placer, self.pipelines[number])

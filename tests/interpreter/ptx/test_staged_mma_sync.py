@@ -1,0 +1,76 @@
+"""Products by mma.sync from stages that TMA fills, on the PTX machine: values and races."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import make_case
+from tests.kernels.softmax_attention import (
+    RESULT,
+    attention_arguments,
+    run_attention,
+    softmax_attention,
+)
+
+from tileiras.driver import compile_module, read_source
+from tileiras.interpreter.ptx import run_ptx
+from tileiras.options import CompileOptions
+
+TARGETS = (("sm_90", ("wgmma",)), ("sm_120", ()))
+KERNELS = (
+    ProductKernel("f16", (128, 128, 64), whole=True),
+    ProductKernel("bf16", (128, 128, 32), a="column", b="turned", whole=True),
+    ProductKernel("i8", (128, 128, 64), b="turned", whole=True),
+    ProductKernel("f16", (128, 256, 32), form="persistent", whole=True),
+)
+OTHERS = (
+    ProductKernel("f16", (64, 64, 64), whole=True),
+    ProductKernel("i8", (128, 128, 64), whole=True),
+    ProductKernel("f16", (128, 128, 64), whole=True, chunk=4),
+)
+"""Too small, K of a row-major B not contiguous for bytes, and strides that TMA does not take."""
+
+
+def compiled(source: bytes, target: str, without: tuple[str, ...]) -> str:
+    """PTX of a kernel, which has a producer warp."""
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name=target, disabled_features=without)
+    text = compile_module(source, options).output.decode()
+    assert "cp.async.bulk.tensor" in text
+    assert "mma.sync" in text and "ldmatrix" in text
+    assert "wgmma" not in text
+    return text
+
+
+@pytest.mark.parametrize(("target", "without"), TARGETS)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_warps_compute_the_product(
+    kernel: ProductKernel, target: str, without: tuple[str, ...]
+) -> None:
+    text = compiled(kernel.text().encode(), target, without)
+    case = make_case(kernel, 0, tiles=2)
+    arguments = case.arguments()
+    run_ptx(text, arguments, case.grid)
+    assert case.difference(arguments[2]) == ""
+
+
+@pytest.mark.parametrize(("target", "without"), TARGETS)
+@pytest.mark.parametrize("kind", ["full", "causal"])
+def test_warps_compute_attention(kind: str, target: str, without: tuple[str, ...]) -> None:
+    source = softmax_attention(kind, 64, 64, 64)
+    wanted = run_attention(read_source(source), 64, 152, 64, blocks=(2,))
+    text = compiled(source, target, without)
+    arguments, grid = attention_arguments(64, 152, 64, blocks=(2,))
+    run_ptx(text, [float(a) if isinstance(a, np.floating) else a for a in arguments], grid)
+    found = arguments[RESULT].view(np.float16).astype(np.float64)
+    np.testing.assert_allclose(found, wanted.view(np.float16), rtol=0.01, atol=0.004)
+
+
+@pytest.mark.parametrize(("target", "without"), TARGETS)
+@pytest.mark.parametrize("kernel", OTHERS, ids=lambda kernel: kernel.name)
+def test_all_warps_copy_what_stages_are_not_for(
+    kernel: ProductKernel, target: str, without: tuple[str, ...]
+) -> None:
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name=target, disabled_features=without)
+    text = compile_module(kernel.text().encode(), options).output.decode()
+    assert "mma.sync" in text and "cp.async.bulk.tensor" not in text

@@ -1,0 +1,179 @@
+"""Strategies: the ways to compute matrix products, in order, chosen by what a target has.
+
+    strategy    operands             accumulator   waited for
+    wgmma       stages, registers    registers     later, by groups of instructions
+    mma_sync    stages, registers    registers     not at all: fragments are read, then multiplied
+    fma         (no pipelines)       registers     not at all
+
+What copies operands (TMA, cp.async gathers) and which warps do so does not depend on the strategy:
+it says where operands may lie, how many registers a product takes, and whether it can be done.
+A kernel whose products the strategy of its target refuses has no warp roles: all its warps do the
+same (`planning/mma/dots`), by mma.sync without pipelines or by fused multiply-adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar, Protocol
+
+from xdsl.ir import Operation
+
+from tileiras.codegen.target import Feature, GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.planning.mma.instructions import find_instruction
+from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP, MmaSyncDot, unread_operand
+from tileiras.planning.mma.wgmma_dots import wgmma_dot
+from tileiras.planning.model.dots import PlannedDot, WgmmaDot
+from tileiras.planning.operands.staged import staged_operands
+from tileiras.planning.operands.swap_ab import oriented
+from tileiras.planning.operands.tma import is_by_tma, rounds_to_tf32, transparent_users
+from tileiras.planning.resources.cta import CtaShape
+
+PRODUCER_REGISTERS = 72
+"""Policy: of a thread of the producer beside mma.sync. Bytes that ptxas spills of f16 128x256x64 on sm_90
+with 40, 56, 64 and 72 registers: 16, 8, 8, 0.
+"""
+LEAST_ELEMENTS = 128 * 128
+"""Policy: see the next one."""
+LEAST_ELEMENTS_COMPUTED = 64 * 64
+"""Policy: of the largest product of a kernel, and of one whose left operands are computed: the smallest
+that were measured against cp.async (decision 0021). Of smaller ones all warps copy the operands.
+"""
+
+Loops = Mapping[Operation | None, list[PlannedDot]]
+"""The planned products by what they stand in."""
+
+
+class MmaStrategy(Protocol):
+    """A way to compute products whose operands come through pipelines."""
+
+    name: ClassVar[str]
+    features: ClassVar[frozenset[Feature]]
+    """What a target needs for it, beside the copies."""
+
+    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+        """The products of a kernel as this strategy computes them, or the reason why not."""
+        ...
+
+    def oriented(self, func: aa.FuncOp, loops: Loops) -> dict[Operation | None, list[PlannedDot]]:
+        """The products with A and B swapped where that is better."""
+        ...
+
+    def shaped(self, shape: CtaShape, target: GpuTarget) -> CtaShape:
+        """The CTA as this strategy divides its registers between the warp roles."""
+        ...
+
+
+class WgmmaStrategy:
+    """Instructions of a warpgroup that read shared memory themselves, issued and waited for."""
+
+    name: ClassVar[str] = "wgmma"
+    features: ClassVar[frozenset[Feature]] = frozenset({Feature.WGMMA})
+
+    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+        """All products, or that there are no instructions for one."""
+        found: list[PlannedDot] = []
+        for op in dots:
+            planned = wgmma_dot(op)
+            if planned is None:
+                return "wgmma has no instructions for the types, shapes or operands of a product"
+            found.append(planned)
+        return found
+
+    def oriented(self, func: aa.FuncOp, loops: Loops) -> dict[Operation | None, list[PlannedDot]]:
+        """As `operands/swap_ab` says."""
+        own: dict[Operation | None, list[WgmmaDot]] = {
+            loop: [planned for planned in dots if isinstance(planned, WgmmaDot)]
+            for loop, dots in loops.items()
+        }
+        return {loop: list(dots) for loop, dots in oriented(func, own).items()}
+
+    def shaped(self, shape: CtaShape, target: GpuTarget) -> CtaShape:
+        """As it is."""
+        return shape
+
+
+class MmaSyncStrategy:
+    """Instructions of a warp on fragments in registers, which it reads from stages (ldmatrix)."""
+
+    name: ClassVar[str] = "mma_sync"
+    features: ClassVar[frozenset[Feature]] = frozenset({Feature.MMA_SYNC, Feature.LDMATRIX})
+
+    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+        """All products, or why one of them cannot read its stages.
+
+        Where a left operand is computed, warps have whole rows in all products of the kernel.
+        """
+        found: list[MmaSyncDot] = []
+        for op in dots:
+            planned = _mma_sync_dot(op, target)
+            if isinstance(planned, str):
+                return planned
+            found.append(planned)
+        if any(planned.lhs is None for planned in found):
+            found = [replace(planned, by_rows=True) for planned in found]
+        if not all(is_by_tma(load) for planned in found for load in planned.loads):
+            return "an operand would be gathered into its stage"
+        is_computed = any(planned.lhs is None for planned in found)
+        least = LEAST_ELEMENTS_COMPUTED if is_computed else LEAST_ELEMENTS
+        if max((planned.rows * planned.columns for planned in found), default=0) < least:
+            return f"no product has {least} elements"
+        if not all(planned.suits(1) for planned in found):
+            return f"a product is too small for {WARPS_PER_WARPGROUP} warps"
+        return list(found)
+
+    def oriented(self, func: aa.FuncOp, loops: Loops) -> dict[Operation | None, list[PlannedDot]]:
+        """As they are: fragments of both operands are read alike."""
+        return dict(loops)
+
+    def shaped(self, shape: CtaShape, target: GpuTarget) -> CtaShape:
+        """Of a CTA alone on its SM the producer keeps more: ptxas spills 8 to 16 bytes otherwise.
+
+        Consumers have enough left: what their tiles may take (MAX_REGISTERS) and 40 others.
+        """
+        more = PRODUCER_REGISTERS - shape.producer_registers
+        if not shape.producer_registers or shape.ctas > 1 or more <= 0:
+            return shape
+        given = -(-more // shape.warpgroups // target.register_unit) * target.register_unit
+        registers = shape.registers - given
+        return replace(
+            shape,
+            registers=registers,
+            producer_registers=PRODUCER_REGISTERS,
+            consumer_registers=registers,
+        )
+
+
+PIPELINED: tuple[MmaStrategy, ...] = (WgmmaStrategy(), MmaSyncStrategy())
+"""The strategies for kernels with warp roles, the preferred first."""
+
+
+def pipelined_strategy(target: GpuTarget) -> MmaStrategy | None:
+    """The first strategy that a target has the instructions for; None if it has none."""
+    return next((s for s in PIPELINED if all(map(target.has, s.features))), None)
+
+
+def _mma_sync_dot(op: aa.DotOp, target: GpuTarget) -> MmaSyncDot | str:
+    """The product with fragments read from stages, or why not."""
+    shape, depth = shape_of(op.result), shape_of(op.lhs)[-1]
+    instruction = find_instruction(op, target)
+    if len(shape) != 2:
+        return "mma.sync reads no batches from stages"
+    if instruction is None:
+        return "the target has no mma.sync for the element types"
+    if instruction.widens_to_f16:
+        return "operands of 8 bits are widened in registers"
+    m, n, k = instruction.fragments.shape
+    if shape[0] < m or shape[1] < n or depth < k:
+        return f"a product of {shape[0]}x{shape[1]}x{depth} is smaller than an instruction"
+    operands = staged_operands(op)
+    if operands is None:
+        return "an operand does not come through a pipeline"
+    for operand in (operands.lhs, operands.rhs):
+        # mma.sync would cut what is to be rounded (decision 0009).
+        if operand is not None and any(map(rounds_to_tf32, transparent_users(operand.load))):
+            return "f32 is rounded to tf32 in registers"
+    planned = MmaSyncDot(op, operands.lhs, operands.rhs, instruction)
+    return unread_operand(planned) or planned

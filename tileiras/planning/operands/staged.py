@@ -1,0 +1,51 @@
+"""Operands of a product that a pipeline brings: which tiles come, and whether they may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.planning.operands.tma import OperandLoad, SharedOperand, root_load, shared_operand
+from tileiras.planning.resources.stage_groups import is_for_products
+
+
+@dataclass(frozen=True)
+class StagedOperands:
+    """The operands of a product in stages of pipelines; `lhs` None: it comes from registers."""
+
+    lhs: SharedOperand | None
+    rhs: SharedOperand
+
+
+def staged_operands(op: aa.DotOp) -> StagedOperands | None:
+    """The operands in stages; None where the right one cannot come, or the left one in no way."""
+    lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
+    left_load = root_load(op.lhs)
+    is_left_here = left_load is not None and _is_read_here(left_load, op)
+    is_left_free = not is_left_here or (left_load is not None and is_for_products(left_load))
+    if isinstance(left_load, aa.LoadOp) and not is_left_free:
+        lhs = left_load = None
+    if rhs is None or not _is_of_loop(op) or not is_for_products(rhs.load):
+        return None
+    # What arrives in a slot is used up in the same iteration.
+    if rhs.load.parent_block() is not op.parent_block():
+        return None
+    if lhs is None and left_load is not None:
+        return None
+    if lhs is not None and not is_left_free:
+        return None
+    return StagedOperands(lhs, rhs)
+
+
+def _is_read_here(load: OperandLoad, op: aa.DotOp) -> bool:
+    """Whether a load stands beside the product, not outside its loop."""
+    return load.parent_block() is op.parent_block()
+
+
+def _is_of_loop(op: aa.DotOp) -> bool:
+    """Whether the product stands in the body of a loop, or was peeled off one beside it."""
+    block = op.parent_block()
+    if isinstance(op.parent_op(), aa.ForOp) or block is None:
+        return block is not None
+    loops = [other for other in block.ops if isinstance(other, aa.ForOp)]
+    return any(isinstance(inner, aa.DotOp) for loop in loops for inner in loop.body.block.ops)

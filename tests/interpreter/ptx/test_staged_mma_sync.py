@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import make_case
 from tests.kernels.softmax_attention import (
@@ -12,7 +13,6 @@ from tests.kernels.softmax_attention import (
     run_attention,
     softmax_attention,
 )
-
 from tileiras.driver import compile_module, read_source
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.options import CompileOptions

@@ -32,14 +32,15 @@ from tileiras.planning.operands.tma import is_by_tma, rounds_to_tf32, transparen
 from tileiras.planning.resources.cta import CtaShape
 
 PRODUCER_REGISTERS = 72
-"""Policy: of a thread of the producer beside mma.sync. Bytes that ptxas spills of f16 128x256x64 on sm_90
-with 40, 56, 64 and 72 registers: 16, 8, 8, 0.
+"""Policy: of a thread of the producer beside mma.sync. Bytes that ptxas spills of f16 128x256x64
+on sm_90 with 40, 56, 64 and 72 registers: 16, 8, 8, 0.
 """
 LEAST_ELEMENTS = 128 * 128
 """Policy: see the next one."""
 LEAST_ELEMENTS_COMPUTED = 64 * 64
-"""Policy: of the largest product of a kernel, and of one whose left operands are computed: the smallest
-that were measured against cp.async (decision 0021). Of smaller ones all warps copy the operands.
+"""Policy: of the largest product of a kernel, and of one whose left operands are computed: the
+smallest that were measured against cp.async (decision 0021). Of smaller ones all warps copy the
+operands.
 """
 
 Loops = Mapping[Operation | None, list[PlannedDot]]

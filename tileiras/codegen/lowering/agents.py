@@ -113,7 +113,7 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     for start in op.consumer.walk():
         if isinstance(start, pl.HeadStartOp):
             ctx.agents.ring(start.pipeline).has_head_start = True
-            ctx.agents.hurries |= start.slots is None
+            ctx.agents.hurries |= start.hurried is not None
     tensor_maps.plan_tensor_maps(ctx, op)
     ctx.agents.threads = WARP_THREADS * (op.consumer_warps.data + op.producer_warps.data)
 

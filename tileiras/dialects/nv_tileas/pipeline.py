@@ -231,6 +231,8 @@ class HeadStartOp(IRDLOperation):
     first iteration, one after another; `follows` is 1 for an index that is the iteration's number.
     `by_bytes` copies say how many bytes they read, others at most whether they read any. For views
     that are `spared` (1) there is one of the `conditions` under which their tiles are not copied.
+    `hurried` says that the kernel's first cycles count: its warps make the mbarriers together, and
+    the producer looks for tensor maps that are made.
     """
 
     name = "nv_tileas.head_start"
@@ -248,6 +250,7 @@ class HeadStartOp(IRDLOperation):
     swizzles = prop_def(IntTupleAttr)
     slots = opt_prop_def(IntAttr)
     by_bytes = opt_prop_def(UnitAttr)
+    hurried = opt_prop_def(UnitAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 

@@ -45,7 +45,8 @@ class HeadStart:
     They do so before `before`: the loop whose first iterations the slots are for, or what comes
     once and has the loads in it: a branch, a load itself. `slots` are so many of the first ones,
     None for all that the ring has. `by_bytes` copies take more instructions and fewer predicates:
-    where the loop's registers are scarce, ptxas spills its bound otherwise.
+    where the loop's registers are scarce, ptxas spills its bound otherwise. `hurried` ones start a
+    kernel whose first cycles count (decision 0018); partial sums leave no registers for that.
     """
 
     before: Operation
@@ -53,6 +54,7 @@ class HeadStart:
     loads: tuple[aa.TiledLoadOp, ...]
     slots: int | None = None
     by_bytes: bool = False
+    hurried: bool = False
 
 
 def head_starts(
@@ -197,7 +199,8 @@ def _of_loop(plan: HopperPlan, number: int, pipeline: Pipeline) -> HeadStart | N
             return None
         loads.append(load)
     by_bytes = any(planned.fragments for planned in dots)
-    return HeadStart(loop, number, tuple(loads), by_bytes=by_bytes)
+    hurried = not any(planned.is_promoted for planned in dots)
+    return HeadStart(loop, number, tuple(loads), by_bytes=by_bytes, hurried=hurried)
 
 
 def _is_simple(load: aa.TiledLoadOp, loop: aa.ForOp, plan: HopperPlan) -> bool:

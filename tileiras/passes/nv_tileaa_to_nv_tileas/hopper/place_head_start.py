@@ -62,4 +62,6 @@ def place_head_start(
         properties["slots"] = IntAttr(start.slots)
     if start.by_bytes:
         properties["by_bytes"] = UnitAttr()
+    if start.hurried:
+        properties["hurried"] = UnitAttr()
     placer.emit(pl.HeadStartOp, [pipeline, *bounds, *views, *indices, *conditions], (), properties)

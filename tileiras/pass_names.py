@@ -33,6 +33,8 @@ LLVM_PASSES = frozenset(_LLVM_NAMES.split())
 """The passes of LLVM's NVPTX code generator (`llc -debug-pass=Arguments`, LLVM 22)."""
 
 _BORDER = "convert-tileaa-to-tileas"
+_DOTS = "tileas-assign-dot-layouts"
+_LAYOUTS = "tileas-assign-load-store-layouts"
 _LAST = "convert-nv-tileas-to-llvm"
 _SCHEDULE = "generate-schedule"
 
@@ -40,10 +42,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-slicing": ("tileaa-split-large-tiles", "large tiles become loops over parts"),
     "tileas-prepare-for-scheduling": (_SCHEDULE, "loads of a loop are told apart there"),
     "tileas-generate-schedule": (_SCHEDULE, "iterations of a loop overlap from there on"),
-    "tileas-plan-cta": (_BORDER, "warps, CTAs and the way of each product are chosen there"),
-    "tileas-assign-dot-layouts": (_BORDER, "operands and sums of products get layouts there"),
-    "tileas-assign-load-store-layouts": (_BORDER, "accesses get coalesced layouts there"),
-    "tileas-legalize-fma-dot": (_BORDER, "products without tensor cores are recognised there"),
+    "tileas-legalize-fma-dot": (_DOTS, "products without tensor cores are recognised there"),
     "tileas-legalize-reduce": (_LAST, "reductions become shuffles and shared memory there"),
     "tileas-optimize-reduce": (_LAST, "reductions become shuffles and shared memory there"),
     "tileas-assign-pipeline-layouts": (_BORDER, "tiles in shared memory are swizzled there"),
@@ -52,11 +51,11 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-materialize-schedule": (_BORDER, "warps get roles there"),
     "tileas-resolve-agent-boundary": (_BORDER, "values that cross warp roles are computed twice"),
     "tileas-optimize-dot-accumulation": (_BORDER, "sums stay in registers over a loop"),
-    "tileas-remove-layout-conversions": (_BORDER, "values are given the layouts of their users"),
+    "tileas-remove-layout-conversions": (_LAYOUTS, "values are given the layouts of their users"),
     "tileas-materialize-convert-layout": (_LAST, "conversions become shuffles or shared memory"),
     "tileas-optimize-alloc-tensor": (_LAST, "shared memory is laid out there"),
     "tileas-remove-buffer-alias": (_LAST, "shared memory is laid out there"),
-    "tileas-refine-atom-by-resource": (_BORDER, "the size of instructions is chosen there"),
+    "tileas-refine-atom-by-resource": (_DOTS, "the size of instructions is chosen there"),
     "tileas-attach-tma-desc-args": (_LAST, "tensor maps are filled in by the kernel itself"),
     "tileas-dynamic-persistent": (_SCHEDULE, "persistent kernels are made there"),
     "tileas-insert-OCG-knobs": (_LAST, "what ptxas is told is written there"),

@@ -30,6 +30,12 @@ PASSES: dict[str, str] = {
     "pair-tile-blocks": "tileiras.passes.nv_tileaa.pair_tile_blocks:PairTileBlocksPass",
     "generate-schedule": "tileiras.passes.nv_tileaa.generate_schedule:GenerateSchedulePass",
     "tileas-plan-cta": "tileiras.passes.nv_tileaa.plan_cta:PlanCtaPass",
+    "tileas-assign-dot-layouts": (
+        "tileiras.passes.nv_tileaa.assign_dot_layouts:AssignDotLayoutsPass"
+    ),
+    "tileas-assign-load-store-layouts": (
+        "tileiras.passes.nv_tileaa.assign_load_store_layouts:AssignLoadStoreLayoutsPass"
+    ),
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
     "tileas-group-products": "tileiras.passes.nv_tileas.group_products:GroupProductsPass",
     "tileas-remove-barriers": "tileiras.passes.nv_tileas.remove_barriers:RemoveBarriersPass",

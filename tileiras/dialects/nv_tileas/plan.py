@@ -27,7 +27,7 @@ PLAN, PIPELINES, PIPELINE, MMA, BY_TMA = NAMES = ("plan", "pipelines", "pipeline
 Value = int | str
 
 
-class _NamedValues(Data[tuple[tuple[str, Value], ...]]):
+class NamedValues(Data[tuple[tuple[str, Value], ...]]):
     """Integers and words by name: `<a = 1, b = smem>`; all of `required`, some of `optional`."""
 
     required: ClassVar[tuple[str, ...]] = ()
@@ -85,7 +85,7 @@ class _NamedValues(Data[tuple[tuple[str, Value], ...]]):
 
 
 @irdl_attr_definition
-class KernelPlanAttr(_NamedValues):
+class KernelPlanAttr(NamedValues):
     """Warps of a tile block; of a specialised kernel also its roles, registers and memory.
 
     Of a function. `ctas` of its kind fit an SM. Registers are those of a thread: as launched, and
@@ -110,7 +110,7 @@ class KernelPlanAttr(_NamedValues):
 
 
 @irdl_attr_definition
-class PipelinePlanAttr(_NamedValues):
+class PipelinePlanAttr(NamedValues):
     """A circular buffer in shared memory: `bytes` of a stage, and how many it has at `least`.
 
     Of a function, in a list. `within`: the number of the one in whose memory it lies.
@@ -122,7 +122,7 @@ class PipelinePlanAttr(_NamedValues):
 
 
 @irdl_attr_definition
-class FilledByAttr(_NamedValues):
+class FilledByAttr(NamedValues):
     """Which pipeline brings the tile of a load: as one of which of its fillings, at which place."""
 
     name = "nv_tileas.filled_by"
@@ -130,7 +130,7 @@ class FilledByAttr(_NamedValues):
 
 
 @irdl_attr_definition
-class WgmmaAttr(_NamedValues):
+class WgmmaAttr(NamedValues):
     """A product by wgmma: `lhs` in smem or registers, the operand whose `fragments` threads read.
 
     `transposed`: the instructions compute the transposed product.

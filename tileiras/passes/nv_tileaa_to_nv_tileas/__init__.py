@@ -19,7 +19,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
 from tileiras.planning.kernel import with_stores
-from tileiras.planning.layouts.classes import LayoutClasses
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.model.written import read_plan
 from tileiras.planning.resources.warps import plan_cta
@@ -30,13 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConvertTileAAToTileASPass(IrPass):
-    """Gives every tensor a layout, and every role of warps its program, as planned.
+    """Moves layouts from attributes into types, and gives every role of warps its program.
 
-    Before   tensors without layouts; memory operations with facts
-    After    every tensor type carries its layout; ops agree on layouts or a convert_layout stands
-             between; loads and stores say how many elements move at once; dots say by which atom;
-             a barrier stands wherever token order demands that threads of the tile block meet
-    Requires nv_tileaa with the plan of `tileas-plan-cta`
+    Before   tensors without layouts; layouts, accesses and the plan as attributes
+    After    every tensor type carries its layout; where an operation takes an operand in another
+             one than it lies in, a convert_layout stands between, or the operand is computed again
+             if it is marked {rematerialize}; constants, ranges, splats, reshapes, permutations and
+             broadcasts stand in front of their users, in the layouts that these want; a barrier
+             stands wherever token order demands that threads of the tile block meet
+    Requires nv_tileaa with the plan of `tileas-plan-cta` and the layouts of
+             `tileas-assign-load-store-layouts`; where one is missing or fits nothing that is an
+             error at the operation
     Leaves   the order of operations, scalars, control flow
     """
 
@@ -69,6 +72,7 @@ def _place_or_plan_again(
     if plan.hopper is None:
         return _place_func(func, plan), plan
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
+    from tileiras.planning.layouts.assignment import assign_again
     from tileiras.planning.warp_roles.plan import plan_hopper
 
     try:
@@ -78,11 +82,13 @@ def _place_or_plan_again(
     if hopper is not None:
         prefer = options.switch(PREFER_TMA) if plan.hopper.stores else False
         plan = with_stores(func, hopper, plan.target, prefer, plan.hopper.are_stores_delayed)
+        assign_again(func, plan)
         try:
             return _place_func(func, plan), plan
         except RingsDoNotFitError:
             pass
     plan = plan_cta(func, plan.target)
+    assign_again(func, plan)
     return _place_func(func, plan), plan
 
 
@@ -108,9 +114,7 @@ def _place_body(
     func: aa.FuncOp, plan: CtaPlan, entry: Block, body: Block, consumer: ConsumerSide | None
 ) -> None:
     """Places the operations of a function in `body`; `entry` has the new arguments."""
-    classes = LayoutClasses(plan)
-    classes.collect(func)
-    placer = Placer(classes, plan, PLACE_RULES, consumer)
+    placer = Placer(plan.num_warps, PLACE_RULES, consumer)
     source = func.body.block
     placer.values.update(zip(source.args, entry.args, strict=True))
     placer.place_block(source, body)

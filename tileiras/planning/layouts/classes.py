@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -20,26 +19,20 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.layout.grid_slices import grid_slice
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase, TiledLoadBase, TiledStoreBase
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.rearranged import result_layout, source_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.access import AccessPlan, is_widest, plan_pointer_access, plan_view_access
 from tileiras.planning.layouts.epilogues import Epilogues
-from tileiras.planning.mma.dots import plan_dot
-from tileiras.planning.model.cta import CtaPlan
-
-LAZY_OPS = (
-    aa.ConstantOp,
-    aa.SplatOp,
-    aa.MakeRangeOp,
-    aa.BroadcastOp,
-    aa.ReshapeOp,
-    aa.PermuteOp,
-)
-"""Operations whose results are made anew in every layout that is asked for."""
+from tileiras.planning.layouts.rematerialization import is_lazy, is_tensor
+from tileiras.planning.layouts.written import fragments_of
 
 PRIORITY_DOT, PRIORITY_LOAD, PRIORITY_STORE = 3, 2, 1
+
+ViewAccess = TiledLoadBase | TiledStoreBase | aa.TiledAtomicRedOp
+"""Accesses through views."""
 
 
 @dataclass(frozen=True)
@@ -55,21 +48,12 @@ class Wish:
     is_widest: bool = False
 
 
-def is_tensor(value: SSAValue) -> bool:
-    """Whether the value is a tensor, hence needs a layout."""
-    return isinstance(value.type, TensorType)
-
-
-def is_lazy(value: SSAValue) -> bool:
-    """Whether the value is made where it is needed."""
-    return isinstance(value, OpResult) and isinstance(value.op, LAZY_OPS)
-
-
 class LayoutClasses:
     """Collects classes over a function, then answers `layout(value)`."""
 
-    def __init__(self, plan: CtaPlan):
-        self.plan = plan
+    def __init__(self, num_warps: int):
+        self.num_warps = num_warps
+        self._accesses: dict[Operation, AccessPlan] = {}
         self._parent: dict[SSAValue, SSAValue] = {}
         self._members: dict[SSAValue, list[SSAValue]] = {}
         self._wishes: dict[SSAValue, list[Wish]] = {}
@@ -157,32 +141,47 @@ class LayoutClasses:
         access = None
         match load:
             case aa.TiledLoadOp() | aa.FinishLoadOp():
-                access = plan_view_access(load.view, self.plan.num_warps)
+                access = self.view_access(load)
             case aa.LoadOp():
-                access = plan_pointer_access(load, self.plan.num_warps)
+                access = self.pointer_access(load)
             case _:
                 pass
-        return access is None or access.suits(plan_dot(dot, self.plan).result)
+        return access is None or access.suits(fragments_of(dot)[-1])
+
+    def view_access(self, op: ViewAccess) -> AccessPlan:
+        """How an access through a view is done best."""
+        found = self._accesses.get(op)
+        if found is None:
+            found = self._accesses[op] = plan_view_access(op.view, self.num_warps)
+        return found
+
+    def pointer_access(self, op: LoadBase | StoreBase) -> AccessPlan | None:
+        """How an access through pointers is done best; None for one of scalars."""
+        found = self._accesses.get(op)
+        if found is None:
+            found = plan_pointer_access(op, self.num_warps)
+            if found is not None:
+                self._accesses[op] = found
+        return found
 
     def _tie_each(self, *groups: Sequence[SSAValue]) -> None:
         for values in zip(*groups, strict=True):
             self.tie(values)
 
     def _collect_access(self, op: Operation) -> None:
-        warps = self.plan.num_warps
         match op:
             case aa.TiledLoadOp() | aa.FinishLoadOp():
-                self._wish_access(op.result, PRIORITY_LOAD, plan_view_access(op.view, warps))
+                self._wish_access(op.result, PRIORITY_LOAD, self.view_access(op))
             case aa.TiledStoreOp() | aa.TiledAtomicRedOp():
-                self._wish_access(op.value, PRIORITY_STORE, plan_view_access(op.view, warps))
+                self._wish_access(op.value, PRIORITY_STORE, self.view_access(op))
             case aa.LoadOp():
                 self.tie([op.pointers, *op.operands[1:], op.result])
-                access = plan_pointer_access(op, warps)
+                access = self.pointer_access(op)
                 if access is not None:
                     self.wish(op.result, PRIORITY_LOAD, access.vector, access.layout)
             case aa.StoreOp():
                 self.tie([op.pointers, *([op.mask] if op.mask is not None else [])])
-                access = plan_pointer_access(op, warps)
+                access = self.pointer_access(op)
                 if access is not None:
                     self.wish(op.pointers, PRIORITY_LOAD, access.vector, access.layout)
                     self.wish(op.value, PRIORITY_STORE, access.vector, access.layout)
@@ -193,7 +192,7 @@ class LayoutClasses:
                     self.tie([read.result for read in op.reads(number)])
             case aa.DotOp():
                 self.tie([op.acc, op.result])
-                self.wish(op.result, PRIORITY_DOT, 0, plan_dot(op, self.plan).result)
+                self.wish(op.result, PRIORITY_DOT, 0, fragments_of(op)[-1])
             case _:
                 pass
 
@@ -239,9 +238,9 @@ class LayoutClasses:
         size = 1
         for dim in shape:
             size *= dim
-        threads = 32 * self.plan.num_warps
+        threads = 32 * self.num_warps
         vector = max(1, min(4, size // threads))
-        return blocked(shape, order, vector, self.plan.num_warps)
+        return blocked(shape, order, vector, self.num_warps)
 
     def _choose(self, root: SSAValue) -> LinearLayout:
         wishes = self._wishes.get(root)

@@ -12,11 +12,10 @@ from xdsl.dialects.builtin import IntAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
-from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES, stored_layout
+from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
-from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
@@ -147,12 +146,9 @@ def tile_pieces(value: SSAValue, warpgroups: int) -> int:
     return rows * (row // swizzle) // (ROWS_PER_WARPGROUP * warpgroups)
 
 
-def place_staged(
-    placer: Placer, op: TmaWrite, pipeline: SSAValue, plan: HopperPlan
-) -> Sequence[SSAValue]:
+def place_staged(placer: Placer, op: TmaWrite, pipeline: SSAValue) -> Sequence[SSAValue]:
     """The tile on its way to the agent, from the registers that a product leaves its result in."""
-    shape = view_type_of(op.view).tile_shape
-    layout = stored_layout(shape, plan.warpgroups, plan.is_transposed)
+    (layout,) = placer.operand_layouts(op, [op.value])
     placer.emit(ts.StageTileOp, [placer.in_layout(op.value, layout), pipeline])
     return placer.emit(aa.CreateMemTokenOp, (), [op.result_token.type]).results
 

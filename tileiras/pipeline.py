@@ -145,6 +145,11 @@ PIPELINE: tuple[Step, ...] = (
         "layouts and plan are written beside the operations: types and roles follow from them",
     ),
     Step(
+        "tileas-hoist-layout-conversions",
+        "nv_tileas",
+        "conversions stand in front of their users only now; those before a lock cost nobody time",
+    ),
+    Step(
         "tileas-group-products",
         "nv_tileas",
         "layouts say which operands products share; the lowering computes neighbours together",

@@ -37,6 +37,9 @@ PASSES: dict[str, str] = {
         "tileiras.passes.nv_tileaa.assign_load_store_layouts:AssignLoadStoreLayoutsPass"
     ),
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
+    "tileas-hoist-layout-conversions": (
+        "tileiras.passes.nv_tileas.hoist_layout_conversions:HoistLayoutConversionsPass"
+    ),
     "tileas-group-products": "tileiras.passes.nv_tileas.group_products:GroupProductsPass",
     "tileas-remove-barriers": "tileiras.passes.nv_tileas.remove_barriers:RemoveBarriersPass",
     "convert-nv-tileas-to-llvm": "tileiras.codegen.lowering:ConvertNvTileASToLLVMPass",

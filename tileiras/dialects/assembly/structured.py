@@ -65,7 +65,6 @@ def is_expressible(op: Operation) -> bool:
                 and (empty or is_one_block(op.else_region))
                 and not any(block.args for region in op.regions for block in region.blocks)
                 and op.condition.type == IntegerType(1)
-                and not op.attributes
             )
         case ConstantOp():
             return _tile_type(op.result.type) == op.value.type and not op.attributes
@@ -88,12 +87,12 @@ def _is_loop(op: ForOp, carried: Sequence[SSAValue], kind: Attribute) -> bool:
     """Whether bounds and counter have one type, and the types of carried values agree."""
     counter = op.body.block.args[0].type
     bounds = {op.lower_bound.type, op.upper_bound.type, counter}
-    return bounds == {kind} and _carries(op, carried) and not op.attributes
+    return bounds == {kind} and _carries(op, carried) and _plain(op)
 
 
 def _carries(op: ForOp | LoopOp, carried: Sequence[SSAValue]) -> bool:
     types = [value.type for value in op.init_values]
-    return types == [value.type for value in carried] and not op.attributes
+    return types == [value.type for value in carried]
 
 
 def _function_type(op: FuncOp) -> FunctionType:
@@ -147,7 +146,9 @@ def _write_for(printer: AssemblyPrinter, op: ForOp) -> None:
     if carried:
         printer.write(f" iter_args({_write_carried(printer, carried, op.init_values)})")
         printer.write(f" -> ({printer.type_list(value.type for value in op.results)})")
-    printer.write(f" : {printer.type(op.step.type)} ")
+    printer.write(f" : {printer.type(op.step.type)}")
+    _attributes(printer, op, ("unsigned_cmp",))
+    printer.write(" ")
     printer.braces(op.body.block)
 
 
@@ -158,6 +159,7 @@ def _write_loop(printer: AssemblyPrinter, op: LoopOp) -> None:
         printer.write(f" : ({printer.type_list(value.type for value in block.args)})")
     if op.results:
         printer.write(f" -> ({printer.type_list(value.type for value in op.results)})")
+    _attributes(printer, op, ())
     printer.write(" ")
     printer.braces(block)
 
@@ -166,6 +168,7 @@ def _write_if(printer: AssemblyPrinter, op: IfOp) -> None:
     printer.write(f" {printer.use(op.condition)}")
     if op.results:
         printer.write(f" -> ({printer.type_list(value.type for value in op.results)})")
+    _attributes(printer, op, ())
     printer.write(" ")
     printer.braces(op.then_region.block)
     if op.else_region.first_block is not None:
@@ -308,10 +311,15 @@ def _read_for(parser: AssemblyParser) -> Operation:
     arguments += [
         argument.resolve(type) for (argument, _), type in zip(carried, types, strict=True)
     ]
+    given, attributes = _read_attributes(parser, ForOp)
     region = parser.parse_region(arguments)
-    properties: dict[str, Attribute] = parser.unit("unsigned_cmp") if unsigned else {}
+    unit: dict[str, Attribute] = parser.unit("unsigned_cmp") if unsigned else {}
     return ForOp.create(
-        operands=operands, result_types=types, properties=properties, regions=[region]
+        operands=operands,
+        result_types=types,
+        properties=given | unit,
+        attributes=attributes,
+        regions=[region],
     )
 
 
@@ -326,18 +334,30 @@ def _read_loop(parser: AssemblyParser) -> Operation:
     results = _read_types(parser, "->")
     pairs = list(zip(carried, types, strict=True))
     operands = [parser.resolve_operand(value, type) for (_, value), type in pairs]
+    properties, attributes = _read_attributes(parser, LoopOp)
     region = parser.parse_region([argument.resolve(type) for (argument, _), type in pairs])
-    return LoopOp.create(operands=operands, result_types=results, regions=[region])
+    return LoopOp.create(
+        operands=operands,
+        result_types=results,
+        properties=properties,
+        attributes=attributes,
+        regions=[region],
+    )
 
 
 def _read_if(parser: AssemblyParser) -> Operation:
     condition = parser.parse_operand(IntegerType(1))
     results = _read_types(parser, "->")
+    properties, attributes = _read_attributes(parser, IfOp)
     then_region = parser.parse_region([])
     other = parser.parse_optional_keyword("else") is not None
     else_region = parser.parse_region([]) if other else Region()
     return IfOp.create(
-        operands=[condition], result_types=results, regions=[then_region, else_region]
+        operands=[condition],
+        result_types=results,
+        properties=properties,
+        attributes=attributes,
+        regions=[then_region, else_region],
     )
 
 

@@ -14,7 +14,6 @@ from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
-from tileiras.passes.nv_tileaa_to_nv_tileas.early_conversions import convert_early
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
@@ -118,4 +117,3 @@ def _place_body(
     source = func.body.block
     placer.values.update(zip(source.args, entry.args, strict=True))
     placer.place_block(source, body)
-    convert_early(body)

@@ -24,7 +24,7 @@ from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
 from tileiras.dialects.nv_tileas.plan import PIPELINE
 from tileiras.errors import InternalError
 from tileiras.passes.op_builder import OpBuilder
-from tileiras.planning.layouts.rematerialization import LAZY_OPS, is_lazy, is_tensor
+from tileiras.planning.layouts.rematerialization import LAZY_CLASSES, is_lazy, is_tensor
 from tileiras.planning.layouts.written import contradiction, layouts_of
 from tileiras.planning.operands.tma import OperandLoad
 
@@ -96,7 +96,7 @@ class Placer(OpBuilder):
         self._made.append({})
         for op in source.ops:
             self.location = op.location
-            if isinstance(op, LAZY_OPS) and is_tensor(op.results[0]):
+            if op.__class__ in LAZY_CLASSES and is_tensor(op.results[0]):
                 continue
             if self.consumer is not None and self.consumer.absorbs(op):
                 continue
@@ -123,8 +123,10 @@ class Placer(OpBuilder):
 
         Tiles that pipelines bring have none. Raises CompileError where others have none.
         """
-        if any(map(is_tensor, op.results)) and PIPELINE not in op.attributes:
-            self._note(op, LAYOUTS, op.results)
+        for result in op.results:
+            if is_tensor(result) and PIPELINE not in op.attributes:
+                self._note(op, LAYOUTS, op.results)
+                break
         for region in op.regions:
             for block in region.blocks:
                 if any(map(is_tensor, block.args)):

@@ -36,8 +36,8 @@ ACCESSES = (
     aa.MultimemLoadOp,
     aa.MultimemStoreOp,
     aa.MultimemReduceOp,
-    LoadBase,
-    StoreBase,
+    aa.LoadOp,
+    aa.StoreOp,
 )
 """The operations of this file."""
 

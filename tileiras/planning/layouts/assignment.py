@@ -5,6 +5,9 @@ A walk in program order that writes attributes (`dialects/nv_tileas/assigned`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.target import GpuTarget
@@ -16,7 +19,7 @@ from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
-from tileiras.dialects.nv_tileas.assigned import NAMES, FmaAttr
+from tileiras.dialects.nv_tileas.assigned import LAYOUTS, NAMES, FmaAttr, layouts_attribute
 from tileiras.dialects.nv_tileas.plan import MMA, PIPELINE, KernelPlanAttr, WgmmaAttr
 from tileiras.planning.layouts.accesses import ACCESSES, AccessAssigner
 from tileiras.planning.layouts.classes import LayoutClasses
@@ -94,43 +97,44 @@ class LayoutAssigner:
                 self._assign(op)
 
     def _assign(self, op: Operation) -> None:
-        match op:
-            case ElementwiseOp():
-                self._assign_elementwise(op)
-            case aa.ForOp() | aa.LoopOp():
-                self._assign_loop(op)
-            case aa.IfOp():
-                self._writer.set_results(op)
-                for region in op.regions:
-                    for block in region.blocks:
-                        self.assign_block(block)
-            case aa.ContinueOp():
-                loop = enclosing(op, aa.ForOp, aa.LoopOp)
-                skip = 1 if isinstance(loop, aa.ForOp) else 0
-                self._writer.ask_like(op.operands, loop.regions[0].block.args[skip:])
-            case aa.BreakOp():
-                self._writer.ask_like(op.operands, enclosing(op, aa.LoopOp).results)
-            case aa.YieldOp():
-                parent = op.parent_op()
-                self._writer.ask_like(op.operands, parent.results if parent is not None else ())
-            case aa.DotOp():
-                self._assign_dot(op)
-            case aa.ReduceOp() | aa.ScanOp():
-                self._assign_combining(op)
-            case aa.ShareTilesOp():
-                self._assign_share(op)
-            case _ if isinstance(op, ACCESSES):
-                self._accesses.assign(op)
-            case _:
-                self._assign_other(op)
+        rule = _RULES.get(op.__class__, LayoutAssigner._assign_any)
+        if rule is not None:
+            rule(self, op)
+
+    def _assign_any(self, op: Operation) -> None:
+        """Elementwise operations, and those without tensors."""
+        if isinstance(op, ElementwiseOp):
+            self._assign_elementwise(op)
+        elif any(map(is_tensor, (*op.operands, *op.results))):
+            raise contradiction(op, "is not supported yet on tiles")
+
+    def _assign_if(self, op: aa.IfOp) -> None:
+        self._writer.set_results(op)
+        for region in op.regions:
+            for block in region.blocks:
+                self.assign_block(block)
+
+    def _assign_continue(self, op: aa.ContinueOp) -> None:
+        loop = enclosing(op, aa.ForOp, aa.LoopOp)
+        skip = 1 if isinstance(loop, aa.ForOp) else 0
+        self._writer.ask_like(op.operands, loop.regions[0].block.args[skip:])
+
+    def _assign_break(self, op: aa.BreakOp) -> None:
+        self._writer.ask_like(op.operands, enclosing(op, aa.LoopOp).results)
+
+    def _assign_yield(self, op: aa.YieldOp) -> None:
+        parent = op.parent_op()
+        self._writer.ask_like(op.operands, parent.results if parent is not None else ())
 
     def _assign_elementwise(self, op: ElementwiseOp) -> None:
         """All operands in the layout of the result."""
         result = op.results[0]
         if not is_tensor(result) or (self._is_specialised and _is_absorbed(op)):
             return
-        self._writer.set_results(op)
-        self._writer.ask_like(op.operands, [result] * len(op.operands))
+        layout = self._writer.settled(result)
+        op.attributes[LAYOUTS] = layouts_attribute((layout,))
+        for operand in op.operands:
+            self._writer.ask(operand, layout)
 
     def _assign_loop(self, op: aa.ForOp | aa.LoopOp) -> None:
         """Initial values in the layouts of the carried ones."""
@@ -191,27 +195,49 @@ class LayoutAssigner:
             taken.append((tile, layout.without_register_duplicates()))
         self._writer.take(op, taken)
 
-    def _assign_other(self, op: Operation) -> None:
-        match op:
-            case aa.UnsplatOp():
-                source = op.operands[0]
-                default = self._writer.classes.default(shape_of(source))
-                self._writer.take(op, [(source, default)])
-            case aa.AtomicRMWOp() | aa.AtomicCASOp():
-                self._writer.set_results(op)
-                self._writer.ask_like(op.operands, [op.results[0]] * len(op.operands))
-            case aa.ReadSharedOp():
-                self._writer.set_results(op)
-            case _ if isinstance(op, _REARRANGING):
-                tensors = [value for value in op.operands if is_tensor(value)]
-                self._writer.take(op, [(value, self._writer.settled(value)) for value in tensors])
-                self._writer.set_results(op)
-            case _ if isinstance(op, LAZY_OPS):
-                pass  # made where it is needed
-            case _ if any(map(is_tensor, (*op.operands, *op.results))):
-                raise contradiction(op, "is not supported yet on tiles")
-            case _:
-                pass
+    def _assign_unsplat(self, op: aa.UnsplatOp) -> None:
+        """The one element in the default layout: every thread then holds it."""
+        default = self._writer.classes.default(shape_of(op.source))
+        self._writer.take(op, [(op.source, default)])
+
+    def _assign_atomic(self, op: aa.AtomicRMWOp | aa.AtomicCASOp) -> None:
+        """Everything in the layout of the result."""
+        self._writer.set_results(op)
+        self._writer.ask_like(op.operands, [op.result] * len(op.operands))
+
+    def _assign_read_shared(self, op: aa.ReadSharedOp) -> None:
+        self._writer.set_results(op)
+
+    def _assign_rearranging(self, op: Operation) -> None:
+        """Slices, concatenations, packs: operands where they are, the result where it is wanted."""
+        tensors = [value for value in op.operands if is_tensor(value)]
+        self._writer.take(op, [(value, self._writer.settled(value)) for value in tensors])
+        self._writer.set_results(op)
+
+    def _assign_access(self, op: Operation) -> None:
+        self._accesses.assign(op)
+
+
+_RULES: dict[type[Operation], Callable[[LayoutAssigner, Any], None] | None] = {
+    aa.ForOp: LayoutAssigner._assign_loop,
+    aa.LoopOp: LayoutAssigner._assign_loop,
+    aa.IfOp: LayoutAssigner._assign_if,
+    aa.ContinueOp: LayoutAssigner._assign_continue,
+    aa.BreakOp: LayoutAssigner._assign_break,
+    aa.YieldOp: LayoutAssigner._assign_yield,
+    aa.DotOp: LayoutAssigner._assign_dot,
+    aa.ReduceOp: LayoutAssigner._assign_combining,
+    aa.ScanOp: LayoutAssigner._assign_combining,
+    aa.ShareTilesOp: LayoutAssigner._assign_share,
+    aa.ReadSharedOp: LayoutAssigner._assign_read_shared,
+    aa.UnsplatOp: LayoutAssigner._assign_unsplat,
+    aa.AtomicRMWOp: LayoutAssigner._assign_atomic,
+    aa.AtomicCASOp: LayoutAssigner._assign_atomic,
+    **dict.fromkeys(_REARRANGING, LayoutAssigner._assign_rearranging),
+    **dict.fromkeys(ACCESSES, LayoutAssigner._assign_access),
+    **dict.fromkeys(LAZY_OPS),
+}
+"""How operations are assigned that are not elementwise; lazy ones are made where needed."""
 
 
 def _is_absorbed(op: Operation) -> bool:

@@ -9,8 +9,9 @@ needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
@@ -60,6 +61,7 @@ class LayoutClasses:
         self._layouts: dict[SSAValue, LinearLayout] = {}
         self._assigning: list[SSAValue] = []
         self._epilogues = Epilogues(self._reads_as_well)
+        self._has_products = True
 
     # union-find
 
@@ -107,34 +109,71 @@ class LayoutClasses:
 
     def collect(self, func: aa.FuncOp) -> None:
         """Ties and wishes of all operations of a function."""
-        for op in func.walk():
-            self._collect_op(op)
+        ops = list(func.walk())
+        self._has_products = any(op.__class__ is aa.DotOp for op in ops)
+        for op in ops:
+            rule = _COLLECT.get(op.__class__)
+            if rule is not None:
+                rule(self, op)
+            elif isinstance(op, ElementwiseOp) and is_tensor(op.results[0]):
+                self._collect_elementwise(op)
 
-    def _collect_op(self, op: Operation) -> None:
-        match op:
-            case ElementwiseOp() | aa.ScanOp():
-                apart = self._epilogues.products(op)
-                self.tie([*(value for value in op.operands if value not in apart), *op.results])
-            case aa.ForOp():
-                arguments = op.body.block.args[1:]
-                self._tie_each(arguments, op.init_values, op.results)
-            case aa.LoopOp():
-                self._tie_each(op.body.block.args, op.init_values)
-            case aa.ContinueOp():
-                loop = enclosing(op, aa.ForOp, aa.LoopOp)
-                skip = 1 if isinstance(loop, aa.ForOp) else 0
-                self._tie_each(loop.regions[0].block.args[skip:], op.operands)
-            case aa.BreakOp():
-                self._tie_each(enclosing(op, aa.LoopOp).results, op.operands)
-            case aa.YieldOp():
-                parent = op.parent_op()
-                if isinstance(parent, aa.IfOp):
-                    self._tie_each(parent.results, op.operands)
-            case aa.ReduceOp():
-                self.tie(op.operands)
-                self.tie(op.results)
-            case _:
-                self._collect_access(op)
+    def _collect_elementwise(self, op: Operation) -> None:
+        apart = self._epilogues.products(op) if self._has_products else ()
+        self.tie([*(value for value in op.operands if value not in apart), *op.results])
+
+    def _collect_for(self, op: aa.ForOp) -> None:
+        self._tie_each(op.body.block.args[1:], op.init_values, op.results)
+
+    def _collect_loop(self, op: aa.LoopOp) -> None:
+        self._tie_each(op.body.block.args, op.init_values)
+
+    def _collect_continue(self, op: aa.ContinueOp) -> None:
+        loop = enclosing(op, aa.ForOp, aa.LoopOp)
+        skip = 1 if isinstance(loop, aa.ForOp) else 0
+        self._tie_each(loop.regions[0].block.args[skip:], op.operands)
+
+    def _collect_break(self, op: aa.BreakOp) -> None:
+        self._tie_each(enclosing(op, aa.LoopOp).results, op.operands)
+
+    def _collect_yield(self, op: aa.YieldOp) -> None:
+        parent = op.parent_op()
+        if isinstance(parent, aa.IfOp):
+            self._tie_each(parent.results, op.operands)
+
+    def _collect_reduce(self, op: aa.ReduceOp) -> None:
+        self.tie(op.operands)
+        self.tie(op.results)
+
+    def _collect_atomic(self, op: aa.AtomicRMWOp | aa.AtomicCASOp) -> None:
+        self.tie([*op.operands, op.result])
+
+    def _collect_share(self, op: aa.ShareTilesOp) -> None:
+        for number in range(len(op.tiles)):
+            self.tie([read.result for read in op.reads(number)])
+
+    def _collect_dot(self, op: aa.DotOp) -> None:
+        self.tie([op.acc, op.result])
+        self.wish(op.result, PRIORITY_DOT, 0, fragments_of(op)[-1])
+
+    def _collect_view_load(self, op: aa.TiledLoadOp | aa.FinishLoadOp) -> None:
+        self._wish_access(op.result, PRIORITY_LOAD, self.view_access(op))
+
+    def _collect_view_store(self, op: aa.TiledStoreOp | aa.TiledAtomicRedOp) -> None:
+        self._wish_access(op.value, PRIORITY_STORE, self.view_access(op))
+
+    def _collect_load(self, op: aa.LoadOp) -> None:
+        self.tie([op.pointers, *op.operands[1:], op.result])
+        access = self.pointer_access(op)
+        if access is not None:
+            self.wish(op.result, PRIORITY_LOAD, access.vector, access.layout)
+
+    def _collect_store(self, op: aa.StoreOp) -> None:
+        self.tie([op.pointers, *([op.mask] if op.mask is not None else [])])
+        access = self.pointer_access(op)
+        if access is not None:
+            self.wish(op.pointers, PRIORITY_LOAD, access.vector, access.layout)
+            self.wish(op.value, PRIORITY_STORE, access.vector, access.layout)
 
     def _reads_as_well(self, load: Operation, dot: aa.DotOp) -> bool:
         """Whether a load may go straight to the layout of a product."""
@@ -168,34 +207,6 @@ class LayoutClasses:
         for values in zip(*groups, strict=True):
             self.tie(values)
 
-    def _collect_access(self, op: Operation) -> None:
-        match op:
-            case aa.TiledLoadOp() | aa.FinishLoadOp():
-                self._wish_access(op.result, PRIORITY_LOAD, self.view_access(op))
-            case aa.TiledStoreOp() | aa.TiledAtomicRedOp():
-                self._wish_access(op.value, PRIORITY_STORE, self.view_access(op))
-            case aa.LoadOp():
-                self.tie([op.pointers, *op.operands[1:], op.result])
-                access = self.pointer_access(op)
-                if access is not None:
-                    self.wish(op.result, PRIORITY_LOAD, access.vector, access.layout)
-            case aa.StoreOp():
-                self.tie([op.pointers, *([op.mask] if op.mask is not None else [])])
-                access = self.pointer_access(op)
-                if access is not None:
-                    self.wish(op.pointers, PRIORITY_LOAD, access.vector, access.layout)
-                    self.wish(op.value, PRIORITY_STORE, access.vector, access.layout)
-            case aa.AtomicRMWOp() | aa.AtomicCASOp():
-                self.tie([*op.operands, op.result])
-            case aa.ShareTilesOp():
-                for number in range(len(op.tiles)):
-                    self.tie([read.result for read in op.reads(number)])
-            case aa.DotOp():
-                self.tie([op.acc, op.result])
-                self.wish(op.result, PRIORITY_DOT, 0, fragments_of(op)[-1])
-            case _:
-                pass
-
     def _wish_access(self, value: SSAValue, priority: int, access: AccessPlan) -> None:
         """What an access through a view wants."""
         widest = is_widest(access, storage_bits(element_of(value)))
@@ -205,7 +216,9 @@ class LayoutClasses:
 
     def layout(self, value: SSAValue) -> LinearLayout:
         """The layout of a tensor that has a class."""
-        root = self._find(value)
+        return self._layout_of(self._find(value))
+
+    def _layout_of(self, root: SSAValue) -> LinearLayout:
         known = self._layouts.get(root)
         if known is None:
             self._assigning.append(root)
@@ -216,17 +229,14 @@ class LayoutClasses:
 
     def natural(self, value: SSAValue) -> LinearLayout | None:
         """The layout in which the value exists, or falls out for free; None if any is as good."""
+        owner = value.owner
         if not is_lazy(value):
             root = self._find(value)
-            return None if root in self._assigning else self.layout(value)
-        if not isinstance(value, OpResult):
-            return None
-        match value.op:
-            case aa.ReshapeOp() | aa.PermuteOp() as op:
-                source = self.natural(op.source) if is_tensor(op.source) else None
-                return result_layout(op, source) if source is not None else None
-            case _:
-                return None
+            return None if root in self._assigning else self._layout_of(root)
+        if isinstance(owner, aa.ReshapeOp | aa.PermuteOp) and is_tensor(owner.source):
+            source = self.natural(owner.source)
+            return result_layout(owner, source) if source is not None else None
+        return None
 
     def settled(self, value: SSAValue) -> LinearLayout:
         """The natural layout, or the default one of the shape."""
@@ -275,3 +285,25 @@ class LayoutClasses:
                     if natural is not None:
                         return natural
         return None
+
+
+_COLLECT: dict[type[Operation], Callable[[LayoutClasses, Any], None]] = {
+    aa.ScanOp: LayoutClasses._collect_elementwise,
+    aa.ForOp: LayoutClasses._collect_for,
+    aa.LoopOp: LayoutClasses._collect_loop,
+    aa.ContinueOp: LayoutClasses._collect_continue,
+    aa.BreakOp: LayoutClasses._collect_break,
+    aa.YieldOp: LayoutClasses._collect_yield,
+    aa.ReduceOp: LayoutClasses._collect_reduce,
+    aa.AtomicRMWOp: LayoutClasses._collect_atomic,
+    aa.AtomicCASOp: LayoutClasses._collect_atomic,
+    aa.ShareTilesOp: LayoutClasses._collect_share,
+    aa.DotOp: LayoutClasses._collect_dot,
+    aa.TiledLoadOp: LayoutClasses._collect_view_load,
+    aa.FinishLoadOp: LayoutClasses._collect_view_load,
+    aa.TiledStoreOp: LayoutClasses._collect_view_store,
+    aa.TiledAtomicRedOp: LayoutClasses._collect_view_store,
+    aa.LoadOp: LayoutClasses._collect_load,
+    aa.StoreOp: LayoutClasses._collect_store,
+}
+"""What operations tie and wish that are not elementwise."""

@@ -17,6 +17,7 @@ LAZY_OPS = (
     aa.PermuteOp,
 )
 """Operations whose results are made anew in every layout that is asked for."""
+LAZY_CLASSES = frozenset[type](LAZY_OPS)
 
 MAX_REMATERIALIZED_OPS = 12
 """Index arithmetic up to so many operations is cheaper to repeat than to move between threads."""
@@ -24,12 +25,12 @@ MAX_REMATERIALIZED_OPS = 12
 
 def is_tensor(value: SSAValue) -> bool:
     """Whether the value is a tensor, hence needs a layout."""
-    return isinstance(value.type, TensorType)
+    return value.type.__class__ is TensorType
 
 
 def is_lazy(value: SSAValue) -> bool:
     """Whether the value is made where it is needed."""
-    return isinstance(value, OpResult) and isinstance(value.op, LAZY_OPS)
+    return value.owner.__class__ in LAZY_CLASSES
 
 
 def is_cheap(value: SSAValue) -> bool:

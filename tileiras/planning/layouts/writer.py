@@ -53,14 +53,15 @@ class LayoutWriter:
         if not is_tensor(value):
             return
         owner = value.owner
-        if isinstance(owner, aa.ConstantOp | aa.SplatOp | aa.MakeRangeOp):
+        if is_lazy(value):
+            is_rearranged = isinstance(owner, aa.BroadcastOp | aa.ReshapeOp | aa.PermuteOp)
+            if is_rearranged and not self.is_made(value, layout):
+                self.ask(owner.source, source_layout(owner, layout))
+                self._made[-1].add((value, layout))
             return
-        is_own = not is_lazy(value) and layout == self.settled(value)
-        if is_own or self.is_made(value, layout):
+        if layout == self.settled(value) or self.is_made(value, layout):
             return
-        if isinstance(owner, aa.BroadcastOp | aa.ReshapeOp | aa.PermuteOp):
-            self.ask(owner.source, source_layout(owner, layout))
-        elif isinstance(owner, Operation) and is_cheap(value):
+        if isinstance(owner, Operation) and is_cheap(value):
             owner.attributes[REMATERIALIZE] = UnitAttr()
             for operand in owner.operands:
                 self.ask(operand, layout)

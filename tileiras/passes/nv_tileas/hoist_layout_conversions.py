@@ -1,25 +1,47 @@
-"""Changes of layout that need not be made while others wait are made before.
-
-    loop { .. atomic_cas %lock .. }                   %p = convert_layout %t
-    if %c { %p = convert_layout %t; .. }        ->    loop { .. atomic_cas %lock .. }
-    else  { %q = convert_layout %t; .. }              if %c { .. } else { .. }
-
-A conversion that both sides of a branch need is made once before it, and one whose value is known
-before a loop that waits for other tile blocks is made before that, needed or not.
-"""
+"""The pass `tileas-hoist-layout-conversions`: changes of layout before others wait for them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, OpResult
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.ir_pass import CompileContext, IrPass
 
 
-def convert_early(block: Block) -> None:
+_USES_OF_STAGES = (*wg.RING_OPS, pl.FreePipelinesOp)
+
+
+@dataclass(frozen=True)
+class HoistLayoutConversionsPass(IrPass):
+    """Converts once before a branch what both sides convert, and before a loop what waits for it.
+
+    Before   loop { .. atomic_cas %lock .. };  if %c { %p = convert_layout %t; .. }
+             else { %q = convert_layout %t; .. }
+    After    %p = convert_layout %t;  loop { .. atomic_cas %lock .. };  if %c { .. } else { .. }
+    Requires every tensor in its layout
+    Leaves   conversions of values that are not known before the branch or the loop, and those
+             whose pipelines are still in use: until then there is little memory to go through
+    """
+
+    name = "tileas-hoist-layout-conversions"
+    title: ClassVar[str] = "Hoist layout conversions"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Does so in all functions of the module."""
+        for func in op.body.ops:
+            if isinstance(func, aa.FuncOp):
+                _hoist(func.body.block)
+
+
+def _hoist(block: Block) -> None:
     """Does so in a block and in all that it contains, inner branches first."""
     for branch in [op for op in block.walk(reverse=True) if isinstance(op, aa.IfOp)]:
         sides = [_conversions(region.block) for region in branch.regions if region.blocks]
@@ -75,14 +97,14 @@ def _conversions_after(waiting: Operation) -> Iterator[tas.ConvertLayoutOp]:
 
 
 def _put_behind_source(conversion: tas.ConvertLayoutOp) -> None:
-    """Behind the last use of a ring, though: until then there is little memory to go through."""
+    """Behind the last use of a stage, though: until then there is little memory to go through."""
     source = conversion.source
     if not isinstance(source, OpResult) or (block := source.op.parent_block()) is None:
         return
     place: Operation = source.op
     op = place.next_op
     while op is not None and not op.is_ancestor(conversion):
-        if any(isinstance(inner, wg.RING_OPS) for inner in op.walk()):
+        if any(isinstance(inner, _USES_OF_STAGES) for inner in op.walk()):
             place = op
         op = op.next_op
     conversion.detach()

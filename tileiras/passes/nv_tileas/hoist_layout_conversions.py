@@ -15,7 +15,6 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.ir_pass import CompileContext, IrPass
 
-
 _USES_OF_STAGES = (*wg.RING_OPS, pl.FreePipelinesOp)
 
 

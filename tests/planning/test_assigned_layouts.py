@@ -34,7 +34,7 @@ from tileiras.driver import compile_module, read_source
 from tileiras.errors import CompileError, SourceLocation
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
-from tileiras.planning.layouts.assignment import assign_again
+from tileiras.planning.layouts.replanned import assign_again
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.stages import print_stage
 

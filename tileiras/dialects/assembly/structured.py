@@ -65,6 +65,7 @@ def is_expressible(op: Operation) -> bool:
                 and (empty or is_one_block(op.else_region))
                 and not any(block.args for region in op.regions for block in region.blocks)
                 and op.condition.type == IntegerType(1)
+                and _plain(op)
             )
         case ConstantOp():
             return _tile_type(op.result.type) == op.value.type and not op.attributes
@@ -87,12 +88,12 @@ def _is_loop(op: ForOp, carried: Sequence[SSAValue], kind: Attribute) -> bool:
     """Whether bounds and counter have one type, and the types of carried values agree."""
     counter = op.body.block.args[0].type
     bounds = {op.lower_bound.type, op.upper_bound.type, counter}
-    return bounds == {kind} and _carries(op, carried) and _plain(op)
+    return bounds == {kind} and _carries(op, carried)
 
 
 def _carries(op: ForOp | LoopOp, carried: Sequence[SSAValue]) -> bool:
     types = [value.type for value in op.init_values]
-    return types == [value.type for value in carried]
+    return types == [value.type for value in carried] and _plain(op)
 
 
 def _function_type(op: FuncOp) -> FunctionType:
@@ -311,13 +312,14 @@ def _read_for(parser: AssemblyParser) -> Operation:
     arguments += [
         argument.resolve(type) for (argument, _), type in zip(carried, types, strict=True)
     ]
-    given, attributes = _read_attributes(parser, ForOp)
+    properties, attributes = _read_attributes(parser, ForOp)
     region = parser.parse_region(arguments)
-    unit: dict[str, Attribute] = parser.unit("unsigned_cmp") if unsigned else {}
+    if unsigned:
+        properties |= parser.unit("unsigned_cmp")
     return ForOp.create(
         operands=operands,
         result_types=types,
-        properties=given | unit,
+        properties=properties,
         attributes=attributes,
         regions=[region],
     )
@@ -334,28 +336,23 @@ def _read_loop(parser: AssemblyParser) -> Operation:
     results = _read_types(parser, "->")
     pairs = list(zip(carried, types, strict=True))
     operands = [parser.resolve_operand(value, type) for (_, value), type in pairs]
-    properties, attributes = _read_attributes(parser, LoopOp)
+    _, attributes = _read_attributes(parser, LoopOp)
     region = parser.parse_region([argument.resolve(type) for (argument, _), type in pairs])
     return LoopOp.create(
-        operands=operands,
-        result_types=results,
-        properties=properties,
-        attributes=attributes,
-        regions=[region],
+        operands=operands, result_types=results, attributes=attributes, regions=[region]
     )
 
 
 def _read_if(parser: AssemblyParser) -> Operation:
     condition = parser.parse_operand(IntegerType(1))
     results = _read_types(parser, "->")
-    properties, attributes = _read_attributes(parser, IfOp)
+    _, attributes = _read_attributes(parser, IfOp)
     then_region = parser.parse_region([])
     other = parser.parse_optional_keyword("else") is not None
     else_region = parser.parse_region([]) if other else Region()
     return IfOp.create(
         operands=[condition],
         result_types=results,
-        properties=properties,
         attributes=attributes,
         regions=[then_region, else_region],
     )

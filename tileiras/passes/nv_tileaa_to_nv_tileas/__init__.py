@@ -71,7 +71,7 @@ def _place_or_plan_again(
     if plan.hopper is None:
         return _place_func(func, plan), plan
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
-    from tileiras.planning.layouts.assignment import assign_again
+    from tileiras.planning.layouts.replanned import assign_again
     from tileiras.planning.warp_roles.plan import plan_hopper
 
     try:

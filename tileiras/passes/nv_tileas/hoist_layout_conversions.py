@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -37,17 +37,17 @@ class HoistLayoutConversionsPass(IrPass):
         """Does so in all functions of the module."""
         for func in op.body.ops:
             if isinstance(func, aa.FuncOp):
-                _hoist(func.body.block)
+                _hoist(list(func.walk()))
 
 
-def _hoist(block: Block) -> None:
-    """Does so in a block and in all that it contains, inner branches first."""
-    for branch in [op for op in block.walk(reverse=True) if isinstance(op, aa.IfOp)]:
+def _hoist(ops: Sequence[Operation]) -> None:
+    """Does so for all operations of a kernel, inner branches first."""
+    for branch in reversed([op for op in ops if type(op) is aa.IfOp]):
         sides = [_conversions(region.block) for region in branch.regions if region.blocks]
         if len(sides) == 2:
             for first in sides[0]:
                 _share(branch, first, [op for op in sides[1] if _are_equal(first, op)])
-    for waiting in [op for op in block.walk() if _waits(op)]:
+    for waiting in [op for op in ops if type(op) is aa.LoopOp and _waits(op)]:
         for conversion in list(_conversions_after(waiting)):
             _put_behind_source(conversion)
 
@@ -74,9 +74,9 @@ def _share(branch: aa.IfOp, first: tas.ConvertLayoutOp, others: list[tas.Convert
 
 
 def _waits(op: Operation) -> bool:
-    """Whether an operation is a loop around an atomic: it waits for another tile block."""
+    """Whether there is an atomic in a loop: it waits for another tile block."""
     atomics = (aa.AtomicCASOp, aa.AtomicRMWOp)
-    return isinstance(op, aa.LoopOp) and any(isinstance(inner, atomics) for inner in op.walk())
+    return any(isinstance(inner, atomics) for inner in op.walk())
 
 
 def _conversions_after(waiting: Operation) -> Iterator[tas.ConvertLayoutOp]:

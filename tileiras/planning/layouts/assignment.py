@@ -19,23 +19,19 @@ from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
-from tileiras.dialects.nv_tileas.assigned import LAYOUTS, NAMES, FmaAttr, layouts_attribute
+from tileiras.dialects.nv_tileas.assigned import LAYOUTS, FmaAttr, layouts_attribute
 from tileiras.dialects.nv_tileas.plan import MMA, PIPELINE, KernelPlanAttr, WgmmaAttr
 from tileiras.planning.layouts.accesses import ACCESSES, AccessAssigner
 from tileiras.planning.layouts.classes import LayoutClasses
-from tileiras.planning.layouts.dots import assign_dot_layouts
 from tileiras.planning.layouts.rematerialization import LAZY_OPS, is_cheap, is_tensor
 from tileiras.planning.layouts.writer import LayoutWriter
 from tileiras.planning.layouts.written import (
     contradiction,
     factors,
     fragments_of,
-    kernel_plan,
     mma_of,
     operands_before_loop,
 )
-from tileiras.planning.model.cta import CtaPlan
-from tileiras.planning.model.written import write_plan
 from tileiras.planning.operands.smem import is_in_slot
 from tileiras.planning.operands.tma import root_load, rounds_to_tf32
 
@@ -49,18 +45,6 @@ _REARRANGING = (
     aa.AssertOp,
 )
 """Operations that take their operands as they lie."""
-
-
-def assign_again(func: aa.FuncOp, plan: CtaPlan) -> None:
-    """Writes another plan in place of the one that is there, and the layouts that it leads to."""
-    write_plan(func, plan)
-    for op in func.walk():
-        for name in NAMES:
-            op.attributes.pop(name, None)
-    kernel = kernel_plan(func, "assigning layouts")
-    dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
-    assign_dot_layouts(dots, kernel, plan.target)
-    assign_layouts(func, kernel, plan.target)
 
 
 def assign_layouts(func: aa.FuncOp, kernel: KernelPlanAttr, target: GpuTarget) -> None:

@@ -59,6 +59,7 @@ class LayoutClasses:
         self._members: dict[SSAValue, list[SSAValue]] = {}
         self._wishes: dict[SSAValue, list[Wish]] = {}
         self._layouts: dict[SSAValue, LinearLayout] = {}
+        self._settled: dict[SSAValue, LinearLayout] = {}
         self._assigning: list[SSAValue] = []
         self._epilogues = Epilogues(self._reads_as_well)
         self._has_products = True
@@ -240,7 +241,11 @@ class LayoutClasses:
 
     def settled(self, value: SSAValue) -> LinearLayout:
         """The natural layout, or the default one of the shape."""
-        return self.natural(value) or self.default(shape_of(value))
+        known = self._settled.get(value)
+        if known is None:
+            known = self.natural(value) or self.default(shape_of(value))
+            self._settled[value] = known
+        return known
 
     def default(self, shape: tuple[int, ...]) -> LinearLayout:
         """Row-major vectors of four, neighbouring lanes adjacent."""

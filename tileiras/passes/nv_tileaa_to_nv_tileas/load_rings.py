@@ -14,19 +14,17 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
-from tileiras.dialects.nv_tileas.assigned import SMEM_LAYOUT, AccessAttr
+from tileiras.dialects.nv_tileas.assigned import SMEM_LAYOUT
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer, PlaceRule
 from tileiras.planning.layouts.written import access_of
 
 
-def _access_properties(op: Operation, access: AccessAttr) -> dict[str, Attribute]:
-    """How a tile is copied, and where it lies if all threads read it."""
-    properties = dict(op.properties) | {"vector": access.vector, "axis": access.axis}
-    if SMEM_LAYOUT in op.attributes:
-        properties["shared"] = op.attributes[SMEM_LAYOUT]
-    return properties
+def _in_shared_memory(op: Operation) -> dict[str, Attribute]:
+    """Where the elements of a tile lie, if all threads read it."""
+    layout = op.attributes.get(SMEM_LAYOUT)
+    return {} if layout is None else {"shared": layout}
 
 
 def _place_ring(placer: Placer, op: Operation) -> Sequence[SSAValue]:
@@ -40,7 +38,12 @@ def _place_start(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     if not isinstance(op, aa.StartLoadOp):
         raise InternalError("the rule of start_load got another operation")
     access = access_of(op, view_type_of(op.view).tile_shape, placer.num_warps)
-    properties = {**_access_properties(op, access), "layout": access.layout}
+    properties = dict(op.properties) | {
+        "vector": access.vector,
+        "axis": access.axis,
+        "layout": access.layout,
+        **_in_shared_memory(op),
+    }
     operands = [placer.plain(operand) for operand in op.operands]
     placer.emit(tas.StartLoadOp, operands, (), properties)
     return []
@@ -51,7 +54,11 @@ def _place_finish(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     if not isinstance(op, aa.FinishLoadOp) or not isinstance(op.result.type, TensorType):
         raise InternalError("the rule of finish_load got another operation")
     access = access_of(op, shape_of(op.result), placer.num_warps)
-    properties = _access_properties(op, access)
+    properties = dict(op.properties) | {
+        "vector": access.vector,
+        "axis": access.axis,
+        **_in_shared_memory(op),
+    }
     operands = [placer.plain(operand) for operand in op.operands]
     types = [encoded(op.result.type.element_type, access.layout.data), op.result_token.type]
     built = placer.emit(tas.FinishLoadOp, operands, types, properties)

@@ -140,6 +140,12 @@ PIPELINE: tuple[Step, ...] = (
         needs_target=True,
     ),
     Step(
+        "insert-barriers",
+        "nv_tileaa",
+        "tokens order all accesses now; none will order those that other warps are given",
+        needs_target=True,
+    ),
+    Step(
         "convert-tileaa-to-tileas",
         "nv_tileas",
         "layouts and plan are written beside the operations: types and roles follow from them",
@@ -150,6 +156,20 @@ PIPELINE: tuple[Step, ...] = (
         "conversions stand in front of their users only now; those before a lock cost nobody time",
     ),
     Step(
+        "tileas-fuse-products",
+        "nv_tileas",
+        "tiles have their places in stages; what is one product needs one wait",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
+        "tileas-optimize-dot-accumulation",
+        "nv_tileas",
+        "what reads sums stands where it stays; products hold stages until they are waited for",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
         "tileas-group-products",
         "nv_tileas",
         "layouts say which operands products share; the lowering computes neighbours together",
@@ -158,6 +178,11 @@ PIPELINE: tuple[Step, ...] = (
         "tileas-remove-barriers",
         "nv_tileas",
         "operations stand where they stay, and layouts say which threads access which elements",
+    ),
+    Step(
+        "tileas-optimize-alloc-tensor",
+        "nv_tileas",
+        "the programs of all roles stand, so that what they leave of shared memory is known",
     ),
     Step(
         "convert-nv-tileas-to-llvm",

@@ -36,12 +36,20 @@ PASSES: dict[str, str] = {
     "tileas-assign-load-store-layouts": (
         "tileiras.passes.nv_tileaa.assign_load_store_layouts:AssignLoadStoreLayoutsPass"
     ),
+    "insert-barriers": "tileiras.passes.nv_tileaa.insert_barriers:InsertBarriersPass",
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
     "tileas-hoist-layout-conversions": (
         "tileiras.passes.nv_tileas.hoist_layout_conversions:HoistLayoutConversionsPass"
     ),
+    "tileas-fuse-products": "tileiras.passes.nv_tileas.fuse_products:FuseProductsPass",
+    "tileas-optimize-dot-accumulation": (
+        "tileiras.passes.nv_tileas.optimize_dot_accumulation:OptimizeDotAccumulationPass"
+    ),
     "tileas-group-products": "tileiras.passes.nv_tileas.group_products:GroupProductsPass",
     "tileas-remove-barriers": "tileiras.passes.nv_tileas.remove_barriers:RemoveBarriersPass",
+    "tileas-optimize-alloc-tensor": (
+        "tileiras.passes.nv_tileas.optimize_alloc_tensor:OptimizeAllocTensorPass"
+    ),
     "convert-nv-tileas-to-llvm": "tileiras.codegen.lowering:ConvertNvTileASToLLVMPass",
 }
 """Pass name -> "module:Class"."""

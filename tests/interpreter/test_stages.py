@@ -208,7 +208,7 @@ def test_barriers_keep_accesses_in_token_order_apart():
     module = written_and_read_back()
     for _ in passes(module, (), "sm_90"):
         pass
-    assert any(isinstance(op, tas.BarrierOp) for op in module.walk())
+    assert any(isinstance(op, aa.BarrierOp) for op in module.walk())
     found = np.zeros(128, np.int32)
     run_entry(module, "kernel", [np.zeros(128, np.int32), found], (1, 1, 1))
     np.testing.assert_array_equal(found, np.arange(127, -1, -1))
@@ -218,7 +218,7 @@ def test_a_missing_barrier_is_a_race():
     module = written_and_read_back()
     for _ in passes(module, (), "sm_90"):
         pass
-    for op in [op for op in module.walk() if isinstance(op, tas.BarrierOp)]:
+    for op in [op for op in module.walk() if isinstance(op, aa.BarrierOp)]:
         op.detach()
     arrays = [np.zeros(128, np.int32), np.zeros(128, np.int32)]
     with pytest.raises(InterpreterError, match="race at address .* no barrier is between"):
@@ -241,7 +241,7 @@ def test_collecting_undoes_placing():
 def test_copies_that_differ_name_their_reader():
     held = place(np.arange(8, dtype=np.int32), LAYOUT)
     held[1, 5, 0] = 77
-    reader = tas.BarrierOp.create()
+    reader = aa.BarrierOp.create()
     with pytest.raises(InterpreterError, match=r"barrier: copies of element \(2,\) differ: .* 77"):
         collect(held, LAYOUT, reader)
 

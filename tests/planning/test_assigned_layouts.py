@@ -14,7 +14,6 @@ from tests.passes.nv_tileas.attention import attention
 from tests.passes.nv_tileas.gather import experts
 from tests.passes.nv_tileas.gemm import gemm
 from tests.passes.nv_tileas.softmax_attention import softmax_attention
-from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.nv_tileas.assigned import (
@@ -29,13 +28,11 @@ from tileiras.dialects.nv_tileas.assigned import (
     access_attribute,
 )
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
-from tileiras.dialects.nv_tileas.plan import MMA, PLAN, KernelPlanAttr
+from tileiras.dialects.nv_tileas.plan import MMA, PLAN
 from tileiras.driver import compile_module, read_source
 from tileiras.errors import CompileError, SourceLocation
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
-from tileiras.planning.layouts.replanned import assign_again
-from tileiras.planning.model.cta import CtaPlan
 from tileiras.stages import print_stage
 
 LAST = "tileas-assign-load-store-layouts"
@@ -209,17 +206,6 @@ def test_plan_comes_before_layouts(name: str) -> None:
     text, options = print_stage(module), CompileOptions(gpu_name="sm_80")
     with pytest.raises(CompileError, match=f"is not planned: {name} comes after tileas-plan-cta"):
         compile_module(text.encode(), options, pass_names=(name,))
-
-
-def test_another_plan_replaces_all_layouts() -> None:
-    target = get_target("sm_80")
-    module = assigned("gemm by mma.sync")
-    before, func = print_stage(module), kernel_of(module)
-    assign_again(func, CtaPlan(8, target))
-    assert func.attributes[PLAN] == KernelPlanAttr.of(num_warps=8)
-    assert "num_warps = 8" in converted(module)
-    assign_again(func, CtaPlan(4, target))
-    assert print_stage(module) == before
 
 
 def test_accesses_know_their_dims() -> None:

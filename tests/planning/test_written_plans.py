@@ -152,12 +152,13 @@ def test_conversion_acts_on_what_is_written() -> None:
         assert f"num_warps = {warps}" in converted(print_stage(module))
 
 
-def test_conversion_leaves_no_plan() -> None:
+def test_conversion_leaves_no_plan_but_that_of_shared_memory() -> None:
     module = ready(SPECIALISED["gemm"]())
     written(kernel_of(module))
     text = converted(print_stage(module))
     assert "agent_switch" in text
-    assert "_plan" not in text and "filled_by" not in text and "nv_tileas.wgmma<" not in text
+    assert text.count("nv_tileas.kernel_plan") == text.count("nv_tileas.pipeline_plan") == 1
+    assert "filled_by" not in text and "nv_tileas.wgmma<" not in text
 
 
 def test_conversion_of_a_kernel_without_a_plan_is_refused() -> None:

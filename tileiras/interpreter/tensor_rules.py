@@ -233,6 +233,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.AtomicCASOp: _atomic_cas,
     aa.AtomicRMWOp: _atomic_rmw,
     aa.AwaitSharedOp: exchange.await_all,
+    aa.BarrierOp: _token,
     aa.BlockTileOp: tensor_views.block_tile,
     aa.CommitLoadsOp: load_rings.commit,
     aa.CreateMemTokenOp: _token,

@@ -225,7 +225,7 @@ class MemoryRules:
         size = fmt.storage.itemsize
         self.races.access(op, access.addresses[chosen], size, threads, kind)
 
-    def barrier(self, run: BlockRun, op: tas.BarrierOp) -> list[Any]:
+    def barrier(self, run: BlockRun, op: aa.BarrierOp) -> list[Any]:
         """All threads meet."""
         self.races.barrier()
         return []
@@ -392,6 +392,7 @@ def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], Eff
     dots = _whole_pure(dot_rule(twins))
     return {
         **rules,
+        aa.BarrierOp: memory.barrier,
         aa.AtomicCASOp: memory.atomic(
             tensor_rules.EFFECT_RULES[aa.AtomicCASOp], _addressed_by_pointers
         ),
@@ -401,7 +402,6 @@ def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], Eff
         aa.TiledAtomicRedOp: memory.atomic(
             tensor_rules.EFFECT_RULES[aa.TiledAtomicRedOp], _addressed_by_view
         ),
-        tas.BarrierOp: memory.barrier,
         tas.ConvertLayoutOp: _convert_layout,
         tas.FinishLoadOp: load_rings.finish,
         tas.FmaDotOp: dots,

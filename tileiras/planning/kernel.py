@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,18 +24,31 @@ def has_products(func: aa.FuncOp) -> bool:
 def plan_kernel(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> CtaPlan:
     """Specialised warps where that is better, else (and at -O0) warps that all do the same."""
     if options.opt_level > 0 and has_products(func):
+        from tileiras.planning.resources.stages import has_room
         from tileiras.planning.warp_roles.plan import plan_hopper
 
         hopper = plan_hopper(func, target)
-        if hopper is not None:
-            delayed = options.switch(DELAY_TMA_STORE_WAIT) is not False
-            return with_stores(func, hopper, target, options.switch(PREFER_TMA), delayed)
+        plans = _with_and_without_stores(func, hopper, target, options) if hopper else ()
+        for plan in plans:
+            if has_room(func, plan, target):
+                return CtaPlan(plan.shape.consumer_warps, target, plan)
     return plan_cta(func, target)
 
 
-def with_stores(
+def _with_and_without_stores(
+    func: aa.FuncOp, hopper: HopperPlan, target: GpuTarget, options: CompileOptions
+) -> Iterator[HopperPlan]:
+    """The plan of a specialised kernel with the stores that TMA does, then without them."""
+    delayed = options.switch(DELAY_TMA_STORE_WAIT) is not False
+    plan = _with_stores(func, hopper, target, options.switch(PREFER_TMA), delayed)
+    yield plan
+    if plan.stores:
+        yield replace(hopper, are_stores_delayed=delayed)
+
+
+def _with_stores(
     func: aa.FuncOp, hopper: HopperPlan, target: GpuTarget, prefer: bool | None, delayed: bool
-) -> CtaPlan:
+) -> HopperPlan:
     """The plan of a specialised kernel with the stores that TMA does."""
     from tileiras.planning.operands.tma_stores import tma_stores
 
@@ -44,4 +58,4 @@ def with_stores(
         from tileiras.planning.warp_roles.store_warp import with_store_agent
 
         hopper = with_store_agent(func, hopper, target)
-    return CtaPlan(hopper.shape.consumer_warps, target, hopper)
+    return hopper

@@ -1,7 +1,7 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,convert-tileaa-to-tileas,tileas-remove-barriers
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,insert-barriers,convert-tileaa-to-tileas,tileas-remove-barriers
 // removes_the_barrier_where_threads_store_what_they_have_loaded
 // CHECK: nv_tileas.tiled_load
-// CHECK-NOT: nv_tileas.barrier
+// CHECK-NOT: nv_tileaa.barrier
 // CHECK: nv_tileas.tiled_store
 cuda_tile.module @m {
   entry @twice(%a: tile<ptr<f32>>) {
@@ -18,7 +18,7 @@ cuda_tile.module @m {
 // -----
 // keeps_the_barrier_where_elements_may_overlap
 // CHECK: nv_tileas.tiled_load
-// CHECK: nv_tileas.barrier
+// CHECK: nv_tileaa.barrier
 // CHECK: nv_tileas.tiled_store
 cuda_tile.module @m {
   entry @twice(%a: tile<ptr<f32>>, %n: tile<i64>) {

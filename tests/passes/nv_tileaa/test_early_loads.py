@@ -164,7 +164,7 @@ def test_loads_behind_a_rebuilt_loop_are_started_behind_its_stores() -> None:
     ]
     starts = [n for n, op in enumerate(ops) if isinstance(op, tas.StartLoadOp) and n > stores[0]]
     between = ops[stores[0] : starts[0]]
-    assert any(isinstance(op, tas.BarrierOp) for op in between)
+    assert any(isinstance(op, aa.BarrierOp) for op in between)
 
 
 def test_a_load_that_may_be_passed_over_stays() -> None:

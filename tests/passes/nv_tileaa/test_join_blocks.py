@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from xdsl.ir import Block, SSAValue
 
 from tests.gpu.product_text import Order, ProductKernel
 from tests.gpu.random_products import dense_case, make_case
@@ -18,9 +16,6 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 from tileiras.passes.nv_tileaa import join_blocks
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper import agents
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
-from tileiras.planning.model.kernel import HopperPlan
 
 SMALL = ProductKernel("f16", (64, 64, 64), form="numbered")
 LISTED = replace(SMALL, tile=(128, 128, 64))
@@ -175,26 +170,7 @@ def test_both_operands_may_be_tiles_of_one_tensor(order: Order, grid_size: int):
     assert kernel_of(module).joined is not None
 
 
-def test_the_exit_stays_where_another_plan_is_made(monkeypatch: pytest.MonkeyPatch):
-    """The first try finds that the rings do not fit."""
-    choose = agents.choose_stages
-    tries: list[HopperPlan] = []
-
-    def choose_later(
-        pipelines: Sequence[SSAValue],
-        plan: HopperPlan,
-        body: Block,
-        maps: int,
-        available: int,
-        cluster_size: int,
-    ) -> None:
-        tries.append(plan)
-        if len(tries) == 1:
-            raise RingsDoNotFitError(tuple(ring.least for ring in plan.pipelines))
-        choose(pipelines, plan, body, maps, available, cluster_size)
-
-    monkeypatch.setattr(agents, "choose_stages", choose_later)
+def test_the_exit_stands_in_front_of_where_warps_part():
     operations = list(placed(LISTED.text()).body.block.ops)
-    assert len(tries) == 2
     exit = next(op for op in operations if isinstance(op, aa.IfOp))
     assert isinstance(exit.then_region.block.first_op, aa.ReturnOp)

@@ -11,8 +11,9 @@ from tests.passes.nv_tileas.gemm import aligned, gemm, with_ctas
 from tileiras.codegen.target import get_target
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module, with_environment
+from tileiras.errors import InternalError
 from tileiras.options import CompileOptions
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper import slots
+from tileiras.passes.nv_tileas import pipeline_stages
 from tileiras.planning.resources.cta import (
     PARTITIONS,
     Demand,
@@ -209,16 +210,27 @@ def test_slots_become_scratch_memory_after_the_last_product():
     assert not re.search(r"\.shared .* scratch\[", ptx)
 
 
-def test_a_kernel_that_holds_more_slots_than_planned_is_planned_again(monkeypatch):
-    """As if the consumers' program held five slots of 24 KB: one CTA has an SM to itself then."""
+def test_a_kernel_that_holds_more_slots_than_planned_gets_them_if_there_is_room(monkeypatch):
     source = with_ctas(gemm(64, 128, 64), 2)
-    before = built(source, "nv_tileas").output.decode()
-    monkeypatch.setattr(slots, "most_held", lambda body: dict.fromkeys(waited_for(body), 5))
-    text = built(source, "nv_tileas").output.decode()
-    assert "ctas = #builtin.int<2>" in before
-    assert "ctas = #builtin.int<1>" in text
-    [stages] = re.findall(r"create_pipeline\"\(\) <\{stages = #builtin.int<(\d)>", text)
-    assert int(stages) >= 5
+    for held in (1, 4):
+        holds(monkeypatch, held)
+        text = built(source, "nv_tileas").output.decode()
+        [stages] = re.findall(r"create_pipeline\"\(\) <\{stages = #builtin.int<(\d)>", text)
+        assert int(stages) >= max(2, held)
+
+
+def test_slots_that_do_not_fit_are_our_fault(monkeypatch):
+    """As if the consumers' program held five slots of 24 KB, with two CTAs on an SM."""
+    holds(monkeypatch, 5)
+    message = "tileas-optimize-alloc-tensor: the least stages do not fit into .* shared memory"
+    with pytest.raises(InternalError, match=message):
+        built(with_ctas(gemm(64, 128, 64), 2), "nv_tileas")
+
+
+def holds(monkeypatch, count):
+    """As if the consumers' program held so many slots of each pipeline."""
+    found = "most_held"
+    monkeypatch.setattr(pipeline_stages, found, lambda body: dict.fromkeys(waited_for(body), count))
 
 
 def waited_for(body):

@@ -237,6 +237,16 @@ class JoinMemTokensOp(IRDLOperation):
 
 
 @irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """All threads of the tile block meet; memory accesses before are visible after.
+
+    `insert-barriers` puts it where token order asks for one.
+    """
+
+    name = "nv_tileaa.barrier"
+
+
+@irdl_op_definition
 class FenceAliasOp(IRDLOperation):
     """Orders accesses through different addresses of the same memory."""
 

@@ -10,7 +10,6 @@ from tileiras.dialects.nv_tileas.assigned import ASSIGNED_ATTRIBUTES
 from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded, layout_of
 from tileiras.dialects.nv_tileas.memory import (
-    BarrierOp,
     ConvertLayoutOp,
     FinishLoadOp,
     LoadOp,
@@ -35,7 +34,6 @@ AGENT_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS)
 NvTileAS = Dialect(
     "nv_tileas",
     [
-        BarrierOp,
         ConvertLayoutOp,
         FinishLoadOp,
         FmaDotOp,
@@ -59,7 +57,6 @@ NvTileAS = Dialect(
 
 __all__ = [
     "AGENT_OPS",
-    "BarrierOp",
     "ConvertLayoutOp",
     "FinishLoadOp",
     "FmaDotOp",

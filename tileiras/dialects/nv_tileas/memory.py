@@ -95,10 +95,3 @@ class FinishLoadOp(FinishLoadBase):
     vector = prop_def(IntAttr)
     axis = prop_def(IntAttr)
     shared = opt_prop_def(LayoutEncodingAttr)
-
-
-@irdl_op_definition
-class BarrierOp(IRDLOperation):
-    """All threads of the tile block meet; memory accesses before are visible after."""
-
-    name = "nv_tileas.barrier"

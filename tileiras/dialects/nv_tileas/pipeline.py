@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, UnitAttr
-from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -115,6 +115,11 @@ class CreatePipelineOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
+    def verify_(self) -> None:
+        """There is a stage, and none is handed back before somebody has read it."""
+        if min(self.stages.data, self.slot_bytes.data, self.consumers.data) < 1:
+            raise VerifyException("a pipeline needs a stage, bytes in it, and a consumer")
+
 
 @irdl_op_definition
 class AgentSwitchOp(IRDLOperation):
@@ -144,6 +149,12 @@ class AgentSwitchOp(IRDLOperation):
         """The warp that stores is none of those that produce."""
         if self.store is not None and self.producer_warps.data <= self.working_warps.data:
             raise VerifyException("no warp is left to run the store region")
+
+
+def switches_of(func: Operation) -> list[AgentSwitchOp]:
+    """Where the warps of a function part: nowhere, or in one place of its body."""
+    ops = func.regions[0].block.ops if func.regions and func.regions[0].blocks else ()
+    return [op for op in ops if isinstance(op, AgentSwitchOp)]
 
 
 @irdl_op_definition

@@ -8,7 +8,8 @@
       %d = dot %a, %b, ...  {mma = #nv_tileas.wgmma<lhs = smem, fragments = none, transposed = 0>}
       store ...  {by_tma}
 
-They last until `convert-tileaa-to-tileas` has acted on them.
+They last until `convert-tileaa-to-tileas` has acted on them; what says how many stages pipelines
+may have stands beside the function and its pipelines until `tileas-optimize-alloc-tensor`.
 """
 
 from __future__ import annotations
@@ -113,12 +114,14 @@ class KernelPlanAttr(NamedValues):
 class PipelinePlanAttr(NamedValues):
     """A circular buffer in shared memory: `bytes` of a stage, and how many it has at `least`.
 
-    Of a function, in a list. `within`: the number of the one in whose memory it lies.
+    Of a function, in a list. `within`: the number of the one in whose memory it lies. `prefetch`:
+    stages that it may have more than others, since its loads are said to take long. `skipped`:
+    bytes of a stage that mostly do not come, their tile being in the stage already.
     """
 
     name = "nv_tileas.pipeline_plan"
     required: ClassVar[tuple[str, ...]] = ("bytes", "least", "may_grow")
-    optional: ClassVar[tuple[str, ...]] = ("within",)
+    optional: ClassVar[tuple[str, ...]] = ("within", "prefetch", "skipped")
 
 
 @irdl_attr_definition

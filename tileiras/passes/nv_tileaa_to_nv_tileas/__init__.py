@@ -12,15 +12,11 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.options import PREFER_TMA, CompileOptions
-from tileiras.passes.nv_tileaa_to_nv_tileas.barriers import insert_barriers
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
-from tileiras.planning.kernel import with_stores
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.model.written import read_plan
-from tileiras.planning.resources.warps import plan_cta
 
 if TYPE_CHECKING:
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
@@ -34,12 +30,12 @@ class ConvertTileAAToTileASPass(IrPass):
     After    every tensor type carries its layout; where an operation takes an operand in another
              one than it lies in, a convert_layout stands between, or the operand is computed again
              if it is marked {rematerialize}; constants, ranges, splats, reshapes, permutations and
-             broadcasts stand in front of their users, in the layouts that these want; a barrier
-             stands wherever token order demands that threads of the tile block meet
-    Requires nv_tileaa with the plan of `tileas-plan-cta` and the layouts of
-             `tileas-assign-load-store-layouts`; where one is missing or fits nothing that is an
-             error at the operation
-    Leaves   the order of operations, scalars, control flow
+             broadcasts stand in front of their users, in the layouts that these want
+    Requires nv_tileaa with the plan of `tileas-plan-cta`, the layouts of
+             `tileas-assign-load-store-layouts` and the barriers of `insert-barriers`;
+             where a layout is missing or fits nothing that is an error at the operation
+    Leaves   the order of operations, scalars, control flow; where warps have roles, the plan of the
+             kernel and of its pipelines, which have the least stages
     """
 
     name = "convert-tileaa-to-tileas"
@@ -57,38 +53,10 @@ class ConvertTileAAToTileASPass(IrPass):
                         "tileas-plan-cta",
                         place_of(func),
                     )
-                insert_barriers(func)
-                placed, plan = _place_or_plan_again(func, plan, ctx.options)
+                placed = _place_func(func, plan)
                 explain_plan(ctx.remarks, placed, plan)
                 op.body.block.insert_op_before(placed, func)
                 func.detach()
-
-
-def _place_or_plan_again(
-    func: aa.FuncOp, plan: CtaPlan, options: CompileOptions
-) -> tuple[aa.FuncOp, CtaPlan]:
-    """The placed kernel, with another plan where the consumers need more slots than planned."""
-    if plan.hopper is None:
-        return _place_func(func, plan), plan
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import RingsDoNotFitError
-    from tileiras.planning.layouts.replanned import assign_again
-    from tileiras.planning.warp_roles.plan import plan_hopper
-
-    try:
-        return _place_func(func, plan), plan
-    except RingsDoNotFitError as found:
-        hopper = plan_hopper(func, plan.target, found.held)
-    if hopper is not None:
-        prefer = options.switch(PREFER_TMA) if plan.hopper.stores else False
-        plan = with_stores(func, hopper, plan.target, prefer, plan.hopper.are_stores_delayed)
-        assign_again(func, plan)
-        try:
-            return _place_func(func, plan), plan
-        except RingsDoNotFitError:
-            pass
-    plan = plan_cta(func, plan.target)
-    assign_again(func, plan)
-    return _place_func(func, plan), plan
 
 
 def _place_func(func: aa.FuncOp, plan: CtaPlan) -> aa.FuncOp:
@@ -99,7 +67,6 @@ def _place_func(func: aa.FuncOp, plan: CtaPlan) -> aa.FuncOp:
         return specialised(
             func,
             plan.hopper,
-            plan.target,
             lambda consumer, entry, body: _place_body(func, plan, entry, body, consumer),
         )
     block = Block(arg_types=[arg.type for arg in func.body.block.args])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.memory_hazards import superfluous_barriers
 from tileiras.dialects import nv_tileaa as aa
@@ -35,27 +35,39 @@ class RemoveBarriersPass(IrPass):
     After    %x = tiled_load %v;  tiled_store %y, %v
     Requires nv_tileas
     Leaves   accesses in different layouts, or in one that gives an element to two threads; views
-             whose elements may overlap; kernels with warps of different roles
+             whose elements may overlap; where warps have roles, all barriers, unless a warp of its
+             own stores: it keeps stores in order, and where it stores nothing else needs any
     """
 
     name = "tileas-remove-barriers"
     title: ClassVar[str] = "Remove barriers between a thread's own accesses"
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
-        """Looks at all functions whose warps do the same."""
+        """Looks at all functions."""
         for func in op.body.ops:
-            if isinstance(func, aa.FuncOp) and not _has_roles(func):
+            if not isinstance(func, aa.FuncOp):
+                continue
+            switches = pl.switches_of(func)
+            for switch in switches:
+                if switch.store is not None:
+                    drop_barriers(switch.consumer.block)
+            if not switches:
                 remove_barriers(func)
 
 
-def _has_roles(func: aa.FuncOp) -> bool:
-    """Whether warps run different programs."""
-    return any(isinstance(op, pl.AgentSwitchOp) for op in func.walk())
+def drop_barriers(body: Block) -> None:
+    """Takes away the consumers' barriers between stores, which a warp of its own keeps in order.
+
+    Where it stores nothing else needs any: other accesses ordered with stores rule TMA out.
+    """
+    for op in [op for op in body.walk() if isinstance(op, aa.BarrierOp)]:
+        op.detach()
+        op.erase()
 
 
 def remove_barriers(func: aa.FuncOp) -> None:
     """Takes barriers away where, as layouts show now, threads store what they have loaded."""
-    barriers = [op for op in func.walk() if isinstance(op, tas.BarrierOp)]
+    barriers = [op for op in func.walk() if isinstance(op, aa.BarrierOp)]
     if not any(
         _own_layout(op) is not None for op in func.walk() if isinstance(op, tas.TiledStoreOp)
     ):

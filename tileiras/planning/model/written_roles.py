@@ -27,7 +27,9 @@ from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.operands.tma import OperandLoad, shared_operand
 from tileiras.planning.operands.tma_stores import TmaWrite
+from tileiras.planning.operands.uniform import spared_bytes
 from tileiras.planning.resources.cta import CtaShape
+from tileiras.planning.resources.stages import slots_ahead
 
 
 def write_roles(func: aa.FuncOp, hopper: HopperPlan, num_warps: int) -> None:
@@ -86,6 +88,10 @@ def _described(ring: Pipeline) -> PipelinePlanAttr:
     values = {"bytes": ring.bytes, "least": ring.least, "may_grow": int(ring.may_grow)}
     if ring.within is not None:
         values["within"] = ring.within
+    if ahead := slots_ahead(ring):
+        values["prefetch"] = ahead
+    if skipped := spared_bytes(ring):
+        values["skipped"] = skipped
     return PipelinePlanAttr.of(**values)
 
 

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from tileiras.codegen.atoms.store_pieces import store_bytes
 from tileiras.codegen.target import GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.exchange import CELL_BYTES
+from tileiras.dialects.nv_tileaa.storage import value_bytes
+from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.planning.hints import latency_hint
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
-from tileiras.planning.resources.cta import FIXED_BYTES, LEAST_SCRATCH, ring_stages, shared_bytes
+from tileiras.planning.operands.tma import is_by_tma
+from tileiras.planning.resources.cta import (
+    FIXED_BYTES,
+    LEAST_SCRATCH,
+    SLOT_BARRIER_BYTES,
+    WARP_THREADS,
+    RingDemand,
+    most_slots,
+    ring_stages,
+    shared_bytes,
+)
 from tileiras.planning.resources.requirements import ring_demands
 
 USUAL_LATENCY = 4
@@ -17,6 +33,15 @@ USUAL_LATENCY = 4
 
 UNLIMITED_BYTES = 2**31
 """More than all rings could use."""
+BARRIER_BYTES = 384
+"""Shared memory of a CTA for mbarriers, a pointer to the tensor maps, and gaps."""
+STORE_BARRIER_BYTES = 128
+"""Shared memory for the mbarriers of a store agent's first buffers and tensor maps."""
+GAP_BYTES = 128
+"""For other mbarriers, a pointer to the tensor maps, and gaps."""
+MAP_BYTES = 128
+MOST_SCRATCH = 16 * 1024
+"""Larger layout changes are done in rounds, for the rings' sake."""
 
 
 def slots_ahead(ring: Pipeline) -> int:
@@ -40,11 +65,52 @@ def has_spare_slots(plan: HopperPlan, target: GpuTarget) -> bool:
     return all(count > ring.least for ring, count in pairs if ring.may_grow)
 
 
-def wanted_stages(plan: HopperPlan, is_shared: bool) -> tuple[int, ...]:
-    """The slots that rings with memory of their own would get if an SM had more shared memory.
+def fixed_bytes(rings: Iterable[RingDemand], maps: int, has_store_warp: bool) -> int:
+    """Shared memory for mbarriers, for making `maps` tensor maps, and for handing a scalar on."""
+    slots = sum(map(most_slots, rings))
+    barriers = max(BARRIER_BYTES, GAP_BYTES + SLOT_BARRIER_BYTES * slots)
+    barriers += STORE_BARRIER_BYTES if has_store_warp else 0
+    return max(FIXED_BYTES, barriers + maps * MAP_BYTES)
 
-    `is_shared`: CTAs of a cluster fill them together.
+
+def has_room(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> bool:
+    """Whether the least slots fit shared memory, whatever else the kernel turns out to need.
+
+    With as many tensor maps as there may be, buffers of their own for stores by TMA, and what a
+    cluster sends beside the rings if it is more than the largest of them holds.
     """
-    demands = ring_demands(plan.pipelines, list(plan.dots.values()))
-    rings = [replace(ring, is_shared=is_shared) for ring in demands]
-    return ring_stages(rings, UNLIMITED_BYTES) or ()
+    dots = list(plan.dots.values())
+    rings = ring_demands([replace(ring, within=None) for ring in plan.pipelines], dots)
+    pairs = zip(rings, plan.pipelines, strict=True)
+    own = [ring for ring, planned in pairs if planned.within is None]
+    room = shared_bytes(plan.shape, target) - plan.turned - max(LEAST_SCRATCH, plan.scratch)
+    room -= fixed_bytes(rings, _most_maps(func, plan), plan.has_store_agent)
+    room -= store_bytes(plan.warpgroups) if plan.stores else 0
+    stages = ring_stages(own, room)
+    if stages is None:
+        return False
+    if func.cluster_size == 1:
+        return True
+    largest = max(ring.slot_bytes * count for ring, count in zip(own, stages, strict=True))
+    sent = [_most_sent(op, plan, func) for op in func.walk() if isinstance(op, aa.ShareTilesOp)]
+    room -= sum(size for size in sent if size + MOST_SCRATCH > largest)
+    return ring_stages(own, room) is not None
+
+
+def _most_maps(func: aa.FuncOp, plan: HopperPlan) -> int:
+    """Tensor maps of loads and stores: of loads that CTAs share there may be one for each box."""
+    loads = {
+        (memref_of(load.view).result, load.view.type)
+        for ring in plan.pipelines
+        for load in ring.loads
+        if isinstance(load, aa.TiledLoadOp) and is_by_tma(load)
+    }
+    stores = {store.view for store in plan.stores}
+    return len(loads) * min(2, func.cluster_size) + len(stores)
+
+
+def _most_sent(op: aa.ShareTilesOp, plan: HopperPlan, func: aa.FuncOp) -> int:
+    """Shared memory for tiles that a cluster sends to one CTA, spread over all its threads."""
+    threads = plan.shape.consumer_warps * WARP_THREADS
+    cells = sum(-(-value_bytes(tile) // (CELL_BYTES * threads)) for tile in op.tiles)
+    return cells * CELL_BYTES * threads * func.cluster_size

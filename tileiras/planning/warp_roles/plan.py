@@ -7,7 +7,7 @@ accumulators; and addresses that the producer can compute by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from xdsl.ir import BlockArgument, Operation
@@ -35,11 +35,8 @@ MAX_SCRATCH_BYTES = 32 * 1024
 """Shared memory that a single operation may want at once."""
 
 
-def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) -> HopperPlan | None:
-    """The plan, or None where another way of computing is better or the only one.
-
-    `held`: how many slots of each ring are needed, where an earlier plan has been found too tight.
-    """
+def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
+    """The plan, or None where another way of computing is better or the only one."""
     if not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
         return None
     if any(calls_runtime(op) or scratch_bytes(op) > MAX_SCRATCH_BYTES for op in func.walk()):
@@ -64,9 +61,6 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget, held: Sequence[int] = ()) ->
     pipelines = _pipelines(
         list(loops.values()), func.joined.data if func.joined is not None else ""
     )
-    if held:
-        pairs = zip(pipelines, held, strict=True)
-        pipelines = tuple(replace(ring, least=count) for ring, count in pairs)
     demand = demand_of(func, loops, pipelines)
     shape = choose_shape(demand, target)
     if shape is None:

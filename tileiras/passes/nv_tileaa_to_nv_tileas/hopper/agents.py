@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, UnitAttr, i32
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, UnitAttr, i32
+from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
 
-from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileas import pipeline as pl
-from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.dialects.nv_tileas.plan import PIPELINES, PLAN
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.early_exit import exit_before
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.fused_products import fuse_products
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.early_exit import take_exit
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.slots import choose_stages
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import (
     build_store_agent,
-    choose_slots,
     create_store_pipeline,
-    drop_barriers,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import make_store_maps
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.waits import insert_waits
 from tileiras.planning.clusters import Sharing, find_sharing
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.operands.gather import GATHER_WARPS
-from tileiras.planning.resources.cta import shared_bytes
 from tileiras.planning.schedule.prologue import head_starts
 from tileiras.planning.tile_scheduler.longest_first import longest_first
 from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts, producer_layouts
@@ -39,20 +31,24 @@ from tileiras.planning.warp_roles.producer_slice import ProducerSlice, producer_
 PlaceBody = Callable[[ConsumerSide, Block, Block], None]
 
 
-def specialised(
-    func: aa.FuncOp, plan: HopperPlan, target: GpuTarget, place_body: PlaceBody
-) -> aa.FuncOp:
+def specialised(func: aa.FuncOp, plan: HopperPlan, place_body: PlaceBody) -> aa.FuncOp:
     """The kernel as pipelines and an agent switch; `place_body` fills the consumer's block."""
     source = func.body.block
     entry = Block(arg_types=[arg.type for arg in source.args])
     switches = _switches(func)
     # CTAs of a cluster wait for each other, so that none may leave alone.
     may_leave = not switches and func.cluster_size == 1
-    with exit_before(source, entry) if may_leave else nullcontext():
-        _fill(func, plan, target, place_body, entry, switches)
+    if may_leave:
+        take_exit(source, entry)
+    _fill(func, plan, place_body, entry, switches)
     properties = dict(func.properties)
     properties["num_warps"] = IntegerAttr(plan.shape.consumer_warps, i32)
-    return aa.FuncOp.create(properties=properties, regions=[Region(entry)], location=func.location)
+    return aa.FuncOp.create(
+        properties=properties,
+        attributes={PLAN: func.attributes[PLAN]},
+        regions=[Region(entry)],
+        location=func.location,
+    )
 
 
 def _switches(func: aa.FuncOp) -> dict[str, Attribute]:
@@ -64,7 +60,6 @@ def _switches(func: aa.FuncOp) -> dict[str, Attribute]:
 def _fill(
     func: aa.FuncOp,
     plan: HopperPlan,
-    target: GpuTarget,
     place_body: PlaceBody,
     entry: Block,
     switches: dict[str, Attribute],
@@ -72,7 +67,7 @@ def _fill(
     """The programs of all agents into the kernel's new block."""
     source = func.body.block
     sharing = find_sharing(func, plan)
-    pipelines = _create_all(entry, plan, sharing)
+    pipelines = _create_all(entry, func, plan, sharing)
     store_pipeline = create_store_pipeline(entry) if plan.has_store_agent else None
     store_maps = make_store_maps(plan.stores, source, entry)
     kept, layouts = _producer_part(func, plan)
@@ -89,15 +84,6 @@ def _fill(
     consumer = ConsumerSide(plan, pipelines, starts)
     consumer.store_maps, consumer.store_pipeline = store_maps, store_pipeline
     place_body(consumer, entry, body)
-    fuse_products(body)
-    insert_waits(body, consumer.unfinished)
-    _free_pipelines(body)
-    maps = sum(isinstance(op, pl.MakeTensorMapOp) for top in entry.ops for op in top.walk())
-    room = shared_bytes(plan.shape, target)
-    free = choose_stages(pipelines, plan, body, maps, room, func.cluster_size)
-    if store_pipeline is not None:
-        drop_barriers(body)
-        choose_slots(store_pipeline, plan, body, free)
 
 
 def _producer_part(func: aa.FuncOp, plan: HopperPlan) -> tuple[ProducerSlice, ProducerLayouts]:
@@ -123,21 +109,30 @@ def _shape_properties(plan: HopperPlan, working_warps: int) -> dict[str, Attribu
     return {name: IntAttr(number) for name, number in numbers.items()}
 
 
-def _create_all(block: Block, plan: HopperPlan, sharing: Sharing) -> list[SSAValue]:
-    """The pipelines, by number; those with memory of their own first."""
-    made: dict[int, SSAValue] = {}
+def _create_all(
+    block: Block, func: aa.FuncOp, plan: HopperPlan, sharing: Sharing
+) -> list[OpResult]:
+    """The pipelines, by number; those with memory of their own first.
+
+    Each has beside it what was planned for it, and so does the new function.
+    """
+    planned = func.attributes[PIPELINES]
+    if not isinstance(planned, ArrayAttr):
+        raise InternalError("a specialised kernel names no pipelines", where="hopper")
+    made: dict[int, OpResult] = {}
     numbers = sorted(range(len(plan.pipelines)), key=lambda n: plan.pipelines[n].within is not None)
     for number in numbers:
         within = plan.pipelines[number].within
         storage = None if within is None else made[within]
         made[number] = _create(block, plan, number, sharing, storage)
+        made[number].op.attributes[PLAN] = planned.data[number]
     return [made[number] for number in range(len(made))]
 
 
 def _create(
     block: Block, plan: HopperPlan, number: int, sharing: Sharing, storage: SSAValue | None
-) -> SSAValue:
-    """A pipeline at the start of the kernel; it gets more slots once all is placed."""
+) -> OpResult:
+    """A pipeline at the start of the kernel, with the least stages, and what says how many more."""
     pipeline = plan.pipelines[number]
     properties: dict[str, Attribute] = {
         "stages": IntAttr(pipeline.least),
@@ -153,13 +148,3 @@ def _create(
     )
     block.add_op(op)
     return op.result
-
-
-def _free_pipelines(body: Block) -> None:
-    """Behind the last of the consumers' program that needs them, the slots are free memory."""
-    last = None
-    for op in body.ops:
-        if any(isinstance(inner, wg.RING_OPS) for inner in op.walk()):
-            last = op
-    if last is not None:
-        body.insert_op_after(pl.FreePipelinesOp.create(location=last.location), last)

@@ -36,6 +36,9 @@ from tileiras.planning.operands.tma import (
 )
 from tileiras.planning.schedule.prologue import HeadStart
 
+FINISHED = {"pending": IntAttr(0)}
+"""Of a wait for a product: it is finished then, as are all before it."""
+
 
 class ConsumerSide:
     """What the placer needs to know of the pipelines; `pipelines` are their values, by number."""
@@ -49,8 +52,6 @@ class ConsumerSide:
         self.postponed: list[OperandLoad] = []
         """Loads with a head start that are waited for where their first reader is."""
         self.tiles: dict[tuple[Operation, pl.SharedTileType], SSAValue] = {}
-        self.unfinished: dict[Operation, SSAValue | None] = {}
-        """Products issued without a wait, with the pipeline that a slot goes back to after them."""
         self.alike = AlikeTiles.of(plan.pipelines)
         self.store_maps: dict[Operation, SSAValue] = {}
         self.store_pipeline: SSAValue | None = None
@@ -135,7 +136,10 @@ class ConsumerSide:
         return placer.emit(pl.SelectTileOp, [same, other, own], [type]).results[0]
 
     def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
-        """A product from shared memory, issued; `insert_waits` says where it is waited for."""
+        """A product from shared memory: finished at once, or as `_pending` says.
+
+        `tileas-optimize-dot-accumulation` puts waits off.
+        """
         planned = self.plan.dots[op]
         if not isinstance(op.result.type, TensorType):
             raise InternalError("a product gives no tensor")
@@ -166,17 +170,17 @@ class ConsumerSide:
         pending = self._pending(planned, group)
         if pending is not None:
             properties["pending"] = IntAttr(pending)
-        built = placer.emit(wg.WgmmaDotOp, [*operands, acc], [type], properties)
+        product = placer.emit(wg.WgmmaDotOp, [*operands, acc], [type], properties).results[0]
         if pending is None:
-            self.unfinished[built] = pipeline
-        elif pipeline is not None and not is_turned:
-            keep = 0 if planned.turns_words else min(pending, 1)
+            product = placer.emit(wg.DotWaitOp, [product], [type], FINISHED).results[0]
+        if pipeline is not None and not is_turned:
+            keep = 0 if planned.turns_words else min(pending or 0, 1)
             release = {"keep": IntAttr(keep)}
             placer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
-        return [placer.settle(op.result, built.results[0])]
+        return [placer.settle(op.result, product)]
 
     def _pending(self, planned: WgmmaDot, group: Sequence[WgmmaDot]) -> int | None:
-        """How many products the one that is issued leaves unfinished; None if waits come later.
+        """How many products the one that is issued leaves unfinished; None if waits may be put off.
 
         What threads read or add themselves is finished at once; of products that share slots, those
         of the iteration before are. Where threads read, only the newest product may be unfinished.
@@ -272,7 +276,7 @@ class ConsumerSide:
             if position is None or planned.dot.parent_op() is not op or not self._runs_on(group):
                 continue
             acc = finished[position]
-            wait = placer.emit(wg.DotWaitOp, [acc], [acc.type], {"pending": IntAttr(0)})
+            wait = placer.emit(wg.DotWaitOp, [acc], [acc.type], FINISHED)
             finished[position] = wait.results[0]
             if planned is group[-1] and not planned.turns_words:
                 pipeline = self.pipelines[self._number(planned.rhs.load)]

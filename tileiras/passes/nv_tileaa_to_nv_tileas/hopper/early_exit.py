@@ -6,9 +6,6 @@ first instructions takes nanoseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
@@ -17,25 +14,16 @@ from tileiras.dialects import nv_tileaa as aa
 _PLACES = (aa.GetProgramIdOp, aa.GetNumProgramsOp)
 
 
-@contextmanager
-def exit_before(source: Block, entry: Block) -> Iterator[None]:
-    """Puts the exit that a kernel starts with into `entry`; meanwhile `source` is without it."""
+def take_exit(source: Block, entry: Block) -> None:
+    """Moves the exit that a kernel starts with, if there is one, from `source` into `entry`."""
     exit = _exit_of(source)
     if exit is None:
-        yield
         return
     values: dict[SSAValue, SSAValue] = dict(zip(source.args, entry.args, strict=True))
     for op in _needed(exit):
         entry.add_op(op.clone(values))
-    following = exit.next_op
     exit.detach()
-    try:
-        yield
-    finally:
-        if following is None:
-            source.add_op(exit)
-        else:
-            source.insert_op_before(exit, following)
+    exit.erase()
 
 
 def _exit_of(block: Block) -> aa.IfOp | None:

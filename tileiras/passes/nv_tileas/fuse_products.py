@@ -1,13 +1,13 @@
-"""Two products of a loop that read a tile in common become one, of twice the columns.
+"""The pass `tileas-fuse-products`: products that read a tile in common become one instruction.
 
     %x = wgmma_dot %a, %b, %s                %x, %y = wgmma_dots %a, [%b, %c], [%s, %t]
     %y = wgmma_dot %a, %c, %t         ->
 
 An instruction reads 64 rows of its left operand and all columns of the right one: the wider it is,
 the less it reads for what it computes. Where a kernel finds out while it runs whether the tile is
-the same (`alike`), it has the loop in both forms, each with its waits: nothing may be under way
-where they meet again. Nor may sums meet in the registers of accumulators: ptxas finds none that
-suit all loops, and waits for every instruction (C7511).
+the same (`planning/operands/uniform.py`), it has the loop in both forms, each with its waits:
+nothing may be under way where they meet again. Nor may sums meet in the registers of accumulators:
+ptxas finds none that suit all loops, and waits for every instruction (C7511).
 
     %y = wgmma_dot %a, (select_tile %same, %b, %c), %t        if %same: loop of wgmma_dots
                                                        ->     else: the loop as it is
@@ -17,15 +17,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from xdsl.dialects.builtin import IntAttr, UnitAttr, i1
+from xdsl.dialects.builtin import IntAttr, ModuleOp, UnitAttr, i1
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.op_builder import OpBuilder
-from tileiras.planning.operands.swap_ab import continues_behind
+
+
+@dataclass(frozen=True)
+class FuseProductsPass(IrPass):
+    """Makes one product, of twice the columns, of two of a loop that read a tile in common.
+
+    Before   %x = wgmma_dot %a, %b, %s;  %y = wgmma_dot %a, %c, %t
+    After    %x, %y = wgmma_dots %a, [%b, %c], [%s, %t]
+    Requires nv_tileas
+    Leaves   products that are finished at once, or whose other tiles do not continue each other;
+             loops with more products than two
+    """
+
+    name = "tileas-fuse-products"
+    title: ClassVar[str] = "Fuse products that read a tile in common"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Does so in the consumers' programs of all functions."""
+        for func in op.body.ops:
+            if isinstance(func, aa.FuncOp):
+                for switch in pl.switches_of(func):
+                    fuse_products(switch.consumer.block)
 
 
 def fuse_products(body: Block) -> None:
@@ -98,6 +121,8 @@ def _is_continued(first: SSAValue, second: SSAValue, axis: int) -> bool:
     type = first.type
     if not isinstance(type, pl.SharedTileType) or second.type != type.next:
         return False
+    from tileiras.planning.operands.swap_ab import continues_behind
+
     major, panel_bytes = type.major.data, type.swizzle.data
     return continues_behind(type.shape, type.element_type, axis, major, panel_bytes)
 

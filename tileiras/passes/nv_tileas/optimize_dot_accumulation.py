@@ -1,17 +1,19 @@
-"""Waits for products, as late as they may be: before the first operation that needs one finished.
+"""The pass `tileas-optimize-dot-accumulation`: products are waited for as late as they may be.
 
-A product is issued without waiting. Needing it are: what reads its result, except a product that
-goes on accumulating into it; what writes the registers that its left operand is read from, which
-the next iteration's operand shares with it; and the end of the block. Products finish in the order
-in which they were issued, so a wait leaves those unfinished that were issued later. The slots
-that a product reads are handed back after its wait.
+That is before the first operation that needs one finished. Needing it are: what reads its result,
+except a product that goes on accumulating into it; what writes the registers that its left operand
+is read from, which the next iteration's operand shares with it; and the end of the block. Products
+finish in the order in which they were issued, so a wait leaves those unfinished that were issued
+later. The slots that a product reads are handed back after its wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
-from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.traits import IsTerminator
 
@@ -19,9 +21,71 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.ir_pass import CompileContext, IrPass
 
 Slots = Mapping[Operation, SSAValue | None]
 """The products to wait for, the last one of a slot with the pipeline that the slot goes back to."""
+
+
+@dataclass(frozen=True)
+class OptimizeDotAccumulationPass(IrPass):
+    """Lets products run beside what follows them: waits move to the first reader of the sum.
+
+    Before   %d = wgmma_dot %a, %b, %s;  %x = dot_wait %d {pending = 0};  consumer_release %p
+             %e = exp %y;  %z = addf %x, %e
+    After    %d = wgmma_dot %a, %b, %s;  %e = exp %y
+             %x = dot_wait %d {pending = 0};  consumer_release %p;  %z = addf %x, %e
+    Requires nv_tileas in which a wait for a product says that all before it are finished, too
+    Leaves   products that say themselves how many stay unfinished; those are still at the end of
+             an iteration
+    """
+
+    name = "tileas-optimize-dot-accumulation"
+    title: ClassVar[str] = "Wait for products as late as possible"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Does so in the consumers' programs of all functions."""
+        for func in op.body.ops:
+            if isinstance(func, aa.FuncOp):
+                for switch in pl.switches_of(func):
+                    body = switch.consumer.block
+                    insert_waits(body, take_waits(body))
+
+
+def take_waits(body: Block) -> Slots:
+    """Takes away the waits for single products, each with the release right behind it."""
+    taken: dict[Operation, SSAValue | None] = {}
+    for product in [op for op in body.walk() if isinstance(op, wg.WgmmaDotOp)]:
+        wait = _own_wait(product)
+        if wait is None:
+            continue
+        release = wait.next_op
+        taken[product] = None
+        if isinstance(release, pl.ConsumerReleaseOp):
+            taken[product] = release.pipeline
+            release.detach()
+            release.erase()
+        wait.result.replace_all_uses_with(product.result)
+        wait.detach()
+        wait.erase()
+    return taken
+
+
+def _own_wait(product: wg.WgmmaDotOp) -> wg.DotWaitOp | None:
+    """The wait that finishes a product which does not say itself how many stay unfinished."""
+    uses = list(product.result.uses)
+    if product.pending is not None or len(uses) != 1:
+        return None
+    wait = uses[0].operation
+    if not isinstance(wait, wg.DotWaitOp) or wait.pending.data:
+        return None
+    if wait.parent_block() is not product.parent_block():
+        return None
+    behind = wait.next_op.next_op if wait.next_op is not None else None
+    is_of_several = isinstance(behind, pl.ConsumerReleaseOp) and isinstance(
+        wait.next_op, pl.ConsumerReleaseOp
+    )
+    return None if is_of_several else wait
 
 
 def insert_waits(block: Block, slots: Slots) -> None:

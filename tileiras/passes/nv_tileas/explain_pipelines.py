@@ -1,0 +1,70 @@
+"""What remarks tell of a kernel whose warps have roles: these, and the stages of its pipelines."""
+
+from __future__ import annotations
+
+from tileiras.codegen.atoms.store_pieces import PIECE_BYTES
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.passes.nv_tileas.pipeline_stages import PASS_NAME, PlannedKernel, wanted_stages
+from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
+
+
+def explain_pipelines(remarks: RemarkCollector, kernel: PlannedKernel) -> None:
+    """One remark about roles; one more if pipelines are shorter than they should be."""
+    _add(remarks, kernel, RemarkKind.PASSED, "Specialized", _roles(kernel), 1)
+    own = kernel.own
+    short = [
+        f"{pipeline.op.stages.data} instead of {most} slots of {pipeline.op.slot_bytes.data} bytes"
+        for pipeline, most in zip(own, wanted_stages(kernel), strict=True)
+        if pipeline.op.stages.data < most
+    ]
+    if short:
+        text = f"{'; '.join(short)}: a CTA has {kernel.available} bytes of shared memory"
+        count = sum(pipeline.op.stages.data for pipeline in own)
+        _add(remarks, kernel, RemarkKind.MISSED, "Slots", text, count)
+
+
+def _roles(kernel: PlannedKernel) -> str:
+    """The roles and pipelines of a kernel."""
+    plan, made = kernel.plan, [pipeline.op for pipeline in kernel.pipelines]
+    slots = ((counted(op.stages.data, "slot"), op.slot_bytes.data) for op in made)
+    rings = ", ".join(f"{count} of {size} bytes" for count, size in slots)
+    for op in kernel.func.body.block.ops:
+        if isinstance(op, ts.CreateStorePipelineOp):
+            slot = op.pieces.data * PIECE_BYTES
+            count = counted(op.stages.data, "slot")
+            rings += f"; for stores {count} of {slot} bytes a warpgroup"
+    gathers = any(op.gather_threads.data for op in made)
+    producer = "4 gathering producer warps" if gathers else "1 producer warp"
+    if kernel.has_store_warp:
+        producer += ", 1 store warp"
+    warpgroups = counted(plan.integer("warpgroups"), "consumer warpgroup")
+    ctas = counted(plan.integer("ctas"), "CTA")
+    return (
+        f"{producer}, {warpgroups} of {plan.integer('registers')} registers, {ctas} per SM, "
+        f"rings: {rings}"
+    )
+
+
+def _add(
+    remarks: RemarkCollector,
+    kernel: PlannedKernel,
+    kind: RemarkKind,
+    name: str,
+    message: str,
+    value: int,
+) -> None:
+    """Adds a remark about a kernel."""
+    func = kernel.func
+    remarks.add(
+        Remark(
+            RemarkCategory.TENSOR_CORE,
+            kind,
+            PASS_NAME,
+            name,
+            message,
+            func.sym_name.data,
+            place_of(func),
+            ((name, str(value)),),
+        )
+    )

@@ -1,0 +1,82 @@
+"""The pass `tileas-optimize-alloc-tensor`: shared memory of kernels whose warps have roles.
+
+What the consumers' program needs beside the pipelines is known once it is written; the rest of the
+memory is for stages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.dialects.nv_tileas.plan import PLAN, KernelPlanAttr
+from tileiras.errors import CompileError
+from tileiras.ir_pass import CompileContext, IrPass
+
+
+@dataclass(frozen=True)
+class OptimizeAllocTensorPass(IrPass):
+    """Gives pipelines as many stages as shared memory holds, and says from where on it is free.
+
+    Before   func attributes {plan = #nv_tileas.kernel_plan<ctas = 1, scratch = 0, ...>}
+             %p = create_pipeline {stages = 2, slot_bytes = 32768} {plan = #nv_tileas.pipeline_plan}
+    After    %p = create_pipeline {stages = 4, slot_bytes = 32768};  in the consumers' program
+             free_pipelines behind the last that reads stages; buffers of stores get what is left
+    Requires nv_tileas in which products are waited for; the plans of `tileas-plan-cta` beside the
+             function and its pipelines, which go
+    Leaves   kernels whose warps do the same, and pipelines without a plan, which have their stages
+    """
+
+    name = "tileas-optimize-alloc-tensor"
+    title: ClassVar[str] = "Share shared memory out"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Does so in all functions whose warps have roles."""
+        for func in op.body.ops:
+            if not isinstance(func, aa.FuncOp):
+                continue
+            for switch in pl.switches_of(func):
+                plan = _plan_of(func)
+                if plan is None:
+                    continue
+                from tileiras.passes.nv_tileas.explain_pipelines import explain_pipelines
+                from tileiras.passes.nv_tileas.pipeline_stages import PlannedKernel
+
+                target = ctx.require_target()
+                free_pipelines(switch.consumer.block)
+                kernel = PlannedKernel.of(func, switch, plan, target)
+                kernel.choose_stages()
+                explain_pipelines(ctx.remarks, kernel)
+                kernel.forget_plan()
+
+
+def _plan_of(func: aa.FuncOp) -> KernelPlanAttr | None:
+    """The plan of a kernel with roles, None where its pipelines have their stages already."""
+    plan = func.attributes.get(PLAN)
+    if isinstance(plan, KernelPlanAttr) and plan.has("warpgroups"):
+        return plan
+    for op in func.body.block.ops:
+        if isinstance(op, pl.CreatePipelineOp) and PLAN in op.attributes:
+            raise CompileError(
+                f"kernel '{func.sym_name.data}' is not planned, but its pipelines are: "
+                f"{OptimizeAllocTensorPass.name} comes after tileas-plan-cta",
+                place_of(op),
+            )
+    return None
+
+
+def free_pipelines(body: Block) -> None:
+    """Behind the last of the consumers' program that needs them, the stages are free memory."""
+    last = None
+    for op in body.ops:
+        if any(isinstance(inner, wg.RING_OPS) for inner in op.walk()):
+            last = op
+    if last is not None:
+        body.insert_op_after(pl.FreePipelinesOp.create(location=last.location), last)

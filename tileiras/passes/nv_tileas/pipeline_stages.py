@@ -1,0 +1,218 @@
+"""How many stages pipelines get: what is left beside the consumers' other shared memory.
+
+Decided when the consumers' program is written, so that what it needs is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Block, SSAValue
+
+from tileiras.codegen.atoms.store_pieces import store_bytes
+from tileiras.codegen.target import GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.dialects.nv_tileas.plan import PLAN, KernelPlanAttr, PipelinePlanAttr
+from tileiras.errors import CompileError, InternalError
+from tileiras.passes.nv_tileas.consumer_memory import (
+    least_scratch_bytes,
+    most_held,
+    sent_beside,
+    wanted_scratch_bytes,
+)
+from tileiras.passes.nv_tileas.store_buffers import choose_store_buffers
+from tileiras.planning.resources.cta import LEAST_SCRATCH, RingDemand, ring_stages
+from tileiras.planning.resources.stages import MOST_SCRATCH, UNLIMITED_BYTES, fixed_bytes
+
+PASS_NAME = "tileas-optimize-alloc-tensor"
+
+
+@dataclass(frozen=True)
+class PlannedPipeline:
+    """A pipeline with what was planned for it; `demand` is that with its least stages."""
+
+    op: pl.CreatePipelineOp
+    demand: RingDemand
+
+    @property
+    def storage(self) -> SSAValue | None:
+        """The pipeline in whose memory it lies."""
+        return self.op.storage
+
+    @classmethod
+    def of(cls, op: pl.CreatePipelineOp, switch: pl.AgentSwitchOp) -> PlannedPipeline:
+        """Raises CompileError where nothing was planned."""
+        plan = op.attributes.get(PLAN)
+        if not isinstance(plan, PipelinePlanAttr):
+            raise CompileError(
+                f"a pipeline is not planned: {PASS_NAME} comes after tileas-plan-cta", place_of(op)
+            )
+        demand = RingDemand(
+            op.slot_bytes.data,
+            plan.integer("least"),
+            bool(plan.integer("may_grow")),
+            op.consumers.data == switch.consumer_warps.data,
+            op.shared is not None,
+            plan.integer("prefetch"),
+            plan.integer("skipped"),
+        )
+        return cls(op, demand)
+
+
+@dataclass(frozen=True)
+class PlannedKernel:
+    """A kernel whose warps have roles, with what was planned for it."""
+
+    func: aa.FuncOp
+    switch: pl.AgentSwitchOp
+    plan: KernelPlanAttr
+    pipelines: tuple[PlannedPipeline, ...]
+    available: int
+    """Shared memory that each CTA may have."""
+
+    @classmethod
+    def of(
+        cls, func: aa.FuncOp, switch: pl.AgentSwitchOp, plan: KernelPlanAttr, target: GpuTarget
+    ) -> PlannedKernel:
+        """Raises CompileError where plans are missing."""
+        made = [op for op in func.body.block.ops if isinstance(op, pl.CreatePipelineOp)]
+        return cls(
+            func,
+            switch,
+            plan,
+            tuple(PlannedPipeline.of(op, switch) for op in made),
+            target.shared_memory_of_each(switch.ctas.data),
+        )
+
+    @property
+    def body(self) -> Block:
+        """The consumers' program."""
+        return self.switch.consumer.block
+
+    @property
+    def own(self) -> list[PlannedPipeline]:
+        """The pipelines that have memory of their own."""
+        return [pipeline for pipeline in self.pipelines if pipeline.storage is None]
+
+    @property
+    def has_store_warp(self) -> bool:
+        """Whether a warp beside the producer's stores."""
+        return self.switch.store is not None
+
+    def forget_plan(self) -> None:
+        """Takes away what was planned: it has been done."""
+        self.func.attributes.pop(PLAN)
+        for pipeline in self.pipelines:
+            pipeline.op.attributes.pop(PLAN)
+
+    def choose_stages(self) -> None:
+        """Gives every pipeline its stages, and the buffers of stores what is left.
+
+        Raises InternalError where the least stages do not fit: the plan knew too little then.
+        """
+        demands = self._demands()
+        available = self.available - self._bytes_beside(demands)
+        scratch = self.plan.integer("scratch")
+        wanted = min(MOST_SCRATCH, wanted_scratch_bytes(self.body))
+        needed = min(scratch, least_scratch_bytes(self.body))
+        own = [demands[pipeline.op.result] for pipeline in self.own]
+        stages = _stages(own, available, scratch, wanted)
+        if stages is None or _is_tight(own, stages):
+            stages = self._fitting(_stages(own, available, needed, wanted))
+        sizes = [ring.slot_bytes * count for ring, count in zip(own, stages, strict=True)]
+        beside = sent_beside(self.func, self.switch, max(sizes, default=0))
+        if beside:
+            available -= beside
+            stages = self._fitting(_stages(own, available, min(scratch, wanted), wanted))
+        made = (pipeline.op.result for pipeline in self.own)
+        chosen: dict[SSAValue, int] = dict(zip(made, stages, strict=True))
+        for pipeline in self.pipelines:
+            value = pipeline.op.result
+            if value not in chosen:
+                room = self._bytes_of(pipeline.storage, chosen)
+                chosen[value] = self._fitting(ring_stages([demands[value]], room))[0]
+            pipeline.op.properties["stages"] = IntAttr(chosen[value])
+        taken = sum(ring.slot_bytes * count for ring, count in zip(own, stages, strict=True))
+        if self.has_store_warp:
+            free = available - taken - max(wanted, needed, LEAST_SCRATCH)
+            choose_store_buffers(self.func, self.switch, free)
+
+    def _demands(self) -> dict[SSAValue, RingDemand]:
+        """What each pipeline needs for the consumers' program, which may hold more than planned."""
+        held = most_held(self.body)
+        return {
+            value: replace(demand, least=max(demand.least, held.get(value, 1)))
+            for value, demand in ((one.op.result, one.demand) for one in self.pipelines)
+        }
+
+    def _fitting(self, stages: tuple[int, ...] | None) -> tuple[int, ...]:
+        if stages is None:
+            raise InternalError(
+                f"the least stages do not fit into {self.available} bytes of shared memory",
+                place_of(self.switch),
+                PASS_NAME,
+            )
+        return stages
+
+    def _bytes_beside(self, demands: Mapping[SSAValue, RingDemand]) -> int:
+        """Bytes for other things than stages and scratch: barriers, tiles on their way out."""
+        rings = list(demands.values())
+        pieces = store_bytes(self.plan.integer("warpgroups"))
+        are_short = max(ring.slot_bytes * ring.least for ring in rings) < pieces
+        has_stores = any(isinstance(op, ts.TmaStoreOp) for op in self.body.walk())
+        in_slots = has_stores and not are_short and not _stores_before_the_end(self.body)
+        have_own = self.has_store_warp or (has_stores and not in_slots)
+        maps = sum(isinstance(op, pl.MakeTensorMapOp) for op in self.func.walk())
+        return (
+            fixed_bytes(rings, maps, self.has_store_warp)
+            + self.plan.integer("turned")
+            + (pieces if have_own else 0)
+        )
+
+    def _bytes_of(self, storage: SSAValue | None, chosen: Mapping[SSAValue, int]) -> int:
+        """The bytes of a pipeline whose stages are chosen."""
+        other = next(other for other in self.pipelines if other.op.result is storage)
+        return chosen[other.op.result] * other.demand.slot_bytes
+
+
+def wanted_stages(kernel: PlannedKernel) -> tuple[int, ...]:
+    """The stages that pipelines of their own memory would get if an SM had more shared memory."""
+    is_shared = any(pipeline.demand.is_shared for pipeline in kernel.own)
+    rings = [replace(pipeline.demand, ahead=0, is_shared=is_shared) for pipeline in kernel.own]
+    return ring_stages(rings, UNLIMITED_BYTES) or ()
+
+
+def _stages(
+    rings: Sequence[RingDemand], available: int, least: int, wanted: int
+) -> tuple[int, ...] | None:
+    """The slots beside scratch memory: as much of it as is wanted, or half, down to the least."""
+    scratch = max(least, wanted)
+    while True:
+        stages = ring_stages(rings, available - scratch)
+        if stages is not None or scratch <= max(LEAST_SCRATCH, least):
+            return stages
+        scratch = max(least, scratch // 2)
+
+
+def _is_tight(rings: Sequence[RingDemand], stages: Sequence[int]) -> bool:
+    """Whether a ring has no slot to spare: then it waits for each of its loads.
+
+    Or but one, where part of each slot is not used.
+    """
+    pairs = zip(rings, stages, strict=True)
+    return any(ring.may_grow and count <= ring.least + bool(ring.spared) for ring, count in pairs)
+
+
+def _stores_before_the_end(body: Block) -> bool:
+    """Whether tiles leave by TMA before the slots are free memory."""
+    for op in body.ops:
+        if isinstance(op, pl.FreePipelinesOp):
+            break
+        if any(isinstance(inner, ts.TmaStoreOp) for inner in op.walk()):
+            return True
+    return False

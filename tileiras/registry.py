@@ -33,8 +33,17 @@ PASSES: dict[str, str] = {
     ),
     "tileas-expand-schedule": "tileiras.passes.nv_tileaa.expand_schedule:ExpandSchedulePass",
     "tileas-plan-cta": "tileiras.passes.nv_tileaa.plan_cta:PlanCtaPass",
+    "tileas-assign-dot-layouts": (
+        "tileiras.passes.nv_tileaa.assign_dot_layouts:AssignDotLayoutsPass"
+    ),
+    "tileas-assign-load-store-layouts": (
+        "tileiras.passes.nv_tileaa.assign_load_store_layouts:AssignLoadStoreLayoutsPass"
+    ),
     "insert-barriers": "tileiras.passes.nv_tileaa.insert_barriers:InsertBarriersPass",
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
+    "tileas-hoist-layout-conversions": (
+        "tileiras.passes.nv_tileas.hoist_layout_conversions:HoistLayoutConversionsPass"
+    ),
     "tileas-fuse-products": "tileiras.passes.nv_tileas.fuse_products:FuseProductsPass",
     "tileas-optimize-dot-accumulation": (
         "tileiras.passes.nv_tileas.optimize_dot_accumulation:OptimizeDotAccumulationPass"

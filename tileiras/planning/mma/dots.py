@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
-    BFloat16Type,
     Float8E4M3FNType,
     Float8E5M2Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    FloatTF32Type,
-    IntegerType,
     TensorType,
 )
 from xdsl.ir import Attribute, SSAValue
 
+from tileiras.codegen.atoms.element_names import mma_element
+from tileiras.codegen.atoms.mma import MmaAtom, mma_atoms_of
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.mma import (
-    M8N8K4_F64,
-    M16N8K8_TF32,
-    M16N8K16_F16,
-    M16N8K32_S8,
     MmaFragments,
     mma_operand_layout,
 )
@@ -47,53 +39,36 @@ class DotPlan:
     """Whether the operands are made f16 first."""
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """An mma.sync instruction for a pair of element types."""
+def _atom(op: aa.DotOp, target: GpuTarget, widens_to_f16: bool) -> MmaAtom | None:
+    """The first instruction for the element types that the target has and that fits, or None.
 
-    atom: str
-    fragments: MmaFragments
-    feature: Feature
-    widens_to_f16: bool = False
-    """Whether f8 operands are made f16 first, exactly: that is faster without units for f8."""
-
-
-_FLOAT_ATOMS: dict[tuple[type[Attribute], type[Attribute]], _Choice] = {
-    (Float16Type, Float32Type): _Choice("m16n8k16_f32_f16", M16N8K16_F16, Feature.MMA_SYNC),
-    (Float16Type, Float16Type): _Choice("m16n8k16_f16_f16", M16N8K16_F16, Feature.MMA_SYNC),
-    (BFloat16Type, Float32Type): _Choice("m16n8k16_f32_bf16", M16N8K16_F16, Feature.MMA_SYNC),
-    (FloatTF32Type, Float32Type): _Choice("m16n8k8_f32_tf32", M16N8K8_TF32, Feature.MMA_SYNC),
-    (Float64Type, Float64Type): _Choice("m8n8k4_f64_f64", M8N8K4_F64, Feature.F64_MMA),
-    (Float8E4M3FNType, Float32Type): _Choice("m16n8k32_f32_e4m3", M16N8K32_S8, Feature.FP8_MMA),
-    (Float8E5M2Type, Float32Type): _Choice("m16n8k32_f32_e5m2", M16N8K32_S8, Feature.FP8_MMA),
-    (Float8E4M3FNType, Float16Type): _Choice("m16n8k32_f16_e4m3", M16N8K32_S8, Feature.FP8_MMA),
-    (Float8E5M2Type, Float16Type): _Choice("m16n8k32_f16_e5m2", M16N8K32_S8, Feature.FP8_MMA),
-}
-"""Instruction by (operand, accumulator) element type; f32 has none: it stays true f32."""
+    f32 has none: it stays true f32.
+    """
+    lhs, rhs, acc = (_tensor(value) for value in (op.lhs, op.rhs, op.result))
+    signs = [_is_unsigned(op.signedness_lhs), _is_unsigned(op.signedness_rhs)]
+    names = [
+        "f16" if widens_to_f16 else mma_element(tensor.element_type, sign)
+        for tensor, sign in zip((lhs, rhs), signs, strict=True)
+    ]
+    accumulator = mma_element(acc.element_type)
+    if None in names or accumulator is None:
+        return None
+    for atom in mma_atoms_of(str(names[0]), str(names[1]), accumulator):
+        if target.has(atom.feature) and _fits(atom, lhs, acc.get_shape()):
+            return atom
+    return None
 
 
-def _choice(op: aa.DotOp, target: GpuTarget) -> _Choice | None:
-    """The instruction for the element types, None where the target has none."""
-    lhs, acc = _tensor(op.lhs).element_type, _tensor(op.result).element_type
-    if isinstance(lhs, IntegerType):
-        signs = [_sign(op.signedness_lhs), _sign(op.signedness_rhs)]
-        operands = signs[0] if signs[0] == signs[1] else "_".join(signs)
-        found = _Choice(f"m16n8k32_s32_{operands}", M16N8K32_S8, Feature.MMA_SYNC)
-    elif isinstance(lhs, Float8E4M3FNType | Float8E5M2Type) and _widens_f8(target):
-        found = replace(_FLOAT_ATOMS[Float16Type, type(acc)], widens_to_f16=True)
-    else:
-        found = _FLOAT_ATOMS.get((type(lhs), type(acc)))
-    return found if found is not None and target.has(found.feature) else None
-
-
-def _widens_f8(target: GpuTarget) -> bool:
-    """Whether the target's instruction for f8 is slower than that for f16."""
+def _widens_f8(element: Attribute, target: GpuTarget) -> bool:
+    """Whether operands are f8, and the target's instruction for them slower than that for f16."""
+    if not isinstance(element, Float8E4M3FNType | Float8E5M2Type):
+        return False
     return target.has(Feature.FP8_MMA) and not target.has(Feature.FP8_MMA_NATIVE)
 
 
-def _sign(signedness: SignednessAttr | None) -> str:
-    """PTX's type of an 8-bit integer operand."""
-    return "u8" if signedness is not None and signedness.data == Signedness.UNSIGNED else "s8"
+def _is_unsigned(signedness: SignednessAttr | None) -> bool:
+    """Whether an 8-bit integer operand is unsigned."""
+    return signedness is not None and signedness.data == Signedness.UNSIGNED
 
 
 def _tensor(value: SSAValue) -> TensorType[Attribute]:
@@ -109,25 +84,25 @@ def plan_dot(op: aa.DotOp, plan: CtaPlan) -> DotPlan:
     if plan.hopper is not None and op in plan.hopper.dots:
         layout = plan.hopper.result_layout(op)
         return DotPlan("wgmma", (4 * plan.hopper.warpgroups, 1), None, None, layout)
-    choice = _choice(op, plan.target)
-    if choice is None or not _fits(choice.fragments, lhs, shape):
+    widens_to_f16 = _widens_f8(lhs.element_type, plan.target)
+    atom = _atom(op, plan.target, widens_to_f16)
+    if atom is None:
         return DotPlan("", (1, 1), None, None, outer_product(shape, plan.num_warps))
-    fragments = choice.fragments
+    fragments = atom.layouts()
     warps = _arrange_warps(shape[-2], shape[-1], fragments, plan.num_warps)
     return DotPlan(
-        choice.atom,
+        atom.name,
         warps,
         mma_operand_layout(fragments.a, lhs.get_shape(), warps, "A"),
         mma_operand_layout(fragments.b, rhs.get_shape(), warps, "B"),
         mma_operand_layout(fragments.c, shape, warps, "C"),
-        choice.widens_to_f16,
+        widens_to_f16,
     )
 
 
-def _fits(fragments: MmaFragments, lhs: TensorType[Attribute], shape: tuple[int, ...]) -> bool:
+def _fits(atom: MmaAtom, lhs: TensorType[Attribute], shape: tuple[int, ...]) -> bool:
     """Whether the tile holds at least one atom."""
-    m, n, k = fragments.shape
-    return shape[-2] >= m and shape[-1] >= n and lhs.get_shape()[-1] >= k
+    return shape[-2] >= atom.m and shape[-1] >= atom.n and lhs.get_shape()[-1] >= atom.k
 
 
 def _arrange_warps(m: int, n: int, fragments: MmaFragments, num_warps: int) -> tuple[int, int]:

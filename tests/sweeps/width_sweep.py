@@ -18,7 +18,7 @@ from tileiras.errors import TileirasError
 from tileiras.options import CompileOptions
 
 STAGES = ("nv_tileaa", "nv_tileas", "llvm-dialect")
-SIGNATURE = re.compile(r"^\s*(?:nv_tileaa|llvm)\.func @")
+SIGNATURE = re.compile(r"^\s*(?:(?:nv_tileaa|llvm)\.func )?@")
 
 
 def long_lines(text: str) -> list[str]:

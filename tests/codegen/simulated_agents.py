@@ -117,6 +117,8 @@ class World:
     barriers: dict[int, Barrier] = field(default_factory=dict)
     drafts: dict[int, TensorMap] = field(default_factory=dict)
     maps: dict[int, TensorMap] = field(default_factory=dict)
+    kept: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)
     landing: list[Callable[[], None]] = field(default_factory=list)
     groups: dict[int, list[list[Callable[[bool], None]]]] = field(default_factory=dict)
     conditions: dict[int, Callable[[], bool]] = field(default_factory=dict)
@@ -341,6 +343,25 @@ def _rules(world: World) -> dict[str, Rule]:
         for at in range(0, 128 * op.count.data, 128):
             world.maps[target + at] = world.drafts[scratch + at]
 
+    def words(machine: Machine, op: Any) -> dict[int, tuple[int, ...]]:
+        keys = machine.values[op.key]
+        columns = [machine.values[word] for word in op.words]
+        return {int(keys[row]): tuple(int(c[row]) for c in columns) for row in range(WARP)}
+
+    def find(machine: Machine, op: Any) -> Value:
+        keys, columns = machine.values[op.key], [machine.values[word] for word in op.words]
+        found = all(
+            world.kept.get(int(keys[row])) == tuple(int(column[row]) for column in columns)
+            for row in range(WARP)
+        )
+        return np.full(machine.threads, found, dtype=np.uint64)
+
+    def keep(machine: Machine, op: Any) -> None:
+        if _first(machine, op.taken) not in world.taken:
+            world.taken.add(_first(machine, op.taken))
+            publish(machine, op)
+            world.kept.update(list(words(machine, op).items())[: op.count.data])
+
     def load(machine: Machine, op: Any) -> None:
         for row in _chosen(machine, op.predicate):
             box = world.maps[int(machine.values[op.map][row])]
@@ -396,6 +417,8 @@ def _rules(world: World) -> dict[str, Rule]:
         "nvvm.fence_proxy_async": fence,
         "nvvm.fill_tensormaps": fill,
         "nvvm.publish_tensormaps": publish,
+        "nvvm.find_tensor_maps": find,
+        "nvvm.keep_tensor_maps": keep,
         "nvvm.tma_load": load,
         "nvvm.tma_store": store,
         "nvvm.tma_store_commit": commit,

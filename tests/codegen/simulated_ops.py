@@ -495,6 +495,7 @@ INTRINSICS: dict[str, Rule] = {
     "smax": _signed_binary(np.maximum),
     "umin": _integer(lambda a, b, w: np.minimum(a, b)),
     "umax": _integer(lambda a, b, w: np.maximum(a, b)),
+    "ctlz": _unary(lambda a, w: w - np.frompyfunc(lambda x: int(x).bit_length(), 1, 1)(a)),
     "abs": _unary(lambda a, w: np.abs(signed(a, w)).view(np.uint64)),
 }
 

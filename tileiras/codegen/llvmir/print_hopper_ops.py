@@ -343,6 +343,58 @@ def _print_release_slot(text: FunctionText, op: Operation) -> None:
     )
 
 
+def _print_find_tensormaps(text: FunctionText, op: Operation) -> None:
+    """All loads are under way at once; a word counts if there is a one above it."""
+    find, asm = cast(tma.FindTensorMapsOp, op), AsmOperands(text, outputs=1)
+    key = asm.value(find.key)
+    words = [asm.value(word) for word in find.words]
+    loads = [
+        f"ld.relaxed.gpu.global.v2.b64 {{k{at}, k{at + 1}}}, [{key}+{8 * at}];"
+        for at in range(0, len(words), 2)
+    ]
+    compared = [
+        f"mov.b64 w, {{{word}, 1}}; setp.eq.and.b64 p, k{at}, w, p;"
+        for at, word in enumerate(words)
+    ]
+    lines = [
+        f"{{ .reg .pred p; .reg .b64 w, k<{len(words) + 1}>; setp.eq.b32 p, 0, 0;",
+        *loads,
+        *compared,
+        f"vote.sync.all.pred p, p, {_ALL_LANES}; selp.b32 $0, 1, 0, p; }}",
+    ]
+    found = asm.define(" ".join(lines), ["=r"], "i32", "sc")
+    text.bind(find.result, text.define(f"icmp ne i32 {found}, 0"))
+
+
+def _print_keep_tensormaps(text: FunctionText, op: Operation) -> None:
+    """Lane 0 asks whether the place is free; if it is, maps are copied there, then their words."""
+    keep, asm = cast(tma.KeepTensorMapsOp, op), AsmOperands(text)
+    scratch, target = asm.shared(keep.scratch), asm.value(keep.target)
+    taken, key = asm.value(keep.taken), asm.value(keep.key)
+    words = [asm.value(word) for word in keep.words]
+    size = tma.TENSOR_MAP_BYTES
+    copies = [
+        f"{_PUBLISH} [{target}+{size * number}], [{scratch}+{size * number}], {size};"
+        for number in range(keep.count.data)
+    ]
+    kept = [
+        f"mov.b64 w, {{{word}, 1}}; @p st.relaxed.gpu.global.b64 [{key}+{8 * at}], w;"
+        for at, word in enumerate(words)
+    ]
+    lines = [
+        "{ .reg .pred p; .reg .b32 lane, old; .reg .b64 w;",
+        "mov.u32 lane, %laneid; setp.eq.u32 p, lane, 0; mov.b32 old, 1;",
+        f"@p atom.relaxed.gpu.global.cas.b32 old, [{taken}], 0, 1;",
+        f"shfl.sync.idx.b32 old, old, 0, 31, {_ALL_LANES};",
+        "setp.ne.b32 p, old, 0; @p bra KEPT_${:uid};",
+        *copies,
+        f"fence.acq_rel.gpu; setp.lt.u32 p, lane, {keep.count.data};",
+        *kept,
+        f"KEPT_${{:uid}}: bar.warp.sync {_ALL_LANES}; }}",
+    ]
+    asm.emit(" ".join(lines), "sc")
+
+
 HOPPER_RULES: dict[type[Operation], PrintRule] = {
     mbarrier.MbarrierInitOp: _print_mbarrier_init,
     mbarrier.MbarrierArriveOp: _print_mbarrier_arrive,
@@ -368,6 +420,8 @@ HOPPER_RULES: dict[type[Operation], PrintRule] = {
     tma.TryClaimSlotOp: _print_try_claim_slot,
     tma.ClaimSlotOp: _print_claim_slot,
     tma.ReleaseSlotOp: _print_release_slot,
+    tma.FindTensorMapsOp: _print_find_tensormaps,
+    tma.KeepTensorMapsOp: _print_keep_tensormaps,
 }
 """How each op is printed."""
 

@@ -23,10 +23,19 @@ from tileiras.codegen.llvmir.hopper_builder import HopperBuilder, optional, segm
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.dialects.llvm.types import GLOBAL, integer_type
 from tileiras.dialects.nvvm import threads, tma
-from tileiras.dialects.nvvm.tma import TENSOR_MAP_BYTES
+from tileiras.dialects.nvvm.tma import MAP_KEY_WORDS, TENSOR_MAP_BYTES
 
 _ROWS = 256
 """Rows of a table: an SM uses row `%smid` modulo this. Sharing a row is correct, only slower."""
+_KEPT_BITS = 4
+_KEPT_COPIES = 128
+"""So many SMs have sets of their own: acquiring a map 128 times at once takes 2 us (H200)."""
+_KEPT_SETS = _KEPT_COPIES << _KEPT_BITS
+"""Sets of maps that are kept for later CTAs, of a kernel whose launches take microseconds."""
+_SPREAD = -1640531527
+"""Knuth's multiplier (2^32 over the golden ratio): spreads a hash over its upper bits."""
+_KEY_BYTES = 8 * (MAP_KEY_WORDS + 1)
+"""Bytes of the words that a kept map was made from; in the last 8 of the first, who came first."""
 
 
 @dataclass(frozen=True)
@@ -34,21 +43,25 @@ class TensorMapTable:
     """Global memory for the tensor maps of one kernel: `_ROWS` rows of `slots` slots.
 
     A slot holds the `count` maps of one CTA. `slots` (a power of two up to 32) should be at least
-    the number of CTAs that an SM holds; CTAs wait while all are taken.
+    the number of CTAs that an SM holds; CTAs wait while all are taken. Behind the slots there may
+    be sets of maps that are never written again once they are made, for whoever needs the same.
     """
 
     count: int
     slots: int
     maps: GlobalOp
     busy: GlobalOp
+    keeps: bool = False
 
     @staticmethod
-    def make(name: str, count: int, slots: int = 32) -> TensorMapTable:
-        """A table whose globals are called `name` and `name_busy`."""
+    def make(name: str, count: int, slots: int = 32, *, keeps: bool = False) -> TensorMapTable:
+        """A table whose globals are called `name` and `name_busy`; `keeps`: with kept sets."""
         size = _ROWS * slots * count * TENSOR_MAP_BYTES
+        if keeps:
+            size += _KEPT_SETS * count * (TENSOR_MAP_BYTES + _KEY_BYTES)
         maps = GlobalOp.make(name, size, GLOBAL, TENSOR_MAP_BYTES)
         busy = GlobalOp.make(f"{name}_busy", 4 * _ROWS, GLOBAL, 4)
-        return TensorMapTable(count, slots, maps, busy)
+        return TensorMapTable(count, slots, maps, busy, keeps)
 
     @property
     def globals(self) -> tuple[GlobalOp, GlobalOp]:
@@ -59,6 +72,15 @@ class TensorMapTable:
     def slot_bytes(self) -> int:
         """Bytes of the maps of one CTA."""
         return self.count * TENSOR_MAP_BYTES
+
+
+@dataclass(frozen=True)
+class KeptMaps:
+    """Where a set of maps is kept: the maps, this lane's words, and the word of who came first."""
+
+    maps: SSAValue
+    key: SSAValue
+    taken: SSAValue
 
 
 class TmaBuilder(HopperBuilder):
@@ -205,13 +227,42 @@ class TmaBuilder(HopperBuilder):
         offset = self.mul(self.zext(index, integer_type(64)), self.i64(table.slot_bytes))
         return self.gep(self.address_of(table.maps), offset)
 
+    def kept_maps(self, table: TensorMapTable, hash: SSAValue, lane: SSAValue) -> KeptMaps:
+        """Where maps with this hash (i32, any) would be kept; `lane` (i32): whose map's words."""
+        wide, count = integer_type(64), table.count
+        number = self.lshr(self.mul(hash, self.i32(_SPREAD)), self.i32(32 - _KEPT_BITS))
+        smid = self.value(
+            threads.ReadSregOp, (), integer_type(32), {"register": StringAttr("smid")}
+        )
+        copy = self.and_(smid, self.i32(_KEPT_COPIES - 1))
+        number = self.add(self.mul(number, self.i32(_KEPT_COPIES)), copy)
+        start = self.gep(self.address_of(table.maps), _ROWS * table.slots * table.slot_bytes)
+        offset = self.mul(number, self.i32(count * (TENSOR_MAP_BYTES + _KEY_BYTES)))
+        maps = self.gep(start, self.zext(offset, wide))
+        keys = self.gep(maps, count * TENSOR_MAP_BYTES)
+        key = self.gep(keys, self.zext(self.mul(lane, self.i32(_KEY_BYTES)), wide))
+        return KeptMaps(maps, key, self.gep(keys, _KEY_BYTES - 8))
+
+    def find_tensor_maps(self, kept: KeptMaps, words: Sequence[SSAValue]) -> SSAValue:
+        """i1: whether the maps kept there were made from these i32 words; one whole warp."""
+        return self.value(tma.FindTensorMapsOp, (kept.key, *words), integer_type(1))
+
+    def keep_tensor_maps(
+        self, kept: KeptMaps, scratch: SSAValue, words: Sequence[SSAValue], count: int
+    ) -> None:
+        """Keeps `count` filled in maps there, unless others are; one whole warp."""
+        operands = (scratch, kept.maps, kept.taken, kept.key, *words)
+        self.append(tma.KeepTensorMapsOp, operands, (), {"count": IntAttr(count)})
+
     def _row_of_maps(self, table: TensorMapTable) -> tuple[SSAValue, SSAValue]:
         """This SM's row of the table, and where it says which slots are taken."""
-        properties = {"register": StringAttr("smid")}
-        smid = self.value(threads.ReadSregOp, (), integer_type(32), properties)
-        row = self.and_(smid, self.i32(_ROWS - 1))
+        row = self.and_(self._smid(), self.i32(_ROWS - 1))
         offset = self.zext(self.shl(row, self.i32(2)), integer_type(64))
         return row, self.gep(self.address_of(table.busy), offset)
+
+    def _smid(self) -> SSAValue:
+        properties = {"register": StringAttr("smid")}
+        return self.value(threads.ReadSregOp, (), integer_type(32), properties)
 
     def tensor_map(self, maps: SSAValue, index: int) -> SSAValue:
         """Map number `index` of a claimed slot."""
@@ -228,4 +279,7 @@ class TmaBuilder(HopperBuilder):
         row = self.udiv(index, self.i32(table.slots))
         slot = self.urem(index, self.i32(table.slots))
         busy = self.gep(self.address_of(table.busy), self.zext(self.shl(row, self.i32(2)), wide))
+        if table.keeps:
+            is_slot = self.icmp("ult", row, self.i32(_ROWS))
+            predicate = is_slot if predicate is None else self.and_(predicate, is_slot)
         self.append(tma.ReleaseSlotOp, (busy, slot, *optional(predicate)))

@@ -109,12 +109,12 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     target = ctx.target
     share = target.shared_memory_of_each(op.ctas.data)
     ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)
-    tensor_maps.plan_tensor_maps(ctx, op)
     tma_stores.reserve_store_memory(ctx, op.consumer.block)
     for start in op.consumer.walk():
         if isinstance(start, pl.HeadStartOp):
             ctx.agents.ring(start.pipeline).has_head_start = True
             ctx.agents.hurries |= start.slots is None
+    tensor_maps.plan_tensor_maps(ctx, op)
     ctx.agents.threads = WARP_THREADS * (op.consumer_warps.data + op.producer_warps.data)
 
 
@@ -149,6 +149,7 @@ def _lower_producer(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: Lowe
     _find_block(ctx, op)
     ctx.agents.working_warps = op.working_warps.data
     if ctx.agents.hurries:
+        ctx.b.divides_quickly = True
         tensor_maps.try_claim(ctx)
     tensor_maps.start_producer(ctx)
     lower_block(ctx, op.producer.block)
@@ -163,11 +164,32 @@ def _lower_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: Low
     else:
         _make_barriers(ctx)
         ctx.agents.meet(ctx)
-    if op.consumer_registers.data:
+    if ctx.agents.hurries and _head_starts(op.consumer.block) == 1:
+        ctx.agents.late_registers = op.consumer_registers.data
+    elif op.consumer_registers.data:
         b.setmaxnreg(op.consumer_registers.data, "inc")
     b.cta_barrier = (CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)
+    b.divides_quickly = ctx.agents.hurries
     _find_block(ctx, op)
     lower_block(ctx, op.consumer.block)
+    b.divides_quickly = False
+
+
+def _head_starts(block: Block) -> int | None:
+    """How many head starts every run of a block has; None if that is not always the same."""
+    total = 0
+    for op in block.ops:
+        if isinstance(op, pl.HeadStartOp):
+            total += 1
+        found = {_head_starts(inner) for region in op.regions for inner in region.blocks}
+        if isinstance(op, aa.IfOp) and len(op.else_region.blocks) and len(found) == 1:
+            inside = found.pop()
+            if inside is None:
+                return None
+            total += inside
+        elif found - {0}:
+            return None
+    return total
 
 
 def _find_block(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:

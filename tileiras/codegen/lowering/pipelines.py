@@ -217,6 +217,8 @@ class AgentState:
     Attention starts with one slot a ring, and lives on its warpgroups being out of step: where they
     begin together, causal D = 64 takes 663 us, not 630 (H200).
     """
+    late_registers: int = 0
+    """How many registers consumers get once they have asked for the first tiles, if not before."""
     waits_for_barriers: bool = False
     """Whether the consumers' first use of mbarriers has to wait until they are made."""
     working_warps: int = 1

@@ -8,6 +8,7 @@ memory, a lane each; they meet at the CTA's first barrier; one fence publishes a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Block, Operation, SSAValue
@@ -33,6 +34,8 @@ from tileiras.errors import InternalError
 TENSOR_MAP_SLOTS = 4
 """CTAs of one SM that can own tensor maps at once: a specialised kernel leaves room for few."""
 POINTER_BYTES = 8
+_LINE_BITS = 8
+"""Addresses of tensors differ by multiples of 256 bytes, as allocators give them."""
 
 
 def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
@@ -49,7 +52,17 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     makers = [maker for group in groups for maker in group]
     if not makers:
         return
-    table = TensorMapTable.make(ctx.symbols.unique("tensor_maps"), len(makers), TENSOR_MAP_SLOTS)
+    # The producer makes all of them at once, and alone, in a kernel in which cycles count.
+    keeps = (
+        ctx.agents.hurries
+        and not stores
+        and len(groups) == 1
+        and op.working_warps.data == 1
+        and makers[-1] is meets_at
+        and len(_alike(makers)) == 1
+    )
+    name = ctx.symbols.unique("tensor_maps")
+    table = TensorMapTable.make(name, len(makers), TENSOR_MAP_SLOTS, keeps=keeps)
     size = TENSOR_MAP_BYTES * max(map(len, groups))
     scratch = llvm_memory.GlobalOp.make(
         ctx.symbols.unique("tensor_map_scratch"), size, SHARED, TENSOR_MAP_BYTES
@@ -142,7 +155,7 @@ def _init_ready(ctx: KernelLowering, ready: SSAValue, done: SSAValue | None) -> 
 def meet(ctx: KernelLowering) -> None:
     """The producer meets the others and learns which slot it has, or claims one before."""
     maps = ctx.agents.maps
-    if maps is not None and ctx.agents.has_head_start:
+    if maps is not None and maps.pointer is None and ctx.agents.has_head_start:
         maps.pointer = _claimed_by_producer(ctx, maps)
     ctx.agents.meet(ctx)
     if maps is not None and maps.pointer is None:
@@ -152,7 +165,7 @@ def meet(ctx: KernelLowering) -> None:
 def try_claim(ctx: KernelLowering) -> None:
     """Asks for a slot where the producer is one warp: the answer comes while it fills in maps."""
     maps = ctx.agents.maps
-    if maps is not None and ctx.agents.working_warps == 1:
+    if maps is not None and ctx.agents.working_warps == 1 and not maps.table.keeps:
         maps.tried = ctx.b.try_claim_tensor_maps(maps.table)
 
 
@@ -198,37 +211,32 @@ def _make_group(
     ctx: KernelLowering, maps: AgentState.Maps, group: Sequence[pl.MakeTensorMapOp]
 ) -> None:
     """Fills in the maps, meets the others if this is the time to, and publishes them."""
-    alike: dict[tuple[str, int, int], list[pl.MakeTensorMapOp]] = {}
-    for maker in group:
-        type = view_type_of(maker.view)
-        name, rank = element_name(type.memref.element_type), len(type.dim_map)
-        key = (name, maker.swizzle.data, rank)
-        alike.setdefault(key, []).append(maker)
-    fills = [
-        (element, swizzle, makers[first : first + WARP_LANES])
-        for (element, swizzle, _), makers in alike.items()
-        for first in range(0, len(makers), WARP_LANES)
-    ]
-    done = 0
-    after = ctx.agents.enter_first_producer_warp(ctx)
-    for element, swizzle, makers in fills:
-        scratch = ctx.b.gep(maps.scratch, done * TENSOR_MAP_BYTES)
-        _fill(ctx, scratch, makers, element, swizzle)
-        done += len(makers)
-    ctx.agents.leave_first_producer_warp(ctx, after)
-    if group[-1] is maps.meets_at:
+    fills = _alike(group)
+    if maps.table.keeps:
+        maps.pointer = _kept_or_made(ctx, maps, fills[0])
         meet(ctx)
+    else:
+        after = ctx.agents.enter_first_producer_warp(ctx)
+        done = 0
+        for makers in fills:
+            fill = _fill(ctx, makers)
+            fill.emit(ctx, ctx.b.gep(maps.scratch, done * TENSOR_MAP_BYTES))
+            done += len(makers)
+        ctx.agents.leave_first_producer_warp(ctx, after)
+        if group[-1] is maps.meets_at:
+            meet(ctx)
     if maps.pointer is None:
         raise InternalError("tensor maps are made before there is a place for them")
     start = sum(len(before) for before in maps.groups[: maps.groups.index(group)])
     target = ctx.b.tensor_map(maps.pointer, start)
-    for number, maker in enumerate(maker for *_, makers in fills for maker in makers):
+    for number, maker in enumerate(maker for makers in fills for maker in makers):
         if maker in ctx.agents.store_makers:
             maps.store_maps[maker.result] = start + number
         else:
             ctx.values[maker.result] = ctx.b.tensor_map(maps.pointer, start + number)
     after = ctx.agents.enter_first_producer_warp(ctx)
-    ctx.b.publish_tensor_maps(maps.scratch, target, len(group))
+    if not maps.table.keeps:
+        ctx.b.publish_tensor_maps(maps.scratch, target, len(group))
     fresh = [ctx.values[maker.result] for maker in group if maker not in ctx.agents.store_makers]
     for tensor_map in fresh:
         ctx.b.acquire_tensor_map(tensor_map)
@@ -240,13 +248,62 @@ def _make_group(
         ctx.b.mbarrier_arrive(maps.ready, predicate=ctx.agents.elected(ctx))
 
 
-def _fill(
-    ctx: KernelLowering,
-    scratch: SSAValue,
-    makers: Sequence[pl.MakeTensorMapOp],
-    element: str,
-    swizzle: int,
-) -> None:
+def _alike(group: Sequence[pl.MakeTensorMapOp]) -> list[list[pl.MakeTensorMapOp]]:
+    """Makers of one rank, element type and swizzle together, as many as a warp has lanes."""
+    alike: dict[tuple[str, int, int], list[pl.MakeTensorMapOp]] = {}
+    for maker in group:
+        type = view_type_of(maker.view)
+        name, rank = element_name(type.memref.element_type), len(type.dim_map)
+        alike.setdefault((name, maker.swizzle.data, rank), []).append(maker)
+    return [
+        makers[first : first + WARP_LANES]
+        for makers in alike.values()
+        for first in range(0, len(makers), WARP_LANES)
+    ]
+
+
+@dataclass(frozen=True)
+class _Fill:
+    """Maps that are filled in at once, with what lane i passes for map i.
+
+    Units are those of `TmaBuilder.fill_tensor_maps`; `fields` are base and sizes of each map.
+    """
+
+    makers: Sequence[pl.MakeTensorMapOp]
+    fields: Sequence[tuple[SSAValue, Sequence[SSAValue]]]
+    base: SSAValue
+    sizes: Sequence[SSAValue]
+    strides: Sequence[SSAValue]
+    box: Sequence[SSAValue]
+
+    def emit(self, ctx: KernelLowering, scratch: SSAValue) -> None:
+        """Fills them in, in shared memory; one whole warp."""
+        first = self.makers[0]
+        element = element_name(view_type_of(first.view).memref.element_type)
+        numbers = (self.base, self.sizes, self.strides, self.box)
+        ctx.b.fill_tensor_maps(scratch, len(self.makers), *numbers, element, first.swizzle.data)
+
+    def words(self, ctx: KernelLowering) -> list[SSAValue]:
+        """All that this lane's map is made from and that the program does not know, in i32."""
+        b = ctx.b
+        wide = [self.base, *self.strides]
+        low = [b.trunc(value, i32) for value in wide]
+        high = [b.trunc(b.lshr(value, b.i64(32)), i32) for value in wide]
+        return [*low, *high, *self.sizes]
+
+    def hash(self, ctx: KernelLowering) -> SSAValue:
+        """A number (i32) that mostly differs where addresses or sizes do: one for all lanes."""
+        b = ctx.b
+        total = b.i32(0)
+        for number, (base, sizes) in enumerate(self.fields):
+            own = b.trunc(b.lshr(base, b.i64(_LINE_BITS)), i32)
+            for size in sizes:
+                own = b.add(b.mul(own, b.i32(5)), size)
+            total = b.add(total, b.mul(own, b.i32(2 * number + 1)))
+        return total
+
+
+def _fill(ctx: KernelLowering, makers: Sequence[pl.MakeTensorMapOp]) -> _Fill:
     """Maps of one rank, element type and swizzle, a lane each."""
     fields = [_fields(ctx, maker) for maker in makers]
     base = _by_lane(ctx, [base for base, _, _, _ in fields])
@@ -259,7 +316,33 @@ def _fill(
         else _by_lane(ctx, [ctx.b.i32(extent) for extent in column])
         for column in boxes
     ]
-    ctx.b.fill_tensor_maps(scratch, len(makers), base, sizes, strides, box, element, swizzle)
+    return _Fill(makers, [(f[0], f[1]) for f in fields], base, sizes, strides, box)
+
+
+def _kept_or_made(
+    ctx: KernelLowering, maps: AgentState.Maps, makers: Sequence[pl.MakeTensorMapOp]
+) -> SSAValue:
+    """Maps that an earlier CTA made from the same numbers, or fresh ones in a slot of our own.
+
+    A launch of some microseconds would spend a third of them on its maps, and mostly has the
+    arguments of the one before.
+    """
+    b, table, lane = ctx.b, maps.table, ctx.threads.lane
+    fill = _fill(ctx, makers)
+    words = fill.words(ctx)
+    # Lanes without a map pass what the first one does.
+    own = b.select(b.icmp("ult", lane, b.i32(len(makers))), lane, b.i32(0))
+    kept = b.kept_maps(table, fill.hash(ctx), own)
+    make, ready = b.new_block(), b.new_block([pointer_type(GLOBAL)])
+    b.cond_br(b.find_tensor_maps(kept, words), ready, make, [kept.maps])
+    ctx.start_block(make)
+    fill.emit(ctx, maps.scratch)
+    b.keep_tensor_maps(kept, maps.scratch, words, table.count)
+    claimed = b.claim_tensor_maps(table)
+    b.publish_tensor_maps(maps.scratch, claimed, table.count)
+    b.br(ready, [claimed])
+    ctx.start_block(ready)
+    return ready.args[0]
 
 
 Fields = tuple[SSAValue, list[SSAValue], list[SSAValue], list[int]]

@@ -24,6 +24,8 @@ from tileiras.dialects.nvvm.mbarrier import check_shared
 
 MAX_RANK = 5
 TENSOR_MAP_BYTES = 128
+MAP_KEY_WORDS = 15
+"""Numbers that a map of five dims is made from: address, sizes, strides; words of 32 bits."""
 WARP_LANES = 32
 ELEMENT_TYPES: dict[str, int] = {
     "u8": 0,
@@ -50,6 +52,11 @@ MEMORY = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 def _check_map(name: str, pointer: Attribute) -> None:
     if pointer not in (PointerType(GLOBAL), PointerType(GENERIC)):
         raise VerifyException(f"{name}: a tensor map lies in global memory, found {pointer}")
+
+
+def _check_key(name: str, key: Attribute, words: int) -> None:
+    if key != PointerType(GLOBAL) or not 1 <= words <= MAP_KEY_WORDS:
+        raise VerifyException(f"{name}: {words} words at {key}")
 
 
 def _check_coordinates(name: str, coordinates: Sequence[SSAValue]) -> None:
@@ -303,6 +310,55 @@ class ReleaseSlotOp(IRDLOperation):
             raise VerifyException(f"nvvm.release_slot: mask at {self.busy.type}")
 
 
+@irdl_op_definition
+class FindTensorMapsOp(IRDLOperation):
+    """Whether maps that an earlier CTA kept were made from the same numbers; one whole warp.
+
+    `key` is where this lane's words would be kept (global, 16 bytes aligned), each in 8 bytes with
+    a one above it; memory that nobody has written to is zero. Words are written once, so whoever
+    reads one reads the last that there will be, and every map was complete before its words were.
+    The result is the same in all lanes: true if every lane found all of its words. What the writer
+    did before has then happened for this thread, but users still acquire each map.
+    """
+
+    name = "nvvm.find_tensor_maps"
+    key = operand_def(PointerType)
+    words = var_operand_def(IntegerType(32))
+    result = result_def(IntegerType(1))
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """A key in global memory, of one word at least and as many as fit."""
+        _check_key(self.name, self.key.type, len(self.words))
+
+
+@irdl_op_definition
+class KeepTensorMapsOp(IRDLOperation):
+    """Keeps maps with the numbers that they were made from, unless the place is taken.
+
+    One whole warp executes it. The first `count` lanes each have the words of a map at their `key`
+    (see `FindTensorMapsOp`); `taken` (global, 4 bytes) is zero while nobody has kept anything here.
+    Maps are copied from shared `scratch` to global `target`.
+    """
+
+    name = "nvvm.keep_tensor_maps"
+    count = prop_def(IntAttr)
+    scratch = operand_def(PointerType)
+    target = operand_def(PointerType)
+    taken = operand_def(PointerType)
+    key = operand_def(PointerType)
+    words = var_operand_def(IntegerType(32))
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """From shared to global memory, a lane for each map."""
+        check_shared(self.name, self.scratch.type)
+        _check_map(self.name, self.target.type)
+        _check_key(self.name, self.key.type, len(self.words))
+        if self.taken.type != PointerType(GLOBAL) or not 1 <= self.count.data <= WARP_LANES:
+            raise VerifyException(f"{self.name}: {self.count.data} maps at {self.taken.type}")
+
+
 TMA_OPS = (
     TmaLoadOp,
     TmaStoreOp,
@@ -315,5 +371,7 @@ TMA_OPS = (
     CachePolicyOp,
     TryClaimSlotOp,
     ClaimSlotOp,
+    FindTensorMapsOp,
+    KeepTensorMapsOp,
     ReleaseSlotOp,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.llvmir.folding import splat_bits_of, to_signed
@@ -92,6 +93,9 @@ def lower_divi(request: Request) -> SSAValue:
     rounding = request.enum("rounding")
     if request.integer_width() == 1:
         return lhs  # the divisor can only be one; -1 / -1 overflows
+    if _is_quick(request) and rounding is not RoundingMode.POSITIVE_INF:
+        found = b.divide_quickly(lhs, rhs)
+        return found.to_zero if rounding is RoundingMode.ZERO else found.down
     match rounding, request.signed:
         case RoundingMode.ZERO, True:
             return b.sdiv(lhs, rhs)
@@ -104,6 +108,13 @@ def lower_divi(request: Request) -> SSAValue:
             return _adjusted_division(request, rounding)
         case _:
             raise request.unsupported(f"has no rounding '{rounding.value}'")
+
+
+def _is_quick(request: Request) -> bool:
+    """Whether a division is one of two scalars, and the kernel waits for it."""
+    rhs = request.args[1]
+    is_unknown = rhs.type == i32 and splat_bits_of(rhs) is None
+    return request.builder.divides_quickly and request.signed and is_unknown
 
 
 def _shifted_division(request: Request, shift: int, rounding: RoundingMode) -> SSAValue:
@@ -140,6 +151,8 @@ def lower_remi(request: Request) -> SSAValue:
     b, (lhs, rhs) = request.builder, request.args
     if request.integer_width() == 1:
         return request.constant(integer_type(1), 0)
+    if _is_quick(request):
+        return b.divide_quickly(lhs, rhs).rest
     return b.srem(lhs, rhs) if request.signed else b.urem(lhs, rhs)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.kernels.stage_comparison import passes
-from tests.kernels.attention import attention
-from tests.kernels.gather import experts
-from tests.kernels.gemm import gemm
-from tests.kernels.softmax_attention import softmax_attention
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
+from tests.kernels.attention import attention
+from tests.kernels.gather import experts
+from tests.kernels.gemm import gemm
+from tests.kernels.softmax_attention import softmax_attention
+from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.nv_tileas.assigned import (

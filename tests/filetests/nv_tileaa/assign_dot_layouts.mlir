@@ -89,3 +89,21 @@ cuda_tile.module @m {
     return
   }
 }
+// -----
+// leaves_a_kernel_without_products_as_it_is
+// CHECK: nv_tileaa.addf
+// CHECK-NOT: fragments
+cuda_tile.module @m {
+  entry @sum(%p: tile<ptr<f32>>) {
+    %t = make_token : token
+    %i = constant <i32: 0> : tile<i32>
+    %v = make_tensor_view %p, shape = [1024], strides = [1] : tensor_view<1024xf32, strides=[1]>
+    %w = make_partition_view %v : partition_view<tile=(1024), tensor_view<1024xf32, strides=[1]>>
+    %a, %ta = load_view_tko weak %w[%i] token = %t
+      : partition_view<tile=(1024), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> tile<1024xf32>, token
+    %b = addf %a, %a : tile<1024xf32>
+    %s = store_view_tko weak %b, %w[%i] token = %ta
+      : tile<1024xf32>, partition_view<tile=(1024), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> token
+    return
+  }
+}

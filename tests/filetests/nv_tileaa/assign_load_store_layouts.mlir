@@ -124,3 +124,13 @@ cuda_tile.module @m {
     return
   }
 }
+// -----
+// leaves_a_kernel_without_tensors_as_it_is
+// CHECK: nv_tileaa.print
+// CHECK-NOT: layouts
+cuda_tile.module @m {
+  entry @scalars(%x: tile<i32>) {
+    print_tko "%d", %x : tile<i32> -> token
+    return
+  }
+}

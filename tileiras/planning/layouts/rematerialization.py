@@ -20,7 +20,7 @@ LAZY_OPS = (
 LAZY_CLASSES = frozenset[type](LAZY_OPS)
 
 MAX_REMATERIALIZED_OPS = 12
-"""Policy: index arithmetic up to so many operations is cheaper to repeat than to move between threads."""
+"""Policy: index arithmetic up to so many operations is cheaper repeated than moved."""
 
 
 def is_tensor(value: SSAValue) -> bool:

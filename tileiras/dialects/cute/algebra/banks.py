@@ -38,17 +38,31 @@ def offsets_of_thread(thread_value: Layout, shared: AnyLayout, thread: int) -> l
 def vector_width(thread_value: Layout, shared: AnyLayout, element_bits: int) -> int:
     """The widest aligned vector, in elements, that values of each thread fill in shared memory.
 
-    A power of two, at most 16 bytes: each thread's distinct offsets are whole aligned vectors.
+    A power of two, at most 16 bytes: each thread's distinct offsets are whole aligned vectors, and
+    which values lie where in a vector is the same in all vectors of all threads.
     """
     threads, _ = _thread_and_values(thread_value)
     width = MAX_VECTOR_BYTES // storage_bytes(element_bits)
-    for thread in range(threads.static_size):
-        offsets = frozenset(offsets_of_thread(thread_value, shared, thread))
-        while width > 1 and any(
-            offset ^ k not in offsets for offset in offsets for k in _bits(width)
-        ):
-            width //= 2
+    offsets = [
+        offsets_of_thread(thread_value, shared, thread) for thread in range(threads.static_size)
+    ]
+    while width > 1 and not _has_vectors(offsets, width):
+        width //= 2
     return width
+
+
+def _has_vectors(offsets_of_threads: list[list[int]], width: int) -> bool:
+    """Whether all threads have the same order of values in aligned vectors of `width`."""
+    patterns: dict[tuple[int, ...], None] = {}
+    for offsets in offsets_of_threads:
+        vectors: dict[int, dict[int, int]] = {}
+        for value, offset in enumerate(offsets):
+            vectors.setdefault(offset // width, {}).setdefault(offset % width, value)
+        for places in vectors.values():
+            if len(places) < width:
+                return False
+            patterns[tuple(places[k] - places[0] for k in range(width))] = None
+    return len(patterns) == 1
 
 
 def bank_conflicts(thread_value: Layout, shared: AnyLayout, element_bits: int, vector: int) -> int:
@@ -103,14 +117,6 @@ def _candidates(size: int, vector: int) -> Iterator[Swizzle]:
         for shift in range(bits, width - low - bits + 1):
             for base in range(low, width - shift - bits + 1):
                 yield Swizzle(bits, base, shift)
-
-
-def _bits(width: int) -> Iterator[int]:
-    """1, 2, 4 .. below `width`."""
-    bit = 1
-    while bit < width:
-        yield bit
-        bit *= 2
 
 
 def _thread_and_values(thread_value: Layout) -> tuple[Layout, Layout]:

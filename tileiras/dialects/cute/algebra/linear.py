@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from math import prod
 
 from tileiras.dialects.cute.algebra.errors import AlgebraError
-from tileiras.dialects.cute.algebra.int_tuples import compact_strides
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.algebra.leaves import static
 from tileiras.dialects.cute.algebra.swizzles import AnyLayout, ComposedLayout, Swizzle, swizzled
@@ -141,14 +140,13 @@ def distributed_from_linear(layout: LinearLayout) -> Layout:
     Each mode is coalesced. AlgebraError where coordinates of two input bits share a bit: sums
     of strides cannot say `^`.
     """
-    strides = compact_strides(tuple(layout.shape))
-    steps = strides if isinstance(strides, tuple) else (strides,)
+    steps = [prod(layout.shape[:axis]) for axis in range(layout.rank)]
     taken = 0
     columns: dict[str, list[int]] = {}
     for name, vectors in layout.bases:
         columns[name] = column = []
         for vector in vectors:
-            index = sum(c * static(d, "a stride") for c, d in zip(vector, steps, strict=True))
+            index = sum(c * step for c, step in zip(vector, steps, strict=True))
             if index & taken:
                 raise AlgebraError(f"{layout} adds bits by ^, no strides do that")
             taken |= index
@@ -172,13 +170,6 @@ def _inverted(layout: LinearLayout) -> LinearLayout:
     if layout.in_dims != ("offset",):
         raise AlgebraError(f"a tile in shared memory has the input 'offset', found {layout}")
     try:
-        inverse = layout.invert()
+        return layout.invert()
     except LayoutError as error:
         raise AlgebraError(str(error)) from error
-    sizes = {f"dim{i}": [] for i in range(layout.rank)}
-    # The inverse takes the row-major index of the coordinates, the last dim in its lowest bits.
-    vectors = list(inverse.vectors("dim0"))
-    for axis in reversed(range(layout.rank)):
-        count = layout.shape[axis].bit_length() - 1
-        sizes[f"dim{axis}"], vectors = vectors[:count], vectors[count:]
-    return LinearLayout.from_index_bases(sizes, (layout.size,))

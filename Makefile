@@ -9,11 +9,13 @@ ROUNDS  ?= 5
 TIME    ?= 120
 JOBS    ?= 2
 EVERY   ?= 1
+TARGETS ?= sm_100,sm_103,sm_110,sm_120,sm_121
+PAGE    ?=
 CLIENT  ?= $(PYTHON)
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu sanitizer determinism corpus replay stages fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
+.PHONY: help install example test test-gpu sanitizer determinism corpus replay stages machine fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -46,6 +48,9 @@ replay:  ## whether the working tree makes the PTX that BASE made, on all kernel
 
 stages:  ## run every kernel of CORPUS at every stage of the compiler and compare memory
 	$(RUN) tests/sweeps/stages_sweep.py $(CORPUS) --gpu-name $(TARGET) --threads
+
+machine:  ## kernels with products for TARGETS in the PTX machine, against float64; PAGE=FILE keeps the table
+	$(RUN) tests/sweeps/machine_table.py --targets $(TARGETS) --jobs $(JOBS) $(if $(PAGE),--page $(PAGE))
 
 sanitizer:  ## a sample of kernels under compute-sanitizer's memcheck and racecheck (GPU)
 	$(RUN) benchmarks/sanitizer_sweep.py

@@ -32,6 +32,7 @@ PASSES: dict[str, str] = {
         "tileiras.passes.nv_tileaa.generate_schedule:GenerateSchedulePass"
     ),
     "tileas-expand-schedule": "tileiras.passes.nv_tileaa.expand_schedule:ExpandSchedulePass",
+    "tileas-insert-OCG-knobs": "tileiras.passes.nv_tileaa.insert_ocg_knobs:InsertOcgKnobsPass",
     "tileas-plan-cta": "tileiras.passes.nv_tileaa.plan_cta:PlanCtaPass",
     "insert-barriers": "tileiras.passes.nv_tileaa.insert_barriers:InsertBarriersPass",
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",

@@ -28,6 +28,11 @@ def is_tma_preferred(op: Operation) -> bool:
     return _flag(op, "prefer_tma") is True
 
 
+def forbids_unrolling(op: Operation) -> bool:
+    """Whether a kernel's loops, or the loop around an access, are to stay as they are."""
+    return _flag(op, "unroll") is False
+
+
 def _flag(op: Operation, key: str) -> bool | None:
     """A hint that is true or false, None if it is not given."""
     hints = op.properties.get("hints")

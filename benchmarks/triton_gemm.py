@@ -5,6 +5,9 @@
 Leaves NAME.TARGET.ptx for every kernel, and figures.json with tiles, warps and shared memory.
 """
 
+# pyright: reportMissingParameterType=false
+# A kernel's parameters have no types of Python's.
+
 from __future__ import annotations
 
 import json

@@ -62,7 +62,7 @@ _HINTS: dict[str, _Hint] = {
         _is_entry, _within(32), "integer value in the range [1, 32] is expected for"
     ),
     "latency": _Hint(_is_access, _within(10), "integer value in the range [1, 10] is expected for"),
-    # This compiler's own: docs/passes.md, "Hints for ptxas"
+    # This compiler's own: docs/command-line.md, "Hints for ptxas"
     "max_registers": _Hint(
         _is_entry,
         lambda value: 24 <= value <= 255,

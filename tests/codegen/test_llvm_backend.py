@@ -185,7 +185,7 @@ def test_questions_of_libdevice_are_answered_before_its_functions_are_inlined(na
 def test_constants_are_given_to_libdevice_in_processes_with_other_memory() -> None:
     """What is read after it is freed shows in some processes only."""
     test = test_questions_of_libdevice_are_answered_before_its_functions_are_inlined.__name__
-    program = f"from {__name__} import {test} as test; test('__nv_powf')"
+    program = f"from tests.codegen.test_llvm_backend import {test} as test; test('__nv_powf')"
     for number in range(1, 4):
         environment = {**os.environ, "MALLOC_PERTURB_": str(number)}
         done = subprocess.run([sys.executable, "-c", program], env=environment)

@@ -194,9 +194,8 @@ class LlvmLibrary:
 
     def run_target_passes(self, module: int, machine: int) -> None:
         """Runs what LLVM's pipeline of level 0 has, the target's first passes among it."""
-        self._run(
-            module, machine, lambda builder: self.call("buildPerModuleDefaultPipeline", builder, 0, 0)
-        )
+        name = "buildPerModuleDefaultPipeline"
+        self._run(module, machine, lambda builder: self.call(name, builder, 0, 0))
 
     def _manager_of(self, passes: tuple[str, ...]) -> int:
         manager = self.call("CreateNewModulePassManager")

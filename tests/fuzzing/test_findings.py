@@ -231,3 +231,33 @@ def test_long_word_of_the_input_is_not_repeated() -> None:
     error = mistake(thread_program(f"%0 = nvvm.read_sreg i{'9' * 5000}"))
     assert "unknown register" in error.message
     assert len(error.message) < 300
+
+
+def hinted(hints: str) -> str:
+    """A kernel with hints."""
+    return f"cuda_tile.module @m {{\n  entry @k() optimization_hints=<{hints}> {{ return }}\n}}\n"
+
+
+def test_hints_for_a_target_in_quotes() -> None:
+    options = CompileOptions("sm_90", emit="cuda_tile")
+    texts = [
+        compile_module(hinted(f"{name} = {{occupancy = 2}}").encode(), options).output
+        for name in ("default", '"default"')
+    ]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("hints", "said"),
+    [
+        ('"sm_90" = 3', "hints for 'sm_90' are not in braces"),
+        ("sm_90", "hints for 'sm_90' are not in braces"),
+        ('sm_90 = {}, "sm_90" = {}', "'sm_90' is given twice"),
+        (f'"{"x" * 5000}" = 3', f"hints for '{'x' * 77}...' are not in braces"),
+        (f"{'x' * 5000} = {{}}, {'x' * 5000} = {{}}", f"'{'x' * 77}...' is given twice"),
+    ],
+)
+def test_hints_that_are_not_right(hints: str, said: str) -> None:
+    error = mistake(hinted(hints))
+    assert said in error.message
+    assert error.location is not None

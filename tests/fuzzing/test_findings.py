@@ -97,12 +97,34 @@ def assembly(text: str, constraints: str, arguments: str = "", ends: str = "() -
         (assembly("x;", "r,r", "%a", "(i32) -> ()"), "has constraints of 2 inputs, but 1 of them"),
         (assembly("x $1;", "r", "%a", "(i32) -> ()"), "has '$1' in its text, expected $0 to $0"),
         (assembly("x $", "r", "%a", "(i32) -> ()"), "has '$' in its text, expected $0 to $0"),
+        (assembly("x;", "n", "%a", "(i32) -> ()"), "has an unknown constraint 'n'"),
+        (
+            assembly("x;", "b", "%a", "(i32) -> ()"),
+            "has a constraint 'b' for a value of 32 bits, expected 1",
+        ),
+        (
+            assembly("x;", "q", "%a", "(i32) -> ()"),
+            "has a constraint 'q' for a value of 32 bits, expected 128",
+        ),
+        (
+            assembly("x;", "=h,0", "%a", "(i32) -> i16"),
+            "has a constraint 'h' for a value of 32 bits, expected 16",
+        ),
     ],
 )
 def test_inline_assembly_that_ends_llvm(text: str, said: str) -> None:
     error = mistake(text)
     assert error.message == f"'llvm.inline_asm' op {said}"
     assert error.location is not None
+
+
+@pytest.mark.parametrize("constraints", ["=r,r", "=r,0", "=l,r", "=&r,r,~{memory}"])
+def test_inline_assembly_that_fits_its_registers(constraints: str) -> None:
+    text = assembly("x.y $0, $1;", constraints, "%a", "(i32) -> i32").replace(
+        "llvm.inline_asm", "%r = llvm.inline_asm"
+    )
+    ptx = compile_module(text.encode(), CompileOptions("sm_90", emit="ptx"), "f.mlir").output
+    assert b".visible .entry k" in ptx
 
 
 def test_unknown_argument_attribute_ends_llvm() -> None:

@@ -97,6 +97,10 @@ def assembly(text: str, constraints: str, arguments: str = "", ends: str = "() -
         (assembly("x;", "r,r", "%a", "(i32) -> ()"), "has constraints of 2 inputs, but 1 of them"),
         (assembly("x $1;", "r", "%a", "(i32) -> ()"), "has '$1' in its text, expected $0 to $0"),
         (assembly("x $", "r", "%a", "(i32) -> ()"), "has '$' in its text, expected $0 to $0"),
+        (
+            assembly("x ${0:a};", "r", "%a", "(i32) -> ()"),
+            "has '${' in its text, expected $0 to $0",
+        ),
         (assembly("x;", "n", "%a", "(i32) -> ()"), "has an unknown constraint 'n'"),
         (
             assembly("x;", "b", "%a", "(i32) -> ()"),

@@ -36,7 +36,7 @@ _ARGUMENT_ATTRIBUTE = re.compile(
 _CONSTRAINT = re.compile(r"(?P<out>=&?)?(?:(?P<kind>[bchrlqfd])|(?P<same>\d{1,2}))|~\{memory\}")
 _REGISTER_BITS = {"b": 1, "c": 16, "h": 16, "r": 32, "f": 32, "l": 64, "d": 64, "q": 128}
 """What a constraint's register holds; LLVM ends on a wider value, and on any other of b and q."""
-_HOLE = re.compile(r"\$(?:\$|(\d{1,3})|\{(\d{1,3})(?::[a-z])?\}|.|\Z)", re.DOTALL)
+_HOLE = re.compile(r"\$(?:\$|(\d{1,3})|\{(\d{1,3})\}|.|\Z)", re.DOTALL)
 
 
 def check_limits(module: ModuleOp) -> None:

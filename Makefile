@@ -12,10 +12,12 @@ EVERY   ?= 1
 TARGETS ?= sm_100,sm_103,sm_110,sm_120,sm_121
 PAGE    ?=
 CLIENT  ?= $(PYTHON)
+PYTHONS ?= python3.11 python3.12 python3.13
+AS      ?=
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu test-blackwell sanitizer determinism corpus replay stages machine fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
+.PHONY: help install example test test-gpu test-blackwell sanitizer determinism corpus replay stages machine pythons fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -60,6 +62,9 @@ sanitizer:  ## a sample of kernels under compute-sanitizer's memcheck and racech
 
 determinism:  ## compile every file of CORPUS twice and compare the bytes
 	$(RUN) tests/sweeps/determinism_sweep.py $(CORPUS) --gpu-name $(TARGET)
+
+pythons:  ## the wheel in fresh environments of PYTHONS, as this user and as the users AS
+	$(RUN) tests/sweeps/pythons_sweep.py $(PYTHONS) $(foreach user,$(AS),--user $(user))
 
 fuzz:  ## random inputs for TIME seconds: files, text of every stage, whole compiles
 	$(RUN) -m tests.fuzzing --seconds $(TIME) --jobs $(JOBS)

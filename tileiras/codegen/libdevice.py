@@ -120,10 +120,20 @@ def link_libdevice(
     names: Sequence[str],
     knobs: Mapping[str, str],
 ) -> None:
-    """Links the functions into the module and inlines them; the callers stay as they are."""
+    """Links the functions into the module and inlines them; the callers stay as they are.
+
+    The target's passes answer libdevice's questions (`__nvvm_reflect`: flush to zero? which
+    architecture?) before. The code generator would answer them too late: it then folds what
+    follows, and where a kernel's constants were inlined it reads instructions that it has freed.
+    """
     library = Libdevice(llvm, knobs)
-    for name in names:
-        llvm.link(module, llvm.parse_bitcode(context, library.slice(context, machine, name)))
+    first, *others = (
+        llvm.parse_bitcode(context, library.slice(context, machine, name)) for name in names
+    )
+    for other in others:
+        llvm.link(first, other)
+    llvm.run_target_passes(first, machine)
+    llvm.link(module, first)
     for name, function in list(llvm.defined_functions(module)):
         if name.startswith(_PREFIX):
             llvm.make_internal(function)

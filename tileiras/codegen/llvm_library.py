@@ -7,7 +7,7 @@ the GIL. LLVM's own fatal errors end the process; what reaches it must be known 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from importlib.util import find_spec
 from pathlib import Path
@@ -55,6 +55,7 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "CreateNewModulePassManager": (c_void_p, []),
     "DisposeNewModulePassManger": (None, [c_void_p]),
     "RunNewModulePassManager": (None, [c_void_p, c_void_p, c_void_p]),
+    "buildPerModuleDefaultPipeline": (c_void_p, [c_void_p, c_int, c_int]),
     "module_AddAlwaysInlinerPass": (None, [c_void_p]),
     "module_AddGlobalDCEPass": (None, [c_void_p]),
     "module_AddSROAPass": (None, [c_void_p]),
@@ -189,11 +190,24 @@ class LlvmLibrary:
 
     def run_passes(self, module: int, machine: int, passes: tuple[str, ...]) -> None:
         """Runs module passes by their name in the table, such as `GlobalDCE`."""
-        tuning = self.call("CreatePipelineTuningOptions")
-        builder = self.call("CreatePassBuilder", machine, tuning)
+        self._run(module, machine, lambda _: self._manager_of(passes))
+
+    def run_target_passes(self, module: int, machine: int) -> None:
+        """Runs what LLVM's pipeline of level 0 has, the target's first passes among it."""
+        name = "buildPerModuleDefaultPipeline"
+        self._run(module, machine, lambda builder: self.call(name, builder, 0, 0))
+
+    def _manager_of(self, passes: tuple[str, ...]) -> int:
         manager = self.call("CreateNewModulePassManager")
         for name in passes:
             self.call(f"module_Add{name}Pass", manager)
+        return manager
+
+    def _run(self, module: int, machine: int, make: Callable[[int], int]) -> None:
+        """Runs the passes that `make` puts together with a pass builder."""
+        tuning = self.call("CreatePipelineTuningOptions")
+        builder = self.call("CreatePassBuilder", machine, tuning)
+        manager = make(builder)
         self.call("RunNewModulePassManager", manager, module, builder)
         self.call("DisposeNewModulePassManger", manager)
         self.call("DisposePassBuilder", builder)

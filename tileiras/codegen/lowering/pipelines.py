@@ -22,6 +22,7 @@ from tileiras.errors import InternalError
 
 if TYPE_CHECKING:
     from tileiras.codegen.lowering.context import KernelLowering
+    from tileiras.codegen.lowering.tcgen05_dot import TensorMemory
 
 _I32 = integer_type(32)
 BARRIER_BYTES = 8
@@ -217,6 +218,8 @@ class AgentState:
     working_warps: int = 1
     turned: SSAValue | None = None
     """Memory of the warpgroups for operands that they turn."""
+    tensor_memory: TensorMemory | None = None
+    is_product_agent: bool = False
     next_copy: Variable | None = None
     """Where in it the next operand of 32-bit words goes."""
 

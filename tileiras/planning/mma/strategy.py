@@ -1,14 +1,16 @@
 """Strategies: the ways to compute matrix products, in order, chosen by what a target has.
 
     strategy    operands             accumulator   waited for
+    tcgen05     stages               tmem          by the consumers, of a whole loop
     wgmma       stages, registers    registers     later, by groups of instructions
     mma_sync    stages, registers    registers     not at all: fragments are read, then multiplied
     fma         (no pipelines)       registers     not at all
 
 What copies operands (TMA, cp.async gathers) and which warps do so does not depend on the strategy:
 it says where operands may lie, how many registers a product takes, and whether it can be done.
-A kernel whose products the strategy of its target refuses has no warp roles: all its warps do the
-same (`planning/mma/dots`), by mma.sync without pipelines or by fused multiply-adds.
+What tcgen05 refuses mma.sync is asked for. A kernel whose products all strategies of its target
+refuse has no warp roles: all its warps do the same (`planning/mma/dots`), by mma.sync without
+pipelines or by fused multiply-adds.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.mma.instructions import find_instruction
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP, MmaSyncDot, unread_operand
+from tileiras.planning.mma.tcgen05 import Tcgen05Dot, placed_sums, tcgen05_dot
 from tileiras.planning.mma.wgmma_dots import wgmma_dot
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.operands.staged import staged_operands
 from tileiras.planning.operands.swap_ab import oriented
 from tileiras.planning.operands.tma import is_by_tma, rounds_to_tf32, transparent_users
-from tileiras.planning.resources.cta import CtaShape
+from tileiras.planning.resources.cta import CtaShape, launched_registers
 
 PRODUCER_REGISTERS = 72
 """Policy: of a thread of the producer beside mma.sync. Bytes that ptxas spills of f16 128x256x64
@@ -53,6 +56,8 @@ class MmaStrategy(Protocol):
     name: ClassVar[str]
     features: ClassVar[frozenset[Feature]]
     """What a target needs for it, beside the copies."""
+    has_product_agent: ClassVar[bool]
+    """Whether a warp of its own issues the products."""
 
     def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
         """The products of a kernel as this strategy computes them, or the reason why not."""
@@ -66,12 +71,52 @@ class MmaStrategy(Protocol):
         """The CTA as this strategy divides its registers between the warp roles."""
         ...
 
+    def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
+        """The products with what they need of an SM beside registers, or why it has not enough."""
+        ...
+
+
+class Tcgen05Strategy:
+    """Instructions of one thread that read shared memory and add up in tensor memory."""
+
+    name: ClassVar[str] = "tcgen05"
+    features: ClassVar[frozenset[Feature]] = frozenset({Feature.TCGEN05})
+    has_product_agent: ClassVar[bool] = True
+
+    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+        """All products, or why one of them has no place in tensor memory."""
+        found: list[PlannedDot] = []
+        for op in dots:
+            planned = tcgen05_dot(op)
+            if isinstance(planned, str):
+                return planned
+            found.append(planned)
+        return found
+
+    def oriented(self, func: aa.FuncOp, loops: Loops) -> dict[Operation | None, list[PlannedDot]]:
+        """As they are: an instruction has 128 rows, and up to 256 columns."""
+        return dict(loops)
+
+    def shaped(self, shape: CtaShape, target: GpuTarget) -> CtaShape:
+        """With a warp for the products beside that of the copies."""
+        if shape.producer_warps > 1:
+            return shape
+        warps = shape.consumer_warps + shape.producer_warps + 1
+        registers = min(shape.registers, launched_registers(warps, shape.ctas, target))
+        return replace(shape, producer_warps=shape.producer_warps + 1, registers=registers)
+
+    def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
+        """With columns of tensor memory."""
+        placed = placed_sums([p for p in dots if isinstance(p, Tcgen05Dot)], shape)
+        return placed if isinstance(placed, str) else list(placed)
+
 
 class WgmmaStrategy:
     """Instructions of a warpgroup that read shared memory themselves, issued and waited for."""
 
     name: ClassVar[str] = "wgmma"
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.WGMMA})
+    has_product_agent: ClassVar[bool] = False
 
     def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
         """All products, or that there are no instructions for one."""
@@ -95,12 +140,17 @@ class WgmmaStrategy:
         """As it is."""
         return shape
 
+    def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
+        """As they are."""
+        return list(dots)
+
 
 class MmaSyncStrategy:
     """Instructions of a warp on fragments in registers, which it reads from stages (ldmatrix)."""
 
     name: ClassVar[str] = "mma_sync"
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.MMA_SYNC, Feature.LDMATRIX})
+    has_product_agent: ClassVar[bool] = False
 
     def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
         """All products, or why one of them cannot read its stages.
@@ -146,14 +196,24 @@ class MmaSyncStrategy:
             consumer_registers=registers,
         )
 
+    def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
+        """As they are."""
+        return list(dots)
 
-PIPELINED: tuple[MmaStrategy, ...] = (WgmmaStrategy(), MmaSyncStrategy())
+
+PIPELINED: tuple[MmaStrategy, ...] = (Tcgen05Strategy(), WgmmaStrategy(), MmaSyncStrategy())
 """The strategies for kernels with warp roles, the preferred first."""
 
 
-def pipelined_strategy(target: GpuTarget) -> MmaStrategy | None:
-    """The first strategy that a target has the instructions for; None if it has none."""
-    return next((s for s in PIPELINED if all(map(target.has, s.features))), None)
+def pipelined_strategies(target: GpuTarget) -> tuple[MmaStrategy, ...]:
+    """The strategies to ask, one after another: wgmma's where there is wgmma, and no other.
+
+    What wgmma refuses is better computed by warps that all do the same.
+    """
+    found = [strategy for strategy in PIPELINED if all(map(target.has, strategy.features))]
+    if any(isinstance(strategy, WgmmaStrategy) for strategy in found):
+        found = [strategy for strategy in found if not isinstance(strategy, MmaSyncStrategy)]
+    return tuple(found)
 
 
 def _mma_sync_dot(op: aa.DotOp, target: GpuTarget) -> MmaSyncDot | str:

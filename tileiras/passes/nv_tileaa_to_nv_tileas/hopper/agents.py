@@ -15,11 +15,16 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.early_exit import take_exit
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import (
+    build_product_agent,
+    create_accumulators,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import (
     build_store_agent,
     create_store_pipeline,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import make_store_maps
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem, drop_empty_loops
 from tileiras.planning.clusters import Sharing, find_sharing
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.operands.gather import GATHER_WARPS
@@ -83,7 +88,32 @@ def _fill(
     entry.add_op(aa.ReturnOp.create(location=func.location))
     consumer = ConsumerSide(plan, pipelines, starts)
     consumer.store_maps, consumer.store_pipeline = store_maps, store_pipeline
+    if plan.is_in_tmem:
+        _place_with_products(func, plan, consumer, switch, lambda: place_body(consumer, entry, body))
+        return
     place_body(consumer, entry, body)
+
+
+def _place_with_products(
+    func: aa.FuncOp,
+    plan: HopperPlan,
+    consumer: ConsumerSide,
+    switch: pl.AgentSwitchOp,
+    place_body: Callable[[], None],
+) -> None:
+    """Consumers beside an agent that issues products, whose program comes before the switch."""
+    entry = switch.parent_block()
+    if entry is None:
+        raise InternalError("an agent switch stands nowhere", where="hopper")
+    entry_ops = Block()
+    sums = create_accumulators(entry_ops, plan)
+    entry_ops.add_op(build_product_agent(func, plan, entry, consumer.pipelines, sums))
+    for op in list(entry_ops.ops):
+        op.detach()
+        entry.insert_op_before(op, switch)
+    consumer.sums = SumsInTmem(plan, sums)
+    place_body()
+    drop_empty_loops(switch.consumer.block)
 
 
 def _producer_part(func: aa.FuncOp, plan: HopperPlan) -> tuple[ProducerSlice, ProducerLayouts]:

@@ -26,7 +26,9 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import (
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import make_store_maps
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem, drop_empty_loops
 from tileiras.planning.clusters import Sharing, find_sharing
+from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
 from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.operands.gather import GATHER_WARPS
 from tileiras.planning.schedule.prologue import head_starts
 from tileiras.planning.tile_scheduler.longest_first import longest_first
@@ -159,6 +161,13 @@ def _create_all(
     return [made[number] for number in range(len(made))]
 
 
+def _releasers(plan: HopperPlan, pipeline: Pipeline) -> int:
+    """How many arrivals hand a stage back: warpgroups', warps', or the tensor core's one."""
+    if plan.is_in_tmem:
+        return 1
+    return plan.warpgroups * (WARPS_PER_WARPGROUP if plan.is_read_by_warps(pipeline) else 1)
+
+
 def _create(
     block: Block, plan: HopperPlan, number: int, sharing: Sharing, storage: SSAValue | None
 ) -> OpResult:
@@ -167,7 +176,7 @@ def _create(
     properties: dict[str, Attribute] = {
         "stages": IntAttr(pipeline.least),
         "slot_bytes": IntAttr(pipeline.bytes),
-        "consumers": IntAttr(plan.warpgroups * (4 if plan.is_read_by_warps(pipeline) else 1)),
+        "consumers": IntAttr(_releasers(plan, pipeline)),
         "gather_threads": IntAttr(32 * GATHER_WARPS if pipeline.gathers else 0),
     }
     if any(load in sharing.loads for load in pipeline.loads):

@@ -1,9 +1,9 @@
 """Thread builder methods of tcgen05: tensor memory, products into it, loads from it.
 
-    b.tcgen05_alloc(cell, 256)                            # one whole warp; then all meet
-    b.tcgen05_mma("f16", word, tmem, a, b, old, a_offsets=(0, 32), b_offsets=(0, 32))
-    b.tcgen05_commit(barrier, predicate=leader)
-    sums = b.tcgen05_ld(tmem, "16x256b", 16, (0, 16 << 16), f32)
+b.tcgen05_alloc(cell, 256)                            # one whole warp; then all meet
+b.tcgen05_mma("f16", word, tmem, a, b, old, a_offsets=(0, 32), b_offsets=(0, 32))
+b.tcgen05_commit(barrier, predicate=leader)
+sums = b.tcgen05_ld(tmem, "16x256b", 16, (0, 16 << 16), f32)
 """
 
 from __future__ import annotations

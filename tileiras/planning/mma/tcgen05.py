@@ -28,7 +28,7 @@ from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS, tmem_accumulato
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.staged import staged_operands
-from tileiras.planning.operands.tma import OperandLoad, SharedOperand, is_by_tma
+from tileiras.planning.operands.tma import SharedOperand, is_by_tma
 from tileiras.planning.resources.cta import CtaShape
 
 MOST_BUFFERS = 2
@@ -231,9 +231,7 @@ def placed_sums(dots: Sequence[Tcgen05Dot], shape: CtaShape) -> list[Tcgen05Dot]
             if key in places:
                 continue
             count = buffers if _is_repeated(own.loop) else 1
-            places[key] = replace(
-                own, column=column, columns=planned.tmem_columns, buffers=count
-            )
+            places[key] = replace(own, column=column, columns=planned.tmem_columns, buffers=count)
             column += count * planned.tmem_columns
         if allocated_columns(column) <= most:
             return [
@@ -254,4 +252,3 @@ def _is_repeated(loop: Operation) -> bool:
 def accumulators(dots: Sequence[Tcgen05Dot]) -> list[Accumulator]:
     """The different sums of products, in program order."""
     return list(dict.fromkeys(planned.accumulator for planned in dots))
-

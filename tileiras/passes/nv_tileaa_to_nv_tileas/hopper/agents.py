@@ -91,7 +91,9 @@ def _fill(
     consumer = ConsumerSide(plan, pipelines, starts)
     consumer.store_maps, consumer.store_pipeline = store_maps, store_pipeline
     if plan.is_in_tmem:
-        _place_with_products(func, plan, consumer, switch, lambda: place_body(consumer, entry, body))
+        _place_with_products(
+            func, plan, consumer, switch, lambda: place_body(consumer, entry, body)
+        )
         return
     place_body(consumer, entry, body)
 

@@ -43,9 +43,7 @@ class SumsInTmem:
             if isinstance(planned, Tcgen05Dot):
                 self.held[planned.dot.result] = made[planned.accumulator]
 
-    def load(
-        self, placer: Placer, loop: Operation, results: Sequence[SSAValue]
-    ) -> list[SSAValue]:
+    def load(self, placer: Placer, loop: Operation, results: Sequence[SSAValue]) -> list[SSAValue]:
         """What a loop gives, with its sums in registers."""
         found = list(results)
         for planned in self.plan.dots.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import cast
 
 from xdsl.ir import Operation
@@ -99,7 +98,7 @@ def _print_ld(text: FunctionText, op: Operation) -> None:
     text.bind_lanes(ld.result, _unpacked(text, value, struct, total))
 
 
-def _unpacked(text: FunctionText, value: str, struct: str, total: int) -> Sequence[str]:
+def _unpacked(text: FunctionText, value: str, struct: str, total: int) -> list[str]:
     """The registers of an assembly call."""
     if total == 1:
         return [value]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, TensorType
-from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -114,9 +114,9 @@ class Tcgen05DotOp(IRDLOperation):
 
     def verify_(self) -> None:
         """The shapes are those of a product."""
-        shapes = [value.type.dims.data for value in self.operands if _has_dims(value.type)]
-        accumulator, lhs, rhs = shapes
-        if lhs[1] != rhs[0] or accumulator != (lhs[0], rhs[1]):
+        accumulator, lhs, rhs = map(_shape, (self.accumulator, self.lhs, self.rhs))
+        is_product = len(lhs) == len(rhs) == 2 and lhs[1] == rhs[0]
+        if not is_product or accumulator != (lhs[0], rhs[1]):
             raise VerifyException(f"{self.name}: {lhs} @ {rhs} is not {accumulator}")
 
 
@@ -164,8 +164,10 @@ class AccumulatorLoadOp(IRDLOperation):
             raise VerifyException(f"{self.name}: {source} does not give {type}")
 
 
-def _has_dims(type: Attribute) -> bool:
-    return isinstance(type, AccumulatorType | SharedTileType)
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tile in a stage or of a sum."""
+    type = value.type
+    return type.shape if isinstance(type, AccumulatorType | SharedTileType) else ()
 
 
 TCGEN05_OPS = (

@@ -2,7 +2,8 @@
 
 The chapters: `threads` (ids, barriers, shuffles, votes), `matrix` (mma.sync, ldmatrix, stmatrix),
 `copies` (cp.async, dependent launch), `access` (guarded and ordered loads and stores); for Hopper
-and later `mbarrier`, `tma`, `wgmma`, `cluster`; for Blackwell `tcgen05`. Sources: PTX ISA, sections named in each class.
+and later `mbarrier`, `tma`, `wgmma`, `cluster`; for Blackwell `tcgen05`.
+Sources: PTX ISA, sections named in each class.
 """
 
 from xdsl.ir import Dialect

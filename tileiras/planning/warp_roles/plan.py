@@ -31,11 +31,11 @@ MAX_SCRATCH_BYTES = 32 * 1024
 
 
 def plan_hopper(
-    func: aa.FuncOp, target: GpuTarget, refusals: list[str] | None = None
+    func: aa.FuncOp, target: GpuTarget, refusals: dict[str, str] | None = None
 ) -> HopperPlan | None:
     """The plan, or None where another way of computing is better or the only one.
 
-    `refusals` gets, for every strategy of the target that is not chosen, why it is not.
+    `refusals` gets, by the name of every strategy that was asked and not chosen, why it was not.
     """
     if not target.has(Feature.TMA):
         return None
@@ -49,7 +49,7 @@ def plan_hopper(
         if not isinstance(plan, str):
             return plan
         if refusals is not None:
-            refusals.append(f"{strategy.name}: {plan}")
+            refusals[strategy.name] = plan
     return None
 
 

@@ -49,6 +49,8 @@ class Tcgen05Kind:
     accumulator: Accumulator
     codes: tuple[tuple[str, int], ...]
     transposes: bool = False
+    feature: Feature = Feature.TCGEN05
+    """What a target needs for it."""
 
     @property
     def operand_bits(self) -> int:
@@ -90,11 +92,13 @@ class Tcgen05Kind:
         return sum(value << at for value, at in fields)
 
 
-TCGEN05_KINDS = (Tcgen05Kind("f16", "f32", (("f16", 0), ("bf16", 1)), transposes=True),)
+TCGEN05_KINDS = (
+    Tcgen05Kind("f16", "f32", (("f16", 0), ("bf16", 1)), transposes=True),
+    Tcgen05Kind("tf32", "f32", (("tf32", 2),)),
+    Tcgen05Kind("f8f6f4", "f32", (("e4m3", 0), ("e5m2", 1)), transposes=True),
+    Tcgen05Kind("i8", "s32", (("u8", 0), ("s8", 1)), True, Feature.TCGEN05_I8),
+)
 """The kinds that products use. Operands of kind f16 have one type in both places here."""
-
-TCGEN05_FEATURE = Feature.TCGEN05
-"""What a target needs for all of them."""
 
 
 def find_tcgen05_kind(accumulator: str | None, a: str | None, b: str | None) -> Tcgen05Kind | None:

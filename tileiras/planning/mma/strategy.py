@@ -87,7 +87,7 @@ class Tcgen05Strategy:
         """All products, or why one of them has no place in tensor memory."""
         found: list[PlannedDot] = []
         for op in dots:
-            planned = tcgen05_dot(op)
+            planned = tcgen05_dot(op, target)
             if isinstance(planned, str):
                 return planned
             found.append(planned)

@@ -21,6 +21,7 @@ from tileiras.codegen.atoms.tcgen05 import (
     allocated_columns,
     find_tcgen05_kind,
 )
+from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.layout import LinearLayout
@@ -124,13 +125,13 @@ class Tcgen05Dot:
         return self.columns * max(1, self.rows // BLOCK_ROWS)
 
 
-def tcgen05_dot(op: aa.DotOp) -> Tcgen05Dot | str:
+def tcgen05_dot(op: aa.DotOp, target: GpuTarget) -> Tcgen05Dot | str:
     """The product with its sum in tensor memory, or why it has none there."""
     shape, depth = shape_of(op.result), shape_of(op.lhs)[-1]
     if len(shape) != 2:
         return "tcgen05 multiplies no batches"
     kind = dot_kind(op)
-    if kind is None:
+    if kind is None or not target.has(kind.feature):
         return "tcgen05 has no instructions for the element types"
     rows, columns = shape
     m = HALF_ROWS if rows == HALF_ROWS else BLOCK_ROWS

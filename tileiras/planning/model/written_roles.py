@@ -169,7 +169,7 @@ def _read_dot(dot: aa.DotOp, target: GpuTarget) -> PlannedDot:
     """A product with its operands."""
     mma, rhs = dot.attributes.get(MMA), shared_operand(dot.rhs)
     if isinstance(mma, Tcgen05Attr):
-        return _read_tcgen05(dot, mma)
+        return _read_tcgen05(dot, mma, target)
     if not isinstance(mma, WgmmaAttr | MmaSyncAttr) or rhs is None:
         raise InternalError("a product of a specialised kernel is not planned", where="planning")
     lhs = shared_operand(dot.lhs) if mma.word("lhs") == "smem" else None
@@ -187,9 +187,9 @@ def _read_dot(dot: aa.DotOp, target: GpuTarget) -> PlannedDot:
     raise InternalError("a product cannot be computed as planned", where="planning")
 
 
-def _read_tcgen05(dot: aa.DotOp, mma: Tcgen05Attr) -> Tcgen05Dot:
+def _read_tcgen05(dot: aa.DotOp, mma: Tcgen05Attr, target: GpuTarget) -> Tcgen05Dot:
     """A product with its place in tensor memory."""
-    planned = tcgen05_dot(dot)
+    planned = tcgen05_dot(dot, target)
     if isinstance(planned, str):
         raise InternalError(f"a product cannot be computed as planned: {planned}", where="planning")
     column, columns, buffers = map(mma.integer, ("column", "columns", "buffers"))

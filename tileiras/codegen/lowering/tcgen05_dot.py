@@ -9,7 +9,6 @@ always the same, issues the products and the arrivals that follow them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
@@ -21,13 +20,11 @@ from tileiras.codegen.atoms.tcgen05 import (
     LOAD_REPEATS,
     MOST_N,
     WARP_LANES,
-    allocated_columns,
     get_tcgen05_kind,
     load_registers,
 )
-from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, Variable
+from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumRing, TensorMemory, Variable
 from tileiras.codegen.lowering.types import element_type, register_type, storage_bits
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS
@@ -41,73 +38,6 @@ WARP_THREADS = 32
 _LANE_SHIFT = 16
 """Addresses have the lane in the upper 16 bits."""
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
-
-
-@dataclass
-class SumRing:
-    """An accumulator: `stages` in tensor memory from `column` on, full and empty mbarriers."""
-
-    barriers: SSAValue
-    stages: int
-    column: int
-    columns: int
-    readers: int
-    stage: Variable
-    parity: Variable
-    adds: Variable
-    """1 once a product has been issued for the stage of the agent."""
-
-    def full_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
-        """The barrier that completes when the products of a stage are done."""
-        return b.gep(self.barriers, b.mul(stage, b.i32(BARRIER_BYTES)))
-
-    def empty_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
-        """The barrier that completes when all consumers have loaded a stage."""
-        return b.gep(self.full_barrier(b, stage), self.stages * BARRIER_BYTES)
-
-    def offset(self, b: ThreadBuilder) -> SSAValue:
-        """The first column of the stage, from the first one of the CTA on."""
-        within = b.mul(self.stage.get(b), b.i32(self.columns))
-        return b.add(within, b.i32(self.column))
-
-    def advance(self, b: ThreadBuilder) -> None:
-        """On to the next stage; the parity changes after the last."""
-        following = b.add(self.stage.get(b), b.i32(1))
-        wraps = b.icmp("eq", following, b.i32(self.stages))
-        self.stage.set(b, b.select(wraps, b.i32(0), following))
-        self.parity.set(b, b.xor(self.parity.get(b), b.zext(wraps, integer_type(32))))
-
-
-@dataclass
-class TensorMemory:
-    """What a kernel has of it: the cell in shared memory with its address, and the sums there."""
-
-    cell: SSAValue
-    rings: dict[SSAValue, SumRing]
-    agent: tc.ProductAgentOp | None = None
-    base: SSAValue | None = None
-    """The address, for the agent whose program is being written."""
-    leader: SSAValue | None = None
-    """i1: whether this lane of the agent's warp issues."""
-
-    @property
-    def columns(self) -> int:
-        """Columns to allocate."""
-        ends = (ring.column + ring.stages * ring.columns for ring in self.rings.values())
-        return allocated_columns(max(ends, default=0))
-
-    def ring(self, accumulator: SSAValue) -> SumRing:
-        """The stages of an accumulator."""
-        known = self.rings.get(accumulator)
-        if known is None:
-            raise InternalError("an accumulator has not been created", where="tcgen05")
-        return known
-
-    def address(self) -> SSAValue:
-        """The address of the columns of the CTA."""
-        if self.base is None:
-            raise InternalError("tensor memory is used before it is there", where="tcgen05")
-        return self.base
 
 
 def tensor_memory(ctx: KernelLowering) -> TensorMemory:

@@ -8,11 +8,10 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ModuleOp
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.explain_products import explain_refusals
 from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.model.written import write_plan
-from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind
 
 
 @dataclass(frozen=True)
@@ -37,23 +36,4 @@ class PlanCtaPass(IrPass):
             if isinstance(func, aa.FuncOp):
                 refusals: dict[str, str] = {}
                 write_plan(func, plan_kernel(func, target, ctx.options, refusals))
-                explain_refusals(ctx.remarks, func, refusals)
-
-
-def explain_refusals(remarks: RemarkCollector, func: aa.FuncOp, refusals: dict[str, str]) -> None:
-    """A remark where a target has tcgen05 and a kernel's products are computed in another way."""
-    reason = refusals.get("tcgen05")
-    if reason is None:
-        return
-    remarks.add(
-        Remark(
-            RemarkCategory.TENSOR_CORE,
-            RemarkKind.MISSED,
-            PlanCtaPass.name,
-            "TensorMemory",
-            f"no products by tcgen05: {reason}",
-            func.sym_name.data,
-            place_of(func),
-            (("TensorMemory", "0"),),
-        )
-    )
+                explain_refusals(ctx.remarks, self.name, func, refusals)

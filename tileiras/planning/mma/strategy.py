@@ -26,7 +26,8 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.mma.instructions import find_instruction
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP, MmaSyncDot, unread_operand
-from tileiras.planning.mma.tcgen05 import Tcgen05Dot, placed_sums, tcgen05_dot
+from tileiras.planning.mma.tcgen05 import Tcgen05Dot
+from tileiras.planning.mma.tcgen05_dots import placed_sums, tcgen05_dot
 from tileiras.planning.mma.wgmma_dots import wgmma_dot
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.operands.staged import staged_operands

@@ -27,7 +27,8 @@ from tileiras.dialects.nv_tileas.plan import (
 from tileiras.errors import InternalError
 from tileiras.planning.mma.instructions import find_instruction
 from tileiras.planning.mma.mma_sync import MmaSyncDot
-from tileiras.planning.mma.tcgen05 import Tcgen05Dot, tcgen05_dot
+from tileiras.planning.mma.tcgen05 import Tcgen05Dot
+from tileiras.planning.mma.tcgen05_dots import tcgen05_dot
 from tileiras.planning.mma.wgmma import Fragments, dot_family
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan

@@ -1,0 +1,151 @@
+"""Products by tcgen05 on the PTX machine: values against float64, races, tensor memory freed."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import dense_case, make_case
+from tileiras.driver import compile_module
+from tileiras.interpreter.ptx import run_ptx
+from tileiras.interpreter.ptx.errors import PtxRuntimeError
+from tileiras.options import CompileOptions
+from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
+
+KERNELS = (
+    ProductKernel("f16", (128, 128, 64), whole=True),
+    ProductKernel("bf16", (128, 256, 64), whole=True),
+    ProductKernel("f16", (256, 128, 64), whole=True),
+    ProductKernel("f16", (64, 128, 64), whole=True),
+    ProductKernel("f16", (128, 32, 32), whole=True),
+    ProductKernel("bf16", (128, 128, 32), a="column", b="turned", whole=True),
+    ProductKernel("f16", (128, 128, 64), a="permuted", b="permuted", whole=True),
+    ProductKernel("f32", (128, 128, 32), b="column", whole=True),
+    ProductKernel("f8E4M3FN", (128, 128, 64), whole=True),
+    ProductKernel("f8E5M2", (128, 64, 64), a="column", b="turned", whole=True),
+    ProductKernel("i8", (128, 128, 64), whole=True),
+)
+REPEATED = (
+    ProductKernel("f16", (128, 128, 64), form="persistent", whole=True),
+    ProductKernel("bf16", (128, 256, 32), form="persistent", whole=True),
+    ProductKernel("i8", (128, 64, 64), form="persistent", a="column", whole=True),
+)
+"""Each block makes several tiles: products of one run while another is stored."""
+OTHERS = (
+    (ProductKernel("f16", (128, 128, 64), whole=True, chunk=4), "an operand would be gathered"),
+    (ProductKernel("f16", (32, 128, 64), whole=True), "instructions for a product of 32x128x64"),
+    (ProductKernel("f32", (128, 128, 32), whole=True), "K of an operand is not contiguous"),
+)
+"""Kernels that tcgen05 is not for, and why."""
+
+
+def compiled(
+    kernel: ProductKernel, target: str = "sm_100", disabled: tuple[str, ...] = ()
+) -> tuple[str, list[str]]:
+    """PTX of a kernel, and the remarks about tensor memory."""
+    wanted = RemarkFilter(dict.fromkeys(RemarkKind, "all"))
+    remarks = RemarkCollector(wanted)
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name=target, disabled_features=disabled)
+    text = compile_module(kernel.text().encode(), options, remarks=remarks).output.decode()
+    return text, [remark.message for remark in remarks.remarks if remark.name == "TensorMemory"]
+
+
+def many_steps(kernel: ProductKernel) -> tuple[int, int, int]:
+    """Extents of two tiles whose products go round the pipeline more than once."""
+    rows, columns, depth = kernel.tile
+    return 2 * rows, columns, 11 * depth
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_tensor_core_computes_the_product(kernel: ProductKernel) -> None:
+    text, remarks = compiled(kernel)
+    assert "tcgen05.mma" in text and "mma.sync" not in text
+    assert remarks == []
+    case = dense_case(kernel, many_steps(kernel), 2, 1, 1)
+    arguments = case.arguments()
+    run_ptx(text, arguments, case.grid)
+    assert case.difference(arguments[2]) == ""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_ragged_tiles_are_right(seed: int) -> None:
+    text, _ = compiled(KERNELS[0])
+    case = make_case(KERNELS[0], seed, tiles=3)
+    arguments = case.arguments()
+    run_ptx(text, arguments, case.grid)
+    assert case.difference(arguments[2]) == ""
+
+
+@pytest.mark.parametrize("kernel", REPEATED, ids=lambda kernel: kernel.name)
+def test_sums_of_several_tiles_take_turns(kernel: ProductKernel) -> None:
+    text, _ = compiled(kernel)
+    rows, columns, depth = kernel.tile
+    case = dense_case(kernel, (3 * rows, columns, 5 * depth), 1, 1, 1)
+    arguments = case.arguments()
+    run_ptx(text, arguments, case.grid)
+    assert case.difference(arguments[2]) == ""
+    allocated = re.search(r"tcgen05\.alloc.*\], (\d+);", text)
+    assert allocated is not None and int(allocated[1]) == max(32, 2 * columns)
+
+
+def test_sum_without_products_is_zero() -> None:
+    text, _ = compiled(KERNELS[0])
+    case = dense_case(KERNELS[0], (128, 128, 64), 1, 1, 1)
+    arguments = case.arguments()
+    arguments[6] = np.int32(0)
+    run_ptx(text, arguments, case.grid)
+    assert not np.any(arguments[2][case.c.places])
+
+
+@pytest.mark.parametrize("target", ["sm_103", "sm_110"])
+def test_other_targets_compute_the_product(target: str) -> None:
+    text, _ = compiled(KERNELS[0], target)
+    assert f".target {target}a" in text and "tcgen05.mma" in text
+    case = dense_case(KERNELS[0], (128, 128, 192), 1, 1, 1)
+    arguments = case.arguments()
+    run_ptx(text, arguments, case.grid)
+    assert case.difference(arguments[2]) == ""
+
+
+@pytest.mark.parametrize(("kernel", "reason"), OTHERS, ids=lambda item: str(item)[:40])
+def test_remark_says_why_not(kernel: ProductKernel, reason: str) -> None:
+    text, remarks = compiled(kernel)
+    assert "mma.sync" in text and "tcgen05" not in text
+    assert len(remarks) == 1 and remarks[0].startswith("no products by tcgen05: ")
+    assert reason in remarks[0]
+
+
+def test_bytes_are_not_for_sm_103() -> None:
+    text, remarks = compiled(KERNELS[-1], "sm_103")
+    assert "mma.sync" in text and "tcgen05" not in text
+    assert remarks == ["no products by tcgen05: tcgen05 has no instructions for the element types"]
+
+
+def test_disabled_feature_goes_back_to_mma_sync() -> None:
+    text, remarks = compiled(KERNELS[0], disabled=("tcgen05",))
+    assert "mma.sync" in text and "tcgen05" not in text
+    assert "cp.async.bulk.tensor" in text and remarks == []
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_120"])
+def test_targets_without_tensor_memory_say_nothing(target: str) -> None:
+    text, remarks = compiled(KERNELS[0], target)
+    assert "tcgen05" not in text and remarks == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("tcgen05.dealloc", "not deallocated"),
+        ("tcgen05.commit", "deadlock"),
+    ],
+)
+def test_machine_finds_what_is_left_out(wrong: str, right: str) -> None:
+    text, _ = compiled(KERNELS[0])
+    lines = [line for line in text.split("\n") if wrong not in line]
+    case = dense_case(KERNELS[0], (128, 128, 64), 1, 1, 1)
+    with pytest.raises(PtxRuntimeError, match=right):
+        run_ptx("\n".join(lines), case.arguments(), case.grid)

@@ -45,7 +45,7 @@ cuda_tile.module @m {
 // -----
 // plans_mma_sync_where_a_sum_is_read_in_its_loop
 // CHECK: nv_tileaa.dot
-// CHECK: {mma = #nv_tileas.mma_sync<lhs = smem, by_rows = 0>}
+// CHECK: {mma = #nv_tileas.staged_mma_sync<lhs = smem, by_rows = 0>}
 cuda_tile.module @m {
   entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {
     %a0 = assume div_by<16>, %A : tile<ptr<f16>>

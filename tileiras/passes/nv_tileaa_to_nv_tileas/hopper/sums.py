@@ -54,7 +54,7 @@ class SumsInTmem:
             if own.loop is not loop or not isinstance(found[position].type, tc.AccumulatorType):
                 continue
             result = loop.results[position]
-            layout = self.plan.result_layout(planned.dot)
+            (layout,) = placer.operand_layouts(planned.dot, [planned.dot.acc])
             loaded = placer.emit(
                 tc.AccumulatorLoadOp,
                 [self.made[own], _runs(placer, own.loop)],

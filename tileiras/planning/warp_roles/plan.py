@@ -57,6 +57,8 @@ def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> Hoppe
     """The plan with one strategy for all products, or why it cannot be."""
     if strategy.has_product_agent and func.cluster_size > 1:
         return "CTAs of a cluster fill each other's stages"
+    if strategy.has_product_agent and func.joined is not None:
+        return "tiles that are computed at once may turn out to be the same"
     dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
     chosen = strategy.plan(dots, target)
     if not chosen:

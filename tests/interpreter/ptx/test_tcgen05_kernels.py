@@ -149,3 +149,69 @@ def test_machine_finds_what_is_left_out(wrong: str, right: str) -> None:
     case = dense_case(KERNELS[0], (128, 128, 64), 1, 1, 1)
     with pytest.raises(PtxRuntimeError, match=right):
         run_ptx("\n".join(lines), case.arguments(), case.grid)
+
+
+ROW_SUMS = """cuda_tile.module @m {
+  entry @rows(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {
+    %a0 = assume div_by<16>, %A : tile<ptr<f16>>
+    %b0 = assume div_by<16>, %B : tile<ptr<f16>>
+    %t = make_token : token
+    %at = make_tensor_view %a0, shape = [256, 256], strides = [256, 1]
+      : tensor_view<256x256xf16, strides=[256,1]>
+    %bt = make_tensor_view %b0, shape = [256, COLUMNS], strides = [COLUMNS, 1]
+      : tensor_view<256xCOLUMNSxf16, strides=[COLUMNS,1]>
+    %ct = make_tensor_view %C, shape = [256], strides = [1] : tensor_view<256xf32, strides=[1]>
+    %av = make_partition_view %at
+      : partition_view<tile=(128x64), tensor_view<256x256xf16, strides=[256,1]>>
+    %bv = make_partition_view %bt
+      : partition_view<tile=(64xCOLUMNS), tensor_view<256xCOLUMNSxf16, strides=[COLUMNS,1]>>
+    %cv = make_partition_view %ct : partition_view<tile=(128), tensor_view<256xf32, strides=[1]>>
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %c0 = constant <i32: 0> : tile<i32>
+    %c1 = constant <i32: 1> : tile<i32>
+    %zero = constant <f32: 0.0> : tile<128xCOLUMNSxf32>
+    %sum = for %k in (%c0 to %n, step %c1) : tile<i32>
+        iter_values(%s = %zero) -> (tile<128xCOLUMNSxf32>) {
+      %a, %ta = load_view_tko weak %av[%x, %k] token = %t
+        : partition_view<tile=(128x64), tensor_view<256x256xf16, strides=[256,1]>>, tile<i32>
+        -> tile<128x64xf16>, token
+      %b, %tb = load_view_tko weak %bv[%k, %c0] token = %t
+        : partition_view<tile=(64xCOLUMNS), tensor_view<256xCOLUMNSxf16, strides=[COLUMNS,1]>>,
+          tile<i32> -> tile<64xCOLUMNSxf16>, token
+      %d = mmaf %a, %b, %s
+        : tile<128x64xf16>, tile<64xCOLUMNSxf16>, tile<128xCOLUMNSxf32>
+      continue %d : tile<128xCOLUMNSxf32>
+    }
+    %e = absf %sum : tile<128xCOLUMNSxf32>
+    %r = reduce %e dim=1 identities=[0.0 : f32] : tile<128xCOLUMNSxf32> -> tile<128xf32>
+      (%p: tile<f32>, %q: tile<f32>) {
+        %o = addf %p, %q : tile<f32>
+        yield %o : tile<f32>
+      }
+    %u = store_view_tko weak %r, %cv[%x] token = %t
+      : tile<128xf32>, partition_view<tile=(128), tensor_view<256xf32, strides=[1]>>, tile<i32>
+      -> token
+    return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("columns", [64, 256])
+def test_rows_that_are_reduced_lie_in_one_thread(columns: int) -> None:
+    source = ROW_SUMS.replace("COLUMNS", str(columns)).encode()
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_100")
+    text = compile_module(source, options).output.decode()
+    assert "tcgen05.ld.sync.aligned.32x32b.x" in text and "16x256b" not in text
+    rng = np.random.default_rng(columns)
+    a = rng.integers(-2, 3, (256, 256)).astype(np.float16)
+    b = rng.integers(-2, 3, (256, columns)).astype(np.float16)
+    found = np.zeros(256, np.float32)
+    run_ptx(text, [a, b, found, np.int32(4)], (2, 1, 1))
+    exact = np.abs(a.astype(np.float64) @ b.astype(np.float64)).sum(axis=1)
+    np.testing.assert_array_equal(found, exact.astype(np.float32))
+
+
+def test_tiles_that_are_stored_lie_in_neighbouring_lanes() -> None:
+    text, _ = compiled(KERNELS[0])
+    assert "tcgen05.ld.sync.aligned.16x256b.x" in text and "32x32b" not in text

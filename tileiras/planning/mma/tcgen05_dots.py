@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xdsl.ir import Operation, OpResult, SSAValue
@@ -19,14 +19,23 @@ from tileiras.codegen.atoms.tcgen05 import (
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
-from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS, tmem_accumulator
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.planning.access import plan_view_access
+from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.staged import staged_operands
 from tileiras.planning.operands.tma import is_by_tma
 from tileiras.planning.resources.cta import CtaShape
 
+LOAD_SHAPES = ("16x256b", "32x32b")
+"""Fixed: of loads from tensor memory, the one to take where both are as good first."""
+_THREADS = ("lane", "warp")
 MOST_BUFFERS = 2
 """Policy: stages of an accumulator where each CTA makes several tiles: while the consumers read
 one, the products of the next tile are computed.
@@ -144,8 +153,12 @@ def placed_sums(dots: Sequence[Tcgen05Dot], shape: CtaShape) -> list[Tcgen05Dot]
             column += count * planned.tmem_columns
         if allocated_columns(column) <= most:
             return [
-                replace(p, accumulator=places[p.accumulator.loop, p.accumulator.position])
-                for p in dots
+                replace(
+                    planned,
+                    accumulator=places[planned.accumulator.loop, planned.accumulator.position],
+                    load_shape=load_shape(planned, shape.warpgroups),
+                )
+                for planned in dots
             ]
     return f"the sums take more than {most} columns of tensor memory"
 
@@ -156,3 +169,47 @@ def _is_repeated(loop: Operation) -> bool:
     while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
         parent = parent.parent_op()
     return parent is not None
+
+
+def load_shape(planned: Tcgen05Dot, warpgroups: int) -> str:
+    """The instructions by which a sum is loaded: those whose layout its readers like best.
+
+    A row of the tile lies in one thread (32x32b) or in four lanes (16x256b). Rows that are reduced
+    had better be in one thread; stores want neighbouring lanes to fill sectors of memory.
+    """
+    own, size = planned.accumulator, (planned.rows, planned.columns)
+    if planned.rows == HALF_ROWS:
+        return LOAD_SHAPES[0]
+    readers = list(_readers(own.loop.results[own.position]))
+
+    def cost(shape: str) -> int:
+        layout = tmem_accumulator(size, shape, warpgroups)
+        return sum(_cost(reader, layout, warpgroups) for reader in readers)
+
+    return min(LOAD_SHAPES, key=cost)
+
+
+def _readers(value: SSAValue) -> Iterator[Operation]:
+    """What reads a tile, or what elementwise operations make of it."""
+    pending, seen = [value], {value}
+    while pending:
+        for use in pending.pop().uses:
+            yield use.operation
+            if isinstance(use.operation, ElementwiseOp):
+                made = [result for result in use.operation.results if result not in seen]
+                pending += made
+                seen.update(made)
+
+
+def _cost(reader: Operation, layout: LinearLayout, warpgroups: int) -> int:
+    """What a reader has to do for a layout: exchanges between threads."""
+    match reader:
+        case aa.ReduceOp():
+            dim = reader.dim.value.data
+            return sum(bool(step[dim]) for part in _THREADS for step in layout.basis(part))
+        case aa.TiledStoreOp() if view_type_of(reader.view).tile_shape == layout.shape:
+            access = plan_view_access(reader.view, WARPS_PER_WARPGROUP * warpgroups)
+            bits = storage_bits(element_of(reader.value))
+            return int(not access.suits(layout) and access.in_place(layout, bits) is None)
+        case _:
+            return 0

@@ -97,7 +97,10 @@ def test_a_plan_that_contradicts_the_product_is_our_mistake() -> None:
     [
         (gemm(32, 128, 64), "tcgen05 has no instructions for a product of 32x128x64"),
         (attention(2), "an operand stays in its stage throughout a loop"),
-        (experts(), "an operand would be gathered into its stage"),
+        (
+            experts(128, 256),
+            "a thread has 128 registers, and 128 of them would be for a sum",
+        ),
         (
             ProductKernel("f16", (128, 128, 64), result="f16")
             .text()
@@ -113,6 +116,13 @@ def test_refusals_say_why(source: bytes, reason: str) -> None:
     assert plan is None or "tcgen05" in refusals
     if plan is not None:
         assert refusals["tcgen05"] == reason
+
+
+def test_gathering_warps_have_one_for_products_beside_them() -> None:
+    _, plan, _ = planned(experts())
+    assert sums(plan) == [(0, 128, 1)]
+    assert plan is not None and plan.shape.producer_warps == 5
+    assert plan.shape.producer_registers == plan.shape.consumer_registers == 0
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from tests.kernels.gather import experts, experts_case
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import dense_case, make_case
 from tileiras.driver import compile_module
@@ -26,6 +27,7 @@ KERNELS = (
     ProductKernel("f32", (128, 128, 32), b="column", whole=True),
     ProductKernel("f8E4M3FN", (128, 128, 64), whole=True),
     ProductKernel("f8E5M2", (128, 64, 64), a="column", b="turned", whole=True),
+    ProductKernel("f16", (128, 128, 64), whole=True, chunk=4),
     ProductKernel("i8", (128, 128, 64), whole=True),
 )
 REPEATED = (
@@ -35,7 +37,6 @@ REPEATED = (
 )
 """Each block makes several tiles: products of one run while another is stored."""
 OTHERS = (
-    (ProductKernel("f16", (128, 128, 64), whole=True, chunk=4), "an operand would be gathered"),
     (ProductKernel("f16", (32, 128, 64), whole=True), "instructions for a product of 32x128x64"),
     (ProductKernel("f32", (128, 128, 32), whole=True), "K of an operand is not contiguous"),
 )
@@ -149,6 +150,35 @@ def test_machine_finds_what_is_left_out(wrong: str, right: str) -> None:
     case = dense_case(KERNELS[0], (128, 128, 64), 1, 1, 1)
     with pytest.raises(PtxRuntimeError, match=right):
         run_ptx("\n".join(lines), case.arguments(), case.grid)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "loop", "align"),
+    [(128, 64, 64, "computed", 16), (64, 64, 128, "carried", 8), (128, 128, 64, "computed", 4)],
+)
+def test_gathered_rows_are_multiplied(
+    rows: int, columns: int, depth: int, loop: str, align: int
+) -> None:
+    source = experts(rows, columns, depth, loop, align).replace(
+        b"%W1 = assume div_by<16>", b"%W1 = assume div_by<4>"
+    )
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_100")
+    text = compile_module(source, options).output.decode()
+    assert "tcgen05.mma" in text and "cp.async.mbarrier.arrive" in text
+    # A warpgroup gives registers away as a whole, and there is a warp beside those.
+    assert "setmaxnreg" not in text
+    case = experts_case(rows, columns, 2 * depth + 16, columns + 16, blocks=1, align=align)
+    run_ptx(text, case.arguments, case.grid)
+    np.testing.assert_array_equal(case.arguments[2], case.wanted)
+
+
+def test_gathered_bytes_need_a_proxy_fence() -> None:
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_100")
+    text = compile_module(experts(128, 64, 64), options).output.decode()
+    lines = [line for line in text.split("\n") if "fence.proxy.async" not in line]
+    case = experts_case(128, 64, 80, 80, blocks=1)
+    with pytest.raises(PtxRuntimeError, match=r"fence\.proxy\.async"):
+        run_ptx("\n".join(lines), case.arguments, case.grid)
 
 
 ROW_SUMS = """cuda_tile.module @m {

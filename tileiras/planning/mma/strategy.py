@@ -68,8 +68,11 @@ class MmaStrategy(Protocol):
         """The products with A and B swapped where that is better."""
         ...
 
-    def shaped(self, shape: CtaShape, target: GpuTarget) -> CtaShape:
-        """The CTA as this strategy divides its registers between the warp roles."""
+    def shaped(self, shape: CtaShape, target: GpuTarget, gathers: bool) -> CtaShape:
+        """The CTA as this strategy divides its registers between the warp roles.
+
+        `gathers`: the producer's warps copy, not TMA alone.
+        """
         ...
 
     def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
@@ -98,13 +101,18 @@ class Tcgen05Strategy:
         """As they are: an instruction has 128 rows, and up to 256 columns."""
         return dict(loops)
 
-    def shaped(self, shape: CtaShape, target: GpuTarget) -> CtaShape:
-        """With a warp for the products beside that of the copies."""
-        if shape.producer_warps > 1:
+    def shaped(self, shape: CtaShape, target: GpuTarget, gathers: bool) -> CtaShape:
+        """With a warp for the products beside those of the copies.
+
+        Of a warpgroup that copies nothing one warp copies. One that gathers is busy, and with a
+        warp beside it registers are not traded: a warpgroup trades them as a whole.
+        """
+        if shape.producer_warps > 1 and not gathers:
             return shape
         warps = shape.consumer_warps + shape.producer_warps + 1
-        registers = min(shape.registers, launched_registers(warps, shape.ctas, target))
-        return replace(shape, producer_warps=shape.producer_warps + 1, registers=registers)
+        launched = launched_registers(warps, shape.ctas, target)
+        registers = launched if gathers else min(shape.registers, launched)
+        return CtaShape(shape.warpgroups, shape.ctas, shape.producer_warps + 1, registers)
 
     def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
         """With columns of tensor memory."""
@@ -137,7 +145,7 @@ class WgmmaStrategy:
         }
         return {loop: list(dots) for loop, dots in oriented(func, own).items()}
 
-    def shaped(self, shape: CtaShape, target: GpuTarget) -> CtaShape:
+    def shaped(self, shape: CtaShape, target: GpuTarget, gathers: bool) -> CtaShape:
         """As it is."""
         return shape
 
@@ -180,7 +188,7 @@ class MmaSyncStrategy:
         """As they are: fragments of both operands are read alike."""
         return dict(loops)
 
-    def shaped(self, shape: CtaShape, target: GpuTarget) -> CtaShape:
+    def shaped(self, shape: CtaShape, target: GpuTarget, gathers: bool) -> CtaShape:
         """Of a CTA alone on its SM the producer keeps more: ptxas spills 8 to 16 bytes otherwise.
 
         Consumers have enough left: what their tiles may take (MAX_REGISTERS) and 40 others.

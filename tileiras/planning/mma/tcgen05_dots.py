@@ -30,12 +30,13 @@ from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.staged import staged_operands
-from tileiras.planning.operands.tma import is_by_tma
 from tileiras.planning.resources.cta import CtaShape
 
 LOAD_SHAPES = ("16x256b", "32x32b")
 """Fixed: of loads from tensor memory, the one to take where both are as good first."""
 _THREADS = ("lane", "warp")
+LEAST_BESIDE = 40
+"""Policy: registers of a thread for addresses and work beside a sum that it has loaded."""
 MOST_BUFFERS = 2
 """Policy: stages of an accumulator where each CTA makes several tiles: while the consumers read
 one, the products of the next tile are computed.
@@ -60,8 +61,6 @@ def tcgen05_dot(op: aa.DotOp, target: GpuTarget) -> Tcgen05Dot | str:
     lhs, rhs = operands.lhs, operands.rhs
     if lhs.load.parent_block() is not op.parent_block():
         return "an operand stays in its stage throughout a loop"
-    if not is_by_tma(lhs.load) or not is_by_tma(rhs.load):
-        return "an operand would be gathered into its stage"
     if not kind.transposes and (lhs.major_axis, rhs.major_axis) != (1, 0):
         return "K of an operand is not contiguous"
     accumulator = accumulator_of(op)
@@ -138,8 +137,13 @@ def _has_one_use(value: SSAValue) -> bool:
 def placed_sums(dots: Sequence[Tcgen05Dot], shape: CtaShape) -> list[Tcgen05Dot] | str:
     """The products with places for their sums in tensor memory, or that there is no room.
 
+    Nor may there be too few registers to load a sum to.
+
     CTAs that share an SM share its columns, too, and each allocates a power of two of them.
     """
+    held = max(planned.accumulator_registers(shape.warpgroups) for planned in dots)
+    if held + LEAST_BESIDE > shape.registers:
+        return f"a thread has {shape.registers} registers, and {held} of them would be for a sum"
     most = COLUMNS // shape.ctas
     for buffers in range(MOST_BUFFERS, 0, -1):
         column, places = 0, dict[tuple[Operation, int], Accumulator]()

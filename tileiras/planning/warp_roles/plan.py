@@ -82,7 +82,7 @@ def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> Hoppe
     shape = choose_shape(demand, target)
     if shape is None:
         return "no CTA has the registers and the shared memory"
-    shape = strategy.shaped(shape, target)
+    shape = strategy.shaped(shape, target, any(ring.gathers for ring in pipelines))
     allotted = strategy.allotted(chosen, shape)
     if isinstance(allotted, str):
         return allotted

@@ -22,7 +22,12 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuild
 from tileiras.planning.clusters import Sharing
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.model.kernel import HopperPlan
-from tileiras.planning.operands.tma import OperandLoad, SharedOperand, place_bytes
+from tileiras.planning.operands.tma import (
+    OperandLoad,
+    SharedOperand,
+    is_by_tma,
+    place_bytes,
+)
 from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts, producer_layouts
 from tileiras.planning.warp_roles.producer_slice import ProducerSlice, producer_slice
 
@@ -110,6 +115,8 @@ class ProductAgentBuilder(ProducerBuilder):
         types = [type for _, type in reads]
         wait = self.emit(pl.ConsumerWaitOp, [self.pipelines[number]], types)
         self.tiles.update(zip(reads, wait.results, strict=True))
+        if not all(map(is_by_tma, loads)):
+            self.emit(pl.ProxyFenceOp)
 
     def _tile_type(self, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
         """The tile of an operand in its stage, as a product reads it."""

@@ -60,8 +60,8 @@ def _with_stores(
     """The plan of a specialised kernel with the stores that TMA does."""
     from tileiras.planning.operands.tma_stores import tma_stores
 
-    # What mma.sync leaves in registers is stored from there, unless TMA is asked for; what comes from
-    # tensor memory always is.
+    # What mma.sync leaves in registers is stored from there, unless TMA is asked for; what comes
+    # from tensor memory always is.
     if hopper.is_in_tmem or (not hopper.is_asynchronous and prefer is not True):
         return hopper
     stores = tma_stores(func, hopper, target, prefer)

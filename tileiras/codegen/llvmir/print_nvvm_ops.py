@@ -16,6 +16,7 @@ from tileiras.codegen.llvmir.print_hopper_ops import (
     AsmOperands,
 )
 from tileiras.codegen.llvmir.print_llvm_ops import PrintRule, asm_call, call_function
+from tileiras.codegen.llvmir.print_tcgen05 import TCGEN05_FEATURES, TCGEN05_RULES
 from tileiras.codegen.llvmir.print_wgmma import WGMMA_FEATURES, WGMMA_RULES
 from tileiras.codegen.llvmir.type_text import type_text
 from tileiras.codegen.target import Feature
@@ -250,6 +251,7 @@ NVVM_RULES: dict[type[Operation], PrintRule] = {
     access.GuardedStoreOp: print_guarded_store,
     **HOPPER_RULES,
     **WGMMA_RULES,
+    **TCGEN05_RULES,
 }
 """How each op of the dialect is printed."""
 
@@ -262,6 +264,7 @@ _REQUIRED_FEATURES: dict[type[Operation], Feature] = {
     copies.GridDependencyOp: Feature.GRID_DEPENDENCY,
     **HOPPER_FEATURES,
     **WGMMA_FEATURES,
+    **TCGEN05_FEATURES,
 }
 
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 
-from tileiras.codegen.llvmir.hopper_builder import HopperBuilder, optional, segments
+from tileiras.codegen.llvmir.hopper_builder import optional, segments
+from tileiras.codegen.llvmir.tcgen05_builder import Tcgen05Builder
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.dialects.llvm.types import GLOBAL, integer_type
 from tileiras.dialects.nvvm import threads, tma
@@ -83,7 +84,7 @@ class KeptMaps:
     taken: SSAValue
 
 
-class TmaBuilder(HopperBuilder):
+class TmaBuilder(Tcgen05Builder):
     """Bulk tensor copies; coordinates are i32, in elements, fastest dim first."""
 
     def tma_load(

@@ -12,10 +12,11 @@ from tileiras.codegen.lowering.tma_stores import finish_stores, give_maps_back
 from tileiras.codegen.lowering.variables import free_heap
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotOp
 from tileiras.dialects.nv_tileas.wgmma import WgmmaDotOp, WgmmaDotsOp
 from tileiras.errors import InternalError
 
-_DOTS = (tas.MmaDotOp, tas.FmaDotOp, WgmmaDotOp, WgmmaDotsOp)
+_DOTS = (tas.MmaDotOp, tas.FmaDotOp, Tcgen05DotOp, WgmmaDotOp, WgmmaDotsOp)
 
 LowerBlock = Callable[[KernelLowering, Block], None]
 
@@ -127,12 +128,19 @@ def lower_return(ctx: KernelLowering, op: Operation) -> None:
     agent, if there is one, does it when the producer needs them no more.
     """
     maps = ctx.agents.maps
+    if ctx.agents.is_product_agent:
+        ctx.b.ret()
+        return
     if ctx.agents.is_store_agent and maps is not None:
         give_maps_back(ctx, maps)
     elif not ctx.agents.is_producer:
         if maps is not None and maps.ready is not None and maps.done is None:
             finish_stores(ctx, maps)
         free_heap(ctx)
+        if ctx.agents.tensor_memory is not None:
+            from tileiras.codegen.lowering.tcgen05_dot import deallocate
+
+            deallocate(ctx)
     elif maps is not None and maps.done is not None:
         ctx.b.mbarrier_arrive(maps.done, predicate=ctx.agents.elected(ctx))
     elif maps is not None and maps.pointer is not None and maps.ready is None:

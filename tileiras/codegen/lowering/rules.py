@@ -78,6 +78,7 @@ _ELSEWHERE: dict[str, tuple[type[Operation], ...]] = {
     "rearrange": (aa.ExtractOp, aa.InsertOp, aa.CatOp),
     "reduce": (aa.ReduceOp,),
     "scan": (aa.ScanOp,),
+    "tcgen05_dot": tas.TCGEN05_OPS,
 }
 """Operations that many kernels do without, by the module whose `RULES` lower them."""
 _MODULES = {op: name for name, operations in _ELSEWHERE.items() for op in operations}

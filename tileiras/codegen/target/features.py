@@ -23,6 +23,8 @@ class Feature(Enum):
     """Warpgroup matrix multiply, `wgmma.mma_async`."""
     TCGEN05 = "tcgen05"
     """Tensor memory and `tcgen05.mma`."""
+    TCGEN05_I8 = "tcgen05-i8"
+    """... of 8-bit integers, `.kind::i8` (PTX ISA, "tcgen05.mma": not on sm_103)."""
     LDMATRIX = "ldmatrix"
     """`ldmatrix` of 8x8 matrices of 16-bit elements."""
     STMATRIX = "stmatrix"

@@ -152,6 +152,10 @@ FORMS: dict[str, Row] = {
     "nv_tileas.wgmma_dots": Row("$common, [$tiles], [$accs]", "common, tiles, accs; sums=accs"),
     "nv_tileas.dot_wait": Row("$acc <?keeping [$kept] ?>", "result, kept; acc=result"),
     "nv_tileas.turn_tile": Row("$tile <?running = $running ?>", "functional"),
+    "nv_tileas.create_accumulator": Row("", "result"),
+    "nv_tileas.product_agent": Row("$body", ""),
+    "nv_tileas.tcgen05_dot": Row("$lhs, $rhs into $accumulator", "lhs, rhs, accumulator"),
+    "nv_tileas.accumulator_load": Row("$accumulator if $any", "accumulator -> result; any=i1"),
     "nv_tileas.agent_switch": Row(
         "$DICTIONARY producer $producer consumer $consumer <?store $store ?>", ""
     ),

@@ -25,6 +25,7 @@ from tileiras.dialects.nv_tileas.pipeline import (
     TensorMapType,
 )
 from tileiras.dialects.nv_tileas.plan import PLAN_ATTRIBUTES
+from tileiras.dialects.nv_tileas.tcgen05 import TCGEN05_OPS, AccumulatorType
 from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
 from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS
 
@@ -44,8 +45,10 @@ NvTileAS = Dialect(
         TiledLoadOp,
         TiledStoreOp,
         *AGENT_OPS,
+        *TCGEN05_OPS,
     ],
     [
+        AccumulatorType,
         LayoutEncodingAttr,
         PipelineType,
         SharedTileType,
@@ -57,6 +60,7 @@ NvTileAS = Dialect(
 
 __all__ = [
     "AGENT_OPS",
+    "TCGEN05_OPS",
     "ConvertLayoutOp",
     "FinishLoadOp",
     "FmaDotOp",

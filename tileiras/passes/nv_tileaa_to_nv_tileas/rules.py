@@ -53,9 +53,11 @@ ViewAccess = (
 
 
 def _like(placer: Placer, value: SSAValue, model: SSAValue) -> SSAValue:
-    """`value` in the layout of `model` (which has the same shape)."""
+    """`value` in the layout of `model` (which has the same shape), or the place of a sum."""
     if not is_tensor(value):
         return placer.plain(value)
+    if placer.consumer is not None and (held := placer.consumer.held(model)) is not None:
+        return held
     return placer.in_layout(value, placer.layout(model))
 
 

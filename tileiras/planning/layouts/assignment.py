@@ -25,6 +25,7 @@ from tileiras.dialects.nv_tileas.plan import (
     PIPELINE,
     KernelPlanAttr,
     StagedMmaSyncAttr,
+    Tcgen05Attr,
     WgmmaAttr,
 )
 from tileiras.planning.layouts.accesses import ACCESSES, AccessAssigner
@@ -143,7 +144,7 @@ class LayoutAssigner:
         """The sum as the instructions want it; operands too, unless they are read as they lie."""
         writer, mma, fragments = self._writer, mma_of(op), fragments_of(op)
         writer.set_results(op)
-        if isinstance(mma, StagedMmaSyncAttr | WgmmaAttr):
+        if isinstance(mma, StagedMmaSyncAttr | Tcgen05Attr | WgmmaAttr):
             writer.take(op, zip((op.lhs, op.acc)[-len(fragments) :], fragments, strict=True))
             return
         # The sum is asked for first: what is made first is found by what follows.

@@ -14,6 +14,7 @@ from tileiras.analysis.register_pressure import is_within
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.tmem import tmem_accumulator
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas.assigned import (
@@ -22,7 +23,13 @@ from tileiras.dialects.nv_tileas.assigned import (
     MmaSyncAttr,
     layouts_attribute,
 )
-from tileiras.dialects.nv_tileas.plan import MMA, KernelPlanAttr, StagedMmaSyncAttr, WgmmaAttr
+from tileiras.dialects.nv_tileas.plan import (
+    MMA,
+    KernelPlanAttr,
+    StagedMmaSyncAttr,
+    Tcgen05Attr,
+    WgmmaAttr,
+)
 from tileiras.errors import InternalError
 from tileiras.planning.mma.dots import DotPlan, plan_dot
 from tileiras.planning.model.cta import CtaPlan
@@ -40,6 +47,8 @@ def assign_dot_layouts(dots: Sequence[aa.DotOp], kernel: KernelPlanAttr, target:
         mma = dot.attributes.get(MMA)
         if isinstance(mma, WgmmaAttr):
             layouts = _wgmma_layouts(dot, mma, kernel.integer("warpgroups"))
+        elif isinstance(mma, Tcgen05Attr):
+            layouts = [_loaded_layout(dot, mma, kernel.integer("warpgroups"))]
         elif isinstance(mma, StagedMmaSyncAttr):
             layouts = _staged_layouts(dot, mma, kernel.integer("warpgroups"), target)
         else:
@@ -68,6 +77,12 @@ def _wgmma_layouts(dot: aa.DotOp, mma: WgmmaAttr, warpgroups: int) -> list[Linea
     if mma.word("lhs") != "registers":
         return [result]
     return [left_fragments(shape_of(dot.lhs), family, fragments, warpgroups), result]
+
+
+def _loaded_layout(dot: aa.DotOp, mma: Tcgen05Attr, warpgroups: int) -> LinearLayout:
+    """Of the sum, once it is loaded from tensor memory."""
+    rows, columns = shape_of(dot.result)
+    return tmem_accumulator((rows, columns), mma.word("load"), warpgroups)
 
 
 def _staged_layouts(

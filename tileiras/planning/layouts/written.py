@@ -20,6 +20,7 @@ from tileiras.dialects.nv_tileas.plan import (
     PLAN,
     KernelPlanAttr,
     StagedMmaSyncAttr,
+    Tcgen05Attr,
     WgmmaAttr,
 )
 from tileiras.errors import CompileError
@@ -92,6 +93,10 @@ def coordinate_layout(layout: LinearLayout, axis: int) -> LinearLayout:
     return layout
 
 
+DotWay = MmaSyncAttr | FmaAttr | StagedMmaSyncAttr | Tcgen05Attr | WgmmaAttr
+"""How a product is computed."""
+
+
 def fragments_of(dot: Operation) -> tuple[LinearLayout, ...]:
     """The layouts that the instructions of a product work on: the last is that of the sum."""
     found = dot.attributes.get(FRAGMENTS)
@@ -101,10 +106,10 @@ def fragments_of(dot: Operation) -> tuple[LinearLayout, ...]:
     return tuple(each.data for each in layouts if isinstance(each, LayoutEncodingAttr))
 
 
-def mma_of(dot: aa.DotOp) -> MmaSyncAttr | FmaAttr | StagedMmaSyncAttr | WgmmaAttr:
+def mma_of(dot: aa.DotOp) -> DotWay:
     """By which instructions a product is computed."""
     found = dot.attributes.get(MMA)
-    if not isinstance(found, MmaSyncAttr | FmaAttr | StagedMmaSyncAttr | WgmmaAttr):
+    if not isinstance(found, DotWay):
         raise contradiction(dot, f"has no '{MMA}': tileas-assign-dot-layouts comes first")
     return found
 

@@ -65,6 +65,12 @@ PIPELINE: tuple[Step, ...] = (
         "makes memory order and pointer facts explicit, before anything is placed",
     ),
     Step(
+        "tileaa-legalize-scaled-dot",
+        "nv_tileaa",
+        "products are what the target can do before anything asks how large their operands are",
+        needs_target=True,
+    ),
+    Step(
         "tileaa-split-large-tiles",
         "nv_tileaa",
         "tiles beyond the register file become loops, while every dim is still as good as another",

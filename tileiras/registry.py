@@ -18,6 +18,9 @@ PASSES: dict[str, str] = {
     "convert-cudatile-to-tileaa": (
         "tileiras.passes.cuda_tile_to_nv_tileaa:ConvertCudaTileToTileAAPass"
     ),
+    "tileaa-legalize-scaled-dot": (
+        "tileiras.passes.nv_tileaa.legalize_scaled_dot:LegalizeScaledDotPass"
+    ),
     "tileaa-split-large-tiles": "tileiras.passes.nv_tileaa.split_large_tiles:SplitLargeTilesPass",
     "tileaa-split-depth": "tileiras.passes.nv_tileaa.split_depth:SplitDepthPass",
     "tileaa-slice-epilogues": "tileiras.passes.nv_tileaa.slice_epilogues:SliceEpiloguesPass",

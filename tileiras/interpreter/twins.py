@@ -124,7 +124,7 @@ def twin_properties(op: Operation, *names: str) -> dict[str, Attribute]:
     return {name: op.properties[name] for name in names if name in op.properties}
 
 
-def _type_of_twin(type: Attribute) -> TileType:
+def operand_type(type: Attribute) -> TileType:
     """As `tile_type`; a tile in shared memory is a tile, too."""
     if isinstance(type, SharedTileType):
         return TileType(tile_element(type.element_type), type.shape)
@@ -153,7 +153,7 @@ class Twins:
         if known is None:
             types = [operand.type for operand in (op.operands if operands is None else operands)]
             made = op.results if results is None else results
-            stand_ins = Block(arg_types=[_type_of_twin(type) for type in types])
+            stand_ins = Block(arg_types=[operand_type(type) for type in types])
             known = twin_class.create(
                 operands=list(stand_ins.args),
                 result_types=[tile_type(result.type) for result in made],

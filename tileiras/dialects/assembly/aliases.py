@@ -18,7 +18,10 @@ from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, layout_of
 
 MAX_ENUMERATED_RANK = 4
-PRODUCTS = ("nv_tileas.mma_dot", "nv_tileas.wgmma_dot", "nv_tileas.wgmma_dots")
+PRODUCTS = (
+    *("nv_tileas.mma_dot", "nv_tileas.mma_scaled_dot"),
+    *("nv_tileas.wgmma_dot", "nv_tileas.wgmma_dots"),
+)
 """Operations of tensor cores."""
 
 

@@ -62,6 +62,7 @@ from tileiras.dialects.nv_tileaa.conversions import (
     PtrToPtrOp,
     TruncIOp,
 )
+from tileiras.dialects.nv_tileaa.dot_scaled import DotScaledOp
 from tileiras.dialects.nv_tileaa.exchange import (
     EXCHANGE,
     AwaitSharedOp,
@@ -211,6 +212,7 @@ NvTileAA = Dialect(
         PackOp,
         UnpackOp,
         DotOp,
+        DotScaledOp,
         FuncOp,
         ForOp,
         LoopOp,
@@ -268,6 +270,9 @@ NvTileAA = Dialect(
     ],
 )
 
+ProductOp = DotOp | DotScaledOp
+"""Matrix products, for `isinstance`."""
+
 __all__ = [
     "EXCHANGE",
     "LOAD_RING",
@@ -301,6 +306,7 @@ __all__ = [
     "DivFOp",
     "DivIOp",
     "DotOp",
+    "DotScaledOp",
     "ExchangeType",
     "Exp2Op",
     "ExpOp",
@@ -356,6 +362,7 @@ __all__ = [
     "PointerType",
     "PowOp",
     "PrintOp",
+    "ProductOp",
     "PtrToIntOp",
     "PtrToPtrOp",
     "ReadSharedOp",

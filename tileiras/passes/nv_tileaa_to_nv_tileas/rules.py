@@ -45,7 +45,7 @@ from tileiras.planning.access import (
     plan_view_access,
 )
 from tileiras.planning.layouts.classes import is_tensor
-from tileiras.planning.mma.dots import plan_dot
+from tileiras.planning.mma.dots import plan_dot, scale_layouts
 from tileiras.planning.operands.smem import is_in_slot
 
 SMALL_FLOATS = (Float8E4M3FNType, Float8E5M2Type, Float4E2M1FNType)
@@ -99,7 +99,7 @@ def _place_for(placer: Placer, op: Operation) -> Sequence[SSAValue]:
 def _make_fragments(placer: Placer, loop: aa.ForOp | aa.LoopOp) -> None:
     """Operands of mma.sync that are the same in all iterations: in fragments, if these are few."""
     for op in loop.body.block.ops:
-        if not isinstance(op, aa.DotOp):
+        if not isinstance(op, aa.ProductOp):
             continue
         if placer.consumer is not None and op in placer.consumer.plan.dots:
             continue
@@ -176,7 +176,7 @@ def _dot_operand(placer: Placer, value: SSAValue, fragment: LinearLayout) -> SSA
 
 def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """A product by mma.sync on fragments, or by fused multiply-adds."""
-    if not isinstance(op, aa.DotOp):
+    if not isinstance(op, aa.ProductOp):
         raise InternalError("the rule of dot got another operation")
     if placer.consumer is not None and op in placer.consumer.plan.dots:
         return placer.consumer.place_dot(placer, op)
@@ -200,8 +200,18 @@ def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
             "warps_m": IntAttr(plan.warps[0]),
             "warps_n": IntAttr(plan.warps[1]),
         }
-        built = placer.emit(tas.MmaDotOp, operands, [type], properties)
+        op_class: type[Operation] = tas.MmaDotOp
+        if isinstance(op, aa.DotScaledOp):
+            op_class = tas.MmaScaledDotOp
+            operands += placed_scales(placer, op, plan.warps)
+        built = placer.emit(op_class, operands, [type], properties)
     return [placer.settle(op.result, built.results[0])]
+
+
+def placed_scales(placer: Placer, op: aa.DotScaledOp, warps: tuple[int, int]) -> list[SSAValue]:
+    """The scales of a product where its instructions read them."""
+    pairs = zip((op.lhs_scale, op.rhs_scale), scale_layouts(op, warps), strict=True)
+    return [placer.in_layout(value, layout) for value, layout in pairs]
 
 
 def _unrepeated(operand: SSAValue) -> SSAValue:
@@ -394,6 +404,7 @@ PLACE_RULES: dict[type[Operation], PlaceRule] = {
     aa.ReduceOp: _place_combining,
     aa.ScanOp: _place_combining,
     aa.DotOp: _place_dot,
+    aa.DotScaledOp: _place_dot,
     aa.TiledLoadOp: _place_tiled_load,
     aa.TiledStoreOp: _place_tiled_store,
     **LOAD_RING_RULES,

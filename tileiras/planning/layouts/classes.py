@@ -153,7 +153,7 @@ class LayoutClasses:
             case _:
                 self._collect_access(op)
 
-    def _reads_as_well(self, load: Operation, dot: aa.DotOp) -> bool:
+    def _reads_as_well(self, load: Operation, dot: aa.ProductOp) -> bool:
         """Whether a load may go straight to the layout of a product."""
         access = None
         match load:
@@ -192,7 +192,7 @@ class LayoutClasses:
             case aa.ShareTilesOp():
                 for number in range(len(op.tiles)):
                     self.tie([read.result for read in op.reads(number)])
-            case aa.DotOp():
+            case aa.DotOp() | aa.DotScaledOp():
                 self.tie([op.acc, op.result])
                 self.wish(op.result, PRIORITY_DOT, 0, plan_dot(op, self.plan).result)
             case _:

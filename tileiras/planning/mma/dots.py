@@ -15,6 +15,7 @@ from tileiras.dialects.layout.mma import (
     mma_operand_layout,
 )
 from tileiras.dialects.layout.outer_product import outer_product
+from tileiras.dialects.layout.scales import scale_layout
 from tileiras.errors import InternalError
 from tileiras.planning.mma.instructions import arrange_warps, find_instruction, holds_atom
 from tileiras.planning.model.cta import CtaPlan
@@ -31,6 +32,9 @@ class DotPlan:
     result: LinearLayout
     widens_to_f16: bool = False
     """Whether the operands are made f16 first."""
+    lhs_scale: LinearLayout | None = None
+    """Of a block-scaled product; `rhs_scale`, too."""
+    rhs_scale: LinearLayout | None = None
 
 
 def _tensor(value: SSAValue) -> TensorType[Attribute]:
@@ -39,7 +43,7 @@ def _tensor(value: SSAValue) -> TensorType[Attribute]:
     return value.type
 
 
-def plan_dot(op: aa.DotOp, plan: CtaPlan) -> DotPlan:
+def plan_dot(op: aa.ProductOp, plan: CtaPlan) -> DotPlan:
     """mma.sync where the target has it for these types and the tile holds an atom, else FMA."""
     lhs, rhs, result = _tensor(op.lhs), _tensor(op.rhs), _tensor(op.result)
     shape = result.get_shape()
@@ -51,6 +55,9 @@ def plan_dot(op: aa.DotOp, plan: CtaPlan) -> DotPlan:
         return DotPlan("", (1, 1), None, None, outer_product(shape, plan.num_warps))
     fragments = choice.fragments
     warps = arrange_warps(shape[-2], shape[-1], fragments, plan.num_warps)
+    scales: tuple[LinearLayout | None, LinearLayout | None] = (None, None)
+    if isinstance(op, aa.DotScaledOp):
+        scales = scale_layouts(op, warps)
     return DotPlan(
         choice.atom,
         warps,
@@ -58,4 +65,11 @@ def plan_dot(op: aa.DotOp, plan: CtaPlan) -> DotPlan:
         mma_operand_layout(fragments.b, rhs.get_shape(), warps, "B"),
         mma_operand_layout(fragments.c, shape, warps, "C"),
         choice.widens_to_f16,
+        *scales,
     )
+
+
+def scale_layouts(op: aa.DotScaledOp, warps: tuple[int, int]) -> tuple[LinearLayout, LinearLayout]:
+    """Where the scales of both operands lie, with so many warps along M and N."""
+    left, right = _tensor(op.lhs_scale).get_shape(), _tensor(op.rhs_scale).get_shape()
+    return scale_layout(left, warps, "A"), scale_layout(right, warps, "B")

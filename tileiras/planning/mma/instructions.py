@@ -28,6 +28,7 @@ from tileiras.dialects.layout.mma import (
     MmaFragments,
 )
 from tileiras.dialects.nv_tileaa.types import element_of
+from tileiras.planning.mma.block_scaled import find_scaled_atom
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,11 @@ _FLOAT_ATOMS: dict[tuple[type[Attribute], type[Attribute]], Instruction] = {
 """Instruction by (operand, accumulator) element type; f32 has none: it stays true f32."""
 
 
-def find_instruction(op: aa.DotOp, target: GpuTarget) -> Instruction | None:
+def find_instruction(op: aa.ProductOp, target: GpuTarget) -> Instruction | None:
     """The instruction for the element types, None where the target has none."""
+    if isinstance(op, aa.DotScaledOp):
+        atom = find_scaled_atom(op, target)
+        return None if isinstance(atom, str) else Instruction(atom.name, M16N8K32_S8, atom.feature)
     lhs, acc = element_of(op.lhs), element_of(op.result)
     if isinstance(lhs, IntegerType):
         signs = [_sign(op.signedness_lhs), _sign(op.signedness_rhs)]

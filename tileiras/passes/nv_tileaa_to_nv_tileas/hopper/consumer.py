@@ -137,7 +137,7 @@ class ConsumerSide:
         other = self.tiles[first.load, self._tile_type(first, value)]
         return placer.emit(pl.SelectTileOp, [same, other, own], [type]).results[0]
 
-    def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
+    def place_dot(self, placer: Placer, op: aa.ProductOp) -> Sequence[SSAValue]:
         """A product from shared memory: finished at once, or as `_pending` says.
 
         `tileas-optimize-dot-accumulation` puts waits off.

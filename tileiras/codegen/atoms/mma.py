@@ -84,7 +84,7 @@ class MmaAtom:
 
     @property
     def depth(self) -> int:
-        """K in elements of operands as they lie in memory and registers: of packed ones, bytes."""
+        """K in elements of operands as they lie in registers: of packed ones, bytes."""
         return self.k // 2 if self.scaling is not None and self.scaling.packed else self.k
 
     @property

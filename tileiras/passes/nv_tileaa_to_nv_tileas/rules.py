@@ -38,6 +38,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.placer import (
     rematerialization_cost,
     type_of,
 )
+from tileiras.passes.nv_tileaa_to_nv_tileas.scaled_products import placed_scales
 from tileiras.planning.access import (
     AccessPlan,
     plan_pointer_access,
@@ -45,7 +46,7 @@ from tileiras.planning.access import (
     plan_view_access,
 )
 from tileiras.planning.layouts.classes import is_tensor
-from tileiras.planning.mma.dots import plan_dot, scale_layouts
+from tileiras.planning.mma.dots import plan_dot
 from tileiras.planning.operands.smem import is_in_slot
 
 SMALL_FLOATS = (Float8E4M3FNType, Float8E5M2Type, Float4E2M1FNType)
@@ -206,12 +207,6 @@ def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
             operands += placed_scales(placer, op, plan.warps)
         built = placer.emit(op_class, operands, [type], properties)
     return [placer.settle(op.result, built.results[0])]
-
-
-def placed_scales(placer: Placer, op: aa.DotScaledOp, warps: tuple[int, int]) -> list[SSAValue]:
-    """The scales of a product where its instructions read them."""
-    pairs = zip((op.lhs_scale, op.rhs_scale), scale_layouts(op, warps), strict=True)
-    return [placer.in_layout(value, layout) for value, layout in pairs]
 
 
 def _unrepeated(operand: SSAValue) -> SSAValue:

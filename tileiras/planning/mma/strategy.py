@@ -54,7 +54,7 @@ class MmaStrategy(Protocol):
     features: ClassVar[frozenset[Feature]]
     """What a target needs for it, beside the copies."""
 
-    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+    def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """The products of a kernel as this strategy computes them, or the reason why not."""
         ...
 
@@ -73,11 +73,11 @@ class WgmmaStrategy:
     name: ClassVar[str] = "wgmma"
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.WGMMA})
 
-    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+    def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """All products, or that there are no instructions for one."""
         found: list[PlannedDot] = []
         for op in dots:
-            planned = wgmma_dot(op)
+            planned = None if isinstance(op, aa.DotScaledOp) else wgmma_dot(op)
             if planned is None:
                 return "wgmma has no instructions for the types, shapes or operands of a product"
             found.append(planned)
@@ -102,7 +102,7 @@ class MmaSyncStrategy:
     name: ClassVar[str] = "mma_sync"
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.MMA_SYNC, Feature.LDMATRIX})
 
-    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+    def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """All products, or why one of them cannot read its stages.
 
         Where a left operand is computed, warps have whole rows in all products of the kernel.
@@ -156,7 +156,7 @@ def pipelined_strategy(target: GpuTarget) -> MmaStrategy | None:
     return next((s for s in PIPELINED if all(map(target.has, s.features))), None)
 
 
-def _mma_sync_dot(op: aa.DotOp, target: GpuTarget) -> MmaSyncDot | str:
+def _mma_sync_dot(op: aa.ProductOp, target: GpuTarget) -> MmaSyncDot | str:
     """The product with fragments read from stages, or why not."""
     shape, depth = shape_of(op.result), shape_of(op.lhs)[-1]
     instruction = find_instruction(op, target)

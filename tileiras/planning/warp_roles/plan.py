@@ -40,7 +40,7 @@ def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     # Loads that all threads start early would be left operands in registers, beside the rings.
     if any(isinstance(op, aa.LoadRingOp) for op in func.walk()):
         return None
-    dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    dots = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
     chosen = strategy.plan(dots, target)
     if not chosen or isinstance(chosen, str):
         return None

@@ -23,6 +23,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile, turned_words
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+from tileiras.passes.nv_tileaa_to_nv_tileas.scaled_products import placed_scales
 from tileiras.planning.mma.accumulation import is_running, running_position
 from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.wgmma import left_fragments
@@ -201,7 +202,11 @@ class ConsumerSide:
             "warps_n": IntAttr(warps_n),
         }
         type = encoded(element_of(op.result), layout)
-        built = placer.emit(tas.MmaDotOp, [left, right, acc], [type], properties)
+        operands, op_class = [left, right, acc], tas.MmaDotOp
+        if isinstance(op, aa.DotScaledOp):
+            operands += placed_scales(placer, op, (warps_m, warps_n))
+            op_class = tas.MmaScaledDotOp
+        built = placer.emit(op_class, operands, [type], properties)
         if planned is group[-1]:
             self._release(placer, self.pipelines[self._number(planned.rhs.load)])
         return [placer.settle(op.result, built.results[0])]

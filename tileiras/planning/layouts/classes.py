@@ -26,7 +26,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.access import AccessPlan, is_widest, plan_pointer_access, plan_view_access
 from tileiras.planning.layouts.epilogues import Epilogues
-from tileiras.planning.mma.dots import plan_dot
+from tileiras.planning.mma.dots import DotPlan, plan_dot
 from tileiras.planning.model.cta import CtaPlan
 
 LAZY_OPS = (
@@ -39,8 +39,10 @@ LAZY_OPS = (
 )
 """Operations whose results are made anew in every layout that is asked for."""
 
-PRIORITY_DOT, PRIORITY_LOAD, PRIORITY_STORE = 3, 2, 1
-"""Policy: whose preference for a layout counts more, products', loads' or stores'."""
+PRIORITY_SCALE, PRIORITY_DOT, PRIORITY_LOAD, PRIORITY_STORE = 4, 3, 2, 1
+"""Policy: whose preference for a layout counts more: that of products for their scales, for their
+results, of loads or stores.
+"""
 
 
 @dataclass(frozen=True)
@@ -194,9 +196,19 @@ class LayoutClasses:
                     self.tie([read.result for read in op.reads(number)])
             case aa.DotOp() | aa.DotScaledOp():
                 self.tie([op.acc, op.result])
-                self.wish(op.result, PRIORITY_DOT, 0, plan_dot(op, self.plan).result)
+                planned = plan_dot(op, self.plan)
+                self.wish(op.result, PRIORITY_DOT, 0, planned.result)
+                if isinstance(op, aa.DotScaledOp):
+                    self._wish_scales(op, planned)
             case _:
                 pass
+
+    def _wish_scales(self, op: aa.DotScaledOp, planned: DotPlan) -> None:
+        """Scales are few: they are loaded to where instructions read them, at whatever width."""
+        scales = (op.lhs_scale, planned.lhs_scale), (op.rhs_scale, planned.rhs_scale)
+        for value, layout in scales:
+            if layout is not None:
+                self.wish(value, PRIORITY_SCALE, 0, layout)
 
     def _wish_access(self, value: SSAValue, priority: int, access: AccessPlan) -> None:
         """What an access through a view wants."""

@@ -18,6 +18,7 @@ from tileiras.dialects.layout.outer_product import outer_product
 from tileiras.dialects.layout.scales import scale_layout
 from tileiras.errors import InternalError
 from tileiras.planning.mma.instructions import arrange_warps, find_instruction, holds_atom
+from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.model.cta import CtaPlan
 
 
@@ -49,7 +50,12 @@ def plan_dot(op: aa.ProductOp, plan: CtaPlan) -> DotPlan:
     shape = result.get_shape()
     if plan.hopper is not None and op in plan.hopper.dots:
         layout = plan.hopper.result_layout(op)
-        return DotPlan("in_stages", (4 * plan.hopper.warpgroups, 1), None, None, layout)
+        planned, warps = plan.hopper.dots[op], (4 * plan.hopper.warpgroups, 1)
+        if isinstance(op, aa.DotScaledOp) and isinstance(planned, MmaSyncDot):
+            warps = planned.grid(plan.hopper.warpgroups)
+            left, right = scale_layouts(op, warps)
+            return DotPlan("in_stages", warps, None, None, layout, False, left, right)
+        return DotPlan("in_stages", warps, None, None, layout)
     choice = find_instruction(op, plan.target)
     if choice is None or not holds_atom(choice.fragments, lhs, shape):
         return DotPlan("", (1, 1), None, None, outer_product(shape, plan.num_warps))

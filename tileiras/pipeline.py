@@ -135,6 +135,13 @@ PIPELINE: tuple[Step, ...] = (
         needs=("CP_ASYNC",),
     ),
     Step(
+        "tileaa-prefetch-scales",
+        "nv_tileaa",
+        "loads that there is room for start early by now; only the plan looks at loops after it",
+        min_opt=1,
+        needs=("BLOCK_SCALED_MMA", "TMA"),
+    ),
+    Step(
         "tileas-plan-cta",
         "nv_tileaa",
         "the program stands: warps, their roles and the ways of operands are decided once, for all",

@@ -35,6 +35,7 @@ PASSES: dict[str, str] = {
         "tileiras.passes.nv_tileaa.generate_schedule:GenerateSchedulePass"
     ),
     "tileas-expand-schedule": "tileiras.passes.nv_tileaa.expand_schedule:ExpandSchedulePass",
+    "tileaa-prefetch-scales": "tileiras.passes.nv_tileaa.prefetch_scales:PrefetchScalesPass",
     "tileas-plan-cta": "tileiras.passes.nv_tileaa.plan_cta:PlanCtaPass",
     "insert-barriers": "tileiras.passes.nv_tileaa.insert_barriers:InsertBarriersPass",
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",

@@ -38,7 +38,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.placer import (
     rematerialization_cost,
     type_of,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.scaled_products import is_scale_use, placed_scales
+from tileiras.passes.nv_tileaa_to_nv_tileas.scaled_products import placed_scales
 from tileiras.planning.access import (
     AccessPlan,
     plan_pointer_access,
@@ -46,6 +46,7 @@ from tileiras.planning.access import (
     plan_view_access,
 )
 from tileiras.planning.layouts.classes import is_tensor
+from tileiras.planning.mma.block_scaled import is_scale
 from tileiras.planning.mma.dots import plan_dot
 from tileiras.planning.operands.smem import is_in_slot
 
@@ -265,8 +266,7 @@ def _place_tiled_load(placer: Placer, op: Operation) -> Sequence[SSAValue]:
         return placer.consumer.place_load(placer, op)
     access = plan_view_access(op.view, placer.plan.num_warps)
     wanted, bits = placer.layout(op.result), storage_bits(element_of(op.result))
-    is_scale = any(is_scale_use(use) for use in op.result.uses)
-    access = access.at(wanted) if is_scale else access.towards(wanted, bits)
+    access = access.at(wanted) if is_scale(op.result) else access.towards(wanted, bits)
     layout = access.layout
     operands = _view_operands(placer, op, layout)
     types = [encoded(element_of(op.result), layout), op.result_token.type]

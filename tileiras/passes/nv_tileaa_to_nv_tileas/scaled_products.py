@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue, Use
+from xdsl.ir import SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.planning.mma.dots import scale_layouts
-
-FIRST_SCALE = 3
-"""Fixed: operands and accumulator come first."""
 
 
 def placed_scales(placer: Placer, op: aa.DotScaledOp, warps: tuple[int, int]) -> list[SSAValue]:
     """The scales of a product where its instructions read them."""
     pairs = zip((op.lhs_scale, op.rhs_scale), scale_layouts(op, warps), strict=True)
     return [placer.in_layout(value, layout) for value, layout in pairs]
-
-
-def is_scale_use(use: Use) -> bool:
-    """Whether a value is used as the scales of a product."""
-    return isinstance(use.operation, aa.DotScaledOp) and use.index >= FIRST_SCALE

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     Float8E8M0FNUType,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue, Use
 
 from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
 from tileiras.codegen.target import Feature, GpuTarget
@@ -22,6 +22,29 @@ _F4_ATOMS: dict[tuple[type[Attribute], int], str] = {
     (Float8E4M3FNType, 16): "m16n8k64_f32_e2m1_4x_ue4m3",
 }
 """Atoms for f4 by the type of the scales and the elements that share one."""
+
+FIRST_SCALE = 3
+"""Fixed: operands and accumulator of a product come first."""
+
+
+def is_scale_use(use: Use) -> bool:
+    """Whether a value is used as the scales of a product."""
+    return isinstance(use.operation, aa.DotScaledOp) and use.index >= FIRST_SCALE
+
+
+def is_scale(value: SSAValue) -> bool:
+    """Whether a value is the scales of a product, of this iteration of a loop or the next."""
+    for use in value.uses:
+        op = use.operation
+        if is_scale_use(use):
+            return True
+        loop, skip = (op, 3) if isinstance(op, aa.ForOp) else (op.parent_op(), 0)
+        is_handed_on = isinstance(op, aa.ForOp | aa.ContinueOp) and use.index >= skip
+        if is_handed_on and isinstance(loop, aa.ForOp):
+            argument = loop.body.block.args[1 + use.index - skip]
+            if any(map(is_scale_use, argument.uses)):
+                return True
+    return False
 
 
 def find_scaled_atom(op: aa.DotScaledOp, target: GpuTarget) -> MmaAtom | str:

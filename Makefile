@@ -86,7 +86,8 @@ format:  ## let ruff rewrite what it can
 	$(RUN) -m ruff format .
 
 bless:  ## rewrite the expected outputs of the exact file tests and of docs; read the diff
-	$(RUN) -m pytest -q tests/filetests tests/test_looking_inside.py tests/test_schedules_page.py tests/test_message_page.py --bless
+	$(RUN) -m pytest -q tests/filetests tests/test_looking_inside.py tests/test_pass_pages.py \
+	    tests/test_walk.py tests/test_schedules_page.py tests/test_message_page.py --bless
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis corpus-summary.json

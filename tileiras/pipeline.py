@@ -148,6 +148,18 @@ PIPELINE: tuple[Step, ...] = (
         needs_target=True,
     ),
     Step(
+        "tileas-assign-dot-layouts",
+        "nv_tileaa",
+        "products are the most demanding: all that meets them lies as their instructions say",
+        needs_target=True,
+    ),
+    Step(
+        "tileas-assign-load-store-layouts",
+        "nv_tileaa",
+        "what products leave free is decided by accesses to memory, then by what has to match",
+        needs_target=True,
+    ),
+    Step(
         "insert-barriers",
         "nv_tileaa",
         "tokens order all accesses now; none will order those that other warps are given",
@@ -156,7 +168,12 @@ PIPELINE: tuple[Step, ...] = (
     Step(
         "convert-tileaa-to-tileas",
         "nv_tileas",
-        "gives every tensor a layout, which the target, the plan and the facts determine",
+        "layouts and plan are written beside the operations: types and roles follow from them",
+    ),
+    Step(
+        "tileas-hoist-layout-conversions",
+        "nv_tileas",
+        "conversions stand in front of their users only now; those before a lock cost nobody time",
     ),
     Step(
         "tileas-fuse-products",

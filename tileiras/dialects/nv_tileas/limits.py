@@ -184,7 +184,7 @@ def _property_mistake(op: Operation, name: str, value: Attribute) -> str:
             numbers = (value.value.data,)
         case IntTupleAttr():
             numbers = value.data
-        case LayoutEncodingAttr() if name == "shared":
+        case LayoutEncodingAttr() if name in ("shared", "smem_layout"):
             return "" if _is_bijective(value.data) else f"a '{name}' layout without an inverse"
         case LayoutEncodingAttr():
             return _layout_mistake(value.data)

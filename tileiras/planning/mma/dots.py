@@ -17,8 +17,7 @@ from tileiras.dialects.layout.mma import (
 from tileiras.dialects.layout.outer_product import outer_product
 from tileiras.dialects.layout.scales import scale_layout
 from tileiras.errors import InternalError
-from tileiras.planning.mma.instructions import arrange_warps, find_instruction, holds_atom
-from tileiras.planning.mma.mma_sync import MmaSyncDot
+from tileiras.planning.mma.instructions import arrange_warps, find_instruction
 from tileiras.planning.model.cta import CtaPlan
 
 
@@ -33,9 +32,8 @@ class DotPlan:
     result: LinearLayout
     widens_to_f16: bool = False
     """Whether the operands are made f16 first."""
-    lhs_scale: LinearLayout | None = None
-    """Of a block-scaled product; `rhs_scale`, too."""
-    rhs_scale: LinearLayout | None = None
+    scales: tuple[LinearLayout, ...] = ()
+    """Of a block-scaled product: where the scales of both operands lie."""
 
 
 def _tensor(value: SSAValue) -> TensorType[Attribute]:
@@ -50,20 +48,12 @@ def plan_dot(op: aa.ProductOp, plan: CtaPlan) -> DotPlan:
     shape = result.get_shape()
     if plan.hopper is not None and op in plan.hopper.dots:
         layout = plan.hopper.result_layout(op)
-        planned, warps = plan.hopper.dots[op], (4 * plan.hopper.warpgroups, 1)
-        if isinstance(op, aa.DotScaledOp) and isinstance(planned, MmaSyncDot):
-            warps = planned.grid(plan.hopper.warpgroups)
-            left, right = scale_layouts(op, warps)
-            return DotPlan("in_stages", warps, None, None, layout, False, left, right)
-        return DotPlan("in_stages", warps, None, None, layout)
+        return DotPlan("in_stages", (4 * plan.hopper.warpgroups, 1), None, None, layout)
     choice = find_instruction(op, plan.target)
-    if choice is None or not holds_atom(choice.fragments, lhs, shape):
+    if choice is None:
         return DotPlan("", (1, 1), None, None, outer_product(shape, plan.num_warps))
     fragments = choice.fragments
     warps = arrange_warps(shape[-2], shape[-1], fragments, plan.num_warps)
-    scales: tuple[LinearLayout | None, LinearLayout | None] = (None, None)
-    if isinstance(op, aa.DotScaledOp):
-        scales = scale_layouts(op, warps)
     return DotPlan(
         choice.atom,
         warps,
@@ -71,11 +61,13 @@ def plan_dot(op: aa.ProductOp, plan: CtaPlan) -> DotPlan:
         mma_operand_layout(fragments.b, rhs.get_shape(), warps, "B"),
         mma_operand_layout(fragments.c, shape, warps, "C"),
         choice.widens_to_f16,
-        *scales,
+        scale_layouts(op, warps),
     )
 
 
-def scale_layouts(op: aa.DotScaledOp, warps: tuple[int, int]) -> tuple[LinearLayout, LinearLayout]:
-    """Where the scales of both operands lie, with so many warps along M and N."""
+def scale_layouts(op: aa.ProductOp, warps: tuple[int, int]) -> tuple[LinearLayout, ...]:
+    """Where the scales of a product lie, with so many warps along M and N; none of a plain one."""
+    if not isinstance(op, aa.DotScaledOp):
+        return ()
     left, right = _tensor(op.lhs_scale).get_shape(), _tensor(op.rhs_scale).get_shape()
     return scale_layout(left, warps, "A"), scale_layout(right, warps, "B")

@@ -163,12 +163,9 @@ def _mma_sync_dot(op: aa.ProductOp, target: GpuTarget) -> MmaSyncDot | str:
     if len(shape) != 2:
         return "mma.sync reads no batches from stages"
     if instruction is None:
-        return "the target has no mma.sync for the element types"
+        return f"no mma.sync for the types of a product of {shape[0]}x{shape[1]}x{depth}"
     if instruction.widens_to_f16:
         return "operands of 8 bits are widened in registers"
-    m, n, k = instruction.fragments.shape
-    if shape[0] < m or shape[1] < n or depth < k:
-        return f"a product of {shape[0]}x{shape[1]}x{depth} is smaller than an instruction"
     operands = staged_operands(op)
     if operands is None:
         return "an operand does not come through a pipeline"

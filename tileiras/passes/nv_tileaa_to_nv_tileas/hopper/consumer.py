@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
+from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, element_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
@@ -23,10 +24,9 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile, turned_words
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
-from tileiras.passes.nv_tileaa_to_nv_tileas.scaled_products import placed_scales
+from tileiras.planning.layouts.written import scales_of
 from tileiras.planning.mma.accumulation import is_running, running_position
 from tileiras.planning.mma.mma_sync import MmaSyncDot
-from tileiras.planning.mma.wgmma import left_fragments
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.operands.tma import (
@@ -148,7 +148,7 @@ class ConsumerSide:
             return self._place_mma_sync(placer, planned)
         if not isinstance(op.result.type, TensorType):
             raise InternalError("a product gives no tensor")
-        layout = self.plan.result_layout(op)
+        *left, layout = placer.operand_layouts(op, self._in_registers(planned))
         acc = placer.in_layout(op.acc, layout)
         number = self._number(planned.rhs.load)
         group = self.plan.sharing(planned)
@@ -156,7 +156,7 @@ class ConsumerSide:
         is_turned = planned.fragments == "turned"
         if planned.is_turned and not planned.turns_words:
             right = turned_tile(placer, right, self.pipelines[number] if is_turned else None)
-        operands = [self._left(placer, planned), right]
+        operands = [self._left(placer, planned, left), right]
         if planned.turns_words:
             turned = 0 if planned.transposed else 1
             running = acc if self._runs_on(group) else None
@@ -187,13 +187,10 @@ class ConsumerSide:
     def _place_mma_sync(self, placer: Placer, planned: MmaSyncDot) -> Sequence[SSAValue]:
         """A product on fragments that each warp reads from the stage, which it then hands back."""
         op, warpgroups = planned.dot, self.plan.warpgroups
+        *fragments, layout = placer.operand_layouts(op, self._in_registers(planned))
         group = self.plan.sharing(planned)
-        if planned.lhs is None:
-            left = placer.in_layout(op.lhs, planned.layout("A", warpgroups))
-        else:
-            left = self._tile(placer, planned.lhs, op.lhs)
+        left = self._left(placer, planned, fragments)
         right = self._tile(placer, planned.rhs, op.rhs)
-        layout = planned.result_layout(warpgroups)
         acc = placer.in_layout(op.acc, layout)
         warps_m, warps_n = planned.grid(warpgroups)
         properties: dict[str, Attribute] = {
@@ -204,7 +201,8 @@ class ConsumerSide:
         type = encoded(element_of(op.result), layout)
         operands, op_class = [left, right, acc], tas.MmaDotOp
         if isinstance(op, aa.DotScaledOp):
-            operands += placed_scales(placer, op, (warps_m, warps_n))
+            pairs = zip(scales_of(op), fragments[-2:], strict=True)
+            operands += [placer.in_layout(value, layout) for value, layout in pairs]
             op_class = tas.MmaScaledDotOp
         built = placer.emit(op_class, operands, [type], properties)
         if planned is group[-1]:
@@ -242,17 +240,18 @@ class ConsumerSide:
         others = (other for other in self.plan.dots.values() if loop.is_ancestor(other.dot))
         return all(running_position(other) is not None for other in others if other.turns_words)
 
-    def _left(self, placer: Placer, planned: WgmmaDot) -> SSAValue:
+    def _in_registers(self, planned: PlannedDot) -> list[SSAValue]:
+        """The operands that threads hold."""
+        left = [planned.dot.lhs] if planned.lhs is None else []
+        return [*left, *scales_of(planned.dot), planned.dot.acc]
+
+    def _left(
+        self, placer: Placer, planned: PlannedDot, fragments: Sequence[LinearLayout]
+    ) -> SSAValue:
         """The left operand: a tile in shared memory, or this thread's fragments of it."""
         if planned.lhs is not None:
             return self._tile(placer, planned.lhs, planned.dot.lhs)
-        lhs = planned.dot.lhs
-        if not isinstance(lhs.type, TensorType):
-            raise InternalError("an operand is no tensor")
-        layout = left_fragments(
-            lhs.type.get_shape(), planned.family, planned.fragments, self.plan.warpgroups
-        )
-        return placer.in_layout(lhs, layout)
+        return placer.in_layout(planned.dot.lhs, fragments[0])
 
     def start(self, placer: Placer, op: Operation, operands: Sequence[SSAValue]) -> None:
         """Before a loop with these bounds, or a branch with this condition: copies first tiles."""

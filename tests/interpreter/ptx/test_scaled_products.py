@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 from tests.kernels.scaled_products import ScaledGemm, gemm, gemm_arguments
+from tileiras.codegen.atoms.mma import MMA_ATOMS
+from tileiras.codegen.ptxas_backend import ptx_to_cubin
+from tileiras.codegen.target import get_target
+from tileiras.dialects.layout.scales import ScaleWords
 from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.options import CompileOptions
@@ -86,3 +90,41 @@ def test_blocks_of_16_with_ue8m0_scales_are_multiplied_in_bf16() -> None:
     text = compiled(kernel)
     assert "block_scale" not in text
     check(kernel, text)
+
+
+@pytest.mark.parametrize("kernel", [*STAGED, *COPIED], ids=str)
+def test_ptxas_takes_it_and_spills_next_to_nothing(kernel: ScaledGemm) -> None:
+    """Three of them 20 to 36 bytes, however registers are divided between the roles."""
+    options = CompileOptions(opt_level=3, gpu_name="sm_120")
+    result = ptx_to_cubin(compiled(kernel), get_target("sm_120"), options)
+    assert result.cubin
+    assert result.spills <= 36
+
+
+SCALED_ATOMS = [atom for atom in MMA_ATOMS.values() if atom.scaling is not None]
+
+
+def test_ptxas_takes_every_block_scaled_instruction() -> None:
+    """All pairs of operand types of 8, 6 and 4 bits, at every place of scales."""
+    lines = [
+        f"{atom.mnemonic} {{%f0, %f1, %f2, %f3}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5}}, "
+        f"{{%f0, %f1, %f2, %f3}}, %r6, {{{place.byte}, {place.thread % 2}}}, %r7, "
+        f"{{{place.byte}, {place.thread}}};"
+        for atom in SCALED_ATOMS
+        if atom.scaling is not None
+        for place in (ScaleWords("B", 16).select(0, at) for at in range(0, 16, atom.scaling.vector))
+    ]
+    body = "\n".join(lines)
+    text = (
+        ".version 9.0\n.target sm_120a\n.address_size 64\n"
+        ".visible .entry k(.param .u64 p) .reqntid 32 {\n"
+        ".reg .b32 %r<8>; .reg .f32 %f<4>; .reg .b64 %d;\nld.param.b64 %d, [p];\n"
+        "ld.global.v4.b32 {%r0, %r1, %r2, %r3}, [%d];\n"
+        "ld.global.v4.b32 {%r4, %r5, %r6, %r7}, [%d+16];\n"
+        "ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%d+32];\n"
+        f"{body}\nst.global.v4.f32 [%d], {{%f0, %f1, %f2, %f3}};\nret;\n}}\n"
+    )
+    assert len(SCALED_ATOMS) == 27
+    for name in ("sm_120", "sm_121"):
+        options = CompileOptions(opt_level=3, gpu_name=name)
+        assert ptx_to_cubin(text.replace("sm_120a", f"{name}a"), get_target(name), options).cubin

@@ -16,6 +16,7 @@ from tileiras.interpreter.ptx import run_ptx
 from tileiras.ir_pass import CompileContext
 from tileiras.options import CompileOptions
 from tileiras.registry import load_pass
+from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
 MX8 = ("f8E4M3FN", "f8E8M0FNU", 32)
 MX8_E5M2 = ("f8E5M2", "f8E8M0FNU", 32)
@@ -122,3 +123,35 @@ def test_targets_without_the_scale_type_reject_it() -> None:
     text = product(ScaledKernel(*MX8, (16, 8, 64)))
     with pytest.raises(CompileError, match="unsupported type 'f8E8M0FNU'"):
         lower_to_llvm(parse_module(text), "sm_90")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "gpu", "text"),
+    [
+        (NATIVE[0], "sm_120", "scaled by mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4"),
+        (NATIVE[0], "sm_100", "multiplied in bf16: the target has no block-scaled mma.sync"),
+        (EXPANDED[0], "sm_120", "no instruction has scales of f8E8M0FNU for 16 elements each"),
+        (EXPANDED[1], "sm_120", "8x8x64 is smaller than an instruction (16x8x32)"),
+        (EXPANDED[2], "sm_120", "16x16x32 is smaller than an instruction (16x8x64)"),
+    ],
+)
+def test_a_remark_says_how_a_product_is_computed(kernel: ScaledKernel, gpu: str, text: str) -> None:
+    module = parse_module(product(kernel))
+    wanted = RemarkFilter({RemarkKind.PASSED: "all", RemarkKind.MISSED: "all"})
+    context = CompileContext(
+        target=get_target(gpu), options=CompileOptions(), remarks=RemarkCollector(wanted)
+    )
+    for name in ("convert-cudatile-to-tileaa", "tileaa-legalize-scaled-dot"):
+        load_pass(name)().apply(context, module)
+    [remark] = context.remarks.remarks
+    assert remark.name == "BlockScaled"
+    assert text in remark.message
+
+
+def test_a_product_that_was_not_legalised_is_an_error() -> None:
+    module = parse_module(product(EXPANDED[0]))
+    context = CompileContext(target=get_target("sm_120"), options=CompileOptions())
+    for name in ("convert-cudatile-to-tileaa", "tileas-plan-cta"):
+        load_pass(name)().apply(context, module)
+    with pytest.raises(CompileError, match="has no instruction: tileaa-legalize-scaled-dot"):
+        load_pass("tileas-assign-dot-layouts")().apply(context, module)

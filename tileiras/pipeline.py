@@ -142,6 +142,12 @@ PIPELINE: tuple[Step, ...] = (
         needs=("BLOCK_SCALED_MMA", "TMA"),
     ),
     Step(
+        "tileas-insert-OCG-knobs",
+        "nv_tileaa",
+        "no pass rebuilds loops any more; accesses still have the hints of their author",
+        needs_target=True,
+    ),
+    Step(
         "tileas-plan-cta",
         "nv_tileaa",
         "the program stands: warps, their roles and the ways of operands are decided once, for all",

@@ -53,6 +53,7 @@ from tileiras.interpreter.twins import (
 _WHOLE = (
     aa.CatOp,
     aa.DotOp,
+    aa.DotScaledOp,
     aa.ExtractOp,
     aa.InsertOp,
     aa.PackOp,
@@ -410,6 +411,7 @@ def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], Eff
         tas.FmaDotOp: dots,
         tas.LoadOp: memory.load,
         tas.MmaDotOp: dots,
+        tas.MmaScaledDotOp: _whole_pure(tensor_rules.scaled_dot_rule(twins)),
         tas.StartLoadOp: memory.start_load,
         tas.StoreOp: memory.store,
         tas.TiledLoadOp: memory.tiled_load,

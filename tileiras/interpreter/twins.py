@@ -70,7 +70,7 @@ def twin_properties(op: Operation, *names: str) -> dict[str, Attribute]:
     return {name: op.properties[name] for name in names if name in op.properties}
 
 
-def _type_of_twin(type: Attribute) -> TileType:
+def operand_type(type: Attribute) -> TileType:
     """As `tile_type`; a tile in shared memory or in tensor memory is a tile, too."""
     if isinstance(type, SharedTileType | AccumulatorType):
         return TileType(tile_element(type.element_type), type.shape)
@@ -99,10 +99,10 @@ class Twins:
         if known is None:
             types = [operand.type for operand in (op.operands if operands is None else operands)]
             made = op.results if results is None else results
-            stand_ins = Block(arg_types=[_type_of_twin(type) for type in types])
+            stand_ins = Block(arg_types=[operand_type(type) for type in types])
             known = twin_class.create(
                 operands=list(stand_ins.args),
-                result_types=[_type_of_twin(result.type) for result in made],
+                result_types=[operand_type(result.type) for result in made],
                 properties=dict(op.properties if properties is None else properties),
                 location=op.location,
             )

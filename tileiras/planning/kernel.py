@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def has_products(func: aa.FuncOp) -> bool:
     """Whether there is a matrix product: other kernels are not specialised."""
-    return any(isinstance(op, aa.DotOp) for op in func.walk())
+    return any(isinstance(op, aa.ProductOp) for op in func.walk())
 
 
 def plan_kernel(

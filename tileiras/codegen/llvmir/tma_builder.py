@@ -97,15 +97,20 @@ class TmaBuilder(Tcgen05Builder):
         multicast: SSAValue | None = None,
         policy: SSAValue | None = None,
         predicate: SSAValue | None = None,
+        own_cta: bool = False,
     ) -> None:
         """Starts loading a box to shared `target`; its bytes count at `barrier` (expect_tx).
 
         One thread issues it. `multicast` (i16): mask of the cluster's CTAs that get the box.
+        `own_cta`: the instruction says that the box comes to this CTA (`Feature.TMA_TO_OWN_CTA`).
         """
         coords = tuple(coordinates)
         options = (optional(multicast), optional(policy), optional(predicate))
         groups = ((target,), (tensor_map,), (barrier,), coords, *options)
-        self.append(tma.TmaLoadOp, sum(groups, ()), (), segments(*groups))
+        properties = segments(*groups)
+        if own_cta:
+            properties["own_cta"] = UnitAttr()
+        self.append(tma.TmaLoadOp, sum(groups, ()), (), properties)
 
     def tma_store(
         self,

@@ -7,7 +7,7 @@ on every tensor type they mean the same. Here is what only exists once places ar
 from xdsl.ir import Dialect
 
 from tileiras.dialects.nv_tileas.assigned import ASSIGNED_ATTRIBUTES
-from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp
+from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp, MmaScaledDotOp
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded, layout_of
 from tileiras.dialects.nv_tileas.memory import (
     ConvertLayoutOp,
@@ -40,6 +40,7 @@ NvTileAS = Dialect(
         FmaDotOp,
         LoadOp,
         MmaDotOp,
+        MmaScaledDotOp,
         StartLoadOp,
         StoreOp,
         TiledLoadOp,
@@ -67,6 +68,7 @@ __all__ = [
     "LayoutEncodingAttr",
     "LoadOp",
     "MmaDotOp",
+    "MmaScaledDotOp",
     "NvTileAS",
     "StartLoadOp",
     "StoreOp",

@@ -80,7 +80,7 @@ def _has_roles(
     remarks: RemarkCollector, pass_name: str, func: aa.FuncOp, target: GpuTarget
 ) -> bool:
     """Whether a kernel's loads will be those of a producer warp."""
-    if not target.has(Feature.TMA) or not any(isinstance(op, aa.DotOp) for op in func.walk()):
+    if not target.has(Feature.TMA) or not any(isinstance(op, aa.ProductOp) for op in func.walk()):
         return False
     from tileiras.planning.warp_roles.plan import plan_hopper
 
@@ -114,7 +114,7 @@ def _schedule_products(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTar
     from tileiras.planning.schedule.written import write_overlap
     from tileiras.planning.warp_roles.plan import plan_hopper
 
-    dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    dots = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
     plan = plan_hopper(func, target) if dots else None
     if plan is None:
         return False

@@ -57,7 +57,7 @@ class PipelineReader(Protocol):
         """Places such a load."""
         ...
 
-    def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
+    def place_dot(self, placer: Placer, op: aa.ProductOp) -> Sequence[SSAValue]:
         """Places a planned product."""
         ...
 

@@ -38,7 +38,7 @@ class MmaSyncDot:
     and a result can be the left operand of the next product without changing places.
     """
 
-    dot: aa.DotOp
+    dot: aa.ProductOp
     lhs: SharedOperand | None
     rhs: SharedOperand
     instruction: Instruction

@@ -61,7 +61,7 @@ class MmaStrategy(Protocol):
     has_product_agent: ClassVar[bool]
     """Whether a warp of its own issues the products."""
 
-    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+    def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """The products of a kernel as this strategy computes them, or the reason why not."""
         ...
 
@@ -88,10 +88,12 @@ class Tcgen05Strategy:
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.TCGEN05})
     has_product_agent: ClassVar[bool] = True
 
-    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+    def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """All products, or why one of them has no place in tensor memory."""
         found: list[PlannedDot] = []
         for op in dots:
+            if isinstance(op, aa.DotScaledOp):
+                return "scales are not brought to tensor memory yet"
             planned = tcgen05_dot(op, target)
             if isinstance(planned, str):
                 return planned
@@ -128,11 +130,11 @@ class WgmmaStrategy:
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.WGMMA})
     has_product_agent: ClassVar[bool] = False
 
-    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+    def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """All products, or that there are no instructions for one."""
         found: list[PlannedDot] = []
         for op in dots:
-            planned = wgmma_dot(op)
+            planned = None if isinstance(op, aa.DotScaledOp) else wgmma_dot(op)
             if planned is None:
                 return "wgmma has no instructions for the types, shapes or operands of a product"
             found.append(planned)
@@ -162,7 +164,7 @@ class MmaSyncStrategy:
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.MMA_SYNC, Feature.LDMATRIX})
     has_product_agent: ClassVar[bool] = False
 
-    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+    def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """All products, or why one of them cannot read its stages.
 
         Where a left operand is computed, warps have whole rows in all products of the kernel.
@@ -228,7 +230,7 @@ def pipelined_strategies(target: GpuTarget) -> tuple[MmaStrategy, ...]:
     return tuple(found)
 
 
-def _mma_sync_dot(op: aa.DotOp, target: GpuTarget) -> MmaSyncDot | str:
+def _mma_sync_dot(op: aa.ProductOp, target: GpuTarget) -> MmaSyncDot | str:
     """The product with fragments read from stages, or why not."""
     shape, depth = shape_of(op.result), shape_of(op.lhs)[-1]
     instruction = find_instruction(op, target)

@@ -157,19 +157,19 @@ def _written_dot(planned: PlannedDot) -> Attribute:
 
 def _read_dots(func: aa.FuncOp, target: GpuTarget) -> Iterator[PlannedDot]:
     """The planned products, those of a loop together."""
-    loops: dict[Operation | None, list[aa.DotOp]] = {}
+    loops: dict[Operation | None, list[aa.ProductOp]] = {}
     for op in func.walk():
-        if isinstance(op, aa.DotOp):
+        if isinstance(op, aa.ProductOp):
             loops.setdefault(op.parent_op(), []).append(op)
     for dots in loops.values():
         for dot in dots:
             yield read_dot(dot, target)
 
 
-def read_dot(dot: aa.DotOp, target: GpuTarget) -> PlannedDot:
+def read_dot(dot: aa.ProductOp, target: GpuTarget) -> PlannedDot:
     """A product with its operands."""
     mma, rhs = dot.attributes.get(MMA), shared_operand(dot.rhs)
-    if isinstance(mma, Tcgen05Attr):
+    if isinstance(mma, Tcgen05Attr) and isinstance(dot, aa.DotOp):
         return _read_tcgen05(dot, mma, target)
     if not isinstance(mma, WgmmaAttr | StagedMmaSyncAttr) or rhs is None:
         raise InternalError("a product of a specialised kernel is not planned", where="planning")
@@ -179,7 +179,7 @@ def read_dot(dot: aa.DotOp, target: GpuTarget) -> PlannedDot:
         instruction = find_instruction(dot, target)
         if is_planned and instruction is not None:
             return MmaSyncDot(dot, lhs, rhs, instruction, bool(mma.integer("by_rows")))
-    else:
+    elif isinstance(dot, aa.DotOp):
         family, word = dot_family(dot), mma.word("fragments")
         if is_planned and family is not None and word in (*_fragments(), "none"):
             fragments = None if word == "none" else cast(Fragments, word)

@@ -156,7 +156,7 @@ def _is_from_product(value: SSAValue, shape: tuple[int, int]) -> bool:
     """Whether elementwise operations make the value of a product, or of a loop of products."""
     while isinstance(value, OpResult):
         match value.op:
-            case aa.DotOp() | aa.ForOp():
+            case aa.DotOp() | aa.DotScaledOp() | aa.ForOp():
                 return isinstance(value.type, TensorType) and value.type.get_shape() == shape
             case ElementwiseOp() | aa.ReshapeOp() if value.op.operands:
                 value = value.op.operands[0]

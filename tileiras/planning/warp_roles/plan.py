@@ -59,7 +59,7 @@ def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> Hoppe
         return "CTAs of a cluster fill each other's stages"
     if strategy.has_product_agent and func.joined is not None:
         return "tiles that are computed at once may turn out to be the same"
-    dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    dots = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
     chosen = strategy.plan(dots, target)
     if not chosen:
         return "there are no products"

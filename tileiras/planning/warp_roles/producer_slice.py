@@ -35,7 +35,7 @@ _ALLOWED = (
 )
 
 
-SlicedAccess = OperandLoad | aa.TiledStoreOp | aa.TiledAtomicRedOp | aa.DotOp
+SlicedAccess = OperandLoad | aa.TiledStoreOp | aa.TiledAtomicRedOp | aa.ProductOp
 """What a slice is made for: loads of the producer, stores or products of agents of their own."""
 
 

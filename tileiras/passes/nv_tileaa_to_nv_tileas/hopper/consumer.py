@@ -26,6 +26,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import stage_ti
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile, turned_words
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+from tileiras.planning.layouts.written import scales_of
 from tileiras.planning.mma.accumulation import is_running, running_position
 from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
@@ -143,7 +144,7 @@ class ConsumerSide:
         other = self.tiles[first.load, self._tile_type(first, value)]
         return placer.emit(pl.SelectTileOp, [same, other, own], [type]).results[0]
 
-    def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
+    def place_dot(self, placer: Placer, op: aa.ProductOp) -> Sequence[SSAValue]:
         """A product from shared memory: finished at once, or as `_pending` says.
 
         `tileas-optimize-dot-accumulation` puts waits off.
@@ -209,7 +210,12 @@ class ConsumerSide:
             "warps_n": IntAttr(warps_n),
         }
         type = encoded(element_of(op.result), layout)
-        built = placer.emit(tas.MmaDotOp, [left, right, acc], [type], properties)
+        operands, op_class = [left, right, acc], tas.MmaDotOp
+        if isinstance(op, aa.DotScaledOp):
+            pairs = zip(scales_of(op), fragments[-2:], strict=True)
+            operands += [placer.in_layout(value, layout) for value, layout in pairs]
+            op_class = tas.MmaScaledDotOp
+        built = placer.emit(op_class, operands, [type], properties)
         if planned is group[-1]:
             self._release(placer, self.pipelines[self._number(planned.rhs.load)])
         return [placer.settle(op.result, built.results[0])]
@@ -247,7 +253,8 @@ class ConsumerSide:
 
     def _in_registers(self, planned: PlannedDot) -> list[SSAValue]:
         """The operands that threads hold."""
-        return [planned.dot.acc] if planned.lhs is not None else [planned.dot.lhs, planned.dot.acc]
+        left = [planned.dot.lhs] if planned.lhs is None else []
+        return [*left, *scales_of(planned.dot), planned.dot.acc]
 
     def _left(
         self, placer: Placer, planned: PlannedDot, fragments: Sequence[LinearLayout]

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "tileiras"
 MAX_LINES = 600
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "termination", "file_replacement"),
+    ("errors", "termination", "early_signals", "file_replacement"),
     ("excerpts", "suggestions", "text_limits"),
     ("limits",),
     ("options",),
@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("stages", "ir_text"),
     ("dumps",),
     ("launch_info", "pass_manager", "pipeline"),
-    ("driver", "command_line", "fast_import", "file_io", "reproducer", "response_files"),
+    ("driver", "command_line", "fast_start", "file_io", "reproducer", "response_files"),
     ("reducer",),
     ("cli", "__main__"),
     ("reduce_command",),

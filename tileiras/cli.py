@@ -38,7 +38,7 @@ from tileiras.errors import (
     TileirasError,
     UsageError,
 )
-from tileiras.fast_import import cache_folder, cache_generated_code, skip_dialect_finder
+from tileiras.fast_start import cache_folder, start_fast
 from tileiras.file_io import (
     describe_system_error,
     flush_output,
@@ -128,12 +128,9 @@ def run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str])
     prepare_standard_streams()
     watch()
     gc.disable()
-    skip_dialect_finder()
-    folder = cache_folder(os.environ)
-    save = cache_generated_code(folder) if folder is not None else None
+    save = start_fast(cache_folder(os.environ))
     code = command(argv)
-    if save is not None:
-        save()
+    save()
     os._exit(code)
 
 

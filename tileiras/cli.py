@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from signal import Signals
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from tileiras.command_line import (
     DISASSEMBLER_OPTIONS,
@@ -84,6 +84,7 @@ _NOT_REPRODUCED = (
     "remarks-output-file",
     "emit-launch-info",
     "timeout",
+    "server",
 )
 """Options that say where results go, not what they are."""
 
@@ -123,7 +124,7 @@ def asm_main() -> None:
     run_as_process(run_assembler, sys.argv[1:])
 
 
-def run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> None:
+def run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> NoReturn:
     """Runs the command and leaves without tearing the interpreter down, which only costs time."""
     prepare_standard_streams()
     watch()

@@ -40,6 +40,8 @@ def load_llvm() -> LlvmLibrary:
 
 def prepare() -> None:
     """Loads LLVM in a thread, so that it overlaps with imports; errors wait for `load_llvm`."""
+    if _Shared.library is not None:
+        return
     start_new_thread(_load_quietly, ())
 
 

@@ -18,6 +18,7 @@ from tileiras.driver import KNOWN_KNOBS
 from tileiras.reduce_command import OPTIONS as REDUCE_OPTIONS
 from tileiras.registry import PASSES
 from tileiras.resident.protocol import ALLOWING_VARIABLE, IDLE_VARIABLE
+from tileiras.result_cache import FOLDER_VARIABLE, SIZE_VARIABLE
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -81,7 +82,13 @@ def test_options_are_documented(option: Option) -> None:
         assert f"`{dashes}{name}`" in COMMAND_LINE
 
 
-OURS = (FLAGS_VARIABLE, ALLOWING_VARIABLE, IDLE_VARIABLE)
+OURS = (
+    FLAGS_VARIABLE,
+    ALLOWING_VARIABLE,
+    IDLE_VARIABLE,
+    FOLDER_VARIABLE,
+    SIZE_VARIABLE,
+)
 """Variables of the environment that are no other compiler's."""
 
 

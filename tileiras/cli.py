@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     import click
 
     from tileiras.driver import Artefacts
+    from tileiras.result_cache import KeptResult
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
@@ -512,14 +513,27 @@ def _compile(argv: Sequence[str]) -> None:
     given = options_of(values, without=(INPUT, *_NOT_REPRODUCED))
     _Current.case = Case(source, driver.is_bytecode(source), given, knobs)
     on_crash(_report_crash)
+    kept = _kept_result(request, source)
+    if kept is not None and kept.output is not None:
+        write_output(request.output_file, kept.output)
+        return
+    remarks = RemarkCollector(request.remarks)
     artefacts = driver.compile_module(
-        source,
-        request.options,
-        filename=request.input_file,
-        remarks=RemarkCollector(request.remarks),
-        pass_names=request.pass_names,
+        source, request.options, request.input_file, remarks, request.pass_names
     )
     _write_outputs(request, artefacts)
+    if kept is not None:
+        kept.keep(artefacts.output)
+
+
+def _kept_result(request: Request, source: bytes) -> KeptResult | None:
+    """Where the output is kept; None for a compilation that makes more, or without a cache."""
+    more = not request.remarks.is_empty or request.launch_info_file or request.pass_names
+    if more or not os.environ.get("TILEIRAS_CACHE_DIR"):
+        return None
+    from tileiras.result_cache import look_up
+
+    return look_up(source, request.input_file, request.options, os.environ)
 
 
 def _write_outputs(request: Request, artefacts: Artefacts) -> None:

@@ -9,11 +9,13 @@ ROUNDS  ?= 5
 TIME    ?= 120
 JOBS    ?= 2
 EVERY   ?= 1
+TARGETS ?= sm_100,sm_103,sm_110,sm_120,sm_121
+PAGE    ?=
 CLIENT  ?= $(PYTHON)
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu sanitizer determinism corpus replay stages fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
+.PHONY: help install example test test-gpu test-blackwell sanitizer determinism corpus replay stages machine fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -38,6 +40,9 @@ test: $(BIN)/tileiras  ## everything that needs no GPU
 test-gpu:  ## the kernels on this machine's GPU
 	$(RUN) -m pytest -m gpu -q
 
+test-blackwell:  ## the same on a Blackwell GPU; skipped, with the reason, where there is none
+	$(RUN) -m pytest --only-on=blackwell -q tests/gpu tests/tile_cpp
+
 corpus:  ## compile every file of CORPUS for TARGET; one table, corpus-summary.json
 	$(RUN) benchmarks/corpus_sweep.py $(CORPUS) --gpu-name $(TARGET) --jobs $(JOBS)
 
@@ -46,6 +51,9 @@ replay:  ## whether the working tree makes the PTX that BASE made, on all kernel
 
 stages:  ## run every kernel of CORPUS at every stage of the compiler and compare memory
 	$(RUN) tests/sweeps/stages_sweep.py $(CORPUS) --gpu-name $(TARGET) --threads
+
+machine:  ## kernels with products for TARGETS in the PTX machine, against float64; PAGE=FILE keeps the table
+	$(RUN) tests/sweeps/machine_table.py --targets $(TARGETS) --jobs $(JOBS) $(if $(PAGE),--page $(PAGE))
 
 sanitizer:  ## a sample of kernels under compute-sanitizer's memcheck and racecheck (GPU)
 	$(RUN) benchmarks/sanitizer_sweep.py
@@ -86,7 +94,8 @@ format:  ## let ruff rewrite what it can
 	$(RUN) -m ruff format .
 
 bless:  ## rewrite the expected outputs of the exact file tests and of docs; read the diff
-	$(RUN) -m pytest -q tests/filetests tests/test_looking_inside.py tests/test_schedules_page.py tests/test_message_page.py --bless
+	$(RUN) -m pytest -q tests/filetests tests/test_looking_inside.py tests/test_pass_pages.py \
+	    tests/test_walk.py tests/test_schedules_page.py tests/test_targets_page.py tests/test_message_page.py --bless
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis corpus-summary.json

@@ -33,6 +33,8 @@ LLVM_PASSES = frozenset(_LLVM_NAMES.split())
 """The passes of LLVM's NVPTX code generator (`llc -debug-pass=Arguments`, LLVM 22)."""
 
 _BORDER = "convert-tileaa-to-tileas"
+_DOTS = "tileas-assign-dot-layouts"
+_LAYOUTS = "tileas-assign-load-store-layouts"
 _LAST = "convert-nv-tileas-to-llvm"
 _SCHEDULE = "tileas-generate-schedule"
 _EXPAND = "tileas-expand-schedule"
@@ -40,9 +42,7 @@ _EXPAND = "tileas-expand-schedule"
 ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-slicing": ("tileaa-split-large-tiles", "large tiles become loops over parts"),
     "tileas-prepare-for-scheduling": (_SCHEDULE, "loads of a loop are told apart there"),
-    "tileas-assign-dot-layouts": (_BORDER, "operands and sums of products get layouts there"),
-    "tileas-assign-load-store-layouts": (_BORDER, "accesses get coalesced layouts there"),
-    "tileas-legalize-fma-dot": (_BORDER, "products without tensor cores are recognised there"),
+    "tileas-legalize-fma-dot": (_DOTS, "products without tensor cores are recognised there"),
     "tileas-legalize-reduce": (_LAST, "reductions become shuffles and shared memory there"),
     "tileas-optimize-reduce": (_LAST, "reductions become shuffles and shared memory there"),
     "tileas-assign-pipeline-layouts": (_BORDER, "tiles in shared memory are swizzled there"),
@@ -50,13 +50,12 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-unspecialized-pipeline": (_EXPAND, "loops start their loads early from there on"),
     "tileas-materialize-schedule": (_BORDER, "warps get roles there"),
     "tileas-resolve-agent-boundary": (_BORDER, "values that cross warp roles are computed twice"),
-    "tileas-remove-layout-conversions": (_BORDER, "values are given the layouts of their users"),
+    "tileas-remove-layout-conversions": (_LAYOUTS, "values are given the layouts of their users"),
     "tileas-materialize-convert-layout": (_LAST, "conversions become shuffles or shared memory"),
     "tileas-remove-buffer-alias": (_LAST, "shared memory is laid out there"),
-    "tileas-refine-atom-by-resource": (_BORDER, "the size of instructions is chosen there"),
+    "tileas-refine-atom-by-resource": (_DOTS, "the size of instructions is chosen there"),
     "tileas-attach-tma-desc-args": (_LAST, "tensor maps are filled in by the kernel itself"),
     "tileas-dynamic-persistent": ("pair-tile-blocks", "persistent kernels are made there"),
-    "tileas-insert-OCG-knobs": (_LAST, "what ptxas is told is written there"),
     "tileas-remove-dead-args": ("canonicalize", "values without users are removed there"),
     "tileas-legalize-tmem-copy": ("", "no target with tensor memory is compiled for yet"),
     "convert-pipeline-to-nvvm": (_LAST, "pipelines become mbarriers there"),

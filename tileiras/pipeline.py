@@ -129,9 +129,27 @@ PIPELINE: tuple[Step, ...] = (
         needs=("CP_ASYNC",),
     ),
     Step(
+        "tileas-insert-OCG-knobs",
+        "nv_tileaa",
+        "no pass rebuilds loops any more; accesses still have the hints of their author",
+        needs_target=True,
+    ),
+    Step(
         "tileas-plan-cta",
         "nv_tileaa",
         "the program stands: warps, their roles and the ways of operands are decided once, for all",
+        needs_target=True,
+    ),
+    Step(
+        "tileas-assign-dot-layouts",
+        "nv_tileaa",
+        "products are the most demanding: all that meets them lies as their instructions say",
+        needs_target=True,
+    ),
+    Step(
+        "tileas-assign-load-store-layouts",
+        "nv_tileaa",
+        "what products leave free is decided by accesses to memory, then by what has to match",
         needs_target=True,
     ),
     Step(
@@ -143,7 +161,12 @@ PIPELINE: tuple[Step, ...] = (
     Step(
         "convert-tileaa-to-tileas",
         "nv_tileas",
-        "gives every tensor a layout, which the target, the plan and the facts determine",
+        "layouts and plan are written beside the operations: types and roles follow from them",
+    ),
+    Step(
+        "tileas-hoist-layout-conversions",
+        "nv_tileas",
+        "conversions stand in front of their users only now; those before a lock cost nobody time",
     ),
     Step(
         "tileas-fuse-products",

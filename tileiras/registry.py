@@ -7,46 +7,35 @@ from typing import Any
 
 from tileiras.errors import InternalError, UsageError
 from tileiras.ir_pass import IrPass
+from tileiras.pipeline import PIPELINE, Step
 from tileiras.suggestions import did_you_mean
 
-PASSES: dict[str, str] = {
-    "check-target": "tileiras.passes.cuda_tile.check_target:CheckTargetPass",
+_PLACES: dict[str, str] = {
     "canonicalize": "tileiras.passes.canonicalization:CanonicalizePass",
-    "unroll-loops": "tileiras.passes.cuda_tile.unroll_loops:UnrollLoopsPass",
-    "hoist-views": "tileiras.passes.cuda_tile.hoist_views:HoistViewsPass",
-    "cse": "tileiras.passes.cuda_tile.cse:CsePass",
     "convert-cudatile-to-tileaa": (
         "tileiras.passes.cuda_tile_to_nv_tileaa:ConvertCudaTileToTileAAPass"
     ),
-    "tileaa-split-large-tiles": "tileiras.passes.nv_tileaa.split_large_tiles:SplitLargeTilesPass",
-    "tileaa-split-depth": "tileiras.passes.nv_tileaa.split_depth:SplitDepthPass",
-    "tileaa-slice-epilogues": "tileiras.passes.nv_tileaa.slice_epilogues:SliceEpiloguesPass",
-    "tileaa-hoist-loads": "tileiras.passes.nv_tileaa.hoist_loads:HoistLoadsPass",
-    "tileaa-simplify-addresses": (
-        "tileiras.passes.nv_tileaa.simplify_addresses:SimplifyAddressesPass"
-    ),
-    "coarsen-locks": "tileiras.passes.nv_tileaa.coarsen_locks:CoarsenLocksPass",
-    "join-tiles": "tileiras.passes.nv_tileaa.join_tiles:JoinTilesPass",
-    "pair-tile-blocks": "tileiras.passes.nv_tileaa.pair_tile_blocks:PairTileBlocksPass",
-    "tileas-generate-schedule": (
-        "tileiras.passes.nv_tileaa.generate_schedule:GenerateSchedulePass"
-    ),
-    "tileas-expand-schedule": "tileiras.passes.nv_tileaa.expand_schedule:ExpandSchedulePass",
-    "tileas-plan-cta": "tileiras.passes.nv_tileaa.plan_cta:PlanCtaPass",
-    "insert-barriers": "tileiras.passes.nv_tileaa.insert_barriers:InsertBarriersPass",
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
-    "tileas-fuse-products": "tileiras.passes.nv_tileas.fuse_products:FuseProductsPass",
-    "tileas-optimize-dot-accumulation": (
-        "tileiras.passes.nv_tileas.optimize_dot_accumulation:OptimizeDotAccumulationPass"
-    ),
-    "tileas-group-products": "tileiras.passes.nv_tileas.group_products:GroupProductsPass",
-    "tileas-remove-barriers": "tileiras.passes.nv_tileas.remove_barriers:RemoveBarriersPass",
-    "tileas-optimize-alloc-tensor": (
-        "tileiras.passes.nv_tileas.optimize_alloc_tensor:OptimizeAllocTensorPass"
-    ),
     "convert-nv-tileas-to-llvm": "tileiras.codegen.lowering:ConvertNvTileASToLLVMPass",
 }
-"""Pass name -> "module:Class"."""
+"""Passes that are packages. All others stand where their names say (`place_of_pass`)."""
+
+
+def place_of_pass(step: Step) -> str:
+    """The "module:Class" of a pass.
+
+    `tileas-group-products`, whose stage is nv_tileas, is the class `GroupProductsPass` in
+    `tileiras/passes/nv_tileas/group_products.py`.
+    """
+    if step.pass_name in _PLACES:
+        return _PLACES[step.pass_name]
+    words = step.pass_name.removeprefix("tileaa-").removeprefix("tileas-").split("-")
+    name = "".join(word.capitalize() for word in words)
+    return f"tileiras.passes.{step.stage}.{'_'.join(words).lower()}:{name}Pass"
+
+
+PASSES: dict[str, str] = {step.pass_name: place_of_pass(step) for step in PIPELINE}
+"""Pass name -> "module:Class", in the order of the pipeline."""
 
 DIALECTS: dict[str, str] = {
     "cuda_tile": "tileiras.dialects.cuda_tile:CudaTile",

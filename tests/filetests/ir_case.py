@@ -3,6 +3,7 @@
 A file holds cases separated by `// -----` lines. Its first lines say what to run:
 
     // RUN: convert-cudatile-to-tileaa            passes, separated by commas
+    // RUN: ...,tileas-group-products             a pass, and all that run before it
     // RUN: --emit=ptx --gpu-name=sm_80           options of `tileiras`
     // EXACT                                      compare with FILE.expected, whole
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from filecheck.finput import FInput
@@ -26,13 +27,19 @@ from filecheck.matcher import Matcher
 from filecheck.options import Options
 from filecheck.parser import Parser, pattern_for_opts
 
-from tileiras.cli import compile_request
-from tileiras.codegen.target import TARGET_NAMES
+from tileiras.cli import Request, compile_request
+from tileiras.codegen.target import TARGET_NAMES, get_target
 from tileiras.command_line import compiler_options, parse_quickly
-from tileiras.driver import compile_module
+from tileiras.driver import compile_module, read_source
 from tileiras.errors import TileirasError
+from tileiras.options import CompileOptions
+from tileiras.pass_names import split_pipeline
+from tileiras.pipeline import PIPELINE, select_steps
 from tileiras.remarks import RemarkCollector
+from tileiras.stages import print_stage
 
+EVERYTHING_BEFORE = "...,"
+LAST_PASS = PIPELINE[-1].pass_name
 SEPARATOR = "// -----"
 GPU_NAME = re.compile(r"--gpu-name=(\S+)")
 DEFAULT_TARGET = "sm_90"
@@ -114,13 +121,11 @@ def expected_errors(case: Case) -> list[tuple[int, str]]:
     return found
 
 
-def produce(case: Case) -> str:
-    """What the compiler makes of the case. Raises TileirasError as the compiler does."""
+def request_of(case: Case) -> Request:
+    """Options and passes of the case's RUN line."""
     words = case.run_line.split()
-    passes = [word for word in words if not word.startswith("-")]
+    passes = ",".join(word for word in words if not word.startswith("-"))
     arguments = [word for word in words if word.startswith("-")]
-    if passes:
-        arguments.append(f"--pass-pipeline={','.join(passes)}")
     if not any("gpu-name" in argument for argument in arguments):
         arguments.append(f"--gpu-name={DEFAULT_TARGET}")
     if not passes and not any("emit" in argument for argument in arguments):
@@ -129,12 +134,39 @@ def produce(case: Case) -> str:
     if values is None:
         raise FileTestMistake(f"{case.path}: cannot parse RUN line '{case.run_line}'")
     request = compile_request(values, knobs={})
+    if passes.startswith(EVERYTHING_BEFORE):
+        last = passes.removeprefix(EVERYTHING_BEFORE)
+        names = passes_up_to(last, request.options)
+        if names[-1] == LAST_PASS and request.options.emit == "cubin":
+            request = replace(request, options=replace(request.options, emit="llvm-dialect"))
+        return replace(request, pass_names=names)
+    return replace(request, pass_names=split_pipeline(passes) if passes else ())
+
+
+def passes_up_to(last: str, options: CompileOptions) -> tuple[str, ...]:
+    """The passes of an ordinary compilation up to this one."""
+    whole = replace(options, emit="cubin")
+    names = [step.pass_name for step in select_steps(whole, get_target(options.gpu_name))]
+    if last.partition("{")[0] not in names:
+        raise FileTestMistake(f"'{last}' does not run for {options.gpu_name}")
+    return (*names[: names.index(last.partition("{")[0])], last)
+
+
+def produce(case: Case, leave_out: int = 0) -> str:
+    """What the compiler makes of the case; `leave_out` of its last passes do not run.
+
+    Raises TileirasError as the compiler does.
+    """
+    request = request_of(case)
+    names = request.pass_names[: len(request.pass_names) - leave_out]
+    if leave_out and not names:
+        return print_stage(read_source(case.text.encode(), case.path.name))
     artefacts = compile_module(
         case.text.encode(),
         request.options,
         filename=case.path.name,
         remarks=RemarkCollector(request.remarks),
-        pass_names=request.pass_names,
+        pass_names=names,
     )
     return artefacts.output.decode()
 

@@ -182,7 +182,7 @@ def test_plans_and_views_that_no_pass_makes(
 def test_what_only_a_pass_finds_is_the_texts_mistake_and_located(stages: dict[str, str]) -> None:
     """Verifiers see single operations: here a tile has the rank of no view."""
     error = mistake(stages["nv_tileaa"].replace("tiled_view<64x32 ", "tiled_view<32 "))
-    assert error.message.startswith("text of stage nv_tileaa cannot be compiled: in convert-")
+    assert error.message.startswith("text of stage nv_tileaa cannot be compiled: in tileas-assign-")
     assert error.location is not None
     assert error.notes == ["if tileiras printed this text, that is a bug in tileiras"]
 

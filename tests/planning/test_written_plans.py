@@ -86,8 +86,12 @@ def test_plan_is_taken_away_whole_and_replaced() -> None:
 
 
 def converted(text: str) -> str:
-    """What the conversion makes of nv_tileaa."""
-    names = ("convert-tileaa-to-tileas",)
+    """What the passes behind the plan make of nv_tileaa."""
+    names = (
+        "tileas-assign-dot-layouts",
+        "tileas-assign-load-store-layouts",
+        "convert-tileaa-to-tileas",
+    )
     return compile_module(text.encode(), OPTIONS, pass_names=names).output.decode()
 
 

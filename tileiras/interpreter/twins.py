@@ -15,66 +15,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
+from tileiras.dialects.nv_tileaa.counterparts import COUNTERPARTS
 from tileiras.dialects.nv_tileas.pipeline import SharedTileType
 from tileiras.interpreter.formats import Format, format_of
 
-ELEMENTWISE: dict[type[Operation], type[Operation]] = {
-    aa.AbsFOp: ct.AbsFOp,
-    aa.AbsIOp: ct.AbsIOp,
-    aa.AddFOp: ct.AddFOp,
-    aa.AddIOp: ct.AddIOp,
-    aa.AddPtrOp: ct.OffsetOp,
-    aa.AndIOp: ct.AndIOp,
-    aa.Atan2Op: ct.Atan2Op,
-    aa.BitcastOp: ct.BitcastOp,
-    aa.CeilOp: ct.CeilOp,
-    aa.CmpFOp: ct.CmpFOp,
-    aa.CmpIOp: ct.CmpIOp,
-    aa.CosOp: ct.CosOp,
-    aa.CoshOp: ct.CosHOp,
-    aa.DivFOp: ct.DivFOp,
-    aa.DivIOp: ct.DivIOp,
-    aa.Exp2Op: ct.Exp2Op,
-    aa.ExpOp: ct.ExpOp,
-    aa.ExtIOp: ct.ExtIOp,
-    aa.FPowIOp: ct.FPowIOp,
-    aa.FloorOp: ct.FloorOp,
-    aa.FmaOp: ct.FmaOp,
-    aa.FpToFpOp: ct.FToFOp,
-    aa.FpToIntOp: ct.FToIOp,
-    aa.IntToFpOp: ct.IToFOp,
-    aa.IntToPtrOp: ct.IntToPtrOp,
-    aa.Log2Op: ct.Log2Op,
-    aa.LogOp: ct.LogOp,
-    aa.MaxFOp: ct.MaxFOp,
-    aa.MaxIOp: ct.MaxIOp,
-    aa.MinFOp: ct.MinFOp,
-    aa.MinIOp: ct.MinIOp,
-    aa.MulFOp: ct.MulFOp,
-    aa.MulIOp: ct.MulIOp,
-    aa.MulhiIOp: ct.MulhiIOp,
-    aa.NegFOp: ct.NegFOp,
-    aa.NegIOp: ct.NegIOp,
-    aa.OrIOp: ct.OrIOp,
-    aa.PowOp: ct.FPowFOp,
-    aa.PtrToIntOp: ct.PtrToIntOp,
-    aa.PtrToPtrOp: ct.PtrToPtrOp,
-    aa.RemFOp: ct.RemFOp,
-    aa.RemIOp: ct.RemIOp,
-    aa.RsqrtOp: ct.RsqrtOp,
-    aa.SelectOp: ct.SelectOp,
-    aa.ShLIOp: ct.ShLIOp,
-    aa.ShRIOp: ct.ShRIOp,
-    aa.SinOp: ct.SinOp,
-    aa.SinhOp: ct.SinHOp,
-    aa.SqrtOp: ct.SqrtOp,
-    aa.SubFOp: ct.SubFOp,
-    aa.SubIOp: ct.SubIOp,
-    aa.TanOp: ct.TanOp,
-    aa.TanhOp: ct.TanHOp,
-    aa.TruncIOp: ct.TruncIOp,
-    aa.XOrIOp: ct.XOrIOp,
-}
+ELEMENTWISE: dict[type[Operation], type[Operation]] = COUNTERPARTS
 """Elementwise operations and the classes of their twins."""
 
 REARRANGING: dict[type[Operation], type[Operation]] = {

@@ -52,8 +52,8 @@ def _with_stores(
     """The plan of a specialised kernel with the stores that TMA does."""
     from tileiras.planning.operands.tma_stores import tma_stores
 
-    # What mma.sync leaves in registers is stored from there.
-    if not hopper.is_asynchronous:
+    # What mma.sync leaves in registers is stored from there, unless TMA is asked for.
+    if not hopper.is_asynchronous and prefer is not True:
         return hopper
     stores = tma_stores(func, hopper, target, prefer)
     hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)

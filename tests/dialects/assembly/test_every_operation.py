@@ -32,7 +32,7 @@ from xdsl.irdl import IRDLOperation
 from tests.dialects.assembly.structured_text import BRANCHES, STRUCTURED
 from tileiras.dialects.assembly import parse_module, print_module
 from tileiras.dialects.assembly.forms_compiler import FOLLOWS, Form, attribute_class, form_of
-from tileiras.dialects.assembly.structured import WRITERS
+from tileiras.dialects.assembly.structured_writers import WRITERS
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, PaddingValue, PaddingValueAttr
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import DYNAMIC, TileType

@@ -1,4 +1,4 @@
-// RUN: convert-cudatile-to-tileaa,tileas-plan-cta,convert-tileaa-to-tileas --verify-each
+// RUN: convert-cudatile-to-tileaa,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,convert-tileaa-to-tileas --verify-each
 
 cuda_tile.module @m {
   // Facts about the pointer end up on the view, and every memory operation has a token.

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     Float16Type,
     Float32Type,
+    Float64Type,
     FloatTF32Type,
     IntegerType,
 )
@@ -43,6 +44,15 @@ def wgmma_accumulator(element: Attribute) -> str | None:
     if isinstance(element, IntegerType):
         return "s32" if element.width.data == 32 else None
     return _ACCUMULATORS.get(type(element))
+
+
+def mma_element(element: Attribute, is_unsigned: bool = False) -> str | None:
+    """PTX's name of an operand or accumulator of mma.sync; None if it has none."""
+    if isinstance(element, IntegerType) and element.width.data == 32:
+        return "s32"
+    if isinstance(element, Float32Type | Float64Type):
+        return "f32" if isinstance(element, Float32Type) else "f64"
+    return wgmma_operand(element, is_unsigned)
 
 
 def tensor_map_element(element: Attribute) -> str | None:

@@ -1,7 +1,8 @@
 """mma.sync instructions as rows. Source: PTX ISA, "Multiply-and-Accumulate Instruction: mma".
 
 A row is named by its shape, accumulator and operand types: `m16n8k16_f32_bf16`. Adding an
-instruction is adding a row; the constructor checks that registers and shape agree.
+instruction is adding a row; the constructor checks that registers and shape agree. Of the rows for
+a pair of types, a product takes the first one that the target has and that fits into its tiles.
 """
 
 from __future__ import annotations
@@ -114,14 +115,9 @@ class MmaAtom:
         return f"mma.sync.aligned.{shape}.row.col.{types}"
 
     def layouts(self) -> Any:
-        """Fragment layouts of A, B and C: a row of `dialects.layout.mma`, imported late."""
-        rows = import_module("tileiras.dialects.layout.mma").FRAGMENTS
-        family = {"bf16": "f16"}.get(self.a_type, "s8" if _BITS[self.a_type] == 8 else self.a_type)
-        wanted = f"m{self.m}n{self.n}k{self.k}.{family}"
-        for row in rows:
-            if row.name == wanted:
-                return row
-        raise InternalError(f"no fragment layouts named {wanted}", where="atoms")
+        """Fragment layouts of A, B and C: those of `dialects.layout.mma`, imported late."""
+        fragments = import_module("tileiras.dialects.layout.mma").mma_fragments
+        return fragments(self.m, self.n, self.k, _BITS[self.a_type])
 
 
 def _rows() -> tuple[MmaAtom, ...]:
@@ -142,6 +138,16 @@ def _rows() -> tuple[MmaAtom, ...]:
 
 MMA_ATOMS: dict[str, MmaAtom] = {atom.name: atom for atom in _rows()}
 """Every mma.sync row by name."""
+
+
+def mma_atoms_of(a_type: str, b_type: str, accumulator: str) -> tuple[MmaAtom, ...]:
+    """The rows for these types, by PTX's names, in the order of the table: the best first."""
+    wanted = (a_type, b_type, accumulator)
+    return tuple(
+        atom
+        for atom in MMA_ATOMS.values()
+        if (atom.a_type, atom.b_type, atom.accumulator) == wanted
+    )
 
 
 def get_mma_atom(name: str) -> MmaAtom:

@@ -66,7 +66,7 @@ def lower_for(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> No
     upper, step = ctx.value(op.upper_bound), ctx.value(op.step)
     head = block_for(ctx, source.args)
     body, done = ctx.b.new_block(), block_for(ctx, op.results)
-    no_unroll = _has_dot(op)
+    no_unroll = op.no_unroll is not None or _has_dot(op)
     ctx.b.br(head, [ctx.value(op.lower_bound), *runtime_values(ctx, op.init_values)])
     ctx.start_block(head)
     counter, *carried = head.args
@@ -97,10 +97,11 @@ def lower_loop(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> N
         return
     source = op.body.block
     head, done = block_for(ctx, source.args), block_for(ctx, op.results)
+    no_unroll = op.no_unroll is not None
     ctx.b.br(head, runtime_values(ctx, op.init_values))
 
     def next_iteration(values: Sequence[SSAValue]) -> None:
-        ctx.b.br(head, values)
+        ctx.b.br(head, values, no_unroll=no_unroll)
 
     ctx.start_block(head)
     ctx.loops.append(LoopFrame(next_iteration, done))

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.atoms.store_pieces import PIECE_BYTES
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
+from tileiras.codegen.lowering.thread_map import ThreadMap
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
-
-if TYPE_CHECKING:
-    from tileiras.codegen.lowering.context import KernelLowering
 
 _I32 = integer_type(32)
 BARRIER_BYTES = 8
@@ -31,10 +29,19 @@ NONE = -1
 """No slot."""
 
 
+class ThreadCode(Protocol):
+    """What pipelines need of the lowering of a kernel: where code goes, and who runs it."""
+
+    prologue: ThreadBuilder
+    b: ThreadBuilder
+    threads: ThreadMap
+    agents: AgentState
+
+
 class Variable:
     """An i32 of this thread."""
 
-    def __init__(self, ctx: KernelLowering, initial: int):
+    def __init__(self, ctx: ThreadCode, initial: int):
         self.pointer = ctx.prologue.alloca(4, 4)
         ctx.prologue.store(ctx.prologue.i32(initial), self.pointer, 4)
 
@@ -79,19 +86,19 @@ class Ring:
         """Where a slot starts."""
         return b.gep(self.slots, b.mul(stage, b.i32(self.slot_bytes)))
 
-    def position(self, ctx: KernelLowering) -> tuple[Variable, Variable]:
+    def position(self, ctx: ThreadCode) -> tuple[Variable, Variable]:
         """Stage and parity. Producer and consumer are different threads: one pair serves both."""
         if self.stage is None or self.parity is None:
             self.stage, self.parity = Variable(ctx, 0), Variable(ctx, 0)
         return self.stage, self.parity
 
-    def held(self, ctx: KernelLowering) -> tuple[Variable, Variable]:
+    def held(self, ctx: ThreadCode) -> tuple[Variable, Variable]:
         """The newest slot waited for, and an older one; -1 if there is none."""
         if self.newest is None or self.older is None:
             self.newest, self.older = Variable(ctx, NONE), Variable(ctx, NONE)
         return self.newest, self.older
 
-    def advance(self, ctx: KernelLowering) -> None:
+    def advance(self, ctx: ThreadCode) -> None:
         """On to the next slot; the parity changes after the last."""
         b = ctx.b
         stage, parity = self.position(ctx)
@@ -103,7 +110,7 @@ class Ring:
             fresh = self.first_round(ctx)
             fresh.set(b, b.select(wraps, b.i32(0), fresh.get(b)))
 
-    def first_round(self, ctx: KernelLowering) -> Variable:
+    def first_round(self, ctx: ThreadCode) -> Variable:
         """1 until the consumer has been through the ring once, then 0."""
         if self.is_first_round is None:
             self.is_first_round = Variable(ctx, 1)
@@ -225,7 +232,7 @@ class AgentState:
         """Whether consumers begin before tensor maps are there."""
         return any(ring.has_head_start for ring in self.rings.values())
 
-    def meet(self, ctx: KernelLowering) -> None:
+    def meet(self, ctx: ThreadCode) -> None:
         """All threads of the CTA meet; of the cluster, if its CTAs use each other's mbarriers.
 
         What orders these is the fence after they are made: the barrier of the cluster is relaxed.
@@ -252,14 +259,14 @@ class AgentState:
             raise InternalError("a store pipeline has not been created", where="pipelines")
         return known
 
-    def elected(self, ctx: KernelLowering) -> SSAValue:
+    def elected(self, ctx: ThreadCode) -> SSAValue:
         """i1: whether this is the first thread of the producer."""
         elected = ctx.threads.all_zero(31, self.working_warps - 1)
         if elected is None:
             raise InternalError("a warp has more than one lane", where="pipelines")
         return elected
 
-    def enter_first_producer_warp(self, ctx: KernelLowering) -> Block | None:
+    def enter_first_producer_warp(self, ctx: ThreadCode) -> Block | None:
         """What is built next the producer's first warp does; the block after, None if it is alone.
 
         Nothing that is built inside may be used after `leave_first_producer_warp`.
@@ -272,7 +279,7 @@ class AgentState:
         ctx.b.at(inside)
         return after
 
-    def leave_first_producer_warp(self, ctx: KernelLowering, after: Block | None) -> None:
+    def leave_first_producer_warp(self, ctx: ThreadCode, after: Block | None) -> None:
         """All warps of the producer again."""
         if after is not None:
             ctx.b.br(after)

@@ -26,8 +26,9 @@ def print_module(module: ModuleOp, style: TextStyle | None = None) -> str:
 
         return print_generic(module, locations=style.locations == "loc")
     from tileiras.dialects.assembly.printer import AssemblyPrinter
+    from tileiras.dialects.assembly.structured_writers import WRITERS
 
-    return AssemblyPrinter(style).print(module)
+    return AssemblyPrinter(style, WRITERS).print(module)
 
 
 def parse_module(context: Context, text: str, filename: str) -> ParsedModule:

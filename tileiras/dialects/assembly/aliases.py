@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from tileiras.dialects.assembly.spellings import TYPE_ALIASES
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import blocked
+from tileiras.dialects.nv_tileas.assigned import FRAGMENTS
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, layout_of
 
 MAX_ENUMERATED_RANK = 4
@@ -44,10 +45,11 @@ def collect_aliases(tops: Iterable[Operation]) -> dict[Attribute, str]:
 
 
 def _attributes_of(op: Operation) -> Iterator[Attribute]:
-    """The types and properties of an operation and of the arguments of its blocks."""
+    """The types, properties and attributes of an operation, and of the arguments of its blocks."""
     yield from (value.type for value in op.operands)
     yield from (value.type for value in op.results)
     yield from op.properties.values()
+    yield from op.attributes.values()
     for region in op.regions:
         for block in region.blocks:
             yield from (argument.type for argument in block.args)
@@ -82,6 +84,11 @@ def _roles(ops: list[Operation]) -> dict[LinearLayout, str]:
     """What layouts of the operands of products are for."""
     roles: dict[LinearLayout, str] = {}
     for op in ops:
+        if isinstance(fragments := op.attributes.get(FRAGMENTS), ArrayAttr):
+            *operands, sum = (each.data for each in fragments.data)
+            roles[sum] = "mma"
+            for layout in operands:
+                roles.setdefault(layout, "operand")
         if op.name not in PRODUCTS:
             continue
         for value in op.results:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from xdsl.context import Context
@@ -11,7 +12,6 @@ from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from tileiras.dialects.assembly import structured
 from tileiras.dialects.assembly.forms import INBOUNDS, INLINE_TYPES
 from tileiras.dialects.assembly.forms_compiler import (
     FOLLOWS,
@@ -43,11 +43,19 @@ class _Parts:
 class AssemblyParser(Parser):
     """xDSL's parser with the forms of our dialects.
 
-    `places` has the offset in the text at which each operation starts.
+    `readers` are those of operations with a syntax of their own, by name. `places` has the offset
+    in the text at which each operation starts.
     """
 
-    def __init__(self, context: Context, text: str, filename: str):
+    def __init__(
+        self,
+        context: Context,
+        text: str,
+        filename: str,
+        readers: Mapping[str, Callable[[AssemblyParser], Operation]],
+    ):
         super().__init__(context, text, filename)
+        self.readers = readers
         self.places: dict[Operation, int] = {}
 
     def unit(self, name: str) -> dict[str, Attribute]:
@@ -90,7 +98,7 @@ class AssemblyParser(Parser):
             first += count
 
     def _parse_custom(self, op_class: type[Operation]) -> Operation:
-        reader = structured.READERS.get(op_class.name)
+        reader = self.readers.get(op_class.name)
         if reader is not None:
             return reader(self)
         if issubclass(op_class, IRDLOperation) and op_class.name.startswith(

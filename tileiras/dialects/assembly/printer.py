@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
-from tileiras.dialects.assembly import structured
 from tileiras.dialects.assembly.aliases import collect_aliases
 from tileiras.dialects.assembly.forms import INBOUNDS, INLINE_TYPES
 from tileiras.dialects.assembly.forms_compiler import (
@@ -23,6 +23,7 @@ from tileiras.dialects.assembly.forms_compiler import (
 )
 from tileiras.dialects.assembly.names import ValueNames
 from tileiras.dialects.assembly.spellings import TextPrinter, plain_location
+from tileiras.dialects.assembly.structured import is_expressible, is_one_block
 from tileiras.dialects.assembly.values import all_outside
 from tileiras.dialects.assembly.wrapping import WIDTH, wrapped
 from tileiras.dialects.cuda_tile.debug_info import source_location
@@ -33,10 +34,18 @@ DIALECTS = ("nv_tileaa", "nv_tileas", "llvm", "nvvm")
 
 
 class AssemblyPrinter:
-    """Writes one module; operations are written one after the other into `lines`."""
+    """Writes one module; operations are written one after the other into `lines`.
 
-    def __init__(self, style: TextStyle):
+    `writers` are those of operations with a syntax of their own, by name.
+    """
+
+    def __init__(
+        self,
+        style: TextStyle,
+        writers: Mapping[str, Callable[[AssemblyPrinter, Any], None]],
+    ):
         self.style = style
+        self.writers = writers
         self.types = TextPrinter()
         self.names = ValueNames()
         self.blocks: dict[Block, str] = {}
@@ -110,8 +119,8 @@ class AssemblyPrinter:
     def operation(self, op: Operation) -> None:
         """One operation on lines of its own."""
         self.write(self.names.results(op))
-        custom = structured.WRITERS.get(op.name)
-        if custom is not None and structured.is_expressible(op):
+        custom = self.writers.get(op.name)
+        if custom is not None and is_expressible(op):
             self.write(op.name)
             custom(self, op)
         elif isinstance(op, IRDLOperation) and (form := self._form(op)) is not None:
@@ -134,7 +143,7 @@ class AssemblyPrinter:
         """The form of the operation, None where only generic form says all of it."""
         if op.name.partition(".")[0] not in DIALECTS:
             return None
-        if op.name in structured.WRITERS:
+        if op.name in self.writers:
             return None
         form = form_of(type(op))
         return form if self._is_expressible(op, form) else None
@@ -164,7 +173,7 @@ class AssemblyPrinter:
                 value = op.properties.get(slot.name)
                 return value is not None and self._property(slot, value) is not None
             case "region":
-                return structured.is_one_block(getattr(op, slot.name))
+                return is_one_block(getattr(op, slot.name))
             case role:
                 return role in ("one", "many", "dictionary")
 

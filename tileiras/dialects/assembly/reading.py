@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError
 
 from tileiras.dialects.assembly.parser import AssemblyParser
+from tileiras.dialects.assembly.structured_readers import READERS
 from tileiras.errors import BytecodeError, SourceLocation, TileirasError
 from tileiras.excerpts import shown_input
 
@@ -35,7 +36,7 @@ def read_module(context: Context, text: str, filename: str) -> ParsedModule:
     """
     lines = LineStarts(text, filename)
     try:
-        parser = AssemblyParser(context, text, filename)
+        parser = AssemblyParser(context, text, filename, READERS)
     except ParseError as error:
         raise _located(error, lines) from error
     try:

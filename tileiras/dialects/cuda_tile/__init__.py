@@ -2,37 +2,15 @@
 
 from xdsl.ir import Dialect
 
+from tileiras.dialects.cuda_tile import arithmetic as _arithmetic
 from tileiras.dialects.cuda_tile import attributes as _a
+from tileiras.dialects.cuda_tile import bitwise as _bitwise
 from tileiras.dialects.cuda_tile import constants as _c
+from tileiras.dialects.cuda_tile import conversions as _conversions
 from tileiras.dialects.cuda_tile import debug_info as _d
+from tileiras.dialects.cuda_tile import math as _math
 from tileiras.dialects.cuda_tile import types as _t
-from tileiras.dialects.cuda_tile.arithmetic import (
-    AbsFOp,
-    AbsIOp,
-    AddFOp,
-    AddIOp,
-    CeilOp,
-    CmpFOp,
-    CmpIOp,
-    DivFOp,
-    DivIOp,
-    FloorOp,
-    FmaOp,
-    MaxFOp,
-    MaxIOp,
-    MinFOp,
-    MinIOp,
-    MulFOp,
-    MulhiIOp,
-    MulIOp,
-    NegFOp,
-    NegIOp,
-    RemFOp,
-    RemIOp,
-    SelectOp,
-    SubFOp,
-    SubIOp,
-)
+from tileiras.dialects.cuda_tile.arithmetic import *  # noqa: F403
 from tileiras.dialects.cuda_tile.atomics import (
     AtomicCASTkoOp,
     AtomicRedViewTkoOp,
@@ -41,7 +19,7 @@ from tileiras.dialects.cuda_tile.atomics import (
     MultimemReduceViewTkoOp,
     MultimemStoreViewTkoOp,
 )
-from tileiras.dialects.cuda_tile.bitwise import AndIOp, OrIOp, ShLIOp, ShRIOp, XOrIOp
+from tileiras.dialects.cuda_tile.bitwise import *  # noqa: F403
 from tileiras.dialects.cuda_tile.control_flow import (
     AssertOp,
     BreakOp,
@@ -52,36 +30,8 @@ from tileiras.dialects.cuda_tile.control_flow import (
     ReturnOp,
     YieldOp,
 )
-from tileiras.dialects.cuda_tile.conversions import (
-    BitcastOp,
-    ExtIOp,
-    FToFOp,
-    FToIOp,
-    IntToPtrOp,
-    IToFOp,
-    PackOp,
-    PtrToIntOp,
-    PtrToPtrOp,
-    TruncIOp,
-    UnpackOp,
-)
-from tileiras.dialects.cuda_tile.math import (
-    Atan2Op,
-    CosHOp,
-    CosOp,
-    Exp2Op,
-    ExpOp,
-    FPowFOp,
-    FPowIOp,
-    Log2Op,
-    LogOp,
-    RsqrtOp,
-    SinHOp,
-    SinOp,
-    SqrtOp,
-    TanHOp,
-    TanOp,
-)
+from tileiras.dialects.cuda_tile.conversions import *  # noqa: F403
+from tileiras.dialects.cuda_tile.math import *  # noqa: F403
 from tileiras.dialects.cuda_tile.memory import (
     AllocaOp,
     GdcLaunchDependentsTkoOp,
@@ -120,66 +70,12 @@ from tileiras.dialects.cuda_tile.views import (
     MakeStridedViewOp,
     MakeTensorViewOp,
 )
+from tileiras.dialects.operations import operations_of
 
 CudaTile = Dialect(
     "cuda_tile",
     [
-        AbsFOp,
-        AbsIOp,
-        AddFOp,
-        AddIOp,
-        CeilOp,
-        CmpFOp,
-        CmpIOp,
-        DivFOp,
-        DivIOp,
-        FloorOp,
-        FmaOp,
-        MaxFOp,
-        MaxIOp,
-        MinFOp,
-        MinIOp,
-        MulFOp,
-        MulhiIOp,
-        MulIOp,
-        NegFOp,
-        NegIOp,
-        RemFOp,
-        RemIOp,
-        SelectOp,
-        SubFOp,
-        SubIOp,
-        AndIOp,
-        OrIOp,
-        ShLIOp,
-        ShRIOp,
-        XOrIOp,
-        CosOp,
-        CosHOp,
-        ExpOp,
-        Exp2Op,
-        LogOp,
-        Log2Op,
-        FPowFOp,
-        RsqrtOp,
-        SinOp,
-        SinHOp,
-        SqrtOp,
-        TanOp,
-        TanHOp,
-        Atan2Op,
-        FPowIOp,
-        BitcastOp,
-        ExtIOp,
-        FToFOp,
-        FToIOp,
-        IntToPtrOp,
-        IToFOp,
-        PtrToIntOp,
-        PtrToPtrOp,
-        TruncIOp,
-        PackOp,
-        UnpackOp,
+        *operations_of(_arithmetic, _bitwise, _conversions, _math),
         BroadcastOp,
         CatOp,
         ConstantOp,

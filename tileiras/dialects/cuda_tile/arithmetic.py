@@ -38,14 +38,8 @@ from tileiras.dialects.cuda_tile.checks import (
     check_uniform,
     fail,
 )
-from tileiras.dialects.cuda_tile.element_types import (
-    ANY,
-    BASE_FLOAT,
-    BOOL,
-    INTEGER,
-    ElementClass,
-    element_text,
-)
+from tileiras.dialects.cuda_tile.element_names import element_text
+from tileiras.dialects.cuda_tile.element_types import ANY, BASE_FLOAT, BOOL, INTEGER, ElementClass
 from tileiras.dialects.cuda_tile.elementwise import (
     BinaryFloatOp,
     BinaryIntegerOp,

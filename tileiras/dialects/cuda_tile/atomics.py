@@ -49,6 +49,7 @@ from tileiras.dialects.cuda_tile.checks import (
     check_view_tile,
     fail,
 )
+from tileiras.dialects.cuda_tile.element_names import element_text
 from tileiras.dialects.cuda_tile.element_types import (
     ATOMIC_INTEGER,
     ATOMIC_WORD,
@@ -58,7 +59,6 @@ from tileiras.dialects.cuda_tile.element_types import (
     NUMBER,
     POINTER,
     ElementClass,
-    element_text,
 )
 from tileiras.dialects.cuda_tile.memory import check_mask, scope_of
 from tileiras.dialects.cuda_tile.tile_op import TileOp

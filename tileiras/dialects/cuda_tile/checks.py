@@ -18,7 +18,8 @@ from tileiras.dialects.cuda_tile.attributes import (
     PointerKindAttr,
     RoundingMode,
 )
-from tileiras.dialects.cuda_tile.element_types import F32, ElementClass, element_text
+from tileiras.dialects.cuda_tile.element_names import element_text
+from tileiras.dialects.cuda_tile.element_types import F32, ElementClass
 from tileiras.dialects.cuda_tile.types import (
     GatherScatterViewType,
     PointerType,

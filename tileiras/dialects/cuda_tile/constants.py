@@ -7,9 +7,11 @@ from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.cuda_tile import type_rules
+from tileiras.dialects.cuda_tile.element_names import element_text
 from tileiras.dialects.cuda_tile.element_types import storage_bytes
+from tileiras.dialects.cuda_tile.type_rules import is_number
 from tileiras.dialects.cuda_tile.types import TileType
 
 
@@ -42,7 +44,16 @@ class DenseAttr(ParametrizedAttribute):
 
     def verify(self) -> None:
         """One element (a splat) or all of them; numbers only."""
-        type_rules.check_dense(self)
+        element = self.type.element_type
+        if not is_number(element):
+            found = element_text(element)
+            raise VerifyException(f"constant has element type {found}, expected a number type")
+        size = storage_bytes(element)
+        found, full = len(self.raw.data), size * self.type.num_elements
+        if found not in (size, full):
+            raise VerifyException(
+                f"constant has {found} bytes, expected {size} (a splat) or {full}"
+            )
 
     def print_parameters(self, printer: Printer) -> None:
         """Prints `<type, "01000000">`, the bytes in hexadecimal."""

@@ -30,6 +30,7 @@ from tileiras.dialects.cuda_tile.checks import (
     check_tile,
     fail,
 )
+from tileiras.dialects.cuda_tile.element_names import element_text
 from tileiras.dialects.cuda_tile.element_types import (
     FLOAT,
     I8,
@@ -40,7 +41,6 @@ from tileiras.dialects.cuda_tile.element_types import (
     POINTER,
     ElementClass,
     bit_width,
-    element_text,
     packed_bits,
 )
 from tileiras.dialects.cuda_tile.elementwise import ConversionOp

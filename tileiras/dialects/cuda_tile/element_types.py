@@ -145,15 +145,3 @@ def storage_bytes(element: Attribute) -> int:
     if form is None:
         raise ValueError(f"{element} is not the element type of a constant")
     return form.storage_bytes
-
-
-def element_text(element: Attribute) -> str:
-    """An element type as the text form spells it: `f32`, `i1`, `ptr<f16>`."""
-    if isinstance(element, IntegerType):
-        return f"i{element.width.data}"
-    if isinstance(element, PointerType):
-        kind = getattr(element.kind, "data", None)
-        suffix = "" if kind is None else f", <{kind.value}>"
-        return f"ptr<{element_text(element.pointee)}{suffix}>"
-    form = FLOAT_FORMATS.get(type(element))
-    return str(element) if form is None else form.text

@@ -30,14 +30,8 @@ from xdsl.traits import Pure
 
 from tileiras.dialects.cuda_tile.attributes import SignednessAttr
 from tileiras.dialects.cuda_tile.checks import check_same_type, check_tile, fail, listed
-from tileiras.dialects.cuda_tile.element_types import (
-    F32,
-    FLOAT,
-    I8,
-    I32,
-    ElementClass,
-    element_text,
-)
+from tileiras.dialects.cuda_tile.element_names import element_text
+from tileiras.dialects.cuda_tile.element_types import F32, FLOAT, I8, I32, ElementClass
 from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType, TileType
 

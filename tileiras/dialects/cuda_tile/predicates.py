@@ -10,12 +10,12 @@ from tileiras.dialects.cuda_tile.attributes import (
     SameElementsAttr,
 )
 from tileiras.dialects.cuda_tile.checks import fail, show
+from tileiras.dialects.cuda_tile.element_names import element_text
 from tileiras.dialects.cuda_tile.element_types import (
     INTEGER,
     INTEGER_OR_POINTER,
     ElementClass,
     bit_width,
-    element_text,
 )
 from tileiras.dialects.cuda_tile.types import TensorViewType, TileType
 

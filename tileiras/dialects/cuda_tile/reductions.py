@@ -27,7 +27,8 @@ from tileiras.dialects.cuda_tile.checks import (
 )
 from tileiras.dialects.cuda_tile.constants import FloatBitsAttr
 from tileiras.dialects.cuda_tile.effects import is_pure
-from tileiras.dialects.cuda_tile.element_types import NUMBER, element_text
+from tileiras.dialects.cuda_tile.element_names import element_text
+from tileiras.dialects.cuda_tile.element_types import NUMBER
 from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.dialects.cuda_tile.types import TileType
 

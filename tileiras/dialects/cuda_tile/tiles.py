@@ -25,15 +25,8 @@ from tileiras.dialects.cuda_tile.checks import (
     show,
 )
 from tileiras.dialects.cuda_tile.constants import DenseAttr
-from tileiras.dialects.cuda_tile.element_types import (
-    ANY,
-    I32,
-    INTEGER,
-    NUMBER,
-    POINTER,
-    bit_width,
-    element_text,
-)
+from tileiras.dialects.cuda_tile.element_names import element_text
+from tileiras.dialects.cuda_tile.element_types import ANY, I32, INTEGER, NUMBER, POINTER, bit_width
 from tileiras.dialects.cuda_tile.predicates import check_predicate
 from tileiras.dialects.cuda_tile.tile_op import TileOp
 from tileiras.dialects.cuda_tile.types import TileType

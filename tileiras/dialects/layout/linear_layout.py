@@ -71,9 +71,12 @@ class LinearLayout:
     @classmethod
     def parse(cls, text: str) -> LinearLayout:
         """Reads the form that `str` prints."""
-        from tileiras.dialects.layout.text import parse_layout
+        from tileiras.dialects.layout.text import read_bases
 
-        return parse_layout(text)
+        layout = cls(*read_bases(text))
+        if "".join(str(layout).split()) != "".join(text.split()):
+            raise LayoutError(f"expected the printed form '{layout}', found '{text}'")
+        return layout
 
     def _set(self, bases: Mapping[str, Iterable[int]], shape: tuple[int, ...]) -> None:
         names = [name for name in HARDWARE_DIMS if name in bases]
@@ -106,9 +109,9 @@ class LinearLayout:
         return (LinearLayout.from_index_bases, (dict(self._index_bases), self.shape))
 
     def __str__(self) -> str:
-        from tileiras.dialects.layout.text import print_layout
+        from tileiras.dialects.layout.text import bases_text
 
-        return print_layout(self)
+        return bases_text(self.bases, self.shape)
 
     def __repr__(self) -> str:
         return f"LinearLayout.parse({str(self)!r})"

@@ -60,49 +60,52 @@ def _fragment(
     return LinearLayout({"register": register, "lane": lane}, shape)
 
 
-# Four lanes along a row, `width` elements apart; groupID picks the row. B is the transpose.
+_FAMILIES = {8: "s8", 16: "f16", 32: "tf32", 64: "f64"}
+
+
+@lru_cache(maxsize=64)
+def mma_fragments(m: int, n: int, k: int, element_bits: int) -> MmaFragments:
+    """The fragments of `mma.sync` with elements of so many bits (PTX ISA, "Matrix fragments").
+
+    All shapes follow one rule. A register holds what of a row fits 32 bits; four lanes lie beside
+    each other along the row, eight along the other dim; then come the rows eight below, then the
+    rest of K. B is as A, transposed; C has pairs along a row.
+
+    LayoutError for a shape that is none of an instruction.
+    """
+    if element_bits not in _FAMILIES:
+        raise LayoutError(f"no mma.sync has elements of {element_bits} bits")
+    width = max(1, 32 // element_bits)
+    inside = [1 << bit for bit in range(width.bit_length() - 1)]
+    below = [(8, 0)] if m == 16 else []
+    depth = [4 * width << bit for bit in range((k // (4 * width)).bit_length() - 1)]
+    return MmaFragments(
+        f"m{m}n{n}k{k}.{_FAMILIES[element_bits]}",
+        a=_fragment(
+            (m, k),
+            [*((0, step) for step in inside), *below, *((0, step) for step in depth)],
+            _row_lanes(width),
+        ),
+        b=_fragment((k, n), [(step, 0) for step in (*inside, *depth)], _column_lanes(width)),
+        c=_fragment((m, n), [(0, 1), *below], _row_lanes(2)),
+    )
+
+
 def _row_lanes(width: int) -> list[tuple[int, int]]:
+    """Four lanes along a row, `width` elements apart; the others pick the row."""
     return [(0, width), (0, 2 * width), (1, 0), (2, 0), (4, 0)]
 
 
 def _column_lanes(width: int) -> list[tuple[int, int]]:
+    """The same along a column."""
     return [(width, 0), (2 * width, 0), (0, 1), (0, 2), (0, 4)]
 
 
-# The accumulator of every m16n8 shape: pairs along a row, c2 and c3 eight rows below.
-_C_16X8 = _fragment((16, 8), [(0, 1), (8, 0)], _row_lanes(2))
-
-# "Matrix fragments for mma.m16n8k16 with floating-point type", f16 and bf16.
-M16N8K16_F16 = MmaFragments(
-    "m16n8k16.f16",
-    a=_fragment((16, 16), [(0, 1), (8, 0), (0, 8)], _row_lanes(2)),
-    b=_fragment((16, 8), [(1, 0), (8, 0)], _column_lanes(2)),
-    c=_C_16X8,
-)
-
-# "Matrix fragments for mma.m16n8k8", tf32: one element per register.
-M16N8K8_TF32 = MmaFragments(
-    "m16n8k8.tf32",
-    a=_fragment((16, 8), [(8, 0), (0, 4)], _row_lanes(1)),
-    b=_fragment((8, 8), [(4, 0)], _column_lanes(1)),
-    c=_C_16X8,
-)
-
-# "Matrix fragments for mma.m8n8k4 with .f64 floating point type".
-M8N8K4_F64 = MmaFragments(
-    "m8n8k4.f64",
-    a=_fragment((8, 4), [], _row_lanes(1)),
-    b=_fragment((4, 8), [], _column_lanes(1)),
-    c=_fragment((8, 8), [(0, 1)], _row_lanes(2)),
-)
-
-# "Matrix fragments for mma.m16n8k32", 8-bit integers and fp8: four elements per register.
-M16N8K32_S8 = MmaFragments(
-    "m16n8k32.s8",
-    a=_fragment((16, 32), [(0, 1), (0, 2), (8, 0), (0, 16)], _row_lanes(4)),
-    b=_fragment((32, 8), [(1, 0), (2, 0), (16, 0)], _column_lanes(4)),
-    c=_C_16X8,
-)
+M16N8K16_F16 = mma_fragments(16, 8, 16, 16)
+M16N8K8_TF32 = mma_fragments(16, 8, 8, 32)
+M8N8K4_F64 = mma_fragments(8, 8, 4, 64)
+M16N8K32_S8 = mma_fragments(16, 8, 32, 8)
+_C_16X8 = M16N8K16_F16.c
 
 FRAGMENTS = (M16N8K16_F16, M16N8K8_TF32, M8N8K4_F64, M16N8K32_S8)
 """Every row; shape and elements per thread identify one."""

@@ -6,29 +6,32 @@ A layout without output dims prints `()` for its shape and for each basis vector
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tileiras.dialects.layout.errors import LayoutError
-from tileiras.dialects.layout.linear_layout import LinearLayout
 
 _LAYOUT = re.compile(r"\{(?P<dims>.*)\}->(?P<shape>[0-9x]+|\(\))")
 _DIM = re.compile(r"(?P<name>\w+):\[(?P<vectors>[^\]]*)\]")
 _VECTOR = re.compile(r"\(([0-9,]*)\)")
 
 
-def print_layout(layout: LinearLayout) -> str:
-    """The text of a layout, on one line."""
+def bases_text(bases: Sequence[tuple[str, Sequence[tuple[int, ...]]]], shape: Sequence[int]) -> str:
+    """The text of a layout with these bases and this shape, on one line."""
     dims = []
-    for name, vectors in layout.bases:
+    for name, vectors in bases:
         texts = ("(" + ",".join(str(c) for c in vector) + ")" for vector in vectors)
         dims.append(f"{name}: [{', '.join(texts)}]")
-    shape = "x".join(str(size) for size in layout.shape) or "()"
-    return f"{{{', '.join(dims)}}} -> {shape}"
+    sizes = "x".join(str(size) for size in shape) or "()"
+    return f"{{{', '.join(dims)}}} -> {sizes}"
 
 
-def parse_layout(text: str) -> LinearLayout:
-    """Reads what `print_layout` writes, white space aside; LayoutError for anything else."""
-    compact = "".join(text.split())
-    match = _LAYOUT.fullmatch(compact)
+def read_bases(text: str) -> tuple[dict[str, list[list[int]]], list[int]]:
+    """Bases and shape of what `bases_text` writes, white space aside.
+
+    Raises LayoutError for a text of another form; what does not print as it was read is found by
+    `LinearLayout.parse`.
+    """
+    match = _LAYOUT.fullmatch("".join(text.split()))
     if match is None:
         raise LayoutError(f"expected '{{name: [(..), ..], ..}} -> shape', found '{text}'")
     sizes = "" if match["shape"] == "()" else match["shape"]
@@ -38,7 +41,4 @@ def parse_layout(text: str) -> LinearLayout:
         ]
         for dim in _DIM.finditer(match["dims"])
     }
-    layout = LinearLayout(bases, [int(size) for size in sizes.split("x") if size])
-    if "".join(print_layout(layout).split()) != compact:
-        raise LayoutError(f"expected the printed form '{layout}', found '{text}'")
-    return layout
+    return bases, [int(size) for size in sizes.split("x") if size]

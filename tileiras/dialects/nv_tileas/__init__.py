@@ -6,6 +6,7 @@ on every tensor type they mean the same. Here is what only exists once places ar
 
 from xdsl.ir import Dialect
 
+from tileiras.dialects.nv_tileas.assigned import ASSIGNED_ATTRIBUTES
 from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded, layout_of
 from tileiras.dialects.nv_tileas.memory import (
@@ -44,7 +45,14 @@ NvTileAS = Dialect(
         TiledStoreOp,
         *AGENT_OPS,
     ],
-    [LayoutEncodingAttr, PipelineType, SharedTileType, TensorMapType, *PLAN_ATTRIBUTES],
+    [
+        LayoutEncodingAttr,
+        PipelineType,
+        SharedTileType,
+        TensorMapType,
+        *PLAN_ATTRIBUTES,
+        *ASSIGNED_ATTRIBUTES,
+    ],
 )
 
 __all__ = [

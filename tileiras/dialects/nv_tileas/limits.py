@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation
 
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.types import TiledViewType
+from tileiras.dialects.nv_tileaa.types import PointerType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
 from tileiras.dialects.nv_tileas.pipeline import SharedTileType
 from tileiras.dialects.nv_tileas.plan import KernelPlanAttr
@@ -108,7 +108,9 @@ def _type_mistake(type: Attribute) -> str:
             layout = type.encoding.data
             if layout.shape != type.get_shape():
                 return f"a tensor of shape {list(type.get_shape())} in a layout of {layout.shape}"
-            return _layout_mistake(layout)
+            # A producer holds pointers, masks and indices of the first element of what it copies.
+            may_have_gaps = isinstance(type.element_type, PointerType | IntegerType)
+            return _layout_mistake(layout, may_have_gaps)
         case SharedTileType():
             if type.swizzle.data not in _SWIZZLES:
                 return f"a swizzle of {type.swizzle.data} bytes, expected one of {_SWIZZLES}"
@@ -148,7 +150,7 @@ def _view_mistake(type: TiledViewType) -> str:
     return _shape_mistake(type.tile_shape)
 
 
-def _layout_mistake(layout: LinearLayout) -> str:
+def _layout_mistake(layout: LinearLayout, may_have_gaps: bool = False) -> str:
     """What is wrong with the places of a tensor's elements in threads."""
     unknown = [name for name in layout.in_dims if name not in _PARTS]
     if unknown or "lane" not in layout.in_dims:
@@ -156,7 +158,7 @@ def _layout_mistake(layout: LinearLayout) -> str:
         return f"a layout of {found[:80]}, expected {', '.join(_PARTS)}"
     if len(layout.vectors("lane")) != 5:
         return f"a layout of {1 << len(layout.vectors('lane'))} lanes, expected 32"
-    if not layout.is_surjective:
+    if not (may_have_gaps or layout.is_surjective):
         return "a layout that does not hold the whole tile"
     return ""
 
@@ -184,7 +186,7 @@ def _property_mistake(op: Operation, name: str, value: Attribute) -> str:
             numbers = (value.value.data,)
         case IntTupleAttr():
             numbers = value.data
-        case LayoutEncodingAttr() if name == "shared":
+        case LayoutEncodingAttr() if name in ("shared", "smem_layout"):
             return "" if _is_bijective(value.data) else f"a '{name}' layout without an inverse"
         case LayoutEncodingAttr():
             return _layout_mistake(value.data)

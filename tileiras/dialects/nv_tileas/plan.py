@@ -83,14 +83,20 @@ class WgmmaAttr(NamedValues):
 
 
 @irdl_attr_definition
-class MmaSyncAttr(NamedValues):
+class StagedMmaSyncAttr(NamedValues):
     """A product by mma.sync from stages of pipelines: `lhs` in smem or registers.
 
     `by_rows`: each warp computes whole rows of the result.
     """
 
-    name = "nv_tileas.mma_sync"
+    name = "nv_tileas.staged_mma_sync"
     required: ClassVar[tuple[str, ...]] = ("lhs", "by_rows")
 
 
-PLAN_ATTRIBUTES = (FilledByAttr, KernelPlanAttr, MmaSyncAttr, PipelinePlanAttr, WgmmaAttr)
+PLAN_ATTRIBUTES = (
+    FilledByAttr,
+    KernelPlanAttr,
+    PipelinePlanAttr,
+    StagedMmaSyncAttr,
+    WgmmaAttr,
+)

@@ -12,7 +12,7 @@ from tileiras.codegen.target import TARGET_NAMES, Feature, GpuTarget, get_target
 from tileiras.codegen.target.ptx_names import name_mistake
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWMode, PointerKind, PointerKindAttr
-from tileiras.dialects.cuda_tile.element_types import element_text
+from tileiras.dialects.cuda_tile.element_names import element_text
 from tileiras.dialects.cuda_tile.types import (
     PointerType,
     TensorViewType,

@@ -38,7 +38,8 @@ class SplitLargeTilesPass(IrPass):
     After    for %i in [0, 2) { for %k iter(%c : tensor<128x256xf32>) { dot };  tiled_store }
     Before   %a = tiled_load : tensor<1048576xf32>;  %b = addf %a, %a;  tiled_store %b
     After    for %i in [0, 128) { the same on tensor<8192xf32>, at the index * 128 + %i }
-    Before   dot : 64x512, which wgmma does not take;  After  two of 64x256, if it takes these
+    Before   dot : 64x512, which wgmma does not take
+    After    dot : 64x256;  dot : 64x256, if it takes these
     Requires nv_tileaa
     Leaves   tiles that fit into registers; values that come from a scan, a gather along the cut
              or an atomic; products with a store in their loop; loads that a store must not overtake

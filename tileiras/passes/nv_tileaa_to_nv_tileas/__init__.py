@@ -12,11 +12,9 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa_to_nv_tileas.early_conversions import convert_early
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
-from tileiras.planning.layouts.classes import LayoutClasses
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.model.written import read_plan
 
@@ -26,12 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConvertTileAAToTileASPass(IrPass):
-    """Gives every tensor a layout, and every role of warps its program, as planned.
+    """Moves layouts from attributes into types, and gives every role of warps its program.
 
-    Before   tensors without layouts; memory operations with facts
-    After    every tensor type carries its layout; ops agree on layouts or a convert_layout stands
-             between; loads and stores say how many elements move at once; dots say by which atom
-    Requires nv_tileaa with the plan of `tileas-plan-cta`, and the barriers of `insert-barriers`
+    Before   tensors without layouts; layouts, accesses and the plan as attributes
+    After    every tensor type carries its layout; where an operation takes an operand in another
+             one than it lies in, a convert_layout stands between, or the operand is computed again
+             if it is marked {rematerialize}; constants, ranges, splats, reshapes, permutations and
+             broadcasts stand in front of their users, in the layouts that these want
+    Requires nv_tileaa with the plan of `tileas-plan-cta`, the layouts of
+             `tileas-assign-load-store-layouts` and the barriers of `insert-barriers`;
+             where a layout is missing or fits nothing that is an error at the operation
     Leaves   the order of operations, scalars, control flow; where warps have roles, the plan of the
              kernel and of its pipelines, which have the least stages
     """
@@ -78,10 +80,7 @@ def _place_body(
     func: aa.FuncOp, plan: CtaPlan, entry: Block, body: Block, consumer: ConsumerSide | None
 ) -> None:
     """Places the operations of a function in `body`; `entry` has the new arguments."""
-    classes = LayoutClasses(plan)
-    classes.collect(func)
-    placer = Placer(classes, plan, PLACE_RULES, consumer)
+    placer = Placer(plan.num_warps, PLACE_RULES, consumer)
     source = func.body.block
     placer.values.update(zip(source.args, entry.args, strict=True))
     placer.place_block(source, body)
-    convert_early(body)

@@ -7,27 +7,15 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.layout import LinearLayout
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer, PlaceRule
-
-
-def _sent_layout(placer: Placer, op: aa.ShareTilesOp, number: int) -> LinearLayout:
-    """The layout in which a tile is sent: that of the class of all who read it."""
-    reads = op.reads(number)
-    layout = placer.layout(reads[0].result if reads else op.tiles[number])
-    return layout.without_register_duplicates()
 
 
 def _place_share(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """Each tile in the layout in which it is read."""
     if not isinstance(op, aa.ShareTilesOp):
         raise InternalError("the rule of share_tiles got another operation")
-    tiles = [
-        placer.in_layout(tile, _sent_layout(placer, op, number))
-        for number, tile in enumerate(op.tiles)
-    ]
-    return placer.emit(aa.ShareTilesOp, tiles, [op.result.type], op.properties).results
+    return placer.emit(aa.ShareTilesOp, placer.taken(op), [op.result.type], op.properties).results
 
 
 def _place_read(placer: Placer, op: Operation) -> Sequence[SSAValue]:

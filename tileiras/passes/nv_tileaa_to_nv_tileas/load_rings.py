@@ -7,55 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
-from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.nv_tileaa.storage import storage_bits
-from tileiras.dialects.nv_tileaa.types import element_of
-from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded
+from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.dialects.nv_tileas.assigned import SMEM_LAYOUT
+from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer, PlaceRule
-from tileiras.planning.access import AccessPlan, plan_view_access
-from tileiras.planning.operands.smem import slot_layout
+from tileiras.planning.layouts.written import access_of
 
 
-def _finishing(op: aa.StartLoadOp) -> aa.FinishLoadOp:
-    """The operation that reads what this one loads."""
-    for use in op.ring.uses:
-        if isinstance(use.operation, aa.FinishLoadOp):
-            return use.operation
-    raise InternalError("a load is started and never finished")
-
-
-def _access(placer: Placer, op: aa.FinishLoadOp) -> tuple[AccessPlan, LinearLayout]:
-    """In the layout of the result's class if that reads as well, else coalesced.
-
-    What several loops read, threads must find where they have copied it: coalesced in all.
-    """
-    access = plan_view_access(op.view, placer.plan.num_warps)
-    if sum(isinstance(use.operation, aa.FinishLoadOp) for use in op.ring.uses) > 1:
-        return access, access.layout
-    wanted = access.towards(placer.layout(op.result), storage_bits(element_of(op.result)))
-    # A slot has room for each element once; copies in more threads would take more of it.
-    if wanted.layout.in_size("register") > access.layout.in_size("register"):
-        return access, access.layout
-    return wanted, wanted.layout
-
-
-def _slot(
-    placer: Placer, ring: SSAValue, op: aa.FinishLoadOp
-) -> tuple[AccessPlan, LinearLayout, dict[str, Attribute]]:
-    """How a tile is copied, and where it lies if all threads read it."""
-    owner = ring.owner
-    if not isinstance(owner, aa.LoadRingOp) or owner.shared is None:
-        return (*_access(placer, op), {})
-    access, shared = plan_view_access(op.view, placer.plan.num_warps), slot_layout(op, placer.plan)
-    if shared is None:
-        raise InternalError("a slot that all threads read, of a tile that no product wants so")
-    return access, access.layout, {"shared": LayoutEncodingAttr(shared)}
+def _in_shared_memory(op: Operation) -> dict[str, Attribute]:
+    """Where the elements of a tile lie, if all threads read it."""
+    layout = op.attributes.get(SMEM_LAYOUT)
+    return {} if layout is None else {"shared": layout}
 
 
 def _place_ring(placer: Placer, op: Operation) -> Sequence[SSAValue]:
@@ -68,12 +37,12 @@ def _place_start(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """The copy, in the layout in which the tile will be read."""
     if not isinstance(op, aa.StartLoadOp):
         raise InternalError("the rule of start_load got another operation")
-    access, layout, shared = _slot(placer, op.ring, _finishing(op))
+    access = access_of(op, view_type_of(op.view).tile_shape, placer.num_warps)
     properties = dict(op.properties) | {
-        "vector": IntAttr(access.vector),
-        "axis": IntAttr(access.axis),
-        "layout": LayoutEncodingAttr(layout),
-        **shared,
+        "vector": access.vector,
+        "axis": access.axis,
+        "layout": access.layout,
+        **_in_shared_memory(op),
     }
     operands = [placer.plain(operand) for operand in op.operands]
     placer.emit(tas.StartLoadOp, operands, (), properties)
@@ -84,14 +53,14 @@ def _place_finish(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """The tile as it was copied, then converted."""
     if not isinstance(op, aa.FinishLoadOp) or not isinstance(op.result.type, TensorType):
         raise InternalError("the rule of finish_load got another operation")
-    access, layout, shared = _slot(placer, op.ring, op)
+    access = access_of(op, shape_of(op.result), placer.num_warps)
     properties = dict(op.properties) | {
-        "vector": IntAttr(access.vector),
-        "axis": IntAttr(access.axis),
-        **shared,
+        "vector": access.vector,
+        "axis": access.axis,
+        **_in_shared_memory(op),
     }
     operands = [placer.plain(operand) for operand in op.operands]
-    types = [encoded(op.result.type.element_type, layout), op.result_token.type]
+    types = [encoded(op.result.type.element_type, access.layout.data), op.result_token.type]
     built = placer.emit(tas.FinishLoadOp, operands, types, properties)
     return [placer.settle(op.result, built.results[0]), built.results[1]]
 

@@ -1,4 +1,4 @@
-"""Rebuilds a function with a layout on every tensor, converting where layouts meet."""
+"""Rebuilds a function with the assigned layouts in its types, converting where two meet."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.rearranged import source_layout
 from tileiras.dialects.nv_tileaa.types import element_of
+from tileiras.dialects.nv_tileas.assigned import (
+    ARGUMENT_LAYOUTS,
+    LAYOUTS,
+    OPERAND_LAYOUTS,
+    REMATERIALIZE,
+)
 from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
-from tileiras.errors import CompileError, InternalError
+from tileiras.dialects.nv_tileas.plan import PIPELINE
+from tileiras.errors import InternalError
 from tileiras.passes.op_builder import OpBuilder
-from tileiras.planning.layouts.classes import LAZY_OPS, LayoutClasses, is_lazy, is_tensor
-from tileiras.planning.model.cta import CtaPlan
+from tileiras.planning.layouts.rematerialization import LAZY_CLASSES, is_lazy, is_tensor
+from tileiras.planning.layouts.written import contradiction, layouts_of
 from tileiras.planning.operands.tma import OperandLoad
 
 if TYPE_CHECKING:
     from tileiras.planning.model.kernel import HopperPlan
-
-MAX_REMATERIALIZED_OPS = 12
-"""Index arithmetic up to so many operations is cheaper to repeat than to move between threads."""
 
 PlaceRule = Callable[["Placer", Operation], Sequence[SSAValue]]
 
@@ -70,21 +73,20 @@ class PipelineReader(Protocol):
 
 
 class Placer(OpBuilder):
-    """One linear rebuild. `values` maps what has been built, in the layout of its class."""
+    """One linear rebuild. `values` maps what has been built, in the layout assigned to it."""
 
     def __init__(
         self,
-        classes: LayoutClasses,
-        plan: CtaPlan,
+        num_warps: int,
         rules: Mapping[type[Operation], PlaceRule],
         consumer: PipelineReader | None = None,
     ):
         super().__init__()
-        self.classes = classes
-        self.plan = plan
+        self.num_warps = num_warps
         self.rules = rules
         self.consumer = consumer
         self.values: dict[SSAValue, SSAValue] = {}
+        self._layouts: dict[SSAValue, LinearLayout] = {}
         self._made: list[dict[tuple[SSAValue, LinearLayout], SSAValue]] = [{}]
 
     def place_block(self, source: Block, target: Block) -> None:
@@ -94,10 +96,11 @@ class Placer(OpBuilder):
         self._made.append({})
         for op in source.ops:
             self.location = op.location
-            if isinstance(op, LAZY_OPS) and is_tensor(op.results[0]):
+            if op.__class__ in LAZY_CLASSES and is_tensor(op.results[0]):
                 continue
             if self.consumer is not None and self.consumer.absorbs(op):
                 continue
+            self._read_layouts(op)
             results = self.rules.get(type(op), place_elementwise)(self, op)
             self.values.update(zip(op.results, results, strict=True))
         self._made.pop()
@@ -113,25 +116,60 @@ class Placer(OpBuilder):
         self.place_block(source, block)
         return Region(block)
 
-    # values
+    # layouts
+
+    def _read_layouts(self, op: Operation) -> None:
+        """The layouts assigned to the results of an operation, and to what comes into its blocks.
+
+        Tiles that pipelines bring have none. Raises CompileError where others have none.
+        """
+        for result in op.results:
+            if is_tensor(result) and PIPELINE not in op.attributes:
+                self._note(op, LAYOUTS, op.results)
+                break
+        for region in op.regions:
+            for block in region.blocks:
+                if any(map(is_tensor, block.args)):
+                    self._note(op, ARGUMENT_LAYOUTS, block.args)
+
+    def _note(self, op: Operation, name: str, values: Sequence[SSAValue]) -> None:
+        layouts = layouts_of(op, name, values, self.num_warps)
+        self._layouts.update(zip(filter(is_tensor, values), layouts, strict=True))
+
+    def operand_layouts(
+        self, op: Operation, operands: Sequence[SSAValue] | None = None
+    ) -> list[LinearLayout]:
+        """The layouts in which an operation takes its tensors, or those that threads hold."""
+        return layouts_of(op, OPERAND_LAYOUTS, operands or op.operands, self.num_warps)
 
     def placed_type(self, value: SSAValue) -> Attribute:
-        """The type of a value in the layout of its class."""
+        """The type of a value in the layout assigned to it."""
         if not isinstance(value.type, TensorType):
             return value.type
         return encoded(value.type.element_type, self.layout(value))
 
     def layout(self, value: SSAValue) -> LinearLayout:
-        """The layout that a value has, or would be made in if nothing else is asked."""
-        return self.classes.settled(value)
+        """The layout assigned to a value."""
+        found = self._layouts.get(value)
+        if found is None:
+            raise InternalError("a tensor without a layout of its own is asked for it")
+        return found
+
+    # values
 
     def plain(self, value: SSAValue) -> SSAValue:
         """A scalar (or view, or token) as it has been built."""
         return self.values[value]
 
-    def any_layout(self, value: SSAValue) -> SSAValue:
-        """A value in the layout that costs least."""
-        return self.in_layout(value, self.layout(value)) if is_tensor(value) else self.plain(value)
+    def taken(self, op: Operation) -> list[SSAValue]:
+        """The operands, each in the layout in which the operation takes it."""
+        if not any(map(is_tensor, op.operands)):
+            return [self.values[operand] for operand in op.operands]
+        layouts = iter(self.operand_layouts(op))
+        return [
+            self.in_layout(operand, next(layouts)) if is_tensor(operand) else self.plain(operand)
+            for operand in op.operands
+        ]
 
     def in_layout(self, value: SSAValue, layout: LinearLayout) -> SSAValue:
         """A tensor in a given layout: made there, as it is, or converted."""
@@ -143,12 +181,8 @@ class Placer(OpBuilder):
         self._made[-1][key] = result
         return result
 
-    def is_made(self, value: SSAValue, layout: LinearLayout) -> bool:
-        """Whether a tensor has been made in a layout, here or around."""
-        return any((value, layout) in made for made in self._made)
-
     def settle(self, value: SSAValue, built: SSAValue) -> SSAValue:
-        """A freshly built tensor, converted to the layout of the class of `value`."""
+        """A freshly built tensor, converted to the layout assigned to `value`."""
         if not is_tensor(value):
             return built
         wanted = self.layout(value)
@@ -168,7 +202,7 @@ class Placer(OpBuilder):
         built = self.values[value]
         if layout_of(built.type) == layout:
             return built
-        if rematerialization_cost(value) <= MAX_REMATERIALIZED_OPS and isinstance(value, OpResult):
+        if isinstance(value, OpResult) and REMATERIALIZE in value.op.attributes:
             op = value.op
             operands = [self.in_layout(operand, layout) for operand in op.operands]
             type = encoded(element_of(value), layout)
@@ -194,25 +228,6 @@ def type_of(op: Operation) -> type[Operation]:
     return type(op)
 
 
-def rematerialization_cost(value: SSAValue, limit: int = MAX_REMATERIALIZED_OPS) -> int:
-    """Operations to repeat for making a value elsewhere; more than `limit` if it cannot be."""
-    if not is_tensor(value):
-        return 0
-    if not isinstance(value, OpResult):
-        return limit + 1
-    op = value.op
-    if isinstance(op, aa.ConstantOp | aa.SplatOp | aa.MakeRangeOp):
-        return 0
-    if not isinstance(op, (ElementwiseOp, *LAZY_OPS)):
-        return limit + 1
-    cost = 1
-    for operand in op.operands:
-        cost += rematerialization_cost(operand, limit - cost)
-        if cost > limit:
-            return limit + 1
-    return cost
-
-
 def place_elementwise(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """Scalars as they are; tensors with all operands in the layout of the result."""
     if not any(is_tensor(value) for value in (*op.operands, *op.results)):
@@ -220,8 +235,7 @@ def place_elementwise(placer: Placer, op: Operation) -> Sequence[SSAValue]:
         types = [result.type for result in op.results]
         return placer.emit(type_of(op), operands, types, op.properties).results
     if not isinstance(op, ElementwiseOp):
-        name = op.name.removeprefix("nv_tileaa.")
-        raise CompileError(f"'{name}' op is not supported yet on tiles", place_of(op))
+        raise contradiction(op, "is not supported yet on tiles")
     result = op.results[0]
     layout = placer.layout(result)
     operands = [placer.in_layout(operand, layout) for operand in op.operands]

@@ -9,10 +9,10 @@ needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -20,27 +20,21 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.layout.grid_slices import grid_slice
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase, TiledLoadBase, TiledStoreBase
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.rearranged import result_layout, source_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.access import AccessPlan, is_widest, plan_pointer_access, plan_view_access
 from tileiras.planning.layouts.epilogues import Epilogues
-from tileiras.planning.mma.dots import plan_dot
-from tileiras.planning.model.cta import CtaPlan
-
-LAZY_OPS = (
-    aa.ConstantOp,
-    aa.SplatOp,
-    aa.MakeRangeOp,
-    aa.BroadcastOp,
-    aa.ReshapeOp,
-    aa.PermuteOp,
-)
-"""Operations whose results are made anew in every layout that is asked for."""
+from tileiras.planning.layouts.rematerialization import is_lazy, is_tensor
+from tileiras.planning.layouts.written import fragments_of
 
 PRIORITY_DOT, PRIORITY_LOAD, PRIORITY_STORE = 3, 2, 1
 """Policy: whose preference for a layout counts more, products', loads' or stores'."""
+
+ViewAccess = TiledLoadBase | TiledStoreBase | aa.TiledAtomicRedOp
+"""Accesses through views."""
 
 
 @dataclass(frozen=True)
@@ -56,27 +50,20 @@ class Wish:
     is_widest: bool = False
 
 
-def is_tensor(value: SSAValue) -> bool:
-    """Whether the value is a tensor, hence needs a layout."""
-    return isinstance(value.type, TensorType)
-
-
-def is_lazy(value: SSAValue) -> bool:
-    """Whether the value is made where it is needed."""
-    return isinstance(value, OpResult) and isinstance(value.op, LAZY_OPS)
-
-
 class LayoutClasses:
     """Collects classes over a function, then answers `layout(value)`."""
 
-    def __init__(self, plan: CtaPlan):
-        self.plan = plan
+    def __init__(self, num_warps: int):
+        self.num_warps = num_warps
+        self._accesses: dict[Operation, AccessPlan] = {}
         self._parent: dict[SSAValue, SSAValue] = {}
         self._members: dict[SSAValue, list[SSAValue]] = {}
         self._wishes: dict[SSAValue, list[Wish]] = {}
         self._layouts: dict[SSAValue, LinearLayout] = {}
+        self._settled: dict[SSAValue, LinearLayout] = {}
         self._assigning: list[SSAValue] = []
         self._epilogues = Epilogues(self._reads_as_well)
+        self._has_products = True
 
     # union-find
 
@@ -124,79 +111,103 @@ class LayoutClasses:
 
     def collect(self, func: aa.FuncOp) -> None:
         """Ties and wishes of all operations of a function."""
-        for op in func.walk():
-            self._collect_op(op)
+        ops = list(func.walk())
+        self._has_products = any(op.__class__ is aa.DotOp for op in ops)
+        for op in ops:
+            rule = _COLLECT.get(op.__class__)
+            if rule is not None:
+                rule(self, op)
+            elif isinstance(op, ElementwiseOp) and is_tensor(op.results[0]):
+                self._collect_elementwise(op)
 
-    def _collect_op(self, op: Operation) -> None:
-        match op:
-            case ElementwiseOp() | aa.ScanOp():
-                apart = self._epilogues.products(op)
-                self.tie([*(value for value in op.operands if value not in apart), *op.results])
-            case aa.ForOp():
-                arguments = op.body.block.args[1:]
-                self._tie_each(arguments, op.init_values, op.results)
-            case aa.LoopOp():
-                self._tie_each(op.body.block.args, op.init_values)
-            case aa.ContinueOp():
-                loop = enclosing(op, aa.ForOp, aa.LoopOp)
-                skip = 1 if isinstance(loop, aa.ForOp) else 0
-                self._tie_each(loop.regions[0].block.args[skip:], op.operands)
-            case aa.BreakOp():
-                self._tie_each(enclosing(op, aa.LoopOp).results, op.operands)
-            case aa.YieldOp():
-                parent = op.parent_op()
-                if isinstance(parent, aa.IfOp):
-                    self._tie_each(parent.results, op.operands)
-            case aa.ReduceOp():
-                self.tie(op.operands)
-                self.tie(op.results)
-            case _:
-                self._collect_access(op)
+    def _collect_elementwise(self, op: Operation) -> None:
+        apart = self._epilogues.products(op) if self._has_products else ()
+        self.tie([*(value for value in op.operands if value not in apart), *op.results])
+
+    def _collect_for(self, op: aa.ForOp) -> None:
+        self._tie_each(op.body.block.args[1:], op.init_values, op.results)
+
+    def _collect_loop(self, op: aa.LoopOp) -> None:
+        self._tie_each(op.body.block.args, op.init_values)
+
+    def _collect_continue(self, op: aa.ContinueOp) -> None:
+        loop = enclosing(op, aa.ForOp, aa.LoopOp)
+        skip = 1 if isinstance(loop, aa.ForOp) else 0
+        self._tie_each(loop.regions[0].block.args[skip:], op.operands)
+
+    def _collect_break(self, op: aa.BreakOp) -> None:
+        self._tie_each(enclosing(op, aa.LoopOp).results, op.operands)
+
+    def _collect_yield(self, op: aa.YieldOp) -> None:
+        parent = op.parent_op()
+        if isinstance(parent, aa.IfOp):
+            self._tie_each(parent.results, op.operands)
+
+    def _collect_reduce(self, op: aa.ReduceOp) -> None:
+        self.tie(op.operands)
+        self.tie(op.results)
+
+    def _collect_atomic(self, op: aa.AtomicRMWOp | aa.AtomicCASOp) -> None:
+        self.tie([*op.operands, op.result])
+
+    def _collect_share(self, op: aa.ShareTilesOp) -> None:
+        for number in range(len(op.tiles)):
+            self.tie([read.result for read in op.reads(number)])
+
+    def _collect_dot(self, op: aa.DotOp) -> None:
+        self.tie([op.acc, op.result])
+        self.wish(op.result, PRIORITY_DOT, 0, fragments_of(op)[-1])
+
+    def _collect_view_load(self, op: aa.TiledLoadOp | aa.FinishLoadOp) -> None:
+        self._wish_access(op.result, PRIORITY_LOAD, self.view_access(op))
+
+    def _collect_view_store(self, op: aa.TiledStoreOp | aa.TiledAtomicRedOp) -> None:
+        self._wish_access(op.value, PRIORITY_STORE, self.view_access(op))
+
+    def _collect_load(self, op: aa.LoadOp) -> None:
+        self.tie([op.pointers, *op.operands[1:], op.result])
+        access = self.pointer_access(op)
+        if access is not None:
+            self.wish(op.result, PRIORITY_LOAD, access.vector, access.layout)
+
+    def _collect_store(self, op: aa.StoreOp) -> None:
+        self.tie([op.pointers, *([op.mask] if op.mask is not None else [])])
+        access = self.pointer_access(op)
+        if access is not None:
+            self.wish(op.pointers, PRIORITY_LOAD, access.vector, access.layout)
+            self.wish(op.value, PRIORITY_STORE, access.vector, access.layout)
 
     def _reads_as_well(self, load: Operation, dot: aa.DotOp) -> bool:
         """Whether a load may go straight to the layout of a product."""
         access = None
         match load:
             case aa.TiledLoadOp() | aa.FinishLoadOp():
-                access = plan_view_access(load.view, self.plan.num_warps)
+                access = self.view_access(load)
             case aa.LoadOp():
-                access = plan_pointer_access(load, self.plan.num_warps)
+                access = self.pointer_access(load)
             case _:
                 pass
-        return access is None or access.suits(plan_dot(dot, self.plan).result)
+        return access is None or access.suits(fragments_of(dot)[-1])
+
+    def view_access(self, op: ViewAccess) -> AccessPlan:
+        """How an access through a view is done best."""
+        found = self._accesses.get(op)
+        if found is None:
+            found = self._accesses[op] = plan_view_access(op.view, self.num_warps)
+        return found
+
+    def pointer_access(self, op: LoadBase | StoreBase) -> AccessPlan | None:
+        """How an access through pointers is done best; None for one of scalars."""
+        found = self._accesses.get(op)
+        if found is None:
+            found = plan_pointer_access(op, self.num_warps)
+            if found is not None:
+                self._accesses[op] = found
+        return found
 
     def _tie_each(self, *groups: Sequence[SSAValue]) -> None:
         for values in zip(*groups, strict=True):
             self.tie(values)
-
-    def _collect_access(self, op: Operation) -> None:
-        warps = self.plan.num_warps
-        match op:
-            case aa.TiledLoadOp() | aa.FinishLoadOp():
-                self._wish_access(op.result, PRIORITY_LOAD, plan_view_access(op.view, warps))
-            case aa.TiledStoreOp() | aa.TiledAtomicRedOp():
-                self._wish_access(op.value, PRIORITY_STORE, plan_view_access(op.view, warps))
-            case aa.LoadOp():
-                self.tie([op.pointers, *op.operands[1:], op.result])
-                access = plan_pointer_access(op, warps)
-                if access is not None:
-                    self.wish(op.result, PRIORITY_LOAD, access.vector, access.layout)
-            case aa.StoreOp():
-                self.tie([op.pointers, *([op.mask] if op.mask is not None else [])])
-                access = plan_pointer_access(op, warps)
-                if access is not None:
-                    self.wish(op.pointers, PRIORITY_LOAD, access.vector, access.layout)
-                    self.wish(op.value, PRIORITY_STORE, access.vector, access.layout)
-            case aa.AtomicRMWOp() | aa.AtomicCASOp():
-                self.tie([*op.operands, op.result])
-            case aa.ShareTilesOp():
-                for number in range(len(op.tiles)):
-                    self.tie([read.result for read in op.reads(number)])
-            case aa.DotOp():
-                self.tie([op.acc, op.result])
-                self.wish(op.result, PRIORITY_DOT, 0, plan_dot(op, self.plan).result)
-            case _:
-                pass
 
     def _wish_access(self, value: SSAValue, priority: int, access: AccessPlan) -> None:
         """What an access through a view wants."""
@@ -207,7 +218,9 @@ class LayoutClasses:
 
     def layout(self, value: SSAValue) -> LinearLayout:
         """The layout of a tensor that has a class."""
-        root = self._find(value)
+        return self._layout_of(self._find(value))
+
+    def _layout_of(self, root: SSAValue) -> LinearLayout:
         known = self._layouts.get(root)
         if known is None:
             self._assigning.append(root)
@@ -218,21 +231,22 @@ class LayoutClasses:
 
     def natural(self, value: SSAValue) -> LinearLayout | None:
         """The layout in which the value exists, or falls out for free; None if any is as good."""
+        owner = value.owner
         if not is_lazy(value):
             root = self._find(value)
-            return None if root in self._assigning else self.layout(value)
-        if not isinstance(value, OpResult):
-            return None
-        match value.op:
-            case aa.ReshapeOp() | aa.PermuteOp() as op:
-                source = self.natural(op.source) if is_tensor(op.source) else None
-                return result_layout(op, source) if source is not None else None
-            case _:
-                return None
+            return None if root in self._assigning else self._layout_of(root)
+        if isinstance(owner, aa.ReshapeOp | aa.PermuteOp) and is_tensor(owner.source):
+            source = self.natural(owner.source)
+            return result_layout(owner, source) if source is not None else None
+        return None
 
     def settled(self, value: SSAValue) -> LinearLayout:
         """The natural layout, or the default one of the shape."""
-        return self.natural(value) or self.default(shape_of(value))
+        known = self._settled.get(value)
+        if known is None:
+            known = self.natural(value) or self.default(shape_of(value))
+            self._settled[value] = known
+        return known
 
     def default(self, shape: tuple[int, ...]) -> LinearLayout:
         """Row-major vectors of four, neighbouring lanes adjacent."""
@@ -240,9 +254,9 @@ class LayoutClasses:
         size = 1
         for dim in shape:
             size *= dim
-        threads = 32 * self.plan.num_warps
+        threads = 32 * self.num_warps
         vector = max(1, min(4, size // threads))
-        return blocked(shape, order, vector, self.plan.num_warps)
+        return blocked(shape, order, vector, self.num_warps)
 
     def _choose(self, root: SSAValue) -> LinearLayout:
         wishes = self._wishes.get(root)
@@ -277,3 +291,25 @@ class LayoutClasses:
                     if natural is not None:
                         return natural
         return None
+
+
+_COLLECT: dict[type[Operation], Callable[[LayoutClasses, Any], None]] = {
+    aa.ScanOp: LayoutClasses._collect_elementwise,
+    aa.ForOp: LayoutClasses._collect_for,
+    aa.LoopOp: LayoutClasses._collect_loop,
+    aa.ContinueOp: LayoutClasses._collect_continue,
+    aa.BreakOp: LayoutClasses._collect_break,
+    aa.YieldOp: LayoutClasses._collect_yield,
+    aa.ReduceOp: LayoutClasses._collect_reduce,
+    aa.AtomicRMWOp: LayoutClasses._collect_atomic,
+    aa.AtomicCASOp: LayoutClasses._collect_atomic,
+    aa.ShareTilesOp: LayoutClasses._collect_share,
+    aa.DotOp: LayoutClasses._collect_dot,
+    aa.TiledLoadOp: LayoutClasses._collect_view_load,
+    aa.FinishLoadOp: LayoutClasses._collect_view_load,
+    aa.TiledStoreOp: LayoutClasses._collect_view_store,
+    aa.TiledAtomicRedOp: LayoutClasses._collect_view_store,
+    aa.LoadOp: LayoutClasses._collect_load,
+    aa.StoreOp: LayoutClasses._collect_store,
+}
+"""What operations tie and wish that are not elementwise."""

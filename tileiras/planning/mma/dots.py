@@ -16,7 +16,7 @@ from tileiras.dialects.layout.mma import (
 )
 from tileiras.dialects.layout.outer_product import outer_product
 from tileiras.errors import InternalError
-from tileiras.planning.mma.instructions import arrange_warps, find_instruction, holds_atom
+from tileiras.planning.mma.instructions import arrange_warps, find_instruction
 from tileiras.planning.model.cta import CtaPlan
 
 
@@ -47,7 +47,7 @@ def plan_dot(op: aa.DotOp, plan: CtaPlan) -> DotPlan:
         layout = plan.hopper.result_layout(op)
         return DotPlan("in_stages", (4 * plan.hopper.warpgroups, 1), None, None, layout)
     choice = find_instruction(op, plan.target)
-    if choice is None or not holds_atom(choice.fragments, lhs, shape):
+    if choice is None:
         return DotPlan("", (1, 1), None, None, outer_product(shape, plan.num_warps))
     fragments = choice.fragments
     warps = arrange_warps(shape[-2], shape[-1], fragments, plan.num_warps)

@@ -2,87 +2,75 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    FloatTF32Type,
-    IntegerType,
-    TensorType,
-)
+from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type
 from xdsl.ir import Attribute
 
+from tileiras.codegen.atoms.element_names import mma_element
+from tileiras.codegen.atoms.mma import MmaAtom, mma_atoms_of
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
-from tileiras.dialects.layout.mma import (
-    M8N8K4_F64,
-    M16N8K8_TF32,
-    M16N8K16_F16,
-    M16N8K32_S8,
-    MmaFragments,
-)
-from tileiras.dialects.nv_tileaa.types import element_of
+from tileiras.dialects.layout.mma import MmaFragments
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """An mma.sync instruction for a pair of element types."""
+    """An mma.sync instruction for a product."""
 
-    atom: str
-    fragments: MmaFragments
-    feature: Feature
+    row: MmaAtom
     widens_to_f16: bool = False
     """Whether f8 operands are made f16 first, exactly: that is faster without units for f8."""
 
+    @property
+    def atom(self) -> str:
+        """The name of the row."""
+        return self.row.name
 
-_FLOAT_ATOMS: dict[tuple[type[Attribute], type[Attribute]], Instruction] = {
-    (Float16Type, Float32Type): Instruction("m16n8k16_f32_f16", M16N8K16_F16, Feature.MMA_SYNC),
-    (Float16Type, Float16Type): Instruction("m16n8k16_f16_f16", M16N8K16_F16, Feature.MMA_SYNC),
-    (BFloat16Type, Float32Type): Instruction("m16n8k16_f32_bf16", M16N8K16_F16, Feature.MMA_SYNC),
-    (FloatTF32Type, Float32Type): Instruction("m16n8k8_f32_tf32", M16N8K8_TF32, Feature.MMA_SYNC),
-    (Float64Type, Float64Type): Instruction("m8n8k4_f64_f64", M8N8K4_F64, Feature.F64_MMA),
-    (Float8E4M3FNType, Float32Type): Instruction("m16n8k32_f32_e4m3", M16N8K32_S8, Feature.FP8_MMA),
-    (Float8E5M2Type, Float32Type): Instruction("m16n8k32_f32_e5m2", M16N8K32_S8, Feature.FP8_MMA),
-    (Float8E4M3FNType, Float16Type): Instruction("m16n8k32_f16_e4m3", M16N8K32_S8, Feature.FP8_MMA),
-    (Float8E5M2Type, Float16Type): Instruction("m16n8k32_f16_e5m2", M16N8K32_S8, Feature.FP8_MMA),
-}
-"""Instruction by (operand, accumulator) element type; f32 has none: it stays true f32."""
+    @cached_property
+    def fragments(self) -> MmaFragments:
+        """Which elements of a tile of the instruction's each thread holds."""
+        return self.row.layouts()
 
 
 def find_instruction(op: aa.DotOp, target: GpuTarget) -> Instruction | None:
-    """The instruction for the element types, None where the target has none."""
-    lhs, acc = element_of(op.lhs), element_of(op.result)
-    if isinstance(lhs, IntegerType):
-        signs = [_sign(op.signedness_lhs), _sign(op.signedness_rhs)]
-        operands = signs[0] if signs[0] == signs[1] else "_".join(signs)
-        found = Instruction(f"m16n8k32_s32_{operands}", M16N8K32_S8, Feature.MMA_SYNC)
-    elif isinstance(lhs, Float8E4M3FNType | Float8E5M2Type) and _widens_f8(target):
-        found = replace(_FLOAT_ATOMS[Float16Type, type(acc)], widens_to_f16=True)
-    else:
-        found = _FLOAT_ATOMS.get((type(lhs), type(acc)))
-    return found if found is not None and target.has(found.feature) else None
+    """The first row for the element types that the target has and that fits into the tiles.
+
+    None if there is none. f32 has none: it stays true f32.
+    """
+    widens_to_f16 = _widens_f8(element_of(op.lhs), target)
+    names = [
+        "f16" if widens_to_f16 else mma_element(element_of(value), _is_unsigned(sign))
+        for value, sign in ((op.lhs, op.signedness_lhs), (op.rhs, op.signedness_rhs))
+    ]
+    accumulator = mma_element(element_of(op.result))
+    if None in names or accumulator is None:
+        return None
+    for row in mma_atoms_of(str(names[0]), str(names[1]), accumulator):
+        if target.has(row.feature) and _fits(row, op):
+            return Instruction(row, widens_to_f16)
+    return None
 
 
-def _widens_f8(target: GpuTarget) -> bool:
-    """Whether the target's instruction for f8 is slower than that for f16."""
+def _widens_f8(element: Attribute, target: GpuTarget) -> bool:
+    """Whether operands are f8, and the target's instruction for them slower than that for f16."""
+    if not isinstance(element, Float8E4M3FNType | Float8E5M2Type):
+        return False
     return target.has(Feature.FP8_MMA) and not target.has(Feature.FP8_MMA_NATIVE)
 
 
-def _sign(signedness: SignednessAttr | None) -> str:
-    """PTX's type of an 8-bit integer operand."""
-    return "u8" if signedness is not None and signedness.data == Signedness.UNSIGNED else "s8"
+def _is_unsigned(signedness: SignednessAttr | None) -> bool:
+    """Whether an 8-bit integer operand is unsigned."""
+    return signedness is not None and signedness.data == Signedness.UNSIGNED
 
 
-def holds_atom(fragments: MmaFragments, lhs: TensorType[Attribute], shape: tuple[int, ...]) -> bool:
-    """Whether the tile holds at least one atom."""
-    m, n, k = fragments.shape
-    return shape[-2] >= m and shape[-1] >= n and lhs.get_shape()[-1] >= k
+def _fits(row: MmaAtom, op: aa.DotOp) -> bool:
+    """Whether the tiles hold at least one tile of the instruction's."""
+    lhs, shape = shape_of(op.lhs), shape_of(op.result)
+    return shape[-2] >= row.m and shape[-1] >= row.n and lhs[-1] >= row.k
 
 
 def arrange_warps(m: int, n: int, fragments: MmaFragments, num_warps: int) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from xdsl.ir import Operation
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.planning.hints import is_tma_preferred
 from tileiras.planning.mma.instructions import find_instruction
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP, MmaSyncDot, unread_operand
 from tileiras.planning.mma.wgmma_dots import wgmma_dot
@@ -40,7 +41,7 @@ LEAST_ELEMENTS = 128 * 128
 LEAST_ELEMENTS_COMPUTED = 64 * 64
 """Policy: of the largest product of a kernel, and of one whose left operands are computed: the
 smallest that were measured against cp.async (decision 0021). Of smaller ones all warps copy the
-operands.
+operands, unless TMA is preferred.
 """
 
 Loops = Mapping[Operation | None, list[PlannedDot]]
@@ -119,7 +120,9 @@ class MmaSyncStrategy:
             return "an operand would be gathered into its stage"
         is_computed = any(planned.lhs is None for planned in found)
         least = LEAST_ELEMENTS_COMPUTED if is_computed else LEAST_ELEMENTS
-        if max((planned.rows * planned.columns for planned in found), default=0) < least:
+        is_asked = all(is_tma_preferred(load) for planned in found for load in planned.loads)
+        largest = max((planned.rows * planned.columns for planned in found), default=0)
+        if largest < least and not is_asked:
             return f"no product has {least} elements"
         if not all(planned.suits(1) for planned in found):
             return f"a product is too small for {WARPS_PER_WARPGROUP} warps"
@@ -163,12 +166,9 @@ def _mma_sync_dot(op: aa.DotOp, target: GpuTarget) -> MmaSyncDot | str:
     if len(shape) != 2:
         return "mma.sync reads no batches from stages"
     if instruction is None:
-        return "the target has no mma.sync for the element types"
+        return f"no mma.sync for the types of a product of {shape[0]}x{shape[1]}x{depth}"
     if instruction.widens_to_f16:
         return "operands of 8 bits are widened in registers"
-    m, n, k = instruction.fragments.shape
-    if shape[0] < m or shape[1] < n or depth < k:
-        return f"a product of {shape[0]}x{shape[1]}x{depth} is smaller than an instruction"
     operands = staged_operands(op)
     if operands is None:
         return "an operand does not come through a pipeline"

@@ -18,8 +18,8 @@ from tileiras.dialects.nv_tileas.plan import (
     PLAN,
     FilledByAttr,
     KernelPlanAttr,
-    MmaSyncAttr,
     PipelinePlanAttr,
+    StagedMmaSyncAttr,
     WgmmaAttr,
 )
 from tileiras.errors import InternalError
@@ -141,7 +141,7 @@ def _written_dot(planned: PlannedDot) -> Attribute:
     """How a product is computed."""
     lhs = "registers" if planned.lhs is None else "smem"
     if isinstance(planned, MmaSyncDot):
-        return MmaSyncAttr.of(lhs=lhs, by_rows=int(planned.by_rows))
+        return StagedMmaSyncAttr.of(lhs=lhs, by_rows=int(planned.by_rows))
     fragments = planned.fragments or "none"
     return WgmmaAttr.of(lhs=lhs, fragments=fragments, transposed=int(planned.transposed))
 
@@ -154,17 +154,17 @@ def _read_dots(func: aa.FuncOp, target: GpuTarget) -> Iterator[PlannedDot]:
             loops.setdefault(op.parent_op(), []).append(op)
     for dots in loops.values():
         for dot in dots:
-            yield _read_dot(dot, target)
+            yield read_dot(dot, target)
 
 
-def _read_dot(dot: aa.DotOp, target: GpuTarget) -> PlannedDot:
+def read_dot(dot: aa.DotOp, target: GpuTarget) -> PlannedDot:
     """A product with its operands."""
     mma, rhs = dot.attributes.get(MMA), shared_operand(dot.rhs)
-    if not isinstance(mma, WgmmaAttr | MmaSyncAttr) or rhs is None:
+    if not isinstance(mma, WgmmaAttr | StagedMmaSyncAttr) or rhs is None:
         raise InternalError("a product of a specialised kernel is not planned", where="planning")
     lhs = shared_operand(dot.lhs) if mma.word("lhs") == "smem" else None
     is_planned = (lhs is None) == (mma.word("lhs") == "registers")
-    if isinstance(mma, MmaSyncAttr):
+    if isinstance(mma, StagedMmaSyncAttr):
         instruction = find_instruction(dot, target)
         if is_planned and instruction is not None:
             return MmaSyncDot(dot, lhs, rhs, instruction, bool(mma.integer("by_rows")))

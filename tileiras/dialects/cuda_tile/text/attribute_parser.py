@@ -35,12 +35,8 @@ from tileiras.dialects.cuda_tile.attributes import (
     SameElementsAttr,
 )
 from tileiras.dialects.cuda_tile.constants import DenseAttr, FloatBitsAttr
-from tileiras.dialects.cuda_tile.element_types import (
-    FLOAT_FORMATS,
-    element_text,
-    is_float,
-    storage_bytes,
-)
+from tileiras.dialects.cuda_tile.element_names import element_text
+from tileiras.dialects.cuda_tile.element_types import FLOAT_FORMATS, is_float, storage_bytes
 from tileiras.dialects.cuda_tile.text.floats import parse_float
 from tileiras.dialects.cuda_tile.text.lexer import MAX_DIGITS, Token, unquoted
 from tileiras.dialects.cuda_tile.text.type_parser import FLOAT_TYPES, INTEGER_TYPES, TypeParser

@@ -25,11 +25,8 @@ from tileiras.dialects.cuda_tile.attributes import (
     SameElementsAttr,
 )
 from tileiras.dialects.cuda_tile.constants import DenseAttr, FloatBitsAttr
-from tileiras.dialects.cuda_tile.element_types import (
-    FLOAT_FORMATS,
-    element_text,
-    storage_bytes,
-)
+from tileiras.dialects.cuda_tile.element_names import element_text
+from tileiras.dialects.cuda_tile.element_types import FLOAT_FORMATS, storage_bytes
 from tileiras.dialects.cuda_tile.text.floats import float_text
 
 MAX_LISTED_ELEMENTS = 100

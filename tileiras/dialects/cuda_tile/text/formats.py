@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import OptimizationHintsAttr, PointerKindAttr
+from tileiras.dialects.cuda_tile.elementwise import UniformOp
 from tileiras.dialects.cuda_tile.text.attributes import (
     dense_text,
     hints_text,
@@ -362,11 +364,7 @@ def _terminator(op: Any, names: Uses) -> str:
 
 
 _SHARED: tuple[tuple[Format, str], ...] = (
-    (
-        _same_type,
-        "absf absi ceil cos cosh floor log log2 negf sin sinh tan andi ori xori mulhii pow remf "
-        "atan2",
-    ),
+    (_same_type, "pow atan2"),
     (_rounded, "exp tanh sqrt addf subf mulf divf fma"),
     (_flushable, "exp2 rsqrt maxf minf"),
     (_overflowing, "negi addi subi muli shli"),
@@ -417,10 +415,13 @@ _OWN: dict[str, Format] = {
     "multimem_load_reduce_view_tko": _multimem_load_reduce,
 }
 FORMATS: dict[str, Format] = {
-    f"cuda_tile.{name}": entry
-    for name, entry in (
-        *((name, entry) for entry, names in _SHARED for name in names.split()),
-        *_OWN.items(),
-    )
+    **{op.name: _same_type for op in ct.CudaTile.operations if issubclass(op, UniformOp)},
+    **{
+        f"cuda_tile.{name}": entry
+        for name, entry in (
+            *((name, entry) for entry, names in _SHARED for name in names.split()),
+            *_OWN.items(),
+        )
+    },
 }
 """Operation name -> format. Operations with regions are in `printer.py`."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tileiras.dialects.cuda_tile.constants import DenseAttr
-from tileiras.dialects.cuda_tile.element_types import FLOAT_FORMATS, element_text, storage_bytes
+from tileiras.dialects.cuda_tile.element_names import element_text
+from tileiras.dialects.cuda_tile.element_types import FLOAT_FORMATS, storage_bytes
 from tileiras.dialects.cuda_tile.text.floats import decode_float, is_infinity
 
 RESULT_NAMES: dict[str, tuple[str, ...]] = {

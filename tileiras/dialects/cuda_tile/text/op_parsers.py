@@ -33,6 +33,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
+from tileiras.dialects.cuda_tile.elementwise import UniformOp
 from tileiras.dialects.cuda_tile.text.formats import DEFAULT_ROUNDING
 from tileiras.dialects.cuda_tile.text.lexer import Token
 from tileiras.dialects.cuda_tile.text.values import ValueParser, flattened, segment_sizes
@@ -357,14 +358,7 @@ def _no_properties(p: ValueParser, cls: Any) -> dict[str, Attribute]:
 
 
 _ROWS: tuple[tuple[OpParser, tuple[Any, ...]], ...] = (
-    (
-        _same_type,
-        (
-            *(ct.AbsFOp, ct.AbsIOp, ct.CeilOp, ct.CosOp, ct.CosHOp, ct.FloorOp, ct.LogOp),
-            *(ct.Log2Op, ct.NegFOp, ct.SinOp, ct.SinHOp, ct.TanOp, ct.AndIOp, ct.OrIOp),
-            *(ct.XOrIOp, ct.MulhiIOp, ct.FPowFOp, ct.RemFOp, ct.Atan2Op),
-        ),
-    ),
+    (_same_type, (ct.FPowFOp, ct.Atan2Op)),
     (
         _rounded,
         (
@@ -413,6 +407,7 @@ _ROWS: tuple[tuple[OpParser, tuple[Any, ...]], ...] = (
     (_terminator, (ct.BreakOp, ct.ContinueOp, ct.YieldOp, ct.ReturnOp)),
 )
 OP_PARSERS: dict[str, tuple[OpParser, Any]] = {
-    cls.name: (parser, cls) for parser, classes in _ROWS for cls in classes
+    **{cls.name: (_same_type, cls) for cls in ct.CudaTile.operations if issubclass(cls, UniformOp)},
+    **{cls.name: (parser, cls) for parser, classes in _ROWS for cls in classes},
 }
 """Operation name -> how it is read, and its class."""

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import FunctionType, NoneAttr
 from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.attributes import PointerKindAttr
-from tileiras.dialects.cuda_tile.element_types import element_text
+from tileiras.dialects.cuda_tile.element_names import element_text
 from tileiras.dialects.cuda_tile.types import (
     DYNAMIC,
     GatherScatterViewType,

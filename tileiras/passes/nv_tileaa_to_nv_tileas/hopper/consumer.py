@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
+from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, element_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
@@ -25,7 +26,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile, tu
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
 from tileiras.planning.mma.accumulation import is_running, running_position
 from tileiras.planning.mma.mma_sync import MmaSyncDot
-from tileiras.planning.mma.wgmma import left_fragments
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.operands.tma import (
@@ -147,7 +147,7 @@ class ConsumerSide:
             return self._place_mma_sync(placer, planned)
         if not isinstance(op.result.type, TensorType):
             raise InternalError("a product gives no tensor")
-        layout = self.plan.result_layout(op)
+        *left, layout = placer.operand_layouts(op, self._in_registers(planned))
         acc = placer.in_layout(op.acc, layout)
         number = self._number(planned.rhs.load)
         group = self.plan.sharing(planned)
@@ -155,7 +155,7 @@ class ConsumerSide:
         is_turned = planned.fragments == "turned"
         if planned.is_turned and not planned.turns_words:
             right = turned_tile(placer, right, self.pipelines[number] if is_turned else None)
-        operands = [self._left(placer, planned), right]
+        operands = [self._left(placer, planned, left), right]
         if planned.turns_words:
             turned = 0 if planned.transposed else 1
             running = acc if self._runs_on(group) else None
@@ -186,13 +186,10 @@ class ConsumerSide:
     def _place_mma_sync(self, placer: Placer, planned: MmaSyncDot) -> Sequence[SSAValue]:
         """A product on fragments that each warp reads from the stage, which it then hands back."""
         op, warpgroups = planned.dot, self.plan.warpgroups
+        *fragments, layout = placer.operand_layouts(op, self._in_registers(planned))
         group = self.plan.sharing(planned)
-        if planned.lhs is None:
-            left = placer.in_layout(op.lhs, planned.layout("A", warpgroups))
-        else:
-            left = self._tile(placer, planned.lhs, op.lhs)
+        left = self._left(placer, planned, fragments)
         right = self._tile(placer, planned.rhs, op.rhs)
-        layout = planned.result_layout(warpgroups)
         acc = placer.in_layout(op.acc, layout)
         warps_m, warps_n = planned.grid(warpgroups)
         properties: dict[str, Attribute] = {
@@ -237,17 +234,17 @@ class ConsumerSide:
         others = (other for other in self.plan.dots.values() if loop.is_ancestor(other.dot))
         return all(running_position(other) is not None for other in others if other.turns_words)
 
-    def _left(self, placer: Placer, planned: WgmmaDot) -> SSAValue:
+    def _in_registers(self, planned: PlannedDot) -> list[SSAValue]:
+        """The operands that threads hold."""
+        return [planned.dot.acc] if planned.lhs is not None else [planned.dot.lhs, planned.dot.acc]
+
+    def _left(
+        self, placer: Placer, planned: PlannedDot, fragments: Sequence[LinearLayout]
+    ) -> SSAValue:
         """The left operand: a tile in shared memory, or this thread's fragments of it."""
         if planned.lhs is not None:
             return self._tile(placer, planned.lhs, planned.dot.lhs)
-        lhs = planned.dot.lhs
-        if not isinstance(lhs.type, TensorType):
-            raise InternalError("an operand is no tensor")
-        layout = left_fragments(
-            lhs.type.get_shape(), planned.family, planned.fragments, self.plan.warpgroups
-        )
-        return placer.in_layout(lhs, layout)
+        return placer.in_layout(planned.dot.lhs, fragments[0])
 
     def start(self, placer: Placer, op: Operation, operands: Sequence[SSAValue]) -> None:
         """Before a loop with these bounds, or a branch with this condition: copies first tiles."""

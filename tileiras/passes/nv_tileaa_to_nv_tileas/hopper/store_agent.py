@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tileiras.codegen.atoms.store_pieces import BUFFERS, stored_layout
+from tileiras.codegen.atoms.store_pieces import BUFFERS
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
@@ -93,11 +92,8 @@ def create_store_pipeline(entry: Block) -> SSAValue:
     return op.result
 
 
-def place_staged(
-    placer: Placer, op: TmaWrite, pipeline: SSAValue, plan: HopperPlan
-) -> Sequence[SSAValue]:
+def place_staged(placer: Placer, op: TmaWrite, pipeline: SSAValue) -> Sequence[SSAValue]:
     """The tile on its way to the agent, from the registers that a product leaves its result in."""
-    shape = view_type_of(op.view).tile_shape
-    layout = stored_layout(shape, plan.warpgroups, plan.is_transposed)
+    (layout,) = placer.operand_layouts(op, [op.value])
     placer.emit(ts.StageTileOp, [placer.in_layout(op.value, layout), pipeline])
     return placer.emit(aa.CreateMemTokenOp, (), [op.result_token.type]).results

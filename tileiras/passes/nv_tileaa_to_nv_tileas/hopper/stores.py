@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
-from tileiras.codegen.atoms.store_pieces import stored_layout
 from tileiras.codegen.atoms.tma_boxes import tile_swizzle
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
@@ -71,10 +70,7 @@ def place_tma_store(
     placer: Placer, op: TmaWrite, map: SSAValue, plan: HopperPlan
 ) -> Sequence[SSAValue]:
     """The store from the registers that a product leaves its result in."""
-    if not isinstance(op.value.type, TensorType):
-        raise InternalError("a store of no tile", where="hopper")
-    shape = op.value.type.get_shape()
-    layout = stored_layout(shape, plan.warpgroups, plan.is_transposed)
+    (layout,) = placer.operand_layouts(op, [op.value])
     operands = [placer.in_layout(op.value, layout), map, placer.plain(op.view)]
     operands += [placer.plain(index) for index in op.indices]
     properties: dict[str, Attribute] = {"delayed": IntAttr(int(plan.are_stores_delayed))}

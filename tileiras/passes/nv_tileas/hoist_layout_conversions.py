@@ -1,32 +1,53 @@
-"""Changes of layout that need not be made while others wait are made before.
-
-    loop { .. atomic_cas %lock .. }                   %p = convert_layout %t
-    if %c { %p = convert_layout %t; .. }        ->    loop { .. atomic_cas %lock .. }
-    else  { %q = convert_layout %t; .. }              if %c { .. } else { .. }
-
-A conversion that both sides of a branch need is made once before it, and one whose value is known
-before a loop that waits for other tile blocks is made before that, needed or not.
-"""
+"""The pass `tileas-hoist-layout-conversions`: changes of layout before others wait for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, OpResult
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.ir_pass import CompileContext, IrPass
+
+_USES_OF_STAGES = (*wg.RING_OPS, pl.FreePipelinesOp)
 
 
-def convert_early(block: Block) -> None:
-    """Does so in a block and in all that it contains, inner branches first."""
-    for branch in [op for op in block.walk(reverse=True) if isinstance(op, aa.IfOp)]:
+@dataclass(frozen=True)
+class HoistLayoutConversionsPass(IrPass):
+    """Converts once before a branch what both sides convert, and before a loop what waits for it.
+
+    Before   loop { .. atomic_cas %lock .. };  if %c { %p = convert_layout %t; .. }
+             else { %q = convert_layout %t; .. }
+    After    %p = convert_layout %t;  loop { .. atomic_cas %lock .. };  if %c { .. } else { .. }
+    Requires every tensor in its layout
+    Leaves   conversions of values that are not known before the branch or the loop, and those
+             whose pipelines are still in use: until then there is little memory to go through
+    """
+
+    name = "tileas-hoist-layout-conversions"
+    title: ClassVar[str] = "Hoist layout conversions"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Does so in all functions of the module."""
+        for func in op.body.ops:
+            if isinstance(func, aa.FuncOp):
+                _hoist(list(func.walk()))
+
+
+def _hoist(ops: Sequence[Operation]) -> None:
+    """Does so for all operations of a kernel, inner branches first."""
+    for branch in reversed([op for op in ops if type(op) is aa.IfOp]):
         sides = [_conversions(region.block) for region in branch.regions if region.blocks]
         if len(sides) == 2:
             for first in sides[0]:
                 _share(branch, first, [op for op in sides[1] if _are_equal(first, op)])
-    for waiting in [op for op in block.walk() if _waits(op)]:
+    for waiting in [op for op in ops if type(op) is aa.LoopOp and _waits(op)]:
         for conversion in list(_conversions_after(waiting)):
             _put_behind_source(conversion)
 
@@ -53,9 +74,9 @@ def _share(branch: aa.IfOp, first: tas.ConvertLayoutOp, others: list[tas.Convert
 
 
 def _waits(op: Operation) -> bool:
-    """Whether an operation is a loop around an atomic: it waits for another tile block."""
+    """Whether there is an atomic in a loop: it waits for another tile block."""
     atomics = (aa.AtomicCASOp, aa.AtomicRMWOp)
-    return isinstance(op, aa.LoopOp) and any(isinstance(inner, atomics) for inner in op.walk())
+    return any(isinstance(inner, atomics) for inner in op.walk())
 
 
 def _conversions_after(waiting: Operation) -> Iterator[tas.ConvertLayoutOp]:
@@ -75,14 +96,14 @@ def _conversions_after(waiting: Operation) -> Iterator[tas.ConvertLayoutOp]:
 
 
 def _put_behind_source(conversion: tas.ConvertLayoutOp) -> None:
-    """Behind the last use of a ring, though: until then there is little memory to go through."""
+    """Behind the last use of a stage, though: until then there is little memory to go through."""
     source = conversion.source
     if not isinstance(source, OpResult) or (block := source.op.parent_block()) is None:
         return
     place: Operation = source.op
     op = place.next_op
     while op is not None and not op.is_ancestor(conversion):
-        if any(isinstance(inner, wg.RING_OPS) for inner in op.walk()):
+        if any(isinstance(inner, _USES_OF_STAGES) for inner in op.walk()):
             place = op
         op = op.next_op
     conversion.detach()

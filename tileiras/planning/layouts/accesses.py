@@ -1,0 +1,206 @@
+"""How each access to memory of a kernel is done: written beside it, with its layouts."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from tileiras.codegen.target import GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.dialects.nv_tileas.assigned import (
+    ACCESS,
+    SMEM_LAYOUT,
+    access_attribute,
+    layout_attribute,
+)
+from tileiras.dialects.nv_tileas.plan import BY_TMA, PIPELINE
+from tileiras.errors import InternalError
+from tileiras.planning.access import AccessPlan, plan_reduction
+from tileiras.planning.layouts.classes import ViewAccess
+from tileiras.planning.layouts.rematerialization import is_tensor
+from tileiras.planning.layouts.writer import LayoutWriter
+from tileiras.planning.layouts.written import coordinate_layout
+from tileiras.planning.model.cta import CtaPlan
+
+MULTIMEM = aa.MultimemLoadOp | aa.MultimemStoreOp | aa.MultimemReduceOp
+ACCESSES = (
+    aa.TiledLoadOp,
+    aa.TiledStoreOp,
+    aa.StartLoadOp,
+    aa.FinishLoadOp,
+    aa.TiledAtomicRedOp,
+    aa.MultimemLoadOp,
+    aa.MultimemStoreOp,
+    aa.MultimemReduceOp,
+    aa.LoadOp,
+    aa.StoreOp,
+)
+"""The operations of this file."""
+
+
+class AccessAssigner:
+    """Assigns the accesses of one function.
+
+    `warpgroups`: of consumers, 0 if the kernel is not specialised. `are_transposed`: whether wgmma
+    computes all its products transposed.
+    """
+
+    def __init__(
+        self, writer: LayoutWriter, target: GpuTarget, warpgroups: int, are_transposed: bool
+    ):
+        self._writer = writer
+        self._target = target
+        self._warpgroups = warpgroups
+        self._are_transposed = are_transposed
+
+    def assign(self, op: Operation) -> None:
+        """Writes how one of `ACCESSES` is done."""
+        match op:
+            case aa.TiledLoadOp() | LoadBase() if PIPELINE in op.attributes:
+                pass  # its tile stays in shared memory
+            case aa.TiledStoreOp() | aa.TiledAtomicRedOp() if BY_TMA in op.attributes:
+                self._assign_tma_store(op)
+            case aa.TiledLoadOp():
+                self._assign_tiled_load(op)
+            case aa.TiledStoreOp():
+                self._assign_tiled_store(op)
+            case aa.TiledAtomicRedOp():
+                self._assign_atomic_red(op)
+            case aa.StartLoadOp() | aa.FinishLoadOp():
+                self._assign_early_load(op)
+            case aa.MultimemLoadOp() | aa.MultimemStoreOp() | aa.MultimemReduceOp():
+                self._assign_multimem(op)
+            case LoadBase() | StoreBase():
+                self._assign_pointer_access(op)
+            case _:
+                raise InternalError(f"'{op.name}' is no access to memory", where="planning")
+
+    def _set(self, op: Operation, access: AccessPlan) -> None:
+        op.attributes[ACCESS] = access_attribute(access.vector, access.axis, access.layout)
+
+    def _ask_indices(self, op: ViewAccess, layout: LinearLayout) -> None:
+        """A tile of indices lies where the tile has its sparse coordinate."""
+        sparse = view_type_of(op.view).sparse_dim
+        if sparse is not None:
+            for axis, index in enumerate(op.indices):
+                if is_tensor(index):
+                    self._writer.ask(index, coordinate_layout(layout, axis))
+
+    def _assign_tma_store(self, op: aa.TiledStoreOp | aa.TiledAtomicRedOp) -> None:
+        """From the registers that a product leaves its result in."""
+        from tileiras.codegen.atoms.store_pieces import stored_layout
+
+        layout = stored_layout(shape_of(op.value), self._warpgroups, self._are_transposed)
+        self._writer.take(op, [(op.value, layout)])
+
+    def _assign_tiled_load(self, op: aa.TiledLoadOp) -> None:
+        """In the layout of the result's class if that reads as well, else coalesced."""
+        access = self._writer.classes.view_access(op)
+        wanted = self._writer.settled(op.result)
+        access = access.towards(wanted, storage_bits(element_of(op.result)))
+        self._set(op, access)
+        self._ask_indices(op, access.layout)
+        self._writer.set_results(op)
+
+    def _assign_tiled_store(self, op: aa.TiledStoreOp) -> None:
+        """The value as it lies if that writes as well, else coalesced.
+
+        Consumers of a pipeline have few registers left, and write the accumulators as they are.
+        """
+        access = self._writer.classes.view_access(op)
+        natural = self._writer.classes.natural(op.value)
+        layout = access.layout
+        if natural is not None:
+            bits = storage_bits(element_of(op.value))
+            if access.suits(natural):
+                layout = natural
+            elif self._warpgroups and (moved := access.in_place(natural, bits)) is not None:
+                access, layout = moved, moved.layout
+        self._set(op, AccessPlan(access.axis, access.vector, layout))
+        self._writer.ask(op.value, layout)
+        self._ask_indices(op, layout)
+
+    def _assign_atomic_red(self, op: aa.TiledAtomicRedOp) -> None:
+        """In the layout that the value has, at most registers exchanged.
+
+        Lanes that fill sectors of memory only in part are no reason to go through shared memory: it
+        takes as long as the atomics themselves, which nobody waits for.
+        """
+        access = plan_reduction(op, self._writer.classes.num_warps, self._target)
+        layout = self._writer.settled(op.value)
+        if access.vector > 1 and not access.suits(layout):
+            moved = access.in_place(layout, storage_bits(element_of(op.value)))
+            layout = moved.layout if moved is not None else layout
+        self._set(op, AccessPlan(access.axis, access.vector, layout))
+        self._writer.ask(op.value, layout)
+        self._ask_indices(op, layout)
+
+    def _assign_multimem(self, op: MULTIMEM) -> None:
+        """Coalesced."""
+        access = self._writer.classes.view_access(op)
+        self._set(op, access)
+        if not isinstance(op, aa.MultimemLoadOp):
+            self._writer.ask(op.value, access.layout)
+        self._ask_indices(op, access.layout)
+        self._writer.set_results(op)
+
+    def _assign_pointer_access(self, op: LoadBase | StoreBase) -> None:
+        """All operands in the layout of the pointers; scalars have none."""
+        access = self._writer.classes.pointer_access(op)
+        if access is None:
+            return
+        is_load = isinstance(op, LoadBase)
+        wanted = self._writer.settled(op.results[0]) if is_load else access.layout
+        layout = wanted if access.suits(wanted) else access.layout
+        self._set(op, AccessPlan(access.axis, access.vector, layout))
+        for operand in op.operands:
+            self._writer.ask(operand, layout)
+        self._writer.set_results(op)
+
+    def _assign_early_load(self, op: aa.StartLoadOp | aa.FinishLoadOp) -> None:
+        """Threads copy what they will read themselves; or, if products read the copies, all.
+
+        Then everything is coalesced: what is read where the layout in shared memory says.
+        """
+        finish = op if isinstance(op, aa.FinishLoadOp) else _finishing(op)
+        ring = op.ring.owner
+        if isinstance(ring, aa.LoadRingOp) and ring.shared is not None:
+            from tileiras.planning.operands.smem import slot_layout
+
+            plan = CtaPlan(self._writer.classes.num_warps, self._target)
+            shared = slot_layout(finish, plan)
+            if shared is None:
+                raise InternalError("a slot that all threads read, of a tile that no product wants")
+            op.attributes[SMEM_LAYOUT] = layout_attribute(shared)
+            access = self._writer.classes.view_access(finish)
+        else:
+            access = self._early_access(finish)
+        self._set(op, access)
+        self._writer.set_results(op)
+
+    def _early_access(self, op: aa.FinishLoadOp) -> AccessPlan:
+        """In the layout of the result's class if that reads as well, else coalesced.
+
+        What several loops read, threads must find where they have copied it: coalesced in all.
+        """
+        access = self._writer.classes.view_access(op)
+        if sum(isinstance(use.operation, aa.FinishLoadOp) for use in op.ring.uses) > 1:
+            return access
+        wanted = self._writer.settled(op.result)
+        wanted = access.towards(wanted, storage_bits(element_of(op.result)))
+        # A slot has room for each element once; copies in more threads would take more of it.
+        if wanted.layout.in_size("register") > access.layout.in_size("register"):
+            return access
+        return wanted
+
+
+def _finishing(op: aa.StartLoadOp) -> aa.FinishLoadOp:
+    """The operation that reads what this one loads."""
+    for use in op.ring.uses:
+        if isinstance(use.operation, aa.FinishLoadOp):
+            return use.operation
+    raise InternalError("a load is started and never finished")

@@ -76,8 +76,8 @@ fuzz-rounds:  ## the tests of random inputs, ROUNDS times with other inputs
 	env -u CI RANDOM_PROGRAMS=$${round}00:$${round}99 $(RUN) -m pytest -q -n $(JOBS) -m 'not gpu' \
 	    -k 'fuzz or hypothesis or random_programs' --fuzz-round=$$round tests || exit 1; done
 
-bench-compile:  ## cold compile times, beside NVIDIA's compiler where VENDOR_TILEIRAS names it
-	$(RUN) benchmarks/bench_compile.py --gpu-name $(TARGET)
+bench-compile:  ## cold compile times over CORPUS and KERNELS, every EVERY-th, beside VENDOR_TILEIRAS
+	$(RUN) benchmarks/bench_compile.py $(wildcard $(CORPUS)) $(KERNELS) --gpu-name $(TARGET) --every $(EVERY)
 
 bench-gpu-prepare:  ## make the cubins of bench-gpu with CLIENT, a Python that has cuda-tile; no GPU
 	$(CLIENT) benchmarks/gpu/prepare.py --directory $(BENCH_GPU) --jobs $(JOBS)

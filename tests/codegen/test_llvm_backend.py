@@ -76,7 +76,7 @@ def test_text_that_says_another_target_is_an_internal_error() -> None:
 
 
 def test_preparing_in_a_thread_loads_llvm() -> None:
-    prepare().join()
+    prepare()
     assert load_llvm().version().startswith("22.")
 
 

@@ -102,7 +102,7 @@ def test_interrupt_while_the_first_module_is_found_has_no_traceback() -> None:
         "import sys, builtins\n"
         "class Interrupt:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'tileiras.termination': raise KeyboardInterrupt\n"
+        "        if name == 'tileiras.early_signals': raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Interrupt()); import tileiras_command; print('went on')"
     )
     done = run(program=[sys.executable, "-c", script])

@@ -7,10 +7,10 @@ the GIL. LLVM's own fatal errors end the process; what reaches it must be known 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from importlib.util import find_spec
-from pathlib import Path
 
 from tileiras.errors import InternalError, UsageError
 
@@ -65,23 +65,23 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
 """Functions used, without their `LLVMPY_` prefix: result and parameter types."""
 
 
-def find_llvm_library() -> Path:
+def find_llvm_library() -> str:
     """Path of llvmlite's shared library, without importing llvmlite. Raises UsageError."""
     spec = find_spec("llvmlite")
     if spec is None or spec.origin is None:
         raise UsageError("cannot find the Python package llvmlite, which brings LLVM")
-    folder = Path(spec.origin).parent / "binding"
+    folder = os.path.join(os.path.dirname(spec.origin), "binding")
     for name in ("libllvmlite.so", "libllvmlite.dylib", "llvmlite.dll"):
-        if (folder / name).exists():
-            return folder / name
+        if os.path.exists(path := os.path.join(folder, name)):
+            return path
     raise UsageError(f"no LLVM library in {folder}")
 
 
 class LlvmLibrary:
     """The loaded library with all targets initialised. Make one per process (`load_llvm`)."""
 
-    def __init__(self, path: Path):
-        library = ctypes.CDLL(str(path))
+    def __init__(self, path: str):
+        library = ctypes.CDLL(path)
         for name, (result, parameters) in _FUNCTIONS.items():
             function = getattr(library, f"LLVMPY_{name}")
             function.restype, function.argtypes = result, parameters

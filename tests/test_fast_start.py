@@ -13,8 +13,8 @@ from tileiras.fast_start import TRICKS, cache_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 
-MOST_MODULES = 480
-"""Policy: how many modules a vector add may load; it was 477 when this was written."""
+MOST_MODULES = 490
+"""Policy: how many modules a vector add may load; it was 487 when this was written."""
 
 DEFINE = """
 import sys

@@ -11,6 +11,7 @@ from tests.kernels.lowered import lower_to_llvm, run_lowered  # noqa: E402
 from tileiras.bytecode.writer import write_module  # noqa: E402
 from tileiras.driver import compile_module, with_environment  # noqa: E402
 from tileiras.interpreter import run_entry  # noqa: E402
+from tileiras.interpreter.ptx import run_ptx  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 
 from .reported_crashes import REPORTS, Report, finished  # noqa: E402
@@ -59,7 +60,12 @@ def test_threads_compute_it_without_misaligned_accesses(report: Report, gpu_name
     name = report.usual if gpu_name == "usual" else gpu_name
     arguments = report.arguments()
     wanted = report.wanted(arguments)
-    run_lowered(lower_to_llvm(finished(report, name).module, name), arguments, report.grid)
+    module = finished(report, name).module
+    ptx = compile_module(write_module(module), CompileOptions(name, emit="ptx")).output.decode()
+    if "tcgen05." in ptx:  # tensor memory is the PTX machine's
+        run_ptx(ptx, arguments, report.grid)
+    else:
+        run_lowered(lower_to_llvm(module, name), arguments, report.grid)
     np.testing.assert_array_equal(arguments[-1], wanted)
 
 

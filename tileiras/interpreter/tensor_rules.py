@@ -86,7 +86,7 @@ def scaled_dot_rule(twins: Twins) -> PureRule:
     def compute(
         op: Any, lhs: Array, rhs: Array, acc: Array, lhs_scale: Array, rhs_scale: Array
     ) -> Array:
-        if operand_type(op.lhs).element_type == IntegerType(8):
+        if operand_type(op.lhs.type).element_type == IntegerType(8):
             lhs, rhs = _unpacked(lhs, -1), _unpacked(rhs, -2)
         twin = twins.of(op, ct.MmaFScaledOp, {})
         return rule(twin, lhs, rhs, acc, lhs_scale, rhs_scale)

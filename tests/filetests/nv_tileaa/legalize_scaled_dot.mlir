@@ -1,14 +1,4 @@
 // RUN: tileaa-legalize-scaled-dot --gpu-name=sm_120
-// keeps_what_the_target_multiplies
-// CHECK-NOT: nv_tileaa.fp_to_fp
-// CHECK: nv_tileaa.dot_scaled %a by %sa, %b by %sb, %c : tensor<16x64xf8E4M3FN>
-builtin.module {
-  nv_tileaa.func @mxf8(%a: tensor<16x64xf8E4M3FN>, %sa: tensor<16x2xf8E8M0FNU>, %b: tensor<64x8xf8E4M3FN>, %sb: tensor<2x8xf8E8M0FNU>, %c: tensor<16x8xf32>) {
-    %d = nv_tileaa.dot_scaled %a by %sa, %b by %sb, %c : tensor<16x64xf8E4M3FN>, tensor<16x2xf8E8M0FNU>, tensor<64x8xf8E4M3FN>, tensor<2x8xf8E8M0FNU> -> tensor<16x8xf32>
-    nv_tileaa.return
-  }
-}
-// -----
 // packs_f4_along_k
 // CHECK: nv_tileaa.reshape %a : tensor<16x64xf4E2M1FN> -> tensor<1024xf4E2M1FN>
 // CHECK-NEXT: nv_tileaa.pack
@@ -20,6 +10,16 @@ builtin.module {
 builtin.module {
   nv_tileaa.func @nvf4(%a: tensor<16x64xf4E2M1FN>, %sa: tensor<16x4xf8E4M3FN>, %b: tensor<64x8xf4E2M1FN>, %sb: tensor<4x8xf8E4M3FN>, %c: tensor<16x8xf32>) {
     %d = nv_tileaa.dot_scaled %a by %sa, %b by %sb, %c : tensor<16x64xf4E2M1FN>, tensor<16x4xf8E4M3FN>, tensor<64x8xf4E2M1FN>, tensor<4x8xf8E4M3FN> -> tensor<16x8xf32>
+    nv_tileaa.return
+  }
+}
+// -----
+// keeps_what_the_target_multiplies
+// CHECK-NOT: nv_tileaa.fp_to_fp
+// CHECK: nv_tileaa.dot_scaled %a by %sa, %b by %sb, %c : tensor<16x64xf8E4M3FN>
+builtin.module {
+  nv_tileaa.func @mxf8(%a: tensor<16x64xf8E4M3FN>, %sa: tensor<16x2xf8E8M0FNU>, %b: tensor<64x8xf8E4M3FN>, %sb: tensor<2x8xf8E8M0FNU>, %c: tensor<16x8xf32>) {
+    %d = nv_tileaa.dot_scaled %a by %sa, %b by %sb, %c : tensor<16x64xf8E4M3FN>, tensor<16x2xf8E8M0FNU>, tensor<64x8xf8E4M3FN>, tensor<2x8xf8E8M0FNU> -> tensor<16x8xf32>
     nv_tileaa.return
   }
 }

@@ -3,7 +3,7 @@
 // CHECK: plan = #nv_tileas.kernel_plan<num_warps = 8, warpgroups = 2
 // CHECK: pipelines = [#nv_tileas.pipeline_plan<bytes = 32768, least = 2, may_grow = 1>]
 // CHECK: nv_tileaa.dot
-// CHECK: {mma = #nv_tileas.tcgen05<column = 0, columns = 128, buffers = 1, load = 16x256b>}
+// CHECK: {mma = #nv_tileas.tcgen05<column = 0, columns = 128, buffers = 1, load = "16x256b">}
 cuda_tile.module @m {
   entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {
     %a0 = assume div_by<16>, %A : tile<ptr<f16>>

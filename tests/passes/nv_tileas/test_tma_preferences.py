@@ -23,16 +23,25 @@ SMALL = ProductKernel("f16", (64, 64, 64), whole=True)
 IN_LOOP = ProductKernel("f16", (128, 256, 64), form="persistent", result="f16", whole=True)
 
 
+def without_tcgen05(target: str) -> dict[str, tuple[str, ...]]:
+    """The options of a target whose products are those of mma.sync or wgmma."""
+    has_it = get_target(target).has(Feature.TCGEN05)
+    return {"disabled_features": ("tcgen05",)} if has_it else {}
+
+
 def ptx_of(
     kernel: ProductKernel, target: str, knobs: dict[str, str] | None = None, forbids: bool = False
 ) -> str:
-    """The PTX; `forbids`: the kernel's author does not allow TMA."""
+    """The PTX; `forbids`: the kernel's author does not allow TMA.
+
+    Without tcgen05: what it leaves in tensor memory is stored by threads whatever is preferred.
+    """
     text = aligned_result(kernel)
     if forbids:
         hint = r"\1 optimization_hints = <default = {allow_tma = false}>"
         text, count = re.subn(r"((?:load|store)_view_tko .*?token = %t0)", hint, text)
         assert count == 3
-    options = CompileOptions(gpu_name=target, emit="ptx", knobs=knobs or {})
+    options = CompileOptions(target, emit="ptx", knobs=knobs or {}, **without_tcgen05(target))
     return compile_module(text.encode(), options).output.decode()
 
 
@@ -62,6 +71,17 @@ def test_small_operands_come_by_tma_if_that_is_preferred(target: str) -> None:
     check_product(SMALL, preferred, (2, 2))
 
 
+@pytest.mark.parametrize(
+    "target", [name for name in TARGETS if get_target(name).has(Feature.TCGEN05)]
+)
+def test_sums_in_tensor_memory_leave_by_threads(target: str) -> None:
+    text = aligned_result(ONE_TILE).encode()
+    plain = compile_module(text, CompileOptions(target, emit="ptx")).output
+    preferred = CompileOptions(target, emit="ptx", knobs={PREFER_TMA: "1"})
+    assert b"tcgen05.mma" in plain and STORE.encode() not in plain
+    assert compile_module(text, preferred).output == plain
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_nothing_goes_by_tma_if_that_is_not_wanted(target: str) -> None:
     assert LOAD in ptx_of(ONE_TILE, target)
@@ -82,7 +102,7 @@ def test_allowing_tma_is_not_forbidding_it(target: str) -> None:
     text = aligned_result(ONE_TILE)
     hint = r"\1 optimization_hints = <default = {allow_tma = true}>"
     text = re.sub(r"((?:load|store)_view_tko .*?token = %t0)", hint, text)
-    options = CompileOptions(gpu_name=target, emit="ptx")
+    options = CompileOptions(target, emit="ptx", **without_tcgen05(target))
     assert compile_module(text.encode(), options).output.decode() == ptx_of(ONE_TILE, target)
 
 

@@ -148,7 +148,7 @@ def _deferring_classes(process: Callable[..., Any]) -> Callable[..., Any]:
             setattr(cls, name, stand_in)
         for name in attributes:
             setattr(cls, name, _Attribute(cls, name, now))
-        setattr(cls, _PARAMETERS, make_parameters(init, repr, eq, order, unsafe_hash, frozen))
+        setattr(cls, _PARAMETERS, make_parameters(*given[: len(make_parameters.__slots__)]))
         if getattr(cls, "__abstractmethods__", None):
             abc.update_abstractmethods(cls)
         return cls

@@ -77,7 +77,7 @@ def defer_dataclasses(prepared: Prepared) -> None:
         ("_cmp_fn", compare_later),
         ("_frozen_get_del_attr", guard_later),
         ("_process_class", _deferring_classes(getattr(dataclasses, "_process_class"))),  # noqa: B009
-        ("inspect", _NoSignatures(getattr(dataclasses, "inspect"))),  # noqa: B009,
+        ("inspect", _NoSignatures(getattr(dataclasses, "inspect"))),  # noqa: B009
     ):
         setattr(dataclasses, name, value)
 

@@ -1,5 +1,6 @@
 """The commands as they are installed: what a process does before it imports the compiler.
 
+- A shell that completes a command line is answered.
 - A signal in the first milliseconds ends the process with one line.
 - The resident compiler does the work where that is allowed (`tileiras/resident`).
 - What makes importing cheaper is in place (`tileiras/fast_start`).
@@ -16,6 +17,7 @@ import sys
 
 def main() -> None:
     """The command `tileiras`."""
+    _complete("tileiras")
     from tileiras.resident.client import compile_there, is_allowed
 
     if is_allowed(sys.argv[1:], os.environ):
@@ -41,6 +43,7 @@ def serve() -> None:
 
 def disassemble() -> None:
     """The command `tileirdisasm`."""
+    _complete("tileirdisasm")
     _start()
     from tileiras.cli import disasm_main as run
 
@@ -49,6 +52,7 @@ def disassemble() -> None:
 
 def assemble() -> None:
     """The command `tileirasm`."""
+    _complete("tileirasm")
     _start()
     from tileiras.cli import asm_main as run
 
@@ -57,6 +61,7 @@ def assemble() -> None:
 
 def reduce() -> None:
     """The command `tileiras-reduce`."""
+    _complete("tileiras-reduce")
     from tileiras.reduce_command import main as run
 
     run()
@@ -64,9 +69,18 @@ def reduce() -> None:
 
 def run_ptx() -> None:
     """The command `tileiras-run`."""
+    _complete("tileiras-run")
     from tileiras.interpreter.ptx.command import main as run
 
     run()
+
+
+def _complete(program: str) -> None:
+    """Ends the process where a shell asks what may stand on the command line."""
+    if f"_{program.upper().replace('-', '_')}_COMPLETE" in os.environ:
+        from tileiras.completion import run as answer
+
+        sys.exit(answer(program))
 
 
 def _start() -> None:

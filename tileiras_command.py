@@ -14,6 +14,10 @@ Imports nothing but os and sys, which every Python process has, before the path 
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
 
 def main() -> None:
     """The command `tileiras`."""
@@ -69,18 +73,24 @@ def reduce() -> None:
 
 def run_ptx() -> None:
     """The command `tileiras-run`."""
-    _complete("tileiras-run")
     from tileiras.interpreter.ptx.command import main as run
+    from tileiras.interpreter.ptx.command import option_names
+
+    _complete("tileiras-run", option_names)
 
     run()
 
 
-def _complete(program: str) -> None:
-    """Ends the process where a shell asks what may stand on the command line."""
-    if f"_{program.upper().replace('-', '_')}_COMPLETE" in os.environ:
+def _complete(program: str, named: "Callable[[], Sequence[tuple[str, str, str]]]" = tuple) -> None:
+    """Ends the process where a shell asks what may stand on the command line.
+
+    `named` gives the options of a command that has no table of them.
+    """
+    instruction = os.environ.get(f"_{program.upper().replace('-', '_')}_COMPLETE")
+    if instruction is not None:
         from tileiras.completion import run as answer
 
-        sys.exit(answer(program))
+        sys.exit(answer(program, instruction, named()))
 
 
 def _start() -> None:

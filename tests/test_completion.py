@@ -12,6 +12,7 @@ import pytest
 
 from tileiras.codegen.target import TARGET_NAMES
 from tileiras.completion import SHELLS, candidates, variable_of
+from tileiras.interpreter.ptx.command import option_names
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = {
@@ -146,7 +147,10 @@ def test_other_commands_have_their_own() -> None:
     assert found([], "--print-d", "tileirdisasm") == ["--print-debug-info"]
     assert found([], "--scr", "tileiras-reduce") == ["--script"]
     assert found(["k.mlir", "--", "--gpu-name"], "sm_90", "tileiras-reduce") == ["sm_90"]
-    assert found([], "--dyn", "tileiras-run") == ["--dynamic-shared"]
+    items = candidates("tileiras-run", [], "--dyn", option_names())
+    assert [item.value for item in items] == ["--dynamic-shared"]
+    done = ask("tileiras-run", "bash_complete", "tileiras-run --no", 1)
+    assert "plain,--no-races" in done.stdout
 
 
 def test_ordinary_command_does_not_load_it() -> None:

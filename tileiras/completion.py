@@ -8,7 +8,6 @@ options as everything else. A command that is run without the variable imports n
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -24,12 +23,15 @@ from tileiras.errors import UsageError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+Named = Sequence[tuple[str, str, str]]
+"""Name, help and placeholder (empty: a flag) of options."""
+
 SHELLS = ("bash", "zsh", "fish")
 _FILES, _FOLDERS = ("FILE", "PATH", "PROGRAM"), ("DIR",)
 _LISTS_OF_PASSES = ("print-before", "print-after", "pass-pipeline")
 
 
-def complete(program: str, instruction: str) -> None:
+def complete(program: str, instruction: str, named: Named = ()) -> None:
     """Prints a shell's script, or what may stand at the cursor, as `instruction` says.
 
     The command `program` with its variable set to `instruction`. Raises UsageError for one that
@@ -49,7 +51,7 @@ def complete(program: str, instruction: str) -> None:
         print(shown.source())
         return
     words, incomplete = shown.get_completion_args()
-    for item in candidates(program, words, incomplete):
+    for item in candidates(program, words, incomplete, named):
         print(shown.format_completion(item))
 
 
@@ -58,21 +60,26 @@ def variable_of(program: str) -> str:
     return f"_{program.upper().replace('-', '_')}_COMPLETE"
 
 
-def run(program: str) -> int:
-    """`program` as its shell asks it; returns the exit code and never raises."""
+def run(program: str, instruction: str, named: Named = ()) -> int:
+    """`program` as its shell asks it; returns the exit code and never raises.
+
+    `named` are the options of a command that has no table of them.
+    """
     from tileiras import cli
 
-    instruction = os.environ[variable_of(program)]
-    return cli.guarded(program, sys.argv[1:], lambda _: complete(program, instruction))
+    return cli.guarded(program, sys.argv[1:], lambda _: complete(program, instruction, named))
 
 
-def candidates(program: str, words: Sequence[str], incomplete: str) -> list[CompletionItem]:
+def candidates(
+    program: str, words: Sequence[str], incomplete: str, named: Named = ()
+) -> list[CompletionItem]:
     """What may stand in place of `incomplete`, behind the other words of a command line.
 
     Shells hand `--name=val` over as one word or as three; what is returned replaces the last.
     """
     words = list(words)
-    options = _OPTIONS[program]()
+    own = tuple(Option(name, text, metavar) for name, text, metavar in named)
+    options = own or _OPTIONS[program]()
     if program == "tileiras-reduce" and "--" in words:
         options = _OPTIONS["tileiras"]()
         del words[: words.index("--") + 1]
@@ -109,20 +116,13 @@ def _reducer_options() -> tuple[Option, ...]:
     return OPTIONS
 
 
-def _runner_options() -> tuple[Option, ...]:
-    from tileiras.interpreter.ptx.command import option_names
-
-    return tuple(Option(name, text, metavar) for name, text, metavar in option_names())
-
-
 _OPTIONS: dict[str, Callable[[], tuple[Option, ...]]] = {
     "tileiras": _compiler_options,
     "tileirdisasm": lambda: DISASSEMBLER_OPTIONS,
     "tileirasm": _assembler_options,
     "tileiras-reduce": _reducer_options,
-    "tileiras-run": _runner_options,
 }
-"""The commands and their options."""
+"""The commands and their options; `tileiras-run` is no part of the compiler and brings its own."""
 
 
 def _named(words: Sequence[str], options: Sequence[Option]) -> Option | None:

@@ -22,11 +22,12 @@ RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
 
-$(BIN)/tileiras: pyproject.toml
+$(BIN)/tileiras: pyproject.toml tileiras/native_launcher/launcher.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[dev,gpu]'
 	$(BIN)/python -m compileall -q -j $(JOBS) tileiras tileiras_command.py
+	$(BIN)/python -m tileiras.native_launcher
 	@touch $@
 
 install: $(BIN)/tileiras  ## make the virtual environment .venv with everything in it

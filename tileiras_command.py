@@ -22,6 +22,11 @@ def main() -> None:
         code = compile_there(sys.argv[1:], os.environ)
         if code is not None:
             os._exit(code)
+    compile_here()
+
+
+def compile_here() -> None:
+    """The command `tileiras`, in this process whatever is allowed."""
     _start()
     from tileiras.cli import main as run
 

@@ -46,6 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "__main__"),
     ("reduce_command",),
     ("resident",),
+    ("native_launcher",),
 )
 """Parts of the package from floor to roof: a part imports itself and lower layers only."""
 
@@ -60,7 +61,7 @@ CODE_GENERATION_KNOWN_TO: dict[str, tuple[str, ...]] = {
     "interpreter": ("tileiras.codegen.atoms",),
 }
 """Parts that know of code generation only this."""
-ENVIRONMENT_READERS = ("cli.py", "driver.py", "reduce_command.py")
+ENVIRONMENT_READERS = ("native_launcher/__main__.py", "cli.py", "driver.py", "reduce_command.py")
 CAPABILITY_NAMES = re.compile(r"^(sm|cc|arch|sm_version|capability|compute_capability)$")
 VAGUE_FILE_NAMES = ("utils.py", "util.py", "helpers.py", "helper.py", "misc.py", "common.py")
 

@@ -7,7 +7,7 @@ from typing import cast
 from xdsl.ir import Operation
 
 from tileiras.codegen.llvmir.function_text import FunctionText
-from tileiras.codegen.llvmir.print_hopper_ops import AsmOperands
+from tileiras.codegen.llvmir.asm_operands import AsmOperands
 from tileiras.codegen.llvmir.print_llvm_ops import PrintRule
 from tileiras.codegen.llvmir.type_text import type_text
 from tileiras.codegen.target import Feature
@@ -105,7 +105,7 @@ def _unpacked(text: FunctionText, value: str, struct: str, total: int) -> list[s
     return [text.define(f"extractvalue {struct} {value}, {i}") for i in range(total)]
 
 
-TCGEN05_RULES: dict[type[Operation], PrintRule] = {
+RULES: dict[type[Operation], PrintRule] = {
     tcgen05.Tcgen05AllocOp: _print_alloc,
     tcgen05.Tcgen05DeallocOp: _print_dealloc,
     tcgen05.Tcgen05RelinquishOp: _print_relinquish,
@@ -116,7 +116,5 @@ TCGEN05_RULES: dict[type[Operation], PrintRule] = {
 }
 """How each op is printed."""
 
-TCGEN05_FEATURES: dict[type[Operation], Feature] = dict.fromkeys(
-    tcgen05.TCGEN05_OPS, Feature.TCGEN05
-)
+FEATURES: dict[type[Operation], Feature] = dict.fromkeys(tcgen05.TCGEN05_OPS, Feature.TCGEN05)
 """What a target must have for each op."""

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.codegen.llvmir.debug_info import Metadata
 from tileiras.codegen.llvmir.function_text import FunctionText
 from tileiras.codegen.llvmir.print_llvm_ops import LLVM_RULES
-from tileiras.codegen.llvmir.print_nvvm_ops import NVVM_RULES, required_feature
+from tileiras.codegen.llvmir.print_nvvm_ops import nvvm_rule, required_feature
 from tileiras.codegen.llvmir.symbols import check_symbol
 from tileiras.codegen.llvmir.type_text import string_text, symbol_text, type_text
 from tileiras.codegen.target import GpuTarget
@@ -30,7 +30,6 @@ DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 """Without it i64 is aligned to 4 bytes and 8-byte accesses are split."""
 
 _WHERE = "LLVM IR printer"
-_RULES = {**LLVM_RULES, **NVVM_RULES}
 
 _ATTRIBUTE_GROUPS = (
     "attributes #1 = { nounwind memory(none) }",
@@ -159,7 +158,7 @@ class _FunctionPrinter:
     def _print_op(self, op: Operation) -> None:
         text = self.text
         text.suffix = self._debug_suffix(op)
-        rule = _RULES.get(type(op))
+        rule = LLVM_RULES.get(type(op)) or nvvm_rule(type(op))
         if rule is not None:
             self._check_target(op)
             rule(text, op)

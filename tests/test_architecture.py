@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("launch_info", "pass_manager"),
     ("driver", "command_line", "fast_import", "file_io", "reproducer", "response_files"),
     ("reducer",),
-    ("cli", "__main__"),
+    ("cli", "__main__", "api"),
     ("reduce_command",),
 )
 """Parts of the package from floor to roof: a part imports itself and lower layers only."""

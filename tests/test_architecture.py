@@ -15,7 +15,7 @@ PACKAGE = ROOT / "tileiras"
 MAX_LINES = 600
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "termination", "file_replacement"),
+    ("errors", "termination", "file_replacement", "depfile"),
     ("excerpts", "suggestions", "text_limits"),
     ("limits",),
     ("options",),

@@ -83,6 +83,7 @@ _NOT_REPRODUCED = (
     "remark-format",
     "remarks-output-file",
     "emit-launch-info",
+    "depfile",
     "timeout",
 )
 """Options that say where results go, not what they are."""
@@ -105,6 +106,7 @@ class Request:
     remarks_file: str
     """Where remarks go as YAML; empty: to stderr, for reading."""
     launch_info_file: str
+    depfile: str
     pass_names: tuple[str, ...]
 
 
@@ -155,11 +157,14 @@ def run_assembler(argv: Sequence[str]) -> int:
 def guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], None]) -> int:
     """Runs the body and turns whatever it raises into messages and an exit code."""
     verbose = False
+    _Current.response_files = ()
     try:
         if any(argument.startswith("@") for argument in argv):
             from tileiras.response_files import expand
 
-            argv = expand(argv)
+            read: list[str] = []
+            argv = expand(argv, read=read)
+            _Current.response_files = tuple(dict.fromkeys(read))
         verbose = any(argument in ("-v", "--v", "--verbose", "-verbose") for argument in argv)
         with suppress(SystemExit):  # after --help
             body(argv)
@@ -210,6 +215,7 @@ class _Current:
     """The compilation of this process, once its input is read."""
 
     case: Case | None = None
+    response_files: tuple[str, ...] = ()
 
 
 def _keep_case(error: InternalError) -> None:
@@ -434,6 +440,8 @@ def compile_request(values: Values, knobs: dict[str, str]) -> Request:
             raise UsageError(f"unknown preview feature '{name}', expected one of {known}")
     if "l" in values:
         raise _library_error(values["l"][0], _names(values, "preview"))
+    if _last(values, "depfile") and _output_file(values, options.emit) == "-":
+        raise UsageError("--depfile needs a named output, expected --output-file")
     remarks_file = ""
     if _last(values, "remark-format") == "yaml":
         remarks_file = _last(values, "remarks-output-file", "tileir_remarks.yaml")
@@ -444,6 +452,7 @@ def compile_request(values: Values, knobs: dict[str, str]) -> Request:
         remarks=_remark_filter(values),
         remarks_file=remarks_file,
         launch_info_file=_last(values, "emit-launch-info"),
+        depfile=_last(values, "depfile"),
         pass_names=_pipeline(values),
     )
 
@@ -494,6 +503,9 @@ def _compile(argv: Sequence[str]) -> None:
     if _flag(values, "version"):
         print(version_text("tileiras"))
         return
+    if _flag(values, "cmake-dir"):
+        print(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cmake"))
+        return
     if _flag(values, "list-versions"):
         print("\n".join(_bytecode_versions()))
         return
@@ -535,6 +547,11 @@ def _write_outputs(request: Request, artefacts: Artefacts) -> None:
         from tileiras.launch_info import to_json
 
         write_output(request.launch_info_file, to_json(artefacts.kernels).encode())
+    if request.depfile:
+        from tileiras.depfile import make_rule
+
+        rule = make_rule(request.output_file, (request.input_file, *_Current.response_files))
+        write_output(request.depfile, rule.encode(errors="surrogateescape"))
     if request.options.time_passes:
         print(artefacts.timings.render(), file=sys.stderr)
     if request.options.verbose:

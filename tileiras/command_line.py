@@ -213,6 +213,17 @@ _DEVELOPER_OPTIONS: tuple[Option, ...] = (
         group=_DEVELOPER,
     ),
     Option(
+        "depfile",
+        "Write a rule for make and ninja: the output depends on the input and response files.",
+        "FILE",
+        group=_DEVELOPER,
+    ),
+    Option(
+        "cmake-dir",
+        "Print the folder of tileiras-config.cmake and exit.",
+        group=_DEVELOPER,
+    ),
+    Option(
         "launch",
         "How kernels are launched (tile): an ordinary grid with block (1,1,1), a grid of "
         "clusters, or with the number of threads given by the launcher.",

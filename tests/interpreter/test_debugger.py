@@ -13,6 +13,8 @@ from tileiras.interpreter import Debugger, InterpreterError
 from tileiras.options import CompileOptions
 
 VECTOR_ADD = Path(__file__).resolve().parents[2] / "examples" / "vector_add.mlir"
+BLOCK, FIRST, SUM = "%15", "%18", "%22"
+"""The values `x`, `at` and `sum` of the example, as they are counted."""
 
 
 def arguments() -> list[Any]:
@@ -35,7 +37,8 @@ def test_stops_at_a_name_in_every_block() -> None:
     for stop in session:
         stops.append((stop.name, stop.block))
         np.testing.assert_array_equal(stop.operands()[1][:400], np.ones(400))
-        assert "%sum" not in stop.values() and stop.value("x") == stop.block[0]
+        assert SUM not in stop.values() and stop.value(BLOCK) == stop.block[0]
+        assert stop.value("3") == 1500
     assert stops == [("addf", (0, 0, 0)), ("addf", (1, 0, 0))]
     np.testing.assert_array_equal(args[2], args[0] + 1)
     assert session.log.printed == [] and session.run() is None
@@ -51,7 +54,7 @@ def test_stops_at_a_line_or_a_number_and_steps() -> None:
     number, values = stop.number, stop.values()
     stop = session.step()
     assert stop is not None and stop.number == number + 1 and stop.name == "store_view_tko"
-    np.testing.assert_array_equal(stop.value("%sum"), values["%at"] + 1)
+    np.testing.assert_array_equal(stop.value(SUM), values[FIRST] + 1)
     session.clear()
     assert session.run() is None
     again = debugger(arguments())
@@ -64,7 +67,7 @@ def test_values_that_were_looked_at_are_copies() -> None:
     session = debugger(args)
     session.stop_at("store_view_tko")
     for stop in session:
-        stop.value("sum")[:] = 7
+        stop.value(SUM)[:] = 7
     np.testing.assert_array_equal(args[2], args[0] + 1)
 
 
@@ -98,7 +101,7 @@ def test_what_is_not_there_is_told() -> None:
     session.stop_at("addf")
     stop = session.run()
     assert stop is not None
-    with pytest.raises(InterpreterError, match="no value '%nothing' at this point, found: %a, %b"):
+    with pytest.raises(InterpreterError, match="no value '%nothing' at this point, found: %0, %1"):
         stop.value("nothing")
     session.end()
 
@@ -110,6 +113,8 @@ def test_errors_of_the_program_reach_who_runs_it() -> None:
     with pytest.raises(InterpreterError, match="out of bounds"):
         session.run()
     assert session.run() is None
-    text = compile_module(VECTOR_ADD.read_bytes(), CompileOptions("sm_90", emit="llvm-dialect"))
+    text = compile_module(
+        VECTOR_ADD.read_bytes(), CompileOptions(gpu_name="sm_90", emit="llvm-dialect")
+    )
     with pytest.raises(InterpreterError, match="stage llvm-dialect cannot be stopped"):
         debugger(args, text.output)

@@ -14,8 +14,9 @@ from typing import Any
 from xdsl.dialects import builtin
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.dialects.cuda_tile.structure import ModuleOp
+from tileiras.dialects.cuda_tile.structure import EntryOp, ModuleOp
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa import FuncOp
 from tileiras.errors import SourceLocation
 from tileiras.interpreter.errors import InterpreterError, short_name
 from tileiras.interpreter.execution import DEFAULT_LOOP_LIMIT, Argument, run_entry
@@ -43,6 +44,7 @@ class Stop:
     number: int
     block: tuple[int, int, int]
     _env: dict[SSAValue, Any] = field(repr=False)
+    _names: dict[SSAValue, int] = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -59,17 +61,18 @@ class Stop:
         return [_copied(self._env[operand]) for operand in self.op.operands]
 
     def values(self) -> dict[str, Any]:
-        """All values computed so far, by name; those without one are `%0`, `%1` as counted here."""
-        named: dict[str, Any] = {}
-        for count, (ssa, value) in enumerate(self._env.items()):
-            name = f"%{ssa.name_hint or count}"
-            named[name if name not in named else f"{name}_{count}"] = _copied(value)
-        return named
+        """All values computed so far, by name: `%0` is the first value of the entry's text.
+
+        Parameters are counted first, then the results of its operations and the arguments of their
+        regions, as they stand in the text; a program's own names are not kept when it is read.
+        """
+        known = ((ssa, n) for ssa, n in self._names.items() if ssa in self._env)
+        return {f"%{n}": _copied(self._env[ssa]) for ssa, n in known}
 
     def value(self, name: str) -> Any:
         """The value of this name, with or without `%`; raises InterpreterError for another."""
         found = self.values()
-        key = name if name.startswith("%") else f"%{name}"
+        key = f"%{name.removeprefix('%')}"
         if key not in found:
             raise InterpreterError(f"no value '{key}' at this point, found: {', '.join(found)}")
         return found[key]
@@ -88,7 +91,7 @@ class Debugger:
         debugger = Debugger(module, None, [a, b, out, 1500], grid=(2, 1, 1))
         debugger.stop_at("addf")
         for stop in debugger:
-            print(stop.block, stop.value("sum"))
+            print(stop.block, stop.operands())
 
     Arguments and errors are those of `run_entry`. Memory is updated in the arrays at the end.
     """
@@ -103,10 +106,9 @@ class Debugger:
         loop_limit: int = DEFAULT_LOOP_LIMIT,
     ):
         if isinstance(module, builtin.ModuleOp) and kernels_of(module):
-            raise InterpreterError(
-                "programs of stage llvm-dialect cannot be stopped: take nv_tileas"
-            )
+            raise InterpreterError("a program of stage llvm-dialect cannot be stopped")
         self._numbers = {op: number for number, op in enumerate(module.walk())}
+        self._names: dict[SSAValue, int] = {}
         self._wanted: list[Place] = []
         self._steps = False
         self._stop: Stop | None = None
@@ -190,11 +192,28 @@ class Debugger:
         number = self._numbers[op]
         if not self._steps and not any(_is_at(op, number, place) for place in self._wanted):
             return
-        self._stop = Stop(op, number, block, env)
+        if not self._names:
+            self._names = _numbered(op)
+        self._stop = Stop(op, number, block, env, self._names)
         self._stopped.release()
         self._run_on.acquire()
         if self._ends:
             raise _EndedEarlyError("the run was given up")
+
+
+def _numbered(op: Operation) -> dict[SSAValue, int]:
+    """The values of the entry that an operation is in, in the order of the text."""
+    while not isinstance(op, EntryOp | FuncOp):
+        parent = op.parent_op()
+        if parent is None:
+            break
+        op = parent
+    found: dict[SSAValue, int] = {}
+    for inner in op.walk():
+        blocks = [block for region in inner.regions for block in region.blocks]
+        for value in (*inner.results, *(argument for block in blocks for argument in block.args)):
+            found[value] = len(found)
+    return found
 
 
 def _is_at(op: Operation, number: int, place: Place) -> bool:

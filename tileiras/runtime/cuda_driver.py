@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, ClassVar
 
 from tileiras.errors import TileirasError
@@ -23,10 +24,9 @@ class _Loaded:
 def _bindings() -> Any:
     """cuda-python's module of the driver; raises GpuError where it is not installed."""
     try:
-        from cuda.bindings import driver
+        return import_module("cuda.bindings.driver")
     except ImportError as error:
         raise GpuError("cannot import cuda.bindings: install the package cuda-python") from error
-    return driver
 
 
 def check(driver: Any, result: tuple[Any, ...], what: str) -> Any:

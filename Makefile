@@ -9,11 +9,15 @@ ROUNDS  ?= 5
 TIME    ?= 120
 JOBS    ?= 2
 EVERY   ?= 1
+TARGETS ?= sm_100,sm_103,sm_110,sm_120,sm_121
+PAGE    ?=
 CLIENT  ?= $(PYTHON)
+PYTHONS ?= python3.11 python3.12 python3.13
+AS      ?=
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu sanitizer determinism corpus replay stages fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
+.PHONY: help install example test test-gpu test-blackwell sanitizer determinism corpus replay stages machine pythons fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -38,6 +42,9 @@ test: $(BIN)/tileiras  ## everything that needs no GPU
 test-gpu:  ## the kernels on this machine's GPU
 	$(RUN) -m pytest -m gpu -q
 
+test-blackwell:  ## the same on a Blackwell GPU; skipped, with the reason, where there is none
+	$(RUN) -m pytest --only-on=blackwell -q tests/gpu tests/tile_cpp
+
 corpus:  ## compile every file of CORPUS for TARGET; one table, corpus-summary.json
 	$(RUN) benchmarks/corpus_sweep.py $(CORPUS) --gpu-name $(TARGET) --jobs $(JOBS)
 
@@ -47,11 +54,17 @@ replay:  ## whether the working tree makes the PTX that BASE made, on all kernel
 stages:  ## run every kernel of CORPUS at every stage of the compiler and compare memory
 	$(RUN) tests/sweeps/stages_sweep.py $(CORPUS) --gpu-name $(TARGET) --threads
 
+machine:  ## kernels with products for TARGETS in the PTX machine, against float64; PAGE=FILE keeps the table
+	$(RUN) tests/sweeps/machine_table.py --targets $(TARGETS) --jobs $(JOBS) $(if $(PAGE),--page $(PAGE))
+
 sanitizer:  ## a sample of kernels under compute-sanitizer's memcheck and racecheck (GPU)
 	$(RUN) benchmarks/sanitizer_sweep.py
 
 determinism:  ## compile every file of CORPUS twice and compare the bytes
 	$(RUN) tests/sweeps/determinism_sweep.py $(CORPUS) --gpu-name $(TARGET)
+
+pythons:  ## the wheel in fresh environments of PYTHONS, as this user and as the users AS
+	$(RUN) tests/sweeps/pythons_sweep.py $(PYTHONS) $(foreach user,$(AS),--user $(user))
 
 fuzz:  ## random inputs for TIME seconds: files, text of every stage, whole compiles
 	$(RUN) -m tests.fuzzing --seconds $(TIME) --jobs $(JOBS)
@@ -63,8 +76,8 @@ fuzz-rounds:  ## the tests of random inputs, ROUNDS times with other inputs
 	env -u CI RANDOM_PROGRAMS=$${round}00:$${round}99 $(RUN) -m pytest -q -n $(JOBS) -m 'not gpu' \
 	    -k 'fuzz or hypothesis or random_programs' --fuzz-round=$$round tests || exit 1; done
 
-bench-compile:  ## cold compile times, beside NVIDIA's compiler where VENDOR_TILEIRAS names it
-	$(RUN) benchmarks/bench_compile.py --gpu-name $(TARGET)
+bench-compile:  ## cold compile times over CORPUS and KERNELS, every EVERY-th, beside VENDOR_TILEIRAS
+	$(RUN) benchmarks/bench_compile.py $(wildcard $(CORPUS)) $(KERNELS) --gpu-name $(TARGET) --every $(EVERY)
 
 bench-gpu-prepare:  ## make the cubins of bench-gpu with CLIENT, a Python that has cuda-tile; no GPU
 	$(CLIENT) benchmarks/gpu/prepare.py --directory $(BENCH_GPU) --jobs $(JOBS)
@@ -87,7 +100,7 @@ format:  ## let ruff rewrite what it can
 
 bless:  ## rewrite the expected outputs of the exact file tests and of docs; read the diff
 	$(RUN) -m pytest -q tests/filetests tests/test_looking_inside.py tests/test_pass_pages.py \
-	    tests/test_walk.py tests/test_schedules_page.py tests/test_message_page.py --bless
+	    tests/test_walk.py tests/test_schedules_page.py tests/test_targets_page.py tests/test_message_page.py --bless
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis corpus-summary.json

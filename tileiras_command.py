@@ -1,6 +1,8 @@
 """The commands as they are installed: what a process does before it imports the compiler.
 
 - A signal in the first milliseconds ends the process with one line.
+- The resident compiler does the work where that is allowed (`tileiras/resident`).
+- What makes importing cheaper is in place (`tileiras/fast_start`).
 - The compiler comes from where this file lies, and its libraries from the Python that it is
   installed for. `PYTHONPATH` comes last: a `click.py` or `tileiras.py` in the folder where somebody
   works is not imported. A checkout on `PYTHONPATH` has this file, too, and is used.
@@ -14,13 +16,32 @@ import sys
 
 def main() -> None:
     """The command `tileiras`."""
+    from tileiras.resident.client import compile_there, is_allowed
+
+    if is_allowed(sys.argv[1:], os.environ):
+        code = compile_there(sys.argv[1:], os.environ)
+        if code is not None:
+            os._exit(code)
+    _start()
     from tileiras.cli import main as run
 
     run()
 
 
+def serve() -> None:
+    """Is the resident compiler: what a command starts in the background that may use one."""
+    _start()
+    from tileiras.cli import run, run_as_process
+    from tileiras.resident import server
+
+    server.serve(
+        os.environ, lambda argv: run_as_process(run, argv), server.warm_up, server.rehearse
+    )
+
+
 def disassemble() -> None:
     """The command `tileirdisasm`."""
+    _start()
     from tileiras.cli import disasm_main as run
 
     run()
@@ -28,6 +49,7 @@ def disassemble() -> None:
 
 def assemble() -> None:
     """The command `tileirasm`."""
+    _start()
     from tileiras.cli import asm_main as run
 
     run()
@@ -45,6 +67,13 @@ def run_ptx() -> None:
     from tileiras.interpreter.ptx.command import main as run
 
     run()
+
+
+def _start() -> None:
+    """Makes what follows cheaper to import."""
+    from tileiras.fast_start import cache_folder, start_fast
+
+    start_fast(cache_folder(os.environ))
 
 
 def isolate() -> None:
@@ -67,7 +96,7 @@ def isolate() -> None:
 
 try:
     isolate()
-    from tileiras.termination import end_quickly
+    from tileiras.early_signals import end_quickly
 
     end_quickly()
 except KeyboardInterrupt:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+GENERATIONS = {"hopper": (9,), "blackwell": (10, 11, 12)}
+"""Major compute capabilities (CUDA C++ Programming Guide, "Compute Capabilities")."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds `--bless` for exact file tests, `--fuzz-round` for tests of random inputs."""
@@ -22,6 +25,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=0,
         help="fuzz tests take other random inputs in each round (see `make fuzz-rounds`)",
     )
+    parser.addoption(
+        "--only-on",
+        choices=tuple(GENERATIONS),
+        help="tests marked gpu, where the GPU is of this generation; elsewhere they are skipped",
+    )
 
 
 @pytest.fixture
@@ -35,18 +43,41 @@ def has_gpu() -> bool:
     return Path("/dev/nvidiactl").exists()
 
 
+def wrong_generation(wanted: str, found: str | None) -> str:
+    """Why tests for a generation cannot run on a GPU such as "sm_90"; empty if they can."""
+    if found is None:
+        return f"needs a GPU of generation {wanted}: no CUDA device"
+    if int(found.removeprefix("sm_")) // 10 not in GENERATIONS[wanted]:
+        return f"needs a GPU of generation {wanted}: this one is {found}"
+    return ""
+
+
+def found_gpu() -> str | None:
+    """The architecture of device 0, None without one."""
+    if not has_gpu():
+        return None
+    from tests.gpu.launch import gpu_name
+
+    return gpu_name()
+
+
 def find_vendor_tileiras() -> str | None:
     """NVIDIA's own compiler: $VENDOR_TILEIRAS, else `nvidia-tileiras` on PATH."""
     return os.environ.get("VENDOR_TILEIRAS") or shutil.which("nvidia-tileiras")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skips, with the reason, what this machine cannot run."""
     missing = []
+    wanted = config.getoption("--only-on")
+    if wanted is not None:
+        items[:] = [item for item in items if item.get_closest_marker("gpu") is not None]
+        if reason := wrong_generation(wanted, found_gpu()):
+            missing.append(("gpu", pytest.mark.skip(reason=reason)))
     if not os.environ.get("CUDA_TILE_SUITE"):
         skip = pytest.mark.skip(reason="CUDA_TILE_SUITE is not set")
         missing.append(("public_suite", skip))
-    if not has_gpu():
+    if wanted is None and not has_gpu():
         missing.append(("gpu", pytest.mark.skip(reason="no CUDA device")))
     if find_vendor_tileiras() is None:
         missing.append(("oracle", pytest.mark.skip(reason="VENDOR_TILEIRAS is not set")))

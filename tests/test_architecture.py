@@ -15,7 +15,7 @@ PACKAGE = ROOT / "tileiras"
 MAX_LINES = 600
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "termination", "file_replacement", "depfile"),
+    ("errors", "termination", "early_signals", "file_replacement", "depfile"),
     ("excerpts", "suggestions", "text_limits"),
     ("limits",),
     ("options",),
@@ -33,10 +33,19 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("stages", "ir_text"),
     ("dumps",),
     ("launch_info", "pass_manager"),
-    ("driver", "command_line", "fast_import", "file_io", "reproducer", "response_files"),
+    (
+        "driver",
+        "command_line",
+        "fast_start",
+        "file_io",
+        "reproducer",
+        "response_files",
+        "result_cache",
+    ),
     ("reducer",),
     ("cli", "__main__", "api"),
     ("reduce_command",),
+    ("resident",),
 )
 """Parts of the package from floor to roof: a part imports itself and lower layers only."""
 

@@ -51,6 +51,8 @@ def test_constant_of_each_type(element: str, target: str) -> None:
     assert raised.value.location is not None
     assert (raised.value.location.filename, raised.value.location.line) == ("kernel.mlir", 2)
     assert raised.value.exit_code == 5
+    having = [name for name in TARGET_NAMES if name not in REJECTED[element]]
+    assert raised.value.notes == [f"'{element}' is a type of {', '.join(having)}"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from tileiras.command_line import (
 from tileiras.driver import KNOWN_KNOBS
 from tileiras.reduce_command import OPTIONS as REDUCE_OPTIONS
 from tileiras.registry import PASSES
+from tileiras.resident.protocol import ALLOWING_VARIABLE, IDLE_VARIABLE
+from tileiras.result_cache import FOLDER_VARIABLE, SIZE_VARIABLE
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -80,6 +82,16 @@ def test_options_are_documented(option: Option) -> None:
         assert f"`{dashes}{name}`" in COMMAND_LINE
 
 
+OURS = (
+    FLAGS_VARIABLE,
+    ALLOWING_VARIABLE,
+    IDLE_VARIABLE,
+    FOLDER_VARIABLE,
+    SIZE_VARIABLE,
+)
+"""Variables of the environment that are no other compiler's."""
+
+
 def test_options_in_the_documentation_exist() -> None:
     """The tables have no option that was removed, and no variable that nobody reads."""
     tables = (
@@ -94,7 +106,7 @@ def test_options_in_the_documentation_exist() -> None:
     named = re.findall(r"`--([\w-]+)`", COMMAND_LINE)
     assert sorted(set(named) - known) == []
     variables = re.findall(r"`(TILEIR\w*)`", COMMAND_LINE)
-    assert sorted(set(variables)) == sorted((FLAGS_VARIABLE, *KNOWN_KNOBS))
+    assert sorted(set(variables)) == sorted((*OURS, *KNOWN_KNOBS))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -60,6 +60,57 @@ def test_mistake_is_shown_in_its_line(
     assert carets.partition("^ ")[2] == label
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("int32", "i32"),
+        ("uint8", "i8"),
+        ("s64", "i64"),
+        ("bool", "i1"),
+        ("float32", "f32"),
+        ("fp16", "f16"),
+        ("double", "f64"),
+        ("bfloat16", "bf16"),
+        ("e4m3", "f8E4M3FN"),
+        ("f8e4m3fn", "f8E4M3FN"),
+    ],
+)
+def test_names_of_types_elsewhere_are_known(
+    given: str, meant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = said(entry(f"%0 = iota : tile<8x{given}>"), tmp_path, capsys)
+    assert lines[0].endswith(f"error: unknown type '{given}'")
+    assert lines[2].endswith(f"^ did you mean '{meant}'?")
+
+
+@pytest.mark.parametrize("given", ["complex", "quad", "index64"])
+def test_a_type_that_nothing_resembles_has_no_suggestion(
+    given: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "did you mean" not in "".join(
+        said(entry(f"%0 = iota : tile<8x{given}>"), tmp_path, capsys)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("entry @k() {\n  return\n", "1:12"),
+        ("cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n", "1:21"),
+        ('"cuda_tile.module"() <{sym_name = "m"}> ({\n', "1:42"),
+    ],
+)
+def test_bracket_that_is_not_closed_is_shown(
+    text: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The end of the text alone would help nobody."""
+    lines = said(text, tmp_path, capsys)
+    assert lines[0].endswith("error: found the end of the text, expected '}'")
+    line = place.split(":")[0]
+    assert f"loc(\"k.mlir\":{place}): note: this '{{' is not closed" in lines
+    assert f"  {line} | {text.splitlines()[int(line) - 1]}" in lines
+
+
 def test_all_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the order of the text; what only follows from another is not."""
     lines = said(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from signal import Signals
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from tileiras.command_line import (
     DISASSEMBLER_OPTIONS,
@@ -38,7 +38,7 @@ from tileiras.errors import (
     TileirasError,
     UsageError,
 )
-from tileiras.fast_import import cache_folder, cache_generated_code, skip_dialect_finder
+from tileiras.fast_start import cache_folder, start_fast
 from tileiras.file_io import (
     describe_system_error,
     flush_output,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     import click
 
     from tileiras.driver import Artefacts
+    from tileiras.result_cache import KeptResult
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
@@ -85,6 +86,7 @@ _NOT_REPRODUCED = (
     "emit-launch-info",
     "depfile",
     "timeout",
+    "server",
 )
 """Options that say where results go, not what they are."""
 
@@ -125,17 +127,14 @@ def asm_main() -> None:
     run_as_process(run_assembler, sys.argv[1:])
 
 
-def run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> None:
+def run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> NoReturn:
     """Runs the command and leaves without tearing the interpreter down, which only costs time."""
     prepare_standard_streams()
     watch()
     gc.disable()
-    skip_dialect_finder()
-    folder = cache_folder(os.environ)
-    save = cache_generated_code(folder) if folder is not None else None
+    save = start_fast(cache_folder(os.environ))
     code = command(argv)
-    if save is not None:
-        save()
+    save()
     os._exit(code)
 
 
@@ -526,14 +525,27 @@ def _compile(argv: Sequence[str]) -> None:
     given = options_of(values, without=(INPUT, *_NOT_REPRODUCED))
     _Current.case = Case(source, driver.is_bytecode(source), given, knobs)
     on_crash(_report_crash)
+    kept = _kept_result(request, source)
+    if kept is not None and kept.output is not None:
+        write_output(request.output_file, kept.output)
+        return
+    remarks = RemarkCollector(request.remarks)
     artefacts = driver.compile_module(
-        source,
-        request.options,
-        filename=request.input_file,
-        remarks=RemarkCollector(request.remarks),
-        pass_names=request.pass_names,
+        source, request.options, request.input_file, remarks, request.pass_names
     )
     _write_outputs(request, artefacts)
+    if kept is not None:
+        kept.keep(artefacts.output)
+
+
+def _kept_result(request: Request, source: bytes) -> KeptResult | None:
+    """Where the output is kept; None for a compilation that makes more, or without a cache."""
+    more = not request.remarks.is_empty or request.launch_info_file or request.pass_names
+    if more or not os.environ.get("TILEIRAS_CACHE_DIR"):
+        return None
+    from tileiras.result_cache import look_up
+
+    return look_up(source, request.input_file, request.options, os.environ)
 
 
 def _write_outputs(request: Request, artefacts: Artefacts) -> None:

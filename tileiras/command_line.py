@@ -281,6 +281,12 @@ _DEVELOPER_OPTIONS: tuple[Option, ...] = (
     ),
     Option("verify-each", "Verify the IR after every pass.", group=_DEVELOPER),
     Option("timeout", "Give up after so many seconds.", "SECONDS", group=_DEVELOPER),
+    Option(
+        "server",
+        "Let a compiler that stays do the work, and start one if there is none "
+        "(TILEIRAS_SERVER=1 too).",
+        group=_DEVELOPER,
+    ),
     Option("time-passes", "Print what each pass cost.", group=_DEVELOPER),
     Option(
         "disable-feature",

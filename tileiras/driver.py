@@ -421,7 +421,7 @@ def _generate(
     if folder is not None:
         folder.write("llvm", "ptx", ptx.encode())
     if options.emit == "ptx":
-        return Artefacts(ptx.encode(), timings, remarks, kernels)
+        return Artefacts(ptx.encode(), timings, remarks, kernels, _evidence(target))
     from tileiras.codegen.ptxas_backend import ptx_to_cubin
 
     with timings.measure("ptxas"):
@@ -443,8 +443,16 @@ def _generate(
         for used in result.kernels
     )
     cubin = _marked(result.cubin, kernels)
-    notes = (*usage, *result.advice)
+    notes = (*usage, *result.advice, *_evidence(target))
     return Artefacts(cubin, timings, remarks, kernels, notes, llvm_text, ptx, result.kernels)
+
+
+def _evidence(target: GpuTarget) -> tuple[str, ...]:
+    """A note where nobody has run code for the target on hardware."""
+    from tileiras.codegen.target.evidence import evidence_of
+
+    note = evidence_of(target.name).note(target.name)
+    return (note,) if note else ()
 
 
 def _marked(cubin: bytes, kernels: tuple[KernelLaunch, ...]) -> bytes:

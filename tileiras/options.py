@@ -24,7 +24,7 @@ explicit: it does not; whoever launches passes the number of threads.
 PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
 DELAY_TMA_STORE_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"
 ALWAYS_SWIZZLE = "TILEIR_ALWAYS_SWIZZLE"
-"""Asks for what is done anyway: tiles that TMA writes or reads are swizzled."""
+"""Asks for what always holds: tiles that TMA writes or reads are swizzled."""
 
 
 LOCATION_STYLES = ("none", "loc", "comment")

@@ -56,7 +56,6 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-refine-atom-by-resource": (_DOTS, "the size of instructions is chosen there"),
     "tileas-attach-tma-desc-args": (_LAST, "tensor maps are filled in by the kernel itself"),
     "tileas-dynamic-persistent": ("pair-tile-blocks", "persistent kernels are made there"),
-    "tileas-insert-OCG-knobs": (_LAST, "what ptxas is told is written there"),
     "tileas-remove-dead-args": ("canonicalize", "values without users are removed there"),
     "tileas-legalize-tmem-copy": ("", "no target with tensor memory is compiled for yet"),
     "convert-pipeline-to-nvvm": (_LAST, "pipelines become mbarriers there"),

@@ -65,6 +65,12 @@ PIPELINE: tuple[Step, ...] = (
         "makes memory order and pointer facts explicit, before anything is placed",
     ),
     Step(
+        "tileaa-legalize-scaled-dot",
+        "nv_tileaa",
+        "products are what the target can do before anything asks how large their operands are",
+        needs_target=True,
+    ),
+    Step(
         "tileaa-split-large-tiles",
         "nv_tileaa",
         "tiles beyond the register file become loops, while every dim is still as good as another",
@@ -127,6 +133,19 @@ PIPELINE: tuple[Step, ...] = (
         "iterations overlap from here on; each copy of an operation gets layouts of its own",
         min_opt=1,
         needs=("CP_ASYNC",),
+    ),
+    Step(
+        "tileaa-prefetch-scales",
+        "nv_tileaa",
+        "loads that there is room for start early by now; only the plan looks at loops after it",
+        min_opt=1,
+        needs=("BLOCK_SCALED_MMA", "TMA"),
+    ),
+    Step(
+        "tileas-insert-OCG-knobs",
+        "nv_tileaa",
+        "no pass rebuilds loops any more; accesses still have the hints of their author",
+        needs_target=True,
     ),
     Step(
         "tileas-plan-cta",

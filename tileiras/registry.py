@@ -31,7 +31,7 @@ def place_of_pass(step: Step) -> str:
         return _PLACES[step.pass_name]
     words = step.pass_name.removeprefix("tileaa-").removeprefix("tileas-").split("-")
     name = "".join(word.capitalize() for word in words)
-    return f"tileiras.passes.{step.stage}.{'_'.join(words)}:{name}Pass"
+    return f"tileiras.passes.{step.stage}.{'_'.join(words).lower()}:{name}Pass"
 
 
 PASSES: dict[str, str] = {step.pass_name: place_of_pass(step) for step in PIPELINE}

@@ -18,12 +18,7 @@ from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-_REASONS: dict[int, str] = {
-    signal.SIGINT: "interrupted",
-    signal.SIGTERM: "terminated",
-    signal.SIGHUP: "hung up",
-}
-"""The signals that ask a process to end, and the word for each."""
+from tileiras.early_signals import REASONS, handle_requests
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 """The signals of a process that has made a mistake."""
@@ -66,16 +61,6 @@ def current_place() -> object:
     return _Registered.place
 
 
-def end_quickly() -> None:
-    """Until `watch` is called: the signals end the process with one line and do nothing else."""
-
-    def leave(number: int, _: object) -> None:
-        _say(f"error: {_REASONS[number]}\n")
-        os._exit(128 + number)
-
-    _handle(leave)
-
-
 def watch() -> None:
     """From now on a thread ends the process when a signal asks for it. Main thread only."""
     reading, writing = os.pipe()
@@ -83,7 +68,7 @@ def watch() -> None:
     _Registered.wakeup = writing
     start_new_thread(_watch, (reading,))
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    _handle(_wait_for_the_thread)
+    handle_requests(_wait_for_the_thread)
 
 
 def limit_time(seconds: float) -> None:
@@ -231,7 +216,7 @@ def end(number: int) -> None:
             _Registered.on_crash(number)
         finally:
             os._exit(5)
-    _say(f"error: {_REASONS.get(number, 'stopped')}\n")
+    _say(f"error: {REASONS.get(number, 'stopped')}\n")
     os._exit(128 + number)
 
 
@@ -240,20 +225,13 @@ def is_watched() -> bool:
     return _Registered.wakeup >= 0
 
 
-def _handle(handler: Callable[[int, object], None]) -> None:
-    """Installs a handler for the signals that are not ignored (as `nohup` and shells do)."""
-    for number in _REASONS:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, handler)
-
-
 def _wait_for_the_thread(number: int, frame: object) -> None:
     """The main thread goes on until the watching thread, which is told too, ends the process."""
 
 
 def _watch(reading: int) -> None:
     """Waits for one signal and ends the process."""
-    watched = (*_REASONS, signal.SIGALRM, *CRASHES)
+    watched = (*REASONS, signal.SIGALRM, *CRASHES)
     while True:
         number = os.read(reading, 1)
         if number and number[0] in watched:

@@ -74,7 +74,7 @@ def test_only_sm_107_is_newer_than_llvm() -> None:
 def test_atoms_agree_with_their_layouts(name: str) -> None:
     atom = get_mma_atom(name)
     layouts = atom.layouts()
-    assert layouts.shape == (atom.m, atom.n, atom.k)
+    assert layouts.shape == (atom.m, atom.n, atom.depth)
     counts = (atom.a_elements, atom.b_elements, atom.c_elements)
     assert counts == tuple(layouts.operand(which).in_size("register") for which in "ABC")
 

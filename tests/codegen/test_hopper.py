@@ -140,12 +140,17 @@ def test_unknown_atom_is_an_internal_error() -> None:
         get_wgmma_atom("m64n12k16_f32_f16")
 
 
-def test_only_16_bit_operands_may_be_mn_major() -> None:
-    with pytest.raises(InternalError, match="MN-major"):
-        SharedOperand("mn", 128, 128, 8)
+def test_only_16_bit_operands_of_wgmma_may_be_mn_major() -> None:
     b, (a,) = builder(i64)
-    with pytest.raises(InternalError, match="K-major"):
-        b.wgmma("m64n64k8_f32_tf32", a, a, None, b_major="mn")
+    for atom in ("m64n64k8_f32_tf32", "m64n64k32_f32_e4m3", "m64n64k32_s32_s8"):
+        with pytest.raises(InternalError, match="K-major"):
+            b.wgmma(atom, a, a, None, b_major="mn")
+
+
+def test_words_may_not_be_mn_major() -> None:
+    assert SharedOperand("mn", 128, 128, 8).major == "mn"
+    with pytest.raises(InternalError, match="MN-major"):
+        SharedOperand("mn", 128, 128, 32)
 
 
 def test_operands_must_be_whole_panels() -> None:

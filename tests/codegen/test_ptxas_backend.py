@@ -95,9 +95,9 @@ def test_cuda_home_comes_before_path(tmp_path: Path) -> None:
     home = _fake_ptxas(tmp_path / "cuda" / "bin", "exit 0")
     other = _fake_ptxas(tmp_path / "other", "exit 0")
     knobs = {"PATH": str(other.parent)}
-    assert find_ptxas(knobs) == other
-    assert find_ptxas({**knobs, "CUDA_HOME": str(tmp_path / "cuda")}) == home
-    assert find_ptxas({**knobs, "CUDA_PATH": str(tmp_path / "cuda")}) == home
+    assert find_ptxas(knobs) == str(other)
+    assert find_ptxas({**knobs, "CUDA_HOME": str(tmp_path / "cuda")}) == str(home)
+    assert find_ptxas({**knobs, "CUDA_PATH": str(tmp_path / "cuda")}) == str(home)
 
 
 @pytest.mark.usefixtures("no_packages")
@@ -107,7 +107,7 @@ def test_program_that_cannot_be_executed_is_passed_over(tmp_path: Path) -> None:
     path = f"{tmp_path / 'first'}{os.pathsep}{second.parent}"
     if os.access(tmp_path / "first" / "ptxas", os.X_OK):
         pytest.skip("this user may execute everything")
-    assert find_ptxas({"PATH": path}) == second
+    assert find_ptxas({"PATH": path}) == str(second)
 
 
 @pytest.mark.usefixtures("no_packages")

@@ -1,4 +1,4 @@
-"""Block-scaled matrix products: the simulated kernel computes what the interpreter does."""
+"""Block-scaled matrix products: by mma.sync with scales, or in bf16 where it has none."""
 
 from __future__ import annotations
 
@@ -6,83 +6,109 @@ import numpy as np
 import pytest
 
 from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tests.kernels.scaled_products import ScaledKernel, arguments, product
 from tileiras.codegen.target import get_target
 from tileiras.dialects.cuda_tile.text import parse_module
+from tileiras.driver import compile_module
 from tileiras.errors import CompileError
 from tileiras.interpreter import run_entry
+from tileiras.interpreter.ptx import run_ptx
 from tileiras.ir_pass import CompileContext
 from tileiras.options import CompileOptions
-from tileiras.passes.cuda_tile_to_nv_tileaa import ConvertCudaTileToTileAAPass
+from tileiras.registry import load_pass
+from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
+MX8 = ("f8E4M3FN", "f8E8M0FNU", 32)
+MX8_E5M2 = ("f8E5M2", "f8E8M0FNU", 32)
+MX4 = ("f4E2M1FN", "f8E8M0FNU", 32)
+MX4_16 = ("f4E2M1FN", "f8E8M0FNU", 16)
+NV4 = ("f4E2M1FN", "f8E4M3FN", 16)
 
-def program(element: str, scale: str, block: int, shape: tuple[int, int, int]) -> str:
-    """A kernel with one product; arguments a, b, scales of a, scales of b, and the sum."""
-    m, n, k = shape
-    types = {
-        "a": ((m, k), element),
-        "b": ((k, n), element),
-        "sa": ((m, k // block), scale),
-        "sb": ((k // block, n), scale),
-        "c": ((m, n), "f32"),
-    }
-    lines, tiles, views = [], {}, {}
-    for name, ((rows, columns), type_) in types.items():
-        tensor = f"tensor_view<{rows}x{columns}x{type_}, strides=[{columns},1]>"
-        views[name] = f"partition_view<tile=({rows}x{columns}), {tensor}>"
-        tiles[name] = f"tile<{rows}x{columns}x{type_}>"
-        lines += [
-            f"%{name}_t = make_tensor_view %{name}, shape = [{rows}, {columns}], "
-            f"strides = [{columns}, 1] : {tensor}",
-            f"%{name}_v = make_partition_view %{name}_t : {views[name]}",
-            f"%{name}_x, %{name}_k = load_view_tko weak %{name}_v[%z, %z] : {views[name]}, "
-            f"tile<i32> -> {tiles[name]}, token",
-        ]
-    kinds = ", ".join(tiles[name] for name in ("a", "b", "c", "sa", "sb"))
-    lines += [
-        f"%r = mmaf_scaled %a_x, %b_x, %c_x, %sa_x, %sb_x : {kinds}",
-        f"%w = store_view_tko weak %r, %c_v[%z, %z] token = %c_k : {tiles['c']}, {views['c']}, "
-        "tile<i32> -> token",
-    ]
-    arguments = ", ".join(f"%{name}: tile<ptr<{type_}>>" for name, (_, type_) in types.items())
-    body = "\n ".join(["%z = constant <i32: 0> : tile<i32>", *lines])
-    return f"cuda_tile.module @m {{ entry @k({arguments}) {{ {body}\n return }} }}"
-
-
-CASES = [
-    ("f8E4M3FN", "f8E8M0FNU", 32, (16, 8, 64)),
-    ("f8E5M2", "f8E8M0FNU", 32, (32, 16, 32)),
+NATIVE = [
+    ScaledKernel(*MX8, (16, 8, 64)),
+    ScaledKernel(*MX8_E5M2, (32, 16, 32)),
+    ScaledKernel(*MX8, (64, 64, 128)),
+    ScaledKernel(*MX8, (32, 32, 256)),
+    ScaledKernel(*MX8, (32, 16, 64), batches=2),
+    ScaledKernel(*MX4, (16, 8, 64)),
+    ScaledKernel(*MX4, (64, 32, 128)),
+    ScaledKernel(*MX4, (32, 32, 512)),
+    ScaledKernel(*NV4, (16, 8, 64)),
+    ScaledKernel(*NV4, (64, 32, 128)),
+    ScaledKernel(*NV4, (32, 64, 256)),
 ]
+"""Products that sm_120 has instructions for."""
+
+EXPANDED = [
+    ScaledKernel(*MX4_16, (32, 16, 64)),
+    ScaledKernel(*MX8, (8, 8, 64)),
+    ScaledKernel(*NV4, (16, 16, 32)),
+]
+"""Products that it has none for: types, or less than an instruction."""
 
 
-@pytest.mark.parametrize(("element", "scale", "block", "shape"), CASES)
-def test_scaled_product(element: str, scale: str, block: int, shape: tuple[int, int, int]) -> None:
-    m, n, k = shape
-    generator = np.random.default_rng(7)
-    arguments = [
-        generator.integers(0x30, 0x40, (m, k)).astype(np.uint8),
-        generator.integers(0x30, 0x40, (k, n)).astype(np.uint8) | np.uint8(0x80),
-        generator.integers(124, 131, (m, k // block)).astype(np.uint8),
-        generator.integers(124, 131, (k // block, n)).astype(np.uint8),
-        generator.integers(-4, 4, (m, n)).astype(np.float32),
-    ]
-    text = program(element, scale, block, shape)
-    wanted = [array.copy() for array in arguments]
-    run_entry(parse_module(text), None, wanted, (1, 1, 1))
-    run_lowered(lower_to_llvm(parse_module(text), "sm_120"), arguments)
-    np.testing.assert_allclose(arguments[-1], wanted[-1], rtol=1e-5, atol=1e-5)
-    assert np.abs(wanted[-1]).max() > 1
+def compiled(kernel: ScaledKernel, stage: str, without: tuple[str, ...] = ()) -> str:
+    """The kernel at a later stage, as text."""
+    options = CompileOptions(gpu_name="sm_120", emit=stage, opt_level=3, disabled_features=without)
+    return compile_module(product(kernel).encode(), options).output.decode()
+
+
+def wanted(kernel: ScaledKernel) -> tuple[list[np.ndarray], np.ndarray]:
+    """Arguments, and what the last of them becomes."""
+    given = arguments(kernel)
+    later = [array.copy() for array in given]
+    run_entry(parse_module(product(kernel)), None, later, (1, 1, 1))
+    assert np.abs(later[-1]).max() > 1
+    return given, later[-1]
+
+
+@pytest.mark.parametrize("kernel", [*NATIVE, *EXPANDED], ids=str)
+def test_threads_compute_what_the_program_means(kernel: ScaledKernel) -> None:
+    given, result = wanted(kernel)
+    run_lowered(lower_to_llvm(parse_module(product(kernel)), "sm_120"), given)
+    np.testing.assert_allclose(given[-1], result, rtol=1e-5, atol=1e-2)
+
+
+@pytest.mark.parametrize("kernel", NATIVE, ids=str)
+def test_ptx_computes_what_the_program_means(kernel: ScaledKernel) -> None:
+    given, result = wanted(kernel)
+    text = compiled(kernel, "ptx")
+    assert "block_scale" in text and ".target sm_120a" in text
+    run_ptx(text, given, grid=(1, 1, 1))
+    np.testing.assert_allclose(given[-1], result, rtol=1e-5, atol=1e-2)
+
+
+@pytest.mark.parametrize("kernel", EXPANDED, ids=str)
+def test_other_products_have_no_block_scaled_instruction(kernel: ScaledKernel) -> None:
+    text = compiled(kernel, "ptx")
+    assert "block_scale" not in text
+
+
+def test_a_switched_off_feature_expands_the_product() -> None:
+    text = compiled(NATIVE[2], "ptx", ("block-scaled-mma",))
+    assert "block_scale" not in text and "bf16" in text
 
 
 @pytest.mark.parametrize(
-    ("element", "scale", "block"),
-    [("f4E2M1FN", "f8E4M3FN", 16), ("f4E2M1FN", "f8E8M0FNU", 32), ("f8E5M2", "f8E8M0FNU", 32)],
+    ("kernel", "kind"),
+    [
+        (NATIVE[0], "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X"),
+        (NATIVE[5], "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X"),
+        (NATIVE[8], "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X"),
+    ],
 )
+def test_each_format_has_its_instruction(kernel: ScaledKernel, kind: str) -> None:
+    assert kind in compiled(kernel, "ptx")
+
+
+@pytest.mark.parametrize(("element", "scale", "block"), [NV4, MX4, MX8_E5M2])
 def test_operands_are_scaled_in_f32_and_multiplied_in_bf16(
     element: str, scale: str, block: int
 ) -> None:
-    module = parse_module(program(element, scale, block, (16, 8, 64)))
+    module = parse_module(product(ScaledKernel(element, scale, block, (16, 8, 64))))
     context = CompileContext(target=get_target("sm_100"), options=CompileOptions())
-    ConvertCudaTileToTileAAPass().apply(context, module)
+    for name in ("convert-cudatile-to-tileaa", "tileaa-legalize-scaled-dot"):
+        load_pass(name)().apply(context, module)
     ops = [op for op in module.walk() if op.name in ("nv_tileaa.mulf", "nv_tileaa.dot")]
     assert [op.name for op in ops] == ["nv_tileaa.mulf", "nv_tileaa.mulf", "nv_tileaa.dot"]
     shapes = [str(op.results[0].type) for op in ops]
@@ -94,6 +120,38 @@ def test_operands_are_scaled_in_f32_and_multiplied_in_bf16(
 
 
 def test_targets_without_the_scale_type_reject_it() -> None:
-    text = program("f8E4M3FN", "f8E8M0FNU", 32, (16, 8, 64))
+    text = product(ScaledKernel(*MX8, (16, 8, 64)))
     with pytest.raises(CompileError, match="unsupported type 'f8E8M0FNU'"):
         lower_to_llvm(parse_module(text), "sm_90")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "gpu", "text"),
+    [
+        (NATIVE[0], "sm_120", "scaled by mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4"),
+        (NATIVE[0], "sm_100", "multiplied in bf16: the target has no block-scaled mma.sync"),
+        (EXPANDED[0], "sm_120", "no instruction has scales of f8E8M0FNU for 16 elements each"),
+        (EXPANDED[1], "sm_120", "8x8x64 is smaller than an instruction (16x8x32)"),
+        (EXPANDED[2], "sm_120", "16x16x32 is smaller than an instruction (16x8x64)"),
+    ],
+)
+def test_a_remark_says_how_a_product_is_computed(kernel: ScaledKernel, gpu: str, text: str) -> None:
+    module = parse_module(product(kernel))
+    wanted = RemarkFilter({RemarkKind.PASSED: "all", RemarkKind.MISSED: "all"})
+    context = CompileContext(
+        target=get_target(gpu), options=CompileOptions(), remarks=RemarkCollector(wanted)
+    )
+    for name in ("convert-cudatile-to-tileaa", "tileaa-legalize-scaled-dot"):
+        load_pass(name)().apply(context, module)
+    [remark] = context.remarks.remarks
+    assert remark.name == "BlockScaled"
+    assert text in remark.message
+
+
+def test_a_product_that_was_not_legalised_is_an_error() -> None:
+    module = parse_module(product(EXPANDED[0]))
+    context = CompileContext(target=get_target("sm_120"), options=CompileOptions())
+    for name in ("convert-cudatile-to-tileaa", "tileas-plan-cta"):
+        load_pass(name)().apply(context, module)
+    with pytest.raises(CompileError, match="has no instruction: tileaa-legalize-scaled-dot"):
+        load_pass("tileas-assign-dot-layouts")().apply(context, module)

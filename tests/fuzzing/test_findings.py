@@ -97,12 +97,38 @@ def assembly(text: str, constraints: str, arguments: str = "", ends: str = "() -
         (assembly("x;", "r,r", "%a", "(i32) -> ()"), "has constraints of 2 inputs, but 1 of them"),
         (assembly("x $1;", "r", "%a", "(i32) -> ()"), "has '$1' in its text, expected $0 to $0"),
         (assembly("x $", "r", "%a", "(i32) -> ()"), "has '$' in its text, expected $0 to $0"),
+        (
+            assembly("x ${0:a};", "r", "%a", "(i32) -> ()"),
+            "has '${' in its text, expected $0 to $0",
+        ),
+        (assembly("x;", "n", "%a", "(i32) -> ()"), "has an unknown constraint 'n'"),
+        (
+            assembly("x;", "b", "%a", "(i32) -> ()"),
+            "has a constraint 'b' for a value of 32 bits, expected 1",
+        ),
+        (
+            assembly("x;", "q", "%a", "(i32) -> ()"),
+            "has a constraint 'q' for a value of 32 bits, expected 128",
+        ),
+        (
+            assembly("x;", "=h,0", "%a", "(i32) -> i16"),
+            "has a constraint 'h' for a value of 32 bits, expected 16",
+        ),
     ],
 )
 def test_inline_assembly_that_ends_llvm(text: str, said: str) -> None:
     error = mistake(text)
     assert error.message == f"'llvm.inline_asm' op {said}"
     assert error.location is not None
+
+
+@pytest.mark.parametrize("constraints", ["=r,r", "=r,0", "=l,r", "=&r,r,~{memory}"])
+def test_inline_assembly_that_fits_its_registers(constraints: str) -> None:
+    text = assembly("x.y $0, $1;", constraints, "%a", "(i32) -> i32").replace(
+        "llvm.inline_asm", "%r = llvm.inline_asm"
+    )
+    ptx = compile_module(text.encode(), CompileOptions("sm_90", emit="ptx"), "f.mlir").output
+    assert b".visible .entry k" in ptx
 
 
 def test_unknown_argument_attribute_ends_llvm() -> None:
@@ -231,3 +257,33 @@ def test_long_word_of_the_input_is_not_repeated() -> None:
     error = mistake(thread_program(f"%0 = nvvm.read_sreg i{'9' * 5000}"))
     assert "unknown register" in error.message
     assert len(error.message) < 300
+
+
+def hinted(hints: str) -> str:
+    """A kernel with hints."""
+    return f"cuda_tile.module @m {{\n  entry @k() optimization_hints=<{hints}> {{ return }}\n}}\n"
+
+
+def test_hints_for_a_target_in_quotes() -> None:
+    options = CompileOptions("sm_90", emit="cuda_tile")
+    texts = [
+        compile_module(hinted(f"{name} = {{occupancy = 2}}").encode(), options).output
+        for name in ("default", '"default"')
+    ]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("hints", "said"),
+    [
+        ('"sm_90" = 3', "hints for 'sm_90' are not in braces"),
+        ("sm_90", "hints for 'sm_90' are not in braces"),
+        ('sm_90 = {}, "sm_90" = {}', "'sm_90' is given twice"),
+        (f'"{"x" * 5000}" = 3', f"hints for '{'x' * 77}...' are not in braces"),
+        (f"{'x' * 5000} = {{}}, {'x' * 5000} = {{}}", f"'{'x' * 77}...' is given twice"),
+    ],
+)
+def test_hints_that_are_not_right(hints: str, said: str) -> None:
+    error = mistake(hinted(hints))
+    assert said in error.message
+    assert error.location is not None

@@ -3,6 +3,7 @@ IR, rebuilt: each here is our own.
 
 Raw pointers and views on the same memory; products in loops with an occupancy asked for; gathered
 rows that are multiplied; rows that are scattered; many blocks for each SM beside many registers.
+Block-scaled products: `reported_scaled_products.py`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,13 @@ class Report:
     wanted: Callable[[list[Any]], np.ndarray]
     grid: tuple[int, int, int] = (1, 1, 1)
     hints: dict[str, int] = field(default_factory=dict[str, int])
+    gpu_names: tuple[str, ...] = ("sm_80", "sm_90", "sm_100", "sm_103", "sm_120")
+    """Targets that have what it uses."""
+
+    @property
+    def usual(self) -> str:
+        """The target for what is tried on one only."""
+        return "sm_90" if "sm_90" in self.gpu_names else self.gpu_names[0]
 
 
 def finished(report: Report, gpu_name: str) -> Kernel:
@@ -65,17 +73,19 @@ def _whole(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.integers(-3, 4, shape).astype(np.float16)
 
 
-def _matrix(kernel: Kernel, pointer: Any, rows: int, columns: int) -> Any:
+def matrix(kernel: Kernel, pointer: Any, rows: int, columns: int) -> Any:
+    """A tensor view of a row-major matrix."""
     element = pointer.type.element_type.pointee
     return tensor_view(kernel, pointer, TensorViewType(element, (rows, columns), (columns, 1)))
 
 
-def _parts(kernel: Kernel, base: Any, shape: tuple[int, int]) -> Any:
+def parts(kernel: Kernel, base: Any, shape: tuple[int, int]) -> Any:
+    """A view of a matrix in tiles; zeros lie beside it."""
     kind = PartitionViewType(shape, base.type, (0, 1), PAD)
     return kernel.add(MAKE_VIEW[PartitionViewType], [base], kind)
 
 
-def _looped(kernel: Kernel, rounds: int, body: Callable[[Any, Any], Any], start: Any) -> Any:
+def looped(kernel: Kernel, rounds: int, body: Callable[[Any, Any], Any], start: Any) -> Any:
     """A loop that carries one tile."""
     bounds = [kernel.constant(i32, n) for n in (0, rounds, 1)]
 
@@ -98,7 +108,7 @@ def _raw_and_tiled() -> Kernel:
         TOKEN,
         memory_ordering_semantics=WEAK,
     )
-    view = _parts(kernel, _matrix(kernel, memory, 16, 16), (8, 16))
+    view = parts(kernel, matrix(kernel, memory, 16, 16), (8, 16))
     fence = kernel.add(ct.MemoryFenceAliasTkoOp, [stored], TOKEN)
     zero, one = kernel.constant(i32, 0), kernel.constant(i32, 1)
     for half, index in enumerate((one, zero)):
@@ -117,16 +127,16 @@ def _raw_and_tiled() -> Kernel:
 def _product_loop() -> Kernel:
     """A product along K in a loop, and an addition of the sum to itself behind it."""
     kernel = Kernel(PointerType(f16), PointerType(f16), PointerType(f32))
-    left = _parts(kernel, _matrix(kernel, kernel.args[0], ROWS, DEPTH), (ROWS, 32))
-    right = _parts(kernel, _matrix(kernel, kernel.args[1], DEPTH, COLUMNS), (32, COLUMNS))
+    left = parts(kernel, matrix(kernel, kernel.args[0], ROWS, DEPTH), (ROWS, 32))
+    right = parts(kernel, matrix(kernel, kernel.args[1], DEPTH, COLUMNS), (32, COLUMNS))
     zero = kernel.constant(i32, 0)
 
     def body(index: Any, total: Any) -> Any:
         a, b = load_view(kernel, left, [zero, index]), load_view(kernel, right, [index, zero])
         return kernel.add(ct.MmaFOp, [a, b, total], total.type)
 
-    total = _looped(kernel, DEPTH // 32, body, kernel.constant(f32, 0, (ROWS, COLUMNS)))
-    out = _parts(kernel, _matrix(kernel, kernel.args[2], ROWS, COLUMNS), (ROWS, COLUMNS))
+    total = looped(kernel, DEPTH // 32, body, kernel.constant(f32, 0, (ROWS, COLUMNS)))
+    out = parts(kernel, matrix(kernel, kernel.args[2], ROWS, COLUMNS), (ROWS, COLUMNS))
     store_view(kernel, total, out, [zero, zero])
     return kernel
 
@@ -134,11 +144,11 @@ def _product_loop() -> Kernel:
 def _gathered_product() -> Kernel:
     """Rows that an index names, multiplied in a loop."""
     kernel = Kernel(PointerType(f16), PointerType(i32), PointerType(f16), PointerType(f32))
-    base = _matrix(kernel, kernel.args[0], 2 * ROWS, DEPTH)
+    base = matrix(kernel, kernel.args[0], 2 * ROWS, DEPTH)
     kind = GatherScatterViewType((ROWS, 32), base.type, 0, PAD)
     left = kernel.add(MAKE_VIEW[GatherScatterViewType], [base], kind)
     rows = kernel.load(kernel.args[1], (ROWS,))
-    right = _parts(kernel, _matrix(kernel, kernel.args[2], DEPTH, COLUMNS), (32, COLUMNS))
+    right = parts(kernel, matrix(kernel, kernel.args[2], DEPTH, COLUMNS), (32, COLUMNS))
     zero, step = kernel.constant(i32, 0), kernel.constant(i32, 32)
 
     def body(index: Any, total: Any) -> Any:
@@ -147,7 +157,7 @@ def _gathered_product() -> Kernel:
         b = load_view(kernel, right, [index, zero])
         return kernel.add(ct.MmaFOp, [a, b, total], total.type)
 
-    total = _looped(kernel, DEPTH // 32, body, kernel.constant(f32, 0, (ROWS, COLUMNS)))
+    total = looped(kernel, DEPTH // 32, body, kernel.constant(f32, 0, (ROWS, COLUMNS)))
     kernel.store(kernel.args[3], total)
     return kernel
 
@@ -156,7 +166,7 @@ def _scattered() -> Kernel:
     """Rows stored where an index says; some lie outside and are not."""
     kernel = Kernel(PointerType(f32), PointerType(i32), PointerType(f32))
     rows = kernel.load(kernel.args[1], (16,))
-    base = _matrix(kernel, kernel.args[2], 24, 32)
+    base = matrix(kernel, kernel.args[2], 24, 32)
     kind = GatherScatterViewType((16, 32), base.type, 0)
     view = kernel.add(MAKE_VIEW[GatherScatterViewType], [base], kind)
     zero = kernel.constant(i32, 0)

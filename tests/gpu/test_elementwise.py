@@ -32,9 +32,10 @@ from tileiras.interpreter.execution import PURE_RULES  # noqa: E402
 from tileiras.interpreter.formats import format_of, from_bits, to_bits  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 
+from .launch import gpu_name  # noqa: E402
+
 pytestmark = pytest.mark.gpu
 
-TARGET = "sm_90"
 LANES = 4
 COUNT = 4096  # elements of every operand
 
@@ -112,10 +113,11 @@ class Gpu:
         self.device = self._check(driver.cuDeviceGet(0))
         self.context = self._check(driver.cuDevicePrimaryCtxRetain(self.device))
         self._check(driver.cuCtxSetCurrent(self.context))
-        options = with_environment(CompileOptions(gpu_name=TARGET))
-        text = build_module(CHECKED, TARGET, LANES, indexed=True)
-        ptx = llvm_ir_to_ptx(text, get_target(TARGET), options)
-        cubin = ptx_to_cubin(ptx, get_target(TARGET), options).cubin
+        name = gpu_name()
+        options = with_environment(CompileOptions(gpu_name=name))
+        text = build_module(CHECKED, name, LANES, indexed=True)
+        ptx = llvm_ir_to_ptx(text, get_target(name), options)
+        cubin = ptx_to_cubin(ptx, get_target(name), options).cubin
         self.module = self._check(driver.cuModuleLoadData(cubin))
 
     @staticmethod

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i32, i64
+from xdsl.ir import Operation
 
 from tests.kernels.kernel_builder import WEAK, Kernel
 from tests.kernels.stage_arguments import make_arguments
@@ -18,12 +19,14 @@ from tests.kernels.stage_comparison import (
     is_entry,
     passes,
 )
+from tileiras.codegen.target import get_target
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.cuda_tile.types import TOKEN, PointerType, TileType
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
 from tileiras.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
@@ -35,6 +38,11 @@ from tileiras.dialects.nv_tileas.wgmma import WgmmaDotOp
 from tileiras.driver import read_source
 from tileiras.interpreter import DeviceBuffer, InterpreterError, SimulatedMemory, run_entry
 from tileiras.interpreter.distribution import collect, element_indices, owned, place
+from tileiras.ir_pass import CompileContext
+from tileiras.options import CompileOptions
+from tileiras.pipeline import select_steps
+from tileiras.registry import load_pass
+from tileiras.remarks import RemarkCollector
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -273,3 +281,67 @@ def test_every_operation_of_the_stages_has_a_rule():
     threads |= pipelines.effect_rules(twins, RaceDetector()).keys()
     operations = [*aa.NvTileAA.operations, *tas.NvTileAS.operations]
     assert [op.name for op in operations if op not in threads] == []
+
+
+TENSOR_MEMORY = MATMUL.replace(b"64x32", b"64x64").replace(b"32x64", b"64x64")
+"""The same kernel for targets where sums lie in tensor memory."""
+
+
+def for_tensor_memory() -> tuple[ModuleOp, list, list[np.ndarray]]:
+    """The nv_tileas module for sm_100, its arguments, and what it should leave in memory."""
+    module = read_source(TENSOR_MEMORY)
+    entry = next(op for op in module.walk() if is_entry(op))
+    arguments = make_arguments(entry)  # type: ignore[arg-type]
+    wanted = interpret(module, "matmul", arguments)
+    options = CompileOptions(opt_level=3, emit="nv_tileas", gpu_name="sm_100")
+    target = get_target("sm_100")
+    context = CompileContext(target=target, options=options, remarks=RemarkCollector())
+    for step in select_steps(options, target):
+        load_pass(step.pass_name)().apply(context, module)
+    return module, arguments, wanted
+
+
+def erase(module: ModuleOp, kind: type[Operation]) -> None:
+    """Takes all operations of a kind away."""
+    found = [op for op in module.walk() if isinstance(op, kind)]
+    assert found
+    for op in found:
+        op.detach()
+
+
+def test_sums_in_tensor_memory_are_those_of_the_program():
+    module, arguments, wanted = for_tensor_memory()
+    assert any(isinstance(op, tc.AccumulatorLoadOp) for op in module.walk())
+    assert first_difference(wanted, interpret(module, "matmul", arguments)) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (tc.AccumulatorCommitOp, "a sum is loaded that is never committed"),
+        (tc.AccumulatorAcquireOp, "a product is issued into a sum that nobody has begun"),
+        (tc.StageReleaseOp, "is waited for before one is handed back"),
+    ],
+)
+def test_an_agent_that_leaves_something_out_is_found(kind, message):
+    module, arguments, _ = for_tensor_memory()
+    erase(module, kind)
+    for op in module.walk():
+        if isinstance(op, CreatePipelineOp):
+            op.properties["stages"] = IntAttr(1)
+    with pytest.raises(InterpreterError, match=message):
+        interpret(module, "matmul", arguments)
+
+
+def test_a_sum_that_nobody_loads_is_found():
+    module, arguments, _ = for_tensor_memory()
+    for op in module.walk():
+        if isinstance(op, tc.ProductAgentOp):
+            last = next(o for o in op.walk() if isinstance(o, tc.AccumulatorCommitOp))
+            block = last.parent_block()
+            assert block is not None
+            again = tc.AccumulatorAcquireOp.create(operands=[last.accumulator])
+            block.insert_op_after(again, last)
+            block.insert_op_after(last.clone(), again)
+    with pytest.raises(InterpreterError, match="a sum is never loaded"):
+        interpret(module, "matmul", arguments)

@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.robustness.processes import COMPILE, ROOT, run
+from tests.robustness.processes import COMPILE, run
+
+COMMAND = find_spec("tileiras_command")
+assert COMMAND is not None and COMMAND.origin is not None
+SOURCES = Path(COMMAND.origin).parent
+"""Where the compiler under test lies: a checkout, or `site-packages`."""
 
 TRAP = "raise ImportError('this file has nothing to do with the compiler')\n"
 NAMES = ["tileiras", "xdsl", "llvmlite", "signal", "dataclasses"]
@@ -48,7 +54,7 @@ def installed_command(folder: Path) -> list[str]:
 @pytest.mark.parametrize(("name", "path"), CASES)
 def test_files_with_names_of_libraries(name: str, path: str, tmp_path: Path) -> None:
     """Neither for a compilation nor for help, which imports more."""
-    command = installed_command(ROOT)
+    command = installed_command(SOURCES)
     Path("work").mkdir()
     Path(f"work/{name}.py").write_text(TRAP)
     variables = {**os.environ, "PYTHONPATH": path.format(here=tmp_path / "work")}
@@ -59,7 +65,7 @@ def test_files_with_names_of_libraries(name: str, path: str, tmp_path: Path) -> 
 
 def test_package_in_the_folder() -> None:
     """A folder named like the package."""
-    command = installed_command(ROOT)
+    command = installed_command(SOURCES)
     Path("work/tileiras").mkdir(parents=True)
     Path("work/tileiras/__init__.py").write_text(TRAP)
     variables = {**os.environ, "PYTHONPATH": "."}
@@ -70,11 +76,11 @@ def test_package_in_the_folder() -> None:
 
 def test_checkout_on_the_path_is_used() -> None:
     """A developer who names one means it: it has the command's own module."""
-    command = installed_command(ROOT)
+    command = installed_command(SOURCES)
     other = Path("checkout")
     other.mkdir()
-    shutil.copy(ROOT / "tileiras_command.py", other)
-    shutil.copytree(ROOT / "tileiras", other / "tileiras")
+    shutil.copy(SOURCES / "tileiras_command.py", other)
+    shutil.copytree(SOURCES / "tileiras", other / "tileiras")
     version = other / "tileiras" / "__init__.py"
     version.write_text(version.read_text().replace('__version__ = "', '__version__ = "9.'))
     variables = {**os.environ, "PYTHONPATH": str(other.absolute())}
@@ -89,7 +95,7 @@ def test_library_that_is_only_on_the_path_is_found() -> None:
     Path("there").mkdir()
     Path("there/only_there.py").write_text("print('found')\n")
     script = "import tileiras_command, sys; import only_there; print(sys.path[-1])"
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), "there"])}
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCES), "there"])}
     done = run(program=[sys.executable, "-c", script], env=variables)
     assert done.stdout.split() == ["found", str(Path("there").absolute())], done.stderr
 
@@ -97,7 +103,7 @@ def test_library_that_is_only_on_the_path_is_found() -> None:
 def test_path_is_left_alone_without_the_variable() -> None:
     """Nothing to pay for on the ordinary way."""
     script = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); before = list(sys.path)\n"
+        f"import sys; sys.path.insert(0, {str(SOURCES)!r}); before = list(sys.path)\n"
         "import tileiras_command; print(sys.path == before, 'importlib.util' in sys.modules)"
     )
     variables = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,15 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test runs in an empty directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def signals_are_not_ignored() -> Iterator[None]:
+    """As under `nohup`: processes inherit what is ignored, and leave it so."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number, *_ in ENDINGS[1:]}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(("number", "code", "message"), ENDINGS)
@@ -92,7 +102,7 @@ def test_interrupt_while_the_first_module_is_found_has_no_traceback() -> None:
         "import sys, builtins\n"
         "class Interrupt:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'tileiras.termination': raise KeyboardInterrupt\n"
+        "        if name == 'tileiras.early_signals': raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Interrupt()); import tileiras_command; print('went on')"
     )
     done = run(program=[sys.executable, "-c", script])

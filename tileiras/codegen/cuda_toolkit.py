@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 
 TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")
 
 
-def package_folders() -> list[Path]:
+def package_folders() -> list[str]:
     """Folders of the `nvidia` namespace package, found without importing it."""
     spec = find_spec("nvidia")
     locations = spec.submodule_search_locations if spec is not None else None
-    return [Path(location) for location in locations or ()]
+    return list(locations or ())
 
 
 def candidates(
     knobs: Mapping[str, str], in_packages: Sequence[str], in_toolkit: str, on_path: str = ""
-) -> Iterator[Path]:
+) -> Iterator[str]:
     """Every place where a file may be, best first.
 
     `in_packages` and `in_toolkit` are paths below a package's and a toolkit's folder; `on_path` is
@@ -27,11 +26,11 @@ def candidates(
     """
     for package in package_folders():
         for relative in in_packages:
-            yield package / relative
+            yield os.path.join(package, relative)
     for variable in TOOLKIT_VARIABLES:
         if knobs.get(variable):
-            yield Path(knobs[variable]) / in_toolkit
+            yield os.path.join(knobs[variable], in_toolkit)
     if on_path:
         for folder in knobs.get("PATH", "").split(os.pathsep):
             if folder:
-                yield Path(folder) / on_path
+                yield os.path.join(folder, on_path)

@@ -8,10 +8,10 @@ optimisation runs over the caller: its lowering has chosen every operation for w
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from tileiras.codegen.cuda_toolkit import candidates
 from tileiras.codegen.llvm_library import LlvmLibrary
@@ -42,10 +42,10 @@ def used_functions(llvm_text: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def find_libdevice(knobs: Mapping[str, str]) -> Path:
+def find_libdevice(knobs: Mapping[str, str]) -> str:
     """libdevice in the pip packages, then in CUDA_HOME or CUDA_PATH. Raises TargetError."""
     for path in candidates(knobs, _IN_PACKAGES, _IN_TOOLKIT):
-        if path.is_file():
+        if os.path.isfile(path):
             return path
     raise TargetError(
         "cannot find libdevice.10.bc: install the Python package nvidia-nvvm, "
@@ -53,10 +53,15 @@ def find_libdevice(knobs: Mapping[str, str]) -> Path:
     )
 
 
-def _cache_folder(knobs: Mapping[str, str]) -> Path | None:
+def _cache_folder(knobs: Mapping[str, str]) -> str | None:
     if knobs.get("XDG_CACHE_HOME"):
-        return Path(knobs["XDG_CACHE_HOME"]) / "tileiras"
-    return Path(knobs["HOME"]) / ".cache" / "tileiras" if knobs.get("HOME") else None
+        return os.path.join(knobs["XDG_CACHE_HOME"], "tileiras")
+    return os.path.join(knobs["HOME"], ".cache", "tileiras") if knobs.get("HOME") else None
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()
 
 
 class Libdevice:
@@ -65,11 +70,11 @@ class Libdevice:
     def __init__(self, llvm: LlvmLibrary, knobs: Mapping[str, str]):
         self._llvm = llvm
         self._path = find_libdevice(knobs)
-        self._data = self._path.read_bytes()
+        self._data = _read(self._path)
         checksum = zlib.crc32(",".join(_SLICE_PASSES).encode(), zlib.crc32(self._data))
         folder = _cache_folder(knobs)
         key = f"libdevice-{len(self._data):x}-{checksum:08x}-llvm-{llvm.version()}"
-        self._cache = None if folder is None else folder / key
+        self._cache = None if folder is None else os.path.join(folder, key)
 
     def slice(self, context: int, machine: int, name: str) -> bytes:
         """Bitcode of one function with what it calls inlined."""
@@ -96,7 +101,7 @@ class Libdevice:
         if self._cache is None:
             return None
         try:
-            data = (self._cache / f"{name}.bc").read_bytes()
+            data = _read(os.path.join(self._cache, f"{name}.bc"))
         except OSError:
             return None
         body, checksum = data[:-4], data[-4:]
@@ -107,9 +112,9 @@ class Libdevice:
         if self._cache is None:
             return
         with suppress(OSError):
-            self._cache.mkdir(parents=True, exist_ok=True)
+            os.makedirs(self._cache, exist_ok=True)
             whole = data + zlib.crc32(data).to_bytes(4, "little")
-            write_beside(str(self._cache / f"{name}.bc"), whole)
+            write_beside(os.path.join(self._cache, f"{name}.bc"), whole)
 
 
 def link_libdevice(
@@ -120,10 +125,20 @@ def link_libdevice(
     names: Sequence[str],
     knobs: Mapping[str, str],
 ) -> None:
-    """Links the functions into the module and inlines them; the callers stay as they are."""
+    """Links the functions into the module and inlines them; the callers stay as they are.
+
+    The target's passes answer libdevice's questions (`__nvvm_reflect`: flush to zero? which
+    architecture?) before. The code generator would answer them too late: it then folds what
+    follows, and where a kernel's constants were inlined it reads instructions that it has freed.
+    """
     library = Libdevice(llvm, knobs)
-    for name in names:
-        llvm.link(module, llvm.parse_bitcode(context, library.slice(context, machine, name)))
+    first, *others = (
+        llvm.parse_bitcode(context, library.slice(context, machine, name)) for name in names
+    )
+    for other in others:
+        llvm.link(first, other)
+    llvm.run_target_passes(first, machine)
+    llvm.link(module, first)
     for name, function in list(llvm.defined_functions(module)):
         if name.startswith(_PREFIX):
             llvm.make_internal(function)

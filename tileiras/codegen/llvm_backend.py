@@ -6,7 +6,7 @@ No middle end runs: on the IR that our lowerings write it makes no better code a
 
 from __future__ import annotations
 
-from threading import Lock, Thread
+from _thread import allocate_lock, start_new_thread
 from typing import ClassVar
 
 from tileiras.codegen.libdevice import link_libdevice, used_functions
@@ -23,7 +23,7 @@ _DUMP_OPTIONS = ("print-before-all", "print-after-all")
 class _Shared:
     """The process's one LLVM and the dump options last given to it."""
 
-    lock = Lock()
+    lock = allocate_lock()
     library: LlvmLibrary | None = None
     dumps: tuple[bool, ...] = (False, False)
     named: ClassVar[set[str]] = set()
@@ -38,11 +38,11 @@ def load_llvm() -> LlvmLibrary:
         return _Shared.library
 
 
-def prepare() -> Thread:
+def prepare() -> None:
     """Loads LLVM in a thread, so that it overlaps with imports; errors wait for `load_llvm`."""
-    thread = Thread(target=_load_quietly, name="load-llvm", daemon=True)
-    thread.start()
-    return thread
+    if _Shared.library is not None:
+        return
+    start_new_thread(_load_quietly, ())
 
 
 def _load_quietly() -> None:

@@ -7,10 +7,10 @@ the GIL. LLVM's own fatal errors end the process; what reaches it must be known 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from importlib.util import find_spec
-from pathlib import Path
 
 from tileiras.errors import InternalError, UsageError
 
@@ -55,6 +55,7 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "CreateNewModulePassManager": (c_void_p, []),
     "DisposeNewModulePassManger": (None, [c_void_p]),
     "RunNewModulePassManager": (None, [c_void_p, c_void_p, c_void_p]),
+    "buildPerModuleDefaultPipeline": (c_void_p, [c_void_p, c_int, c_int]),
     "module_AddAlwaysInlinerPass": (None, [c_void_p]),
     "module_AddGlobalDCEPass": (None, [c_void_p]),
     "module_AddSROAPass": (None, [c_void_p]),
@@ -64,23 +65,23 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
 """Functions used, without their `LLVMPY_` prefix: result and parameter types."""
 
 
-def find_llvm_library() -> Path:
+def find_llvm_library() -> str:
     """Path of llvmlite's shared library, without importing llvmlite. Raises UsageError."""
     spec = find_spec("llvmlite")
     if spec is None or spec.origin is None:
         raise UsageError("cannot find the Python package llvmlite, which brings LLVM")
-    folder = Path(spec.origin).parent / "binding"
+    folder = os.path.join(os.path.dirname(spec.origin), "binding")
     for name in ("libllvmlite.so", "libllvmlite.dylib", "llvmlite.dll"):
-        if (folder / name).exists():
-            return folder / name
+        if os.path.exists(path := os.path.join(folder, name)):
+            return path
     raise UsageError(f"no LLVM library in {folder}")
 
 
 class LlvmLibrary:
     """The loaded library with all targets initialised. Make one per process (`load_llvm`)."""
 
-    def __init__(self, path: Path):
-        library = ctypes.CDLL(str(path))
+    def __init__(self, path: str):
+        library = ctypes.CDLL(path)
         for name, (result, parameters) in _FUNCTIONS.items():
             function = getattr(library, f"LLVMPY_{name}")
             function.restype, function.argtypes = result, parameters
@@ -189,11 +190,24 @@ class LlvmLibrary:
 
     def run_passes(self, module: int, machine: int, passes: tuple[str, ...]) -> None:
         """Runs module passes by their name in the table, such as `GlobalDCE`."""
-        tuning = self.call("CreatePipelineTuningOptions")
-        builder = self.call("CreatePassBuilder", machine, tuning)
+        self._run(module, machine, lambda _: self._manager_of(passes))
+
+    def run_target_passes(self, module: int, machine: int) -> None:
+        """Runs what LLVM's pipeline of level 0 has, the target's first passes among it."""
+        name = "buildPerModuleDefaultPipeline"
+        self._run(module, machine, lambda builder: self.call(name, builder, 0, 0))
+
+    def _manager_of(self, passes: tuple[str, ...]) -> int:
         manager = self.call("CreateNewModulePassManager")
         for name in passes:
             self.call(f"module_Add{name}Pass", manager)
+        return manager
+
+    def _run(self, module: int, machine: int, make: Callable[[int], int]) -> None:
+        """Runs the passes that `make` puts together with a pass builder."""
+        tuning = self.call("CreatePipelineTuningOptions")
+        builder = self.call("CreatePassBuilder", machine, tuning)
+        manager = make(builder)
         self.call("RunNewModulePassManager", manager, module, builder)
         self.call("DisposeNewModulePassManger", manager)
         self.call("DisposePassBuilder", builder)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from tileiras.codegen.cuda_toolkit import candidates
 
 
-def find_nvdisasm(knobs: Mapping[str, str]) -> Path | None:
+def find_nvdisasm(knobs: Mapping[str, str]) -> str | None:
     """nvdisasm in the pip package, then CUDA_HOME or CUDA_PATH, then PATH; None without one."""
     for path in candidates(knobs, ("cu13/bin/nvdisasm",), "bin/nvdisasm", on_path="nvdisasm"):
-        if path.is_file() and os.access(path, os.X_OK):
+        if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return None
 

@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tileiras.codegen.check_cubin import check_cubin
 from tileiras.codegen.cuda_toolkit import candidates
@@ -58,10 +57,10 @@ class PtxasResult:
         return sum(kernel.spill_stores + kernel.spill_loads for kernel in self.kernels)
 
 
-def find_ptxas(knobs: Mapping[str, str]) -> Path:
+def find_ptxas(knobs: Mapping[str, str]) -> str:
     """ptxas in the pip package, then CUDA_HOME or CUDA_PATH, then PATH. Raises TargetError."""
     for path in candidates(knobs, _IN_PACKAGES, "bin/ptxas", on_path="ptxas"):
-        if path.is_file() and os.access(path, os.X_OK):
+        if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     raise TargetError(
         "cannot find ptxas: install the Python package nvidia-cuda-nvcc, "
@@ -91,17 +90,20 @@ def _assemble(ptx: str, target: GpuTarget, options: CompileOptions) -> PtxasResu
     """One run of ptxas."""
     ptxas = find_ptxas(options.knobs)
     with _TemporaryFolder(options.knobs) as folder:
-        source, cubin, log = (folder.path / name for name in ("k.ptx", "k.cubin", "log"))
+        source, cubin, log = (
+            os.path.join(folder.path, name) for name in ("k.ptx", "k.cubin", "log")
+        )
         try:
-            source.write_text(ptx)
+            with open(source, "wb") as stream:
+                stream.write(ptx.encode())
         except OSError as error:
             raise _cannot_write(source, error.strerror) from error
-        arguments = [*_arguments(target, options), "-o", str(cubin), str(source)]
+        arguments = [*_arguments(target, options), "-o", cubin, source]
         status = _run(ptxas, arguments, options.knobs, log)
-        text = log.read_text(errors="replace") if log.exists() else ""
+        text = _read(log).decode(errors="replace")
         if status != 0:
             _raise_failure(ptxas, text, ptx, status, options.knobs, folder.path, target)
-        data = cubin.read_bytes() if cubin.exists() else b""
+        data = _read(cubin)
         try:
             check_cubin(data, target, ptx)
         except CompileError as error:
@@ -109,6 +111,15 @@ def _assemble(ptx: str, target: GpuTarget, options: CompileOptions) -> PtxasResu
                 raise _cannot_write(cubin, os.strerror(errno.ENOSPC)) from error
             raise
     return PtxasResult(data, text, kernel_resources(text), advisories(text))
+
+
+def _read(path: str) -> bytes:
+    """The content of a file; empty where there is none."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        return b""
 
 
 def _arguments(target: GpuTarget, options: CompileOptions) -> list[str]:
@@ -120,7 +131,7 @@ def _arguments(target: GpuTarget, options: CompileOptions) -> list[str]:
     return arguments
 
 
-def _run(ptxas: Path, arguments: Sequence[str], knobs: Mapping[str, str], log: Path) -> int:
+def _run(ptxas: str, arguments: Sequence[str], knobs: Mapping[str, str], log: str) -> int:
     """Runs ptxas with its output in the file `log`; returns its exit status.
 
     `posix_spawn`, because importing `subprocess` costs as much as a small ptxas run.
@@ -128,16 +139,18 @@ def _run(ptxas: Path, arguments: Sequence[str], knobs: Mapping[str, str], log: P
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
+        (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     environment = {name: knobs[name] for name in ("PATH", "HOME") if knobs.get(name)}
-    environment["TMPDIR"] = str(log.parent)  # what ptxas leaves when it is killed goes with ours
+    environment["TMPDIR"] = os.path.dirname(
+        log
+    )  # what ptxas leaves when it is killed goes with ours
     try:
         process = start_process(
             lambda: os.posix_spawn(
                 ptxas,
-                [str(ptxas), *arguments],
+                [ptxas, *arguments],
                 environment,
                 file_actions=actions,
                 setsigdef=_IGNORED_BY_PYTHON,
@@ -148,16 +161,16 @@ def _run(ptxas: Path, arguments: Sequence[str], knobs: Mapping[str, str], log: P
     return wait_for_process(process)
 
 
-def ptxas_release(ptxas: Path, knobs: Mapping[str, str]) -> tuple[int, int] | None:
+def ptxas_release(ptxas: str, knobs: Mapping[str, str]) -> tuple[int, int] | None:
     """The release that `ptxas --version` says, such as (13, 5); None if it says nothing."""
     with _TemporaryFolder(knobs) as folder:
         return _release(ptxas, knobs, folder.path)
 
 
-def _release(ptxas: Path, knobs: Mapping[str, str], folder: Path) -> tuple[int, int] | None:
-    log = folder / "version"
+def _release(ptxas: str, knobs: Mapping[str, str], folder: str) -> tuple[int, int] | None:
+    log = os.path.join(folder, "version")
     _run(ptxas, ["--version"], knobs, log)
-    after = log.read_text(errors="replace").partition("release ")[2]
+    after = _read(log).decode(errors="replace").partition("release ")[2]
     parts = after.partition(",")[0].split(".")
     if len(parts) != 2 or not all(part.isdigit() for part in parts):
         return None
@@ -165,12 +178,12 @@ def _release(ptxas: Path, knobs: Mapping[str, str], folder: Path) -> tuple[int, 
 
 
 def _raise_failure(
-    ptxas: Path,
+    ptxas: str,
     log: str,
     ptx: str,
     status: int,
     knobs: Mapping[str, str],
-    folder: Path,
+    folder: str,
     target: GpuTarget,
 ) -> None:
     """Says why ptxas failed. Its release is only asked for now, since asking costs 5 ms."""
@@ -188,7 +201,7 @@ def _raise_failure(
     raise CompileError(f"ptxas rejected the generated code: {message}", locate_error(log, ptx))
 
 
-def _raise_killed(number: int, folder: Path) -> None:
+def _raise_killed(number: int, folder: str) -> None:
     """Says which signal ended ptxas, and whose fault that is."""
     if number in _REQUESTS:
         time.sleep(_SECONDS_TO_BE_ENDED)
@@ -208,12 +221,12 @@ def _raise_killed(number: int, folder: Path) -> None:
     raise error
 
 
-def _is_full(folder: Path) -> bool:
+def _is_full(folder: str) -> bool:
     """Whether the file system of the folder has no room left for us."""
     return os.statvfs(folder).f_bavail == 0
 
 
-def _cannot_write(path: Path, reason: str | None) -> TargetError:
+def _cannot_write(path: str, reason: str | None) -> TargetError:
     return TargetError(f"unable to write temporary file '{path}': {reason}")
 
 
@@ -221,12 +234,13 @@ class _TemporaryFolder:
     """A private folder that is removed with its files, however the block ends."""
 
     def __init__(self, knobs: Mapping[str, str]):
-        parent = Path(knobs.get("TMPDIR") or _DEFAULT_TEMPORARY_FOLDER)
-        self.path = parent / f"tileiras-{os.getpid()}-{os.urandom(6).hex()}"
+        parent = knobs.get("TMPDIR") or _DEFAULT_TEMPORARY_FOLDER
+        name = f"tileiras-{os.getpid()}-{os.urandom(6).hex()}"
+        self.path = os.path.join(parent, name)
 
     def __enter__(self) -> _TemporaryFolder:
         try:
-            make_folder(str(self.path))
+            make_folder(self.path)
         except OSError as error:
             raise TargetError(
                 f"cannot make temporary folder {self.path}: {error.strerror}"
@@ -234,4 +248,4 @@ class _TemporaryFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        remove_folder(str(self.path))
+        remove_folder(self.path)

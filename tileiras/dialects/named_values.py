@@ -72,6 +72,9 @@ class NamedValues(Data[tuple[tuple[str, Value], ...]]):
         def pair() -> tuple[str, Value]:
             name = parser.parse_identifier()
             parser.parse_punctuation("=")
+            quoted = parser.parse_optional_str_literal()
+            if quoted is not None:
+                return name, quoted
             number = parser.parse_optional_integer()
             return name, parser.parse_identifier() if number is None else number
 
@@ -83,5 +86,10 @@ class NamedValues(Data[tuple[tuple[str, Value], ...]]):
     def print_parameter(self, printer: Printer) -> None:
         """Prints `<a = 1, b = smem>`."""
         printer.print_string(
-            "<" + ", ".join(f"{name} = {value}" for name, value in self.data) + ">"
+            "<" + ", ".join(f"{name} = {_written(value)}" for name, value in self.data) + ">"
         )
+
+
+def _written(value: Value) -> str:
+    """A number or a word; quoted if it does not begin as words do."""
+    return f'"{value}"' if isinstance(value, str) and value[:1].isdigit() else str(value)

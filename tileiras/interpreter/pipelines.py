@@ -25,7 +25,7 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.interpreter import tensor_rules, tensor_views
+from tileiras.interpreter import tensor_memory, tensor_rules, tensor_views
 from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, from_bits
@@ -75,7 +75,9 @@ def _create(run: BlockRun, op: pl.CreatePipelineOp) -> list[Ring]:
 def _agent_switch(run: BlockRun, op: pl.AgentSwitchOp) -> list[Any]:
     """All agents, one after the other; each ends in a return of its own."""
     run.run_region(op.producer, ())
+    tensor_memory.run_product_agents(run, op)
     run.run_region(op.consumer, ())
+    tensor_memory.check_all_loaded(run, op)
     if op.store is not None:
         run.run_region(op.store, ())
     block = op.parent_block()
@@ -512,4 +514,5 @@ def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], Eff
         wg.TurnTileOp: products.turn,
         wg.WgmmaDotOp: products.issue,
         wg.WgmmaDotsOp: products.issue_all,
+        **tensor_memory.effect_rules(twins),
     }

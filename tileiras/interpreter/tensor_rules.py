@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
 from xdsl.ir import Operation
 
 from tileiras.dialects import cuda_tile as ct
@@ -31,7 +31,7 @@ from tileiras.interpreter.atomics import (
     multimem_mode,
     read_modify_write,
 )
-from tileiras.interpreter.formats import Array, from_bits, to_bits
+from tileiras.interpreter.formats import Array, format_of, from_bits, to_bits
 from tileiras.interpreter.memory import SimulatedMemory
 from tileiras.interpreter.memory_access import load_tile, padding_tile, store_tile
 from tileiras.interpreter.printing import format_message
@@ -40,6 +40,7 @@ from tileiras.interpreter.twins import (
     ELEMENTWISE,
     REARRANGING,
     Twins,
+    operand_type,
     pointee_format,
     tile_type,
     value_format,
@@ -78,6 +79,30 @@ def _dot_rule(twins: Twins) -> PureRule:
     return compute
 
 
+def scaled_dot_rule(twins: Twins) -> PureRule:
+    """A block-scaled product; packed operands are taken apart first."""
+    rule = TWIN_RULES[ct.MmaFScaledOp]
+
+    def compute(
+        op: Any, lhs: Array, rhs: Array, acc: Array, lhs_scale: Array, rhs_scale: Array
+    ) -> Array:
+        if operand_type(op.lhs.type).element_type == IntegerType(8):
+            lhs, rhs = _unpacked(lhs, -1), _unpacked(rhs, -2)
+        twin = twins.of(op, ct.MmaFScaledOp, {})
+        return rule(twin, lhs, rhs, acc, lhs_scale, rhs_scale)
+
+    return compute
+
+
+def _unpacked(codes: Array, axis: int) -> Array:
+    """The f4 of bytes, that of the even K in the low half."""
+    bits = codes.astype(np.uint8)
+    halves = np.stack([bits & 15, bits >> 4], axis=axis)
+    shape = list(bits.shape)
+    shape[axis] *= 2
+    return from_bits(np.ascontiguousarray(halves.reshape(shape)), format_of(Float4E2M1FNType()))
+
+
 def splat(op: aa.SplatOp, source: Array) -> Array:
     """The scalar everywhere."""
     shape = op.result.type.get_shape() if isinstance(op.result.type, TensorType) else ()
@@ -90,6 +115,7 @@ def pure_rules(twins: Twins) -> dict[type[Operation], PureRule]:
     return {
         **rules,
         aa.DotOp: _dot_rule(twins),
+        aa.DotScaledOp: scaled_dot_rule(twins),
         aa.SplatOp: splat,
         aa.UnsplatOp: lambda op, source: np.reshape(source, ()),
     }

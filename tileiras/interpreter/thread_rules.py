@@ -25,6 +25,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
+from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.interpreter import load_rings, matrix, tensor_rules, tensor_views
@@ -52,6 +53,7 @@ from tileiras.interpreter.twins import (
 _WHOLE = (
     aa.CatOp,
     aa.DotOp,
+    aa.DotScaledOp,
     aa.ExtractOp,
     aa.InsertOp,
     aa.PackOp,
@@ -172,6 +174,8 @@ def dot_rule(twins: Twins) -> PureRule:
         operands, results = (op.operands, op.results)
         if isinstance(op, wg.WgmmaDotsOp):
             operands, results = (*op.operands_of(0), op.accs[0]), op.sums[:1]
+        if isinstance(op, tc.Tcgen05DotOp):
+            operands, results = (op.lhs, op.rhs, op.accumulator), (op.accumulator,)
         twin = twins.of(op, twin_class, properties, operands, results)
         return matrix.RULES[twin_class](twin, lhs, rhs, acc)
 
@@ -407,6 +411,7 @@ def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], Eff
         tas.FmaDotOp: dots,
         tas.LoadOp: memory.load,
         tas.MmaDotOp: dots,
+        tas.MmaScaledDotOp: _whole_pure(tensor_rules.scaled_dot_rule(twins)),
         tas.StartLoadOp: memory.start_load,
         tas.StoreOp: memory.store,
         tas.TiledLoadOp: memory.tiled_load,

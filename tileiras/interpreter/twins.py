@@ -17,6 +17,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 from tileiras.dialects.nv_tileaa.counterparts import COUNTERPARTS
 from tileiras.dialects.nv_tileas.pipeline import SharedTileType
+from tileiras.dialects.nv_tileas.tcgen05 import AccumulatorType
 from tileiras.interpreter.formats import Format, format_of
 
 ELEMENTWISE: dict[type[Operation], type[Operation]] = COUNTERPARTS
@@ -69,9 +70,9 @@ def twin_properties(op: Operation, *names: str) -> dict[str, Attribute]:
     return {name: op.properties[name] for name in names if name in op.properties}
 
 
-def _type_of_twin(type: Attribute) -> TileType:
-    """As `tile_type`; a tile in shared memory is a tile, too."""
-    if isinstance(type, SharedTileType):
+def operand_type(type: Attribute) -> TileType:
+    """As `tile_type`; a tile in shared memory or in tensor memory is a tile, too."""
+    if isinstance(type, SharedTileType | AccumulatorType):
         return TileType(tile_element(type.element_type), type.shape)
     return tile_type(type)
 
@@ -98,10 +99,10 @@ class Twins:
         if known is None:
             types = [operand.type for operand in (op.operands if operands is None else operands)]
             made = op.results if results is None else results
-            stand_ins = Block(arg_types=[_type_of_twin(type) for type in types])
+            stand_ins = Block(arg_types=[operand_type(type) for type in types])
             known = twin_class.create(
                 operands=list(stand_ins.args),
-                result_types=[tile_type(result.type) for result in made],
+                result_types=[operand_type(result.type) for result in made],
                 properties=dict(op.properties if properties is None else properties),
                 location=op.location,
             )

@@ -50,6 +50,11 @@ class AccessPlan:
             return replace(self, layout=layout)
         return self.narrowed(layout, element_bits) or self
 
+    def at(self, layout: LinearLayout) -> AccessPlan:
+        """The access in any other layout, in vectors as long as there."""
+        run = contiguous_vector(layout, self.axis, self.vector)
+        return AccessPlan(self.axis, run, layout)
+
     def narrowed(self, layout: LinearLayout, element_bits: int) -> AccessPlan | None:
         """The access in shorter vectors, as another layout has them; None if that is worse.
 

@@ -41,7 +41,7 @@ WRITES = (aa.StoreOp, aa.TiledStoreOp)
 ACCESSES = (*WRITES, aa.LoadOp, aa.TiledLoadOp)
 _TOKENS = (aa.CreateMemTokenOp, aa.JoinMemTokensOp)
 _COMPUTING = (ElementwiseOp, aa.ConstantOp, aa.SplatOp, aa.BlockTileOp)
-_HARMLESS = (aa.ForOp, aa.IfOp, aa.ContinueOp, aa.YieldOp, aa.DotOp, aa.ReduceOp, aa.ScanOp)
+_HARMLESS = (aa.ForOp, aa.IfOp, aa.ContinueOp, aa.YieldOp, aa.ProductOp, aa.ReduceOp, aa.ScanOp)
 
 
 @dataclass(frozen=True)

@@ -18,16 +18,24 @@ if TYPE_CHECKING:
 
 def has_products(func: aa.FuncOp) -> bool:
     """Whether there is a matrix product: other kernels are not specialised."""
-    return any(isinstance(op, aa.DotOp) for op in func.walk())
+    return any(isinstance(op, aa.ProductOp) for op in func.walk())
 
 
-def plan_kernel(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> CtaPlan:
-    """Specialised warps where that is better, else (and at -O0) warps that all do the same."""
+def plan_kernel(
+    func: aa.FuncOp,
+    target: GpuTarget,
+    options: CompileOptions,
+    refusals: dict[str, str] | None = None,
+) -> CtaPlan:
+    """Specialised warps where that is better, else (and at -O0) warps that all do the same.
+
+    `refusals` gets, by its name, why a strategy of the target was not chosen (`plan_hopper`).
+    """
     if options.opt_level > 0 and has_products(func):
         from tileiras.planning.resources.stages import has_room
         from tileiras.planning.warp_roles.plan import plan_hopper
 
-        hopper = plan_hopper(func, target)
+        hopper = plan_hopper(func, target, refusals)
         plans = _with_and_without_stores(func, hopper, target, options) if hopper else ()
         for plan in plans:
             if has_room(func, plan, target):
@@ -52,8 +60,9 @@ def _with_stores(
     """The plan of a specialised kernel with the stores that TMA does."""
     from tileiras.planning.operands.tma_stores import tma_stores
 
-    # What mma.sync leaves in registers is stored from there.
-    if not hopper.is_asynchronous:
+    # What mma.sync leaves in registers is stored from there, unless TMA is asked for; what comes
+    # from tensor memory always is.
+    if hopper.is_in_tmem or (not hopper.is_asynchronous and prefer is not True):
         return hopper
     stores = tma_stores(func, hopper, target, prefer)
     hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)

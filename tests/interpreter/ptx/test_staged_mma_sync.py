@@ -13,10 +13,13 @@ from tests.kernels.softmax_attention import (
     run_attention,
     softmax_attention,
 )
+from tileiras.codegen.ptxas_backend import ptx_to_cubin
+from tileiras.codegen.target import get_target
 from tileiras.driver import compile_module, read_source
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.options import CompileOptions
 
+ASSEMBLED = CompileOptions(opt_level=3, gpu_name="sm_120")
 TARGETS = (("sm_90", ("wgmma",)), ("sm_120", ()))
 KERNELS = (
     ProductKernel("f16", (128, 128, 64), whole=True),
@@ -74,3 +77,21 @@ def test_all_warps_copy_what_stages_are_not_for(
     options = CompileOptions(opt_level=3, emit="ptx", gpu_name=target, disabled_features=without)
     text = compile_module(kernel.text().encode(), options).output.decode()
     assert "mma.sync" in text and "cp.async.bulk.tensor" not in text
+
+
+def test_sm_120_names_the_own_cta_so_that_registers_are_handed_over() -> None:
+    """ptxas ignores setmaxnreg there otherwise, and spills."""
+    source = ProductKernel("f16", (128, 128, 32), b="turned", whole=True).text().encode()
+    texts = {target: compiled(source, target, without) for target, without in TARGETS}
+    assert "2d.shared::cta.global.tile" in texts["sm_120"]
+    assert "2d.shared::cluster.global.tile" not in texts["sm_120"]
+    assert "2d.shared::cluster.global.tile" in texts["sm_90"]
+    assert "setmaxnreg.inc" in texts["sm_120"]
+
+
+def test_ptxas_spills_nothing_of_it() -> None:
+    source = ProductKernel("f16", (128, 128, 32), b="turned", whole=True).text().encode()
+    text = compiled(source, "sm_120", ())
+    assert ptx_to_cubin(text, get_target("sm_120"), ASSEMBLED).spills == 0
+    other = text.replace(".shared::cta.global.tile", ".shared::cluster.global.tile")
+    assert ptx_to_cubin(other, get_target("sm_120"), ASSEMBLED).spills > 0

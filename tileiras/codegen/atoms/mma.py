@@ -7,6 +7,7 @@ a pair of types, a product takes the first one that the target has and that fits
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -25,8 +26,26 @@ _BITS = {
     "u8": 8,
     "e4m3": 8,
     "e5m2": 8,
+    "e3m2": 8,
+    "e2m3": 8,
+    "e2m1": 8,
 }
+"""Bits of an element in a register; those of 6 and 4 bits take 8, and two packed ones do."""
 _WARP = 32
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Block scaling of an instruction: `.kind`, `.scale_vec_size`, type of scales, in PTX's names.
+
+    `vector` scales along K, each for K / `vector` elements. PTX ISA, "Block Scaling for mma.sync".
+    `packed`: two elements of 4 bits share a byte; otherwise each has one.
+    """
+
+    kind: str
+    vector: int
+    type: str
+    packed: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +64,7 @@ class MmaAtom:
     a_type: str
     b_type: str
     feature: Feature
+    scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
         """Checks that every fragment fills whole registers."""
@@ -60,17 +80,23 @@ class MmaAtom:
     def name(self) -> str:
         """The row's name."""
         operands = self.a_type if self.a_type == self.b_type else f"{self.a_type}_{self.b_type}"
-        return f"m{self.m}n{self.n}k{self.k}_{self.accumulator}_{operands}"
+        scales = "" if self.scaling is None else f"_{self.scaling.vector}x_{self.scaling.type}"
+        return f"m{self.m}n{self.n}k{self.k}_{self.accumulator}_{operands}{scales}"
+
+    @property
+    def depth(self) -> int:
+        """K in elements of operands as they lie in registers: of packed ones, bytes."""
+        return self.k // 2 if self.scaling is not None and self.scaling.packed else self.k
 
     @property
     def a_elements(self) -> int:
-        """Elements of A in one thread."""
-        return self.m * self.k // _WARP
+        """Elements of A in one thread; of packed ones, bytes."""
+        return self.m * self.depth // _WARP
 
     @property
     def b_elements(self) -> int:
-        """Elements of B in one thread."""
-        return self.k * self.n // _WARP
+        """Elements of B in one thread; of packed ones, bytes."""
+        return self.depth * self.n // _WARP
 
     @property
     def c_elements(self) -> int:
@@ -112,12 +138,15 @@ class MmaAtom:
         """The PTX instruction."""
         shape = f"m{self.m}n{self.n}k{self.k}"
         types = f"{self.accumulator}.{self.a_type}.{self.b_type}.{self.accumulator}"
-        return f"mma.sync.aligned.{shape}.row.col.{types}"
+        if self.scaling is None:
+            return f"mma.sync.aligned.{shape}.row.col.{types}"
+        scaled = f"kind::{self.scaling.kind}.block_scale.scale_vec::{self.scaling.vector}X"
+        return f"mma.sync.aligned.{shape}.row.col.{scaled}.{types}.{self.scaling.type}"
 
     def layouts(self) -> Any:
         """Fragment layouts of A, B and C: those of `dialects.layout.mma`, imported late."""
         fragments = import_module("tileiras.dialects.layout.mma").mma_fragments
-        return fragments(self.m, self.n, self.k, _BITS[self.a_type])
+        return fragments(self.m, self.n, self.depth, _BITS[self.a_type])
 
 
 def _rows() -> tuple[MmaAtom, ...]:
@@ -133,7 +162,25 @@ def _rows() -> tuple[MmaAtom, ...]:
         *(MmaAtom(16, 8, 32, "s32", a, b, sync) for a, b in integers),
         *(MmaAtom(16, 8, 32, "f32", a, b, fp8) for a, b in floats8),
         *(MmaAtom(16, 8, 32, "f16", a, b, fp8) for a, b in floats8),
+        *_scaled_rows(),
     )
+
+
+def _scaled_rows() -> Iterator[MmaAtom]:
+    """Block-scaled instructions. PTX ISA, "mma", "Valid combinations of .kind, .stype and
+    .scale_vec_size"; ue8m0 with `scale_vec::4X` is left out, which ptxas takes from PTX 9.1 on.
+    """
+    scaled = Feature.BLOCK_SCALED_MMA
+    types = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
+    mxf8f6f4 = Scaling("mxf8f6f4", 1, "ue8m0")
+    for a in types:
+        for b in types:
+            yield MmaAtom(16, 8, 32, "f32", a, b, scaled, mxf8f6f4)
+    for scaling in (
+        Scaling("mxf4", 2, "ue8m0", packed=True),
+        Scaling("mxf4nvf4", 4, "ue4m3", packed=True),
+    ):
+        yield MmaAtom(16, 8, 64, "f32", "e2m1", "e2m1", scaled, scaling)
 
 
 MMA_ATOMS: dict[str, MmaAtom] = {atom.name: atom for atom in _rows()}
@@ -141,12 +188,12 @@ MMA_ATOMS: dict[str, MmaAtom] = {atom.name: atom for atom in _rows()}
 
 
 def mma_atoms_of(a_type: str, b_type: str, accumulator: str) -> tuple[MmaAtom, ...]:
-    """The rows for these types, by PTX's names, in the order of the table: the best first."""
+    """The unscaled rows for these types, by PTX's names, in the order of the table: best first."""
     wanted = (a_type, b_type, accumulator)
     return tuple(
         atom
         for atom in MMA_ATOMS.values()
-        if (atom.a_type, atom.b_type, atom.accumulator) == wanted
+        if (atom.a_type, atom.b_type, atom.accumulator) == wanted and atom.scaling is None
     )
 
 

@@ -53,8 +53,8 @@ class SharedOperand:
         across = self.extent if self.major == "k" else self.k
         if self.swizzle not in SWIZZLE_SPANS or along % span or across % 8:
             raise InternalError(f"{self} is not made of whole panels", where="atoms")
-        if self.major == "mn" and self.element_bits != 16:
-            raise InternalError(f"{self}: only 16-bit operands may be MN-major", where="atoms")
+        if self.major == "mn" and self.element_bits > 16:
+            raise InternalError(f"{self}: wide operands may not be MN-major", where="atoms")
 
     @property
     def span(self) -> int:

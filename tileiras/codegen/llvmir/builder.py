@@ -332,6 +332,23 @@ class ThreadBuilder(TmaBuilder):
         properties |= {name: IntAttr(n) for name, n in zip(names, reps, strict=True)}
         return self.value(matrix.MmaTileOp, (a, b, c), c.type, properties)
 
+    def mma_scaled_tile(
+        self,
+        atom: str,
+        operands: tuple[SSAValue, SSAValue, SSAValue],
+        scales: tuple[SSAValue, SSAValue],
+        reps: tuple[int, int, int],
+        blocks: int,
+        step: int,
+    ) -> SSAValue:
+        """A grid of repeats of a block-scaled atom on A, B and C; see `MmaScaledTileOp`."""
+        properties: dict[str, Attribute] = {"atom": string_attr(atom)}
+        names = ("reps_m", "reps_n", "reps_k", "blocks", "step")
+        numbers = (*reps, blocks, step)
+        properties |= {name: IntAttr(n) for name, n in zip(names, numbers, strict=True)}
+        type = operands[2].type
+        return self.value(matrix.MmaScaledTileOp, (*operands, *scales), type, properties)
+
     def ldmatrix(self, pointer: SSAValue, count: int, transposed: bool = False) -> SSAValue:
         """`count` 8x8 matrices of 16-bit elements from shared memory: vector<count x i32>."""
         properties: dict[str, Attribute] = {"count": IntAttr(count)}

@@ -173,7 +173,8 @@ def _print_tma_load(text: FunctionText, op: Operation) -> None:
     load, asm = cast(tma.TmaLoadOp, op), AsmOperands(text)
     target, source = asm.shared(load.target), asm.value(load.map)
     coordinates, barrier = asm.list(load.coordinates), asm.shared(load.barrier)
-    name = f"cp.async.bulk.tensor.{len(load.coordinates)}d.shared::cluster.global.tile"
+    space = "cluster" if load.own_cta is None else "cta"
+    name = f"cp.async.bulk.tensor.{len(load.coordinates)}d.shared::{space}.global.tile"
     name += ".mbarrier::complete_tx::bytes"
     tail = ""
     if load.multicast is not None:

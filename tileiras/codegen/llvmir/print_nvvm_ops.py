@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
@@ -16,9 +17,11 @@ from tileiras.codegen.llvmir.print_hopper_ops import (
     AsmOperands,
 )
 from tileiras.codegen.llvmir.print_llvm_ops import PrintRule, asm_call, call_function
+from tileiras.codegen.llvmir.print_tcgen05 import TCGEN05_FEATURES, TCGEN05_RULES
 from tileiras.codegen.llvmir.print_wgmma import WGMMA_FEATURES, WGMMA_RULES
 from tileiras.codegen.llvmir.type_text import type_text
 from tileiras.codegen.target import Feature
+from tileiras.dialects.layout.scales import ScaleWords
 from tileiras.dialects.llvm.types import bit_width, lanes_of
 from tileiras.dialects.nvvm import access, copies, matrix, threads
 from tileiras.errors import InternalError
@@ -118,8 +121,22 @@ def _bind_accumulator(
 _REGISTER_TYPES = {"r": "i32", "f": "float", "d": "double"}
 
 
+@dataclass(frozen=True)
+class _Scale:
+    """The scales of an operand of one instruction: a register, byte-id and thread-id."""
+
+    word: str
+    byte: int
+    thread: int
+
+
 def _one_mma(
-    text: FunctionText, atom: MmaAtom, a: Sequence[str], b: Sequence[str], c: Sequence[str]
+    text: FunctionText,
+    atom: MmaAtom,
+    a: Sequence[str],
+    b: Sequence[str],
+    c: Sequence[str],
+    scales: Sequence[_Scale] = (),
 ) -> list[str]:
     """One instruction, its accumulator registers tied; returns the new accumulator registers."""
     sizes = (len(c), len(a), len(b))
@@ -128,19 +145,27 @@ def _one_mma(
         spans.append("{" + ", ".join(f"${n}" for n in range(first, first + size)) + "}")
         first += size
     d, a_text, b_text = spans
-    template = f"{atom.mnemonic} {d}, {a_text}, {b_text}, {d};"
+    scaled = "".join(
+        f", ${first + index}, {{{scale.byte}, {scale.thread}}}"
+        for index, scale in enumerate(scales)
+    )
+    template = f"{atom.mnemonic} {d}, {a_text}, {b_text}, {d}{scaled};"
     operand, accumulator = atom.operand_class, atom.accumulator_class
-    constraints = [f"={accumulator}"] * len(c) + [operand] * (len(a) + len(b))
+    constraints = [f"={accumulator}"] * len(c) + [operand] * (len(a) + len(b) + len(scales))
     constraints += [str(index) for index in range(len(c))]
     unit = _REGISTER_TYPES[accumulator]
-    args = [(_REGISTER_TYPES[operand], ref) for ref in (*a, *b)] + [(unit, ref) for ref in c]
+    inputs = (*a, *b, *(scale.word for scale in scales))
+    args = [(_REGISTER_TYPES[operand], ref) for ref in inputs] + [(unit, ref) for ref in c]
     result = "{ " + ", ".join([unit] * len(c)) + " }"
     value = text.define(asm_call(template, ",".join(constraints), result, args, "c"))
     return [text.define(f"extractvalue {result} {value}, {i}") for i in range(len(c))]
 
 
 def _print_mma_grid(
-    text: FunctionText, op: matrix.MmaSyncOp | matrix.MmaTileOp, reps: tuple[int, int, int]
+    text: FunctionText,
+    op: matrix.MmaSyncOp | matrix.MmaTileOp | matrix.MmaScaledTileOp,
+    reps: tuple[int, int, int],
+    scales_of: Callable[[int, int, int], Sequence[_Scale]] = lambda m, n, k: (),
 ) -> None:
     atom = get_mma_atom(op.atom.data)
     reps_m, reps_n, reps_k = reps
@@ -159,6 +184,7 @@ def _print_mma_grid(
                     a[at_a : at_a + per_a],
                     b[at_b : at_b + per_b],
                     c[at_c : at_c + per_c],
+                    scales_of(m, n, k),
                 )
     _bind_accumulator(text, atom, op.result, c)
 
@@ -170,6 +196,28 @@ def _print_mma_sync(text: FunctionText, op: Operation) -> None:
 def _print_mma_tile(text: FunctionText, op: Operation) -> None:
     mma = cast(matrix.MmaTileOp, op)
     _print_mma_grid(text, mma, (mma.reps_m.data, mma.reps_n.data, mma.reps_k.data))
+
+
+def _print_mma_scaled_tile(text: FunctionText, op: Operation) -> None:
+    mma = cast(matrix.MmaScaledTileOp, op)
+    atom, blocks = get_mma_atom(mma.atom.data), mma.blocks.data
+    if atom.scaling is None:
+        raise InternalError(f"{atom.name} has no scales", where="LLVM IR printer")
+    sides = (ScaleWords("A", blocks), mma.scale_a), (ScaleWords("B", blocks), mma.scale_b)
+    words = [text.lanes(value) for _, value in sides]
+    vector, first = atom.scaling.vector, mma.step.data
+
+    def scales(m: int, n: int, k: int) -> list[_Scale]:
+        places = [
+            side.select(fragment, (first + k) * vector)
+            for (side, _), fragment in zip(sides, (m, n), strict=True)
+        ]
+        return [
+            _Scale(of[place.word], place.byte, place.thread)
+            for of, place in zip(words, places, strict=True)
+        ]
+
+    _print_mma_grid(text, mma, (mma.reps_m.data, mma.reps_n.data, mma.reps_k.data), scales)
 
 
 def _print_ldmatrix(text: FunctionText, op: Operation) -> None:
@@ -240,6 +288,7 @@ NVVM_RULES: dict[type[Operation], PrintRule] = {
     threads.ElectOp: _print_elect,
     matrix.MmaSyncOp: _print_mma_sync,
     matrix.MmaTileOp: _print_mma_tile,
+    matrix.MmaScaledTileOp: _print_mma_scaled_tile,
     matrix.LdMatrixOp: _print_ldmatrix,
     matrix.StMatrixOp: _print_stmatrix,
     copies.CpAsyncOp: _print_cp_async,
@@ -250,6 +299,7 @@ NVVM_RULES: dict[type[Operation], PrintRule] = {
     access.GuardedStoreOp: print_guarded_store,
     **HOPPER_RULES,
     **WGMMA_RULES,
+    **TCGEN05_RULES,
 }
 """How each op of the dialect is printed."""
 
@@ -262,12 +312,13 @@ _REQUIRED_FEATURES: dict[type[Operation], Feature] = {
     copies.GridDependencyOp: Feature.GRID_DEPENDENCY,
     **HOPPER_FEATURES,
     **WGMMA_FEATURES,
+    **TCGEN05_FEATURES,
 }
 
 
 def required_feature(op: Operation) -> Feature | None:
     """What a target must have for this op, if anything."""
-    if isinstance(op, matrix.MmaSyncOp | matrix.MmaTileOp):
+    if isinstance(op, matrix.MmaSyncOp | matrix.MmaTileOp | matrix.MmaScaledTileOp):
         return get_mma_atom(op.atom.data).feature
     if isinstance(op, threads.ReadSregOp) and "cluster" in op.register.data:
         return Feature.CLUSTER_LAUNCH

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 
-from tileiras.codegen.llvmir.hopper_builder import HopperBuilder, optional, segments
+from tileiras.codegen.llvmir.hopper_builder import optional, segments
+from tileiras.codegen.llvmir.tcgen05_builder import Tcgen05Builder
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.dialects.llvm.types import GLOBAL, integer_type
 from tileiras.dialects.nvvm import threads, tma
@@ -83,7 +84,7 @@ class KeptMaps:
     taken: SSAValue
 
 
-class TmaBuilder(HopperBuilder):
+class TmaBuilder(Tcgen05Builder):
     """Bulk tensor copies; coordinates are i32, in elements, fastest dim first."""
 
     def tma_load(
@@ -96,15 +97,20 @@ class TmaBuilder(HopperBuilder):
         multicast: SSAValue | None = None,
         policy: SSAValue | None = None,
         predicate: SSAValue | None = None,
+        own_cta: bool = False,
     ) -> None:
         """Starts loading a box to shared `target`; its bytes count at `barrier` (expect_tx).
 
         One thread issues it. `multicast` (i16): mask of the cluster's CTAs that get the box.
+        `own_cta`: the instruction says that the box comes to this CTA (`Feature.TMA_TO_OWN_CTA`).
         """
         coords = tuple(coordinates)
         options = (optional(multicast), optional(policy), optional(predicate))
         groups = ((target,), (tensor_map,), (barrier,), coords, *options)
-        self.append(tma.TmaLoadOp, sum(groups, ()), (), segments(*groups))
+        properties = segments(*groups)
+        if own_cta:
+            properties["own_cta"] = UnitAttr()
+        self.append(tma.TmaLoadOp, sum(groups, ()), (), properties)
 
     def tma_store(
         self,

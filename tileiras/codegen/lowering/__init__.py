@@ -9,7 +9,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
-from tileiras.codegen.lowering.agent_switch import agent_threads, wanted_ctas
+from tileiras.codegen.lowering.agent_switch import agent_threads, register_limit, wanted_ctas
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.early_addresses import compute_addresses_early
 from tileiras.codegen.lowering.load_rings import allocate_load_rings
@@ -82,6 +82,7 @@ def lower_function(
         [register_type(arg.type) for arg in source.args],
         threads=32 * num_warps + agent_threads(func),
         min_ctas=wanted_ctas(func),
+        max_registers=register_limit(func),
         cluster_dim=(func.cluster_size, 1, 1) if clusters else None,
         blocks_are_clusters=clusters,
     )

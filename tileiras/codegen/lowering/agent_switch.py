@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import IntegerAttr
+
 from tileiras.codegen.lowering.spin_loops import ctas_that_wait
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -24,6 +26,14 @@ def wanted_ctas(func: aa.FuncOp) -> int | None:
         return switch.ctas.data
     rings = [op.ctas.data for op in func.walk() if isinstance(op, aa.LoadRingOp) and op.ctas]
     return ctas_that_wait(func) or min(rings, default=None)
+
+
+def register_limit(func: aa.FuncOp) -> int | None:
+    """Registers that a thread may have; None if that is open, or for agents to share out."""
+    limit = func.max_registers
+    if agent_switch(func) is not None or not isinstance(limit, IntegerAttr):
+        return None
+    return limit.value.data
 
 
 def agent_switch(func: aa.FuncOp) -> pl.AgentSwitchOp | None:

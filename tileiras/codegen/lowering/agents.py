@@ -18,6 +18,7 @@ from tileiras.codegen.lowering import (
     gathers,
     head_start,
     store_agent,
+    tcgen05_dot,
     tensor_maps,
     tma,
     tma_stores,
@@ -125,9 +126,13 @@ def _lower_producer_warps(
     b = ctx.b
     if op.producer_registers.data:
         b.setmaxnreg(op.producer_registers.data, "dec")
-    busy = op.consumer_warps.data + op.working_warps.data + (op.store is not None)
+    has_products = ctx.agents.tensor_memory is not None
+    busy = op.consumer_warps.data + op.working_warps.data + (op.store is not None) + has_products
     if busy < op.consumer_warps.data + op.producer_warps.data:
         _dismiss_idle_warps(ctx, warp, busy)
+    if has_products:
+        busy -= 1
+        _lower_product_agent(ctx, op, b.icmp("eq", warp, b.i32(busy)), lower_block)
     if op.store is None:
         _lower_producer(ctx, op, lower_block)
         return
@@ -141,6 +146,24 @@ def _lower_producer_warps(
     store_agent.start_store_agent(ctx)
     lower_block(ctx, op.store.block)
     ctx.agents.is_store_agent = False
+
+
+def _lower_product_agent(
+    ctx: KernelLowering, op: pl.AgentSwitchOp, is_its_warp: SSAValue, lower_block: LowerBlock
+) -> None:
+    """The program of the warp that issues products into tensor memory; the others go on."""
+    memory = ctx.agents.tensor_memory
+    if memory is None or memory.agent is None:
+        raise InternalError("nobody issues the products", where="agents")
+    its, others = ctx.b.new_block(), ctx.b.new_block()
+    ctx.b.cond_br(is_its_warp, its, others)
+    ctx.start_block(its)
+    ctx.agents.is_product_agent = True
+    _find_block(ctx, op)
+    tcgen05_dot.start_agent(ctx)
+    lower_block(ctx, memory.agent.body.block)
+    ctx.agents.is_product_agent = False
+    ctx.start_block(others)
 
 
 def _lower_producer(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: LowerBlock) -> None:
@@ -164,6 +187,8 @@ def _lower_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: Low
     else:
         _make_barriers(ctx)
         ctx.agents.meet(ctx)
+    if ctx.agents.tensor_memory is not None:
+        tcgen05_dot.find_address(ctx)
     if ctx.agents.hurries and _head_starts(op.consumer.block) == 1:
         ctx.agents.late_registers = op.consumer_registers.data
     elif op.consumer_registers.data:
@@ -269,6 +294,8 @@ def _make_barriers(ctx: KernelLowering) -> None:
     _init_barriers(ctx)
     b.br(done)
     ctx.start_block(done)
+    if ctx.agents.tensor_memory is not None:
+        tcgen05_dot.allocate(ctx)
 
 
 def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
@@ -288,6 +315,8 @@ def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
                 b.mbarrier_init(ring.full_barrier(b, stage), 1 + ring.gather_threads)
                 b.mbarrier_init(ring.empty_barrier(b, stage), ring.consumers * ctas)
     store_agent.init_barriers(ctx)
+    if ctx.agents.tensor_memory is not None:
+        tcgen05_dot.init_barriers(ctx)
     b.fence_mbarrier_init()
 
 

@@ -33,6 +33,7 @@ from tileiras.dialects.nv_tileaa.exchange import ExchangeType
 from tileiras.dialects.nv_tileaa.load_rings import LoadRingType
 from tileiras.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import layout_of
+from tileiras.dialects.nv_tileas.tcgen05 import AccumulatorType
 from tileiras.errors import CompileError, InternalError
 from tileiras.options import CompileOptions
 
@@ -62,9 +63,11 @@ class SentTiles:
 
 def has_register(type: Attribute) -> bool:
     """Whether values of the type exist at run time: tokens and views do not."""
-    return not isinstance(
-        type, MemTokenType | TiledViewType | MemRefType | LoadRingType | ExchangeType
+    without = (
+        *(MemTokenType, TiledViewType, MemRefType),
+        *(LoadRingType, ExchangeType, AccumulatorType),
     )
+    return not isinstance(type, without)
 
 
 class KernelLowering:

@@ -12,10 +12,11 @@ from tileiras.codegen.lowering.tma_stores import finish_stores, give_maps_back
 from tileiras.codegen.lowering.variables import free_heap
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotOp
 from tileiras.dialects.nv_tileas.wgmma import WgmmaDotOp, WgmmaDotsOp
 from tileiras.errors import InternalError
 
-_DOTS = (tas.MmaDotOp, tas.FmaDotOp, WgmmaDotOp, WgmmaDotsOp)
+_DOTS = (tas.MmaDotOp, tas.FmaDotOp, Tcgen05DotOp, WgmmaDotOp, WgmmaDotsOp)
 
 LowerBlock = Callable[[KernelLowering, Block], None]
 
@@ -66,7 +67,7 @@ def lower_for(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> No
     upper, step = ctx.value(op.upper_bound), ctx.value(op.step)
     head = block_for(ctx, source.args)
     body, done = ctx.b.new_block(), block_for(ctx, op.results)
-    no_unroll = _has_dot(op)
+    no_unroll = op.no_unroll is not None or _has_dot(op)
     ctx.b.br(head, [ctx.value(op.lower_bound), *runtime_values(ctx, op.init_values)])
     ctx.start_block(head)
     counter, *carried = head.args
@@ -97,10 +98,11 @@ def lower_loop(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> N
         return
     source = op.body.block
     head, done = block_for(ctx, source.args), block_for(ctx, op.results)
+    no_unroll = op.no_unroll is not None
     ctx.b.br(head, runtime_values(ctx, op.init_values))
 
     def next_iteration(values: Sequence[SSAValue]) -> None:
-        ctx.b.br(head, values)
+        ctx.b.br(head, values, no_unroll=no_unroll)
 
     ctx.start_block(head)
     ctx.loops.append(LoopFrame(next_iteration, done))
@@ -126,12 +128,19 @@ def lower_return(ctx: KernelLowering, op: Operation) -> None:
     agent, if there is one, does it when the producer needs them no more.
     """
     maps = ctx.agents.maps
+    if ctx.agents.is_product_agent:
+        ctx.b.ret()
+        return
     if ctx.agents.is_store_agent and maps is not None:
         give_maps_back(ctx, maps)
     elif not ctx.agents.is_producer:
         if maps is not None and maps.ready is not None and maps.done is None:
             finish_stores(ctx, maps)
         free_heap(ctx)
+        if ctx.agents.tensor_memory is not None:
+            from tileiras.codegen.lowering.tcgen05_dot import deallocate
+
+            deallocate(ctx)
     elif maps is not None and maps.done is not None:
         ctx.b.mbarrier_arrive(maps.done, predicate=ctx.agents.elected(ctx))
     elif maps is not None and maps.pointer is not None and maps.ready is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -15,6 +16,7 @@ from tileiras.codegen.lowering.dot_operands import (
     StagedOperand,
     register_count,
 )
+from tileiras.codegen.lowering.scaled_words import scale_words, signed_fragments
 from tileiras.codegen.lowering.scratch import aligned
 from tileiras.codegen.lowering.stage_operands import is_in_stage, operand_shape, tile_of
 from tileiras.codegen.lowering.types import element_type, register_type
@@ -24,6 +26,7 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.mma import Operand, mma_operand_layout
 from tileiras.dialects.layout.offsets import storage_bytes
 from tileiras.dialects.layout.operands import placed_operand, plan_operand
+from tileiras.dialects.layout.scales import ScaleWords
 from tileiras.dialects.llvm.types import bit_width
 from tileiras.errors import InternalError
 
@@ -31,6 +34,9 @@ _STEP_REGISTERS = 64
 """32-bit registers that the fragments of one step may take; fewer steps make shorter code."""
 _SLOT_STEP_REGISTERS = 32
 """The same where operands are read in slots: there is to be room for several tile blocks."""
+
+MmaProduct = tas.MmaDotOp | tas.MmaScaledDotOp
+"""Products by mma.sync, without and with scales."""
 
 AnyOperand = RegisterOperand | SharedOperand
 
@@ -43,7 +49,7 @@ def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
 
     Products next to each other that read a staged operand in common do so together.
     """
-    if not isinstance(op, tas.MmaDotOp):
+    if not isinstance(op, MmaProduct):
         raise InternalError("the rule of mma_dot got another operation")
     if op.result in ctx.values:
         return
@@ -51,7 +57,7 @@ def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
     layouts = _fragments(ctx, op, atom)
     products = _together(ctx, op, layouts)
     values = list(dict.fromkeys(key for product in products for key in _keys(product)))
-    reps_k = operand_shape(ctx, op.lhs)[-1] // atom.k
+    reps_k = operand_shape(ctx, op.lhs)[-1] // atom.depth
     parts = _parts(ctx, values, layouts, reps_k)
     steps = _divide(ctx, values, atom, layouts, reps_k, parts)
     operands: dict[_Key, AnyOperand] = {
@@ -60,6 +66,7 @@ def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
     }
     staged = [operand for operand in operands.values() if isinstance(operand, StagedOperand)]
     sums = [ctx.value(product.acc) for product in products]
+    scales = [_scales(ctx, product) for product in products]
     shape = ctx.layout(op.result.type).shape
     batches = shape[0] if len(shape) == 3 else 1
     per_part = steps[0].count // parts
@@ -70,24 +77,52 @@ def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
             for index, product in enumerate(products):
                 fragments = [read[key] for key in _keys(product)]
                 reps = 1 << steps[0].step_bits
-                sums[index] = _multiply(ctx, atom, fragments, sums[index], batches, reps)
+                place = Part(batches, reps, step * reps, scales[index])
+                sums[index] = _multiply(ctx, atom, fragments, sums[index], place)
     ctx.values.update(zip((product.result for product in products), sums, strict=True))
 
 
-def _keys(op: tas.MmaDotOp) -> list[_Key]:
+@dataclass(frozen=True)
+class Scales:
+    """The words of scales of a product, and how many scales there are along K."""
+
+    words: tuple[SSAValue, SSAValue]
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is multiplied at once: of all batches `reps_k` atoms along K from the `first` on."""
+
+    batches: int
+    reps_k: int
+    first: int
+    scales: Scales | None
+
+
+def _scales(ctx: KernelLowering, op: MmaProduct) -> Scales | None:
+    """The scales of a block-scaled product."""
+    if not isinstance(op, tas.MmaScaledDotOp):
+        return None
+    blocks = ctx.layout(op.lhs_scale.type).shape[-1]
+    left, right = (scale_words(ctx, ctx.value(v), blocks) for v in (op.lhs_scale, op.rhs_scale))
+    return Scales((left, right), blocks)
+
+
+def _keys(op: MmaProduct) -> list[_Key]:
     """The operands of a product."""
     return [(op.lhs, 0), (op.rhs, 1)]
 
 
 def _together(
-    ctx: KernelLowering, first: tas.MmaDotOp, layouts: Sequence[LinearLayout]
-) -> list[tas.MmaDotOp]:
+    ctx: KernelLowering, first: MmaProduct, layouts: Sequence[LinearLayout]
+) -> list[MmaProduct]:
     """A product and those right behind it that read an operand of it from shared memory too."""
     staged = {key: None for key in _keys(first) if not _is_in_fragments(ctx, key, layouts)}
     products, made = [first], [first.result]
     following = first.next_op
     while (
-        isinstance(following, tas.MmaDotOp)
+        isinstance(following, type(first))
         and following.properties == first.properties
         and following.result.type == first.result.type
         and any(key in staged for key in _keys(following))
@@ -101,7 +136,7 @@ def _together(
 
 
 def _bytes(
-    ctx: KernelLowering, products: Sequence[tas.MmaDotOp], layouts: Sequence[LinearLayout]
+    ctx: KernelLowering, products: Sequence[MmaProduct], layouts: Sequence[LinearLayout]
 ) -> int:
     """Bytes of shared memory that all operands of products take at once."""
     values = dict.fromkeys(key for product in products for key in _keys(product))
@@ -127,7 +162,7 @@ def _is_in_fragments(ctx: KernelLowering, key: _Key, layouts: Sequence[LinearLay
     return not is_in_stage(value) and ctx.layout(value.type) == layouts[which]
 
 
-def _fragments(ctx: KernelLowering, op: tas.MmaDotOp, atom: MmaAtom) -> list[LinearLayout]:
+def _fragments(ctx: KernelLowering, op: MmaProduct, atom: MmaAtom) -> list[LinearLayout]:
     """The fragment layouts of A and B."""
     rows = atom.layouts()
     warps = (op.warps_m.data, op.warps_n.data)
@@ -217,25 +252,39 @@ def _multiply(
     atom: MmaAtom,
     fragments: Sequence[SSAValue],
     acc: SSAValue,
-    batches: int,
-    reps_k: int,
+    part: Part,
 ) -> SSAValue:
     """One mma_tile op per batch."""
-    values = (*fragments, acc)
-    counts = [register_count(value) // batches for value in values]
-    reps_m = counts[0] // (atom.a_elements * reps_k)
-    reps_n = counts[1] // (atom.b_elements * reps_k)
+    scales = part.scales
+    values = (*fragments, acc, *(scales.words if scales is not None else ()))
+    counts = [register_count(value) // part.batches for value in values]
+    reps_m = counts[0] // (atom.a_elements * part.reps_k)
+    reps_n = counts[1] // (atom.b_elements * part.reps_k)
+    reps = (reps_m, reps_n, part.reps_k)
     parts: list[SSAValue] = []
-    for batch in range(batches):
-        a, b, c = (
+    for batch in range(part.batches):
+        a, b, c, *words = (
             ctx.b.slice(value, batch * count, count)
             for value, count in zip(values, counts, strict=True)
         )
-        parts.append(ctx.b.mma_tile(atom.name, a, b, c, (reps_m, reps_n, reps_k)))
+        if scales is None:
+            parts.append(ctx.b.mma_tile(atom.name, a, b, c, reps))
+            continue
+        left, right = words
+        if atom.scaling is not None and atom.scaling.type == "ue4m3":
+            at = (part.reps_k, part.first)
+            a = signed_fragments(ctx, a, left, ScaleWords("A", scales.blocks), *at)
+            b = signed_fragments(ctx, b, right, ScaleWords("B", scales.blocks), *at)
+        parts.append(
+            ctx.b.mma_scaled_tile(
+                atom.name, (a, b, c), (left, right), reps, scales.blocks, part.first
+            )
+        )
     return ctx.b.concat(parts)
 
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     tas.MmaDotOp: lower_mma_dot,
+    tas.MmaScaledDotOp: lower_mma_dot,
 }
 """Products by class."""

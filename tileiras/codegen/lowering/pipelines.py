@@ -14,11 +14,13 @@ from typing import Protocol
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.atoms.store_pieces import PIECE_BYTES
+from tileiras.codegen.atoms.tcgen05 import allocated_columns
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.codegen.lowering.thread_map import ThreadMap
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.errors import InternalError
 
 _I32 = integer_type(32)
@@ -173,6 +175,73 @@ class StoreRing:
 
 
 @dataclass
+class SumRing:
+    """An accumulator: `stages` in tensor memory from `column` on, full and empty mbarriers."""
+
+    barriers: SSAValue
+    stages: int
+    column: int
+    columns: int
+    readers: int
+    stage: Variable
+    parity: Variable
+    adds: Variable
+    """1 once a product has been issued for the stage of the agent."""
+
+    def full_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
+        """The barrier that completes when the products of a stage are done."""
+        return b.gep(self.barriers, b.mul(stage, b.i32(BARRIER_BYTES)))
+
+    def empty_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
+        """The barrier that completes when all consumers have loaded a stage."""
+        return b.gep(self.full_barrier(b, stage), self.stages * BARRIER_BYTES)
+
+    def offset(self, b: ThreadBuilder) -> SSAValue:
+        """The first column of the stage, from the first one of the CTA on."""
+        within = b.mul(self.stage.get(b), b.i32(self.columns))
+        return b.add(within, b.i32(self.column))
+
+    def advance(self, b: ThreadBuilder) -> None:
+        """On to the next stage; the parity changes after the last."""
+        following = b.add(self.stage.get(b), b.i32(1))
+        wraps = b.icmp("eq", following, b.i32(self.stages))
+        self.stage.set(b, b.select(wraps, b.i32(0), following))
+        self.parity.set(b, b.xor(self.parity.get(b), b.zext(wraps, integer_type(32))))
+
+
+@dataclass
+class TensorMemory:
+    """What a kernel has of it: the cell in shared memory with its address, and the sums there."""
+
+    cell: SSAValue
+    rings: dict[SSAValue, SumRing]
+    agent: tc.ProductAgentOp | None = None
+    base: SSAValue | None = None
+    """The address, for the agent whose program is being written."""
+    leader: SSAValue | None = None
+    """i1: whether this lane of the agent's warp issues."""
+
+    @property
+    def columns(self) -> int:
+        """Columns to allocate."""
+        ends = (ring.column + ring.stages * ring.columns for ring in self.rings.values())
+        return allocated_columns(max(ends, default=0))
+
+    def ring(self, accumulator: SSAValue) -> SumRing:
+        """The stages of an accumulator."""
+        known = self.rings.get(accumulator)
+        if known is None:
+            raise InternalError("an accumulator has not been created", where="tcgen05")
+        return known
+
+    def address(self) -> SSAValue:
+        """The address of the columns of the CTA."""
+        if self.base is None:
+            raise InternalError("tensor memory is used before it is there", where="tcgen05")
+        return self.base
+
+
+@dataclass
 class AgentState:
     """What the lowering of agents keeps: rings by pipeline value, and the tensor maps."""
 
@@ -224,6 +293,9 @@ class AgentState:
     working_warps: int = 1
     turned: SSAValue | None = None
     """Memory of the warpgroups for operands that they turn."""
+    tensor_memory: TensorMemory | None = None
+    is_product_agent: bool = False
+    """Whether what is written is the program of the warp that issues products."""
     next_copy: Variable | None = None
     """Where in it the next operand of 32-bit words goes."""
 

@@ -71,13 +71,14 @@ _ELSEWHERE: dict[str, tuple[type[Operation], ...]] = {
     ),
     "exchange": EXCHANGE_OPS,
     "fma_dot": (tas.FmaDotOp,),
-    "mma_dot": (tas.MmaDotOp,),
+    "mma_dot": (tas.MmaDotOp, tas.MmaScaledDotOp),
     "multimem": (aa.MultimemLoadOp, aa.MultimemStoreOp, aa.MultimemReduceOp),
     "packing": (aa.PackOp, aa.UnpackOp),
     "printing": (aa.PrintOp,),
     "rearrange": (aa.ExtractOp, aa.InsertOp, aa.CatOp),
     "reduce": (aa.ReduceOp,),
     "scan": (aa.ScanOp,),
+    "tcgen05_dot": tas.TCGEN05_OPS,
 }
 """Operations that many kernels do without, by the module whose `RULES` lower them."""
 _MODULES = {op: name for name, operations in _ELSEWHERE.items() for op in operations}

@@ -11,6 +11,7 @@ from tileiras.codegen.atoms.element_names import tensor_map_element
 from tileiras.codegen.atoms.tma_boxes import boxes
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.tensors import cluster_rank
+from tileiras.codegen.target import Feature
 from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileaa.types import TiledViewType
@@ -140,6 +141,7 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
             barrier,
             multicast=mask,
             predicate=predicate,
+            own_cta=mask is None and ctx.target.has(Feature.TMA_TO_OWN_CTA),
         )
 
 

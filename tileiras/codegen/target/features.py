@@ -23,6 +23,8 @@ class Feature(Enum):
     """Warpgroup matrix multiply, `wgmma.mma_async`."""
     TCGEN05 = "tcgen05"
     """Tensor memory and `tcgen05.mma`."""
+    TCGEN05_I8 = "tcgen05-i8"
+    """... of 8-bit integers, `.kind::i8` (PTX ISA, "tcgen05.mma": not on sm_103)."""
     LDMATRIX = "ldmatrix"
     """`ldmatrix` of 8x8 matrices of 16-bit elements."""
     STMATRIX = "stmatrix"
@@ -31,6 +33,10 @@ class Feature(Enum):
     """`cp.async`, copies from global to shared memory without registers."""
     TMA = "tma"
     """`cp.async.bulk.tensor` through tensor maps."""
+    TMA_TO_OWN_CTA = "tma-to-own-cta"
+    """Loads by TMA that name `.shared::cta` (PTX ISA 8.6), where `.shared::cluster` would be as
+    right: for sm_120 and sm_121 ptxas takes the latter for a call, ignores `setmaxnreg` and spills
+    (f16 128x128x32, ptxas 13.0: 528 bytes, 0 with `.shared::cta`)."""
     MBARRIER_TRY_WAIT = "mbarrier-try-wait"
     """Suspending waits on `mbarrier`."""
     CLUSTER_LAUNCH = "cluster-launch"

@@ -160,7 +160,7 @@ PERFORMANCE: Mapping[str, Performance] = {
     "sm_89": _as_hopper(142, "an L40S"),
     "sm_90": HOPPER,
     "sm_100": _as_hopper(148, "a B200"),
-    "sm_103": _as_hopper(148, "a B200"),
+    "sm_103": _as_hopper(148, "a B300 (of 160 on its chip; assumed)"),
     "sm_110": _as_hopper(20, "a Jetson Thor"),
     "sm_120": _as_hopper(188, "an RTX PRO 6000"),
     "sm_121": _as_hopper(48, "a GB10"),

@@ -51,7 +51,11 @@ _HOPPER = (_SINCE_HOPPER - {Feature.FP8_MMA_NATIVE}) | {Feature.WGMMA}
 _BLACKWELL = _SINCE_HOPPER | {Feature.FP4_CONVERT, Feature.WIDE_GLOBAL_ACCESS, Feature.F32X2}
 _DATACENTER_BLACKWELL = _BLACKWELL | {Feature.TCGEN05, Feature.REDUX_F32}
 _MULTICAST_BLACKWELL = _DATACENTER_BLACKWELL | {Feature.MULTIMEM}
-_CONSUMER_BLACKWELL = (_BLACKWELL - {Feature.WIDE_GLOBAL_ACCESS}) | {Feature.BLOCK_SCALED_MMA}
+_WITH_I8 = frozenset({Feature.TCGEN05_I8})
+_CONSUMER_BLACKWELL = (_BLACKWELL - {Feature.WIDE_GLOBAL_ACCESS}) | {
+    Feature.BLOCK_SCALED_MMA,
+    Feature.TMA_TO_OWN_CTA,
+}
 
 
 def _target(
@@ -113,11 +117,11 @@ _RECORDS = (
     _target("sm_88", _AMPERE, 99, 100, 48),
     _target("sm_89", _ADA, 99, 100, 48),
     _target("sm_90", _HOPPER, 227, 228, 64, "a"),
-    _target("sm_100", _MULTICAST_BLACKWELL, 227, 228, 64, "a"),
+    _target("sm_100", _MULTICAST_BLACKWELL | _WITH_I8, 227, 228, 64, "a"),
     _SM_103,
     # ptxas 13.5 is the first with sm_107, and has the limit of shared memory of sm_103 (tried).
     _newer(_SM_103, "sm_107", _RUBIN, ptx_version=94, ptxas_release=(13, 5)),
-    _target("sm_110", _DATACENTER_BLACKWELL, 227, 228, 48, "a"),
+    _target("sm_110", _DATACENTER_BLACKWELL | _WITH_I8, 227, 228, 48, "a"),
     _target("sm_120", _CONSUMER_BLACKWELL, 99, 100, 48, "a"),
     _target("sm_121", _CONSUMER_BLACKWELL, 99, 100, 48, "a"),
 )

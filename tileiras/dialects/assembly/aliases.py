@@ -19,7 +19,11 @@ from tileiras.dialects.nv_tileas.assigned import FRAGMENTS
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, layout_of
 
 MAX_ENUMERATED_RANK = 4
-PRODUCTS = ("nv_tileas.mma_dot", "nv_tileas.wgmma_dot", "nv_tileas.wgmma_dots")
+PRODUCTS = (
+    *("nv_tileas.mma_dot", "nv_tileas.mma_scaled_dot"),
+    *("nv_tileas.wgmma_dot", "nv_tileas.wgmma_dots"),
+    "nv_tileas.accumulator_load",
+)
 """Operations of tensor cores."""
 
 

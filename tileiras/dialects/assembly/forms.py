@@ -110,6 +110,10 @@ FORMS: dict[str, Row] = {
     "nv_tileaa.pack": _SOURCE_TO_RESULT,
     "nv_tileaa.unpack": _SOURCE_TO_RESULT,
     "nv_tileaa.dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
+    "nv_tileaa.dot_scaled": Row(
+        "$lhs by $lhs_scale, $rhs by $rhs_scale, $acc",
+        "lhs, lhs_scale, rhs, rhs_scale -> result; acc=result",
+    ),
     # nv_tileaa: programs and memory
     "nv_tileaa.get_program_id": Row(_AXIS, "; result=i32"),
     "nv_tileaa.get_grid_size": Row(_AXIS, "; result=i32"),
@@ -147,11 +151,19 @@ FORMS: dict[str, Row] = {
     # nv_tileas
     "nv_tileas.convert_layout": _SOURCE_TO_RESULT,
     "nv_tileas.mma_dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
+    "nv_tileas.mma_scaled_dot": Row(
+        "$lhs by $lhs_scale, $rhs by $rhs_scale, $acc",
+        "lhs, lhs_scale, rhs, rhs_scale -> result; acc=result",
+    ),
     "nv_tileas.fma_dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
     "nv_tileas.wgmma_dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
     "nv_tileas.wgmma_dots": Row("$common, [$tiles], [$accs]", "common, tiles, accs; sums=accs"),
     "nv_tileas.dot_wait": Row("$acc <?keeping [$kept] ?>", "result, kept; acc=result"),
     "nv_tileas.turn_tile": Row("$tile <?running = $running ?>", "functional"),
+    "nv_tileas.create_accumulator": Row("", "result"),
+    "nv_tileas.product_agent": Row("$body", ""),
+    "nv_tileas.tcgen05_dot": Row("$lhs, $rhs into $accumulator", "lhs, rhs, accumulator"),
+    "nv_tileas.accumulator_load": Row("$accumulator if $any", "accumulator -> result; any=i1"),
     "nv_tileas.agent_switch": Row(
         "$DICTIONARY producer $producer consumer $consumer <?store $store ?>", ""
     ),
@@ -208,6 +220,9 @@ FORMS: dict[str, Row] = {
     "nvvm.redux": Row("$kind:word $value", "result; value=result"),
     "nvvm.mma_sync": Row("$atom $a, $b, $c", "a, b -> result; c=result"),
     "nvvm.mma_tile": Row("$atom $a, $b, $c", "a, b -> result; c=result"),
+    "nvvm.mma_scaled_tile": Row(
+        "$atom $a by $scale_a, $b by $scale_b, $c", "a, scale_a, b, scale_b -> result; c=result"
+    ),
     "nvvm.wgmma": Row(
         "$atom $a, $b <?accumulator = $accumulator ?><?scale_d = $scale_d ?>",
         "a -> result; b=i64, accumulator=result",

@@ -34,6 +34,7 @@ from tileiras.dialects.llvm.types import StructType
 from tileiras.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
 from tileiras.dialects.nv_tileas.pipeline import SharedTileType
+from tileiras.dialects.nv_tileas.tcgen05 import AccumulatorType
 
 
 class TextPrinter(Printer):
@@ -135,6 +136,11 @@ def _shared_tile_text(type: SharedTileType, printer: TextPrinter) -> str:
     return f"!nv_tileas.shared_tile<{dims}{element}, {numbers}, swizzle = {type.swizzle.data}>"
 
 
+def _accumulator_text(type: AccumulatorType, printer: TextPrinter) -> str:
+    dims = "".join(f"{size}x" for size in type.shape)
+    return f"!nv_tileas.accumulator<{dims}{printer.text(type.element_type)}>"
+
+
 def _layout_text(attribute: LayoutEncodingAttr, printer: TextPrinter) -> str:
     layout = attribute.data
     dims = ", ".join(
@@ -148,6 +154,7 @@ SPELLINGS: dict[type[Attribute], Callable[[Any, TextPrinter], str]] = {
     MemRefType: _memref_text,
     TiledViewType: _view_text,
     SharedTileType: _shared_tile_text,
+    AccumulatorType: _accumulator_text,
     LayoutEncodingAttr: _layout_text,
 }
 
@@ -155,6 +162,7 @@ TYPE_ALIASES: dict[type[Attribute], str] = {
     MemRefType: "!memref",
     TiledViewType: "!view",
     SharedTileType: "!tile",
+    AccumulatorType: "!sum",
     StructType: "!struct",
 }
 """The types that get an alias, with its name less the number."""
@@ -231,6 +239,13 @@ def _read_shared_tile(parser: Parser) -> Attribute | None:
     return SharedTileType(shape, element, *numbers)
 
 
+def _read_accumulator(parser: Parser) -> Attribute | None:
+    if parser._current_token.text.startswith("#"):
+        return None
+    shape, element = parser.parse_ranked_shape()
+    return AccumulatorType(shape, element)
+
+
 def _read_layout(parser: Parser) -> Attribute | None:
     if parser.parse_optional_punctuation("{") is None:
         return None
@@ -250,6 +265,7 @@ READERS: dict[str, Callable[[Parser], Attribute | None]] = {
     MemRefType.name: _read_memref,
     TiledViewType.name: _read_view,
     SharedTileType.name: _read_shared_tile,
+    AccumulatorType.name: _read_accumulator,
     LayoutEncodingAttr.name: _read_layout,
 }
 """Reads what is between the angle brackets; None where it is the generic form."""

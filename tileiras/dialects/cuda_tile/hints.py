@@ -62,6 +62,13 @@ _HINTS: dict[str, _Hint] = {
         _is_entry, _within(32), "integer value in the range [1, 32] is expected for"
     ),
     "latency": _Hint(_is_access, _within(10), "integer value in the range [1, 10] is expected for"),
+    # This compiler's own: docs/command-line.md, "Hints for ptxas"
+    "max_registers": _Hint(
+        _is_entry,
+        lambda value: 24 <= value <= 255,
+        "integer value in the range [24, 255] is expected for",
+    ),
+    "unroll": _Hint(lambda name: True, lambda _: True, "boolean value expected for", is_flag=True),
     "allow_tma": _Hint(_is_view_access, lambda _: True, "boolean value expected for", is_flag=True),
 }
 

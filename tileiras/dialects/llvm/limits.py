@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation
 
 from tileiras.dialects.llvm.calls import InlineAsmOp
 from tileiras.dialects.llvm.control import FuncOp
-from tileiras.dialects.llvm.types import StructType
+from tileiras.dialects.llvm.types import StructType, bit_width
 from tileiras.dialects.locations import place_of
 from tileiras.errors import BytecodeError
 
@@ -33,8 +33,10 @@ _ARGUMENT_ATTRIBUTE = re.compile(
     r"(?:noundef|nonnull|noalias|readonly|writeonly|readnone|nocapture|inreg"
     r"|(?:align|dereferenceable)[ (]\d{1,9}\)?|byval\(\[\d{1,6} x i\d{1,2}\]\)|)"
 )
-_CONSTRAINT = re.compile(r"(?P<out>=&?)?(?:(?P<kind>[bchrlqfdnC])|(?P<same>\d{1,2}))|~\{memory\}")
-_HOLE = re.compile(r"\$(?:\$|(\d{1,3})|\{(\d{1,3})(?::[a-z])?\}|.|\Z)", re.DOTALL)
+_CONSTRAINT = re.compile(r"(?P<out>=&?)?(?:(?P<kind>[bchrlqfd])|(?P<same>\d{1,2}))|~\{memory\}")
+_REGISTER_BITS = {"b": 1, "c": 16, "h": 16, "r": 32, "f": 32, "l": 64, "d": 64, "q": 128}
+"""What a constraint's register holds; LLVM ends on a wider value, and on any other of b and q."""
+_HOLE = re.compile(r"\$(?:\$|(\d{1,3})|\{(\d{1,3})\}|.|\Z)", re.DOTALL)
 
 
 def check_limits(module: ModuleOp) -> None:
@@ -109,6 +111,7 @@ def _assembly_mistake(op: Operation) -> str:
     """What is wrong with inline assembly beside its PTX; empty if it is fine."""
     assert isinstance(op, InlineAsmOp)
     outputs = inputs = 0
+    letters: list[str] = []
     for text in filter(None, op.constraints.data.split(",")):
         found = _CONSTRAINT.fullmatch(text)
         if found is None:
@@ -119,6 +122,7 @@ def _assembly_mistake(op: Operation) -> str:
             return f"has a misplaced output constraint '{text}'"
         if found["same"] and int(found["same"]) >= outputs:
             return f"has a constraint '{text}' without such an output"
+        letters.append(found["kind"] or letters[int(found["same"])])
         outputs, inputs = outputs + bool(found["out"]), inputs + (not found["out"])
     result = op.result.type if op.result is not None else None
     results = len(tuple(result.fields)) if isinstance(result, StructType) else result is not None
@@ -126,11 +130,26 @@ def _assembly_mistake(op: Operation) -> str:
         return f"has constraints of {outputs} outputs, but {int(results)} of them"
     if inputs != len(op.arguments):
         return f"has constraints of {inputs} inputs, but {len(op.arguments)} of them"
+    fields = tuple(result.fields) if isinstance(result, StructType) else (result,) * results
+    types = (*fields, *(argument.type for argument in op.arguments))
+    for letter, type in zip(letters, types, strict=True):
+        if type is not None and (wrong := _register_mistake(letter, type, op)):
+            return wrong
     for hole in _HOLE.finditer(op.template.data):
         number = hole[1] or hole[2]
         if hole[0] != "$$" and (number is None or int(number) >= outputs + inputs):
             return f"has '{hole[0][:40]}' in its text, expected $0 to ${outputs + inputs - 1}"
     return ""
+
+
+def _register_mistake(letter: str, type: Attribute, op: InlineAsmOp) -> str:
+    """Why a value does not fit into the register of a constraint; empty if it does."""
+    if op.elementwise is not None and isinstance(type, VectorType):
+        type = type.element_type
+    bits, room = bit_width(type), _REGISTER_BITS[letter]
+    if bits == room or (bits < room and letter != "q"):
+        return ""
+    return f"has a constraint '{letter}' for a value of {bits} bits, expected {room}"
 
 
 _CHECKS: dict[type[Operation], Callable[[Operation], str]] = {

@@ -23,6 +23,7 @@ from tileiras.dialects.nv_tileaa.control_flow import (
     YieldOp,
 )
 from tileiras.dialects.nv_tileaa.conversions import *  # noqa: F403
+from tileiras.dialects.nv_tileaa.dot_scaled import DotScaledOp
 from tileiras.dialects.nv_tileaa.exchange import (
     EXCHANGE,
     AwaitSharedOp,
@@ -103,6 +104,7 @@ NvTileAA = Dialect(
         PackOp,
         UnpackOp,
         DotOp,
+        DotScaledOp,
         FuncOp,
         ForOp,
         LoopOp,
@@ -160,6 +162,9 @@ NvTileAA = Dialect(
     ],
 )
 
+ProductOp = DotOp | DotScaledOp
+"""Matrix products, for `isinstance`."""
+
 __all__ = [
     "EXCHANGE",
     "LOAD_RING",
@@ -178,6 +183,7 @@ __all__ = [
     "ContinueOp",
     "CreateMemTokenOp",
     "DotOp",
+    "DotScaledOp",
     "ExchangeType",
     "ExtractOp",
     "FenceAliasOp",
@@ -210,6 +216,7 @@ __all__ = [
     "PermuteOp",
     "PointerType",
     "PrintOp",
+    "ProductOp",
     "ReadSharedOp",
     "ReduceOp",
     "ReshapeOp",

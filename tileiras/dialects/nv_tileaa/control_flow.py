@@ -40,6 +40,7 @@ class FuncOp(IRDLOperation):
     neighbours along the first axis of the grid, or along `paired_axis`.
     `shared_out`: as many tile blocks as there are SMs do the work of all that are launched. They
     are numbered along one axis (`get_program_id 0` of `get_num_programs 0`), whatever the grid is.
+    `max_registers`: those that a thread may have, where warps have no roles.
     `joined`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
     tiles, or "blocks": those of two tile blocks, of which the other one ends.
     """
@@ -54,6 +55,7 @@ class FuncOp(IRDLOperation):
     paired_axis = opt_prop_def(IntegerAttr)
     shared_out = opt_prop_def(UnitAttr)
     joined = opt_prop_def(StringAttr)
+    max_registers = opt_prop_def(IntegerAttr)
     body = region_def()
 
     @property
@@ -73,7 +75,8 @@ class FuncOp(IRDLOperation):
 class ForOp(IRDLOperation):
     """`for iv in [lower, upper) step`: body args are iv, then carried values; ends in continue.
 
-    It may have a schedule (`nv_tileaa.schedule`), which then is one that can be run.
+    It may have a schedule (`nv_tileaa.schedule`), which then is one that can be run. With
+    `no_unroll` neither LLVM nor ptxas unrolls it.
     """
 
     name = "nv_tileaa.for"
@@ -82,6 +85,7 @@ class ForOp(IRDLOperation):
     step = operand_def()
     init_values = var_operand_def()
     unsigned_cmp = opt_prop_def(UnitAttr)
+    no_unroll = opt_prop_def(UnitAttr)
     results_ = var_result_def()
     body = region_def()
 
@@ -92,10 +96,11 @@ class ForOp(IRDLOperation):
 
 @irdl_op_definition
 class LoopOp(IRDLOperation):
-    """Repeats until a break, whose operands are the results."""
+    """Repeats until a break, whose operands are the results; `no_unroll` as for `for`."""
 
     name = "nv_tileaa.loop"
     init_values = var_operand_def()
+    no_unroll = opt_prop_def(UnitAttr)
     results_ = var_result_def()
     body = region_def()
 

@@ -7,7 +7,7 @@ on every tensor type they mean the same. Here is what only exists once places ar
 from xdsl.ir import Dialect
 
 from tileiras.dialects.nv_tileas.assigned import ASSIGNED_ATTRIBUTES
-from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp
+from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp, MmaScaledDotOp
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded, layout_of
 from tileiras.dialects.nv_tileas.memory import (
     ConvertLayoutOp,
@@ -25,6 +25,7 @@ from tileiras.dialects.nv_tileas.pipeline import (
     TensorMapType,
 )
 from tileiras.dialects.nv_tileas.plan import PLAN_ATTRIBUTES
+from tileiras.dialects.nv_tileas.tcgen05 import TCGEN05_OPS, AccumulatorType
 from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
 from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS
 
@@ -39,13 +40,16 @@ NvTileAS = Dialect(
         FmaDotOp,
         LoadOp,
         MmaDotOp,
+        MmaScaledDotOp,
         StartLoadOp,
         StoreOp,
         TiledLoadOp,
         TiledStoreOp,
         *AGENT_OPS,
+        *TCGEN05_OPS,
     ],
     [
+        AccumulatorType,
         LayoutEncodingAttr,
         PipelineType,
         SharedTileType,
@@ -57,12 +61,14 @@ NvTileAS = Dialect(
 
 __all__ = [
     "AGENT_OPS",
+    "TCGEN05_OPS",
     "ConvertLayoutOp",
     "FinishLoadOp",
     "FmaDotOp",
     "LayoutEncodingAttr",
     "LoadOp",
     "MmaDotOp",
+    "MmaScaledDotOp",
     "NvTileAS",
     "StartLoadOp",
     "StoreOp",

@@ -35,6 +35,27 @@ class MmaDotOp(IRDLOperation):
 
 
 @irdl_op_definition
+class MmaScaledDotOp(IRDLOperation):
+    """`(lhs * lhs_scale) @ (rhs * rhs_scale) + acc` by warp-wide, block-scaled mma.sync.
+
+    `atom` names a row of `codegen.atoms.mma`; `acc` lies in its fragments, the scales as
+    `dialects.layout.scales` says. Operands are those of `mma_dot`; of f4 they are bytes of two.
+    """
+
+    name = "nv_tileas.mma_scaled_dot"
+    lhs = operand_def()
+    rhs = operand_def()
+    acc = operand_def()
+    lhs_scale = operand_def()
+    rhs_scale = operand_def()
+    atom = prop_def(StringAttr)
+    warps_m = prop_def(IntAttr)
+    warps_n = prop_def(IntAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
 class FmaDotOp(IRDLOperation):
     """`lhs @ rhs + acc` by fused multiply-adds; the operands are read through shared memory.
 

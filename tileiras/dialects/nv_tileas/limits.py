@@ -19,6 +19,7 @@ from tileiras.dialects.nv_tileaa.types import PointerType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
 from tileiras.dialects.nv_tileas.pipeline import SharedTileType
 from tileiras.dialects.nv_tileas.plan import KernelPlanAttr
+from tileiras.dialects.nv_tileas.tcgen05 import TMEM_COLUMNS, AccumulatorType
 from tileiras.errors import BytecodeError
 
 MAX_ELEMENTS = 1 << 24
@@ -39,6 +40,9 @@ _NUMBERS: dict[str, tuple[int, int]] = {
     "slots": _ONE_OR_MORE,
     "slot_bytes": _ONE_OR_MORE,
     "pieces": _ONE_OR_MORE,
+    "column": (0, TMEM_COLUMNS - 1),
+    "columns": (1, TMEM_COLUMNS),
+    "readers": (1, MAX_WARPS),
     "consumers": (1, MAX_WARPS),
     "gather_threads": (0, 32 * MAX_WARPS),
     "consumer_warps": _WARPS,
@@ -118,6 +122,8 @@ def _type_mistake(type: Attribute) -> str:
                 return f"a tile of rank {len(type.shape)} with dim {type.major.data} contiguous"
             if not 0 <= type.offset.data <= MAX_SHARED_BYTES:
                 return f"a tile at byte {type.offset.data} of a slot"
+            return _shape_mistake(type.shape)
+        case AccumulatorType():
             return _shape_mistake(type.shape)
         case TiledViewType():
             return _view_mistake(type)

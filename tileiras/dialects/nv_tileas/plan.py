@@ -93,10 +93,23 @@ class StagedMmaSyncAttr(NamedValues):
     required: ClassVar[tuple[str, ...]] = ("lhs", "by_rows")
 
 
+@irdl_attr_definition
+class Tcgen05Attr(NamedValues):
+    """A product by tcgen05 from stages of pipelines, whose sum lies in tensor memory.
+
+    The sum has `buffers` stages of `columns`, from column `column` on; `load` is the shape of the
+    instructions that bring it to registers.
+    """
+
+    name = "nv_tileas.tcgen05"
+    required: ClassVar[tuple[str, ...]] = ("column", "columns", "buffers", "load")
+
+
 PLAN_ATTRIBUTES = (
     FilledByAttr,
     KernelPlanAttr,
     PipelinePlanAttr,
     StagedMmaSyncAttr,
+    Tcgen05Attr,
     WgmmaAttr,
 )

@@ -2,7 +2,8 @@
 
 The chapters: `threads` (ids, barriers, shuffles, votes), `matrix` (mma.sync, ldmatrix, stmatrix),
 `copies` (cp.async, dependent launch), `access` (guarded and ordered loads and stores); for Hopper
-and later `mbarrier`, `tma`, `wgmma`, `cluster`. Sources: PTX ISA, sections named in each class.
+and later `mbarrier`, `tma`, `wgmma`, `cluster`; for Blackwell `tcgen05`.
+Sources: PTX ISA, sections named in each class.
 """
 
 from xdsl.ir import Dialect
@@ -12,6 +13,7 @@ from tileiras.dialects.nvvm.cluster import CLUSTER_OPS
 from tileiras.dialects.nvvm.copies import COPY_OPS
 from tileiras.dialects.nvvm.matrix import MATRIX_OPS
 from tileiras.dialects.nvvm.mbarrier import MBARRIER_OPS
+from tileiras.dialects.nvvm.tcgen05 import TCGEN05_OPS
 from tileiras.dialects.nvvm.threads import THREAD_OPS
 from tileiras.dialects.nvvm.tma import TMA_OPS
 from tileiras.dialects.nvvm.wgmma import WGMMA_OPS
@@ -26,6 +28,7 @@ NVVM = Dialect(
         *MBARRIER_OPS,
         *TMA_OPS,
         *WGMMA_OPS,
+        *TCGEN05_OPS,
         *CLUSTER_OPS,
     ],
     [],

@@ -77,7 +77,39 @@ class MmaTileOp(IRDLOperation):
                 )
 
 
-def _check_accumulator(name: str, op: "MmaSyncOp | MmaTileOp") -> None:
+@irdl_op_definition
+class MmaScaledTileOp(IRDLOperation):
+    """A grid of block-scaled mma.sync atoms, in the order of `MmaTileOp`.
+
+    `scale_a` and `scale_b` are words of four scales, of all steps along K of a tile with `blocks`
+    scales along K; those of this op begin with atom `step`. Which word, byte and lanes an atom
+    takes is `dialects.layout.scales.ScaleWords`.
+    """
+
+    name = "nvvm.mma_scaled_tile"
+    atom = prop_def(StringAttr)
+    reps_m = prop_def(IntAttr)
+    reps_n = prop_def(IntAttr)
+    reps_k = prop_def(IntAttr)
+    blocks = prop_def(IntAttr)
+    step = prop_def(IntAttr)
+    a = operand_def()
+    b = operand_def()
+    c = operand_def()
+    scale_a = operand_def()
+    scale_b = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """Scales are words; one accumulator type."""
+        _check_accumulator(self.name, self)
+        for value in (self.scale_a, self.scale_b):
+            if scalar_of(value.type) != IntegerType(32):
+                raise VerifyException(f"{self.name}: expected words of scales, found {value.type}")
+
+
+def _check_accumulator(name: str, op: "MmaSyncOp | MmaTileOp | MmaScaledTileOp") -> None:
     if op.c.type != op.result.type or lanes_of(op.c.type) is None:
         raise VerifyException(f"{name}: accumulator {op.c.type} gives {op.result.type}")
     if scalar_of(op.a.type) != scalar_of(op.b.type) and not isinstance(
@@ -131,4 +163,4 @@ def _check_matrices(name: str, count: int, pointer: object, registers: object) -
         raise VerifyException(f"{name}: expected vector<{count}xi32>, found {registers}")
 
 
-MATRIX_OPS = (MmaSyncOp, MmaTileOp, LdMatrixOp, StMatrixOp)
+MATRIX_OPS = (MmaSyncOp, MmaTileOp, MmaScaledTileOp, LdMatrixOp, StMatrixOp)

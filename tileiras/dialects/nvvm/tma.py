@@ -71,8 +71,9 @@ class TmaLoadOp(IRDLOperation):
     """Starts loading a box of a tensor into shared memory; its bytes arrive at `barrier`.
 
     `coordinates` are in elements, fastest dim first. `multicast` (i16) is the mask of CTA ranks
-    that get the box, each at the same address and barrier offset. `policy` comes from
-    `CachePolicyOp`. One thread issues it. PTX ISA, "cp.async.bulk.tensor".
+    that get the box, each at the same address and barrier offset. `own_cta`: it comes to the CTA
+    that asks for it, and the instruction says so. `policy` comes from `CachePolicyOp`. One thread
+    issues it. PTX ISA, "cp.async.bulk.tensor".
     """
 
     name = "nvvm.tma_load"
@@ -83,11 +84,14 @@ class TmaLoadOp(IRDLOperation):
     multicast = opt_operand_def(IntegerType(16))
     policy = opt_operand_def(IntegerType(64))
     predicate = opt_operand_def(IntegerType(1))
+    own_cta = opt_prop_def(UnitAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:
-        """Shared target and barrier, a map, 1 to 5 coordinates."""
+        """Shared target and barrier, a map, 1 to 5 coordinates; no multicast to the own CTA."""
+        if self.own_cta is not None and self.multicast is not None:
+            raise VerifyException(f"{self.name}: a box for the own CTA alone is not multicast")
         check_shared(self.name, self.target.type)
         check_shared(self.name, self.barrier.type)
         _check_map(self.name, self.map.type)

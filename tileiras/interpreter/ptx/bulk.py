@@ -20,9 +20,13 @@ from tileiras.interpreter.ptx.types import TYPES, U32, PtxType, bits_type
 
 @dataclass
 class BulkWork:
-    """A copy that a bulk group waits for; finishing twice does nothing."""
+    """A copy that a bulk group waits for; finishing twice does nothing.
+
+    `start`: what it relied on when it was issued, where races are looked for.
+    """
 
     action: Callable[[], None]
+    start: Any = None
     is_done: bool = False
 
     def finish(self) -> None:
@@ -46,9 +50,11 @@ def groups_of(cta: Cta, thread: int) -> BulkGroups:
     return groups.setdefault(thread, BulkGroups())
 
 
-def start_grouped(cta: Cta, thread: int, action: Callable[[], None], line: int, what: str) -> None:
+def start_grouped(
+    cta: Cta, thread: int, action: Callable[[], None], line: int, what: str, start: Any = None
+) -> None:
     """Starts work that the thread's open bulk group covers."""
-    work = BulkWork(action)
+    work = BulkWork(action, start)
     groups_of(cta, thread).open.append(work)
     cta.cluster.later(work.finish, line, what)
 
@@ -92,6 +98,9 @@ def _wait(d: Decoder) -> Execute:
             while len(groups.committed) > allowed:
                 for work in groups.committed.pop(0):
                     work.finish()
+                    # What the work read may be written over by whoever knows of this wait.
+                    if cta.shadow is not None and work.start is not None:
+                        cta.shadow.join(int(thread), work.start)
 
     return run
 

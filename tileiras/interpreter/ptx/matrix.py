@@ -323,7 +323,8 @@ def _scales(d: Decoder, first: int, product: Product, is_a: bool) -> Any:
     PTX ISA, "Scale matrix": of a quad, lanes 2t and 2t+1 (`thread-id-a` t) hold rows g and g + 8
     of A; lane t (`thread-id-b`) holds column g of B. Scales are bytes from `byte-id` on.
     """
-    read = d.src(first, B32)
+    (register,) = _one_register(d, first)
+    read = d.src(register, B32)
     selectors = d.items(first + 1)
     if len(selectors) != 2:
         d.error("expected {byte-id, thread-id}")
@@ -343,6 +344,14 @@ def _scales(d: Decoder, first: int, product: Product, is_a: bool) -> Any:
         return decode(np.ascontiguousarray(parts[:, :, byte : byte + product.scales]), fmt)
 
     return scales
+
+
+def _one_register(d: Decoder, number: int) -> tuple[Any, ...]:
+    """A register, which compilers write as `r` or `{r}`."""
+    items = d.items(number)
+    if len(items) != 1:
+        d.error(f"operand {number} has {len(items)} registers, expected 1")
+    return items
 
 
 def _double_product(d: Decoder, product: Product) -> Execute:

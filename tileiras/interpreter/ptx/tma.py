@@ -282,7 +282,7 @@ def _store(d: Decoder, name: str | None) -> Execute:
 
             if owner is not cta:
                 cta.fault(line, "the source is in another CTA", int(thread))
-            start_grouped(cta, int(thread), action, line, text)
+            start_grouped(cta, int(thread), action, line, text, start)
 
     return run
 

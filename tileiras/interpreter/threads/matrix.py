@@ -9,9 +9,11 @@ import ml_dtypes
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
+from tileiras.codegen.atoms.mma import MmaAtom, Scaling, get_mma_atom
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.scales import ScaleWords, Selector
 from tileiras.dialects.nvvm import matrix
+from tileiras.errors import InternalError
 from tileiras.interpreter.threads.access import read, write
 from tileiras.interpreter.threads.state import WARP, Lockstep, Rule
 from tileiras.interpreter.threads.values import Bytes, Value, from_bytes, to_bytes
@@ -119,6 +121,70 @@ def _multiply(run: Lockstep, op: Any, reps: tuple[int, int, int]) -> Value:
     return from_bytes(np.ascontiguousarray(c).view(np.uint8), op.result.type)
 
 
+def _multiply_scaled(run: Lockstep, op: matrix.MmaScaledTileOp) -> Value:
+    """c[m, n] += (a[m, k] * scales) * (b[n, k] * scales) for all repeats of a block-scaled atom."""
+    atom = get_mma_atom(op.atom.data)
+    layouts, scaling = atom.layouts(), atom.scaling
+    if scaling is None:
+        raise InternalError(f"{atom.name} has no scales", where="threads")
+    reps_m, reps_n, reps_k = op.reps_m.data, op.reps_n.data, op.reps_k.data
+    a, b = (_bytes(run, value) for value in (op.a, op.b))
+    scales = [_bytes(run, value) for value in (op.scale_a, op.scale_b)]
+    words = ScaleWords("A", op.blocks.data), ScaleWords("B", op.blocks.data)
+    c = elements(run, op.c, atom.accumulator).copy()
+    by_warps(run, c)
+    rows, columns = coordinates(layouts.c)
+    for m in range(reps_m):
+        for n in range(reps_n):
+            at = (n + reps_n * m) * atom.c_elements
+            total = _whole(c[:, at : at + atom.c_elements], layouts.c, np.float64)
+            for k in range(reps_k):
+                left = _blocks(a, k + reps_k * m, atom.a_elements, layouts.a, atom, 1)
+                right = _blocks(b, k + reps_k * n, atom.b_elements, layouts.b, atom, 0)
+                first = (op.step.data + k) * scaling.vector
+                scale_a = _scales(scales[0], words[0].select(m, first), 16, scaling)
+                scale_b = _scales(scales[1], words[1].select(n, first), 8, scaling)
+                width = atom.k // scaling.vector
+                left = left * np.repeat(scale_a, width, axis=2)
+                right = right * np.repeat(scale_b, width, axis=2).swapaxes(1, 2)
+                total = total + left @ right
+            flat = total[:, rows, columns].reshape(run.count, -1)
+            c[:, at : at + atom.c_elements] = flat.astype(c.dtype)
+    return from_bytes(np.ascontiguousarray(c).view(np.uint8), op.result.type)
+
+
+def _bytes(run: Lockstep, value: SSAValue) -> np.ndarray:
+    """A fragment as bytes, (threads, bytes)."""
+    return np.ascontiguousarray(to_bytes(run.values[value], value.type)).view(np.uint8)
+
+
+def _blocks(
+    data: np.ndarray, number: int, count: int, layout: LinearLayout, atom: MmaAtom, k_axis: int
+) -> np.ndarray:
+    """Numbers (warps, rows, columns) of fragment `number` of an operand; two of a packed byte."""
+    codes = _whole(data[:, number * count : (number + 1) * count], layout, np.uint8)
+    if atom.depth == atom.k:
+        dtype = DTYPES[atom.a_type if k_axis == 1 else atom.b_type]
+        return codes.view(dtype).astype(np.float64)
+    halves = np.stack([codes & 15, codes >> 4], axis=k_axis + 2)
+    shape = list(codes.shape)
+    shape[k_axis + 1] *= 2
+    nibbles = np.ascontiguousarray(halves.reshape(shape))
+    return nibbles.view(ml_dtypes.float4_e2m1fn).astype(np.float64)
+
+
+def _scales(data: np.ndarray, place: Selector, rows: int, scaling: Scaling) -> np.ndarray:
+    """Scales (warps, rows or columns, blocks) of one instruction, from the lanes that it reads."""
+    row = np.arange(rows)
+    lane = row % 8 * 4 + (2 * place.thread + row // 8 if rows == 16 else place.thread)
+    at = 4 * place.word + place.byte
+    by_warp = data.reshape(-1, WARP, data.shape[-1])
+    codes = np.ascontiguousarray(by_warp[:, lane, at : at + scaling.vector])
+    if scaling.type == "ue4m3":
+        return (codes & np.uint8(0x7F)).view(ml_dtypes.float8_e4m3fn).astype(np.float64)
+    return codes.view(ml_dtypes.float8_e8m0fnu).astype(np.float64)
+
+
 def _multiply_once(run: Lockstep, op: matrix.MmaSyncOp) -> Value:
     return _multiply(run, op, (1, 1, 1))
 
@@ -132,5 +198,6 @@ RULES: dict[type[Operation], Rule] = {
     matrix.StMatrixOp: _store_matrices,
     matrix.MmaSyncOp: _multiply_once,
     matrix.MmaTileOp: _multiply_tile,
+    matrix.MmaScaledTileOp: _multiply_scaled,
 }
 """Matrix instructions of warps."""

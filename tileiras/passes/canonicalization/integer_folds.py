@@ -18,7 +18,6 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.element_types import FLOAT_FORMATS
-from tileiras.dialects.cuda_tile.text.floats import encode_float
 from tileiras.passes.canonicalization.constants import (
     integer_splat,
     integer_width,
@@ -212,6 +211,8 @@ def _fold_itof(op: Any) -> Folded:
     if number is None or form is None:
         return None
     from fractions import Fraction
+
+    from tileiras.dialects.cuda_tile.text.floats import encode_float
 
     bits = encode_float(number < 0, Fraction(abs(number)), form)
     return None if bits is None else DenseAttr(type, bits.to_bytes(form.storage_bytes, "little"))

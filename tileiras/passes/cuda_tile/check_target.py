@@ -113,10 +113,13 @@ def _check_type(op: Operation, type: Attribute, target: GpuTarget) -> None:
     text = element_text(element)
     needed = _NEEDED.get(text)
     if needed is not None and not target.has(needed):
-        raise CompileError(
+        error = CompileError(
             f"Incompatibility with architecture '{target.name}': unsupported type '{text}'",
             place_of(op),
         )
+        having = [name for name in TARGET_NAMES if get_target(name).has(needed)]
+        error.notes.append(f"'{text}' is a type of {', '.join(having)}")
+        raise error
 
 
 def _check_atomic(op: Operation, target: GpuTarget) -> None:

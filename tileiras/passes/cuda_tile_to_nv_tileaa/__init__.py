@@ -14,6 +14,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.options import PREFER_TMA, CompileOptions
 from tileiras.passes.cuda_tile_to_nv_tileaa.converter import Converter
 from tileiras.passes.cuda_tile_to_nv_tileaa.hints import hints_for
 from tileiras.passes.cuda_tile_to_nv_tileaa.rules import RULES
@@ -40,34 +41,35 @@ class ConvertCudaTileToTileAAPass(IrPass):
             if not isinstance(container, ct.ModuleOp):
                 continue
             for item in container.body.block.ops:
-                converted.append(_convert_item(item, ctx.options.gpu_name))
+                converted.append(_convert_item(item, ctx.options))
             container.detach()
         for item in converted:
             op.body.block.add_op(item)
 
 
-def _convert_item(item: Operation, gpu_name: str) -> Operation:
+def _convert_item(item: Operation, options: CompileOptions) -> Operation:
     """One entry or global at its new level."""
     if isinstance(item, ct.EntryOp):
-        return _convert_entry(item, gpu_name)
+        return _convert_entry(item, options)
     if isinstance(item, ct.GlobalOp):
         return aa.GlobalOp.create(properties=dict(item.properties), location=item.location)
     raise CompileError(f"'{item.name}' op is not supported at module level", place_of(item))
 
 
-def _convert_entry(entry: ct.EntryOp, gpu_name: str) -> aa.FuncOp:
+def _convert_entry(entry: ct.EntryOp, options: CompileOptions) -> aa.FuncOp:
     """The kernel function of an entry."""
     source = entry.body.block
     types = [convert_type(arg.type) for arg in source.args]
     block = Block(arg_types=types)
-    converter = Converter(RULES, analyze_entry(entry), gpu_name)
+    prefers_tma = options.switch(PREFER_TMA)
+    converter = Converter(RULES, analyze_entry(entry), options.gpu_name, prefers_tma)
     converter.map_values(source.args, block.args)
     converter.convert_block_into(source, block)
     properties = {
         "sym_name": entry.sym_name,
         "function_type": FunctionType.from_lists(types, []),
     }
-    hints = hints_for(entry.optimization_hints, gpu_name)
+    hints = hints_for(entry.optimization_hints, options.gpu_name)
     if hints is not None:
         properties["hints"] = hints
     return aa.FuncOp.create(properties=properties, regions=[Region(block)], location=entry.location)

@@ -20,13 +20,21 @@ class Converter(OpBuilder):
     """Rebuilds blocks of cuda_tile operations as nv_tileaa operations.
 
     `facts` are the analysis results on the source values, `gpu_name` selects optimization hints.
+    Accesses to views get hints for TMA if `prefers_tma` is True, against it if False.
     """
 
-    def __init__(self, rules: Mapping[type[Operation], Rule], facts: Facts, gpu_name: str):
+    def __init__(
+        self,
+        rules: Mapping[type[Operation], Rule],
+        facts: Facts,
+        gpu_name: str,
+        prefers_tma: bool | None = None,
+    ):
         super().__init__()
         self.rules = rules
         self.facts = facts
         self.gpu_name = gpu_name
+        self.prefers_tma = prefers_tma
         self.values: dict[SSAValue, SSAValue] = {}
 
     def map_values(self, old: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.dialects.builtin import BoolAttr, DictionaryAttr
 from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.attributes import OptimizationHintsAttr
@@ -18,3 +18,13 @@ def hints_for(hints: OptimizationHintsAttr | None, gpu_name: str) -> DictionaryA
         if isinstance(chosen, DictionaryAttr):
             merged.update(chosen.data)
     return DictionaryAttr(merged) if merged else None
+
+
+def with_tma(hints: DictionaryAttr | None, prefers: bool) -> DictionaryAttr:
+    """The hints of an access that had better be done by TMA, or must not be.
+
+    What the author of the kernel forbids stays so.
+    """
+    given = {} if hints is None else dict(hints.data)
+    key = "prefer_tma" if prefers else "allow_tma"
+    return DictionaryAttr({**given, key: BoolAttr.from_bool(prefers)})

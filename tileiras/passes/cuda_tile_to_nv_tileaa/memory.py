@@ -23,7 +23,7 @@ from tileiras.dialects.cuda_tile.types import DYNAMIC, TensorViewType
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.errors import InternalError
 from tileiras.passes.cuda_tile_to_nv_tileaa.converter import Converter, Rule
-from tileiras.passes.cuda_tile_to_nv_tileaa.hints import hints_for
+from tileiras.passes.cuda_tile_to_nv_tileaa.hints import hints_for, with_tma
 from tileiras.passes.cuda_tile_to_nv_tileaa.splats import integer
 from tileiras.passes.cuda_tile_to_nv_tileaa.types import convert_type
 
@@ -153,10 +153,14 @@ def _access(converter: Converter, op: Operation) -> dict[str, Attribute]:
     if (mode := op.properties.get("mode")) is not None:
         properties["mode"] = mode
     hints = op.properties.get("optimization_hints")
+    chosen = None
     if isinstance(hints, OptimizationHintsAttr):
         chosen = hints_for(hints, converter.gpu_name)
-        if chosen is not None:
-            properties["hints"] = chosen
+    prefers = converter.prefers_tma
+    if prefers is not None and isinstance(op, ct.LoadViewTkoOp | ct.StoreViewTkoOp):
+        chosen = with_tma(chosen, prefers)
+    if chosen is not None:
+        properties["hints"] = chosen
     return properties
 
 

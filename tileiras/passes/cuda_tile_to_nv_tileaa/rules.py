@@ -10,7 +10,6 @@ from tileiras.passes.cuda_tile_to_nv_tileaa.elementwise import ELEMENTWISE_RULES
 from tileiras.passes.cuda_tile_to_nv_tileaa.memory import MEMORY_RULES
 from tileiras.passes.cuda_tile_to_nv_tileaa.multimem import MULTIMEM_RULES
 from tileiras.passes.cuda_tile_to_nv_tileaa.printing import PRINTING_RULES
-from tileiras.passes.cuda_tile_to_nv_tileaa.scaled_dot import SCALED_DOT_RULES
 from tileiras.passes.cuda_tile_to_nv_tileaa.tensors import TENSOR_RULES
 
 RULES: dict[type[Operation], Rule] = {
@@ -20,5 +19,4 @@ RULES: dict[type[Operation], Rule] = {
     **MEMORY_RULES,
     **MULTIMEM_RULES,
     **PRINTING_RULES,
-    **SCALED_DOT_RULES,
 }

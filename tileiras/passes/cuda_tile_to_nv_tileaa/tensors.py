@@ -130,6 +130,7 @@ TENSOR_RULES: dict[type[Operation], Rule] = {
     ct.UnpackOp: _same(aa.UnpackOp),
     ct.MmaFOp: _same(aa.DotOp),
     ct.MmaIOp: _same(aa.DotOp),
+    ct.MmaFScaledOp: _same(aa.DotScaledOp),
     ct.GetTileBlockIdOp: _program_ids(aa.GetProgramIdOp),
     ct.GetNumTileBlocksOp: _program_ids(aa.GetNumProgramsOp),
 }

@@ -35,7 +35,7 @@ class AssignDotLayoutsPass(IrPass):
             if not isinstance(func, aa.FuncOp):
                 continue
             kernel = kernel_plan(func, self.name)
-            if dots := [inner for inner in func.walk() if isinstance(inner, aa.DotOp)]:
+            if dots := [inner for inner in func.walk() if isinstance(inner, aa.ProductOp)]:
                 from tileiras.planning.layouts.dots import assign_dot_layouts
 
                 assign_dot_layouts(dots, kernel, target)

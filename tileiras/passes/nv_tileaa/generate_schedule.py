@@ -13,6 +13,7 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.schedule import erase_schedule, loop_schedule
 from tileiras.errors import UsageError
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.explain_products import explain_refusals
 from tileiras.planning.operands.tma import root_load
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 from tileiras.suggestions import did_you_mean
@@ -69,19 +70,26 @@ class GenerateSchedulePass(IrPass):
                 continue
             if self.scheduler == "serial":
                 _schedule_serially(func, target)
-            elif not has_wgmma and _has_roles(func, target):
+            elif not has_wgmma and _has_roles(ctx.remarks, self.name, func, target):
                 continue
             elif not has_wgmma or not _schedule_products(ctx.remarks, func, target):
                 _schedule_loads(ctx.remarks, func, target)
 
 
-def _has_roles(func: aa.FuncOp, target: GpuTarget) -> bool:
+def _has_roles(
+    remarks: RemarkCollector, pass_name: str, func: aa.FuncOp, target: GpuTarget
+) -> bool:
     """Whether a kernel's loads will be those of a producer warp."""
-    if not target.has(Feature.TMA) or not any(isinstance(op, aa.DotOp) for op in func.walk()):
+    if not target.has(Feature.TMA) or not any(isinstance(op, aa.ProductOp) for op in func.walk()):
         return False
     from tileiras.planning.warp_roles.plan import plan_hopper
 
-    return plan_hopper(func, target) is not None
+    refusals: dict[str, str] = {}
+    if plan_hopper(func, target, refusals) is not None:
+        return True
+    # Loads that are started early leave no trace of what there was to plan.
+    explain_refusals(remarks, pass_name, func, refusals)
+    return False
 
 
 def _schedule_serially(func: aa.FuncOp, target: GpuTarget) -> None:
@@ -106,7 +114,7 @@ def _schedule_products(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTar
     from tileiras.planning.schedule.written import write_overlap
     from tileiras.planning.warp_roles.plan import plan_hopper
 
-    dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    dots = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
     plan = plan_hopper(func, target) if dots else None
     if plan is None:
         return False

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.explain_products import explain_refusals
 from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.model.written import write_plan
 
@@ -33,4 +34,6 @@ class PlanCtaPass(IrPass):
         target = ctx.require_target()
         for func in op.body.ops:
             if isinstance(func, aa.FuncOp):
-                write_plan(func, plan_kernel(func, target, ctx.options))
+                refusals: dict[str, str] = {}
+                write_plan(func, plan_kernel(func, target, ctx.options, refusals))
+                explain_refusals(ctx.remarks, self.name, func, refusals)

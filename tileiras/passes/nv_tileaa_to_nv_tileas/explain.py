@@ -8,7 +8,7 @@ from tileiras.dialects.locations import place_of
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 
-DOTS = (tas.MmaDotOp, tas.FmaDotOp)
+DOTS = (tas.MmaDotOp, tas.MmaScaledDotOp, tas.FmaDotOp)
 PASS_NAME = "convert-tileaa-to-tileas"
 
 

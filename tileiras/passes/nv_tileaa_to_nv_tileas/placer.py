@@ -41,6 +41,10 @@ class PipelineReader(Protocol):
     store_maps: dict[Operation, SSAValue]
     store_pipeline: SSAValue | None
 
+    def held(self, value: SSAValue) -> SSAValue | None:
+        """The accumulator in tensor memory in which a value is."""
+        ...
+
     def absorbs(self, op: Operation) -> bool:
         """Whether nothing is left of an operation."""
         ...
@@ -53,7 +57,7 @@ class PipelineReader(Protocol):
         """Places such a load."""
         ...
 
-    def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
+    def place_dot(self, placer: Placer, op: aa.ProductOp) -> Sequence[SSAValue]:
         """Places a planned product."""
         ...
 
@@ -146,6 +150,8 @@ class Placer(OpBuilder):
         """The type of a value in the layout assigned to it."""
         if not isinstance(value.type, TensorType):
             return value.type
+        if self.consumer is not None and (held := self.consumer.held(value)) is not None:
+            return held.type
         return encoded(value.type.element_type, self.layout(value))
 
     def layout(self, value: SSAValue) -> LinearLayout:

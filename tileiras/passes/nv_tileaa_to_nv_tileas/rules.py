@@ -37,6 +37,7 @@ from tileiras.planning.layouts.written import (
     factors,
     mma_of,
     operands_before_loop,
+    scales_of,
 )
 
 SMALL_FLOATS = (Float8E4M3FNType, Float8E5M2Type, Float4E2M1FNType)
@@ -53,9 +54,11 @@ ViewAccess = (
 
 
 def _like(placer: Placer, value: SSAValue, model: SSAValue) -> SSAValue:
-    """`value` in the layout of `model` (which has the same shape)."""
+    """`value` in the layout of `model` (which has the same shape), or the place of a sum."""
     if not is_tensor(value):
         return placer.plain(value)
+    if placer.consumer is not None and (held := placer.consumer.held(model)) is not None:
+        return held
     return placer.in_layout(value, placer.layout(model))
 
 
@@ -75,7 +78,7 @@ def _place_for(placer: Placer, op: Operation) -> Sequence[SSAValue]:
         placer.consumer.start(placer, op, operands)
     operands += [_like(placer, v, arg) for v, arg in zip(op.init_values, carried, strict=True)]
     for dot in op.body.block.ops:
-        if isinstance(dot, aa.DotOp):
+        if isinstance(dot, aa.ProductOp):
             for value, layout in operands_before_loop(dot):
                 placer.in_layout(value, layout)
     region = placer.place_region(op.body)
@@ -134,18 +137,20 @@ def _place_combining(placer: Placer, op: Operation) -> Sequence[SSAValue]:
 
 def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
     """A product by mma.sync on fragments, or by fused multiply-adds."""
-    if not isinstance(op, aa.DotOp):
+    if not isinstance(op, aa.ProductOp):
         raise InternalError("the rule of dot got another operation")
     if placer.consumer is not None and op in placer.consumer.plan.dots:
         return placer.consumer.place_dot(placer, op)
-    values, mma = factors(op), mma_of(op)
-    *layouts, result = placer.operand_layouts(op, [*values, op.acc])
+    values, scales, mma = factors(op), scales_of(op), mma_of(op)
+    *layouts, result = placer.operand_layouts(op, [*values, *scales, op.acc])
     acc = placer.in_layout(op.acc, result)
     wide = f32 if isinstance(mma, FmaAttr) else f16 if mma.has("widens") else None
     operands = [
         _widened(placer, placer.in_layout(value, layout), wide)
-        for value, layout in zip(values, layouts, strict=True)
+        for value, layout in zip(values, layouts)
     ]
+    placed = zip(scales, layouts[len(values) :], strict=True)
+    scale_operands = [placer.in_layout(value, layout) for value, layout in placed]
     type = encoded(element_of(op.result), result)
     match mma:
         case FmaAttr():
@@ -158,7 +163,8 @@ def _place_dot(placer: Placer, op: Operation) -> Sequence[SSAValue]:
                 "warps_m": IntAttr(mma.integer("warps_m")),
                 "warps_n": IntAttr(mma.integer("warps_n")),
             }
-            built = placer.emit(tas.MmaDotOp, [*operands, acc], [type], properties)
+            kind = tas.MmaScaledDotOp if scales else tas.MmaDotOp
+            built = placer.emit(kind, [*operands, acc, *scale_operands], [type], properties)
         case _:
             raise contradiction(op, "is planned for wgmma in a kernel without roles")
     return [placer.settle(op.result, built.results[0])]
@@ -318,6 +324,7 @@ PLACE_RULES: dict[type[Operation], PlaceRule] = {
     aa.ReduceOp: _place_combining,
     aa.ScanOp: _place_combining,
     aa.DotOp: _place_dot,
+    aa.DotScaledOp: _place_dot,
     aa.TiledLoadOp: _place_tiled_load,
     aa.TiledStoreOp: _place_tiled_store,
     **LOAD_RING_RULES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileiras.codegen.atoms.store_pieces import PIECE_BYTES
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.passes.nv_tileas.pipeline_stages import PASS_NAME, PlannedKernel, wanted_stages
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
@@ -38,6 +39,10 @@ def _roles(kernel: PlannedKernel) -> str:
     producer = "4 gathering producer warps" if gathers else "1 producer warp"
     if kernel.has_store_warp:
         producer += ", 1 store warp"
+    sums = [op for op in kernel.func.body.block.ops if isinstance(op, tc.CreateAccumulatorOp)]
+    if sums:
+        columns = sum(op.stages.data * op.columns.data for op in sums)
+        producer += f", 1 warp for products into {columns} columns of tensor memory"
     warpgroups = counted(plan.integer("warpgroups"), "consumer warpgroup")
     ctas = counted(plan.integer("ctas"), "CTA")
     return (

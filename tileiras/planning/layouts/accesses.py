@@ -24,6 +24,7 @@ from tileiras.planning.layouts.classes import ViewAccess
 from tileiras.planning.layouts.rematerialization import is_tensor
 from tileiras.planning.layouts.writer import LayoutWriter
 from tileiras.planning.layouts.written import coordinate_layout
+from tileiras.planning.mma.block_scaled import is_scale
 from tileiras.planning.model.cta import CtaPlan
 
 MULTIMEM = aa.MultimemLoadOp | aa.MultimemStoreOp | aa.MultimemReduceOp
@@ -98,10 +99,14 @@ class AccessAssigner:
         self._writer.take(op, [(op.value, layout)])
 
     def _assign_tiled_load(self, op: aa.TiledLoadOp) -> None:
-        """In the layout of the result's class if that reads as well, else coalesced."""
+        """In the layout of the result's class if that reads as well, else coalesced.
+
+        Scales of products in that of their class in any case: they need not be exchanged then.
+        """
         access = self._writer.classes.view_access(op)
         wanted = self._writer.settled(op.result)
-        access = access.towards(wanted, storage_bits(element_of(op.result)))
+        bits = storage_bits(element_of(op.result))
+        access = access.at(wanted) if is_scale(op.result) else access.towards(wanted, bits)
         self._set(op, access)
         self._ask_indices(op, access.layout)
         self._writer.set_results(op)

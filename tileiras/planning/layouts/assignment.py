@@ -25,6 +25,7 @@ from tileiras.dialects.nv_tileas.plan import (
     PIPELINE,
     KernelPlanAttr,
     StagedMmaSyncAttr,
+    Tcgen05Attr,
     WgmmaAttr,
 )
 from tileiras.planning.layouts.accesses import ACCESSES, AccessAssigner
@@ -37,6 +38,7 @@ from tileiras.planning.layouts.written import (
     fragments_of,
     mma_of,
     operands_before_loop,
+    scales_of,
 )
 from tileiras.planning.operands.smem import is_in_slot
 from tileiras.planning.operands.tma import root_load, rounds_to_tf32
@@ -132,19 +134,20 @@ class LayoutAssigner:
         carried = block.args[1:] if isinstance(op, aa.ForOp) else block.args
         self._writer.ask_like(op.init_values, carried)
         for dot in block.ops:
-            if isinstance(dot, aa.DotOp):
+            if isinstance(dot, aa.ProductOp):
                 for value, layout in operands_before_loop(dot):
                     self._writer.ask(value, layout)
         self._writer.set_arguments(op, block.args)
         self._writer.set_results(op)
         self.assign_block(block)
 
-    def _assign_dot(self, op: aa.DotOp) -> None:
+    def _assign_dot(self, op: aa.ProductOp) -> None:
         """The sum as the instructions want it; operands too, unless they are read as they lie."""
         writer, mma, fragments = self._writer, mma_of(op), fragments_of(op)
         writer.set_results(op)
-        if isinstance(mma, StagedMmaSyncAttr | WgmmaAttr):
-            writer.take(op, zip((op.lhs, op.acc)[-len(fragments) :], fragments, strict=True))
+        if isinstance(mma, StagedMmaSyncAttr | Tcgen05Attr | WgmmaAttr):
+            held = (op.lhs, *scales_of(op), op.acc)[-len(fragments) :]
+            writer.take(op, zip(held, fragments, strict=True))
             return
         # The sum is asked for first: what is made first is found by what follows.
         writer.ask(op.acc, fragments[-1])
@@ -154,6 +157,9 @@ class LayoutAssigner:
                 layout = writer.settled(value)
             else:
                 layout = self._dot_operand(value, fragments[number])
+            writer.ask(value, layout)
+            taken.append((value, layout))
+        for value, layout in zip(scales_of(op), fragments[len(taken) :]):
             writer.ask(value, layout)
             taken.append((value, layout))
         writer.take(op, [*taken, (op.acc, fragments[-1])])
@@ -216,6 +222,7 @@ _RULES: dict[type[Operation], Callable[[LayoutAssigner, Any], None] | None] = {
     aa.BreakOp: LayoutAssigner._assign_break,
     aa.YieldOp: LayoutAssigner._assign_yield,
     aa.DotOp: LayoutAssigner._assign_dot,
+    aa.DotScaledOp: LayoutAssigner._assign_dot,
     aa.ReduceOp: LayoutAssigner._assign_combining,
     aa.ScanOp: LayoutAssigner._assign_combining,
     aa.ShareTilesOp: LayoutAssigner._assign_share,

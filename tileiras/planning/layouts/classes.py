@@ -28,10 +28,12 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.access import AccessPlan, is_widest, plan_pointer_access, plan_view_access
 from tileiras.planning.layouts.epilogues import Epilogues
 from tileiras.planning.layouts.rematerialization import is_lazy, is_tensor
-from tileiras.planning.layouts.written import fragments_of
+from tileiras.planning.layouts.written import fragments_of, scales_of
 
-PRIORITY_DOT, PRIORITY_LOAD, PRIORITY_STORE = 3, 2, 1
-"""Policy: whose preference for a layout counts more, products', loads' or stores'."""
+PRIORITY_SCALE, PRIORITY_DOT, PRIORITY_LOAD, PRIORITY_STORE = 4, 3, 2, 1
+"""Policy: whose preference for a layout counts more: that of products for their scales, for their
+results, of loads or stores.
+"""
 
 ViewAccess = TiledLoadBase | TiledStoreBase | aa.TiledAtomicRedOp
 """Accesses through views."""
@@ -112,7 +114,7 @@ class LayoutClasses:
     def collect(self, func: aa.FuncOp) -> None:
         """Ties and wishes of all operations of a function."""
         ops = list(func.walk())
-        self._has_products = any(op.__class__ is aa.DotOp for op in ops)
+        self._has_products = any(isinstance(op, aa.ProductOp) for op in ops)
         for op in ops:
             rule = _COLLECT.get(op.__class__)
             if rule is not None:
@@ -154,9 +156,14 @@ class LayoutClasses:
         for number in range(len(op.tiles)):
             self.tie([read.result for read in op.reads(number)])
 
-    def _collect_dot(self, op: aa.DotOp) -> None:
+    def _collect_dot(self, op: aa.ProductOp) -> None:
+        """Scales are few: they are loaded to where instructions read them, at whatever width."""
         self.tie([op.acc, op.result])
-        self.wish(op.result, PRIORITY_DOT, 0, fragments_of(op)[-1])
+        *others, result = fragments_of(op)
+        self.wish(op.result, PRIORITY_DOT, 0, result)
+        scales = scales_of(op)
+        for value, layout in zip(scales, others[len(others) - len(scales) :], strict=True):
+            self.wish(value, PRIORITY_SCALE, 0, layout)
 
     def _collect_view_load(self, op: aa.TiledLoadOp | aa.FinishLoadOp) -> None:
         self._wish_access(op.result, PRIORITY_LOAD, self.view_access(op))
@@ -177,7 +184,7 @@ class LayoutClasses:
             self.wish(op.pointers, PRIORITY_LOAD, access.vector, access.layout)
             self.wish(op.value, PRIORITY_STORE, access.vector, access.layout)
 
-    def _reads_as_well(self, load: Operation, dot: aa.DotOp) -> bool:
+    def _reads_as_well(self, load: Operation, dot: aa.ProductOp) -> bool:
         """Whether a load may go straight to the layout of a product."""
         access = None
         match load:
@@ -305,6 +312,7 @@ _COLLECT: dict[type[Operation], Callable[[LayoutClasses, Any], None]] = {
     aa.AtomicCASOp: LayoutClasses._collect_atomic,
     aa.ShareTilesOp: LayoutClasses._collect_share,
     aa.DotOp: LayoutClasses._collect_dot,
+    aa.DotScaledOp: LayoutClasses._collect_dot,
     aa.TiledLoadOp: LayoutClasses._collect_view_load,
     aa.FinishLoadOp: LayoutClasses._collect_view_load,
     aa.TiledStoreOp: LayoutClasses._collect_view_store,

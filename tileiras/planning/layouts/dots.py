@@ -14,6 +14,7 @@ from tileiras.analysis.register_pressure import is_within
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.tmem import tmem_accumulator
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas.assigned import (
@@ -22,9 +23,16 @@ from tileiras.dialects.nv_tileas.assigned import (
     MmaSyncAttr,
     layouts_attribute,
 )
-from tileiras.dialects.nv_tileas.plan import MMA, KernelPlanAttr, StagedMmaSyncAttr, WgmmaAttr
+from tileiras.dialects.nv_tileas.plan import (
+    MMA,
+    KernelPlanAttr,
+    StagedMmaSyncAttr,
+    Tcgen05Attr,
+    WgmmaAttr,
+)
 from tileiras.errors import InternalError
-from tileiras.planning.mma.dots import DotPlan, plan_dot
+from tileiras.planning.layouts.written import contradiction
+from tileiras.planning.mma.dots import DotPlan, plan_dot, scale_layouts
 from tileiras.planning.model.cta import CtaPlan
 
 KEPT_REGISTERS = 32
@@ -33,19 +41,23 @@ WORD_BITS = 32
 """Fixed: of a register."""
 
 
-def assign_dot_layouts(dots: Sequence[aa.DotOp], kernel: KernelPlanAttr, target: GpuTarget) -> None:
+def assign_dot_layouts(
+    dots: Sequence[aa.ProductOp], kernel: KernelPlanAttr, target: GpuTarget
+) -> None:
     """Writes beside the products of a kernel how each is computed."""
     plan = CtaPlan(kernel.integer("num_warps"), target)
     for dot in dots:
         mma = dot.attributes.get(MMA)
-        if isinstance(mma, WgmmaAttr):
+        if isinstance(mma, WgmmaAttr) and isinstance(dot, aa.DotOp):
             layouts = _wgmma_layouts(dot, mma, kernel.integer("warpgroups"))
+        elif isinstance(mma, Tcgen05Attr):
+            layouts = [_loaded_layout(dot, mma, kernel.integer("warpgroups"))]
         elif isinstance(mma, StagedMmaSyncAttr):
             layouts = _staged_layouts(dot, mma, kernel.integer("warpgroups"), target)
         else:
             planned = plan_dot(dot, plan)
             dot.attributes[MMA] = _described(dot, planned)
-            found = (planned.lhs, planned.rhs, planned.result)
+            found = (planned.lhs, planned.rhs, *planned.scales, planned.result)
             layouts = [layout for layout in found if layout is not None]
         dot.attributes[FRAGMENTS] = layouts_attribute(layouts)
 
@@ -70,23 +82,34 @@ def _wgmma_layouts(dot: aa.DotOp, mma: WgmmaAttr, warpgroups: int) -> list[Linea
     return [left_fragments(shape_of(dot.lhs), family, fragments, warpgroups), result]
 
 
+def _loaded_layout(dot: aa.ProductOp, mma: Tcgen05Attr, warpgroups: int) -> LinearLayout:
+    """Of the sum, once it is loaded from tensor memory."""
+    rows, columns = shape_of(dot.result)
+    return tmem_accumulator((rows, columns), mma.word("load"), warpgroups)
+
+
 def _staged_layouts(
-    dot: aa.DotOp, mma: StagedMmaSyncAttr, warpgroups: int, target: GpuTarget
+    dot: aa.ProductOp, mma: StagedMmaSyncAttr, warpgroups: int, target: GpuTarget
 ) -> list[LinearLayout]:
-    """Of the left operand, if that comes from registers, and of the sum."""
+    """Of the left operand, if that comes from registers, of scales, and of the sum."""
     from tileiras.planning.mma.mma_sync import MmaSyncDot
     from tileiras.planning.model.written_roles import read_dot
 
     planned = read_dot(dot, target)
     result = planned.result_layout(warpgroups)
-    if mma.word("lhs") != "registers" or not isinstance(planned, MmaSyncDot):
+    if not isinstance(planned, MmaSyncDot):
         return [result]
-    return [planned.layout("A", warpgroups), result]
+    scales = scale_layouts(dot, planned.grid(warpgroups))
+    if mma.word("lhs") != "registers":
+        return [*scales, result]
+    return [planned.layout("A", warpgroups), *scales, result]
 
 
-def _described(dot: aa.DotOp, planned: DotPlan) -> MmaSyncAttr | FmaAttr:
+def _described(dot: aa.ProductOp, planned: DotPlan) -> MmaSyncAttr | FmaAttr:
     """The instructions of a product by mma.sync, or by multiply-adds."""
     if planned.lhs is None or planned.rhs is None:
+        if isinstance(dot, aa.DotScaledOp):
+            raise contradiction(dot, "has no instruction: tileaa-legalize-scaled-dot comes first")
         lhs, rhs = ("all" if unrepeated(v) is v else "one" for v in (dot.lhs, dot.rhs))
         return FmaAttr.of(lhs_batches=lhs, rhs_batches=rhs)
     warps_m, warps_n = planned.warps

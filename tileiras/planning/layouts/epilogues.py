@@ -18,7 +18,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 
-Suits = Callable[[Operation, aa.DotOp], bool]
+Suits = Callable[[Operation, aa.ProductOp], bool]
 """Whether a load reads as well in the layout of a product as in its own."""
 
 
@@ -27,7 +27,7 @@ class Epilogues:
 
     def __init__(self, suits: Suits) -> None:
         self._suits = suits
-        self._product: dict[SSAValue, aa.DotOp | None] = {}
+        self._product: dict[SSAValue, aa.ProductOp | None] = {}
         self._load: dict[SSAValue, Operation | None] = {}
         self._stored: dict[SSAValue, bool] = {}
 
@@ -40,18 +40,18 @@ class Epilogues:
         meet = any(not self._suits(load, dot) for load in loads for dot in products.values())
         return list(products) if meet and self._is_only_stored(op.results[0]) else []
 
-    def _product_of(self, value: SSAValue) -> aa.DotOp | None:
+    def _product_of(self, value: SSAValue) -> aa.ProductOp | None:
         """The product whose layout a value has."""
         if value not in self._product:
             self._product[value] = self._find_product(value)
         return self._product[value]
 
-    def _find_product(self, value: SSAValue) -> aa.DotOp | None:
+    def _find_product(self, value: SSAValue) -> aa.ProductOp | None:
         if not isinstance(value, OpResult) or not isinstance(value.type, TensorType):
             return None
         op = value.op
         match op:
-            case aa.DotOp():
+            case aa.DotOp() | aa.DotScaledOp():
                 return op
             case aa.ForOp():
                 sources: Sequence[SSAValue] = _continued(op, value.index)

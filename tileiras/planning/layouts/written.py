@@ -20,6 +20,7 @@ from tileiras.dialects.nv_tileas.plan import (
     PLAN,
     KernelPlanAttr,
     StagedMmaSyncAttr,
+    Tcgen05Attr,
     WgmmaAttr,
 )
 from tileiras.errors import CompileError
@@ -92,6 +93,10 @@ def coordinate_layout(layout: LinearLayout, axis: int) -> LinearLayout:
     return layout
 
 
+DotWay = MmaSyncAttr | FmaAttr | StagedMmaSyncAttr | Tcgen05Attr | WgmmaAttr
+"""How a product is computed."""
+
+
 def fragments_of(dot: Operation) -> tuple[LinearLayout, ...]:
     """The layouts that the instructions of a product work on: the last is that of the sum."""
     found = dot.attributes.get(FRAGMENTS)
@@ -101,15 +106,20 @@ def fragments_of(dot: Operation) -> tuple[LinearLayout, ...]:
     return tuple(each.data for each in layouts if isinstance(each, LayoutEncodingAttr))
 
 
-def mma_of(dot: aa.DotOp) -> MmaSyncAttr | FmaAttr | StagedMmaSyncAttr | WgmmaAttr:
+def mma_of(dot: aa.ProductOp) -> DotWay:
     """By which instructions a product is computed."""
     found = dot.attributes.get(MMA)
-    if not isinstance(found, MmaSyncAttr | FmaAttr | StagedMmaSyncAttr | WgmmaAttr):
+    if not isinstance(found, DotWay):
         raise contradiction(dot, f"has no '{MMA}': tileas-assign-dot-layouts comes first")
     return found
 
 
-def factors(dot: aa.DotOp) -> tuple[SSAValue, SSAValue]:
+def scales_of(dot: aa.ProductOp) -> tuple[SSAValue, ...]:
+    """The scales of both operands, none of a plain product."""
+    return (dot.lhs_scale, dot.rhs_scale) if isinstance(dot, aa.DotScaledOp) else ()
+
+
+def factors(dot: aa.ProductOp) -> tuple[SSAValue, SSAValue]:
     """The operands as they are read: what is broadcast to all batches is read from one."""
     mma = dot.attributes.get(MMA)
     if not isinstance(mma, FmaAttr):
@@ -119,7 +129,7 @@ def factors(dot: aa.DotOp) -> tuple[SSAValue, SSAValue]:
     )
 
 
-def _factor(dot: aa.DotOp, value: SSAValue, batches: str) -> SSAValue:
+def _factor(dot: aa.ProductOp, value: SSAValue, batches: str) -> SSAValue:
     if batches != "one":
         return value
     if not isinstance(value.owner, aa.BroadcastOp):
@@ -127,7 +137,7 @@ def _factor(dot: aa.DotOp, value: SSAValue, batches: str) -> SSAValue:
     return value.owner.source
 
 
-def operands_before_loop(dot: aa.DotOp) -> list[tuple[SSAValue, LinearLayout]]:
+def operands_before_loop(dot: aa.ProductOp) -> list[tuple[SSAValue, LinearLayout]]:
     """The operands that become fragments in front of the loop around, with these."""
     mma = dot.attributes.get(MMA)
     if not isinstance(mma, MmaSyncAttr) or not mma.has("before_loop"):

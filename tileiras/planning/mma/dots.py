@@ -15,6 +15,7 @@ from tileiras.dialects.layout.mma import (
     mma_operand_layout,
 )
 from tileiras.dialects.layout.outer_product import outer_product
+from tileiras.dialects.layout.scales import scale_layout
 from tileiras.errors import InternalError
 from tileiras.planning.mma.instructions import arrange_warps, find_instruction
 from tileiras.planning.model.cta import CtaPlan
@@ -31,6 +32,8 @@ class DotPlan:
     result: LinearLayout
     widens_to_f16: bool = False
     """Whether the operands are made f16 first."""
+    scales: tuple[LinearLayout, ...] = ()
+    """Of a block-scaled product: where the scales of both operands lie."""
 
 
 def _tensor(value: SSAValue) -> TensorType[Attribute]:
@@ -39,7 +42,7 @@ def _tensor(value: SSAValue) -> TensorType[Attribute]:
     return value.type
 
 
-def plan_dot(op: aa.DotOp, plan: CtaPlan) -> DotPlan:
+def plan_dot(op: aa.ProductOp, plan: CtaPlan) -> DotPlan:
     """mma.sync where the target has it for these types and the tile holds an atom, else FMA."""
     lhs, rhs, result = _tensor(op.lhs), _tensor(op.rhs), _tensor(op.result)
     shape = result.get_shape()
@@ -58,4 +61,13 @@ def plan_dot(op: aa.DotOp, plan: CtaPlan) -> DotPlan:
         mma_operand_layout(fragments.b, rhs.get_shape(), warps, "B"),
         mma_operand_layout(fragments.c, shape, warps, "C"),
         choice.widens_to_f16,
+        scale_layouts(op, warps),
     )
+
+
+def scale_layouts(op: aa.ProductOp, warps: tuple[int, int]) -> tuple[LinearLayout, ...]:
+    """Where the scales of a product lie, with so many warps along M and N; none of a plain one."""
+    if not isinstance(op, aa.DotScaledOp):
+        return ()
+    left, right = _tensor(op.lhs_scale).get_shape(), _tensor(op.rhs_scale).get_shape()
+    return scale_layout(left, warps, "A"), scale_layout(right, warps, "B")

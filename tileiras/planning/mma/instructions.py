@@ -15,6 +15,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.layout.mma import MmaFragments
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.planning.mma.block_scaled import find_scaled_atom
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,14 @@ class Instruction:
         return self.row.layouts()
 
 
-def find_instruction(op: aa.DotOp, target: GpuTarget) -> Instruction | None:
+def find_instruction(op: aa.ProductOp, target: GpuTarget) -> Instruction | None:
     """The first row for the element types that the target has and that fits into the tiles.
 
     None if there is none. f32 has none: it stays true f32.
     """
+    if isinstance(op, aa.DotScaledOp):
+        scaled = find_scaled_atom(op, target)
+        return None if isinstance(scaled, str) else Instruction(scaled)
     widens_to_f16 = _widens_f8(element_of(op.lhs), target)
     names = [
         "f16" if widens_to_f16 else mma_element(element_of(value), _is_unsigned(sign))

@@ -38,7 +38,7 @@ class MmaSyncDot:
     and a result can be the left operand of the next product without changing places.
     """
 
-    dot: aa.DotOp
+    dot: aa.ProductOp
     lhs: SharedOperand | None
     rhs: SharedOperand
     instruction: Instruction
@@ -54,6 +54,8 @@ class MmaSyncDot:
     """Whether each warp reads stages by itself, and hands them back."""
     is_asynchronous: ClassVar[bool] = False
     """Whether the product is issued and waited for later."""
+    is_in_tmem: ClassVar[bool] = False
+    """Whether the sum lies in tensor memory."""
 
     @property
     def rows(self) -> int:

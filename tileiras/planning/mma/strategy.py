@@ -1,14 +1,16 @@
 """Strategies: the ways to compute matrix products, in order, chosen by what a target has.
 
     strategy    operands             accumulator   waited for
+    tcgen05     stages               tmem          by the consumers, of a whole loop
     wgmma       stages, registers    registers     later, by groups of instructions
     mma_sync    stages, registers    registers     not at all: fragments are read, then multiplied
     fma         (no pipelines)       registers     not at all
 
 What copies operands (TMA, cp.async gathers) and which warps do so does not depend on the strategy:
 it says where operands may lie, how many registers a product takes, and whether it can be done.
-A kernel whose products the strategy of its target refuses has no warp roles: all its warps do the
-same (`planning/mma/dots`), by mma.sync without pipelines or by fused multiply-adds.
+What tcgen05 refuses mma.sync is asked for. A kernel whose products all strategies of its target
+refuse has no warp roles: all its warps do the same (`planning/mma/dots`), by mma.sync without
+pipelines or by fused multiply-adds.
 """
 
 from __future__ import annotations
@@ -22,14 +24,17 @@ from xdsl.ir import Operation
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.planning.hints import is_tma_preferred
 from tileiras.planning.mma.instructions import find_instruction
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP, MmaSyncDot, unread_operand
+from tileiras.planning.mma.tcgen05 import Tcgen05Dot
+from tileiras.planning.mma.tcgen05_dots import placed_sums, tcgen05_dot
 from tileiras.planning.mma.wgmma_dots import wgmma_dot
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.operands.staged import staged_operands
 from tileiras.planning.operands.swap_ab import oriented
 from tileiras.planning.operands.tma import is_by_tma, rounds_to_tf32, transparent_users
-from tileiras.planning.resources.cta import CtaShape
+from tileiras.planning.resources.cta import CtaShape, launched_registers
 
 PRODUCER_REGISTERS = 72
 """Policy: of a thread of the producer beside mma.sync. Bytes that ptxas spills of f16 128x256x64
@@ -40,7 +45,7 @@ LEAST_ELEMENTS = 128 * 128
 LEAST_ELEMENTS_COMPUTED = 64 * 64
 """Policy: of the largest product of a kernel, and of one whose left operands are computed: the
 smallest that were measured against cp.async (decision 0021). Of smaller ones all warps copy the
-operands.
+operands, unless TMA is preferred.
 """
 
 Loops = Mapping[Operation | None, list[PlannedDot]]
@@ -53,8 +58,10 @@ class MmaStrategy(Protocol):
     name: ClassVar[str]
     features: ClassVar[frozenset[Feature]]
     """What a target needs for it, beside the copies."""
+    has_product_agent: ClassVar[bool]
+    """Whether a warp of its own issues the products."""
 
-    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+    def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """The products of a kernel as this strategy computes them, or the reason why not."""
         ...
 
@@ -62,9 +69,58 @@ class MmaStrategy(Protocol):
         """The products with A and B swapped where that is better."""
         ...
 
-    def shaped(self, shape: CtaShape, target: GpuTarget) -> CtaShape:
-        """The CTA as this strategy divides its registers between the warp roles."""
+    def shaped(self, shape: CtaShape, target: GpuTarget, gathers: bool) -> CtaShape:
+        """The CTA as this strategy divides its registers between the warp roles.
+
+        `gathers`: the producer's warps copy, not TMA alone.
+        """
         ...
+
+    def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
+        """The products with what they need of an SM beside registers, or why it has not enough."""
+        ...
+
+
+class Tcgen05Strategy:
+    """Instructions of one thread that read shared memory and add up in tensor memory."""
+
+    name: ClassVar[str] = "tcgen05"
+    features: ClassVar[frozenset[Feature]] = frozenset({Feature.TCGEN05})
+    has_product_agent: ClassVar[bool] = True
+
+    def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
+        """All products, or why one of them has no place in tensor memory."""
+        found: list[PlannedDot] = []
+        for op in dots:
+            if isinstance(op, aa.DotScaledOp):
+                return "scales are not brought to tensor memory yet"
+            planned = tcgen05_dot(op, target)
+            if isinstance(planned, str):
+                return planned
+            found.append(planned)
+        return found
+
+    def oriented(self, func: aa.FuncOp, loops: Loops) -> dict[Operation | None, list[PlannedDot]]:
+        """As they are: an instruction has 128 rows, and up to 256 columns."""
+        return dict(loops)
+
+    def shaped(self, shape: CtaShape, target: GpuTarget, gathers: bool) -> CtaShape:
+        """With a warp for the products beside those of the copies.
+
+        Of a warpgroup that copies nothing one warp copies. One that gathers is busy, and with a
+        warp beside it registers are not traded: a warpgroup trades them as a whole.
+        """
+        if shape.producer_warps > 1 and not gathers:
+            return shape
+        warps = shape.consumer_warps + shape.producer_warps + 1
+        launched = launched_registers(warps, shape.ctas, target)
+        registers = launched if gathers else min(shape.registers, launched)
+        return CtaShape(shape.warpgroups, shape.ctas, shape.producer_warps + 1, registers)
+
+    def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
+        """With columns of tensor memory."""
+        placed = placed_sums([p for p in dots if isinstance(p, Tcgen05Dot)], shape)
+        return placed if isinstance(placed, str) else list(placed)
 
 
 class WgmmaStrategy:
@@ -72,12 +128,13 @@ class WgmmaStrategy:
 
     name: ClassVar[str] = "wgmma"
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.WGMMA})
+    has_product_agent: ClassVar[bool] = False
 
-    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+    def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """All products, or that there are no instructions for one."""
         found: list[PlannedDot] = []
         for op in dots:
-            planned = wgmma_dot(op)
+            planned = None if isinstance(op, aa.DotScaledOp) else wgmma_dot(op)
             if planned is None:
                 return "wgmma has no instructions for the types, shapes or operands of a product"
             found.append(planned)
@@ -91,9 +148,13 @@ class WgmmaStrategy:
         }
         return {loop: list(dots) for loop, dots in oriented(func, own).items()}
 
-    def shaped(self, shape: CtaShape, target: GpuTarget) -> CtaShape:
+    def shaped(self, shape: CtaShape, target: GpuTarget, gathers: bool) -> CtaShape:
         """As it is."""
         return shape
+
+    def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
+        """As they are."""
+        return list(dots)
 
 
 class MmaSyncStrategy:
@@ -101,8 +162,9 @@ class MmaSyncStrategy:
 
     name: ClassVar[str] = "mma_sync"
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.MMA_SYNC, Feature.LDMATRIX})
+    has_product_agent: ClassVar[bool] = False
 
-    def plan(self, dots: Sequence[aa.DotOp], target: GpuTarget) -> list[PlannedDot] | str:
+    def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """All products, or why one of them cannot read its stages.
 
         Where a left operand is computed, warps have whole rows in all products of the kernel.
@@ -119,7 +181,9 @@ class MmaSyncStrategy:
             return "an operand would be gathered into its stage"
         is_computed = any(planned.lhs is None for planned in found)
         least = LEAST_ELEMENTS_COMPUTED if is_computed else LEAST_ELEMENTS
-        if max((planned.rows * planned.columns for planned in found), default=0) < least:
+        is_asked = all(is_tma_preferred(load) for planned in found for load in planned.loads)
+        largest = max((planned.rows * planned.columns for planned in found), default=0)
+        if largest < least and not is_asked:
             return f"no product has {least} elements"
         if not all(planned.suits(1) for planned in found):
             return f"a product is too small for {WARPS_PER_WARPGROUP} warps"
@@ -129,7 +193,7 @@ class MmaSyncStrategy:
         """As they are: fragments of both operands are read alike."""
         return dict(loops)
 
-    def shaped(self, shape: CtaShape, target: GpuTarget) -> CtaShape:
+    def shaped(self, shape: CtaShape, target: GpuTarget, gathers: bool) -> CtaShape:
         """Of a CTA alone on its SM the producer keeps more: ptxas spills 8 to 16 bytes otherwise.
 
         Consumers have enough left: what their tiles may take (MAX_REGISTERS) and 40 others.
@@ -146,17 +210,27 @@ class MmaSyncStrategy:
             consumer_registers=registers,
         )
 
+    def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
+        """As they are."""
+        return list(dots)
 
-PIPELINED: tuple[MmaStrategy, ...] = (WgmmaStrategy(), MmaSyncStrategy())
+
+PIPELINED: tuple[MmaStrategy, ...] = (Tcgen05Strategy(), WgmmaStrategy(), MmaSyncStrategy())
 """The strategies for kernels with warp roles, the preferred first."""
 
 
-def pipelined_strategy(target: GpuTarget) -> MmaStrategy | None:
-    """The first strategy that a target has the instructions for; None if it has none."""
-    return next((s for s in PIPELINED if all(map(target.has, s.features))), None)
+def pipelined_strategies(target: GpuTarget) -> tuple[MmaStrategy, ...]:
+    """The strategies to ask, one after another: wgmma's where there is wgmma, and no other.
+
+    What wgmma refuses is better computed by warps that all do the same.
+    """
+    found = [strategy for strategy in PIPELINED if all(map(target.has, strategy.features))]
+    if any(isinstance(strategy, WgmmaStrategy) for strategy in found):
+        found = [strategy for strategy in found if not isinstance(strategy, MmaSyncStrategy)]
+    return tuple(found)
 
 
-def _mma_sync_dot(op: aa.DotOp, target: GpuTarget) -> MmaSyncDot | str:
+def _mma_sync_dot(op: aa.ProductOp, target: GpuTarget) -> MmaSyncDot | str:
     """The product with fragments read from stages, or why not."""
     shape, depth = shape_of(op.result), shape_of(op.lhs)[-1]
     instruction = find_instruction(op, target)

@@ -11,6 +11,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.mma.mma_sync import MmaSyncDot
+from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.mma.wgmma import (
     Fragments,
     accumulator_layout,
@@ -46,6 +47,8 @@ class WgmmaDot:
 
     is_asynchronous: ClassVar[bool] = True
     """Whether the product is issued and waited for later."""
+    is_in_tmem: ClassVar[bool] = False
+    """Whether the sum lies in tensor memory."""
 
     @property
     def is_read_by_warps(self) -> bool:
@@ -130,5 +133,5 @@ class WgmmaDot:
         return lhs is not None and lhs.load.parent_block() is not self.dot.parent_block()
 
 
-PlannedDot = WgmmaDot | MmaSyncDot
+PlannedDot = WgmmaDot | MmaSyncDot | Tcgen05Dot
 """A product of a kernel with warp roles: a row for each strategy."""

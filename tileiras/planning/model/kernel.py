@@ -8,6 +8,7 @@ from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
+from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot, accumulators
 from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.pipelines import Pipeline, is_read_by_threads
 from tileiras.planning.resources.cta import CtaShape
@@ -35,6 +36,16 @@ class HopperPlan:
     def is_asynchronous(self) -> bool:
         """Whether products are issued and waited for later, by instructions of a warpgroup."""
         return all(planned.is_asynchronous for planned in self.dots.values())
+
+    @property
+    def is_in_tmem(self) -> bool:
+        """Whether sums lie in tensor memory, and a warp of its own issues the products."""
+        return any(planned.is_in_tmem for planned in self.dots.values())
+
+    @property
+    def sums(self) -> list[Accumulator]:
+        """The sums in tensor memory, in program order."""
+        return accumulators([p for p in self.dots.values() if isinstance(p, Tcgen05Dot)])
 
     @property
     def warpgroups(self) -> int:

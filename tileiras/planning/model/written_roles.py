@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast, get_args
 
 from xdsl.dialects.builtin import ArrayAttr, UnitAttr
@@ -20,11 +21,14 @@ from tileiras.dialects.nv_tileas.plan import (
     KernelPlanAttr,
     PipelinePlanAttr,
     StagedMmaSyncAttr,
+    Tcgen05Attr,
     WgmmaAttr,
 )
 from tileiras.errors import InternalError
 from tileiras.planning.mma.instructions import find_instruction
 from tileiras.planning.mma.mma_sync import MmaSyncDot
+from tileiras.planning.mma.tcgen05 import Tcgen05Dot
+from tileiras.planning.mma.tcgen05_dots import tcgen05_dot
 from tileiras.planning.mma.wgmma import Fragments, dot_family
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan
@@ -139,6 +143,11 @@ def _read_pipeline(ring: Attribute, fillings: dict[int, list[OperandLoad]]) -> P
 
 def _written_dot(planned: PlannedDot) -> Attribute:
     """How a product is computed."""
+    if isinstance(planned, Tcgen05Dot):
+        own = planned.accumulator
+        return Tcgen05Attr.of(
+            column=own.column, columns=own.columns, buffers=own.buffers, load=planned.load_shape
+        )
     lhs = "registers" if planned.lhs is None else "smem"
     if isinstance(planned, MmaSyncDot):
         return StagedMmaSyncAttr.of(lhs=lhs, by_rows=int(planned.by_rows))
@@ -148,18 +157,20 @@ def _written_dot(planned: PlannedDot) -> Attribute:
 
 def _read_dots(func: aa.FuncOp, target: GpuTarget) -> Iterator[PlannedDot]:
     """The planned products, those of a loop together."""
-    loops: dict[Operation | None, list[aa.DotOp]] = {}
+    loops: dict[Operation | None, list[aa.ProductOp]] = {}
     for op in func.walk():
-        if isinstance(op, aa.DotOp):
+        if isinstance(op, aa.ProductOp):
             loops.setdefault(op.parent_op(), []).append(op)
     for dots in loops.values():
         for dot in dots:
             yield read_dot(dot, target)
 
 
-def read_dot(dot: aa.DotOp, target: GpuTarget) -> PlannedDot:
+def read_dot(dot: aa.ProductOp, target: GpuTarget) -> PlannedDot:
     """A product with its operands."""
     mma, rhs = dot.attributes.get(MMA), shared_operand(dot.rhs)
+    if isinstance(mma, Tcgen05Attr) and isinstance(dot, aa.DotOp):
+        return _read_tcgen05(dot, mma, target)
     if not isinstance(mma, WgmmaAttr | StagedMmaSyncAttr) or rhs is None:
         raise InternalError("a product of a specialised kernel is not planned", where="planning")
     lhs = shared_operand(dot.lhs) if mma.word("lhs") == "smem" else None
@@ -168,13 +179,23 @@ def read_dot(dot: aa.DotOp, target: GpuTarget) -> PlannedDot:
         instruction = find_instruction(dot, target)
         if is_planned and instruction is not None:
             return MmaSyncDot(dot, lhs, rhs, instruction, bool(mma.integer("by_rows")))
-    else:
+    elif isinstance(dot, aa.DotOp):
         family, word = dot_family(dot), mma.word("fragments")
         if is_planned and family is not None and word in (*_fragments(), "none"):
             fragments = None if word == "none" else cast(Fragments, word)
             transposed = bool(mma.integer("transposed"))
             return WgmmaDot(dot, lhs, rhs, family, fragments, transposed)
     raise InternalError("a product cannot be computed as planned", where="planning")
+
+
+def _read_tcgen05(dot: aa.DotOp, mma: Tcgen05Attr, target: GpuTarget) -> Tcgen05Dot:
+    """A product with its place in tensor memory."""
+    planned = tcgen05_dot(dot, target)
+    if isinstance(planned, str):
+        raise InternalError(f"a product cannot be computed as planned: {planned}", where="planning")
+    column, columns, buffers = map(mma.integer, ("column", "columns", "buffers"))
+    place = replace(planned.accumulator, column=column, columns=columns, buffers=buffers)
+    return replace(planned, accumulator=place, load_shape=mma.word("load"))
 
 
 def _fragments() -> tuple[str, ...]:

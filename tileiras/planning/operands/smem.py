@@ -58,7 +58,7 @@ def slot_layout(load: aa.TiledLoadOp | aa.FinishLoadOp, plan: CtaPlan) -> Linear
     found: LinearLayout | None = None
     for use in tile_uses(load):
         dot = use.operation
-        if not isinstance(dot, aa.DotOp) or dot.parent_block() is not load.parent_block():
+        if not isinstance(dot, aa.ProductOp) or dot.parent_block() is not load.parent_block():
             return None
         layout = _for_product(dot, use.index, access.layout, bits, run, plan)
         if layout is None or (found is not None and layout != found):
@@ -77,7 +77,7 @@ def is_in_slot(value: SSAValue) -> bool:
 
 
 def _for_product(
-    dot: aa.DotOp, index: int, source: LinearLayout, bits: int, run: int, plan: CtaPlan
+    dot: aa.ProductOp, index: int, source: LinearLayout, bits: int, run: int, plan: CtaPlan
 ) -> LinearLayout | None:
     """The slot of one of a product's operands, of which `run` elements are copied at once."""
     product = plan_dot(dot, plan)

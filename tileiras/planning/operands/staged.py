@@ -17,7 +17,7 @@ class StagedOperands:
     rhs: SharedOperand
 
 
-def staged_operands(op: aa.DotOp) -> StagedOperands | None:
+def staged_operands(op: aa.ProductOp) -> StagedOperands | None:
     """The operands in stages; None where the right one cannot come, or the left one in no way."""
     lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
     left_load = root_load(op.lhs)
@@ -37,15 +37,15 @@ def staged_operands(op: aa.DotOp) -> StagedOperands | None:
     return StagedOperands(lhs, rhs)
 
 
-def _is_read_here(load: OperandLoad, op: aa.DotOp) -> bool:
+def _is_read_here(load: OperandLoad, op: aa.ProductOp) -> bool:
     """Whether a load stands beside the product, not outside its loop."""
     return load.parent_block() is op.parent_block()
 
 
-def _is_of_loop(op: aa.DotOp) -> bool:
+def _is_of_loop(op: aa.ProductOp) -> bool:
     """Whether the product stands in the body of a loop, or was peeled off one beside it."""
     block = op.parent_block()
     if isinstance(op.parent_op(), aa.ForOp) or block is None:
         return block is not None
     loops = [other for other in block.ops if isinstance(other, aa.ForOp)]
-    return any(isinstance(inner, aa.DotOp) for loop in loops for inner in loop.body.block.ops)
+    return any(isinstance(inner, aa.ProductOp) for loop in loops for inner in loop.body.block.ops)

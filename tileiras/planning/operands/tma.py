@@ -30,6 +30,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
+from tileiras.planning.hints import is_tma_allowed
 from tileiras.planning.operands.gather import gathered_axis
 from tileiras.planning.operands.view_copy import MAX_BOX, view_chunks
 
@@ -203,7 +204,7 @@ def is_by_tma(load: OperandLoad) -> TypeGuard[aa.TiledLoadOp]:
         PaddingValue.ZERO,
     ):
         return False
-    if load.hints is not None and "allow_tma" in load.hints.data:
+    if not is_tma_allowed(load):
         return False
     rank = len(type.memref.strides)
     # Along the contiguous dim a tile comes in panels, a box each.

@@ -12,6 +12,7 @@ at the scope of the GPU (PTX ISA, "cp.reduce.async.bulk.tensor").
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
@@ -28,6 +29,7 @@ from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, MemoryScope
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.planning.hints import is_tma_allowed
 from tileiras.planning.memory_order import WRITES, follows_write, precedes_write
 from tileiras.planning.operands.tma import MAX_BOX, is_aligned
 from tileiras.planning.resources.cta import (
@@ -71,8 +73,26 @@ def tma_stores(
     if any(op not in stores for op in hazards) or (hazards and ordinary):
         return ()
     least = sum(ring.bytes * ring.least for ring in plan.pipelines if ring.within is None)
-    needed = least + store_bytes(plan.warpgroups) + FIXED_BYTES + LEAST_SCRATCH
+    needed = least + own_store_bytes(func, plan, stores) + FIXED_BYTES + LEAST_SCRATCH
     return stores if needed <= shared_bytes(plan.shape, target) else ()
+
+
+def own_store_bytes(func: aa.FuncOp, plan: HopperPlan, stores: Sequence[TmaWrite]) -> int:
+    """Shared memory that tiles on their way out need beside the stages of pipelines.
+
+    None if all leave behind the last product, through stages that nobody reads any more.
+    """
+    if not stores:
+        return 0
+    size = store_bytes(plan.warpgroups)
+    own = [pipeline for pipeline in plan.pipelines if pipeline.within is None]
+    are_short = max(pipeline.bytes * pipeline.least for pipeline in own) < size
+    if are_short or any(is_in_loop(op) for op in stores):
+        return size
+    ops = list(func.body.block.ops)
+    last = max(n for n, op in enumerate(ops) if any(isinstance(i, aa.DotOp) for i in op.walk()))
+    before = (inner for op in ops[: last + 1] for inner in op.walk())
+    return size if any(op in stores for op in before) else 0
 
 
 def is_in_loop(op: Operation) -> bool:
@@ -120,8 +140,7 @@ def _may_be_asynchronous(op: TmaWrite) -> bool:
         is_relaxed = op.ordering.data == MemoryOrdering.RELAXED
         is_near = op.scope.data in (MemoryScope.TL_BLK, MemoryScope.DEVICE)
         return is_relaxed and is_near and tma_reduction(op.mode.data, element) is not None
-    is_allowed = op.hints is None or "allow_tma" not in op.hints.data
-    return is_allowed and op.ordering.data == MemoryOrdering.WEAK
+    return is_tma_allowed(op) and op.ordering.data == MemoryOrdering.WEAK
 
 
 def _is_from_arguments(value: SSAValue) -> bool:
@@ -137,7 +156,7 @@ def _is_from_product(value: SSAValue, shape: tuple[int, int]) -> bool:
     """Whether elementwise operations make the value of a product, or of a loop of products."""
     while isinstance(value, OpResult):
         match value.op:
-            case aa.DotOp() | aa.ForOp():
+            case aa.DotOp() | aa.DotScaledOp() | aa.ForOp():
                 return isinstance(value.type, TensorType) and value.type.get_shape() == shape
             case ElementwiseOp() | aa.ReshapeOp() if value.op.operands:
                 value = value.op.operands[0]

@@ -102,7 +102,7 @@ def products_of(load: OperandLoad) -> dict[Operation, None]:
 
 def _reads(load: OperandLoad) -> list[Use]:
     """The products' operands that are a loaded tile."""
-    return [use for use in tile_uses(load) if isinstance(use.operation, aa.DotOp)]
+    return [use for use in tile_uses(load) if isinstance(use.operation, aa.ProductOp)]
 
 
 def _ways(load: OperandLoad) -> set[tuple[int, int | None, Attribute]]:

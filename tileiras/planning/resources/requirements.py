@@ -81,12 +81,17 @@ def demand_of(
         integer_hint(func, "occupancy") or _with_idle_ctas(func),
         None if warps is None else warps * WARP_THREADS // WARPGROUP_THREADS,
         gather_registers(gathered) if gathered else None,
-        max(planned.columns if planned.is_asynchronous else 0 for planned in dots),
+        max(planned.columns if _is_in_registers(planned) else 0 for planned in dots),
         max(least_bytes(op) for op in func.walk()),
         {n: max(planned.turned_bytes(n) for planned in dots) for n in counts},
         any(_keeps_threads_busy(planned) for planned in dots),
         {n: with_others[n] - saved[n] for n in counts} if any(saved.values()) else {},
     )
+
+
+def _is_in_registers(planned: PlannedDot) -> bool:
+    """Whether one instruction writes a whole row of the sum to registers."""
+    return planned.is_asynchronous and not planned.is_in_tmem
 
 
 def _keeps_threads_busy(planned: PlannedDot) -> bool:

@@ -22,11 +22,16 @@ Dot = TypeVar("Dot", bound="PlannedDot")
 """Products of one strategy, or of any."""
 
 
+OPERANDS = 2
+"""Fixed: left and right one come first, then what is added to, then scales."""
+
+
 def is_for_products(load: OperandLoad) -> bool:
     """Whether products of the load's own block read the tile, as an operand, and nothing else."""
     for use in tile_uses(load):
         op = use.operation
-        is_operand = isinstance(op, aa.DotOp) and op.acc is not op.operands[use.index]
+        is_operand = isinstance(op, aa.ProductOp) and use.index < OPERANDS
+        is_operand = is_operand and op.operands[OPERANDS] is not op.operands[use.index]
         if not is_operand or op.parent_block() is not load.parent_block():
             return False
     return True

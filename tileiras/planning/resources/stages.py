@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tileiras.codegen.atoms.store_pieces import store_bytes
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.exchange import CELL_BYTES
@@ -15,6 +14,7 @@ from tileiras.planning.hints import USUAL_LATENCY_HINT, latency_hint
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.operands.tma import is_by_tma
+from tileiras.planning.operands.tma_stores import own_store_bytes
 from tileiras.planning.resources.cta import (
     FIXED_BYTES,
     LEAST_SCRATCH,
@@ -82,7 +82,7 @@ def has_room(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> bool:
     own = [ring for ring, planned in pairs if planned.within is None]
     room = shared_bytes(plan.shape, target) - plan.turned - max(LEAST_SCRATCH, plan.scratch)
     room -= fixed_bytes(rings, _most_maps(func, plan), plan.has_store_agent)
-    room -= store_bytes(plan.warpgroups) if plan.stores else 0
+    room -= own_store_bytes(func, plan, plan.stores)
     stages = ring_stages(own, room)
     if stages is None:
         return False

@@ -108,7 +108,7 @@ class TileCosts:
                 return self.performance.uses(_work(op), self.elements(op.results[0]))
             case aa.LoadOp() | aa.TiledLoadOp():
                 return self.performance.uses(Work.ACCESS, self.elements(op.results[0]))
-            case aa.DotOp():
+            case aa.DotOp() | aa.DotScaledOp():
                 return self.performance.uses(Work.WGMMA, multiply_adds(op))
             case _:
                 return ()
@@ -118,7 +118,7 @@ class TileCosts:
         found: dict[Unit, int] = {}
         for block in region.blocks:
             for inner in block.ops:
-                for unit, cycles in () if isinstance(inner, aa.DotOp) else self.uses(inner):
+                for unit, cycles in () if isinstance(inner, aa.ProductOp) else self.uses(inner):
                     found[unit] = found.get(unit, 0) + cycles
         return found
 
@@ -126,7 +126,7 @@ class TileCosts:
         """Cycles for which an operation holds the issue slots."""
         return dict(self.uses(op)).get(Unit.ISSUE, 0)
 
-    def waited_product(self, op: aa.DotOp) -> int:
+    def waited_product(self, op: aa.ProductOp) -> int:
         """Cycles for which a product by mma.sync holds the issue slots."""
         return self.performance.cycles(Work.MMA_SYNC, multiply_adds(op), Unit.ISSUE)
 
@@ -155,7 +155,7 @@ def _size(value: SSAValue) -> int:
     return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
 
 
-def multiply_adds(op: aa.DotOp) -> int:
+def multiply_adds(op: aa.ProductOp) -> int:
     """Multiply-adds of 16-bit elements that take as long; the wider the operands, the more."""
     if not isinstance(op.lhs.type, TensorType) or not isinstance(op.rhs.type, TensorType):
         return 0

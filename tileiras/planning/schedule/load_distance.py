@@ -106,7 +106,7 @@ def schedule_light_loop(
     copy = Work.COPY_FROM_MEMORY
     busy = sum(_memory_cycles(load, copy, costs) for load in loads)
     slot = sum(slot_bytes(load, costs.threads) for load in loads)
-    if any(isinstance(op, aa.DotOp) for op in loop.body.block.ops) or LIGHT * work > busy:
+    if any(isinstance(op, aa.ProductOp) for op in loop.body.block.ops) or LIGHT * work > busy:
         return None
     serial = work + busy + max(load_latency(load, costs) for load in loads)
     for count in reversed(range(ctas.start, min(ctas.stop, LIGHT_CTAS + 1))):
@@ -127,7 +127,7 @@ def schedule_loads(
     ops = list(loop.body.block.ops)
     work = costs.performance.loop_overhead + sum(waited_cycles(op, costs) for op in ops)
     # Products read what many tile blocks read: it comes from L2.
-    has_products = any(isinstance(op, aa.DotOp) for op in ops)
+    has_products = any(isinstance(op, aa.ProductOp) for op in ops)
     copy = Work.COPY_FROM_L2 if has_products else Work.COPY_FROM_MEMORY
     busy = {load.op: _memory_cycles(load, copy, costs) for load in loads}
     serial = work + sum(busy.values()) + max(load_latency(load, costs) for load in loads)
@@ -199,7 +199,7 @@ def _memory_cycles(load: EarlyLoad, copy: Work, costs: TileCosts) -> int:
 def waited_cycles(op: Operation, costs: TileCosts) -> int:
     """Cycles that one tile block alone takes for an operation, those within it included."""
     match op:
-        case aa.DotOp():
+        case aa.DotOp() | aa.DotScaledOp():
             return costs.waited_product(op)
         case aa.ReduceOp() | aa.ScanOp():
             return costs.issue_cycles(op) + costs.performance.combine_latency

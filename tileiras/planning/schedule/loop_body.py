@@ -29,7 +29,7 @@ class Product:
     `keeps_lhs`: it reads its left operand from registers until it is finished.
     """
 
-    dot: aa.DotOp
+    dot: aa.ProductOp
     loads: tuple[aa.TiledLoadOp | aa.LoadOp, ...]
     keeps_lhs: bool
 
@@ -47,7 +47,7 @@ class LoopBody:
         self.block: Block = loop.body.block
         self.costs = costs
         self.products: Mapping[Operation, Product] = {p.dot: p for p in products}
-        self.loads: Mapping[Operation, aa.DotOp] = {
+        self.loads: Mapping[Operation, aa.ProductOp] = {
             load: product.dot for product in products for load in product.loads
         }
         self.ops = [
@@ -150,5 +150,5 @@ def is_movable(op: Operation) -> bool:
     if isinstance(op, aa.IfOp):
         inner = [o for region in op.regions for block in region.blocks for o in block.ops]
         return all(isinstance(o, aa.YieldOp) or is_movable(o) for o in inner)
-    plain = (aa.DotOp, aa.ReduceOp, aa.TiledLoadOp, aa.LoadOp)
+    plain = (aa.ProductOp, aa.ReduceOp, aa.TiledLoadOp, aa.LoadOp)
     return isinstance(op, (ElementwiseOp, *plain))

@@ -211,7 +211,7 @@ def _are_stages_freed(func: aa.FuncOp, found: Sequence[tuple[aa.ForOp, LoadSched
 
 def _find_room(following: Sequence[Operation], size: int) -> bool:
     """Whether operations find room in so many bytes; products may want any number of them."""
-    if any(isinstance(op, aa.DotOp) for op in following):
+    if any(isinstance(op, aa.ProductOp) for op in following):
         return False
     return max(map(least_bytes, following), default=0) <= size
 
@@ -231,12 +231,12 @@ def _scratch_in_loops(
         tiles = [op.result for op in last if isinstance(op, aa.TiledLoadOp)]
         if _find_room(following, 2 * sum(map(value_bytes, tiles))):
             inside = [op for outer in ops[:end] for op in outer.walk()]
-    staged = [_staged_bytes(op, in_slots) for op in inside if isinstance(op, aa.DotOp)]
+    staged = [_staged_bytes(op, in_slots) for op in inside if isinstance(op, aa.ProductOp)]
     others = [scratch_bytes(op) for op in inside if op not in in_slots]
     return max([*staged, *others], default=0)
 
 
-def _staged_bytes(dot: aa.DotOp, in_slots: Mapping[Operation, None]) -> int:
+def _staged_bytes(dot: aa.ProductOp, in_slots: Mapping[Operation, None]) -> int:
     """Memory for the operands of a product that are not read in slots, in a few parts of K."""
     operands = [v for v in (dot.lhs, dot.rhs) if underneath(v).owner not in in_slots]
     return min(ROUND_BYTES, sum(map(value_bytes, operands)))

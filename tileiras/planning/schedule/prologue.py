@@ -73,7 +73,7 @@ def head_starts(
 
 def _wanted(func: aa.FuncOp, plan: HopperPlan, sharing: Sharing) -> tuple[HeadStart, ...]:
     """The rings whose first tiles threads would copy."""
-    if plan.stores or sharing.loads:
+    if plan.stores or sharing.loads or plan.is_in_tmem:
         return ()
     for number, pipeline in enumerate(plan.pipelines):
         if pipeline.within is None and (found := _of_memory(func, plan, number)):

@@ -46,7 +46,7 @@ def longest_first(func: aa.FuncOp) -> tuple[int, int, int] | None:
 
 def _multiplies(loop: aa.ForOp) -> bool:
     """Whether most of a block's time goes into the loop."""
-    return any(isinstance(op, aa.DotOp) for op in loop.walk())
+    return any(isinstance(op, aa.ProductOp) for op in loop.walk())
 
 
 def _slope_of_length(loop: aa.ForOp, axis: int) -> int | None:

@@ -7,14 +7,14 @@ accumulators; and addresses that the producer can compute by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xdsl.ir import BlockArgument, Operation
 
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.planning.memory_order import follows_write, precedes_write
-from tileiras.planning.mma.strategy import pipelined_strategy
+from tileiras.planning.mma.strategy import MmaStrategy, pipelined_strategies
 from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
@@ -24,57 +24,95 @@ from tileiras.planning.resources.requirements import demand_of
 from tileiras.planning.resources.smem import calls_runtime, scratch_bytes
 from tileiras.planning.resources.stage_groups import slot_groups, slot_operands
 from tileiras.planning.warp_roles.producer_layouts import producer_layouts
-from tileiras.planning.warp_roles.producer_slice import producer_slice
+from tileiras.planning.warp_roles.producer_slice import SlicedAccess, producer_slice
 
 MAX_SCRATCH_BYTES = 32 * 1024
 """Policy: shared memory that a single operation may want at once."""
 
 
-def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
-    """The plan, or None where another way of computing is better or the only one."""
-    strategy = pipelined_strategy(target)
-    if strategy is None or not target.has(Feature.TMA):
+def plan_hopper(
+    func: aa.FuncOp, target: GpuTarget, refusals: dict[str, str] | None = None
+) -> HopperPlan | None:
+    """The plan, or None where another way of computing is better or the only one.
+
+    `refusals` gets, by the name of every strategy that was asked and not chosen, why it was not.
+    """
+    if not target.has(Feature.TMA):
         return None
     if any(calls_runtime(op) or scratch_bytes(op) > MAX_SCRATCH_BYTES for op in func.walk()):
         return None
     # Loads that all threads start early would be left operands in registers, beside the rings.
     if any(isinstance(op, aa.LoadRingOp) for op in func.walk()):
         return None
-    dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    for strategy in pipelined_strategies(target):
+        plan = _plan_by(strategy, func, target)
+        if not isinstance(plan, str):
+            return plan
+        if refusals is not None:
+            refusals[strategy.name] = plan
+    return None
+
+
+def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> HopperPlan | str:
+    """The plan with one strategy for all products, or why it cannot be."""
+    if strategy.has_product_agent and func.cluster_size > 1:
+        return "CTAs of a cluster fill each other's stages"
+    if strategy.has_product_agent and func.joined is not None:
+        return "tiles that are computed at once may turn out to be the same"
+    dots = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
     chosen = strategy.plan(dots, target)
-    if not chosen or isinstance(chosen, str):
-        return None
+    if not chosen:
+        return "there are no products"
+    if isinstance(chosen, str):
+        return chosen
     loops: dict[Operation | None, list[PlannedDot]] = {}
     for planned in chosen:
         loops.setdefault(planned.dot.parent_op(), []).append(planned)
     loops = strategy.oriented(func, loops)
     chosen = [planned for dots in loops.values() for planned in dots]
     if not _kept_for_products_only(chosen) or any(map(_turns_what_others_read, loops.values())):
-        return None
+        return "a tile in a stage is read by others than products"
     # The memory for turned tiles is shared out by warpgroups, or by tiles that follow each other.
     if len({planned.operand_bits for planned in chosen if planned.is_turned}) > 1:
-        return None
+        return "operands of different sizes are transposed"
     pipelines = _pipelines(
         list(loops.values()), func.joined.data if func.joined is not None else ""
     )
     demand = demand_of(func, loops, pipelines)
     shape = choose_shape(demand, target)
     if shape is None:
-        return None
-    shape = strategy.shaped(shape, target)
+        return "no CTA has the registers and the shared memory"
+    shape = strategy.shaped(shape, target, any(ring.gathers for ring in pipelines))
+    allotted = strategy.allotted(chosen, shape)
+    if isinstance(allotted, str):
+        return allotted
     if any(pipeline.gathers for pipeline in pipelines) and not target.has(Feature.CP_ASYNC):
-        return None
+        return "an operand would be gathered, and there is no cp.async"
+    products: dict[Operation, PlannedDot] = {planned.dot: planned for planned in allotted}
     loads = [load for pipeline in pipelines for load in pipeline.loads]
-    kept = producer_slice(func, loads)
-    if kept is None or producer_layouts(kept) is None:
-        return None
-    if any(follows_write(load) for load in (*loads, *kept.own_loads)):
-        return None
-    if any(precedes_write(load) for load in kept.own_loads):
-        return None
-    products: dict[Operation, PlannedDot] = {planned.dot: planned for planned in chosen}
+    refusal = _why_not_by_others(func, loads)
+    if not refusal and strategy.has_product_agent:
+        refusal = _why_not_by_others(func, [planned.dot for planned in allotted])
+    if refusal:
+        return refusal
     turned = demand.turned[shape.warpgroups]
     return HopperPlan(shape, products, pipelines, turned=turned, scratch=demand.scratch)
+
+
+def _why_not_by_others(func: aa.FuncOp, accesses: Sequence[SlicedAccess]) -> str:
+    """Why other warps than the consumers cannot walk the loops around copies or products."""
+    kept = producer_slice(func, accesses)
+    if kept is None or producer_layouts(kept) is None:
+        return "the way to an operand depends on what only all warps together compute"
+    if any(follows_write(op) for op in (*kept.own_loads, *_loads(accesses))):
+        return "a load comes after a write"
+    if any(precedes_write(load) for load in kept.own_loads):
+        return "a write comes after a load that leads to an operand"
+    return ""
+
+
+def _loads(accesses: Sequence[SlicedAccess]) -> list[OperandLoad]:
+    return [op for op in accesses if isinstance(op, aa.TiledLoadOp | aa.LoadOp)]
 
 
 def _turns_what_others_read(dots: list[PlannedDot]) -> bool:

@@ -35,8 +35,8 @@ _ALLOWED = (
 )
 
 
-SlicedAccess = OperandLoad | aa.TiledStoreOp | aa.TiledAtomicRedOp
-"""What a slice is made for: loads of the producer, or stores of the agent that stores."""
+SlicedAccess = OperandLoad | aa.TiledStoreOp | aa.TiledAtomicRedOp | aa.ProductOp
+"""What a slice is made for: loads of the producer, stores or products of agents of their own."""
 
 
 class ProducerSlice:

@@ -255,12 +255,10 @@ class AttributeParser(TypeParser):
         self.expect("<")
         entries: dict[str, Attribute] = {}
         while not self.accept(">"):
-            key = self.peek()
-            if key.text in entries:
-                self.fail(f"hints for '{key.text}' are given twice")
-            self._entry(entries, self._hint_value)
-            if not isinstance(entries[key.text], DictionaryAttr):
-                self.fail(f"hints for '{key.text}' are not in braces", key)
+            token = self.peek()
+            key = self._entry(entries, self._hint_value)
+            if not isinstance(entries[key], DictionaryAttr):
+                self.fail(f"hints for '{shown_input(key)}' are not in braces", token)
             if not self.accept(","):
                 self.expect(">")
                 break
@@ -293,14 +291,15 @@ class AttributeParser(TypeParser):
                 break
         return DictionaryAttr(entries)
 
-    def _entry(self, entries: dict[str, Attribute], value: Callable[[], Attribute]) -> None:
+    def _entry(self, entries: dict[str, Attribute], value: Callable[[], Attribute]) -> str:
         token = self.peek()
         key = self.string("a name") if token.kind == "string" else self.word("a name")
         if not key:
             self.fail("name is empty", token)
         if key in entries:
-            self.fail(f"'{key}' is given twice", token)
+            self.fail(f"'{shown_input(key)}' is given twice", token)
         entries[key] = value() if self.accept("=") else UnitAttr()
+        return key
 
     def attribute(self) -> Attribute:
         """Any attribute in MLIR's spelling."""

@@ -188,7 +188,8 @@ class GenericParser(ValueParser):
             self.define(name.text, (argument,), name)
         while not self.accept("}"):
             if self.peek().kind == "end":
-                self.fail("found the end of the text, expected '}'")
+                unclosed = ("this '{' is not closed", opening)
+                self.fail("found the end of the text, expected '}'", related=unclosed)
             self.add_operation(block, self.operation, self.is_mnemonic)
         self.close_region()
         return Region(block)

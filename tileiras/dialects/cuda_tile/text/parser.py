@@ -191,7 +191,8 @@ class Parser(GenericParser):
             self.define(token.text, (argument,), token)
         while self.peek().text != "}":
             if self.peek().kind == "end":
-                self.fail("found the end of the text, expected '}'")
+                unclosed = ("this '{' is not closed", opening)
+                self.fail("found the end of the text, expected '}'", related=unclosed)
             self.add_operation(block, self.operation, self.is_mnemonic)
         self.take()
         self.close_region()

@@ -65,6 +65,32 @@ FLOAT_TYPES: dict[str, Attribute] = {
 }
 INTEGER_TYPES = {f"i{width}": IntegerType(width) for width in (1, 4, 8, 16, 32, 64)}
 
+_ELSEWHERE = {
+    "bool": "i1",
+    "int": "i32",
+    "long": "i64",
+    "half": "f16",
+    "float": "f32",
+    "double": "f64",
+    "e4m3": "f8E4M3FN",
+    "e5m2": "f8E5M2",
+    **{
+        f"{sign}{width}": f"i{width}"
+        for sign in ("int", "uint", "s", "u")
+        for width in (8, 16, 32, 64)
+    },
+    **{f"{name}{width}": f"f{width}" for name in ("float", "fp") for width in (16, 32, 64)},
+    **dict.fromkeys(("bfloat", "bfloat16"), "bf16"),
+}
+"""What Python, C and PTX call a type, and its name here: integers have no sign."""
+
+
+def _meant(name: str) -> str:
+    """`did you mean 'i32'?`, or nothing."""
+    if name in _ELSEWHERE:
+        return f"did you mean '{_ELSEWHERE[name]}'?"
+    return did_you_mean(name, (*_TYPE_BODIES, "token", *FLOAT_TYPES, *INTEGER_TYPES))
+
 
 class TypeParser(Lexer):
     """Parses types. What is built is checked, and errors name the place of the type."""
@@ -90,8 +116,7 @@ class TypeParser(Lexer):
         if body is None:
             width = _INTEGER.fullmatch(name)
             if width is None:
-                known = (*_TYPE_BODIES, "token", *FLOAT_TYPES, *INTEGER_TYPES)
-                self.fail(f"unknown type {token.shown}", label=did_you_mean(name, known))
+                self.fail(f"unknown type {token.shown}", label=_meant(name))
             bits = self.number(width[1], token)
             if not 1 <= bits <= MAX_INTEGER_WIDTH:
                 self.fail(f"integer type has {bits} bits, expected 1 to {MAX_INTEGER_WIDTH}")

@@ -15,13 +15,20 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.early_exit import take_exit
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import (
+    build_product_agent,
+    create_accumulators,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_agent import (
     build_store_agent,
     create_store_pipeline,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import make_store_maps
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem, drop_empty_loops
 from tileiras.planning.clusters import Sharing, find_sharing
+from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
 from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.operands.gather import GATHER_WARPS
 from tileiras.planning.schedule.prologue import head_starts
 from tileiras.planning.tile_scheduler.longest_first import longest_first
@@ -83,7 +90,34 @@ def _fill(
     entry.add_op(aa.ReturnOp.create(location=func.location))
     consumer = ConsumerSide(plan, pipelines, starts)
     consumer.store_maps, consumer.store_pipeline = store_maps, store_pipeline
+    if plan.is_in_tmem:
+        _place_with_products(
+            func, plan, consumer, switch, lambda: place_body(consumer, entry, body)
+        )
+        return
     place_body(consumer, entry, body)
+
+
+def _place_with_products(
+    func: aa.FuncOp,
+    plan: HopperPlan,
+    consumer: ConsumerSide,
+    switch: pl.AgentSwitchOp,
+    place_body: Callable[[], None],
+) -> None:
+    """Consumers beside an agent that issues products, whose program comes before the switch."""
+    entry = switch.parent_block()
+    if entry is None:
+        raise InternalError("an agent switch stands nowhere", where="hopper")
+    entry_ops = Block()
+    sums = create_accumulators(entry_ops, plan)
+    entry_ops.add_op(build_product_agent(func, plan, entry, consumer.pipelines, sums))
+    for op in list(entry_ops.ops):
+        op.detach()
+        entry.insert_op_before(op, switch)
+    consumer.sums = SumsInTmem(plan, sums)
+    place_body()
+    drop_empty_loops(switch.consumer.block)
 
 
 def _producer_part(func: aa.FuncOp, plan: HopperPlan) -> tuple[ProducerSlice, ProducerLayouts]:
@@ -129,6 +163,13 @@ def _create_all(
     return [made[number] for number in range(len(made))]
 
 
+def _releasers(plan: HopperPlan, pipeline: Pipeline) -> int:
+    """How many arrivals hand a stage back: warpgroups', warps', or the tensor core's one."""
+    if plan.is_in_tmem:
+        return 1
+    return plan.warpgroups * (WARPS_PER_WARPGROUP if plan.is_read_by_warps(pipeline) else 1)
+
+
 def _create(
     block: Block, plan: HopperPlan, number: int, sharing: Sharing, storage: SSAValue | None
 ) -> OpResult:
@@ -137,7 +178,7 @@ def _create(
     properties: dict[str, Attribute] = {
         "stages": IntAttr(pipeline.least),
         "slot_bytes": IntAttr(pipeline.bytes),
-        "consumers": IntAttr(plan.warpgroups * (4 if plan.is_read_by_warps(pipeline) else 1)),
+        "consumers": IntAttr(_releasers(plan, pipeline)),
         "gather_threads": IntAttr(32 * GATHER_WARPS if pipeline.gathers else 0),
     }
     if any(load in sharing.loads for load in pipeline.loads):

@@ -22,17 +22,20 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
     one_time,
     place_head_start,
 )
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import stage_tile
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile, turned_words
 from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+from tileiras.planning.layouts.written import scales_of
 from tileiras.planning.mma.accumulation import is_running, running_position
 from tileiras.planning.mma.mma_sync import MmaSyncDot
+from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.operands.tma import (
     OperandLoad,
     SharedOperand,
     is_by_tma,
-    place_bytes,
     root_load,
     rounds_to_tf32,
 )
@@ -58,10 +61,16 @@ class ConsumerSide:
         self.store_maps: dict[Operation, SSAValue] = {}
         self.store_pipeline: SSAValue | None = None
         """Where tiles go that an agent of its own stores."""
+        self.sums: SumsInTmem | None = None
+        """What is in tensor memory: an agent of its own issues the products then."""
 
     def brings(self, load: Operation) -> bool:
         """Whether a pipeline brings the tile of this load."""
         return self.plan.pipeline_of(load) is not None
+
+    def held(self, value: SSAValue) -> SSAValue | None:
+        """The accumulator in which a value is, None if it has registers."""
+        return self.sums.held.get(value) if self.sums is not None else None
 
     def absorbs(self, op: Operation) -> bool:
         """Whether products read what is under the operation, so that nothing is left of it."""
@@ -69,7 +78,10 @@ class ConsumerSide:
         return load is not None and self.brings(load)
 
     def place_load(self, placer: Placer, op: OperandLoad) -> Sequence[SSAValue]:
-        """Waits for the slot at the last load of the pipeline; the tile stays in shared memory."""
+        """Waits for the slot at the last load of the pipeline; the tile stays in shared memory.
+
+        What another agent multiplies is not waited for.
+        """
         started = [start for start in self.starts if start.before is op]
         for start in started:
             pipeline = self.pipelines[start.pipeline]
@@ -78,7 +90,7 @@ class ConsumerSide:
         in_order = [other for other in block.ops if other in loads] if block is not None else []
         if started:
             self.postponed.append(op)
-        elif in_order and op is in_order[-1]:
+        elif in_order and op is in_order[-1] and self.sums is None:
             self._wait_for_slot(placer, op)
         token = placer.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
         return [token, token]
@@ -115,12 +127,7 @@ class ConsumerSide:
 
     def _tile_type(self, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
         """The tile of an operand in its slot, as a product reads it."""
-        if not isinstance(value.type, TensorType):
-            raise InternalError("an operand is no tensor")
-        loads = self._filling(operand.load)
-        offset = sum(place_bytes(load) for load in loads[: loads.index(operand.load)])
-        shape, element = value.type.get_shape(), value.type.element_type
-        return pl.SharedTileType(shape, element, operand.major_axis, offset, operand.swizzle)
+        return stage_tile(self.plan, operand, value)
 
     def _tile(self, placer: Placer, operand: SharedOperand, value: SSAValue) -> SSAValue:
         """An operand in its slot, which has been waited for or is now.
@@ -137,7 +144,7 @@ class ConsumerSide:
         other = self.tiles[first.load, self._tile_type(first, value)]
         return placer.emit(pl.SelectTileOp, [same, other, own], [type]).results[0]
 
-    def place_dot(self, placer: Placer, op: aa.DotOp) -> Sequence[SSAValue]:
+    def place_dot(self, placer: Placer, op: aa.ProductOp) -> Sequence[SSAValue]:
         """A product from shared memory: finished at once, or as `_pending` says.
 
         `tileas-optimize-dot-accumulation` puts waits off.
@@ -145,6 +152,11 @@ class ConsumerSide:
         planned = self.plan.dots[op]
         if isinstance(planned, MmaSyncDot):
             return self._place_mma_sync(placer, planned)
+        if isinstance(planned, Tcgen05Dot):
+            accumulator = self.held(op.result)
+            if accumulator is None:
+                raise InternalError("a sum in tensor memory has no place")
+            return [accumulator]
         if not isinstance(op.result.type, TensorType):
             raise InternalError("a product gives no tensor")
         *left, layout = placer.operand_layouts(op, self._in_registers(planned))
@@ -198,7 +210,12 @@ class ConsumerSide:
             "warps_n": IntAttr(warps_n),
         }
         type = encoded(element_of(op.result), layout)
-        built = placer.emit(tas.MmaDotOp, [left, right, acc], [type], properties)
+        operands, op_class = [left, right, acc], tas.MmaDotOp
+        if isinstance(op, aa.DotScaledOp):
+            pairs = zip(scales_of(op), fragments[-2:], strict=True)
+            operands += [placer.in_layout(value, layout) for value, layout in pairs]
+            op_class = tas.MmaScaledDotOp
+        built = placer.emit(op_class, operands, [type], properties)
         if planned is group[-1]:
             self._release(placer, self.pipelines[self._number(planned.rhs.load)])
         return [placer.settle(op.result, built.results[0])]
@@ -236,7 +253,8 @@ class ConsumerSide:
 
     def _in_registers(self, planned: PlannedDot) -> list[SSAValue]:
         """The operands that threads hold."""
-        return [planned.dot.acc] if planned.lhs is not None else [planned.dot.lhs, planned.dot.acc]
+        left = [planned.dot.lhs] if planned.lhs is None else []
+        return [*left, *scales_of(planned.dot), planned.dot.acc]
 
     def _left(
         self, placer: Placer, planned: PlannedDot, fragments: Sequence[LinearLayout]
@@ -300,6 +318,8 @@ class ConsumerSide:
         self, placer: Placer, op: Operation, results: Sequence[SSAValue]
     ) -> list[SSAValue]:
         """After a loop: finishes the products left unfinished, and hands back their slots."""
+        if self.sums is not None:
+            return self.sums.load(placer, op, results)
         finished = list(results)
         for planned in self.plan.dots.values():
             group = self.plan.sharing(planned)

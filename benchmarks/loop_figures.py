@@ -1,0 +1,142 @@
+"""What PTX says of the loop that multiplies: instructions, flops and bytes of shared memory.
+
+Numbers are for one warp that runs the loop, so that ratios do not depend on how many do. Of
+tcgen05, which one thread issues, the whole tile counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+LABEL = re.compile(r"\s*(?P<label>[$%\w]+):(?!:)")
+BRANCH = re.compile(r"(?:@!?%?\w+\s+)?bra(?:\.uni)?\s+(?P<target>[$%\w]+)")
+NO_INSTRUCTION = re.compile(r"\.(?:reg|file|pragma|shared|local|param|callprototype)\b|$")
+MMA_SYNC = re.compile(r"mma\.sync\S*?\.m(\d+)n(\d+)k(\d+)")
+WGMMA = re.compile(r"wgmma\.mma_async\S*?\.m64n(\d+)k(\d+)\S*")
+TCGEN05 = re.compile(r"tcgen05\.mma\S*kind::(\w+)")
+LDMATRIX = re.compile(r"ldmatrix\S*\.x([124])\b")
+LOAD = re.compile(r"ld\.shared\S*?(?:\.v([248]))?\.[busf](\d+)\b")
+TCGEN05_K = {
+    "f16": 16,
+    "tf32": 8,
+    "f8f6f4": 32,
+    "i8": 32,
+    "mxf8f6f4": 32,
+    "mxf4": 64,
+    "mxf4nvf4": 64,
+}
+"""Elements of K of an instruction (PTX ISA, "tcgen05.mma", shapes); dense, 32 bytes of K."""
+INSTRUCTION_BYTES = 32
+"""Bytes of K of a row of either operand in an instruction of wgmma or tcgen05."""
+WARPS = 4
+"""Warps of a warpgroup, which compute a wgmma together."""
+ROWS = 64
+"""Rows of a wgmma."""
+LANES = 32
+
+
+@dataclass(frozen=True)
+class LoopFigures:
+    """Of one iteration: `unit` is what multiplies; bytes are read from shared memory."""
+
+    unit: str
+    instructions: int
+    products: int
+    flops: int
+    shared_bytes: int
+
+    @property
+    def per_kiloflop(self) -> float:
+        """Instructions that a warp issues for 1000 flops."""
+        return 1000 * self.instructions / self.flops
+
+    @property
+    def bytes_per_kiloflop(self) -> float:
+        """Bytes that are read from shared memory for 1000 flops."""
+        return 1000 * self.shared_bytes / self.flops
+
+
+def statements(ptx: str) -> list[str]:
+    """Instructions and labels (with a colon) in order, those of inline assembly one by one."""
+    text = re.sub(
+        r"//[^\n]*|^\s*\.loc\s[^\n]*$", "", ptx[ptx.index(".entry") :], flags=re.MULTILINE
+    )
+    text = text[text.index("\n{") + 2 :]
+    found: list[str] = []
+    for part in re.split(r";", text):
+        rest = part.strip().lstrip("{} \t\n")
+        while match := LABEL.match(rest):
+            found.append(f"{match['label']}:")
+            rest = rest[match.end() :].strip().lstrip("{} \t\n")
+        if rest and not NO_INSTRUCTION.match(rest):
+            found.append(rest)
+    return found
+
+
+def main_loop(ptx: str, tile: tuple[int, int]) -> LoopFigures | None:
+    """The innermost loop with the most products; None without one.
+
+    `tile`: rows and columns that a CTA computes, which a tcgen05 instruction does not say.
+    """
+    listed = statements(ptx)
+    places = {text[:-1]: number for number, text in enumerate(listed) if text.endswith(":")}
+    loops: list[tuple[int, int]] = []
+    for number, text in enumerate(listed):
+        match = BRANCH.match(text)
+        if match and places.get(match["target"], number) < number:
+            loops.append((places[match["target"]], number))
+    inner = [
+        (first, last)
+        for first, last in loops
+        if not any(
+            (a, b) != (first, last) and first <= a and b <= last and _multiplies(listed[a:b])
+            for a, b in loops
+        )
+    ]
+    figures = [_figures(listed[first : last + 1], tile) for first, last in inner]
+    return max((f for f in figures if f is not None), key=lambda f: f.flops, default=None)
+
+
+def _multiplies(body: list[str]) -> bool:
+    return any(_product(text, (1, 1)) is not None for text in body)
+
+
+def _figures(body: list[str], tile: tuple[int, int]) -> LoopFigures | None:
+    instructions = [text for text in body if not text.endswith(":")]
+    products = [found for text in instructions if (found := _product(text, tile)) is not None]
+    if not products:
+        return None
+    unit = products[0][0]
+    flops = sum(flops for _, flops, _ in products)
+    read = sum(size for _, _, size in products) + sum(map(_read_bytes, instructions))
+    return LoopFigures(unit, len(instructions), len(products), flops, read)
+
+
+def _product(text: str, tile: tuple[int, int]) -> tuple[str, int, int] | None:
+    """Unit, flops and bytes of shared memory that an instruction reads by itself."""
+    if match := MMA_SYNC.search(text):
+        m, n, k = map(int, match.groups())
+        unit = "mma.sync block_scale" if "block_scale" in text else "mma.sync"
+        return unit, 2 * m * n * k, 0
+    if match := WGMMA.search(text):
+        n, k = map(int, match.groups())
+        # Behind the accumulators: a descriptor, or a list of registers that hold A.
+        behind = text[text.index("}") + 1 :].lstrip(", \n\t")
+        rows = n if behind.startswith("{") else n + ROWS
+        return "wgmma", 2 * ROWS * n * k // WARPS, rows * INSTRUCTION_BYTES // WARPS
+    if match := TCGEN05.search(text):
+        rows, columns = tile
+        unit = "tcgen05 block_scale" if "block_scale" in text else "tcgen05"
+        flops = 2 * rows * columns * TCGEN05_K[match[1]]
+        return unit, flops, (rows + columns) * INSTRUCTION_BYTES
+    return None
+
+
+def _read_bytes(text: str) -> int:
+    """Bytes of shared memory that a load of a warp reads."""
+    if match := LDMATRIX.search(text):
+        return 128 * int(match[1])
+    if match := LOAD.search(text):
+        return LANES * int(match[1] or 1) * int(match[2]) // 8
+    return 0

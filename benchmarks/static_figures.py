@@ -1,0 +1,158 @@
+"""Static figures of our GEMMs beside Triton's: loop, shared memory, registers, spills. No GPU.
+
+    python benchmarks/static_figures.py --triton PYTHON [--page docs/static-figures.md]
+
+PYTHON is one that has triton. PTX of both is assembled by the same ptxas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from loop_figures import LoopFigures, main_loop  # noqa: E402
+
+from tests.kernels.product_text import ProductKernel  # noqa: E402
+from tests.kernels.random_products import aligned_result  # noqa: E402
+from tests.kernels.scaled_gemm import ScaledGemm  # noqa: E402
+from tileiras.codegen.ptxas_backend import ptx_to_cubin  # noqa: E402
+from tileiras.codegen.target import get_target  # noqa: E402
+from tileiras.driver import compile_module, with_environment  # noqa: E402
+from tileiras.errors import CompileError  # noqa: E402
+from tileiras.options import CompileOptions  # noqa: E402
+
+TARGETS = ("sm_90", "sm_100", "sm_120")
+KERNELS = {
+    "f16": ProductKernel("f16", (128, 128, 64), b="turned", result="f16", whole=True),
+    "f8E4M3FN": ProductKernel("f8E4M3FN", (128, 128, 128), b="turned", result="f16", whole=True),
+    "mxf8": ScaledGemm("f8E4M3FN", "f8E8M0FNU", 32, (128, 128, 128)),
+    "nvf4": ScaledGemm("f4E2M1FN", "f8E4M3FN", 16, (128, 128, 128)),
+}
+OPERAND_BITS = {"f16": 16, "f8E4M3FN": 8, "mxf8": 8, "nvf4": 4}
+HEAD = """# Static figures beside Triton's
+
+Made by `benchmarks/static_figures.py --triton PYTHON --page docs/static-figures.md`; do not edit.
+C = A @ B^T in tiles of 128x128; Triton VERSION, 8 warps, 3 stages; both assembled by the same
+ptxas. Of the innermost loop that multiplies, for one warp that runs it (tcgen05: for the thread
+that issues products, without those that only copy): instructions of PTX, and per 1000 flops
+instructions and bytes read from shared memory. Stages: tiles of both operands that shared memory
+would hold. Nothing of this is a time.
+
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel of one compiler for a target."""
+
+    kernel: str
+    target: str
+    compiler: str
+    tile: tuple[int, int, int]
+    loop: LoopFigures | None
+    registers: int
+    spilled: int
+    shared: int
+
+    @property
+    def stages(self) -> int:
+        """Tiles of A and B that the shared memory holds."""
+        m, n, k = self.tile
+        return self.shared // ((m + n) * k * OPERAND_BITS[self.kernel] // 8)
+
+    def cells(self) -> list[str]:
+        """The row as text."""
+        loop = self.loop
+        found = (
+            ["-"] * 5
+            if loop is None
+            else [
+                loop.unit,
+                str(loop.instructions),
+                str(loop.products),
+                f"{loop.per_kiloflop:.3f}",
+                f"{loop.bytes_per_kiloflop:.2f}",
+            ]
+        )
+        rest = [self.stages, self.shared, self.registers, self.spilled]
+        return [self.kernel, self.target, self.compiler, *found, *map(str, rest)]
+
+
+HEADS = ("kernel", "target", "compiler", "unit", "instructions", "products", "per kflop")
+HEADS += ("bytes per kflop", "stages", "shared memory", "registers", "bytes spilled")
+
+
+def our_row(kernel: str, target: str) -> Row | None:
+    """Our kernel; None where a target lacks the types."""
+    form = KERNELS[kernel]
+    text = aligned_result(form) if isinstance(form, ProductKernel) else form.text()
+    options = with_environment(CompileOptions(gpu_name=target, emit="ptx"))
+    try:
+        ptx = compile_module(text.encode(), options).output.decode()
+    except CompileError:
+        return None
+    return row_of(kernel, target, "tileiras", form.tile, ptx, 0)
+
+
+def row_of(
+    kernel: str, target: str, compiler: str, tile: tuple[int, int, int], ptx: str, dynamic: int
+) -> Row:
+    """The figures of PTX; `dynamic`: bytes of shared memory that a launch adds."""
+    options = with_environment(CompileOptions(gpu_name=target))
+    [used] = ptx_to_cubin(ptx, get_target(target), options).kernels
+    spilled = used.spill_stores + used.spill_loads
+    loop = main_loop(ptx, tile[:2])
+    shared = used.shared + dynamic
+    return Row(kernel, target, compiler, tile, loop, used.registers, spilled, shared)
+
+
+def triton_rows(python: str) -> tuple[str, list[Row]]:
+    """Triton's version and kernels."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = str(ROOT / "benchmarks" / "triton_gemm.py")
+        subprocess.run([python, script, folder, ",".join(TARGETS)], check=True)
+        figures = json.loads((Path(folder) / "figures.json").read_text())
+        version = figures.pop("triton")
+        rows = []
+        for name, facts in figures.items():
+            kernel, target = name.split(".")
+            ptx = (Path(folder) / f"{name}.ptx").read_text()
+            tile = (facts["tile"][0], facts["tile"][1], facts["tile"][2])
+            rows.append(row_of(kernel, target, "triton", tile, ptx, facts["shared"]))
+    return version, rows
+
+
+def table(rows: list[Row]) -> str:
+    """As Markdown, kernel by kernel."""
+    order = list(KERNELS)
+    rows = sorted(rows, key=lambda row: (order.index(row.kernel), row.target, row.compiler))
+    lines = [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
+    lines += [f"| {' | '.join(row.cells())} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Prints the table, or writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--triton", help="a Python that has triton; ours alone if not given")
+    parser.add_argument("--page", type=Path)
+    options = parser.parse_args()
+    version, rows = triton_rows(options.triton) if options.triton else ("none", [])
+    ours = [our_row(kernel, target) for kernel in KERNELS for target in TARGETS]
+    text = table([*rows, *(row for row in ours if row is not None)])
+    print(text, end="")
+    if options.page is not None:
+        options.page.write_text(HEAD.replace("VERSION", version) + text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

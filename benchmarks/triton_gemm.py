@@ -1,0 +1,133 @@
+"""Compiles GEMMs with Triton to PTX, for `static_figures.py`; needs no GPU.
+
+    python benchmarks/triton_gemm.py DIRECTORY sm_90,sm_100,sm_120     # a Python that has triton
+
+Leaves NAME.TARGET.ptx for every kernel, and figures.json with tiles, warps and shared memory.
+"""
+
+# pyright: reportMissingParameterType=false
+# A kernel's parameters have no types of Python's.
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import triton  # pyright: ignore[reportMissingImports]
+import triton.language as tl  # pyright: ignore[reportMissingImports]
+from triton.backends.compiler import GPUTarget  # pyright: ignore[reportMissingImports]
+from triton.compiler import ASTSource  # pyright: ignore[reportMissingImports]
+
+
+@triton.jit
+def gemm(
+    left,
+    right,
+    result,
+    rows,
+    columns,
+    depth,
+    TM: tl.constexpr,
+    TN: tl.constexpr,
+    TK: tl.constexpr,
+):
+    """result = left @ right, tiles by TMA, sums in f32."""
+    first_row, first_column = tl.program_id(0) * TM, tl.program_id(1) * TN
+    a = tl.make_tensor_descriptor(left, [rows, depth], [depth, 1], [TM, TK])
+    b = tl.make_tensor_descriptor(right, [columns, depth], [depth, 1], [TN, TK])
+    c = tl.make_tensor_descriptor(result, [rows, columns], [columns, 1], [TM, TN])
+    total = tl.zeros((TM, TN), tl.float32)
+    for step in range(0, depth, TK):
+        total = tl.dot(a.load([first_row, step]), b.load([first_column, step]).T, total)
+    c.store([first_row, first_column], total.to(tl.float16))
+
+
+@triton.jit
+def scaled(
+    left,
+    left_scales,
+    right,
+    right_scales,
+    result,
+    columns,
+    depth,
+    TM: tl.constexpr,
+    TN: tl.constexpr,
+    TK: tl.constexpr,
+    FORMAT: tl.constexpr,
+    BLOCK: tl.constexpr,
+    PACKED: tl.constexpr,
+):
+    """result = (left * scales) @ (right * scales)^T, a scale for BLOCK elements along K."""
+    row = tl.program_id(0) * TM + tl.arange(0, TM)
+    column = tl.program_id(1) * TN + tl.arange(0, TN)
+    deep, groups = tl.arange(0, TK // PACKED), tl.arange(0, TK // BLOCK)
+    total = tl.zeros((TM, TN), tl.float32)
+    for step in range(0, depth, TK):
+        at, scale_at = step // PACKED + deep, step // BLOCK + groups
+        a = tl.load(left + row[:, None] * (depth // PACKED) + at[None, :])
+        b = tl.load(right + column[None, :] * (depth // PACKED) + at[:, None])
+        a_scale = tl.load(left_scales + row[:, None] * (depth // BLOCK) + scale_at[None, :])
+        b_scale = tl.load(right_scales + column[:, None] * (depth // BLOCK) + scale_at[None, :])
+        total = tl.dot_scaled(a, a_scale, FORMAT, b, b_scale, FORMAT, total)
+    tl.store(result + row[:, None] * columns + column[None, :], total)
+
+
+SIZES = {"rows": "i32", "columns": "i32", "depth": "i32"}
+TILE = {"TM": 128, "TN": 128}
+KERNELS: dict[str, tuple[Any, dict[str, str], dict[str, Any]]] = {
+    "f16": (
+        gemm,
+        {"left": "*fp16", "right": "*fp16", "result": "*fp16", **SIZES},
+        {**TILE, "TK": 64},
+    ),
+    "f8E4M3FN": (
+        gemm,
+        {"left": "*fp8e4nv", "right": "*fp8e4nv", "result": "*fp16", **SIZES},
+        {**TILE, "TK": 128},
+    ),
+}
+for _name, _format, _element, _scale, _block, _packed in (
+    ("mxf8", "e4m3", "*fp8e4nv", "*u8", 32, 1),
+    ("nvf4", "e2m1", "*u8", "*fp8e4nv", 16, 2),
+):
+    KERNELS[_name] = (
+        scaled,
+        {
+            "left": _element,
+            "left_scales": _scale,
+            "right": _element,
+            "right_scales": _scale,
+            "result": "*fp32",
+            "columns": "i32",
+            "depth": "i32",
+        },
+        {**TILE, "TK": 128, "FORMAT": _format, "BLOCK": _block, "PACKED": _packed},
+    )
+
+
+def main(directory: Path, targets: list[str]) -> None:
+    """All kernels for all targets; a kernel that Triton refuses is left out."""
+    directory.mkdir(parents=True, exist_ok=True)
+    figures: dict[str, Any] = {"triton": triton.__version__}
+    for target in targets:
+        for name, (function, signature, constants) in KERNELS.items():
+            if name in ("mxf8", "nvf4") and target == "sm_90":
+                continue
+            aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(signature))}
+            types = {**signature, **dict.fromkeys(constants, "constexpr")}
+            source = ASTSource(fn=function, signature=types, constexprs=constants, attrs=aligned)
+            gpu = GPUTarget("cuda", int(target.removeprefix("sm_")), 32)
+            made = triton.compile(source, target=gpu, options={"num_warps": 8, "num_stages": 3})
+            (directory / f"{name}.{target}.ptx").write_text(made.asm["ptx"])
+            figures[f"{name}.{target}"] = {
+                "tile": [constants[key] for key in ("TM", "TN", "TK")],
+                "shared": made.metadata.shared,
+            }
+    (directory / "figures.json").write_text(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2].split(","))

@@ -1,0 +1,29 @@
+"""The algebra costs nothing where it is not used, and little where it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def loaded(script: str) -> list[str]:
+    """The modules that a script has imported, in a process of its own."""
+    report = "; import sys; print(*sys.modules)"
+    command = [sys.executable, "-c", script + report]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_the_algebra_imports_no_ir() -> None:
+    """Nor click or numpy."""
+    modules = loaded(
+        "import tileiras.dialects.cute.algebra.expressions, tileiras.dialects.cute.algebra.banks"
+    )
+    assert "tileiras.dialects.cute.algebra.banks" in modules
+    assert not [m for m in modules if m.split(".")[0] in ("xdsl", "click", "numpy")]
+
+
+def test_the_compiler_does_not_import_the_algebra() -> None:
+    """Neither its driver nor the tables of passes and dialects."""
+    modules = loaded("import tileiras.driver, tileiras.registry, tileiras.dialects.layout")
+    assert "tileiras.driver" in modules
+    assert not [m for m in modules if m.startswith("tileiras.dialects.cute.")]

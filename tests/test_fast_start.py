@@ -1,0 +1,376 @@
+"""A cheaper start changes how long things take, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tileiras.fast_start import TRICKS, cache_folder
+
+ROOT = Path(__file__).resolve().parent.parent
+
+MOST_MODULES = 490
+"""Policy: how many modules a vector add may load; it was 487 when this was written."""
+
+DEFINE = """
+import sys
+from tileiras.fast_start import start_fast
+save = start_fast(sys.argv[1])
+import builtins
+compiled = []
+real = builtins.compile
+builtins.compile = lambda *a, **k: (compiled.append(a[0]), real(*a, **k))[1]
+import dataclasses, re
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Point:
+    x: int
+    y: int = 2
+
+assert Point(1) == Point(1, 2) < Point(1, 3)
+assert repr(Point(1)) == "Point(x=1, y=2)" and hash(Point(1)) == hash(Point(1, 2))
+try:
+    Point(1).x = 3
+except dataclasses.FrozenInstanceError:
+    pass
+else:
+    raise SystemExit("not frozen")
+parsed = []
+real_parse = re._parser.parse
+re._compiler._parser.parse = lambda *a, **k: (parsed.append(a[0]), real_parse(*a, **k))[1]
+assert re.compile(r"(?P<word>[a-z]+) (\\d+)", re.I).fullmatch("Hot 7")["word"] == "Hot"
+save()
+print(len(compiled))
+"""
+
+BEHAVIOUR = """
+import sys
+from tileiras.fast_start import start_fast
+start_fast(None, without=tuple(sys.argv[1:]))
+import dataclasses
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import ClassVar
+
+@dataclass
+class Plain:
+    a: int
+    b: list[int] = field(default_factory=list)
+    kind: ClassVar[str] = "plain"
+    def __post_init__(self):
+        self.c = self.a + len(self.b)
+
+@dataclass(frozen=True)
+class Frozen:
+    name: str
+    size: int = 4
+
+@dataclass(frozen=True)
+class Child(Frozen):
+    more: tuple[int, ...] = ()
+
+@dataclass(eq=False)
+class Same:
+    x: int
+
+@dataclass(frozen=True)
+class OwnHash:
+    x: int
+    def __hash__(self):
+        return 7
+
+@dataclass(frozen=True)
+class OwnEquality:
+    x: int
+    def __eq__(self, other):
+        return True
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    x: int
+
+@dataclass(order=True, kw_only=True)
+class Ordered:
+    x: int
+    self: int = 1
+
+@dataclass(repr=False, init=False)
+class Bare:
+    x: int = 3
+
+def tried(what):
+    try:
+        return repr(what())
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+def matched(value):
+    match value:
+        case Child(name, size, more):
+            return "child", name, size, more
+        case Frozen(name, size):
+            return "frozen", name, size
+        case Plain(a):
+            return "plain", a
+
+print([f.name for f in fields(Child)], is_dataclass(Same), is_dataclass(int), Child.__match_args__)
+print(Plain(1), Plain(1, [2]).c, Plain(1) == Plain(1), Plain(1) == Same(1), Plain.kind)
+print(Plain.__hash__, hash(Frozen("a")) == hash(("a", 4)), hash(OwnHash(1)), Same(1) == Same(1))
+print(tried(lambda: hash(Plain(1))), tried(lambda: Plain()), tried(lambda: Plain(1, 2, 3)))
+print(matched(Child("c")), matched(Frozen("f", 1)), matched(Plain(9)))
+print(replace(Child("c"), size=1), OwnEquality(1) == 5, hash(OwnEquality(3)) == hash((3,)))
+print(Slots(1), hash(Slots(1)) == hash((1,)), hasattr(Slots(1), "__dict__"))
+print(Ordered(x=1) < Ordered(x=2), Ordered(x=1), tried(lambda: Ordered(1)))
+print(Bare().x, Bare() == Bare(), Frozen.size, Child("a") == Frozen("a"), Child("a") == Child("a"))
+print(tried(lambda: setattr(Frozen("a"), "size", 1)), tried(lambda: delattr(Child("a"), "name")))
+print(Child.__init__.__qualname__, Frozen.__eq__.__name__, Child("x").__repr__())
+print(dataclasses.asdict(Child("z", more=(1,))), Frozen.__dataclass_params__.frozen)
+"""
+
+DEFINITIONS = """
+import sys
+from tileiras.fast_start import start_fast
+start_fast(None, without=tuple(sys.argv[1:]))
+import importlib
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Attribute, Operation, TypedAttribute
+for name in ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm", "nvvm"):
+    importlib.import_module(f"tileiras.dialects.{name}")
+
+def below(cls):
+    for one in cls.__subclasses__():
+        yield one
+        yield from below(one)
+
+classes = [*below(Operation), *below(Attribute)]
+known = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in classes}
+for name in sorted(known):
+    cls = known[name]
+    traits = sorted(type(trait).__name__ for trait in cls.traits) if hasattr(cls, "traits") else ()
+    definition = getattr(cls, "get_irdl_definition", lambda: None)
+    kind = cls.get_type_index() if issubclass(cls, TypedAttribute) else ""
+    found = definition()
+    print(name, traits, kind, "" if found is None else (found.name, sorted(vars(found))))
+    for field in ("operands", "results", "regions", "properties", "attributes", "parameters"):
+        print("  ", field, list(getattr(found, field, ())))
+    print("  ", sorted(key for key in vars(cls) if not key.startswith("__")))
+print(IntegerAttr(3, i32).get_type())
+"""
+
+BASES = """
+import sys
+from tileiras.fast_start import start_fast
+start_fast(None, without=tuple(sys.argv[1:]))
+import collections.abc
+from xdsl.dialects.builtin import ArrayAttr, ContainerType, IntegerType, TensorType, i32
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+import tileiras.dialects.cuda_tile as tile
+values = [i32, ArrayAttr([i32]), TensorType(i32, [4]), 3, [], "text"]
+classes = [Attribute, TypeAttribute, ContainerType, Operation, SSAValue, IntegerType,
+           collections.abc.Sequence, collections.abc.Hashable]
+print([[isinstance(v, c) for c in classes] for v in values])
+print([[issubclass(type(v), c) for c in classes] for v in values])
+"""
+
+COMPILE = "import tileiras_command; tileiras_command.main()"
+
+
+def run(script: str, *arguments: str | Path, **environment: str) -> str:
+    """The output of a script in a process of its own."""
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**kept, "PYTHONPATH": str(ROOT), **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_second_process_compiles_nothing(tmp_path: Path) -> None:
+    """The generated methods come from the file and behave the same."""
+    assert int(run(DEFINE, tmp_path / "cache")) > 0
+    assert run(DEFINE, tmp_path / "cache") == "0"
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\xa7\r\r\n" + b"\xff" * 40])
+def test_damaged_file_is_ignored(tmp_path: Path, content: bytes) -> None:
+    """And replaced."""
+    run(DEFINE, tmp_path)
+    (cache,) = tmp_path.iterdir()
+    cache.write_bytes(content)
+    assert int(run(DEFINE, tmp_path)) > 0
+    assert run(DEFINE, tmp_path) == "0"
+
+
+def test_truncated_file_is_ignored(tmp_path: Path) -> None:
+    """A valid head does not make it valid."""
+    run(DEFINE, tmp_path)
+    (cache,) = tmp_path.iterdir()
+    cache.write_bytes(cache.read_bytes()[:-10])
+    assert int(run(DEFINE, tmp_path)) > 0
+
+
+def test_code_that_is_damaged_is_read_from_its_source(tmp_path: Path) -> None:
+    run(DEFINE, tmp_path)
+    (cache,) = tmp_path.iterdir()
+    data = cache.read_bytes()
+    cache.write_bytes(data[:-200_000] + b"\xff" * 200_000)
+    assert run(DEFINE, tmp_path) == "0"
+
+
+def test_unwritable_folder_is_ignored(tmp_path: Path) -> None:
+    """A file stands where the folder should be."""
+    (tmp_path / "file").write_text("")
+    assert int(run(DEFINE, tmp_path / "file" / "cache")) > 0
+
+
+def test_file_of_another_user_is_ignored(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only the superuser gives files away")
+    run(DEFINE, tmp_path)
+    (cache,) = tmp_path.iterdir()
+    os.chown(cache, 12345, 12345)
+    assert int(run(DEFINE, tmp_path)) > 0
+
+
+WATCH = """
+import sys
+sys.path.insert(1, sys.argv[2])
+from tileiras.fast_start import start_fast
+save = start_fast(sys.argv[1])
+import watched, watched_package.inner
+save()
+print(watched.VALUE, watched_package.inner.VALUE, type(watched.__spec__.loader).__name__,
+      watched.__spec__.cached is not None,
+      watched_package.__path__ == [sys.argv[2] + "/watched_package"])
+"""
+
+
+def test_changed_source_is_read_again(tmp_path: Path) -> None:
+    """And from the file once it has been."""
+    modules, cache = tmp_path / "modules", tmp_path / "cache"
+    (modules / "watched_package").mkdir(parents=True)
+    (modules / "watched.py").write_text("VALUE = 1\n")
+    (modules / "watched_package" / "__init__.py").write_text("")
+    (modules / "watched_package" / "inner.py").write_text("VALUE = 5\n")
+    assert run(WATCH, cache, modules) == "1 5 SourceFileLoader True True"
+    assert run(WATCH, cache, modules) == "1 5 PreparedLoader True True"
+    (modules / "watched.py").write_text("VALUE = 22\n")
+    assert run(WATCH, cache, modules) == "22 5 SourceFileLoader True True"
+    assert run(WATCH, cache, modules) == "22 5 PreparedLoader True True"
+
+
+def test_module_that_moved_is_found_where_it_is(tmp_path: Path) -> None:
+    """Another search path has a file of its own."""
+    for name in ("one", "two"):
+        (tmp_path / name / "watched_package").mkdir(parents=True)
+        (tmp_path / name / "watched.py").write_text(f"VALUE = '{name}'\n")
+        (tmp_path / name / "watched_package" / "__init__.py").write_text("")
+        (tmp_path / name / "watched_package" / "inner.py").write_text("VALUE = 5\n")
+    for name in ("one", "two", "one"):
+        assert run(WATCH, tmp_path / "cache", tmp_path / name).startswith(f"{name} 5")
+
+
+def test_few_files_are_kept(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"start-old-{number}.marshal").write_text("")
+        os.utime(tmp_path / f"start-old-{number}.marshal", (number, number))
+    (tmp_path / "libdevice").mkdir()
+    run(DEFINE, tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert len(names) == 9 and "libdevice" in names
+    assert "start-old-11.marshal" in names and "start-old-4.marshal" not in names
+
+
+@pytest.mark.parametrize("script", [BEHAVIOUR, DEFINITIONS, BASES])
+def test_classes_are_the_same_as_without(script: str) -> None:
+    """Dataclasses behave, operations and attributes are defined, as by the real decorators."""
+    changed = run(script)
+    assert changed == run(script, *TRICKS)
+    assert changed
+
+
+def test_traits_are_known_before_the_definition() -> None:
+    script = """
+from tileiras.fast_start import start_fast
+start_fast(None)
+from xdsl.traits import Pure, IsTerminator
+import tileiras.dialects.cuda_tile as tile
+print(tile.AddFOp.has_trait(Pure), tile.AddFOp.has_trait(IsTerminator))
+"""
+    assert run(script) == "True False"
+
+
+def test_dialects_are_importable_without_the_finder() -> None:
+    """Both forms of import, and xDSL's own users of the package."""
+    script = """
+from tileiras.fast_start import skip_dialect_finder
+skip_dialect_finder()
+from xdsl.dialects import builtin
+import xdsl.dialects.test
+from xdsl.dialects.builtin import ModuleOp
+import xdsl.pattern_rewriter, xdsl.passes, xdsl.parser
+assert ModuleOp is builtin.ModuleOp
+print(str(ModuleOp([])).split()[0])
+"""
+    assert run(script) == "builtin.module"
+
+
+def test_finder_that_is_loaded_is_left_alone() -> None:
+    """The package is not replaced behind the back of those who have it."""
+    script = """
+import xdsl.dialects as before
+from tileiras.fast_start import skip_dialect_finder
+skip_dialect_finder()
+import sys
+print(sys.modules["xdsl.dialects"] is before)
+"""
+    assert run(script) == "True"
+
+
+def test_library_replaces_nothing() -> None:
+    """Only commands take the process as theirs."""
+    script = """
+import dataclasses, sys
+before = dict(vars(dataclasses)), list(sys.meta_path)
+import tileiras.driver, tileiras.cli, tileiras.fast_start
+now = dict(vars(dataclasses)), list(sys.meta_path)
+print(before == now)
+"""
+    assert run(script) == "True"
+
+
+def test_few_modules_are_loaded_for_a_vector_add(tmp_path: Path) -> None:
+    """Start-up time is a feature: this number does not depend on the machine."""
+    source = ROOT / "examples" / "vector_add.mlir"
+    code = (
+        "import sys, os; leave = os._exit;"
+        "os._exit = lambda code: (os.write(1, b'%d %d' % (code, len(sys.modules))), leave(code));"
+        "import tileiras_command; tileiras_command.main()"
+    )
+    bytecode = tmp_path / "k.tileirbc"
+    command = [sys.executable, "-c", "from tileiras.cli import asm_main; asm_main()"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([*command, source, "-o", bytecode], check=True, env=environment)
+    count = run(code, bytecode, "--gpu-name=sm_90", "-o", tmp_path / "k.cubin")
+    status, modules = map(int, count.split())
+    assert status == 0
+    assert 100 < modules <= MOST_MODULES
+
+
+@pytest.mark.parametrize(
+    ("environ", "folder"),
+    [
+        ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/tileiras"),
+        ({"HOME": "/h"}, "/h/.cache/tileiras"),
+        ({}, None),
+    ],
+)
+def test_place_of_the_cache(environ: dict[str, str], folder: str | None) -> None:
+    """As the XDG base directory specification says."""
+    assert cache_folder(environ) == folder

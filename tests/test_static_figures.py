@@ -1,0 +1,103 @@
+"""Static figures of loops: what counts as the loop, its instructions, flops and shared memory."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import static_figures  # noqa: E402  # pyright: ignore[reportMissingImports]
+from loop_figures import (  # noqa: E402  # pyright: ignore[reportMissingImports]
+    main_loop,
+    statements,
+)
+
+MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1, %r2, %r3, %r4}, {%r5}, {%r6}, {%r7};"
+WGMMA = "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%r1, %r2}, "
+TCGEN05 = (
+    "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block16 [%r1], %rd1, %rd2, %r2, [%r3]"
+)
+
+
+def kernel(body: str) -> str:
+    """PTX with a body."""
+    head = ".version 9.0\n.visible .entry k(\n\t.param .u64 p\n)\n.reqntid 128\n"
+    return f"{head}{{\n{body}\nret;\n}}\n"
+
+
+def loop(body: str, label: str = "L1") -> str:
+    """A loop over a body: with the branch and the setp two instructions more."""
+    return f"${label}: // a loop\n{body}\nsetp.ne.s32 %p1, %r1, 0;\n@%p1 bra ${label};\n"
+
+
+def test_a_loop_is_counted_with_its_products_and_loads() -> None:
+    body = f"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {{%r1}}, [%r2];\n{MMA}\n{MMA}"
+    found = main_loop(kernel(f"mov.u32 %r9, 1;\n{MMA}\n{loop(body)}"), (128, 128))
+    assert found is not None
+    assert (found.unit, found.instructions, found.products) == ("mma.sync", 5, 2)
+    assert (found.flops, found.shared_bytes) == (2 * 2 * 16 * 8 * 16, 512)
+    assert found.per_kiloflop == pytest.approx(1000 * 5 / 8192)
+
+
+def test_the_innermost_loop_with_products_is_taken() -> None:
+    waiting = loop("mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0;", "L2")
+    inner = loop(waiting + MMA, "L1")
+    found = main_loop(kernel(loop(f"add.s32 %r1, %r1, 1;\n{inner}", "L0")), (128, 128))
+    assert found is not None
+    # Waiting, its branch and setp, the product, branch and setp; not the addition.
+    assert found.instructions == 6
+
+
+def test_kernels_without_a_loop_of_products_have_no_figures() -> None:
+    assert main_loop(kernel(MMA), (128, 128)) is None
+    assert main_loop(kernel(loop("add.s32 %r1, %r1, 1;")), (128, 128)) is None
+
+
+@pytest.mark.parametrize(
+    ("operands", "rows"), [("%rd1, %rd2, 1, 1, 1, 0, 0;", 192), ("{%r3}, %rd2, 1, 1, 1, 0;", 128)]
+)
+def test_wgmma_reads_a_from_memory_or_registers(operands: str, rows: int) -> None:
+    found = main_loop(kernel(loop(WGMMA + operands)), (128, 128))
+    assert found is not None
+    assert found.flops == 2 * 64 * 128 * 16 // 4
+    assert found.shared_bytes == rows * 32 // 4
+
+
+def test_tcgen05_computes_the_whole_tile() -> None:
+    found = main_loop(kernel(loop(f"@%p2 {TCGEN05}, [%r4], %p1;")), (128, 256))
+    assert found is not None
+    assert found.unit == "tcgen05 block_scale"
+    assert found.flops == 2 * 128 * 256 * 64
+    assert found.shared_bytes == (128 + 256) * 32
+
+
+def test_statements_see_through_assembly_and_line_numbers() -> None:
+    text = kernel(".loc 1 2 3\nadd.s32 %r1, %r1, 1;\n{ .reg .pred p; W: bra W; mov.b32 %r1, %r2; }")
+    assert [line.split()[0] for line in statements(text)] == [
+        "add.s32",
+        "W:",
+        "bra",
+        "mov.b32",
+        "ret",
+    ]
+
+
+@pytest.mark.parametrize(("target", "unit"), [("sm_90", "wgmma"), ("sm_120", "mma.sync")])
+def test_our_kernels_have_figures(target: str, unit: str) -> None:
+    row = static_figures.our_row("f16", target)
+    assert row is not None and row.loop is not None
+    assert row.loop.unit == unit and row.spilled == 0 and row.stages >= 2
+    assert static_figures.our_row("mxf8", "sm_90") is None
+
+
+def test_page_has_every_kernel_of_both_compilers() -> None:
+    page = (ROOT / "docs" / "static-figures.md").read_text(encoding="utf-8")
+    assert page.startswith(static_figures.HEAD[: static_figures.HEAD.index("VERSION")])
+    for kernel_name in static_figures.KERNELS:
+        for compiler in ("tileiras", "triton"):
+            for target in ("sm_100", "sm_120"):
+                assert f"| {kernel_name} | {target} | {compiler} |" in page

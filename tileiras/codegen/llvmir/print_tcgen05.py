@@ -1,0 +1,122 @@
+"""LLVM IR text of tcgen05: each op is one inline assembly call."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.ir import Operation
+
+from tileiras.codegen.llvmir.function_text import FunctionText
+from tileiras.codegen.llvmir.print_hopper_ops import AsmOperands
+from tileiras.codegen.llvmir.print_llvm_ops import PrintRule
+from tileiras.codegen.llvmir.type_text import type_text
+from tileiras.codegen.target import Feature
+from tileiras.dialects.llvm.types import scalar_of
+from tileiras.dialects.nvvm import tcgen05
+from tileiras.dialects.nvvm.wgmma import DESCRIPTOR_UNIT
+
+_GROUP = "cta_group::1"
+
+
+def _print_alloc(text: FunctionText, op: Operation) -> None:
+    alloc, asm = cast(tcgen05.Tcgen05AllocOp, op), AsmOperands(text)
+    at, count = asm.shared(alloc.address), alloc.columns.data
+    asm.emit(f"tcgen05.alloc.{_GROUP}.sync.aligned.shared::cta.b32 [{at}], {count};", "sc")
+
+
+def _print_dealloc(text: FunctionText, op: Operation) -> None:
+    dealloc, asm = cast(tcgen05.Tcgen05DeallocOp, op), AsmOperands(text)
+    at, count = asm.value(dealloc.tmem), dealloc.columns.data
+    asm.emit(f"tcgen05.dealloc.{_GROUP}.sync.aligned.b32 {at}, {count};", "sc")
+
+
+def _print_relinquish(text: FunctionText, op: Operation) -> None:
+    asm = AsmOperands(text)
+    asm.emit(f"tcgen05.relinquish_alloc_permit.{_GROUP}.sync.aligned;", "sc")
+
+
+def _print_mma(text: FunctionText, op: Operation) -> None:
+    mma, asm = cast(tcgen05.Tcgen05MmaOp, op), AsmOperands(text)
+    d, a, b = (asm.value(value) for value in (mma.d, mma.a, mma.b))
+    accumulates, guard = asm.value(mma.accumulates), asm.guard(mma.predicate)
+    descriptor = asm.register("i32", str(mma.descriptor.data))
+    moves: list[str] = []
+    names: dict[tuple[str, int], str] = {}
+
+    def moved(base: str, offset: int) -> str:
+        """A descriptor moved by bytes, computed once."""
+        if not offset:
+            return base
+        if (base, offset) not in names:
+            name = names[base, offset] = f"d{len(names)}"
+            moves.append(f"add.s64 {name}, {base}, {offset // DESCRIPTOR_UNIT};")
+        return names[base, offset]
+
+    instruction = f"tcgen05.mma.{_GROUP}.kind::{mma.kind.data} [{d}]"
+    steps: list[str] = []
+    pairs = zip(mma.a_offsets.data, mma.b_offsets.data, strict=True)
+    for number, (to_a, to_b) in enumerate(pairs):
+        enable = "t" if number else accumulates
+        operands = f"{moved(a, to_a)}, {moved(b, to_b)}, {descriptor}, {enable}"
+        steps.append(f"{guard}{instruction}, {operands};")
+    registers = "".join(f".reg .b64 {name}; " for name in names.values())
+    always = ".reg .pred t; setp.eq.u32 t, 0, 0; " if len(steps) > 1 else ""
+    asm.emit(f"{{ {registers}{always}{' '.join([*moves, *steps])} }}", "sc")
+
+
+def _print_commit(text: FunctionText, op: Operation) -> None:
+    commit, asm = cast(tcgen05.Tcgen05CommitOp, op), AsmOperands(text)
+    at, guard = asm.shared(commit.barrier), asm.guard(commit.predicate)
+    arrive = f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster.b64"
+    asm.emit(f"{guard}{arrive} [{at}];", "sc")
+
+
+def _print_fence(text: FunctionText, op: Operation) -> None:
+    fence = cast(tcgen05.Tcgen05FenceOp, op)
+    AsmOperands(text).emit(f"tcgen05.fence::{fence.kind.data};", "sc")
+
+
+def _print_ld(text: FunctionText, op: Operation) -> None:
+    ld = cast(tcgen05.Tcgen05LdOp, op)
+    each = tcgen05.SHAPES[ld.shape.data] * ld.repeats.data
+    total = each * len(ld.offsets.data)
+    unit = type_text(scalar_of(ld.result.type))
+    letter = "f" if unit == "float" else "r"
+    asm = AsmOperands(text, outputs=total)
+    at = asm.value(ld.tmem)
+    lines: list[str] = []
+    for number, offset in enumerate(ld.offsets.data):
+        registers = ", ".join(f"${i}" for i in range(number * each, (number + 1) * each))
+        address = f"[{at} + {offset}]" if offset else f"[{at}]"
+        name = f"tcgen05.ld.sync.aligned.{ld.shape.data}.x{ld.repeats.data}.b32"
+        lines.append(f"{name} {{{registers}}}, {address};")
+    lines.append("tcgen05.wait::ld.sync.aligned;")
+    # The first load writes registers before the last one reads the address.
+    outputs = [f"=&{letter}"] * total
+    struct = unit if total == 1 else "{ " + ", ".join([unit] * total) + " }"
+    value = asm.define(" ".join(lines), outputs, struct, "sc")
+    text.bind_lanes(ld.result, _unpacked(text, value, struct, total))
+
+
+def _unpacked(text: FunctionText, value: str, struct: str, total: int) -> list[str]:
+    """The registers of an assembly call."""
+    if total == 1:
+        return [value]
+    return [text.define(f"extractvalue {struct} {value}, {i}") for i in range(total)]
+
+
+TCGEN05_RULES: dict[type[Operation], PrintRule] = {
+    tcgen05.Tcgen05AllocOp: _print_alloc,
+    tcgen05.Tcgen05DeallocOp: _print_dealloc,
+    tcgen05.Tcgen05RelinquishOp: _print_relinquish,
+    tcgen05.Tcgen05MmaOp: _print_mma,
+    tcgen05.Tcgen05CommitOp: _print_commit,
+    tcgen05.Tcgen05FenceOp: _print_fence,
+    tcgen05.Tcgen05LdOp: _print_ld,
+}
+"""How each op is printed."""
+
+TCGEN05_FEATURES: dict[type[Operation], Feature] = dict.fromkeys(
+    tcgen05.TCGEN05_OPS, Feature.TCGEN05
+)
+"""What a target must have for each op."""

@@ -1,0 +1,100 @@
+"""Thread builder methods of tcgen05: tensor memory, products into it, loads from it.
+
+b.tcgen05_alloc(cell, 256)                            # one whole warp; then all meet
+b.tcgen05_mma("f16", word, tmem, a, b, old, a_offsets=(0, 32), b_offsets=(0, 32))
+b.tcgen05_commit(barrier, predicate=leader)
+sums = b.tcgen05_ld(tmem, "16x256b", 16, (0, 16 << 16), f32)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import Attribute, SSAValue
+
+from tileiras.codegen.llvmir.hopper_builder import HopperBuilder, optional, segments
+from tileiras.dialects.llvm.types import integer_type, vector_type
+from tileiras.dialects.llvm.vectors import IndicesAttr
+from tileiras.dialects.nvvm import tcgen05
+
+if TYPE_CHECKING:
+    from tileiras.codegen.atoms.shared_operands import SharedOperand
+
+SWIZZLE_CODES = {0: 0, 128: 2, 64: 4, 32: 6}
+"""Swizzle spans in bytes and their codes in bits 61-63 (PTX ISA, "Shared memory descriptor")."""
+_VERSION = 1 << 46
+"""Bits 46-48 of a descriptor are 0b001."""
+_ADDRESS_MASK = 0x3FFF
+
+
+class Tcgen05Builder(HopperBuilder):
+    """Pointers are shared memory pointers; addresses in tensor memory are i32."""
+
+    def tcgen05_alloc(self, address: SSAValue, columns: int) -> None:
+        """Allocates columns and leaves their address in shared memory; no more after that."""
+        self.append(tcgen05.Tcgen05AllocOp, (address,), (), {"columns": IntAttr(columns)})
+        self.append(tcgen05.Tcgen05RelinquishOp)
+
+    def tcgen05_dealloc(self, tmem: SSAValue, columns: int) -> None:
+        """Gives columns back, by one whole warp."""
+        self.append(tcgen05.Tcgen05DeallocOp, (tmem,), (), {"columns": IntAttr(columns)})
+
+    def tcgen05_descriptor(self, pointer: SSAValue, operand: SharedOperand) -> SSAValue:
+        """The descriptor (i64) of an operand that starts at `pointer`."""
+        address = self.ptrtoint(pointer, integer_type(32))
+        units = self.and_(self.lshr(address, self.i32(4)), self.i32(_ADDRESS_MASK))
+        fields = SWIZZLE_CODES[operand.swizzle] << 61 | _VERSION
+        fields |= (operand.leading_bytes >> 4 & _ADDRESS_MASK) << 16
+        fields |= (operand.stride_bytes >> 4 & _ADDRESS_MASK) << 32
+        signed = fields - (1 << 64) if fields >> 63 else fields
+        return self.or_(self.zext(units, integer_type(64)), self.i64(signed))
+
+    def tcgen05_mma(
+        self,
+        kind: str,
+        descriptor: int,
+        d: SSAValue,
+        a: SSAValue,
+        b: SSAValue,
+        accumulates: SSAValue,
+        *,
+        a_offsets: Sequence[int],
+        b_offsets: Sequence[int],
+        predicate: SSAValue | None = None,
+    ) -> None:
+        """An instruction per step of K, of the thread for which the predicate holds."""
+        groups = ((d,), (a,), (b,), (accumulates,), optional(predicate))
+        properties: dict[str, Attribute] = {
+            "kind": StringAttr(kind),
+            "descriptor": IntAttr(descriptor),
+            "a_offsets": IndicesAttr(tuple(a_offsets)),
+            "b_offsets": IndicesAttr(tuple(b_offsets)),
+            **segments(*groups),
+        }
+        operands = [value for group in groups for value in group]
+        self.append(tcgen05.Tcgen05MmaOp, operands, (), properties)
+
+    def tcgen05_commit(self, barrier: SSAValue, predicate: SSAValue | None = None) -> None:
+        """An arrival when all products that the thread has issued are done."""
+        groups = ((barrier,), optional(predicate))
+        operands = [value for group in groups for value in group]
+        self.append(tcgen05.Tcgen05CommitOp, operands, (), segments(*groups))
+
+    def tcgen05_fence(self, kind: str) -> None:
+        """Orders tensor memory with barriers: "before_thread_sync" or "after_thread_sync"."""
+        self.append(tcgen05.Tcgen05FenceOp, (), (), {"kind": StringAttr(kind)})
+
+    def tcgen05_ld(
+        self, tmem: SSAValue, shape: str, repeats: int, offsets: Sequence[int], element: Attribute
+    ) -> SSAValue:
+        """A vector of what loads at several offsets give, which is there when this is over."""
+        count = tcgen05.SHAPES[shape] * repeats * len(offsets)
+        properties: dict[str, Attribute] = {
+            "shape": StringAttr(shape),
+            "repeats": IntAttr(repeats),
+            "offsets": IndicesAttr(tuple(offsets)),
+        }
+        type = vector_type(element, count)
+        return self.value(tcgen05.Tcgen05LdOp, (tmem,), type, properties)

@@ -1,0 +1,303 @@
+"""Products by tcgen05: tensor memory of a CTA, the agent that issues, consumers that load.
+
+A warp of the consumers allocates the columns before all agents meet, and gives them back when all
+consumers have loaded what they wait for: by then every product is done. An accumulator has a full
+and an empty mbarrier per stage, as a ring of slots has. The agent's warp keeps together; one lane,
+always the same, issues the products and the arrivals that follow them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.atoms.element_names import wgmma_operand
+from tileiras.codegen.atoms.shared_operands import SharedOperand
+from tileiras.codegen.atoms.tcgen05 import (
+    HALF_LANES,
+    LOAD_REPEATS,
+    MOST_N,
+    WARP_LANES,
+    get_tcgen05_kind,
+    load_registers,
+)
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumRing, TensorMemory, Variable
+from tileiras.codegen.lowering.types import element_type, register_type, storage_bits
+from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
+from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS
+from tileiras.dialects.llvm import memory as llvm_memory
+from tileiras.dialects.llvm.types import SHARED, integer_type, lanes_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.errors import InternalError
+
+WARP_THREADS = 32
+_LANE_SHIFT = 16
+"""Addresses have the lane in the upper 16 bits."""
+_UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
+
+
+def tensor_memory(ctx: KernelLowering) -> TensorMemory:
+    """That of the kernel, which has some."""
+    if ctx.agents.tensor_memory is None:
+        raise InternalError("a kernel has no tensor memory", where="tcgen05")
+    return ctx.agents.tensor_memory
+
+
+def lower_create_accumulator(ctx: KernelLowering, op: Operation) -> None:
+    """Reserves mbarriers; the first one also the cell for the address."""
+    if not isinstance(op, tc.CreateAccumulatorOp):
+        raise InternalError("the rule of create_accumulator got another operation")
+    if ctx.agents.tensor_memory is None:
+        cell = llvm_memory.GlobalOp.make(ctx.symbols.unique("tmem"), BARRIER_BYTES, SHARED, 8)
+        ctx.add_globals(cell)
+        ctx.scratch.reserve(BARRIER_BYTES)
+        ctx.agents.tensor_memory = TensorMemory(ctx.prologue.address_of(cell), {})
+    stages = op.stages.data
+    size = 2 * BARRIER_BYTES * stages
+    name = ctx.symbols.unique("sum_barriers")
+    barriers = llvm_memory.GlobalOp.make(name, size, SHARED, BARRIER_BYTES)
+    ctx.add_globals(barriers)
+    ctx.scratch.reserve(size)
+    ctx.agents.tensor_memory.rings[op.result] = SumRing(
+        ctx.prologue.address_of(barriers),
+        stages,
+        op.column.data,
+        op.columns.data,
+        op.readers.data,
+        Variable(ctx, 0),
+        Variable(ctx, 0),
+        Variable(ctx, 0),
+    )
+
+
+def lower_product_agent(ctx: KernelLowering, op: Operation) -> None:
+    """Its program is written where the warps part."""
+    if not isinstance(op, tc.ProductAgentOp):
+        raise InternalError("the rule of product_agent got another operation")
+    tensor_memory(ctx).agent = op
+
+
+def init_barriers(ctx: KernelLowering) -> None:
+    """One thread makes the mbarriers of all accumulators."""
+    b = ctx.b
+    for ring in tensor_memory(ctx).rings.values():
+        for number in range(ring.stages):
+            b.mbarrier_init(ring.full_barrier(b, b.i32(number)), 1)
+            b.mbarrier_init(ring.empty_barrier(b, b.i32(number)), ring.readers)
+
+
+def allocate(ctx: KernelLowering) -> None:
+    """The consumers' last warp allocates, before all agents meet."""
+    with _last_warp(ctx):
+        b = ctx.b
+        b.tcgen05_alloc(tensor_memory(ctx).cell, tensor_memory(ctx).columns)
+        b.tcgen05_fence("before_thread_sync")
+
+
+def find_address(ctx: KernelLowering) -> None:
+    """Each agent that uses tensor memory reads its address, once all have met."""
+    b, memory = ctx.b, tensor_memory(ctx)
+    b.tcgen05_fence("after_thread_sync")
+    memory.base = b.load(memory.cell, integer_type(32), 4)
+
+
+def deallocate(ctx: KernelLowering) -> None:
+    """The consumers meet when they have loaded all sums; the last warp gives the columns back."""
+    b, memory = ctx.b, tensor_memory(ctx)
+    b.tcgen05_fence("before_thread_sync")
+    b.barrier()
+    with _last_warp(ctx):
+        ctx.b.tcgen05_fence("after_thread_sync")
+        ctx.b.tcgen05_dealloc(memory.address(), memory.columns)
+
+
+class _last_warp:
+    """What is built inside is done by the last warp of the consumers."""
+
+    def __init__(self, ctx: KernelLowering):
+        self.ctx = ctx
+        self.after = ctx.b.new_block()
+
+    def __enter__(self) -> None:
+        b, warps = self.ctx.b, self.ctx.num_warps
+        inside = b.new_block()
+        warp = b.lshr(b.thread_id(), b.i32(5))
+        b.cond_br(b.icmp("eq", warp, b.i32(warps - 1)), inside, self.after)
+        self.ctx.start_block(inside)
+
+    def __exit__(self, *_: object) -> None:
+        self.ctx.b.br(self.after)
+        self.ctx.start_block(self.after)
+
+
+def start_agent(ctx: KernelLowering) -> None:
+    """The agent's warp meets the others, and chooses the lane that issues."""
+    ctx.agents.meet(ctx)
+    find_address(ctx)
+    tensor_memory(ctx).leader = ctx.b.elect()
+
+
+def lower_accumulator_acquire(ctx: KernelLowering, op: Operation) -> None:
+    """Waits until the consumers have loaded what was in the stage."""
+    if not isinstance(op, tc.AccumulatorAcquireOp):
+        raise InternalError("the rule of accumulator_acquire got another operation")
+    b, ring = ctx.b, tensor_memory(ctx).ring(op.accumulator)
+    empty = ring.empty_barrier(b, ring.stage.get(b))
+    b.mbarrier_wait(empty, b.xor(ring.parity.get(b), b.i32(1)))
+    b.tcgen05_fence("after_thread_sync")
+    ring.adds.set(b, b.i32(0))
+
+
+def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
+    """Instructions for all blocks of 128 rows and of 256 columns, along K."""
+    if not isinstance(op, tc.Tcgen05DotOp):
+        raise InternalError("the rule of tcgen05_dot got another operation")
+    b, memory = ctx.b, tensor_memory(ctx)
+    ring, kind = memory.ring(op.accumulator), get_tcgen05_kind(op.kind.data)
+    lhs, rhs = _operand(op.lhs, 1), _operand(op.rhs, 0)
+    m, n = min(lhs.extent, BLOCK_ROWS), min(rhs.extent, MOST_N)
+    names = _names(op)
+    transposed = (lhs.major == "mn", rhs.major == "mn")
+    word = kind.descriptor(*names, m, n, transposed=transposed)
+    a = b.tcgen05_descriptor(ctx.value(op.lhs), lhs)
+    right = b.tcgen05_descriptor(ctx.value(op.rhs), rhs)
+    first = b.add(memory.address(), ring.offset(b))
+    adds = b.trunc(ring.adds.get(b), i1)
+    for row in range(0, lhs.extent, m):
+        for column in range(0, rhs.extent, n):
+            to = row // m * rhs.extent + column
+            b.tcgen05_mma(
+                kind.name,
+                word,
+                b.add(first, b.i32(to)) if to else first,
+                a,
+                right,
+                adds,
+                a_offsets=[lhs.extent_offset(row) + k for k in lhs.k_offsets],
+                b_offsets=[rhs.extent_offset(column) + k for k in rhs.k_offsets],
+                predicate=memory.leader,
+            )
+    ring.adds.set(b, b.i32(1))
+
+
+def _operand(tile: SSAValue, k_axis: int) -> SharedOperand:
+    """How a tile lies, seen from the product: K runs along dim `k_axis`."""
+    type = tile.type
+    if not isinstance(type, pl.SharedTileType):
+        raise InternalError("an operand of tcgen05 is not in shared memory", where="tcgen05")
+    major = "k" if type.major.data == k_axis else "mn"
+    extent, k = type.shape[1 - k_axis], type.shape[k_axis]
+    return SharedOperand(major, extent, k, storage_bits(type.element_type), type.swizzle.data)
+
+
+def _names(op: tc.Tcgen05DotOp) -> tuple[str, str]:
+    """PTX's names of the operands' types."""
+    lhs = wgmma_operand(element_type(op.lhs.type), op.signedness_lhs == _UNSIGNED)
+    rhs = wgmma_operand(element_type(op.rhs.type), op.signedness_rhs == _UNSIGNED)
+    if lhs is None or rhs is None:
+        raise InternalError(f"no tcgen05 of {op.lhs.type} and {op.rhs.type}", where="tcgen05")
+    return lhs, rhs
+
+
+def lower_stage_release(ctx: KernelLowering, op: Operation) -> None:
+    """The tensor core hands the newest slot back when it has read it."""
+    if not isinstance(op, tc.StageReleaseOp):
+        raise InternalError("the rule of stage_release got another operation")
+    b, ring = ctx.b, ctx.agents.ring(op.pipeline)
+    newest, _ = ring.held(ctx)
+    b.tcgen05_commit(ring.empty_barrier(b, newest.get(b)), predicate=tensor_memory(ctx).leader)
+
+
+def lower_accumulator_commit(ctx: KernelLowering, op: Operation) -> None:
+    """The stage is full when all products issued so far are done."""
+    if not isinstance(op, tc.AccumulatorCommitOp):
+        raise InternalError("the rule of accumulator_commit got another operation")
+    b, memory = ctx.b, tensor_memory(ctx)
+    ring = memory.ring(op.accumulator)
+    b.tcgen05_commit(ring.full_barrier(b, ring.stage.get(b)), predicate=memory.leader)
+    ring.advance(b)
+
+
+def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
+    """Waits, loads this warp's part, and hands the stage back, each warp for itself."""
+    if not isinstance(op, tc.AccumulatorLoadOp):
+        raise InternalError("the rule of accumulator_load got another operation")
+    b, memory = ctx.b, tensor_memory(ctx)
+    ring = memory.ring(op.accumulator)
+    stage = ring.stage.get(b)
+    b.mbarrier_wait(ring.full_barrier(b, stage), ring.parity.get(b))
+    b.tcgen05_fence("after_thread_sync")
+    loaded = _load(ctx, op, ring)
+    b.tcgen05_fence("before_thread_sync")
+    b.warp_barrier()
+    first = b.icmp("eq", b.and_(b.thread_id(), b.i32(WARP_THREADS - 1)), b.i32(0))
+    b.mbarrier_arrive(ring.empty_barrier(b, stage), predicate=first)
+    ring.advance(b)
+    ctx.values[op.result] = _zeros_unless(ctx, ctx.value(op.any), loaded)
+
+
+def _load(ctx: KernelLowering, op: tc.AccumulatorLoadOp, ring: SumRing) -> SSAValue:
+    """This thread's elements, in the order of the layout's registers (`layout/tmem`)."""
+    b, layout, shape = ctx.b, ctx.layout(op.result.type), op.shape.data
+    rows, columns = layout.shape
+    warpgroups = ctx.num_warps // 4
+    blocks = max(1, rows // BLOCK_ROWS)
+    splits_rows = warpgroups > 1 and blocks >= warpgroups
+    own = columns if splits_rows else columns // warpgroups
+    # Lanes of this warp, and columns of this warpgroup.
+    warp = b.lshr(b.thread_id(), b.i32(5))
+    lane = b.shl(b.and_(warp, b.i32(3)), b.i32(5 + _LANE_SHIFT))
+    address = b.add(b.add(memory_address(ctx), ring.offset(b)), lane)
+    if warpgroups > 1:
+        group = b.lshr(warp, b.i32(2))
+        address = b.add(address, b.mul(group, b.i32(columns if splits_rows else own)))
+    halves = 2 if shape == "16x256b" and rows != HALF_ROWS else 1
+    each, repeats = _repeats(shape, own)
+    step = warpgroups if splits_rows else 1
+    offsets = [
+        (half * HALF_LANES << _LANE_SHIFT) + block * columns + start
+        for block in range(0, blocks, step)
+        for half in range(halves)
+        for start in range(0, own, each)
+    ]
+    element = register_type(element_type(op.result.type))
+    loaded = b.tcgen05_ld(b.shfl("idx", address, 0), shape, repeats, offsets, element)
+    if lanes_of(loaded.type) != layout.in_size("register"):
+        raise InternalError(f"loads of {shape} do not give {layout}", where="tcgen05")
+    return loaded
+
+
+def memory_address(ctx: KernelLowering) -> SSAValue:
+    """The address of the CTA's columns."""
+    return tensor_memory(ctx).address()
+
+
+def _repeats(shape: str, columns: int) -> tuple[int, int]:
+    """Columns of one load, and how often it repeats the shape."""
+    unit = load_registers("16x256b", 1) * 2 if shape == "16x256b" else 1
+    most = max(LOAD_REPEATS) if shape == "16x256b" else WARP_LANES * 4
+    repeats = min(most, columns // unit)
+    return repeats * unit, repeats
+
+
+def _zeros_unless(ctx: KernelLowering, condition: SSAValue, value: SSAValue) -> SSAValue:
+    """Zeros where there were no products."""
+    b, count = ctx.b, lanes_of(value.type)
+    zero = b.zero(value.type)
+    return b.select(condition if count is None else b.splat(condition, count), value, zero)
+
+
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+    tc.CreateAccumulatorOp: lower_create_accumulator,
+    tc.ProductAgentOp: lower_product_agent,
+    tc.AccumulatorAcquireOp: lower_accumulator_acquire,
+    tc.Tcgen05DotOp: lower_tcgen05_dot,
+    tc.StageReleaseOp: lower_stage_release,
+    tc.AccumulatorCommitOp: lower_accumulator_commit,
+    tc.AccumulatorLoadOp: lower_accumulator_load,
+}
+"""Products by tcgen05 by class."""

@@ -1,0 +1,1 @@
+"""CuTe: layouts as hierarchical shapes and strides. `algebra` has their mathematics, without IR."""

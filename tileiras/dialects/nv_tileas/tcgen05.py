@@ -1,0 +1,181 @@
+"""Products by tcgen05: one thread issues them, their sums lie in tensor memory.
+
+    %sum = create_accumulator {shape = 128x256, ...}
+    product_agent { accumulator_acquire %sum
+                    for { %a, %b = consumer_wait %p; tcgen05_dot %sum, %a, %b; consumer_release %p }
+                    accumulator_commit %sum }
+    agent_switch { ..., consumer { %x = accumulator_load %sum, %any; ... } }
+
+An accumulator is a pipeline whose stages are in tensor memory: with two of them the consumers read
+one tile while the products of the next one are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, TensorType
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, SignednessAttr
+from tileiras.dialects.nv_tileas.pipeline import SharedTileType
+
+TMEM_COLUMNS = 512
+"""Of an SM (PTX ISA, "Tensor Memory")."""
+LOAD_SHAPES = ("16x256b", "32x32b")
+
+
+@irdl_attr_definition
+class AccumulatorType(ParametrizedAttribute, TypeAttribute):
+    """`!nv_tileas.accumulator<128x256xf32>`: sums in tensor memory, 128 rows side by side."""
+
+    name = "nv_tileas.accumulator"
+    dims: IntTupleAttr
+    element_type: Attribute
+
+    def __init__(self, shape: Sequence[int], element_type: Attribute):
+        super().__init__(IntTupleAttr(shape), element_type)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tile."""
+        return self.dims.data
+
+
+@irdl_op_definition
+class CreateAccumulatorOp(IRDLOperation):
+    """Sums of products in tensor memory, `stages` of them, from column `column` on.
+
+    A stage takes `columns`; consumers of `readers` warps hand it back.
+    """
+
+    name = "nv_tileas.create_accumulator"
+    stages = prop_def(IntAttr)
+    column = prop_def(IntAttr)
+    columns = prop_def(IntAttr)
+    readers = prop_def(IntAttr)
+    result = result_def(AccumulatorType)
+
+    def verify_(self) -> None:
+        """The stages lie in tensor memory."""
+        end = self.column.data + self.stages.data * self.columns.data
+        if min(self.stages.data, self.columns.data, self.readers.data) < 1 or end > TMEM_COLUMNS:
+            raise VerifyException(
+                f"{self.name}: {self.stages.data} stages of {self.columns.data} columns from "
+                f"{self.column.data} on, expected at least one, of {TMEM_COLUMNS} columns together"
+            )
+
+
+@irdl_op_definition
+class ProductAgentOp(IRDLOperation):
+    """The program of the warp that issues products, which runs beside those of `agent_switch`."""
+
+    name = "nv_tileas.product_agent"
+    body = region_def()
+    traits = traits_def(NoTerminator())
+
+
+@irdl_op_definition
+class AccumulatorAcquireOp(IRDLOperation):
+    """Waits until the next stage has been read: its sums start from zero."""
+
+    name = "nv_tileas.accumulator_acquire"
+    accumulator = operand_def(AccumulatorType)
+
+
+@irdl_op_definition
+class Tcgen05DotOp(IRDLOperation):
+    """`accumulator += lhs @ rhs` of two tiles in stages of pipelines, without waiting for it.
+
+    `kind` names a row of `codegen.atoms.tcgen05`. The signedness properties are present for
+    integer operands only.
+    """
+
+    name = "nv_tileas.tcgen05_dot"
+    accumulator = operand_def(AccumulatorType)
+    lhs = operand_def(SharedTileType)
+    rhs = operand_def(SharedTileType)
+    kind = prop_def(StringAttr)
+    signedness_lhs = opt_prop_def(SignednessAttr)
+    signedness_rhs = opt_prop_def(SignednessAttr)
+
+    def verify_(self) -> None:
+        """The shapes are those of a product."""
+        accumulator, lhs, rhs = map(_shape, (self.accumulator, self.lhs, self.rhs))
+        is_product = len(lhs) == len(rhs) == 2 and lhs[1] == rhs[0]
+        if not is_product or accumulator != (lhs[0], rhs[1]):
+            raise VerifyException(f"{self.name}: {lhs} @ {rhs} is not {accumulator}")
+
+
+@irdl_op_definition
+class StageReleaseOp(IRDLOperation):
+    """Hands the newest stage of a pipeline back once all products issued so far have read it."""
+
+    name = "nv_tileas.stage_release"
+    pipeline = operand_def()
+
+
+@irdl_op_definition
+class AccumulatorCommitOp(IRDLOperation):
+    """Gives the stage to the consumers once its products are done."""
+
+    name = "nv_tileas.accumulator_commit"
+    accumulator = operand_def(AccumulatorType)
+
+
+@irdl_op_definition
+class AccumulatorLoadOp(IRDLOperation):
+    """Waits for the sums of the next stage, loads them, and hands the stage back.
+
+    Zeros where `any` (i1) does not hold: then there were no products. `shape` is that of the
+    `tcgen05.ld`, which the layout of the result follows.
+    """
+
+    name = "nv_tileas.accumulator_load"
+    accumulator = operand_def(AccumulatorType)
+    any = operand_def(IntegerType(1))
+    shape = prop_def(StringAttr)
+    result = result_def()
+
+    def verify_(self) -> None:
+        """A known shape of the instruction; the tile of the accumulator."""
+        if self.shape.data not in LOAD_SHAPES:
+            raise VerifyException(f"{self.name}: unknown shape '{self.shape.data}'")
+        type, source = self.result.type, self.accumulator.type
+        if (
+            not isinstance(type, TensorType)
+            or not isinstance(source, AccumulatorType)
+            or type.get_shape() != source.shape
+            or type.element_type != source.element_type
+        ):
+            raise VerifyException(f"{self.name}: {source} does not give {type}")
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tile in a stage or of a sum."""
+    type = value.type
+    return type.shape if isinstance(type, AccumulatorType | SharedTileType) else ()
+
+
+TCGEN05_OPS = (
+    CreateAccumulatorOp,
+    ProductAgentOp,
+    AccumulatorAcquireOp,
+    Tcgen05DotOp,
+    StageReleaseOp,
+    AccumulatorCommitOp,
+    AccumulatorLoadOp,
+)

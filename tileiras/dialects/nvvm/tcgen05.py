@@ -1,0 +1,190 @@
+"""The fifth generation of tensor cores (tcgen05): products whose sums lie in tensor memory."""
+
+from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+from tileiras.dialects.llvm.types import PointerType, bit_width, lanes_of, scalar_of
+from tileiras.dialects.llvm.vectors import IndicesAttr
+from tileiras.dialects.nvvm.mbarrier import check_shared
+from tileiras.dialects.nvvm.wgmma import DESCRIPTOR_UNIT
+
+MEMORY = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+MOST_COLUMNS = 512
+LEAST_COLUMNS = 32
+FENCES = ("before_thread_sync", "after_thread_sync")
+SHAPES = {"16x256b": 4, "32x32b": 1}
+"""Shapes of loads, with the registers of a thread that one repeat fills."""
+MOST_REGISTERS = 128
+"""Of a thread, by one load (PTX ISA, "tcgen05.ld", table of `.num`)."""
+
+
+def _check_columns(name: str, columns: int) -> None:
+    """Raises unless so many columns can be allocated."""
+    is_power = columns > 0 and not columns & (columns - 1)
+    if not is_power or not LEAST_COLUMNS <= columns <= MOST_COLUMNS:
+        raise VerifyException(f"{name}: {columns} columns, expected a power of two, 32 to 512")
+
+
+@irdl_op_definition
+class Tcgen05AllocOp(IRDLOperation):
+    """Allocates `columns` of tensor memory; their address arrives in shared memory.
+
+    All lanes of one warp together. It waits while other CTAs of the SM have too many. PTX ISA,
+    "tcgen05.alloc".
+    """
+
+    name = "nvvm.tcgen05.alloc"
+    columns = prop_def(IntAttr)
+    address = operand_def(PointerType)
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """A shared pointer and a legal number."""
+        check_shared(self.name, self.address.type)
+        _check_columns(self.name, self.columns.data)
+
+
+@irdl_op_definition
+class Tcgen05DeallocOp(IRDLOperation):
+    """Gives `columns` of tensor memory back. PTX ISA, "tcgen05.dealloc"."""
+
+    name = "nvvm.tcgen05.dealloc"
+    columns = prop_def(IntAttr)
+    tmem = operand_def(IntegerType(32))
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """A legal number."""
+        _check_columns(self.name, self.columns.data)
+
+
+@irdl_op_definition
+class Tcgen05RelinquishOp(IRDLOperation):
+    """The CTA allocates no more: others may. PTX ISA, "tcgen05.relinquish_alloc_permit"."""
+
+    name = "nvvm.tcgen05.relinquish_alloc_permit"
+    traits = MEMORY
+
+
+@irdl_op_definition
+class Tcgen05MmaOp(IRDLOperation):
+    """Multiplies and accumulates along K: `d = sum_k a[k] * b[k] (+ d)`, where the guard holds.
+
+    `kind` names a row of `codegen.atoms.tcgen05`, `descriptor` is the instruction descriptor.
+    `a` and `b` are descriptors of shared memory; `a_offsets` and `b_offsets` are bytes added to
+    them, one per step of K. `accumulates` false for the first step ignores what is in `d`.
+
+    Asynchronous, in order; one thread issues it. PTX ISA, "tcgen05.mma".
+    """
+
+    name = "nvvm.tcgen05.mma"
+    kind = prop_def(StringAttr)
+    descriptor = prop_def(IntAttr)
+    a_offsets = prop_def(IndicesAttr)
+    b_offsets = prop_def(IndicesAttr)
+    d = operand_def(IntegerType(32))
+    a = operand_def(IntegerType(64))
+    b = operand_def(IntegerType(64))
+    accumulates = operand_def(IntegerType(1))
+    predicate = opt_operand_def(IntegerType(1))
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """An offset of A and of B for every step, of whole units."""
+        steps = len(self.a_offsets.data)
+        if not steps or len(self.b_offsets.data) != steps:
+            raise VerifyException(f"{self.name}: expected an A and a B offset for every k step")
+        offsets = (*self.a_offsets.data, *self.b_offsets.data)
+        if any(offset % DESCRIPTOR_UNIT for offset in offsets):
+            raise VerifyException(f"{self.name}: offsets {offsets} are not multiples of 16 bytes")
+        if not 0 <= self.descriptor.data < 1 << 32:
+            raise VerifyException(f"{self.name}: descriptor {self.descriptor.data} has no 32 bits")
+
+
+@irdl_op_definition
+class Tcgen05CommitOp(IRDLOperation):
+    """Arrives at a barrier when all that the thread has issued before is done, where it holds.
+
+    PTX ISA, "tcgen05.commit".
+    """
+
+    name = "nvvm.tcgen05.commit"
+    barrier = operand_def(PointerType)
+    predicate = opt_operand_def(IntegerType(1))
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """A shared pointer."""
+        check_shared(self.name, self.barrier.type)
+
+
+@irdl_op_definition
+class Tcgen05FenceOp(IRDLOperation):
+    """Orders accesses to tensor memory `before_thread_sync` or `after_thread_sync`.
+
+    PTX ISA, "tcgen05.fence".
+    """
+
+    name = "nvvm.tcgen05.fence"
+    kind = prop_def(StringAttr)
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """A known kind."""
+        if self.kind.data not in FENCES:
+            raise VerifyException(f"{self.name}: unknown kind '{self.kind.data}'")
+
+
+@irdl_op_definition
+class Tcgen05LdOp(IRDLOperation):
+    """Loads from tensor memory, all lanes of a warp together, and waits for what is loaded.
+
+    One instruction of `shape` with `repeats` per offset; `offsets` are added to the address `tmem`
+    (lane in the upper, column in the lower 16 bits). The registers of one lie behind those of the
+    one before. PTX ISA, "tcgen05.ld", "tcgen05.wait".
+    """
+
+    name = "nvvm.tcgen05.ld"
+    shape = prop_def(StringAttr)
+    repeats = prop_def(IntAttr)
+    offsets = prop_def(IndicesAttr)
+    tmem = operand_def(IntegerType(32))
+    result = result_def()
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """A known shape, and as many 32-bit registers as it fills."""
+        each = SHAPES.get(self.shape.data, 0) * self.repeats.data
+        is_power = self.repeats.data > 0 and not self.repeats.data & (self.repeats.data - 1)
+        if not is_power or not 0 < each <= MOST_REGISTERS:
+            raise VerifyException(
+                f"{self.name}: no load of shape {self.shape.data}.x{self.repeats.data}"
+            )
+        result = self.result.type
+        count = each * len(self.offsets.data)
+        if lanes_of(result) != count or bit_width(scalar_of(result)) != 32:
+            raise VerifyException(f"{self.name}: {result}, expected {count} elements of 32 bits")
+
+
+TCGEN05_OPS = (
+    Tcgen05AllocOp,
+    Tcgen05DeallocOp,
+    Tcgen05RelinquishOp,
+    Tcgen05MmaOp,
+    Tcgen05CommitOp,
+    Tcgen05FenceOp,
+    Tcgen05LdOp,
+)

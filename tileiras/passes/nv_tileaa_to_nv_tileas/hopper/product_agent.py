@@ -1,0 +1,173 @@
+"""The agent that issues products into tensor memory: its part of the kernel.
+
+It walks its own copy of the loops around products, waits for stages, issues, and lets the tensor
+core hand stages back. In front of a loop it waits until the consumers have read the sums of a tile
+before, behind it it gives them the new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
+from tileiras.planning.clusters import Sharing
+from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
+from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.operands.tma import (
+    OperandLoad,
+    SharedOperand,
+    is_by_tma,
+    place_bytes,
+)
+from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts, producer_layouts
+from tileiras.planning.warp_roles.producer_slice import ProducerSlice, producer_slice
+
+Accumulators = dict[Accumulator, SSAValue]
+"""The sums of a kernel and what has been made for them."""
+
+
+class ProductAgentBuilder(ProducerBuilder):
+    """Clones the slice, with products from stages in place of those of tensors."""
+
+    def __init__(
+        self,
+        part: ProducerSlice,
+        layouts: ProducerLayouts,
+        plan: HopperPlan,
+        pipelines: Sequence[SSAValue],
+        sums: Accumulators,
+    ):
+        super().__init__(part, layouts, plan, pipelines, Sharing(1), ())
+        self.alike = AlikeTiles({})
+        self.sums = sums
+        self.tiles: dict[tuple[OperandLoad, pl.SharedTileType], SSAValue] = {}
+        """The tiles of stages that have been waited for."""
+
+    def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
+        """The program for a function body whose arguments are given as values from outside."""
+        self.values.update(zip(source.args, arguments, strict=True))
+        block = Block()
+        self.copy_block(source, block)
+        return Region(block)
+
+    def copy_op(self, op: Operation) -> None:
+        """Products, loops around them and the end are the agent's own."""
+        match op:
+            case aa.DotOp():
+                self._multiply(op)
+            case aa.ForOp():
+                here = [self.sums[own] for own in self.plan.sums if own.loop is op]
+                for accumulator in here:
+                    self.emit(tc.AccumulatorAcquireOp, [accumulator])
+                super().copy_op(op)
+                for accumulator in here:
+                    self.emit(tc.AccumulatorCommitOp, [accumulator])
+            case aa.ReturnOp():
+                self.emit(aa.ReturnOp)
+            case _:
+                super().copy_op(op)
+
+    def _multiply(self, op: aa.DotOp) -> None:
+        """A product; behind the last one of a stage the stage goes back."""
+        planned = self.plan.dots[op]
+        if not isinstance(planned, Tcgen05Dot):
+            raise InternalError("a product of the agent has no sum in tensor memory")
+        number = self.plan.pipeline_of(planned.rhs.load)
+        if number is None:
+            raise InternalError("a product of the agent reads no pipeline")
+        operands = [self._tile(planned.lhs, op.lhs), self._tile(planned.rhs, op.rhs)]
+        properties: dict[str, Attribute] = {"kind": StringAttr(planned.kind.name)}
+        for key in ("signedness_lhs", "signedness_rhs"):
+            if key in op.properties:
+                properties[key] = op.properties[key]
+        accumulator = self.sums[planned.accumulator]
+        self.emit(tc.Tcgen05DotOp, [accumulator, *operands], (), properties)
+        if planned is self.plan.sharing(planned)[-1]:
+            self.emit(tc.StageReleaseOp, [self.pipelines[number]])
+
+    def _tile(self, operand: SharedOperand, value: SSAValue) -> SSAValue:
+        """An operand in its stage, which has been waited for or is now, for all that read it."""
+        key = (operand.load, self._tile_type(operand, value))
+        if key not in self.tiles:
+            self._wait(operand.load)
+        return self.tiles[key]
+
+    def _wait(self, load: OperandLoad) -> None:
+        """Waits for a stage. A tile that products read in different ways comes once for each."""
+        number = self.plan.pipeline_of(load)
+        if number is None:
+            raise InternalError("a load without a pipeline was taken for one with")
+        loads = self.plan.pipelines[number].filling(load)
+        reads: dict[tuple[OperandLoad, pl.SharedTileType], None] = {}
+        for planned in self.plan.dots.values():
+            for operand, value in ((planned.lhs, planned.dot.lhs), (planned.rhs, planned.dot.rhs)):
+                if operand is not None and operand.load in loads:
+                    reads[operand.load, self._tile_type(operand, value)] = None
+        types = [type for _, type in reads]
+        wait = self.emit(pl.ConsumerWaitOp, [self.pipelines[number]], types)
+        self.tiles.update(zip(reads, wait.results, strict=True))
+        if not all(map(is_by_tma, loads)):
+            self.emit(pl.ProxyFenceOp)
+
+    def _tile_type(self, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
+        """The tile of an operand in its stage, as a product reads it."""
+        return stage_tile(self.plan, operand, value)
+
+
+def stage_tile(plan: HopperPlan, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
+    """The tile of an operand in its stage, as a product reads it."""
+    number = plan.pipeline_of(operand.load)
+    if number is None or not isinstance(value.type, TensorType):
+        raise InternalError("an operand comes through no pipeline")
+    loads = plan.pipelines[number].filling(operand.load)
+    offset = sum(place_bytes(load) for load in loads[: loads.index(operand.load)])
+    shape, element = value.type.get_shape(), value.type.element_type
+    return pl.SharedTileType(shape, element, operand.major_axis, offset, operand.swizzle)
+
+
+def create_accumulators(entry: Block, plan: HopperPlan) -> Accumulators:
+    """The sums at the start of the kernel, in program order."""
+    found: Accumulators = {}
+    for planned in plan.dots.values():
+        if not isinstance(planned, Tcgen05Dot) or planned.accumulator in found:
+            continue
+        own, result = planned.accumulator, planned.dot.result
+        numbers = {
+            "stages": own.buffers,
+            "column": own.column,
+            "columns": own.columns,
+            "readers": plan.shape.consumer_warps,
+        }
+        op = tc.CreateAccumulatorOp.create(
+            result_types=[tc.AccumulatorType(shape_of(result), element_of(result))],
+            properties={name: IntAttr(number) for name, number in numbers.items()},
+        )
+        entry.add_op(op)
+        found[own] = op.result
+    return found
+
+
+def build_product_agent(
+    func: aa.FuncOp,
+    plan: HopperPlan,
+    entry: Block,
+    pipelines: Sequence[SSAValue],
+    sums: Accumulators,
+) -> tc.ProductAgentOp:
+    """The agent's program; `entry` has the kernel's arguments."""
+    part = producer_slice(func, [planned.dot for planned in plan.dots.values()])
+    layouts = producer_layouts(part) if part is not None else None
+    if part is None or layouts is None:
+        raise InternalError("a planned product agent has no program", where="hopper")
+    builder = ProductAgentBuilder(part, layouts, plan, pipelines, sums)
+    region = builder.build(func.body.block, list(entry.args))
+    return tc.ProductAgentOp.create(regions=[region], location=func.location)

@@ -1,0 +1,111 @@
+"""A product by tcgen05: operands in stages of pipelines, sums in tensor memory.
+
+One thread of a warp of its own issues the instructions. Consumers wait for the sums of a whole
+loop, and load them into registers for what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tileiras.codegen.atoms.tcgen05 import Tcgen05Kind
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.tmem import BLOCK_ROWS, tmem_accumulator
+from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.planning.operands.tma import SharedOperand
+
+LEAST_COLUMNS_OF_WARP = 16
+"""Policy: columns of a tile that a warpgroup loads at least."""
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """Sums of a loop in tensor memory: from column `column` on, `buffers` times `columns`."""
+
+    loop: aa.ForOp
+    position: int
+    """Among the values that the loop carries."""
+    column: int = 0
+    columns: int = 0
+    buffers: int = 1
+
+
+@dataclass(frozen=True)
+class Tcgen05Dot:
+    """A product by tcgen05: both operands in shared memory, the sum in tensor memory.
+
+    `load_shape`: of the instructions that bring the sum to registers, when the loop is over.
+    """
+
+    dot: aa.DotOp
+    lhs: SharedOperand
+    rhs: SharedOperand
+    kind: Tcgen05Kind
+    accumulator: Accumulator
+    load_shape: str = "16x256b"
+
+    fragments: ClassVar[None] = None
+    """No operand is read into registers for an instruction that would take it from memory."""
+    transposed: ClassVar[bool] = False
+    is_promoted: ClassVar[bool] = False
+    is_turned: ClassVar[bool] = False
+    turns_words: ClassVar[bool] = False
+    is_read_by_warps: ClassVar[bool] = False
+    """Whether each warp reads stages by itself, and hands them back."""
+    is_asynchronous: ClassVar[bool] = True
+    """Whether the product is issued and waited for later."""
+    is_in_tmem: ClassVar[bool] = True
+    """Whether the sum lies in tensor memory."""
+    is_lhs_kept: ClassVar[bool] = False
+    """Whether the left operand is loaded outside the block of the product."""
+    starts_at_zero: ClassVar[bool] = False
+
+    @property
+    def rows(self) -> int:
+        """Rows of the result."""
+        return shape_of(self.dot.result)[0]
+
+    @property
+    def columns(self) -> int:
+        """Columns of the result."""
+        return shape_of(self.dot.result)[1]
+
+    @property
+    def operand_bits(self) -> int:
+        """Bits of an element of the operands."""
+        return self.kind.operand_bits
+
+    def turned_bytes(self, warpgroups: int) -> int:
+        """Shared memory for operands written again: none is."""
+        return 0
+
+    def left_registers(self, warpgroups: int) -> int:
+        """Registers of a thread for a left operand that comes from registers."""
+        return 0
+
+    def suits(self, warpgroups: int) -> bool:
+        """Whether every warpgroup has columns, or rows, of its own to load."""
+        has_blocks = self.rows >= BLOCK_ROWS * warpgroups
+        return has_blocks or self.columns >= LEAST_COLUMNS_OF_WARP * warpgroups
+
+    def result_layout(self, warpgroups: int) -> LinearLayout:
+        """Where the threads hold the result once it is loaded."""
+        return tmem_accumulator((self.rows, self.columns), self.load_shape, warpgroups)
+
+    def accumulator_registers(self, warpgroups: int) -> int:
+        """Registers of a thread for the result once it is loaded."""
+        threads = 128 * warpgroups
+        return self.rows * self.columns // threads
+
+    @property
+    def tmem_columns(self) -> int:
+        """Columns of tensor memory for one stage of the sum."""
+        return self.columns * max(1, self.rows // BLOCK_ROWS)
+
+
+def accumulators(dots: Sequence[Tcgen05Dot]) -> list[Accumulator]:
+    """The different sums of products, in program order."""
+    return list(dict.fromkeys(planned.accumulator for planned in dots))

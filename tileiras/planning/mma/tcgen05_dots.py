@@ -1,0 +1,219 @@
+"""Which products tcgen05 computes, and where their sums lie in tensor memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
+from tileiras.codegen.atoms.tcgen05 import (
+    COLUMNS,
+    MOST_N,
+    ROWS,
+    Tcgen05Kind,
+    allocated_columns,
+    find_tcgen05_kind,
+)
+from tileiras.codegen.target import GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS, tmem_accumulator
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.planning.access import plan_view_access
+from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
+from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
+from tileiras.planning.mma.zero import is_zero
+from tileiras.planning.operands.staged import staged_operands
+from tileiras.planning.resources.cta import CtaShape
+
+LOAD_SHAPES = ("16x256b", "32x32b")
+"""Fixed: of loads from tensor memory, the one to take where both are as good first."""
+_THREADS = ("lane", "warp")
+LEAST_BESIDE = 40
+"""Policy: registers of a thread for addresses and work beside a sum that it has loaded."""
+MOST_BUFFERS = 2
+"""Policy: stages of an accumulator where each CTA makes several tiles: while the consumers read
+one, the products of the next tile are computed.
+"""
+
+
+def tcgen05_dot(op: aa.DotOp, target: GpuTarget) -> Tcgen05Dot | str:
+    """The product with its sum in tensor memory, or why it has none there."""
+    shape, depth = shape_of(op.result), shape_of(op.lhs)[-1]
+    if len(shape) != 2:
+        return "tcgen05 multiplies no batches"
+    kind = dot_kind(op)
+    if kind is None or not target.has(kind.feature):
+        return "tcgen05 has no instructions for the element types"
+    rows, columns = shape
+    m = HALF_ROWS if rows == HALF_ROWS else BLOCK_ROWS
+    if rows % m or m not in ROWS or not kind.holds(m, min(columns, MOST_N)) or depth % kind.k:
+        return f"tcgen05 has no instructions for a product of {rows}x{columns}x{depth}"
+    operands = staged_operands(op)
+    if operands is None or operands.lhs is None:
+        return "an operand does not come through a pipeline"
+    lhs, rhs = operands.lhs, operands.rhs
+    if lhs.load.parent_block() is not op.parent_block():
+        return "an operand stays in its stage throughout a loop"
+    if not kind.transposes and (lhs.major_axis, rhs.major_axis) != (1, 0):
+        return "K of an operand is not contiguous"
+    accumulator = accumulator_of(op)
+    if isinstance(accumulator, str):
+        return accumulator
+    return Tcgen05Dot(op, lhs, rhs, kind, accumulator)
+
+
+def dot_kind(op: aa.DotOp) -> Tcgen05Kind | None:
+    """The kind of instructions for the element types, None if the hardware has none."""
+    return find_tcgen05_kind(wgmma_accumulator(element_of(op.result)), *operand_names(op))
+
+
+def operand_names(op: aa.DotOp) -> tuple[str | None, str | None]:
+    """PTX's names of the operands' types."""
+    signs = (op.signedness_lhs, op.signedness_rhs)
+    lhs, rhs = (
+        wgmma_operand(element_of(value), _is_unsigned(sign))
+        for value, sign in zip((op.lhs, op.rhs), signs, strict=True)
+    )
+    return lhs, rhs
+
+
+def _is_unsigned(signedness: SignednessAttr | None) -> bool:
+    return signedness is not None and signedness.data is Signedness.UNSIGNED
+
+
+def accumulator_of(op: aa.DotOp) -> Accumulator | str:
+    """The sum of a loop that the product adds to, or why it is none.
+
+    The loop carries it from zero on, products of its body add to it one after another, and nothing
+    else reads it there.
+    """
+    loop = op.parent_op()
+    if not isinstance(loop, aa.ForOp):
+        return "a product stands in no loop"
+    value: SSAValue = op.acc
+    while isinstance(value, OpResult) and isinstance(value.op, aa.DotOp):
+        if value.op.parent_op() is not loop or not _has_one_use(value):
+            return "a sum is read in its loop"
+        value = value.op.acc
+    arguments = loop.body.block.args[1:]
+    if value not in arguments or not _has_one_use(value):
+        return "a sum is read in its loop"
+    position = arguments.index(value)
+    if not _is_carried_on(op, loop, position):
+        return "a sum is read in its loop"
+    if not is_zero(loop.init_values[position]):
+        return "a sum does not start from zero"
+    return Accumulator(loop, position)
+
+
+def _is_carried_on(op: aa.DotOp, loop: aa.ForOp, position: int) -> bool:
+    """Whether nothing but further products and the next iteration reads the result."""
+    result: SSAValue = op.result
+    while True:
+        uses = list(result.uses)
+        if len(uses) != 1:
+            return False
+        user, index = uses[0].operation, uses[0].index
+        if isinstance(user, aa.ContinueOp) and user.parent_op() is loop:
+            return index == position
+        if not isinstance(user, aa.DotOp) or user.parent_op() is not loop:
+            return False
+        if user.operands[index] is not user.acc or user.lhs is result or user.rhs is result:
+            return False
+        result = user.result
+
+
+def _has_one_use(value: SSAValue) -> bool:
+    return len(list(value.uses)) == 1
+
+
+def placed_sums(dots: Sequence[Tcgen05Dot], shape: CtaShape) -> list[Tcgen05Dot] | str:
+    """The products with places for their sums in tensor memory, or that there is no room.
+
+    Nor may there be too few registers to load a sum to.
+
+    CTAs that share an SM share its columns, too, and each allocates a power of two of them.
+    """
+    held = max(planned.accumulator_registers(shape.warpgroups) for planned in dots)
+    if held + LEAST_BESIDE > shape.registers:
+        return f"a thread has {shape.registers} registers, and {held} of them would be for a sum"
+    most = COLUMNS // shape.ctas
+    for buffers in range(MOST_BUFFERS, 0, -1):
+        column, places = 0, dict[tuple[Operation, int], Accumulator]()
+        for planned in dots:
+            own = planned.accumulator
+            key = (own.loop, own.position)
+            if key in places:
+                continue
+            count = buffers if _is_repeated(own.loop) else 1
+            places[key] = replace(own, column=column, columns=planned.tmem_columns, buffers=count)
+            column += count * planned.tmem_columns
+        if allocated_columns(column) <= most:
+            return [
+                replace(
+                    planned,
+                    accumulator=places[planned.accumulator.loop, planned.accumulator.position],
+                    load_shape=load_shape(planned, shape.warpgroups),
+                )
+                for planned in dots
+            ]
+    return f"the sums take more than {most} columns of tensor memory"
+
+
+def _is_repeated(loop: Operation) -> bool:
+    """Whether a loop runs several times in a tile block."""
+    parent = loop.parent_op()
+    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
+        parent = parent.parent_op()
+    return parent is not None
+
+
+def load_shape(planned: Tcgen05Dot, warpgroups: int) -> str:
+    """The instructions by which a sum is loaded: those whose layout its readers like best.
+
+    A row of the tile lies in one thread (32x32b) or in four lanes (16x256b). Rows that are reduced
+    had better be in one thread; stores want neighbouring lanes to fill sectors of memory.
+    """
+    own, size = planned.accumulator, (planned.rows, planned.columns)
+    if planned.rows == HALF_ROWS:
+        return LOAD_SHAPES[0]
+    readers = list(_readers(own.loop.results[own.position]))
+
+    def cost(shape: str) -> int:
+        layout = tmem_accumulator(size, shape, warpgroups)
+        return sum(_cost(reader, layout, warpgroups) for reader in readers)
+
+    return min(LOAD_SHAPES, key=cost)
+
+
+def _readers(value: SSAValue) -> Iterator[Operation]:
+    """What reads a tile, or what elementwise operations make of it."""
+    pending, seen = [value], {value}
+    while pending:
+        for use in pending.pop().uses:
+            yield use.operation
+            if isinstance(use.operation, ElementwiseOp):
+                made = [result for result in use.operation.results if result not in seen]
+                pending += made
+                seen.update(made)
+
+
+def _cost(reader: Operation, layout: LinearLayout, warpgroups: int) -> int:
+    """What a reader has to do for a layout: exchanges between threads."""
+    match reader:
+        case aa.ReduceOp():
+            dim = reader.dim.value.data
+            return sum(bool(step[dim]) for part in _THREADS for step in layout.basis(part))
+        case aa.TiledStoreOp() if view_type_of(reader.view).tile_shape == layout.shape:
+            access = plan_view_access(reader.view, WARPS_PER_WARPGROUP * warpgroups)
+            bits = storage_bits(element_of(reader.value))
+            return int(not access.suits(layout) and access.in_place(layout, bits) is None)
+        case _:
+            return 0

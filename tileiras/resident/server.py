@@ -1,0 +1,406 @@
+"""The resident compiler: loads everything once, then forks for every request.
+
+The parent only accepts connections, forks, and tells how children ended: it reads nothing that a
+client sends, so that no client can hold it up. What a child does, or what is done to it, ends with
+the child.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import io
+import marshal
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, MutableMapping
+from contextlib import suppress
+from typing import NamedTuple, NoReturn
+
+from tileiras.early_signals import REASONS
+from tileiras.errors import TileirasError
+from tileiras.resident.protocol import (
+    ENDED,
+    IDLE_VARIABLE,
+    MAX_REQUEST_BYTES,
+    NO,
+    SECONDS_FOR_A_REQUEST,
+    STARTED,
+    answer,
+    runtime_folder,
+    socket_path,
+)
+from tileiras.resident.samples import MATMUL, VECTOR_ADD
+from tileiras.termination import forget_everything
+
+_SECONDS_IDLE = 600.0
+_MOST_CHILDREN = 4 * (os.cpu_count() or 1)
+"""Policy: so many compilations at a time; what comes then is told to compile by itself."""
+
+_SECONDS_OF_QUIET = 0.02
+"""Policy: after so long without work the next child is forked."""
+
+_BACKLOG = 64
+"""Policy: connections that wait to be accepted; what comes then is refused."""
+
+_LIMITS = tuple(
+    sorted(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
+)
+
+
+class Request(NamedTuple):
+    """What a process is started with."""
+
+    program: str
+    argv: list[str]
+    environ: dict[str, str]
+    umask: int
+    ignored: list[int]
+    streams: list[tuple[str, str, bool]]
+
+
+class Spare(NamedTuple):
+    """A child that waits for a connection, and where to send it."""
+
+    process: int
+    pipe: socket.socket
+
+
+class Server:
+    """A listening socket, the children at work, and the sources that were loaded."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        compile_and_exit: Callable[[list[str]], NoReturn],
+        rehearse: Callable[[], None],
+    ):
+        self._listener = listener
+        self._compile_and_exit = compile_and_exit
+        self._rehearse = rehearse
+        self._children: dict[int, socket.socket] = {}
+        self._spare: Spare | None = None
+        self._sources = _loaded_sources()
+
+    def run(self, idle: float, environ: MutableMapping[str, str]) -> None:
+        """Serves until nobody has asked for `idle` seconds, or a source has changed."""
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        os.set_blocking(reading, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        poll = select.poll()
+        poll.register(self._listener, select.POLLIN)
+        poll.register(reading, select.POLLIN)
+        last = time.monotonic()
+        while self._children or time.monotonic() - last < idle:
+            seconds = min(idle, 1.0) if self._spare else min(idle, _SECONDS_OF_QUIET)
+            ready = [number for number, _ in poll.poll(seconds * 1000)]
+            if reading in ready:
+                with suppress(BlockingIOError):
+                    os.read(reading, 4096)
+            self._tell_ends()
+            if self._listener.fileno() in ready:
+                last = time.monotonic()
+                if _loaded_sources() != self._sources:
+                    return
+                self._accept(environ)
+            elif not ready and not self._spare:
+                self._make_spare(environ)
+
+    def _accept(self, environ: MutableMapping[str, str]) -> None:
+        """Gives one connection of this user to a child."""
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return
+        client, user = _peer_of(connection)
+        if user != os.geteuid():
+            connection.close()
+            return
+        if len(self._children) >= _MOST_CHILDREN:
+            _tell(connection, answer(NO))
+            connection.close()
+            return
+        child = self._use_spare(connection, client)
+        if child is None:
+            try:
+                child = os.fork()
+            except OSError:
+                _tell(connection, answer(NO))
+                connection.close()
+                return
+            if not child:
+                self._be_child(lambda: (connection, client), environ)
+        self._children[child] = connection
+        _tell(connection, answer(STARTED, child))
+
+    def _use_spare(self, connection: socket.socket, client: int) -> int | None:
+        """Gives a connection to the child that waits for one; None where there is none."""
+        if self._spare is None:
+            return None
+        process, pipe = self._spare
+        self._spare = None
+        try:
+            socket.send_fds(pipe, [client.to_bytes(4, "little")], [connection.fileno()])
+        except OSError:
+            return None
+        finally:
+            pipe.close()
+        return process
+
+    def _make_spare(self, environ: MutableMapping[str, str]) -> None:
+        """Forks a child before it is needed, in a moment of quiet.
+
+        It rehearses, so that the memory that a compilation changes is its own already: half of the
+        time of a small compilation in a fresh fork is spent copying pages.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            child = os.fork()
+        except OSError:
+            ours.close()
+            theirs.close()
+            return
+        if child:
+            theirs.close()
+            self._spare = Spare(child, ours)
+            return
+
+        def wait() -> tuple[socket.socket, int]:
+            ours.close()
+            self._rehearse()
+            head, descriptors, _, _ = socket.recv_fds(theirs, 4, 1)
+            theirs.close()
+            if not descriptors:
+                os._exit(0)  # the server has ended
+            return socket.socket(fileno=descriptors[0]), int.from_bytes(head, "little")
+
+        self._be_child(wait, environ)
+
+    def _be_child(
+        self,
+        wait: Callable[[], tuple[socket.socket, int]],
+        environ: MutableMapping[str, str],
+    ) -> NoReturn:
+        """Waits for a connection and its client, compiles as the client would, and ends."""
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            forget_everything()
+            self._listener.close()
+            for other in self._children.values():
+                other.close()
+            connection, client = wait()
+            connection.settimeout(SECONDS_FOR_A_REQUEST)
+            request, descriptors = _receive(connection)
+            become(request, descriptors, client, environ)
+            _watch_client(connection)
+        except BaseException:
+            os.kill(os.getpid(), signal.SIGKILL)  # the client compiles by itself
+            raise
+        self._compile_and_exit(request.argv)
+
+    def _tell_ends(self) -> None:
+        """Tells clients how their children ended: nothing for those that were killed."""
+        while self._children:
+            try:
+                child, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not child:
+                return
+            if self._spare is not None and self._spare.process == child:
+                self._spare.pipe.close()
+                self._spare = None
+            connection = self._children.pop(child, None)
+            if connection is None:
+                continue
+            if os.WIFEXITED(status):
+                _tell(connection, answer(ENDED, os.WEXITSTATUS(status)))
+            connection.close()
+
+
+def become(
+    request: Request,
+    descriptors: list[int],
+    client: int,
+    environ: MutableMapping[str, str],
+) -> None:
+    """Gives this process what the client has: streams, folder, environment, limits, signals.
+
+    Raises OSError or ValueError for what cannot be had.
+    """
+    *streams, folder = descriptors
+    os.fchdir(folder)
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    environ.clear()
+    environ.update(request.environ)
+    sys.argv = [request.program, *request.argv]
+    os.umask(request.umask)
+    for limit in _LIMITS:
+        wanted = resource.prlimit(client, limit)
+        if wanted != resource.getrlimit(limit):
+            resource.setrlimit(limit, wanted)
+    niceness = os.getpriority(os.PRIO_PROCESS, client)
+    if niceness != os.getpriority(os.PRIO_PROCESS, 0):
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
+    for number in REASONS:
+        ignored = number in request.ignored
+        signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    sys.stdin, sys.stdout, sys.stderr = (
+        io.TextIOWrapper(
+            open(number, mode, closefd=False),  # noqa: SIM115 (open as long as the process)
+            encoding=encoding,
+            errors=errors,
+            line_buffering=by_line,
+        )
+        for number, mode, (encoding, errors, by_line) in zip(
+            (0, 1, 2), ("rb", "wb", "wb"), request.streams, strict=True
+        )
+    )
+
+
+def serve(
+    environ: MutableMapping[str, str],
+    compile_and_exit: Callable[[list[str]], NoReturn],
+    warm_up: Callable[[], None],
+    rehearse: Callable[[], None],
+) -> None:
+    """Is the resident compiler of this user and installation, unless there is one.
+
+    `compile_and_exit` does what the command does; `warm_up` loads what it needs, and `rehearse`
+    compiles something small.
+    """
+    folder = runtime_folder(environ)
+    if folder is None:
+        return
+    path = socket_path(folder)
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return
+    os.chdir("/")
+    for number in REASONS:
+        signal.signal(number, signal.SIG_DFL)
+    gc.disable()
+    warm_up()
+    gc.freeze()
+    with suppress(FileNotFoundError):
+        os.unlink(f"{path}.new")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    umask = os.umask(0o177)
+    listener.bind(f"{path}.new")
+    os.umask(umask)
+    listener.listen(_BACKLOG)
+    os.rename(f"{path}.new", path)  # who finds it is served
+    listener.setblocking(False)
+    try:
+        idle = float(environ.get(IDLE_VARIABLE, _SECONDS_IDLE))
+    except ValueError:
+        idle = _SECONDS_IDLE
+    try:
+        Server(listener, compile_and_exit, rehearse).run(idle, environ)
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def warm_up() -> None:
+    """Loads LLVM and all passes, and compiles two programs up to PTX.
+
+    What is made on first use is there then. No thread is left, which a fork would not have.
+    """
+    from importlib import import_module
+
+    from tileiras.codegen.llvm_backend import load_llvm
+    from tileiras.registry import PASSES, load_pass
+
+    load_llvm()
+    import_module("tileiras.codegen.ptxas_backend")
+    for name in PASSES:
+        load_pass(name)
+    rehearse(MATMUL)
+    rehearse()
+
+
+def rehearse(program: bytes = VECTOR_ADD) -> None:
+    """Compiles a program up to PTX and forgets it."""
+    from tileiras.codegen.target import TARGET_NAMES, Feature, get_target
+    from tileiras.driver import compile_module
+    from tileiras.options import CompileOptions
+
+    target = next(name for name in TARGET_NAMES if get_target(name).has(Feature.WGMMA))
+    with suppress(TileirasError):
+        compile_module(program, CompileOptions(gpu_name=target, emit="ptx", line_info=True))
+
+
+def _receive(connection: socket.socket) -> tuple[Request, list[int]]:
+    """A client's request and its descriptors; raises for anything else."""
+    head, descriptors, _, _ = socket.recv_fds(connection, 4, 4)
+    size = int.from_bytes(head, "little")
+    if len(head) != 4 or size > MAX_REQUEST_BYTES or len(descriptors) != 4:
+        raise ValueError("found a head that no client sends, expected a size and four descriptors")
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise EOFError("found the end of the connection, expected the rest of a request")
+        data += more
+    return Request(*marshal.loads(data)), descriptors
+
+
+def _watch_client(connection: socket.socket) -> None:
+    """Ends this process when its client has: nobody waits for the result any more."""
+    from _thread import start_new_thread
+
+    from tileiras.termination import end
+
+    connection.settimeout(None)
+
+    def wait() -> None:
+        with suppress(OSError):
+            connection.recv(1)
+        end(signal.SIGTERM)
+
+    start_new_thread(wait, ())
+
+
+def _peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Process and user at the other end."""
+    form = "iii"
+    size = struct.calcsize(form)
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    process, user, _ = struct.unpack(form, credentials)
+    return process, user
+
+
+def _tell(connection: socket.socket, said: bytes) -> None:
+    """Sends an answer; a client that is gone does not matter."""
+    with suppress(OSError):
+        connection.send(said, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+
+
+def _loaded_sources() -> list[tuple[str, int, int]]:
+    """The sources of all modules that were loaded from files, with time and size."""
+    found: list[tuple[str, int, int]] = []
+    for name, module in sorted(sys.modules.items()):
+        source = getattr(module, "__file__", None)
+        if not source or name == "__main__":
+            continue
+        try:
+            status = os.stat(source)
+        except OSError:
+            continue
+        found.append((source, status.st_mtime_ns, status.st_size))
+    return found

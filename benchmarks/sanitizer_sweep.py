@@ -98,7 +98,7 @@ PRODUCTS: tuple[tuple[str, tuple[int, int, int], dict[str, Any]], ...] = (
     ("f8E4M3FN", (128, 128, 128), {"form": "persistent"}),
     ("f16", (16, 128, 64), {"b": "turned", "form": "persistent"}),
 )
-"""Products with agents: joined tiles, store agents, locks of clusters, copied views, short rows,
+"""Products with warp roles: joined tiles, store warps, locks of clusters, copied views, short rows,
 few rows.
 """
 SLOT_PRODUCTS: tuple[tuple[str, tuple[int, int, int], dict[str, Any]], ...] = (

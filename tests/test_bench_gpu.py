@@ -66,7 +66,7 @@ def test_strides_follow_the_order_of_dims(bench):
     assert array.strides == (512, 1, 16)
 
 
-def test_experts_share_all_slots(bench):
+def test_experts_share_all_stages(bench):
     catalogue = bench["catalogue"]
     assert sum(catalogue.expert_counts()) == catalogue.MOE_TOKENS * catalogue.MOE_CHOSEN
 

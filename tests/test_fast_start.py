@@ -89,7 +89,7 @@ class OwnEquality:
         return True
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class Stages:
     x: int
 
 @dataclass(order=True, kw_only=True)
@@ -122,7 +122,7 @@ print(Plain.__hash__, hash(Frozen("a")) == hash(("a", 4)), hash(OwnHash(1)), Sam
 print(tried(lambda: hash(Plain(1))), tried(lambda: Plain()), tried(lambda: Plain(1, 2, 3)))
 print(matched(Child("c")), matched(Frozen("f", 1)), matched(Plain(9)))
 print(replace(Child("c"), size=1), OwnEquality(1) == 5, hash(OwnEquality(3)) == hash((3,)))
-print(Slots(1), hash(Slots(1)) == hash((1,)), hasattr(Slots(1), "__dict__"))
+print(Stages(1), hash(Stages(1)) == hash((1,)), hasattr(Stages(1), "__dict__"))
 print(Ordered(x=1) < Ordered(x=2), Ordered(x=1), tried(lambda: Ordered(1)))
 print(Bare().x, Bare() == Bare(), Frozen.size, Child("a") == Frozen("a"), Child("a") == Child("a"))
 print(tried(lambda: setattr(Frozen("a"), "size", 1)), tried(lambda: delattr(Child("a"), "name")))

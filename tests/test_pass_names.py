@@ -14,6 +14,7 @@ from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.pass_names import (
     ELSEWHERE,
     LLVM_PASSES,
+    RENAMED,
     check_dumped,
     check_pass,
     make_pass,
@@ -135,3 +136,12 @@ def test_llvm_runs_the_passes_of_the_table(capfd: pytest.CaptureFixture[str]) ->
         llvm.set_option("-debug-pass=Disabled")
     ran = {word[1:] for word in capfd.readouterr().err.split() if word.startswith("-")}
     assert ran >= LLVM_PASSES
+
+
+@pytest.mark.parametrize("name", sorted(RENAMED))
+def test_old_names_are_answered_with_the_new_one(name: str) -> None:
+    """Which is a pass; the old one is not."""
+    assert name not in PASSES
+    check_pass(RENAMED[name])
+    with pytest.raises(UsageError, match=f"it is called '{RENAMED[name]}'"):
+        check_pass(name)

@@ -92,7 +92,7 @@ def test_a_gpu_of_another_generation_or_none_is_told() -> None:
 
 def test_tests_for_a_generation_are_skipped_where_there_is_none() -> None:
     """They neither pass nor vanish; other tests are not taken."""
-    folder = "tests/gpu/test_operand_slots.py"
+    folder = "tests/gpu/test_smem_operands.py"
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]
     run = subprocess.run(
         [*command, "--only-on=hopper", "--co", folder], capture_output=True, text=True, cwd=ROOT

@@ -40,7 +40,6 @@ _SCHEDULE = "tileas-generate-schedule"
 _EXPAND = "tileas-expand-schedule"
 
 ELSEWHERE: dict[str, tuple[str, str]] = {
-    "tileas-slicing": ("tileaa-split-large-tiles", "large tiles become loops over parts"),
     "tileas-prepare-for-scheduling": (_SCHEDULE, "loads of a loop are told apart there"),
     "tileas-legalize-fma-dot": (_DOTS, "products without tensor cores are recognised there"),
     "tileas-legalize-reduce": (_LAST, "reductions become shuffles and shared memory there"),
@@ -55,12 +54,25 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-remove-buffer-alias": (_LAST, "shared memory is laid out there"),
     "tileas-refine-atom-by-resource": (_DOTS, "the size of instructions is chosen there"),
     "tileas-attach-tma-desc-args": (_LAST, "tensor maps are filled in by the kernel itself"),
-    "tileas-dynamic-persistent": ("pair-tile-blocks", "persistent kernels are made there"),
+    "tileas-dynamic-persistent": ("form-clusters", "persistent kernels are made there"),
     "tileas-remove-dead-args": ("canonicalize", "values without users are removed there"),
     "tileas-legalize-tmem-copy": ("", "no target with tensor memory is compiled for yet"),
     "convert-pipeline-to-nvvm": (_LAST, "pipelines become mbarriers there"),
 }
 """Names of passes in NVIDIA's compiler: the pass of ours that does the work, and what it does."""
+
+
+RENAMED: dict[str, str] = {
+    "tileaa-split-large-tiles": "tileas-slicing",
+    "tileaa-split-depth": "split-k",
+    "tileaa-slice-epilogues": "slice-epilogue",
+    "tileaa-hoist-loads": "hoist-loads",
+    "tileaa-simplify-addresses": "simplify-addresses",
+    "join-tiles": "tiles-per-cta",
+    "pair-tile-blocks": "form-clusters",
+    "generate-schedule": "tileas-generate-schedule",
+}
+"""Names that passes of ours had before."""
 
 
 def _mistake(message: str, word: str, known: Iterable[str], otherwise: str) -> UsageError:
@@ -75,6 +87,8 @@ def check_pass(name: str) -> None:
     """Raises UsageError for a name that is no pass of ours; it says where the work is done."""
     if name in PASSES:
         return
+    if name in RENAMED:
+        raise UsageError(f"there is no pass '{name}': it is called '{RENAMED[name]}'")
     if name in ELSEWHERE:
         ours, what = ELSEWHERE[name]
         where = f"its work is done by '{ours}'" if ours else "nothing does its work"

@@ -88,7 +88,7 @@ class RemarkCollector:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun: "1 slot", "2 slots"."""
+    """A count with its noun: "1 stage", "2 stages"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 

@@ -1,4 +1,4 @@
-"""Which kernels share out work among the tile blocks of their grid."""
+"""Which kernels divide work among the tile blocks of their grid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def kernel_of(source: bytes) -> aa.FuncOp:
 
 
 def sharing() -> bytes:
-    """A product whose tile blocks share out the rows of tiles."""
+    """A product whose tile blocks divide the rows of tiles."""
     text = persistent(128, 256, 64).decode()
     step = "%c2 = constant <i32: 2> : tile<i32>"
     assert step in text

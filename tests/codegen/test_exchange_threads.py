@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.kernels.lock_kernels import TURNS, TurnsCase
+from tests.kernels.lock_kernels import TURNS, SmemTransposeCase
 from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.thread_programs import OPTIONS
@@ -21,7 +21,7 @@ TARGET = get_target("sm_90")
 
 @pytest.mark.parametrize("parts", [3, 9])
 def test_threads_find_what_those_of_other_ctas_have_sent(parts: int):
-    case = TurnsCase(parts, 1)
+    case = SmemTransposeCase(parts, 1)
     run_lowered(lower_to_llvm(parse_text(TURNS, "kernel.mlir")), case.arguments, case.grid)
     case.check()
 
@@ -54,7 +54,7 @@ def test_nothing_that_is_sent_waits_for_a_fence(text: str):
     assert ptx.count("atom.release.gpu.global.exch") == 1
 
 
-def test_one_thread_of_all_agents_makes_the_mbarrier():
+def test_one_thread_of_all_roles_makes_the_mbarrier():
     """The producer's first thread, which consumers need not wait for, might make it once more."""
     text = ProductKernel("f16", (64, 64, 64), form="split").text()
     lowered = lower_to_llvm(parse_text(text, "kernel.mlir"))

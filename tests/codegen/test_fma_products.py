@@ -47,7 +47,7 @@ class ComplexProduct:
             parts.append(self.kernel.add(op, products, type, rounding_mode=nearest))
         return parts
 
-    def turned(self, tiles: list[Any]) -> list[Any]:
+    def transposed(self, tiles: list[Any]) -> list[Any]:
         """Tiles with some dims exchanged, in the same shape."""
         batches, rows, columns = self.shape
         whole = TileType(self.element, (batches, rows, columns // rows, rows))
@@ -78,8 +78,8 @@ class ComplexProduct:
         return [re + 1j * im for re, im in (w, x, found)], str(module)
 
 
-def turned(x: Any) -> Any:
-    """As `ComplexProduct.turned`."""
+def transposed(x: Any) -> Any:
+    """As `ComplexProduct.transposed`."""
     batches, rows, columns = x.shape
     split = x.reshape(batches, rows, columns // rows, rows)
     return split.transpose(0, 2, 3, 1).reshape(x.shape)
@@ -94,8 +94,8 @@ def test_complex_product(w_batches: int):
 
 def test_products_of_turned_results():
     program = ComplexProduct()
-    (w, x, found), _ = program.run(program.both(program.turned(program.both(program.x))))
-    np.testing.assert_array_equal(found, w @ turned(w @ x))
+    (w, x, found), _ = program.run(program.both(program.transposed(program.both(program.x))))
+    np.testing.assert_array_equal(found, w @ transposed(w @ x))
 
 
 def test_four_products_of_common_operands_meet_less_than_two_of_others():

@@ -16,7 +16,7 @@ from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.passes.nv_tileaa import split_large_tiles
+from tileiras.passes.nv_tileaa import slicing
 
 Fill = Callable[[Kernel, Any], Any]
 ADD = {"rounding_mode": rounding()}
@@ -25,8 +25,8 @@ ADD = {"rounding_mode": rounding()}
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch):
     """Tiles of more than 512 words are split into parts of at most 128."""
-    monkeypatch.setattr(split_large_tiles, "MAX_WORDS", 512)
-    monkeypatch.setattr(split_large_tiles, "PART_WORDS", 128)
+    monkeypatch.setattr(slicing, "MAX_WORDS", 512)
+    monkeypatch.setattr(slicing, "PART_WORDS", 128)
 
 
 def reduced(

@@ -33,13 +33,13 @@ DTYPES: dict[Any, Any] = {
 
 
 def dot_kernel(
-    m: int, n: int, k: int, operand: Any, acc: Any, turned: tuple[bool, bool], batch: int = 0
+    m: int, n: int, k: int, operand: Any, acc: Any, transposed: tuple[bool, bool], batch: int = 0
 ) -> Kernel:
-    """c = a @ b + c; a turned operand lies in memory with its other dim fastest."""
+    """c = a @ b + c; a transposed operand lies in memory with its other dim fastest."""
     lead = (batch,) if batch else ()
     kernel = Kernel(*(PointerType(type_) for type_ in (operand, operand, acc)))
     values = []
-    for pointer, shape, turn in zip(kernel.args, ((m, k), (k, n)), turned):
+    for pointer, shape, turn in zip(kernel.args, ((m, k), (k, n)), transposed):
         full = (*lead, *shape)
         if not turn:
             values.append(kernel.load(pointer, full))
@@ -66,7 +66,7 @@ def check(
     k: int,
     operand: Any = f16,
     acc: Any = f32,
-    turned: tuple[bool, bool] = (False, False),
+    transposed: tuple[bool, bool] = (False, False),
     batch: int = 0,
     arch: str | GpuTarget = "sm_90",
 ) -> str:
@@ -79,10 +79,10 @@ def check(
     wanted = (np.matmul(a, b) + c).astype(DTYPES[acc])
     memory = [
         np.ascontiguousarray((np.swapaxes(x, -1, -2) if turn else x).astype(DTYPES[operand]))
-        for x, turn in zip((a, b), turned)
+        for x, turn in zip((a, b), transposed)
     ]
     found = c.astype(DTYPES[acc])
-    kernel = dot_kernel(m, n, k, operand, acc, turned, batch)
+    kernel = dot_kernel(m, n, k, operand, acc, transposed, batch)
     kernel.add(ct.ReturnOp, [[]])
     module = lower_to_llvm(kernel.module, arch)
     carriers = {bf16: np.uint16, f8E4M3FN: np.uint8}
@@ -92,11 +92,11 @@ def check(
     return str(module)
 
 
-@pytest.mark.parametrize("turned", [(a, b) for a in (False, True) for b in (False, True)])
+@pytest.mark.parametrize("transposed", [(a, b) for a in (False, True) for b in (False, True)])
 @pytest.mark.parametrize("operand", [f16, bf16, i8, f64])
-def test_product_in_every_orientation(operand, turned):
+def test_product_in_every_orientation(operand, transposed):
     acc = {i8: i32, f64: f64}.get(operand, f32)
-    check(32, 16, 64, operand, acc, turned)
+    check(32, 16, 64, operand, acc, transposed)
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_batched_product():
     check(16, 16, 32, batch=2)
 
 
-@pytest.mark.parametrize("turned", [(a, b) for a in (False, True) for b in (False, True)])
-def test_product_by_multiply_add(turned):
-    text = check(32, 16, 64, f32, f32, turned)
+@pytest.mark.parametrize("transposed", [(a, b) for a in (False, True) for b in (False, True)])
+def test_product_by_multiply_add(transposed):
+    text = check(32, 16, 64, f32, f32, transposed)
     assert "nvvm.mma_tile" not in text
 
 
@@ -136,10 +136,10 @@ def test_half_precision_operands_are_read_by_ldmatrix():
     assert "nvvm.ldmatrix" in text and "transposed" in text
 
 
-@pytest.mark.parametrize("turned", [(a, b) for a in (False, True) for b in (False, True)])
-def test_f8_operands_are_made_f16_where_only_wgmma_has_f8_units(turned):
-    assert "m16n8k16_f32_f16" in check(32, 16, 64, f8E4M3FN, f32, turned, arch="sm_90")
-    assert "m16n8k32_f32_e4m3" in check(32, 16, 64, f8E4M3FN, f32, turned, arch="sm_89")
+@pytest.mark.parametrize("transposed", [(a, b) for a in (False, True) for b in (False, True)])
+def test_f8_operands_are_made_f16_where_only_wgmma_has_f8_units(transposed):
+    assert "m16n8k16_f32_f16" in check(32, 16, 64, f8E4M3FN, f32, transposed, arch="sm_90")
+    assert "m16n8k32_f32_e4m3" in check(32, 16, 64, f8E4M3FN, f32, transposed, arch="sm_89")
 
 
 def test_target_without_ldmatrix_reads_elements():
@@ -147,18 +147,18 @@ def test_target_without_ldmatrix_reads_elements():
     assert "nvvm.ldmatrix" not in check(32, 32, 32, arch=target)
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_operands_larger_than_shared_memory_are_staged_in_parts(turned):
-    text = check(64, 32, 1024, arch="sm_80", turned=(turned, turned))
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operands_larger_than_shared_memory_are_staged_in_parts(transposed):
+    text = check(64, 32, 1024, arch="sm_80", transposed=(transposed, transposed))
     assert "nvvm.ldmatrix" in text
 
 
 @pytest.mark.parametrize(("operand", "acc"), [(i8, i32), (f64, f64)])
-@pytest.mark.parametrize("turned", [False, True])
-def test_parts_of_one_atom(operand, acc, turned):
+@pytest.mark.parametrize("transposed", [False, True])
+def test_parts_of_one_atom(operand, acc, transposed):
     target = replace(get_target("sm_90"), static_shared_limit=4096)
     k = {i8: 128, f64: 32}[operand]
-    check(32, 32, k, operand, acc, turned=(turned, not turned), arch=target)
+    check(32, 32, k, operand, acc, transposed=(transposed, not transposed), arch=target)
 
 
 def test_operands_without_k_to_divide_are_refused():
@@ -171,15 +171,15 @@ def test_operands_without_k_to_divide_are_refused():
 
 
 @pytest.mark.parametrize("warps", [(4, 1), (2, 2), (2, 4)])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(("rows", "depth"), [(64, 16), (128, 64), (16, 128)])
-def test_matrix_rows_lie_in_different_banks(warps, turned, rows, depth):
-    order = (0, 1) if turned else (1, 0)
+def test_matrix_rows_lie_in_different_banks(warps, transposed, rows, depth):
+    order = (0, 1) if transposed else (1, 0)
     source = blocked((rows, depth), order, 8, warps[0] * warps[1])
     fragment = mma_operand_layout(M16N8K16_F16.a, (rows, depth), warps, "A")
     tile = plan_operand(source, fragment, -1, 16, True)
-    assert tile.is_matrix and tile.transposed == turned and tile.store_vector == 8
+    assert tile.is_matrix and tile.transposed == transposed and tile.store_vector == 8
     assert bank_conflicts(source, tile.shared, 16, 8) == 1
-    row = [1 << b for b in range(3)] if turned else [depth << b for b in range(3)]
+    row = [1 << b for b in range(3)] if transposed else [depth << b for b in range(3)]
     read = type(source).from_index_bases({"lane": [*row, 0, 0]}, source.shape)
     assert bank_conflicts(read, tile.shared, 16, 8) == 1

@@ -162,10 +162,10 @@ def test_bytes_survive_a_change_of_type(type_, bits, size):
         first, second = (
             kernel.add(ct.ExtractOp, [elements, [kernel.constant(i32, i)]], half) for i in (0, 1)
         )
-        turned = kernel.add(
+        transposed = kernel.add(
             ct.CatOp, [second, first], TileType(type_, (count,)), dim=IntegerAttr(0, i64)
         )
-        return kernel.add(ct.PackOp, [turned], TileType(i8, (size,)))
+        return kernel.add(ct.PackOp, [transposed], TileType(i8, (size,)))
 
     check([(i8, (size,))], [], fill)
 

@@ -37,10 +37,10 @@ def transposing_kernel(rows: int, columns: int, element) -> Kernel:
     kernel = Kernel(PointerType(element), PointerType(element))
     tile = kernel.load(kernel.args[0], (rows, columns))
     permutation = DenseArrayBase.from_list(i32, [1, 0])
-    turned = kernel.add(
+    transposed = kernel.add(
         ct.PermuteOp, [tile], TileType(element, (columns, rows)), permutation=permutation
     )
-    kernel.store(kernel.args[1], turned)
+    kernel.store(kernel.args[1], transposed)
     kernel.add(ct.ReturnOp, [[]])
     return kernel
 

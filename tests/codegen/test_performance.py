@@ -22,7 +22,7 @@ def test_every_target_has_a_whole_row(name: str) -> None:
     assert all(hold.per_cycle > 0 for holds in speed.reservations.values() for hold in holds)
 
 
-def test_only_copies_and_asynchronous_products_leave_the_issue_slots_alone() -> None:
+def test_only_copies_and_asynchronous_products_leave_the_issue_stages_alone() -> None:
     """What warps wait for holds them as long as the unit that does the work, and no longer."""
     speed = get_target("sm_90").performance
     alone = {Work.WGMMA, Work.COPY_FROM_MEMORY, Work.COPY_FROM_L2}

@@ -75,9 +75,9 @@ def test_a_kernel_that_must_spill_has_all_registers(tmp_path):
     assert result.registers == TARGET.max_registers_per_thread
 
 
-@pytest.mark.parametrize(("wished", "left"), [(8, 7), (4, 3)])
-def test_a_wish_for_many_ctas_gives_way(wished: int, left: int) -> None:
-    text = HEAD.format(f"\n.minnctapersm {wished}")
+@pytest.mark.parametrize(("asked", "left"), [(8, 7), (4, 3)])
+def test_a_wish_for_many_ctas_gives_way(asked: int, left: int) -> None:
+    text = HEAD.format(f"\n.minnctapersm {asked}")
     changed = with_fewer_ctas(text, used(72, 8))
     assert changed == HEAD.format(f"\n.minnctapersm {left}")
 

@@ -20,10 +20,10 @@ TARGET = get_target("sm_90")
 LARGE = (
     Gemm(tile=(128, 256, 32), **TF32),
     Gemm(i8, i32, (128, 256, 128)),
-    Gemm(i8, i32, (128, 256, 128), b_turned=True),
+    Gemm(i8, i32, (128, 256, 128), b_transposed=True),
     Gemm(f8E4M3FN, f32, (128, 256, 128)),
-    Gemm(f8E4M3FN, f32, (128, 256, 128), b_turned=True),
-    Gemm(f8E4M3FN, f32, (64, 256, 128), b_turned=True),
+    Gemm(f8E4M3FN, f32, (128, 256, 128), b_transposed=True),
+    Gemm(f8E4M3FN, f32, (64, 256, 128), b_transposed=True),
 )
 
 

@@ -155,8 +155,8 @@ def stages() -> dict[str, str]:
     [
         ("stages = 8", "stages = 0", "create_pipeline' op a pipeline needs a stage, bytes in it"),
         (
-            "slot_bytes = 12288",
-            "slot_bytes = -1",
+            "stage_bytes = 12288",
+            "stage_bytes = -1",
             "create_pipeline' op a pipeline needs a stage, bytes in it",
         ),
         ("{swizzle = 64}", "{swizzle = 48}", "has a 'swizzle' of 48, expected one of (0, 16, 32"),
@@ -164,7 +164,7 @@ def stages() -> dict[str, str]:
         ("num_warps = 4", "num_warps = 12", "a 'num_warps' of 12, expected powers of two"),
         ("box [64, 32]", "box [64, 512]", "a 'box' of 64, 512, expected 1 to 256"),
         ("major = 1, offset = 8192", "major = 2, offset = 8192", "a tile of rank 2 with dim 2 con"),
-        ("offset = 8192, swizzle", "offset = -8, swizzle", "a tile at byte -8 of a slot"),
+        ("offset = 8192, swizzle", "offset = -8, swizzle", "a tile at byte -8 of a stage"),
         ("offset = 8192, swizzle = 128", "offset = 8192, swizzle = 7", "a swizzle of 7 bytes, exp"),
         ("[16, 0], [32, 0]], lane = [[2", "[0, 0], [32, 0]], lane = [[2", "not hold the whole"),
         ("lane = [[2, 0], ", "lane = [", "a layout of 16 lanes, expected 32"),

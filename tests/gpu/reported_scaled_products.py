@@ -78,10 +78,10 @@ class Scaled:
             )
             operands = [
                 self._elements(kernel, left),
-                _turned(kernel, self._elements(kernel, right)),
+                _transposed(kernel, self._elements(kernel, right)),
                 total,
                 left_scale,
-                _turned(kernel, right_scale),
+                _transposed(kernel, right_scale),
             ]
             return kernel.add(ct.MmaFScaledOp, operands, total.type)
 
@@ -133,7 +133,7 @@ def _looked_up(values: dict[int, float], bits: np.ndarray) -> np.ndarray:
     return table[bits]
 
 
-def _turned(kernel: Kernel, tile: Any) -> Any:
+def _transposed(kernel: Kernel, tile: Any) -> Any:
     rows, columns = tile.type.shape
     order = DenseArrayBase.from_list(i32, [1, 0])
     result = Tile(tile.type.element_type, (columns, rows))

@@ -192,7 +192,7 @@ def device() -> Iterator[Device]:
     device.close()
 
 
-def slot_size(work: Work) -> int:
+def stage_size(work: Work) -> int:
     """Bytes from one output to the next, so that each is aligned and followed by a canary."""
     return -(-(work.expected.nbytes + CANARY) // 256) * 256
 
@@ -201,10 +201,10 @@ def launch_everywhere(device: Device, function: Any, works: Sequence[Work]) -> l
     """Launches in turn on all streams without waiting; the address of each stream's outputs."""
     rounds = LAUNCHES // STREAMS
     inputs = [[device.upload(array) for array in work.inputs] for work in works]
-    outputs = [device.upload(np.full(rounds * slot_size(work), 0xA5, np.uint8)) for work in works]
+    outputs = [device.upload(np.full(rounds * stage_size(work), 0xA5, np.uint8)) for work in works]
     for turn in range(rounds):
         for stream, work, addresses, base in zip(device.streams, works, inputs, outputs):
-            output = base + turn * slot_size(work)
+            output = base + turn * stage_size(work)
             values = [np.array([a], np.uint64) for a in (*addresses, output)]
             values += [np.array([scalar]) for scalar in work.scalars]
             pointers = np.array([value.ctypes.data for value in values], np.uint64)
@@ -229,10 +229,10 @@ def test_launches_on_eight_streams_do_not_disturb_each_other(name: str, device: 
         driver.cuModuleUnload(module)
     wrong = []
     for stream, (work, base) in enumerate(zip(works, outputs)):
-        size, rounds = slot_size(work), LAUNCHES // STREAMS
-        slots = device.download(base, rounds * size).reshape(rounds, size)
+        size, rounds = stage_size(work), LAUNCHES // STREAMS
+        stages = device.download(base, rounds * size).reshape(rounds, size)
         expected = np.full(size, 0xA5, np.uint8)
         expected[: work.expected.nbytes] = work.expected.reshape(-1).view(np.uint8)
-        bad = np.flatnonzero((slots != expected).any(axis=1))
+        bad = np.flatnonzero((stages != expected).any(axis=1))
         wrong += [f"stream {stream}, launch {turn}" for turn in bad]
     assert wrong == [], f"{len(wrong)} of {LAUNCHES} launches"

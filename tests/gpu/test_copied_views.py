@@ -1,4 +1,6 @@
-"""Long products on the GPU of operands that TMA cannot bring: every alignment, rings that wrap."""
+"""Long products on the GPU of operands that TMA cannot bring: every alignment, pipelines that
+wrap.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ pytestmark = pytest.mark.gpu
 KERNELS = (
     ProductKernel("f16", (128, 128, 64), is_aligned=False),
     ProductKernel("f16", (128, 256, 64), is_aligned=False),
-    ProductKernel("f16", (256, 128, 64), b="turned", is_aligned=False),
-    ProductKernel("f16", (64, 256, 64), a="column", b="turned", is_aligned=False),
+    ProductKernel("f16", (256, 128, 64), b="transposed", is_aligned=False),
+    ProductKernel("f16", (64, 256, 64), a="column", b="transposed", is_aligned=False),
     ProductKernel("bf16", (64, 256, 64), form="persistent", is_aligned=False),
     ProductKernel("f32", (128, 128, 32), is_aligned=False),
-    ProductKernel("f32", (128, 128, 32), b="turned", is_aligned=False),
-    ProductKernel("i8", (128, 128, 128), b="turned", is_aligned=False),
+    ProductKernel("f32", (128, 128, 32), b="transposed", is_aligned=False),
+    ProductKernel("i8", (128, 128, 128), b="transposed", is_aligned=False),
     ProductKernel("f8E4M3FN", (128, 128, 128), is_aligned=False),
 )
 SHAPES = ((256, 512, 1024), (257, 131, 1027), (130, 514, 2050), (131, 260, 900))
@@ -33,7 +35,7 @@ SHAPES = ((256, 512, 1024), (257, 131, 1027), (130, 514, 2050), (131, 260, 900))
 
 MIXED = (
     ProductKernel("f16", (128, 128, 64)),
-    ProductKernel("f16", (128, 256, 64), b="turned", form="persistent"),
+    ProductKernel("f16", (128, 256, 64), b="transposed", form="persistent"),
     ProductKernel("f32", (128, 128, 32)),
 )
 
@@ -51,7 +53,7 @@ def cubin_of(kernel: ProductKernel, unknown: str = "") -> bytes:
 
 def placed(rows: int, columns: int, major: str, aligned_to: int, first: int) -> Placement:
     """Rows (or columns) apart by an odd multiple of so many elements."""
-    is_by_column = major in ("column", "turned", "permuted")
+    is_by_column = major in ("column", "transposed", "permuted")
     inner = rows if is_by_column else columns
     far = (-(-inner // aligned_to) | 1) * aligned_to
     strides = (0, 1, far) if is_by_column else (0, far, 1)
@@ -90,7 +92,7 @@ def test_long_products_are_exact(
 def test_one_operand_comes_by_tma(
     kernel: ProductKernel, unknown: str, unit: int, shape: tuple[int, int, int]
 ) -> None:
-    """Slots that a thread announces bytes of, and that others copy into."""
+    """Stages that a thread announces bytes of, and that others copy into."""
     m, n, k = shape
     units = {"A": kernel.unit, "B": kernel.unit} | {unknown: unit}
     rows, columns = (-(-x // y) for x, y in zip((m, n), kernel.tile[:2], strict=True))
@@ -108,10 +110,10 @@ def test_one_operand_comes_by_tma(
     assert case.difference(arguments[2]) == ""
 
 
-def test_slots_of_tensor_maps_are_given_back() -> None:
-    """One product by TMA with a head start, one that the whole warpgroup copies for.
+def test_stages_of_tensor_maps_are_given_back() -> None:
+    """One product by TMA with a prologue fill, one that the whole warpgroup copies for.
 
-    More CTAs than an SM has slots for, several times: one that kept a slot would hang the last.
+    More CTAs than an SM has stages for, several times: one that kept a stage would hang the last.
     """
     by_tma = ProductKernel("f16", (128, 128, 64))
     copied = ProductKernel("f16", (128, 64, 64), chunk=4)

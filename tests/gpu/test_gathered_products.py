@@ -36,7 +36,7 @@ def check_case(source: bytes, entry: str, case: Case) -> None:
 )
 @pytest.mark.parametrize("size", [64, 80, 1040])
 def test_multiplies_rows_from_anywhere(rows, columns, depth, loop, size):
-    """One step, a ragged step, and rings that go round often; more blocks than fit at once."""
+    """One step, a ragged step, and pipelines that go round often; more blocks than fit at once."""
     case = experts_case(rows, columns, size, 304, blocks=400 if size == 80 else 3)
     check_case(experts(rows, columns, depth, loop), "experts", case)
 

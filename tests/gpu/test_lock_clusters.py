@@ -9,7 +9,7 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.kernels.lock_kernels import TURNS, TurnsCase  # noqa: E402
+from tests.kernels.lock_kernels import TURNS, SmemTransposeCase  # noqa: E402
 from tests.kernels.product_text import ProductKernel  # noqa: E402
 from tests.kernels.random_products import make_case  # noqa: E402
 
@@ -30,7 +30,7 @@ KERNELS = [
 def test_parts_take_turns(parts: int, tiles: int) -> None:
     cubin = compile_for_this_gpu(TURNS.encode())
     for _ in range(20):
-        case = TurnsCase(parts, tiles)
+        case = SmemTransposeCase(parts, tiles)
         arguments = [*case.arguments[:-1], np.int32(parts)]
         launch_cubin(cubin, "add", arguments, case.grid)
         case.check()

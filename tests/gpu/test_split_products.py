@@ -52,10 +52,10 @@ CASES = [(form, "f16", 64, "") for form in FORMS]
 CASES += [("left", *placement) for placement in PLACEMENTS]
 
 
-@pytest.mark.parametrize(("form", "element", "step", "turned"), CASES)
-def test_products_that_share_a_tile(form: str, element: str, step: int, turned: str) -> None:
-    source = shared_operands(form, element, step, turned).encode()
-    wanted, found = arguments(element, turned), arguments(element, turned)
+@pytest.mark.parametrize(("form", "element", "step", "transposed"), CASES)
+def test_products_that_share_a_tile(form: str, element: str, step: int, transposed: str) -> None:
+    source = shared_operands(form, element, step, transposed).encode()
+    wanted, found = arguments(element, transposed), arguments(element, transposed)
     run_entry(read_source(source), "shared", wanted, (2, 2, 1))
     launch_cubin(compile_for_this_gpu(source), "shared", found, (2, 2, 1))
     for one, other in zip(wanted[-2:], found[-2:], strict=True):

@@ -134,29 +134,29 @@ def test_specialised_warps_agree():
     assert first_difference(wanted, interpret(module, "matmul", arguments)) == ""
 
 
-def test_a_slot_that_is_not_handed_back_hangs():
+def test_a_stage_that_is_not_handed_back_hangs():
     module, arguments, _ = converted(SPECIALISED)
     for op in [op for op in module.walk() if isinstance(op, ConsumerReleaseOp)]:
         op.detach()
     for op in module.walk():
         if isinstance(op, CreatePipelineOp):
             op.properties["stages"] = IntAttr(1)
-    with pytest.raises(InterpreterError, match="slot 1 is waited for before one is handed back"):
+    with pytest.raises(InterpreterError, match="stage 1 is waited for before one is handed back"):
         interpret(module, "matmul", arguments)
 
 
-def test_a_slot_that_nobody_fills_hangs():
+def test_a_stage_that_nobody_fills_hangs():
     module, arguments, _ = converted(SPECIALISED)
     for op in module.walk():
         if isinstance(op, ProducerAcquireOp):
             loop = op.parent_op()
             assert isinstance(loop, aa.ForOp)
             loop.operands[1] = loop.lower_bound
-    # The threads fill the only slot once.
+    # The threads fill the only stage once.
     for op in module.walk():
         if isinstance(op, CreatePipelineOp):
             op.properties["stages"] = IntAttr(1)
-    with pytest.raises(InterpreterError, match="slot 1 is never filled"):
+    with pytest.raises(InterpreterError, match="stage 1 is never filled"):
         interpret(module, "matmul", arguments)
 
 
@@ -266,19 +266,21 @@ def test_every_element_has_one_owner():
 
 def test_every_operation_of_the_stages_has_a_rule():
     from tileiras.interpreter import pipelines, tensor_rules, thread_rules
+    from tileiras.interpreter.equivalent_ops import EquivalentOps
     from tileiras.interpreter.races import RaceDetector
-    from tileiras.interpreter.twins import Twins
 
     structure = {
         aa.FuncOp, aa.GlobalOp, aa.ForOp, aa.IfOp, aa.LoopOp,
         aa.YieldOp, aa.ContinueOp, aa.BreakOp, aa.ReturnOp,
     }  # fmt: skip
-    twins = Twins()
-    whole = structure | tensor_rules.pure_rules(twins).keys() | tensor_rules.EFFECT_RULES.keys()
+    equivalents = EquivalentOps()
+    whole = (
+        structure | tensor_rules.pure_rules(equivalents).keys() | tensor_rules.EFFECT_RULES.keys()
+    )
     assert [op.name for op in aa.NvTileAA.operations if op not in whole] == []
-    threads = structure | thread_rules.pure_rules(twins).keys()
-    threads |= thread_rules.effect_rules(twins, RaceDetector()).keys()
-    threads |= pipelines.effect_rules(twins, RaceDetector()).keys()
+    threads = structure | thread_rules.pure_rules(equivalents).keys()
+    threads |= thread_rules.effect_rules(equivalents, RaceDetector()).keys()
+    threads |= pipelines.effect_rules(equivalents, RaceDetector()).keys()
     operations = [*aa.NvTileAA.operations, *tas.NvTileAS.operations]
     assert [op.name for op in operations if op not in threads] == []
 

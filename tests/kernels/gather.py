@@ -38,10 +38,10 @@ cuda_tile.module @m {
     %ri = iota : tile<Rxi32>
     %f1 = reshape %first : tile<i32> -> tile<1xi32>
     %f2 = broadcast %f1 : tile<1xi32> -> tile<Rxi32>
-    %slots = addi %f2, %ri : tile<Rxi32>
+    %stages = addi %f2, %ri : tile<Rxi32>
     %sp1 = reshape %S : tile<ptr<i32>> -> tile<1xptr<i32>>
     %sp2 = broadcast %sp1 : tile<1xptr<i32>> -> tile<Rxptr<i32>>
-    %sp = offset %sp2, %slots : tile<Rxptr<i32>>, tile<Rxi32> -> tile<Rxptr<i32>>
+    %sp = offset %sp2, %stages : tile<Rxptr<i32>>, tile<Rxi32> -> tile<Rxptr<i32>>
     %source, %ts = load_ptr_tko weak %sp token=%t0 : tile<Rxptr<i32>> -> tile<Rxi32>, token
     %s1 = reshape %source : tile<Rxi32> -> tile<Rx1xi32>
     %rows1 = reshape %rows : tile<i32> -> tile<1x1xi32>
@@ -71,7 +71,7 @@ cuda_tile.module @m {
   }
 }
 """
-OVERWRITE = """%new = store_ptr_tko weak %sp, %slots token=%ts
+OVERWRITE = """%new = store_ptr_tko weak %sp, %stages token=%ts
       : tile<Rxptr<i32>>, tile<Rxi32> -> token"""
 MASK = """%k0 = muli %k, %cd : tile<i32>
       %k1 = reshape %k0 : tile<i32> -> tile<1x1xi32>
@@ -248,17 +248,17 @@ def experts_case(
     """
     rng = np.random.default_rng(rows + depth)
     source, weights = quarters(rng, tokens, depth), quarters(rng, 3, depth, width)
-    slots = rng.integers(0, tokens + 8, rows * blocks).astype(np.int32)
-    slots[::7] = 2**30 // depth
+    stages = rng.integers(0, tokens + 8, rows * blocks).astype(np.int32)
+    stages[::7] = 2**30 // depth
     chosen = (2 - np.arange(blocks) % 3).astype(np.int32)
     wanted = np.zeros((rows * blocks, width), np.float32)
-    for row, slot in enumerate(slots):
-        if slot < tokens:
+    for row, stage in enumerate(stages):
+        if stage < tokens:
             expert = weights[chosen[row // rows]].astype(np.float32)
-            wanted[row] = source[slot].astype(np.float32) @ expert
+            wanted[row] = source[stage].astype(np.float32) @ expert
     scalars = [np.int32(n) for n in (tokens, depth, width, 3, rows * blocks)]
     memory = np.concatenate([np.full(first_token(align), np.nan, np.float16), source.ravel()])
-    arguments = [memory, weights, np.full_like(wanted, 7), slots, chosen, *scalars]
+    arguments = [memory, weights, np.full_like(wanted, 7), stages, chosen, *scalars]
     return Case(arguments, (blocks, -(-width // columns), 1), wanted)
 
 

@@ -212,9 +212,9 @@ def evaluate(
         result = kernel.add(ct.PackOp, [result], TileType(i8, (shape[0] // 2,)))
     kernel.store(kernel.args[-1], result)
     fmt = format_of(result_type)
-    output = _nibbles_joined(np.zeros(shape, dtype=fmt.storage), result_type)
+    output = _nibbles_two_tiles(np.zeros(shape, dtype=fmt.storage), result_type)
     memory_images = [
-        _nibbles_joined(np.array(to_bits(tile, format_of(type_))), type_)
+        _nibbles_two_tiles(np.array(to_bits(tile, format_of(type_))), type_)
         for tile, (type_, _) in zip(tiles, inputs)
     ]
     kernel.run(*memory_images, output)
@@ -232,7 +232,7 @@ def _load(kernel: Kernel, arg: SSAValue, type_: Attribute, shape: tuple[int, ...
     return kernel.add(ct.UnpackOp, [kernel.load(arg, (shape[0] // 2,))], TileType(F4, shape))
 
 
-def _nibbles_joined(bits: np.ndarray, type_: Attribute) -> np.ndarray:
+def _nibbles_two_tiles(bits: np.ndarray, type_: Attribute) -> np.ndarray:
     """Two 4-bit elements a byte, the first in the low half."""
     return bits[0::2] | bits[1::2] << 4 if type_ == F4 else bits
 

@@ -75,7 +75,7 @@ for _size in (8192, 65536):
     )
 
 
-class TurnsCase:
+class SmemTransposeCase:
     """Arguments of TURNS for a number of parts and of tiles, and what must come out."""
 
     def __init__(self, parts: int, tiles: int):

@@ -47,6 +47,6 @@ def run_lowered(
 ) -> RunLog:
     """Runs the only kernel of a module of the llvm dialect; arrays are updated in place.
 
-    `seed` decides in which order agents run and copies land.
+    `seed` decides in which order warp roles run and copies land.
     """
     return run_kernel(module, None, args, grid, seed=seed)

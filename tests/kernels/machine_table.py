@@ -216,7 +216,7 @@ def _scaled(form: ScaledGemm, extents: tuple[int, int, int], quick: bool = False
 
     kinds = f"{form.element} scales {form.scale} of {form.block}"
     sizes = "x".join(map(str, form.tile)), "x".join(map(str, extents))
-    order = "turned" if form.b_turned else "row"
+    order = "transposed" if form.b_transposed else "row"
     name = f"{kinds} tiles {sizes[0]} B {order} {sizes[1]}"
     return Row("block-scaled", name, make, quick, (Feature.FP4_CONVERT,))
 
@@ -294,22 +294,22 @@ def _gemms() -> list[Row]:
     rows = []
     for element in ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8"):
         depth = {"f16": 64, "bf16": 64, "f32": 32}.get(element, 128)
-        large = ProductKernel(element, (128, 128, depth), b="turned", whole=True)
+        large = ProductKernel(element, (128, 128, depth), b="transposed", whole=True)
         rows.append(_whole(large, (256, 128, 3 * depth), 2, 1))
-        rows.append(_ragged("GEMM", ProductKernel(element, (64, 64, depth), b="turned"), True))
+        rows.append(_ragged("GEMM", ProductKernel(element, (64, 64, depth), b="transposed"), True))
         rows.append(_ragged("GEMM", ProductKernel(element, (64, 32, 32), is_aligned=False)))
     wide = ProductKernel("f16", (128, 256, 64), form="persistent", result="f16", whole=True)
-    turned = ProductKernel("bf16", (128, 64, 64), a="column", whole=True)
-    return [*rows, _whole(wide, (256, 512, 192), 3), _whole(turned, (128, 128, 256), 1, 2)]
+    transposed = ProductKernel("bf16", (128, 64, 64), a="column", whole=True)
+    return [*rows, _whole(wide, (256, 512, 192), 3), _whole(transposed, (128, 128, 256), 1, 2)]
 
 
 ROWS: tuple[Row, ...] = (
     *_gemms(),
     _ragged("split-K", ProductKernel("f16", (64, 64, 64), form="split", whole=True), True),
-    _ragged("split-K", ProductKernel("i8", (64, 64, 128), form="split", b="turned")),
+    _ragged("split-K", ProductKernel("i8", (64, 64, 128), form="split", b="transposed")),
     _ragged("batched", ProductKernel("bf16", (64, 128, 64), form="batched"), True),
     _grouped(ProductKernel("f16", (64, 64, 64), form="batched", whole=True), True),
-    _grouped(ProductKernel("f8E4M3FN", (64, 64, 128), form="batched", b="turned")),
+    _grouped(ProductKernel("f8E4M3FN", (64, 64, 128), form="batched", b="transposed")),
     _in_turn(
         ProductKernel("f16", (64, 64, 32), whole=True),
         ProductKernel("f16", (64, 64, 64), whole=True),
@@ -332,7 +332,7 @@ ROWS: tuple[Row, ...] = (
     _attention(Attention("masked", 64, 64, 64, element="bf16", length=128)),
     _attention(Attention("full", 128, 128, 128, share=2, element="bf16")),
     *(
-        _scaled(ScaledGemm(element, scale, block, tile, turned), extents, quick)
+        _scaled(ScaledGemm(element, scale, block, tile, transposed), extents, quick)
         for element, scale, block in (
             ("f8E4M3FN", "f8E8M0FNU", 32),
             ("f8E5M2", "f8E8M0FNU", 32),
@@ -340,7 +340,7 @@ ROWS: tuple[Row, ...] = (
             ("f4E2M1FN", "f8E8M0FNU", 16),
             ("f4E2M1FN", "f8E4M3FN", 16),
         )
-        for tile, turned, extents, quick in (
+        for tile, transposed, extents, quick in (
             ((64, 64, 128), True, (64, 64, 256), True),
             ((128, 128, 128), True, (128, 256, 384), False),
             ((64, 64, 64), False, (50, 96, 160), False),

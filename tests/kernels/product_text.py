@@ -38,8 +38,9 @@ Order = Literal["rows", "columns", "diagonal"]
 class ProductKernel:
     """C = A @ B for one element type and tile.
 
-    `a` and `b` say how an operand lies: by "row" or "column"; "turned" by column and seen through
-    a view with exchanged dims; "permuted" by column and exchanged as a tile; "any": no unit stride.
+    `a` and `b` say how an operand lies: by "row" or "column"; "transposed" by column and seen
+    through a view with exchanged dims; "permuted" by column and exchanged as a tile; "any": no unit
+    stride.
     """
 
     element: str
@@ -181,7 +182,7 @@ class _Writer:
             strides[2] = "1"
         elif major != "any":
             strides[1] = "1"
-        dims = [1, 2] if major not in ("turned", "permuted") else [2, 1]
+        dims = [1, 2] if major not in ("transposed", "permuted") else [2, 1]
         order = [0, *dims] if kernel.form == "batched" else dims
         known = "k" if kernel.whole else ""
         shape = ["%nz", *(f"%{extent}{known}" for extent in extents)]
@@ -197,13 +198,13 @@ class _Writer:
         if kernel.form == "batched":
             extents_of_tile = [1, *extents_of_tile]
         size = "x".join(map(str, extents_of_tile))
-        turned = ""
-        if major == "turned":
-            turned = ", dim_map=[0, 2, 1]" if kernel.form == "batched" else ", dim_map=[1, 0]"
+        transposed = ""
+        if major == "transposed":
+            transposed = ", dim_map=[0, 2, 1]" if kernel.form == "batched" else ", dim_map=[1, 0]"
         padding = "" if name == "C" else "padding_value = zero, "
         self.types = {
             **self.types,
-            name: f"partition_view<tile=({size}), {padding}{dynamic}{turned}>",
+            name: f"partition_view<tile=({size}), {padding}{dynamic}{transposed}>",
         }
         self._add(f"%p{name} = make_partition_view %t{name} : {self.types[name]}")
 

@@ -27,18 +27,18 @@ WORST_EXTENT = 3
 
 NARROW_KERNELS = (
     ProductKernel("f16", (128, 128, 32)),
-    ProductKernel("f16", (64, 64, 16), b="turned"),
+    ProductKernel("f16", (64, 64, 16), b="transposed"),
     ProductKernel("bf16", (128, 32, 64), form="persistent"),
     ProductKernel("f16", (64, 16, 32), form="batched"),
-    ProductKernel("bf16", (256, 64, 32), a="column", b="turned", form="batched"),
+    ProductKernel("bf16", (256, 64, 32), a="column", b="transposed", form="batched"),
     ProductKernel("f16", (64, 128, 32), form="persistent", result="f16"),
     ProductKernel("f16", (128, 8, 16), a="column", b="column"),
     ProductKernel("f16", (64, 64, 32), b="permuted", form="split"),
     ProductKernel("f16", (256, 128, 32), cluster=2),
     ProductKernel("f32", (128, 64, 16)),
     ProductKernel("f32", (64, 64, 8), b="column", form="persistent"),
-    ProductKernel("f32", (128, 32, 16), a="column", b="turned"),
-    ProductKernel("f8E4M3FN", (64, 128, 32), b="turned", form="batched"),
+    ProductKernel("f32", (128, 32, 16), a="column", b="transposed"),
+    ProductKernel("f8E4M3FN", (64, 128, 32), b="transposed", form="batched"),
     ProductKernel("f8E4M3FN", (64, 64, 64), form="persistent"),
     ProductKernel("f8E5M2", (64, 32, 32), a="column", b="column"),
     ProductKernel("i8", (128, 64, 32), b="column"),
@@ -48,7 +48,7 @@ NARROW_KERNELS = (
     ProductKernel("f8E4M3FN", (256, 128, 128), a="column", form="persistent"),
     ProductKernel("f8E5M2", (64, 64, 32), a="column", form="batched"),
     ProductKernel("f32", (128, 128, 32), a="column"),
-    ProductKernel("f32", (64, 256, 32), a="turned", form="persistent"),
+    ProductKernel("f32", (64, 256, 32), a="transposed", form="persistent"),
     ProductKernel("f32", (64, 64, 16), a="permuted", form="split"),
     ProductKernel("f32", (256, 64, 32), a="column", form="batched"),
     ProductKernel("f32", (64, 128, 8), a="column", is_aligned=False),
@@ -56,40 +56,40 @@ NARROW_KERNELS = (
 """Operands with rows of 64 or 32 bytes, and of 8 and 32 bits with K contiguous in neither."""
 FEW_ROWS = (
     ProductKernel("f16", (32, 64, 64)),
-    ProductKernel("f16", (16, 128, 64), b="turned", form="persistent"),
+    ProductKernel("f16", (16, 128, 64), b="transposed", form="persistent"),
     ProductKernel("bf16", (8, 64, 128), form="batched"),
     ProductKernel("f16", (32, 256, 32), a="column"),
-    ProductKernel("f16", (16, 64, 256), a="column", b="turned", form="split"),
+    ProductKernel("f16", (16, 64, 256), a="column", b="transposed", form="split"),
     ProductKernel("f16", (32, 128, 64), form="persistent", result="f16"),
     ProductKernel("bf16", (32, 128, 64), form="numbered", order="columns"),
     ProductKernel("f16", (32, 128, 64), cluster=2),
     ProductKernel("f16", (16, 64, 64), is_aligned=False),
     ProductKernel("bf16", (32, 64, 64), chunk=4),
-    ProductKernel("f32", (32, 64, 32), b="turned"),
+    ProductKernel("f32", (32, 64, 32), b="transposed"),
     ProductKernel("f32", (16, 64, 256), form="split"),
-    ProductKernel("f32", (8, 128, 32), b="turned", form="persistent"),
-    ProductKernel("f8E4M3FN", (32, 64, 128), b="turned"),
+    ProductKernel("f32", (8, 128, 32), b="transposed", form="persistent"),
+    ProductKernel("f8E4M3FN", (32, 64, 128), b="transposed"),
     ProductKernel("f8E5M2", (16, 128, 64), form="persistent"),
-    ProductKernel("f8E4M3FN", (8, 64, 256), b="turned", form="batched"),
-    ProductKernel("i8", (32, 64, 64), b="turned", form="persistent"),
+    ProductKernel("f8E4M3FN", (8, 64, 256), b="transposed", form="batched"),
+    ProductKernel("i8", (32, 64, 64), b="transposed", form="persistent"),
     ProductKernel("i8", (16, 128, 128)),
 )
 """Tiles of fewer rows than an instruction has: the transposed products."""
 WHOLE_CHUNKS = (
     ProductKernel("f16", (128, 128, 64), whole=True),
-    ProductKernel("f16", (64, 128, 32), a="column", b="turned", whole=True),
+    ProductKernel("f16", (64, 128, 32), a="column", b="transposed", whole=True),
     ProductKernel("bf16", (128, 64, 64), b="permuted", form="persistent", whole=True),
     ProductKernel("f16", (64, 64, 256), form="split", whole=True),
     ProductKernel("f16", (32, 32, 64), form="batched", whole=True),
     ProductKernel("f16", (16, 16, 16), a="column", whole=True),
-    ProductKernel("bf16", (16, 128, 128), b="turned", whole=True),
+    ProductKernel("bf16", (16, 128, 128), b="transposed", whole=True),
     ProductKernel("f16", (256, 128, 32), result="f16", whole=True),
     ProductKernel("f32", (128, 128, 32), whole=True),
-    ProductKernel("f32", (64, 32, 64), b="turned", form="persistent", whole=True),
+    ProductKernel("f32", (64, 32, 64), b="transposed", form="persistent", whole=True),
     ProductKernel("f32", (32, 64, 16), a="column", whole=True),
-    ProductKernel("i8", (128, 128, 64), b="turned", whole=True),
+    ProductKernel("i8", (128, 128, 64), b="transposed", whole=True),
     ProductKernel("i8", (64, 64, 128), whole=True),
-    ProductKernel("f8E4M3FN", (64, 64, 64), b="turned", form="batched", whole=True),
+    ProductKernel("f8E4M3FN", (64, 64, 64), b="transposed", form="batched", whole=True),
 )
 """Copies of whole chunks: where there is no wgmma, mma.sync reads them where they are."""
 KERNELS = (
@@ -97,13 +97,15 @@ KERNELS = (
     ProductKernel("f16", (128, 256, 64), form="persistent"),
     ProductKernel("f16", (64, 64, 64), form="split"),
     ProductKernel("f16", (64, 128, 32), form="batched"),
-    ProductKernel("f16", (128, 64, 64), a="column", b="turned"),
-    ProductKernel("f16", (256, 128, 64), b="turned", result="f16"),
+    ProductKernel("f16", (128, 64, 64), a="column", b="transposed"),
+    ProductKernel("f16", (256, 128, 64), b="transposed", result="f16"),
     ProductKernel("f16", (64, 256, 64), a="column", form="persistent", result="f16"),
     ProductKernel("f16", (64, 64, 32), is_aligned=False),
     ProductKernel("f16", (32, 32, 32), a="any", b="any", is_aligned=False),
     ProductKernel("f16", (128, 256, 256)),
-    ProductKernel("f16", (256, 128, 128), a="column", b="turned", form="persistent", result="f16"),
+    ProductKernel(
+        "f16", (256, 128, 128), a="column", b="transposed", form="persistent", result="f16"
+    ),
     ProductKernel("f16", (64, 64, 512), form="split"),
     ProductKernel("f16", (128, 128, 256), is_aligned=False),
     ProductKernel("bf16", (128, 128, 64), form="split"),
@@ -112,28 +114,28 @@ KERNELS = (
     ProductKernel("bf16", (16, 64, 64), form="persistent", is_aligned=False),
     ProductKernel("f32", (64, 64, 32)),
     ProductKernel("f32", (128, 128, 32), form="persistent"),
-    ProductKernel("f32", (64, 64, 32), a="column", b="turned", form="batched"),
+    ProductKernel("f32", (64, 64, 32), a="column", b="transposed", form="batched"),
     ProductKernel("f32", (64, 32, 16), a="any", form="split", is_aligned=False),
-    ProductKernel("f8E4M3FN", (128, 128, 64), b="turned"),
+    ProductKernel("f8E4M3FN", (128, 128, 64), b="transposed"),
     ProductKernel("f8E4M3FN", (64, 64, 64), form="batched"),
     ProductKernel("f8E5M2", (64, 128, 64), a="column", form="persistent"),
     ProductKernel("f8E5M2", (64, 64, 32), b="permuted", form="split", is_aligned=False),
     ProductKernel("f8E4M3FN", (128, 256, 256), form="batched"),
-    ProductKernel("f32", (128, 128, 128), b="turned", form="split"),
-    ProductKernel("f32", (128, 128, 32), b="turned"),
-    ProductKernel("f32", (256, 128, 32), b="turned", form="persistent"),
-    ProductKernel("i8", (256, 128, 128), b="turned", form="batched"),
-    ProductKernel("i8", (128, 128, 128), b="turned", form="numbered"),
-    ProductKernel("i8", (128, 128, 512), b="turned"),
-    ProductKernel("i8", (128, 128, 64), b="turned"),
+    ProductKernel("f32", (128, 128, 128), b="transposed", form="split"),
+    ProductKernel("f32", (128, 128, 32), b="transposed"),
+    ProductKernel("f32", (256, 128, 32), b="transposed", form="persistent"),
+    ProductKernel("i8", (256, 128, 128), b="transposed", form="batched"),
+    ProductKernel("i8", (128, 128, 128), b="transposed", form="numbered"),
+    ProductKernel("i8", (128, 128, 512), b="transposed"),
+    ProductKernel("i8", (128, 128, 64), b="transposed"),
     ProductKernel("i8", (64, 64, 64), form="persistent"),
     ProductKernel("i8", (64, 32, 32), a="any", b="column", is_aligned=False),
     ProductKernel("i8", (32, 64, 64), form="batched", is_aligned=False),
     ProductKernel("f16", (128, 128, 64), a="column", form="persistent"),
     ProductKernel("f16", (256, 128, 64), cluster=2),
-    ProductKernel("f16", (256, 256, 64), b="turned", cluster=2),
+    ProductKernel("f16", (256, 256, 64), b="transposed", cluster=2),
     ProductKernel("bf16", (128, 128, 64), form="batched", cluster=2),
-    ProductKernel("f8E4M3FN", (256, 256, 128), b="turned", form="persistent", cluster=2),
+    ProductKernel("f8E4M3FN", (256, 256, 128), b="transposed", form="persistent", cluster=2),
     ProductKernel("f16", (64, 512, 64)),
     ProductKernel("i8", (64, 512, 128), b="column"),
     ProductKernel("f16", (128, 256, 64), form="split", is_aligned=False),
@@ -144,13 +146,13 @@ KERNELS = (
     ProductKernel("f16", (128, 128, 64), chunk=8),
     ProductKernel("f16", (128, 256, 64), form="persistent", chunk=4),
     ProductKernel("f16", (128, 128, 64), is_aligned=False),
-    ProductKernel("f16", (64, 256, 64), a="column", b="turned", is_aligned=False),
+    ProductKernel("f16", (64, 256, 64), a="column", b="transposed", is_aligned=False),
     ProductKernel("bf16", (128, 128, 64), b="permuted", form="batched", chunk=4),
     ProductKernel("f32", (128, 128, 32), is_aligned=False),
-    ProductKernel("f32", (64, 128, 32), b="turned", form="split", is_aligned=False),
-    ProductKernel("f8E4M3FN", (128, 128, 128), b="turned", is_aligned=False),
+    ProductKernel("f32", (64, 128, 32), b="transposed", form="split", is_aligned=False),
+    ProductKernel("f8E4M3FN", (128, 128, 128), b="transposed", is_aligned=False),
     ProductKernel("f8E5M2", (64, 128, 128), form="persistent", chunk=4),
-    ProductKernel("i8", (128, 128, 128), b="turned", is_aligned=False),
+    ProductKernel("i8", (128, 128, 128), b="transposed", is_aligned=False),
     ProductKernel("i8", (128, 128, 128), form="batched", chunk=8),
 )
 
@@ -192,7 +194,7 @@ def place(
 
     first = rng.randrange(4) * unit if is_aligned else rng.randrange(12)
     match major:
-        case "column" | "turned" | "permuted":
+        case "column" | "transposed" | "permuted":
             far = spread(rows)
             return Placement(shape, first, (spread(columns * far), 1, far))
         case "any":
@@ -322,7 +324,7 @@ def dense_case(kernel: ProductKernel, extents: tuple[int, int, int], *blocks: in
     m, n, k = extents
 
     def dense(rows: int, columns: int, major: str) -> Placement:
-        is_by_column = major in ("column", "turned", "permuted")
+        is_by_column = major in ("column", "transposed", "permuted")
         inner = rows if is_by_column else columns
         far = -(-inner // kernel.unit) * kernel.unit
         strides = (columns * far, 1, far) if is_by_column else (rows * far, far, 1)

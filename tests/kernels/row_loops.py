@@ -1,4 +1,4 @@
-"""Kernels that go over rows in tiles of columns, twice: what early loads are about."""
+"""Kernels that go over rows in tiles of columns, twice: what pipelined loads are about."""
 
 from __future__ import annotations
 

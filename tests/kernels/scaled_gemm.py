@@ -29,7 +29,7 @@ class _Array:
     element: str
     extents: tuple[str, str]
     tile: tuple[int, int]
-    is_turned: bool = False
+    is_transposed: bool = False
     is_padded: bool = True
 
     @property
@@ -48,12 +48,12 @@ class _Array:
         """The view of tiles."""
         rows, columns = self.tile
         padding = "padding_value = zero, " if self.is_padded else ""
-        order = ", dim_map=[1, 0]" if self.is_turned else ""
+        order = ", dim_map=[1, 0]" if self.is_transposed else ""
         return f"partition_view<tile=({rows}x{columns}), {padding}{self.tensor}{order}>"
 
     def lines(self, name: str) -> list[str]:
         """`%vNAME`, of a dense array that starts at a multiple of 16 bytes."""
-        rows, columns = reversed(self.extents) if self.is_turned else self.extents
+        rows, columns = reversed(self.extents) if self.is_transposed else self.extents
         return [
             f"%p{name} = assume div_by<16>, %{name} : tile<ptr<{self.element}>>",
             f"%w{name} = make_tensor_view %p{name}, shape = [{rows}, {columns}], "
@@ -64,22 +64,22 @@ class _Array:
 
 @dataclass(frozen=True)
 class ScaledGemm:
-    """One form of the product; `b_turned`: B and its scales are stored N by K."""
+    """One form of the product; `b_transposed`: B and its scales are stored N by K."""
 
     element: str
     scale: str
     block: int
     tile: tuple[int, int, int]
-    b_turned: bool = True
+    b_transposed: bool = True
 
     def _arrays(self) -> dict[str, _Array]:
         m, n, k = self.tile
-        scales, turned = k // self.block, self.b_turned
+        scales, transposed = k // self.block, self.b_transposed
         return {
             "a": _Array(self.element, ("%M", "%K"), (m, k)),
-            "b": _Array(self.element, ("%K", "%N"), (k, n), turned),
+            "b": _Array(self.element, ("%K", "%N"), (k, n), transposed),
             "sa": _Array(self.scale, ("%M", "%S"), (m, scales)),
-            "sb": _Array(self.scale, ("%S", "%N"), (scales, n), turned),
+            "sb": _Array(self.scale, ("%S", "%N"), (scales, n), transposed),
             "c": _Array("f32", ("%M", "%N"), (m, n), is_padded=False),
         }
 
@@ -144,7 +144,7 @@ class ScaledGemm:
         sa, sb = rng.choice(powers, (m, scales)), rng.choice(powers, (scales, n))
         wide_a, wide_b = a * np.repeat(sa, self.block, 1), b * np.repeat(sb, self.block, 0)
         wanted = wide_a @ wide_b
-        if self.b_turned:
+        if self.b_transposed:
             b, sb = b.T, sb.T
         memory: list[Any] = [self._bits(a, self.element), self._bits(b, self.element)]
         memory += [self._bits(sa, self.scale), self._bits(sb, self.scale)]

@@ -186,25 +186,27 @@ def gemm(kernel: ScaledGemm) -> str:
     return f"cuda_tile.module @m {{ entry @k({given}) {{ {text}\n }} }}"
 
 
-def _unpacked(name: str, shape: tuple[int, int], turned: bool) -> list[str]:
-    """Lines that make f4 of a tile of bytes of two along K, which is the first dim if `turned`."""
-    rows, columns = shape if not turned else shape[::-1]
+def _unpacked(name: str, shape: tuple[int, int], transposed: bool) -> list[str]:
+    """Lines that make f4 of a tile of bytes of two along K, which is the first dim if
+    `transposed`.
+    """
+    rows, columns = shape if not transposed else shape[::-1]
     flat, half = rows * columns, columns // 2
-    own = f"{rows}x{half}" if not turned else f"{half}x{rows}"
+    own = f"{rows}x{half}" if not transposed else f"{half}x{rows}"
     lines, source = [], f"%{name}_x"
-    if turned:
+    if transposed:
         lines.append(
             f"%{name}_s = permute {source} [1, 0] : tile<{own}xi8> -> tile<{rows}x{half}xi8>"
         )
         source = f"%{name}_s"
     f4 = "f4E2M1FN"
-    result = f"%{name}_w" if turned else f"%{name}_u"
+    result = f"%{name}_w" if transposed else f"%{name}_u"
     lines += [
         f"%{name}_f = reshape {source} : tile<{rows}x{half}xi8> -> tile<{flat // 2}xi8>",
         f"%{name}_n = unpack %{name}_f : tile<{flat // 2}xi8> -> tile<{flat}x{f4}>",
         f"{result} = reshape %{name}_n : tile<{flat}x{f4}> -> tile<{rows}x{columns}x{f4}>",
     ]
-    if turned:
+    if transposed:
         lines.append(
             f"%{name}_u = permute %{name}_w [1, 0] : tile<{rows}x{columns}x{f4}> -> "
             f"tile<{columns}x{rows}x{f4}>"

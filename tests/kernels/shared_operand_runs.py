@@ -29,26 +29,26 @@ PLACEMENTS = [
 """Element types, steps of K, and the operands that are contiguous along their other dim."""
 
 
-def arguments(element: str, turned: str = "") -> list[np.ndarray]:
+def arguments(element: str, transposed: str = "") -> list[np.ndarray]:
     """Small whole numbers as the kernel takes them."""
     random = np.random.default_rng(7)
     fmt = format_of(ELEMENTS[element])
     found: list[np.ndarray] = []
     for name, shape in zip("ABDE", [(ROWS, DEPTH), (DEPTH, COLUMNS)] * 2, strict=True):
         values = random.integers(-2, 3, shape).astype(fmt.dtype)
-        values = values.T if name in turned else values
+        values = values.T if name in transposed else values
         found.append(to_bits(np.ascontiguousarray(values), fmt).reshape(-1))
     return [*found, *(np.zeros(ROWS * COLUMNS, np.float32) for _ in range(2))]
 
 
-def run_stages(text: str, element: str, turned: str = ""):
+def run_stages(text: str, element: str, transposed: str = ""):
     """Runs the kernel after every pass; memory must stay the same. Returns the last module."""
     module = read_source(text.encode())
-    wanted = arguments(element, turned)
+    wanted = arguments(element, transposed)
     run_entry(module, "shared", wanted, GRID)
     assert wanted[-1].any()
     for name, _ in passes(module, (), "sm_90"):
-        found = arguments(element, turned)
+        found = arguments(element, transposed)
         run_entry(module, "shared", found, GRID)
         for one, other in zip(wanted[-2:], found[-2:], strict=True):
             np.testing.assert_array_equal(one, other, err_msg=f"after {name}")

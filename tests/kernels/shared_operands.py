@@ -84,14 +84,14 @@ APART: dict[str, tuple[str, ...]] = {
 """Products that share nothing."""
 
 
-def shared_operands(form: str, element: str = "f16", step: int = 64, turned: str = "") -> str:
-    """The kernel of a form; operands in `turned` are contiguous along their other dim."""
+def shared_operands(form: str, element: str = "f16", step: int = 64, transposed: str = "") -> str:
+    """The kernel of a form; operands in `transposed` are contiguous along their other dim."""
     parts = (FORMS | APART)[form]
     body = "\n      ".join(_line(part, element, step) for part in parts)
-    maps = "\n    ".join(_view(name, element, step, name in turned) for name in "ABDECF")
+    maps = "\n    ".join(_view(name, element, step, name in transposed) for name in "ABDECF")
     text = _KERNEL.replace("BODY", body).replace("MAPS", maps)
     for name in ("A", "B", "C"):
-        text = text.replace(f"VIEW{name}", _type(name, element, step, name in turned))
+        text = text.replace(f"VIEW{name}", _type(name, element, step, name in transposed))
     return text.replace("ELEMENT", element).replace("STEPS", str(-(-DEPTH // step)))
 
 
@@ -101,31 +101,33 @@ def _tile(name: str, step: int) -> tuple[int, int]:
     )
 
 
-def _tensor(name: str, element: str, is_turned: bool) -> tuple[Sequence[int], Sequence[int], str]:
+def _tensor(
+    name: str, element: str, is_transposed: bool
+) -> tuple[Sequence[int], Sequence[int], str]:
     """Shape and strides of an array, and its type."""
     rows, columns = {"A": (ROWS, DEPTH), "D": (ROWS, DEPTH)}.get(name, (DEPTH, COLUMNS))
     if name in "CF":
         rows, columns, element = ROWS, COLUMNS, "f32"
-    strides = (1, rows) if is_turned else (columns, 1)
+    strides = (1, rows) if is_transposed else (columns, 1)
     listed = ",".join(map(str, strides))
     return (rows, columns), strides, f"tensor_view<{rows}x{columns}x{element}, strides=[{listed}]>"
 
 
-def _type(name: str, element: str, step: int, is_turned: bool) -> str:
-    tensor = _tensor(name, element, is_turned)[2]
+def _type(name: str, element: str, step: int, is_transposed: bool) -> str:
+    tensor = _tensor(name, element, is_transposed)[2]
     rows, columns = _tile(name, step)
     return f"partition_view<tile=({rows}x{columns}), padding_value = zero, {tensor}>"
 
 
-def _view(name: str, element: str, step: int, is_turned: bool) -> str:
+def _view(name: str, element: str, step: int, is_transposed: bool) -> str:
     """`%pNAME`, tiles of an array that is known to be aligned."""
-    shape, strides, tensor = _tensor(name, element, is_turned)
+    shape, strides, tensor = _tensor(name, element, is_transposed)
     pointee = "f32" if name in "CF" else element
     return (
         f"%{name}1 = assume div_by<16>, %{name} : tile<ptr<{pointee}>>\n"
         f"    %t{name} = make_tensor_view %{name}1, shape = [{shape[0]}, {shape[1]}], "
         f"strides = [{strides[0]}, {strides[1]}] : {tensor}\n"
-        f"    %p{name} = make_partition_view %t{name} : {_type(name, element, step, is_turned)}"
+        f"    %p{name} = make_partition_view %t{name} : {_type(name, element, step, is_transposed)}"
     )
 
 

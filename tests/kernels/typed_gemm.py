@@ -39,7 +39,8 @@ INT = TileType(i32)
 
 @dataclass(frozen=True)
 class Gemm:
-    """`c[m, n] = a @ b` in tiles; `a_turned`: a is stored K by M, `b_turned`: b is stored N by K.
+    """`c[m, n] = a @ b` in tiles; `a_transposed`: a is stored K by M, `b_transposed`: b is stored N
+    by K.
 
     Elements of `stored` are rounded to `operand` before they are multiplied, if those differ.
     """
@@ -47,8 +48,8 @@ class Gemm:
     operand: Attribute
     sums: Attribute
     tile: tuple[int, int, int]
-    a_turned: bool = False
-    b_turned: bool = False
+    a_transposed: bool = False
+    b_transposed: bool = False
     stored: Attribute | None = None
     signs: tuple[SignednessAttr, SignednessAttr] = (SIGNED, SIGNED)
     fast_acc: bool = False
@@ -65,8 +66,8 @@ class Gemm:
         a, b, c, *sizes = (_promised(kernel, value) for value in kernel.args)
         m, n, k = sizes
         tm, tn, tk = self.tile
-        left = _view(kernel, a, (m, k), (tm, tk), self.a_turned)
-        right = _view(kernel, b, (k, n), (tk, tn), self.b_turned)
+        left = _view(kernel, a, (m, k), (tm, tk), self.a_transposed)
+        right = _view(kernel, b, (k, n), (tk, tn), self.b_transposed)
         out = _view(kernel, c, (m, n), (tm, tn), False, pads=False)
         x, y, _ = kernel.add(ct.GetTileBlockIdOp, [], [INT] * 3)
         steps = kernel.add(ct.GetIndexSpaceShapeOp, [left], [[INT, INT]])[1]
@@ -103,7 +104,7 @@ class Gemm:
     def arguments(self, sizes: tuple[int, int, int]) -> list[Any]:
         """Small whole numbers, whose products and sums are exact, and a place for the result."""
         m, n, k = sizes
-        shapes = ((k, m) if self.a_turned else (m, k), (n, k) if self.b_turned else (k, n))
+        shapes = ((k, m) if self.a_transposed else (m, k), (n, k) if self.b_transposed else (k, n))
         fmt, rng = format_of(self.element), np.random.default_rng(0)
         arrays: list[np.ndarray] = []
         for shape in shapes:
@@ -120,14 +121,14 @@ class Gemm:
         """The result for arguments, as bits, by numpy."""
         fmt, wide = format_of(self.element), np.float64
         values: list[np.ndarray] = []
-        for number, (bits, turned) in enumerate(
-            zip(arguments[:2], (self.a_turned, self.b_turned), strict=True)
+        for number, (bits, transposed) in enumerate(
+            zip(arguments[:2], (self.a_transposed, self.b_transposed), strict=True)
         ):
             if isinstance(fmt, FloatFormat):
                 held = from_bits(bits, fmt).astype(wide)
             else:
                 held = fmt.read(from_bits(bits, fmt), self.signs[number] == SIGNED).astype(wide)
-            values.append(held.T if turned else held)
+            values.append(held.T if transposed else held)
         out = format_of(self.sums)
         return to_bits((values[0] @ values[1]).astype(out.dtype), out)
 
@@ -143,15 +144,20 @@ def _promised(kernel: Kernel, value: Any) -> Any:
 
 
 def _view(
-    kernel: Kernel, base: Any, sizes: Any, tile: tuple[int, int], turned: bool, pads: bool = True
+    kernel: Kernel,
+    base: Any,
+    sizes: Any,
+    tile: tuple[int, int],
+    transposed: bool,
+    pads: bool = True,
 ) -> Any:
     """Tiles of a matrix; a turned one is stored with its rows contiguous."""
-    stored = tuple(reversed(sizes)) if turned else sizes
+    stored = tuple(reversed(sizes)) if transposed else sizes
     element = base.type.element_type.pointee
     type_ = TensorViewType(element, (DYNAMIC, DYNAMIC), (DYNAMIC, 1))
     whole = tensor_view(kernel, base, type_, [*stored, stored[1]])
     padding = PaddingValueAttr(PaddingValue.ZERO) if pads else NoneAttr()
-    order = (1, 0) if turned else (0, 1)
+    order = (1, 0) if transposed else (0, 1)
     return kernel.add(
         ct.MakePartitionViewOp, [whole], PartitionViewType(tile, type_, order, padding)
     )

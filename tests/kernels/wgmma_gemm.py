@@ -1,8 +1,8 @@
 """A warp-specialised f16 GEMM for Hopper, written by hand with the thread builder.
 
 `C[M, N] = A[M, K] @ B[K, N]`, all row-major f16, sums in f32. One tile of 128x256 per CTA: a
-producer warp fills a ring of stages by TMA, two consumer warpgroups multiply 64 rows each, and
-store through the emptied ring. M, N and K are multiples of 128, 256 and 64.
+producer warp fills a pipeline of stages by TMA, two consumer warpgroups multiply 64 rows each, and
+store through the emptied pipeline. M, N and K are multiples of 128, 256 and 64.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STAGE_BYTES = A_TILE.bytes + B_TILE.bytes
 
 
 @dataclass(frozen=True)
-class Ring:
+class Pipeline:
     """Where stages and barriers are: full barriers first, then the empty ones."""
 
     stages: int
@@ -65,7 +65,7 @@ class Ring:
 class Kernel:
     """What all parts of the kernel share."""
 
-    ring: Ring
+    pipeline: Pipeline
     table: TensorMapTable
     map_scratch: SSAValue
     map_pointer: SSAValue
@@ -76,10 +76,10 @@ class Kernel:
 
 def hopper_gemm_module(stages: int = 4) -> ModuleOp:
     """A module with the kernel `gemm(A, B, C, M, N, K)`; the grid has M/128 * N/256 CTAs."""
-    table = TensorMapTable.make("gemm_maps", count=3, slots=8)
-    buffers = GlobalOp.make("gemm_ring", stages * STAGE_BYTES, 3, 1024)
+    table = TensorMapTable.make("gemm_maps", count=3, stages=8)
+    buffers = GlobalOp.make("gemm_pipeline", stages * STAGE_BYTES, 3, 1024)
     barriers = GlobalOp.make("gemm_barriers", 16 * stages, 3, 8)
-    scratch = GlobalOp.make("gemm_map_scratch", table.slot_bytes, 3, TENSOR_MAP_BYTES)
+    scratch = GlobalOp.make("gemm_map_scratch", table.stage_bytes, 3, TENSOR_MAP_BYTES)
     pointer = GlobalOp.make("gemm_map_pointer", 8, 3, 8)
     types = [*[pointer_type(1)] * 3, i32, i32, i32]
     func = FuncOp.make_kernel(
@@ -90,7 +90,7 @@ def hopper_gemm_module(stages: int = 4) -> ModuleOp:
     args = func.entry.args
     row, column = _tile_origin(b, args[3], args[4])
     kernel = Kernel(
-        Ring(stages, b.address_of(buffers), b.address_of(barriers)),
+        Pipeline(stages, b.address_of(buffers), b.address_of(barriers)),
         table,
         b.address_of(scratch),
         b.address_of(pointer),
@@ -161,10 +161,10 @@ def _setup(b: ThreadBuilder, kernel: Kernel, args: Sequence[SSAValue]) -> None:
     b.publish_tensor_maps(kernel.map_scratch, maps, kernel.table.count)
 
     def first_lane() -> None:
-        for stage in range(kernel.ring.stages):
-            full = b.gep(kernel.ring.barriers, 8 * stage)
+        for stage in range(kernel.pipeline.stages):
+            full = b.gep(kernel.pipeline.barriers, 8 * stage)
             b.mbarrier_init(full, 1)
-            b.mbarrier_init(b.gep(full, 8 * kernel.ring.stages), CONSUMERS)
+            b.mbarrier_init(b.gep(full, 8 * kernel.pipeline.stages), CONSUMERS)
         b.fence_mbarrier_init()
         b.store(maps, kernel.map_pointer, 8)
 
@@ -192,13 +192,13 @@ def _loop(
 
 
 def _produce(b: ThreadBuilder, kernel: Kernel, maps: SSAValue, done: Block) -> None:
-    """One thread fills the ring."""
+    """One thread fills the pipeline."""
     map_a, map_b = b.tensor_map(maps, 0), b.tensor_map(maps, 1)
     b.acquire_tensor_map(map_a)
     b.acquire_tensor_map(map_b)
 
     def step(index: SSAValue, stage: SSAValue, parity: SSAValue) -> Sequence[SSAValue]:
-        buffer, full, empty = kernel.ring.at(b, stage)
+        buffer, full, empty = kernel.pipeline.at(b, stage)
         b.mbarrier_wait(empty, b.xor(parity, b.i32(1)))
         b.mbarrier_expect_tx(full, STAGE_BYTES)
         depth = b.mul(index, b.i32(TILE_K))
@@ -207,7 +207,7 @@ def _produce(b: ThreadBuilder, kernel: Kernel, maps: SSAValue, done: Block) -> N
             target = b.gep(buffer, A_TILE.bytes + panel * B_TILE.panel_bytes)
             column = b.add(kernel.column, b.i32(panel * B_TILE.span))
             b.tma_load(target, map_b, [column, depth], full)
-        return kernel.ring.next(b, stage, parity)
+        return kernel.pipeline.next(b, stage, parity)
 
     _loop(b, kernel.steps, [b.i32(0), b.i32(0)], step, done)
 
@@ -223,7 +223,7 @@ def _consume(
     def step(
         index: SSAValue, acc: SSAValue, stage: SSAValue, parity: SSAValue, previous: SSAValue
     ) -> Sequence[SSAValue]:
-        buffer, full, empty = kernel.ring.at(b, stage)
+        buffer, full, empty = kernel.pipeline.at(b, stage)
         b.mbarrier_wait(full, parity)
         acc = b.wgmma(
             f"m64n{TILE_N}k16_f32_f16",
@@ -239,10 +239,10 @@ def _consume(
         )
         released = b.and_(leader, b.icmp("ne", index, b.i32(0)))
         b.mbarrier_arrive(previous, predicate=released)
-        return (acc, *kernel.ring.next(b, stage, parity), empty)
+        return (acc, *kernel.pipeline.next(b, stage, parity), empty)
 
     after = b.new_block([ACCUMULATOR])
-    initial = [b.zero(ACCUMULATOR), b.i32(0), b.i32(0), kernel.ring.barriers]
+    initial = [b.zero(ACCUMULATOR), b.i32(0), b.i32(0), kernel.pipeline.barriers]
     _loop(b, kernel.steps, initial, step, after)
     b.at(after)
     (acc,) = b.wgmma_wait(0, after.args[0])
@@ -258,12 +258,14 @@ def _store(
     acc: SSAValue,
     leader: SSAValue,
 ) -> None:
-    """Through the ring, which nobody reads any more, by stmatrix and TMA."""
+    """Through the pipeline, which nobody reads any more, by stmatrix and TMA."""
     tiles = plan_matrix_tiles(wgmma_accumulator((ROWS, TILE_N), 1), C_TILE.layout(), 16)
     assert tiles is not None
     b.barrier(1, 128 * CONSUMERS)
     offset = ThreadMap(b, 4).linear(tiles.lane, tiles.warp)
-    base = b.gep(kernel.ring.buffers, b.zext(b.mul(group, b.i32(C_TILE.bytes)), integer_type(64)))
+    base = b.gep(
+        kernel.pipeline.buffers, b.zext(b.mul(group, b.i32(C_TILE.bytes)), integer_type(64))
+    )
     b.store_matrices(b.fptrunc(acc, f16), base, offset, tiles)
     b.fence_proxy_async()
     b.barrier(2, 128 * CONSUMERS)

@@ -100,8 +100,8 @@ def _load(
 ) -> None:
     """Warp 0 builds the maps; one lane starts the copies; everyone waits."""
     buffer, barrier, pointer = places
-    setup, lead, joined = b.new_block(), b.new_block(), b.new_block()
-    b.cond_br(b.icmp("ult", b.thread_id(), b.i32(32)), setup, joined)
+    setup, lead, two_tiles = b.new_block(), b.new_block(), b.new_block()
+    b.cond_br(b.icmp("ult", b.thread_id(), b.i32(32)), setup, two_tiles)
     b.at(setup)
     maps = b.claim_tensor_maps(table)
     wide = integer_type(64)
@@ -121,7 +121,7 @@ def _load(
             product.swizzle,
         )
         b.publish_tensor_maps(scratch, b.tensor_map(maps, index), 1)
-    b.cond_br(b.elect(), lead, joined)
+    b.cond_br(b.elect(), lead, two_tiles)
     b.at(lead)
     b.mbarrier_init(barrier, 1)
     b.fence_mbarrier_init()
@@ -135,8 +135,8 @@ def _load(
             target = b.gep(buffer, offset + panel * operand.panel_bytes)
             b.tma_load(target, b.tensor_map(maps, index), coordinates, barrier)
         offset += operand.bytes
-    b.br(joined)
-    b.at(joined)
+    b.br(two_tiles)
+    b.at(two_tiles)
     b.barrier()
     b.mbarrier_wait(barrier, b.i32(0))
 

@@ -50,17 +50,17 @@ def test_blocks_of_threads_are_square(shape: tuple[int, ...], warps: int, block:
     assert (1 << rows, 1 << columns) == block
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(
     ("shape", "depth", "warps"), [((64, 64), 32, 4), ((128, 128), 16, 8), ((2, 16, 256), 16, 8)]
 )
 def test_operands_are_written_and_read_without_conflicts(
-    shape: tuple[int, ...], depth: int, warps: int, turned: bool
+    shape: tuple[int, ...], depth: int, warps: int, transposed: bool
 ):
     result = outer_product(shape, warps)
     for position, operand in ((1, (*shape[:-1], depth)), (2, (*shape[:-2], depth, shape[-1]))):
         order = list(reversed(range(len(shape))))
-        if turned:
+        if transposed:
             order[:2] = reversed(order[:2])
         source = blocked(operand, order, 4, warps)
         plan = plan_factor(source, result, position, 32, 1)

@@ -161,8 +161,8 @@ def test_attributes_know_their_names() -> None:
     assert str(PipelinePlanAttr.of(may_grow=1, bytes=64, least=2)) == (
         "#nv_tileas.pipeline_plan<bytes = 64, least = 2, may_grow = 1>"
     )
-    with pytest.raises(VerifyException, match="expected pipeline, filling, place"):
-        FilledByAttr.of(pipeline=0, filling=0)
+    with pytest.raises(VerifyException, match="expected pipeline, content, place"):
+        FilledByAttr.of(pipeline=0, content=0)
     with pytest.raises(VerifyException, match="found bytes, .*, size, expected .* any of within"):
         PipelinePlanAttr.of(bytes=64, least=2, may_grow=1, size=3)
     with pytest.raises(VerifyException, match="least is many, expected an integer"):

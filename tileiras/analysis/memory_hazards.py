@@ -26,7 +26,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
-from tileiras.dialects.nv_tileaa.load_rings import StartLoadBase
+from tileiras.dialects.nv_tileaa.async_copy import AsyncCopyBase
 from tileiras.dialects.nv_tileaa.memory import (
     LoadBase,
     StoreBase,
@@ -36,9 +36,9 @@ from tileiras.dialects.nv_tileaa.memory import (
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.dialects.nv_tileaa.views import view_type_of
 
-TILED = (TiledLoadBase, StartLoadBase, TiledStoreBase, aa.TiledAtomicRedOp)
+TILED = (TiledLoadBase, AsyncCopyBase, TiledStoreBase, aa.TiledAtomicRedOp)
 THROUGH_POINTERS = (LoadBase, StoreBase, aa.AtomicRMWOp, aa.AtomicCASOp)
-READS = (TiledLoadBase, StartLoadBase, LoadBase)
+READS = (TiledLoadBase, AsyncCopyBase, LoadBase)
 LOOPS = (aa.ForOp, aa.LoopOp)
 ACQUIRES = (MemoryOrdering.ACQUIRE, MemoryOrdering.ACQ_REL)
 RELEASES = (MemoryOrdering.RELEASE, MemoryOrdering.ACQ_REL)

@@ -1,4 +1,4 @@
-"""Persistent kernels: their tile blocks share out work, however many of them there are."""
+"""Persistent kernels: their tile blocks divide work, however many of them there are."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Where values do not fit into 255 registers, ptxas may settle for 64, as if four CTAs were to share
 an SM, and spill thousands of bytes. `.minnctapersm 1` says that one is enough. Where many CTAs are
-wished for on an SM, one less leaves more registers to each.
+asked for on an SM, one less leaves more registers to each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HEAD = re.compile(r"\.entry\s+([\w$.]+)\s*\([^)]*\)([^{]*)\{")
 _THREADS = re.compile(r"^\.reqntid\s+([\d, ]+)$", re.MULTILINE)
 _CTAS = re.compile(r"^\.minnctapersm\s+(\d+)$", re.MULTILINE)
 COUNTED_ON = 3
-"""CTAs on an SM that specialised kernels count on; more are a wish."""
+"""CTAs on an SM that specialised kernels count on; more are a preference."""
 
 
 def with_more_registers(ptx: str, used: Iterable[KernelResources], target: GpuTarget) -> str | None:
@@ -28,14 +28,14 @@ def with_more_registers(ptx: str, used: Iterable[KernelResources], target: GpuTa
 
 
 def with_fewer_ctas(ptx: str, used: Iterable[KernelResources]) -> str | None:
-    """The PTX with a CTA less on an SM for spilling kernels that wish for many; None without."""
+    """The PTX with a CTA less on an SM for spilling kernels that ask for many; None without."""
     spilling = {kernel.name for kernel in used if kernel.spill_stores + kernel.spill_loads}
     changed = ptx
     for match in reversed([m for m in _HEAD.finditer(ptx) if m[1] in spilling]):
-        wished = _CTAS.search(match[2])
-        if wished is not None and int(wished[1]) > COUNTED_ON:
-            start, end = (match.start(2) + place for place in wished.span(1))
-            changed = f"{changed[:start]}{int(wished[1]) - 1}{changed[end:]}"
+        asked = _CTAS.search(match[2])
+        if asked is not None and int(asked[1]) > COUNTED_ON:
+            start, end = (match.start(2) + place for place in asked.span(1))
+            changed = f"{changed[:start]}{int(asked[1]) - 1}{changed[end:]}"
     return changed if changed != ptx else None
 
 

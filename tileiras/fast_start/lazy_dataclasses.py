@@ -115,12 +115,12 @@ def _deferring_classes(process: Callable[..., Any]) -> Callable[..., Any]:
         frozen: bool,
         match_args: bool,
         kw_only: bool,
-        slots: bool,
+        stages: bool,
         *others: Any,
     ) -> Any:
-        given = (init, repr, eq, order, unsafe_hash, frozen, match_args, kw_only, slots, *others)
+        given = (init, repr, eq, order, unsafe_hash, frozen, match_args, kw_only, stages, *others)
         own = cls.__dict__
-        if order or unsafe_hash or slots or any(others) or _has_fields_with_options(own):
+        if order or unsafe_hash or stages or any(others) or _has_fields_with_options(own):
             return process(cls, *given)
         waiting: dict[str, Any] = {}
 

@@ -31,6 +31,7 @@ from tileiras.interpreter import (
     tiles,
     views,
 )
+from tileiras.interpreter.equivalent_ops import EquivalentOps, tile_type
 from tileiras.interpreter.errors import InterpreterError, UnknownOperationError
 from tileiras.interpreter.formats import (
     Array,
@@ -53,7 +54,6 @@ from tileiras.interpreter.state import (
     scalar,
 )
 from tileiras.interpreter.threads import kernels_of, run_kernel
-from tileiras.interpreter.twins import Twins, tile_type
 
 Argument = int | float | Array | DeviceBuffer
 """A kernel argument; pointers take arrays (updated in place), buffers or plain addresses."""
@@ -64,7 +64,7 @@ Watch = Callable[[Operation, tuple[int, int, int], dict[SSAValue, Any]], None]
 DEFAULT_LOOP_LIMIT = 1_000_000
 """Rounds after which a `loop` counts as endless."""
 MULTIPROCESSORS = 5
-"""SMs of the simulated GPU: few, so that tile blocks that share out work have several tiles."""
+"""SMs of the simulated GPU: few, so that tile blocks that divide work have several tiles."""
 
 _YIELDS = (cf.YieldOp, aa.YieldOp)
 _CONTINUES = (cf.ContinueOp, aa.ContinueOp)
@@ -133,7 +133,7 @@ def run_entry(
 
 def _numbered(entry: Entry, grid: tuple[int, int, int]) -> tuple[int, int, int]:
     """The tile blocks that there are for a program: one for each SM where they share the work."""
-    if isinstance(entry, aa.FuncOp) and entry.shared_out is not None:
+    if isinstance(entry, aa.FuncOp) and entry.static_tile_scheduler is not None:
         return min(math.prod(grid), MULTIPROCESSORS), 1, 1
     return grid
 
@@ -191,15 +191,15 @@ def _rules_for(entry: Entry) -> StageRules:
     """The rules of the stage that a function belongs to: warps are counted from nv_tileas on."""
     if isinstance(entry, EntryOp):
         return StageRules(PURE_RULES, EFFECT_RULES)
-    twins = Twins()
+    equivalents = EquivalentOps()
     if entry.num_warps is None:
-        return StageRules(tensor_rules.pure_rules(twins), tensor_rules.EFFECT_RULES)
+        return StageRules(tensor_rules.pure_rules(equivalents), tensor_rules.EFFECT_RULES)
     races = RaceDetector()
     effects = {
-        **thread_rules.effect_rules(twins, races),
-        **pipelines.effect_rules(twins, races),
+        **thread_rules.effect_rules(equivalents, races),
+        **pipelines.effect_rules(equivalents, races),
     }
-    return StageRules(thread_rules.pure_rules(twins), effects, races.end_block)
+    return StageRules(thread_rules.pure_rules(equivalents), effects, races.end_block)
 
 
 def _bind_arguments(entry: Entry, args: Sequence[Argument], arrays: HostArrays) -> list[Array]:

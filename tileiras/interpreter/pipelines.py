@@ -1,13 +1,15 @@
-"""Agents and pipelines of nv_tileas: the producer runs to its end, then the consumers, then stores.
+"""Warp roles and pipelines of nv_tileas: the producer runs to its end, then the consumers, then
+stores.
 
 The producer only reads memory that nobody writes meanwhile and does not depend on the consumers, so
-that order is one of those that can happen. What could hang is checked by counting: the slot that a
-consumer waits for must have been filled, and before that handed back as often as the ring is short.
-Tiles that an agent stores must have been staged, in the same order, and no consumer may touch their
-elements at any time without an order among them: the agent meets the others at no barrier.
+that order is one of those that can happen. What could hang is checked by counting: the stage that a
+consumer waits for must have been filled, and before that handed back as often as the pipeline is
+short. Tiles that a warp role stores must have been staged, in the same order, and no consumer may
+touch their elements at any time without an order among them: the warp role meets the others at no
+barrier.
 
-A product's registers hold NaN until a wait has finished it, and the slots that it reads must not be
-handed back before.
+A product's registers hold NaN until a wait has finished it, and the stages that it reads must not
+be handed back before.
 """
 
 from __future__ import annotations
@@ -27,18 +29,18 @@ from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.interpreter import tensor_memory, tensor_rules, tensor_views
 from tileiras.interpreter.distribution import element_indices, required_layout
+from tileiras.interpreter.equivalent_ops import EquivalentOps, pointee_format
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, from_bits
 from tileiras.interpreter.memory_access import load_tile, store_tile
 from tileiras.interpreter.races import RaceDetector
 from tileiras.interpreter.state import BlockRun, EffectRule
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
-from tileiras.interpreter.twins import Twins, pointee_format
 
 
 @dataclass(frozen=True)
 class SharedTile:
-    """What a copy has left in a slot: a tile whose dim `axis` is contiguous, in rows of panels."""
+    """What a copy has left in a stage: a tile whose dim `axis` is contiguous, in rows of panels."""
 
     values: Array
     axis: int
@@ -46,21 +48,21 @@ class SharedTile:
 
 
 @dataclass
-class Ring:
-    """A pipeline: the slots filled so far, by offset, and how far the consumers are."""
+class Pipeline:
+    """A pipeline: the stages filled so far, by offset, and how far the consumers are."""
 
     stages: int
-    slots: list[dict[int, SharedTile]] = field(default_factory=list)
+    filled: list[dict[int, SharedTile]] = field(default_factory=list)
     is_open: bool = False
     expected: int = 0
-    """Bytes that TMA has yet to bring to the open slot."""
+    """Bytes that TMA has yet to bring to the open stage."""
     waited: int = 0
     released: int = 0
     is_free: bool = False
 
 
 @dataclass
-class StoreRing:
+class StorePipeline:
     """A store pipeline: the tiles staged so far and how many of them have been stored."""
 
     staged: list[Array] = field(default_factory=list[Array])
@@ -68,14 +70,14 @@ class StoreRing:
     is_complete: bool = False
 
 
-def _create(run: BlockRun, op: pl.CreatePipelineOp) -> list[Ring]:
-    return [Ring(op.stages.data)]
+def _create(run: BlockRun, op: pl.CreatePipelineOp) -> list[Pipeline]:
+    return [Pipeline(op.stages.data)]
 
 
 def _agent_switch(run: BlockRun, op: pl.AgentSwitchOp) -> list[Any]:
-    """All agents, one after the other; each ends in a return of its own."""
+    """All warp roles, one after the other; each ends in a return of its own."""
     run.run_region(op.producer, ())
-    tensor_memory.run_product_agents(run, op)
+    tensor_memory.run_product_roles(run, op)
     run.run_region(op.consumer, ())
     tensor_memory.check_all_loaded(run, op)
     if op.store is not None:
@@ -84,47 +86,47 @@ def _agent_switch(run: BlockRun, op: pl.AgentSwitchOp) -> list[Any]:
     makers = block.ops if block is not None else ()
     for made in makers:
         if isinstance(made, ts.CreateStorePipelineOp):
-            ring: StoreRing = run.value(made.result)
-            if ring.stored < len(ring.staged):
+            pipeline: StorePipeline = run.value(made.result)
+            if pipeline.stored < len(pipeline.staged):
                 raise InterpreterError("a staged tile is never stored: consumers may hang", op)
-            if not ring.is_complete:
+            if not pipeline.is_complete:
                 raise InterpreterError("the kernel ends before its stores are complete", op)
     return []
 
 
-def _create_store_pipeline(run: BlockRun, op: ts.CreateStorePipelineOp) -> list[StoreRing]:
-    return [StoreRing()]
+def _create_store_pipeline(run: BlockRun, op: ts.CreateStorePipelineOp) -> list[StorePipeline]:
+    return [StorePipeline()]
 
 
-def _stage_tile(run: BlockRun, op: ts.StageTileOp) -> list[Any]:
-    """The tile as it is now: later changes of registers do not reach the slot."""
-    ring: StoreRing = run.value(op.pipeline)
+def _stage_for_tma_store(run: BlockRun, op: ts.StageForTmaStoreOp) -> list[Any]:
+    """The tile as it is now: later changes of registers do not reach the stage."""
+    pipeline: StorePipeline = run.value(op.pipeline)
     [tile] = WholeTiles(run, op).values([op.value])
-    ring.staged.append(np.array(tile))
+    pipeline.staged.append(np.array(tile))
     return []
 
 
-def _store_drain(run: BlockRun, op: ts.StoreDrainOp) -> list[Any]:
-    ring: StoreRing = run.value(op.pipeline)
-    ring.is_complete = True
+def _store_tail(run: BlockRun, op: ts.StoreTailOp) -> list[Any]:
+    pipeline: StorePipeline = run.value(op.pipeline)
+    pipeline.is_complete = True
     return []
 
 
 def _free(run: BlockRun, op: pl.FreePipelinesOp) -> list[Any]:
-    """Every slot must have been filled, read and handed back."""
-    for ring in rings_of(run, op):
-        if not len(ring.slots) == ring.waited == ring.released:
-            raise InterpreterError("slots are given up before all have been read", op)
-        ring.is_free = True
+    """Every stage must have been filled, read and handed back."""
+    for pipeline in pipelines_of(run, op):
+        if not len(pipeline.filled) == pipeline.waited == pipeline.released:
+            raise InterpreterError("stages are given up before all have been read", op)
+        pipeline.is_free = True
     return []
 
 
-def rings_of(run: BlockRun, op: Operation) -> list[Ring]:
-    """The rings of the kernel around an operation."""
+def pipelines_of(run: BlockRun, op: Operation) -> list[Pipeline]:
+    """The pipelines of the kernel around an operation."""
     switch = op.parent_op()
     block = switch.parent_block() if switch is not None else None
     if block is None:
-        raise InterpreterError("no agents around", op)
+        raise InterpreterError("no warp roles around", op)
     return [run.value(made.result) for made in block.ops if isinstance(made, pl.CreatePipelineOp)]
 
 
@@ -133,26 +135,26 @@ def _tensor_map(run: BlockRun, op: pl.MakeTensorMapOp) -> list[Any]:
 
 
 def _acquire(run: BlockRun, op: pl.ProducerAcquireOp) -> list[Any]:
-    ring: Ring = run.value(op.pipeline)
-    if ring.is_open:
-        raise InterpreterError("the slot before has not been left", op)
-    ring.is_open = True
-    ring.slots.append({})
-    ring.expected = op.bytes.data
-    for condition, size in zip(op.conditions, op.spared.data if op.spared else (), strict=True):
-        ring.expected -= size if run.value(condition) else 0
+    pipeline: Pipeline = run.value(op.pipeline)
+    if pipeline.is_open:
+        raise InterpreterError("the stage before has not been left", op)
+    pipeline.is_open = True
+    pipeline.filled.append({})
+    pipeline.expected = op.bytes.data
+    for condition, size in zip(op.conditions, op.skipped.data if op.skipped else (), strict=True):
+        pipeline.expected -= size if run.value(condition) else 0
     return []
 
 
-def _advance(run: BlockRun, op: pl.ProducerAdvanceOp) -> list[Any]:
-    ring: Ring = run.value(op.pipeline)
-    ring.is_open = False
-    if ring.expected:
-        raise InterpreterError(f"{ring.expected} bytes more were announced than came", op)
+def _advance(run: BlockRun, op: pl.ProducerCommitOp) -> list[Any]:
+    pipeline: Pipeline = run.value(op.pipeline)
+    pipeline.is_open = False
+    if pipeline.expected:
+        raise InterpreterError(f"{pipeline.expected} bytes more were announced than came", op)
     return []
 
 
-def _drain(run: BlockRun, op: pl.ProducerDrainOp) -> list[Any]:
+def _drain(run: BlockRun, op: pl.ProducerTailOp) -> list[Any]:
     return []
 
 
@@ -163,24 +165,24 @@ def _left_out(tile: np.ndarray) -> np.ndarray:
 
 def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
     """The tile of a view, padded where it is out of bounds."""
-    ring: Ring = run.value(op.pipeline)
-    if not ring.is_open:
-        raise InterpreterError("a copy goes into a slot that has not been acquired", op)
+    pipeline: Pipeline = run.value(op.pipeline)
+    if not pipeline.is_open:
+        raise InterpreterError("a copy goes into a stage that has not been acquired", op)
     view = run.value(op.view)
     tile = load_tile(run.memory, view, tensor_views.tile_elements(view, run.values(op.indices)))
-    if op.unless is not None and run.value(op.unless):
+    if op.skip_if is not None and run.value(op.skip_if):
         tile = _left_out(tile)
     else:
-        ring.expected -= tile.size * storage_bytes(view_type_of(op.view).memref.element_type)
+        pipeline.expected -= tile.size * storage_bytes(view_type_of(op.view).memref.element_type)
     maker = op.tensor_map.owner
     if not isinstance(maker, pl.MakeTensorMapOp):
         raise InterpreterError("a tensor map has no maker", op)
-    ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data, maker.swizzle.data)
+    pipeline.filled[-1][op.offset.data] = SharedTile(tile, op.axis.data, maker.swizzle.data)
     return []
 
 
 def _select_tile(run: BlockRun, op: pl.SelectTileOp) -> list[Any]:
-    """The tile itself, so that it is known which slot it is in."""
+    """The tile itself, so that it is known which stage it is in."""
     return [run.value(op.first if run.value(op.condition) else op.second)]
 
 
@@ -190,19 +192,19 @@ def _uniform(run: BlockRun, op: pl.UniformOp) -> list[Any]:
 
 def _producer_skip(run: BlockRun, op: pl.ProducerSkipOp) -> list[Any]:
     """Leaves room for the tiles that the consumers will fetch."""
-    ring: Ring = run.value(op.pipeline)
+    pipeline: Pipeline = run.value(op.pipeline)
     lower, upper, step = (int(run.value(value)) for value in (op.lower, op.upper, op.step))
-    slots = ring.stages if op.slots is None else op.slots.data
-    ring.slots += [{} for _ in range(lower, upper, step)][:slots]
-    return [np.asarray(min(lower + slots * step, max(lower, upper)), np.int32)]
+    stages = pipeline.stages if op.stages is None else op.stages.data
+    pipeline.filled += [{} for _ in range(lower, upper, step)][:stages]
+    return [np.asarray(min(lower + stages * step, max(lower, upper)), np.int32)]
 
 
-def _head_start(run: BlockRun, op: pl.HeadStartOp) -> list[Any]:
+def _prologue_fill(run: BlockRun, op: pl.PrologueFillOp) -> list[Any]:
     """The tiles of the first iterations."""
-    ring: Ring = run.value(op.pipeline)
+    pipeline: Pipeline = run.value(op.pipeline)
     lower, upper, step = (int(run.value(value)) for value in (op.lower, op.upper, op.step))
-    slots = ring.stages if op.slots is None else op.slots.data
-    for slot, number in zip(ring.slots, range(lower, upper, step)[:slots], strict=False):
+    stages = pipeline.stages if op.stages is None else op.stages.data
+    for stage, number in zip(pipeline.filled, range(lower, upper, step)[:stages], strict=False):
         position = 0
         conditions = iter(run.values(op.conditions))
         for load, made in enumerate(op.views):
@@ -214,10 +216,10 @@ def _head_start(run: BlockRun, op: pl.HeadStartOp) -> list[Any]:
                     indices[at] = np.asarray(number, np.int32)
             position += rank
             tile = load_tile(run.memory, view, tensor_views.tile_elements(view, indices))
-            if op.spared.data[load] and next(conditions):
+            if op.skipped.data[load] and next(conditions):
                 tile = _left_out(tile)
             swizzle = op.swizzles.data[load]
-            slot[op.offsets.data[load]] = SharedTile(tile, op.axes.data[load], swizzle)
+            stage[op.offsets.data[load]] = SharedTile(tile, op.axes.data[load], swizzle)
     return []
 
 
@@ -229,7 +231,7 @@ def _tma_store(run: BlockRun, op: ts.TmaStoreOp) -> list[Any]:
 
 
 def _store(
-    run: BlockRun, op: ts.TmaStoreOp | ts.StoreStagedOp, tile: Array
+    run: BlockRun, op: ts.TmaStoreOp | ts.StoreStageOp, tile: Array
 ) -> tensor_views.TileAccess:
     """A tile of a view, as far as it is in bounds; stored, or combined with what is there."""
     view = run.value(op.view)
@@ -241,17 +243,19 @@ def _store(
     return access
 
 
-def _store_staged(races: RaceDetector) -> EffectRule:
+def _store_stage(races: RaceDetector) -> EffectRule:
     """Stores the oldest tile; no barrier is between it and what consumers do to these elements."""
 
-    def act(run: BlockRun, op: ts.StoreStagedOp) -> list[Any]:
-        ring: StoreRing = run.value(op.pipeline)
-        if ring.is_complete:
+    def act(run: BlockRun, op: ts.StoreStageOp) -> list[Any]:
+        pipeline: StorePipeline = run.value(op.pipeline)
+        if pipeline.is_complete:
             raise InterpreterError("a tile is stored after the last wait for completion", op)
-        if ring.stored >= len(ring.staged):
-            raise InterpreterError(f"tile {ring.stored} is never staged: the agent hangs", op)
-        tile, shape = ring.staged[ring.stored], view_type_of(op.view).tile_shape
-        ring.stored += 1
+        if pipeline.stored >= len(pipeline.staged):
+            raise InterpreterError(
+                f"tile {pipeline.stored} is never staged: the warp role hangs", op
+            )
+        tile, shape = pipeline.staged[pipeline.stored], view_type_of(op.view).tile_shape
+        pipeline.stored += 1
         if tile.shape != tuple(shape):
             raise InterpreterError(f"a tile of {tile.shape} is stored as one of {shape}", op)
         access, view = _store(run, op, tile), run.value(op.view)
@@ -266,9 +270,9 @@ def _store_staged(races: RaceDetector) -> EffectRule:
 
 def _gather_load(run: BlockRun, op: pl.GatherLoadOp) -> list[Any]:
     """Every thread copies the chunks whose first elements it points to; zeros where masked off."""
-    ring: Ring = run.value(op.pipeline)
-    if not ring.is_open:
-        raise InterpreterError("a copy goes into a slot that has not been acquired", op)
+    pipeline: Pipeline = run.value(op.pipeline)
+    if not pipeline.is_open:
+        raise InterpreterError("a copy goes into a stage that has not been acquired", op)
     layout, fmt = required_layout(op.pointers.type), pointee_format(op.pointers.type)
     size, width, axis = fmt.storage.itemsize, op.vector.data, op.axis.data
     leaders = np.asarray(run.value(op.pointers)).reshape(-1)
@@ -289,15 +293,15 @@ def _gather_load(run: BlockRun, op: pl.GatherLoadOp) -> list[Any]:
         tile[at], filled[at] = values[:, step], True
     if not np.all(filled):
         raise InterpreterError("a gather leaves elements out", op)
-    ring.slots[-1][op.offset.data] = SharedTile(tile, axis, op.swizzle.data)
+    pipeline.filled[-1][op.offset.data] = SharedTile(tile, axis, op.swizzle.data)
     return []
 
 
 def _copy_load(run: BlockRun, op: pl.CopyLoadOp) -> list[Any]:
     """The tile of a view, zero where it is out of bounds; chunks must be aligned."""
-    ring: Ring = run.value(op.pipeline)
-    if not ring.is_open:
-        raise InterpreterError("a copy goes into a slot that has not been acquired", op)
+    pipeline: Pipeline = run.value(op.pipeline)
+    if not pipeline.is_open:
+        raise InterpreterError("a copy goes into a stage that has not been acquired", op)
     view = run.value(op.view)
     access = tensor_views.tile_elements(view, run.values(op.indices))
     vector, size = op.vectors.data[-1], storage_bytes(view_type_of(op.view).memref.element_type)
@@ -306,29 +310,29 @@ def _copy_load(run: BlockRun, op: pl.CopyLoadOp) -> list[Any]:
     if np.any((view.tensor.base + offsets * size) % (vector * size)):
         raise InterpreterError("a chunk is not aligned", op)
     tile = load_tile(run.memory, view, access)
-    ring.slots[-1][op.offset.data] = SharedTile(tile, op.axis.data, op.swizzle.data)
+    pipeline.filled[-1][op.offset.data] = SharedTile(tile, op.axis.data, op.swizzle.data)
     return []
 
 
 def _wait(run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
-    """The tiles of the next slot, turned to how the products read them."""
-    ring: Ring = run.value(op.pipeline)
-    number = ring.waited
-    if ring.is_free:
-        raise InterpreterError("a slot is waited for after the memory was given up", op)
-    if number >= len(ring.slots) or not ring.slots[number]:
-        raise InterpreterError(f"slot {number} is never filled: the consumers hang", op)
-    if number - ring.released >= ring.stages:
-        raise InterpreterError(f"slot {number} is waited for before one is handed back", op)
-    ring.waited += 1
-    return [_read_tile(ring.slots[number], result.type, op) for result in op.results]
+    """The tiles of the next stage, transposed to how the products read them."""
+    pipeline: Pipeline = run.value(op.pipeline)
+    number = pipeline.waited
+    if pipeline.is_free:
+        raise InterpreterError("a stage is waited for after the memory was given up", op)
+    if number >= len(pipeline.filled) or not pipeline.filled[number]:
+        raise InterpreterError(f"stage {number} is never filled: the consumers hang", op)
+    if number - pipeline.released >= pipeline.stages:
+        raise InterpreterError(f"stage {number} is waited for before one is handed back", op)
+    pipeline.waited += 1
+    return [_read_tile(pipeline.filled[number], result.type, op) for result in op.results]
 
 
-def _read_tile(slot: dict[int, SharedTile], type_: Any, op: Operation) -> Array:
-    """A tile of a slot in the shape and orientation of a shared tile."""
-    found = slot.get(type_.offset.data)
+def _read_tile(stage: dict[int, SharedTile], type_: Any, op: Operation) -> Array:
+    """A tile of a stage in the shape and orientation of a shared tile."""
+    found = stage.get(type_.offset.data)
     if found is None:
-        raise InterpreterError(f"nothing was copied to byte {type_.offset.data} of the slot", op)
+        raise InterpreterError(f"nothing was copied to byte {type_.offset.data} of the stage", op)
     inner = found.values.shape[found.axis]
     rows = np.moveaxis(found.values, found.axis, -1).reshape(-1, inner)
     tile = rows if type_.major.data == 1 else rows.T
@@ -356,54 +360,54 @@ class Product:
     whole: Array
     placed: Array
     unfinished: Array
-    reads: list[tuple[Ring, int]]
-    reads_turned: bool = False
+    reads: list[tuple[Pipeline, int]]
+    reads_smem_transposed: bool = False
     is_finished: bool = False
 
 
 @dataclass
 class Products:
-    """Groups of products that run, in the order of their issue; what holds which slot's tile.
+    """Groups of products that run, in the order of their issue; what holds which stage's tile.
 
     Values are told apart by identity: loops hand them on as they are.
     """
 
-    twins: Twins
+    equivalents: EquivalentOps
     issued: list[list[Product]] = field(default_factory=list[list[Product]])
     unread: dict[int, Product] = field(default_factory=dict[int, Product])
-    slots: dict[int, tuple[Array, Ring, int]] = field(default_factory=dict[Any, Any])
+    stages: dict[int, tuple[Array, Pipeline, int]] = field(default_factory=dict[Any, Any])
 
     def wait_for_slot(self, run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
-        """The tiles of the next slot, and where they lie."""
+        """The tiles of the next stage, and where they lie."""
         tiles = _wait(run, op)
-        ring: Ring = run.value(op.pipeline)
-        self.slots.update((id(tile), (tile, ring, ring.waited - 1)) for tile in tiles)
+        pipeline: Pipeline = run.value(op.pipeline)
+        self.stages.update((id(tile), (tile, pipeline, pipeline.waited - 1)) for tile in tiles)
         return tiles
 
     def release(self, run: BlockRun, op: pl.ConsumerReleaseOp) -> list[Any]:
-        """Hands slots back that no product reads any more."""
-        ring: Ring = run.value(op.pipeline)
-        ring.released = max(ring.released, ring.waited - op.keep.data)
-        self.slots = {
-            key: (tile, its, slot)
-            for key, (tile, its, slot) in self.slots.items()
-            if its is not ring or slot >= ring.released
+        """Hands stages back that no product reads any more."""
+        pipeline: Pipeline = run.value(op.pipeline)
+        pipeline.released = max(pipeline.released, pipeline.waited - op.keep.data)
+        self.stages = {
+            key: (tile, its, stage)
+            for key, (tile, its, stage) in self.stages.items()
+            if its is not pipeline or stage >= pipeline.released
         }
         for product in (product for group in self.issued for product in group):
-            if any(its is ring and slot < ring.released for its, slot in product.reads):
-                raise InterpreterError("a slot is handed back while a product reads it", op)
+            if any(its is pipeline and stage < pipeline.released for its, stage in product.reads):
+                raise InterpreterError("a stage is handed back while a product reads it", op)
         return []
 
     def issue(self, run: BlockRun, op: wg.WgmmaDotOp) -> list[Array]:
         """A product of two shared tiles, or of registers and a shared tile."""
         whole = self._sum(run, op, (op.lhs, op.rhs), op.acc)
         [value] = placed(op, [whole])
-        # What threads turn or read they have read when the product is issued.
+        # What threads transpose or read they have read when the product is issued.
         are_read = op.fragments is not None and op.fragments.data == "both"
         operands = () if are_read else (op.lhs, op.rhs)
         product = self._product(run, operands, whole, value)
-        product.reads_turned = any(
-            isinstance(tile.owner, wg.TurnTileOp) for tile in (op.lhs, op.rhs)
+        product.reads_smem_transposed = any(
+            isinstance(tile.owner, wg.SmemTransposeOp) for tile in (op.lhs, op.rhs)
         )
         self.issued.append([product])
         if op.pending is not None:
@@ -430,14 +434,14 @@ class Products:
         tiles = WholeTiles(run, op)
         before = self.unread.pop(id(run.value(acc)), None)
         total = tiles.value(acc) if before is None else before.whole
-        return dot_rule(self.twins)(op, *map(tiles.value, operands), total)
+        return dot_rule(self.equivalents)(op, *map(tiles.value, operands), total)
 
     def _product(
         self, run: BlockRun, operands: Sequence[SSAValue], whole: Array, value: Array
     ) -> Product:
-        """A product that starts, and the slots that it reads."""
-        found = [self.slots.get(id(run.value(tile))) for tile in operands]
-        reads = [(slot[1], slot[2]) for slot in found if slot is not None]
+        """A product that starts, and the stages that it reads."""
+        found = [self.stages.get(id(run.value(tile))) for tile in operands]
+        reads = [(stage[1], stage[2]) for stage in found if stage is not None]
         return Product(whole, value, np.full_like(value, np.nan), reads)
 
     def _given(self, product: Product) -> Array:
@@ -447,7 +451,7 @@ class Products:
         self.unread[id(product.unfinished)] = product
         return product.unfinished
 
-    def turn(self, run: BlockRun, op: wg.TurnTileOp) -> list[Array]:
+    def smem_transpose(self, run: BlockRun, op: wg.SmemTransposeOp) -> list[Array]:
         """The same tile in memory of its own, where the one before was.
 
         Of two copies the other one was read by the product that runs beside this; the next tile
@@ -457,8 +461,8 @@ class Products:
         if op.running is not None:
             found += self._waited(run.value(op.running), 0, op)
         running = (product for group in self.issued for product in group)
-        if any(product.reads_turned for product in running):
-            raise InterpreterError("a turned tile is overwritten while a product reads it", op)
+        if any(product.reads_smem_transposed for product in running):
+            raise InterpreterError("a transposed tile is overwritten while a product reads it", op)
         return found
 
     def wait(self, run: BlockRun, op: wg.DotWaitOp) -> list[Any]:
@@ -484,9 +488,11 @@ class Products:
         self.issued = self.issued[max(0, count) :]
 
 
-def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], EffectRule]:
-    """Operations of agents and pipelines by class."""
-    products = Products(twins)
+def effect_rules(
+    equivalents: EquivalentOps, races: RaceDetector
+) -> dict[type[Operation], EffectRule]:
+    """Operations of warp roles and pipelines by class."""
+    products = Products(equivalents)
     return {
         pl.AgentSwitchOp: _agent_switch,
         pl.ConsumerReleaseOp: products.release,
@@ -498,21 +504,21 @@ def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], Eff
         pl.CopyLoadOp: _copy_load,
         pl.MakeTensorMapOp: _tensor_map,
         pl.ProducerAcquireOp: _acquire,
-        pl.ProducerAdvanceOp: _advance,
-        pl.ProducerDrainOp: _drain,
+        pl.ProducerCommitOp: _advance,
+        pl.ProducerTailOp: _drain,
         pl.ProxyFenceOp: _proxy_fence,
         pl.TmaLoadOp: _tma_load,
-        pl.HeadStartOp: _head_start,
+        pl.PrologueFillOp: _prologue_fill,
         pl.ProducerSkipOp: _producer_skip,
         ts.TmaStoreOp: _tma_store,
         ts.CreateStorePipelineOp: _create_store_pipeline,
-        ts.StageTileOp: _stage_tile,
-        ts.StoreStagedOp: _store_staged(races),
-        ts.StoreDrainOp: _store_drain,
+        ts.StageForTmaStoreOp: _stage_for_tma_store,
+        ts.StoreStageOp: _store_stage(races),
+        ts.StoreTailOp: _store_tail,
         pl.SelectTileOp: _select_tile,
         pl.UniformOp: _uniform,
-        wg.TurnTileOp: products.turn,
+        wg.SmemTransposeOp: products.smem_transpose,
         wg.WgmmaDotOp: products.issue,
         wg.WgmmaDotsOp: products.issue_all,
-        **tensor_memory.effect_rules(twins),
+        **tensor_memory.effect_rules(equivalents),
     }

@@ -25,9 +25,9 @@ from tileiras.interpreter import (
     integer_arithmetic,
     math_functions,
 )
+from tileiras.interpreter.equivalent_ops import ELEMENTWISE as EQUIVALENTS
 from tileiras.interpreter.formats import Array
 from tileiras.interpreter.state import BlockRun, EffectRule
-from tileiras.interpreter.twins import ELEMENTWISE as TWINS
 
 ELEMENTWISE: frozenset[type[Operation]] = frozenset(
     {
@@ -38,7 +38,7 @@ ELEMENTWISE: frozenset[type[Operation]] = frozenset(
         AssumeOp,
         ConstantOp,
         YieldOp,
-        *TWINS,
+        *EQUIVALENTS,
         aa.ConstantOp,
         aa.YieldOp,
     }

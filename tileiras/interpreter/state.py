@@ -67,7 +67,7 @@ class Exit:
 
 @dataclass
 class LoadGroups:
-    """Groups of early loads: how many were closed, how many are known to be over."""
+    """Groups of pipelined loads: how many were closed, how many are known to be over."""
 
     committed: int = 0
     finished: int = 0
@@ -87,7 +87,7 @@ class BlockRun(Protocol):
     sent: dict[tuple[Operation, int], list[Any]]
     """Tiles that the CTAs of the cluster have sent so far, by operation and rank."""
     launched: tuple[int, int, int]
-    """The grid, where `grid` is how many tile blocks share out its work."""
+    """The grid, where `grid` is how many tile blocks divide its work."""
 
     def value(self, ssa: SSAValue) -> Any:
         """The value of an SSA value that was computed before."""

@@ -1,4 +1,4 @@
-"""Products into tensor memory, at nv_tileas: their agent runs to its end, then the consumers.
+"""Products into tensor memory, at nv_tileas: their warp role runs to its end, then the consumers.
 
 It reads stages as consumers of other kernels do. What a loop of products has summed up is there
 when it has been committed, and is loaded in the same order, once.
@@ -15,11 +15,11 @@ from xdsl.ir import Operation
 
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.interpreter.equivalent_ops import EquivalentOps
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, format_of
 from tileiras.interpreter.state import BlockRun, EffectRule
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
-from tileiras.interpreter.twins import Twins
 
 
 @dataclass
@@ -36,12 +36,12 @@ def _create(run: BlockRun, op: tc.CreateAccumulatorOp) -> list[Any]:
 
 
 def _agent(run: BlockRun, op: tc.ProductAgentOp) -> list[Any]:
-    """Its program runs where the warps part: `run_product_agents`."""
+    """Its program runs where the warps part: `run_product_roles`."""
     return []
 
 
-def run_product_agents(run: BlockRun, switch: Operation) -> None:
-    """The programs of the agents beside a switch, once its producer is done."""
+def run_product_roles(run: BlockRun, switch: Operation) -> None:
+    """The programs of the warp roles beside a switch, once its producer is done."""
     block = switch.parent_block()
     for op in block.ops if block is not None else ():
         if isinstance(op, tc.ProductAgentOp):
@@ -49,7 +49,9 @@ def run_product_agents(run: BlockRun, switch: Operation) -> None:
 
 
 def check_all_loaded(run: BlockRun, switch: Operation) -> None:
-    """Raises InterpreterError where sums are left over: the agent would hang in the next tile."""
+    """Raises InterpreterError where sums are left over: the warp role would hang in the next
+    tile.
+    """
     block = switch.parent_block()
     for op in block.ops if block is not None else ():
         if isinstance(op, tc.CreateAccumulatorOp):
@@ -78,7 +80,7 @@ def _commit(run: BlockRun, op: tc.AccumulatorCommitOp) -> list[Any]:
     return []
 
 
-def _multiply(twins: Twins) -> EffectRule:
+def _multiply(equivalents: EquivalentOps) -> EffectRule:
     def multiply(run: BlockRun, op: tc.Tcgen05DotOp) -> list[Any]:
         """Adds the product of two tiles in stages."""
         sums: Sums = run.value(op.accumulator)
@@ -86,7 +88,7 @@ def _multiply(twins: Twins) -> EffectRule:
             raise InterpreterError("a product is issued into a sum that nobody has begun", op)
         tiles = WholeTiles(run, op)
         operands = (tiles.value(op.lhs), tiles.value(op.rhs))
-        sums.open = dot_rule(twins)(op, *operands, sums.open)
+        sums.open = dot_rule(equivalents)(op, *operands, sums.open)
         return []
 
     return multiply
@@ -94,8 +96,8 @@ def _multiply(twins: Twins) -> EffectRule:
 
 def _release(run: BlockRun, op: tc.StageReleaseOp) -> list[Any]:
     """The tensor core hands the newest stage back: all before it are back already."""
-    ring = run.value(op.pipeline)
-    ring.released = ring.waited
+    pipeline = run.value(op.pipeline)
+    pipeline.released = pipeline.waited
     return []
 
 
@@ -110,14 +112,14 @@ def _load(run: BlockRun, op: tc.AccumulatorLoadOp) -> Sequence[Any]:
     return placed(op, [found])
 
 
-def effect_rules(twins: Twins) -> dict[type[Operation], EffectRule]:
+def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule]:
     """Operations of tensor memory by class."""
     return {
         tc.CreateAccumulatorOp: _create,
         tc.ProductAgentOp: _agent,
         tc.AccumulatorAcquireOp: _acquire,
         tc.AccumulatorCommitOp: _commit,
-        tc.Tcgen05DotOp: _multiply(twins),
+        tc.Tcgen05DotOp: _multiply(equivalents),
         tc.StageReleaseOp: _release,
         tc.AccumulatorLoadOp: _load,
     }

@@ -1,4 +1,6 @@
-"""The operations of nv_tileaa on whole tensors, by the rules of their twins in cuda_tile."""
+"""The operations of nv_tileaa on whole tensors, by the rules of their equivalent operations in
+cuda_tile.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWMode
 from tileiras.interpreter import (
+    async_copy,
     conversions,
     exchange,
     float_arithmetic,
     integer_arithmetic,
-    load_rings,
     math_functions,
     matrix,
     memory_access,
@@ -31,23 +33,23 @@ from tileiras.interpreter.atomics import (
     multimem_mode,
     read_modify_write,
 )
-from tileiras.interpreter.formats import Array, format_of, from_bits, to_bits
-from tileiras.interpreter.memory import SimulatedMemory
-from tileiras.interpreter.memory_access import load_tile, padding_tile, store_tile
-from tileiras.interpreter.printing import format_message
-from tileiras.interpreter.state import BlockRun, EffectRule, PureRule
-from tileiras.interpreter.twins import (
+from tileiras.interpreter.equivalent_ops import (
     ELEMENTWISE,
     REARRANGING,
-    Twins,
+    EquivalentOps,
     operand_type,
     pointee_format,
     tile_type,
     value_format,
 )
+from tileiras.interpreter.formats import Array, format_of, from_bits, to_bits
+from tileiras.interpreter.memory import SimulatedMemory
+from tileiras.interpreter.memory_access import load_tile, padding_tile, store_tile
+from tileiras.interpreter.printing import format_message
+from tileiras.interpreter.state import BlockRun, EffectRule, PureRule
 from tileiras.interpreter.views import TileAccess
 
-TWIN_RULES: dict[type[Operation], PureRule] = {
+EQUIVALENT_RULES: dict[type[Operation], PureRule] = {
     **float_arithmetic.RULES,
     **integer_arithmetic.RULES,
     **math_functions.RULES,
@@ -55,22 +57,25 @@ TWIN_RULES: dict[type[Operation], PureRule] = {
     **tiles.RULES,
     **matrix.RULES,
 }
-"""Rules of cuda_tile that twins are given to."""
+"""Rules of cuda_tile that equivalent operations are given to."""
 
 
-def twin_rule(twins: Twins, twin_class: type[Operation]) -> PureRule:
-    """The rule of a class of operations, by way of their twins."""
-    rule = TWIN_RULES[twin_class]
+def equivalent_rule(equivalents: EquivalentOps, equivalent_class: type[Operation]) -> PureRule:
+    """The rule of a class of operations, by way of their equivalent operations."""
+    rule = EQUIVALENT_RULES[equivalent_class]
 
     def compute(op: Operation, *operands: Array) -> Array:
-        return rule(twins.of(op, twin_class), *operands)
+        return rule(equivalents.of(op, equivalent_class), *operands)
 
     return compute
 
 
-def _dot_rule(twins: Twins) -> PureRule:
-    """Integer and float products have different twins."""
-    integers, floats = twin_rule(twins, ct.MmaIOp), twin_rule(twins, ct.MmaFOp)
+def _dot_rule(equivalents: EquivalentOps) -> PureRule:
+    """Integer and float products have different equivalent operations."""
+    integers, floats = (
+        equivalent_rule(equivalents, ct.MmaIOp),
+        equivalent_rule(equivalents, ct.MmaFOp),
+    )
 
     def compute(op: Operation, *operands: Array) -> Array:
         is_integer = isinstance(tile_type(op.operands[0].type).element_type, IntegerType)
@@ -79,17 +84,17 @@ def _dot_rule(twins: Twins) -> PureRule:
     return compute
 
 
-def scaled_dot_rule(twins: Twins) -> PureRule:
+def scaled_dot_rule(equivalents: EquivalentOps) -> PureRule:
     """A block-scaled product; packed operands are taken apart first."""
-    rule = TWIN_RULES[ct.MmaFScaledOp]
+    rule = EQUIVALENT_RULES[ct.MmaFScaledOp]
 
     def compute(
         op: Any, lhs: Array, rhs: Array, acc: Array, lhs_scale: Array, rhs_scale: Array
     ) -> Array:
         if operand_type(op.lhs.type).element_type == IntegerType(8):
             lhs, rhs = _unpacked(lhs, -1), _unpacked(rhs, -2)
-        twin = twins.of(op, ct.MmaFScaledOp, {})
-        return rule(twin, lhs, rhs, acc, lhs_scale, rhs_scale)
+        equivalent = equivalents.of(op, ct.MmaFScaledOp, {})
+        return rule(equivalent, lhs, rhs, acc, lhs_scale, rhs_scale)
 
     return compute
 
@@ -109,13 +114,16 @@ def splat(op: aa.SplatOp, source: Array) -> Array:
     return np.broadcast_to(source, shape)
 
 
-def pure_rules(twins: Twins) -> dict[type[Operation], PureRule]:
+def pure_rules(equivalents: EquivalentOps) -> dict[type[Operation], PureRule]:
     """Rules of all operations without effects, on whole tensors."""
-    rules = {cls: twin_rule(twins, twin) for cls, twin in (ELEMENTWISE | REARRANGING).items()}
+    rules = {
+        cls: equivalent_rule(equivalents, equivalent)
+        for cls, equivalent in (ELEMENTWISE | REARRANGING).items()
+    }
     return {
         **rules,
-        aa.DotOp: _dot_rule(twins),
-        aa.DotScaledOp: scaled_dot_rule(twins),
+        aa.DotOp: _dot_rule(equivalents),
+        aa.DotScaledOp: scaled_dot_rule(equivalents),
         aa.SplatOp: splat,
         aa.UnsplatOp: lambda op, source: np.reshape(source, ()),
     }
@@ -261,10 +269,10 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.AwaitSharedOp: exchange.await_all,
     aa.BarrierOp: _token,
     aa.BlockTileOp: tensor_views.block_tile,
-    aa.CommitLoadsOp: load_rings.commit,
+    aa.AsyncCommitGroupOp: async_copy.commit,
     aa.CreateMemTokenOp: _token,
     aa.FenceAliasOp: _token,
-    aa.FinishLoadOp: load_rings.finish,
+    aa.ReadStageOp: async_copy.finish,
     aa.GetGlobalOp: _get_global,
     aa.GetGridSizeOp: _grid_size,
     aa.GetNumProgramsOp: _num_programs,
@@ -273,7 +281,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.GridDependencyOp: _token,
     aa.JoinMemTokensOp: _token,
     aa.LoadOp: _load,
-    aa.LoadRingOp: load_rings.make_ring,
+    aa.CircularBufferOp: async_copy.make_buffer,
     aa.MakeMemRefOp: tensor_views.make_memref,
     aa.MultimemLoadOp: _tiled_load,
     aa.MultimemReduceOp: _multimem_reduce,
@@ -284,12 +292,12 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.ScanOp: reductions.scan_rule,
     aa.SendSharedOp: exchange.send,
     aa.ShareTilesOp: exchange.share,
-    aa.StartLoadOp: load_rings.start,
+    aa.AsyncCopyOp: async_copy.start,
     aa.StoreOp: _store,
     aa.TiledAtomicRedOp: _tiled_atomic_red,
     aa.TiledLoadOp: _tiled_load,
     aa.TiledStoreOp: _tiled_store,
-    aa.WaitLoadsOp: load_rings.wait,
+    aa.AsyncWaitGroupOp: async_copy.wait,
 }
 """Operations of nv_tileaa with effects, with regions, or on memrefs."""
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.types import DYNAMIC
+from tileiras.interpreter.equivalent_ops import tile_element
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, Format, format_of
 from tileiras.interpreter.state import BlockRun, TensorView, scalar
-from tileiras.interpreter.twins import tile_element
 from tileiras.interpreter.views import TileAccess
 
 

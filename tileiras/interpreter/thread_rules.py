@@ -28,7 +28,7 @@ from tileiras.dialects.layout.blocked import contiguous_vector
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import layout_of
-from tileiras.interpreter import load_rings, matrix, tensor_rules, tensor_views
+from tileiras.interpreter import async_copy, matrix, tensor_rules, tensor_views
 from tileiras.interpreter.distribution import (
     LANES,
     collect,
@@ -38,17 +38,17 @@ from tileiras.interpreter.distribution import (
     required_layout,
     thread_numbers,
 )
+from tileiras.interpreter.equivalent_ops import (
+    ELEMENTWISE,
+    EquivalentOps,
+    equivalent_properties,
+    pointee_format,
+)
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, Format, from_bits, to_bits
 from tileiras.interpreter.memory_access import padding_tile, read_elements, write_elements
 from tileiras.interpreter.races import Kind, RaceDetector
 from tileiras.interpreter.state import BlockRun, EffectRule, Exit, PureRule
-from tileiras.interpreter.twins import (
-    ELEMENTWISE,
-    Twins,
-    pointee_format,
-    twin_properties,
-)
 
 _WHOLE = (
     aa.CatOp,
@@ -164,20 +164,20 @@ def _integer_signs(op: tas.MmaDotOp) -> dict[str, SignednessAttr]:
     }
 
 
-def dot_rule(twins: Twins) -> PureRule:
+def dot_rule(equivalents: EquivalentOps) -> PureRule:
     """Products by any instruction: the same sums."""
 
     def compute(op: Operation, lhs: Array, rhs: Array, acc: Array) -> Array:
         signs = _integer_signs(op) if isinstance(op, tas.MmaDotOp) else {}
-        properties = twin_properties(op, "signedness_lhs", "signedness_rhs") | signs
-        twin_class = ct.MmaIOp if properties else ct.MmaFOp
+        properties = equivalent_properties(op, "signedness_lhs", "signedness_rhs") | signs
+        equivalent_class = ct.MmaIOp if properties else ct.MmaFOp
         operands, results = (op.operands, op.results)
         if isinstance(op, wg.WgmmaDotsOp):
             operands, results = (*op.operands_of(0), op.accs[0]), op.sums[:1]
         if isinstance(op, tc.Tcgen05DotOp):
             operands, results = (op.lhs, op.rhs, op.accumulator), (op.accumulator,)
-        twin = twins.of(op, twin_class, properties, operands, results)
-        return matrix.RULES[twin_class](twin, lhs, rhs, acc)
+        equivalent = equivalents.of(op, equivalent_class, properties, operands, results)
+        return matrix.RULES[equivalent_class](equivalent, lhs, rhs, acc)
 
     return compute
 
@@ -250,11 +250,11 @@ class MemoryRules:
         """Each register reads its element."""
         return [self._read_view(run, op, required_layout(op.result.type)), None]
 
-    def start_load(self, run: BlockRun, op: tas.StartLoadOp) -> list[Any]:
-        """Each register's element goes to the slot."""
+    def async_copy(self, run: BlockRun, op: tas.AsyncCopyOp) -> list[Any]:
+        """Each register's element goes to the stage."""
         if not run.value(op.predicate):
-            return load_rings.put(run, op, None)
-        return load_rings.put(run, op, self._read_view(run, op, op.layout.data))
+            return async_copy.put(run, op, None)
+        return async_copy.put(run, op, self._read_view(run, op, op.layout.data))
 
     def _read_view(self, run: BlockRun, op: Any, layout: LinearLayout) -> Array:
         view, access = self._view_access(run, op, layout)
@@ -378,22 +378,25 @@ def _addressed_by_view(run: BlockRun, op: Any) -> tuple[Any, ...]:
     return addresses, view.format, access.inside, layout
 
 
-def pure_rules(twins: Twins) -> dict[type[Operation], PureRule]:
+def pure_rules(equivalents: EquivalentOps) -> dict[type[Operation], PureRule]:
     """Operations that each thread performs on its own registers."""
     rules: dict[type[Operation], PureRule] = {
-        cls: _elementwise(tensor_rules.twin_rule(twins, twin)) for cls, twin in ELEMENTWISE.items()
+        cls: _elementwise(tensor_rules.equivalent_rule(equivalents, equivalent))
+        for cls, equivalent in ELEMENTWISE.items()
     }
     rules.update(dict.fromkeys(_IN_PLACE, _in_place))
     rules[aa.SplatOp] = _splat
     return rules
 
 
-def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], EffectRule]:
+def effect_rules(
+    equivalents: EquivalentOps, races: RaceDetector
+) -> dict[type[Operation], EffectRule]:
     """Operations that touch memory or move elements between threads."""
-    memory, on_tiles = MemoryRules(races), tensor_rules.pure_rules(twins)
+    memory, on_tiles = MemoryRules(races), tensor_rules.pure_rules(equivalents)
     rules = {cls: _whole(rule) for cls, rule in tensor_rules.effect_rules().items()}
     rules.update({cls: _whole_pure(on_tiles[cls]) for cls in (*_WHOLE, aa.UnsplatOp)})
-    dots = _whole_pure(dot_rule(twins))
+    dots = _whole_pure(dot_rule(equivalents))
     return {
         **rules,
         aa.BarrierOp: memory.barrier,
@@ -407,12 +410,12 @@ def effect_rules(twins: Twins, races: RaceDetector) -> dict[type[Operation], Eff
             tensor_rules.EFFECT_RULES[aa.TiledAtomicRedOp], _addressed_by_view
         ),
         tas.ConvertLayoutOp: _convert_layout,
-        tas.FinishLoadOp: load_rings.finish,
+        tas.ReadStageOp: async_copy.finish,
         tas.FmaDotOp: dots,
         tas.LoadOp: memory.load,
         tas.MmaDotOp: dots,
-        tas.MmaScaledDotOp: _whole_pure(tensor_rules.scaled_dot_rule(twins)),
-        tas.StartLoadOp: memory.start_load,
+        tas.MmaScaledDotOp: _whole_pure(tensor_rules.scaled_dot_rule(equivalents)),
+        tas.AsyncCopyOp: memory.async_copy,
         tas.StoreOp: memory.store,
         tas.TiledLoadOp: memory.tiled_load,
         tas.TiledStoreOp: memory.tiled_store,

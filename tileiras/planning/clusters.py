@@ -2,8 +2,8 @@
 
 A copy can be shared if the CTAs reach it together, which holds for control flow that does not
 depend on the rank. Its tile is the same in all of them if its indices do not either; where each CTA
-has a tile block of its own (`paired`), two CTAs find out while they run, each computing the indices
-of the other one beside its own.
+has a tile block of its own (`clustered`), two CTAs find out while they run, each computing the
+indices of the other one beside its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
 
 
 @dataclass
-class Sharing:
+class Multicast:
     """Shared loads with their indices that depend on the rank, and what those are made from."""
 
     cluster_size: int
@@ -36,27 +36,27 @@ class Sharing:
     """Scalars whose value in the other CTA is wanted, too."""
 
 
-def find_sharing(func: aa.FuncOp, plan: HopperPlan) -> Sharing:
+def find_multicast(func: aa.FuncOp, plan: HopperPlan) -> Multicast:
     """What the CTAs of a cluster share; nothing where a cluster is one CTA."""
-    sharing = Sharing(func.cluster_size)
-    # Tile blocks that only exchange results (`paired_axis`) do not keep in step.
-    if func.cluster_size == 1 or func.paired_axis is not None:
-        return sharing
+    multicast = Multicast(func.cluster_size)
+    # Tile blocks that only exchange results (`cluster_axis`) do not keep in step.
+    if func.cluster_size == 1 or func.cluster_axis is not None:
+        return multicast
     ranked = rank_dependent(func)
     copies = [load for pipeline in plan.pipelines for load in pipeline.loads]
     if not is_in_step(func, copies, ranked):
-        return sharing
+        return multicast
     for pipeline in plan.pipelines:
         if pipeline.gathers or not pipeline.may_grow:
             continue
         for load in pipeline.loads:
             if isinstance(load, aa.TiledLoadOp):
-                _add(sharing, func, load, ranked)
-    return sharing
+                _add(multicast, func, load, ranked)
+    return multicast
 
 
 def _add(
-    sharing: Sharing, func: aa.FuncOp, load: aa.TiledLoadOp, ranked: dict[SSAValue, None]
+    multicast: Multicast, func: aa.FuncOp, load: aa.TiledLoadOp, ranked: dict[SSAValue, None]
 ) -> None:
     """Adds a load if it can be shared."""
     axis = contiguous_axis(load)
@@ -66,11 +66,11 @@ def _add(
         return
     indices = tuple(index for index in load.indices if index in ranked)
     needed: dict[SSAValue, None] = {}
-    if indices and (func.paired is None or func.cluster_size != 2):
+    if indices and (func.clustered is None or func.cluster_size != 2):
         return
     if all(_collect(index, ranked, needed) for index in indices):
-        sharing.loads[load] = indices
-        sharing.ranked |= needed
+        multicast.loads[load] = indices
+        multicast.ranked |= needed
 
 
 def _collect(value: SSAValue, ranked: dict[SSAValue, None], needed: dict[SSAValue, None]) -> bool:

@@ -67,7 +67,7 @@ def _with_stores(
     stores = tma_stores(func, hopper, target, prefer)
     hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)
     if stores:
-        from tileiras.planning.warp_roles.store_warp import with_store_agent
+        from tileiras.planning.warp_roles.store_warp import with_store_warp
 
-        hopper = with_store_agent(func, hopper, target)
+        hopper = with_store_warp(func, hopper, target)
     return hopper

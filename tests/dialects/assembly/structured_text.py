@@ -6,7 +6,7 @@ from __future__ import annotations
 STRUCTURED = """\
 #blocked0 = #nv_tileas.layout<{register = [], lane = [[1], [2], [4], [0], [0]], warp = []} -> 8>
 builtin.module {
-  nv_tileaa.func @all(%arg0: i32, %arg1: f32, %arg2: i1) attributes {num_warps = 4, paired} {
+  nv_tileaa.func @all(%arg0: i32, %arg1: f32, %arg2: i1) attributes {num_warps = 4, clustered} {
     %cst = nv_tileaa.constant dense<-5.000000e-01> : tensor<8xf32, #blocked0>
     %cst_1 = nv_tileaa.constant dense<[1, -2, 3, 4, 5, 6, 7, 8]> : tensor<8xi8>
     %cst_2 = nv_tileaa.constant 0x7FC00001 : f32

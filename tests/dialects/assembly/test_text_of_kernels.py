@@ -127,7 +127,7 @@ def test_values_have_the_names_that_the_user_gave_them() -> None:
     assert print_module(parse_text(text)) == text
 
 
-def test_places_are_comments_or_locations_on_demand() -> None:
+def test_places_are_comments_or_locations_on_requirements() -> None:
     """Neither is there unasked; locations are read back, comments are not."""
     module = parse_text(KERNEL.replace(": i32\n", ': i32 loc("k.py":7:2)\n', 1))
     assert "k.py" not in print_module(module)

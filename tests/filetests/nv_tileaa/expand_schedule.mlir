@@ -56,18 +56,18 @@ builtin.module {
 }
 // -----
 // starts_loads_two_iterations_early
-// CHECK: [[RING:%.*]] = nv_tileaa.load_ring {slots = 3}
-// CHECK: nv_tileaa.start_load %view[%x, %c0] into [[RING]]
-// CHECK: nv_tileaa.commit_loads
-// CHECK: nv_tileaa.start_load
-// CHECK: nv_tileaa.commit_loads
+// CHECK: [[BUFFER:%.*]] = nv_tileaa.circular_buffer {stages = 3}
+// CHECK: nv_tileaa.async_copy %view[%x, %c0] into [[BUFFER]]
+// CHECK: nv_tileaa.async_commit_group
+// CHECK: nv_tileaa.async_copy
+// CHECK: nv_tileaa.async_commit_group
 // CHECK: nv_tileaa.for
-// CHECK: nv_tileaa.start_load
-// CHECK: nv_tileaa.commit_loads
-// CHECK: [[TILE:%.*]], %{{.*}} = nv_tileaa.finish_load %view[%x, %i] from [[RING]]
+// CHECK: nv_tileaa.async_copy
+// CHECK: nv_tileaa.async_commit_group
+// CHECK: [[TILE:%.*]], %{{.*}} = nv_tileaa.read_stage %view[%x, %i] from [[BUFFER]]
 // CHECK-SAME: pending = 2
 // CHECK: nv_tileaa.addf [[TILE]], %s :
-// CHECK: nv_tileaa.wait_loads
+// CHECK: nv_tileaa.async_wait_group
 // CHECK-NOT: schedule
 !memref0 = !nv_tileaa.memref<1024x4096xf32, strides = [4096, 1]>
 !view0 = !nv_tileaa.tiled_view<1x1024 of !memref0>
@@ -94,10 +94,10 @@ builtin.module {
 }
 // -----
 // meets_where_products_read_what_others_have_copied
-// CHECK: nv_tileaa.load_ring {slots = 2, shared, ctas = 3}
+// CHECK: nv_tileaa.circular_buffer {stages = 2, shared, ctas = 3}
 // CHECK: nv_tileaa.for
-// CHECK: nv_tileaa.wait_loads {pending = 0, meet}
-// CHECK: nv_tileaa.wait_loads {meet, frees}
+// CHECK: nv_tileaa.async_wait_group {pending = 0, meet}
+// CHECK: nv_tileaa.async_wait_group {meet, frees}
 !memref0 = !nv_tileaa.memref<1024x4096xf32, strides = [4096, 1]>
 !view0 = !nv_tileaa.tiled_view<1x1024 of !memref0>
 builtin.module {
@@ -148,7 +148,7 @@ builtin.module {
 // leaves_a_loop_without_a_schedule
 // CHECK: nv_tileaa.for %i
 // CHECK-NEXT: nv_tileaa.tiled_load
-// CHECK-NOT: load_ring
+// CHECK-NOT: circular_buffer
 !memref0 = !nv_tileaa.memref<1024x4096xf32, strides = [4096, 1]>
 !view0 = !nv_tileaa.tiled_view<1x1024 of !memref0>
 builtin.module {
@@ -202,8 +202,8 @@ builtin.module {
       %g = nv_tileaa.splat %f : f32 -> tensor<64xf32>
       %p = nv_tileaa.exp2 %g {schedule = #nv_tileaa.op_schedule<stage = 0, order = 0>} : tensor<64xf32>
       %d = nv_tileaa.addf %p, %s {schedule = #nv_tileaa.op_schedule<stage = 1, order = 1>} : tensor<64xf32>
-      // expected-error@+1 {{'nv_tileaa.commit_loads' is in a loop of 2 stages, expected operations whose order}}
-      nv_tileaa.commit_loads {schedule = #nv_tileaa.op_schedule<stage = 1, order = 2>}
+      // expected-error@+1 {{'nv_tileaa.async_commit_group' is in a loop of 2 stages, expected operations whose order}}
+      nv_tileaa.async_commit_group {schedule = #nv_tileaa.op_schedule<stage = 1, order = 2>}
       nv_tileaa.continue %d : tensor<64xf32>
     }
     nv_tileaa.return

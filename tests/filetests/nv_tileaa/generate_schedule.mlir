@@ -49,7 +49,7 @@ builtin.module {
 // CHECK-SAME: schedule = #nv_tileaa.op_schedule<stage = 0, order = 0, unit = memory>
 // CHECK-NEXT: prefetch = #nv_tileaa.prefetch<distance = 3>
 // CHECK: nv_tileaa.addf {{.*}}schedule = #nv_tileaa.op_schedule<stage = 3, order = 1, unit = fma>
-// CHECK-NOT: load_ring
+// CHECK-NOT: circular_buffer
 !memref0 = !nv_tileaa.memref<1024x4096xf32, strides = [4096, 1]>
 !view0 = !nv_tileaa.tiled_view<1x1024 of !memref0>
 builtin.module {

@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileaa-hoist-loads
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,hoist-loads
 // reads_both_in_one_trip
 // CHECK: nv_tileaa.load
 // CHECK: nv_tileaa.tiled_load

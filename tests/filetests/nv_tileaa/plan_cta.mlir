@@ -3,9 +3,9 @@
 // CHECK: plan = #nv_tileas.kernel_plan<num_warps = 4, warpgroups = 1
 // CHECK: pipelines = [#nv_tileas.pipeline_plan<bytes = 24576, least = 2, may_grow = 1>]
 // CHECK: nv_tileaa.tiled_load
-// CHECK: {pipeline = #nv_tileas.filled_by<pipeline = 0, filling = 0, place = 0>}
+// CHECK: {pipeline = #nv_tileas.filled_by<pipeline = 0, content = 0, place = 0>}
 // CHECK: nv_tileaa.tiled_load
-// CHECK: {pipeline = #nv_tileas.filled_by<pipeline = 0, filling = 0, place = 1>}
+// CHECK: {pipeline = #nv_tileas.filled_by<pipeline = 0, content = 0, place = 1>}
 // CHECK: nv_tileaa.dot
 // CHECK: {mma = #nv_tileas.wgmma<lhs = smem, fragments = none, transposed = 0>}
 cuda_tile.module @m {

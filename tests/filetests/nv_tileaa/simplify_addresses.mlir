@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileaa-simplify-addresses
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,simplify-addresses
 // moves_rows_out_of_the_loop_and_compares_narrow_indices
 // CHECK: nv_tileaa.muli
 // CHECK: nv_tileaa.addptr

@@ -1,11 +1,11 @@
 // RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,insert-barriers,convert-tileaa-to-tileas,tileas-optimize-alloc-tensor
 // gives_a_pipeline_the_stages_that_there_is_room_for
 // CHECK-NOT: nv_tileas.kernel_plan
-// CHECK: nv_tileas.create_pipeline
+// CHECK: nv_tileas.async.pipeline.create_pipeline
 // CHECK-NOT: nv_tileas.pipeline_plan
-// CHECK: nv_tileas.agent_switch
+// CHECK: nv_tileas.async.pipeline.agent_switch
 // CHECK: nv_tileas.dot_wait
-// CHECK: nv_tileas.free_pipelines
+// CHECK: nv_tileas.async.pipeline.free_pipelines
 cuda_tile.module @m {
   entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {
     %a0 = assume div_by<16>, %A : tile<ptr<f16>>
@@ -46,9 +46,9 @@ cuda_tile.module @m {
 }
 // -----
 // leaves_kernels_whose_warps_do_the_same
-// CHECK-NOT: nv_tileas.free_pipelines
+// CHECK-NOT: nv_tileas.async.pipeline.free_pipelines
 // CHECK: nv_tileas.tiled_load
-// CHECK-NOT: nv_tileas.free_pipelines
+// CHECK-NOT: nv_tileas.async.pipeline.free_pipelines
 // CHECK: return
 cuda_tile.module @m {
   entry @copy(%a: tile<ptr<f32>>, %b: tile<ptr<f32>>) {

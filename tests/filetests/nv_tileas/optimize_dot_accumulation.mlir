@@ -3,7 +3,7 @@
 // CHECK: nv_tileas.wgmma_dot
 // CHECK: nv_tileaa.mulf
 // CHECK: nv_tileas.dot_wait
-// CHECK: nv_tileas.consumer_release
+// CHECK: nv_tileas.async.pipeline.consumer_release
 // CHECK: nv_tileaa.addf
 cuda_tile.module @m {
   entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {
@@ -49,7 +49,7 @@ cuda_tile.module @m {
 // leaves_a_product_that_says_itself_how_many_stay_unfinished
 // CHECK: nv_tileas.wgmma_dot
 // CHECK-SAME: pending
-// CHECK-NEXT: nv_tileas.consumer_release
+// CHECK-NEXT: nv_tileas.async.pipeline.consumer_release
 // CHECK-NEXT: continue
 cuda_tile.module @m {
   entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {

@@ -4,7 +4,7 @@
 // CHECK: nv_tileas.product_agent {
 // CHECK: nv_tileas.accumulator_acquire %[[SUM]]
 // CHECK: nv_tileaa.for
-// CHECK: nv_tileas.consumer_wait
+// CHECK: nv_tileas.async.pipeline.consumer_wait
 // CHECK: nv_tileas.tcgen05_dot
 // CHECK: nv_tileas.stage_release
 // CHECK: nv_tileas.accumulator_commit %[[SUM]]

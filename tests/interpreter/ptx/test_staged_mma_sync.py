@@ -23,8 +23,8 @@ ASSEMBLED = CompileOptions(opt_level=3, gpu_name="sm_120")
 TARGETS = (("sm_90", ("wgmma",)), ("sm_120", ()))
 KERNELS = (
     ProductKernel("f16", (128, 128, 64), whole=True),
-    ProductKernel("bf16", (128, 128, 32), a="column", b="turned", whole=True),
-    ProductKernel("i8", (128, 128, 64), b="turned", whole=True),
+    ProductKernel("bf16", (128, 128, 32), a="column", b="transposed", whole=True),
+    ProductKernel("i8", (128, 128, 64), b="transposed", whole=True),
     ProductKernel("f16", (128, 256, 32), form="persistent", whole=True),
 )
 OTHERS = (
@@ -81,7 +81,7 @@ def test_all_warps_copy_what_stages_are_not_for(
 
 def test_sm_120_names_the_own_cta_so_that_registers_are_handed_over() -> None:
     """ptxas ignores setmaxnreg there otherwise, and spills."""
-    source = ProductKernel("f16", (128, 128, 32), b="turned", whole=True).text().encode()
+    source = ProductKernel("f16", (128, 128, 32), b="transposed", whole=True).text().encode()
     texts = {target: compiled(source, target, without) for target, without in TARGETS}
     assert "2d.shared::cta.global.tile" in texts["sm_120"]
     assert "2d.shared::cluster.global.tile" not in texts["sm_120"]
@@ -90,7 +90,7 @@ def test_sm_120_names_the_own_cta_so_that_registers_are_handed_over() -> None:
 
 
 def test_ptxas_spills_nothing_of_it() -> None:
-    source = ProductKernel("f16", (128, 128, 32), b="turned", whole=True).text().encode()
+    source = ProductKernel("f16", (128, 128, 32), b="transposed", whole=True).text().encode()
     text = compiled(source, "sm_120", ())
     assert ptx_to_cubin(text, get_target("sm_120"), ASSEMBLED).spills == 0
     other = text.replace(".shared::cta.global.tile", ".shared::cluster.global.tile")

@@ -22,11 +22,11 @@ KERNELS = (
     ProductKernel("f16", (256, 128, 64), whole=True),
     ProductKernel("f16", (64, 128, 64), whole=True),
     ProductKernel("f16", (128, 32, 32), whole=True),
-    ProductKernel("bf16", (128, 128, 32), a="column", b="turned", whole=True),
+    ProductKernel("bf16", (128, 128, 32), a="column", b="transposed", whole=True),
     ProductKernel("f16", (128, 128, 64), a="permuted", b="permuted", whole=True),
     ProductKernel("f32", (128, 128, 32), b="column", whole=True),
     ProductKernel("f8E4M3FN", (128, 128, 64), whole=True),
-    ProductKernel("f8E5M2", (128, 64, 64), a="column", b="turned", whole=True),
+    ProductKernel("f8E5M2", (128, 64, 64), a="column", b="transposed", whole=True),
     ProductKernel("f16", (128, 128, 64), whole=True, chunk=4),
     ProductKernel("i8", (128, 128, 64), whole=True),
 )

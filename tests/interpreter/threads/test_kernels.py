@@ -221,7 +221,7 @@ def test_loops_end_or_are_given_up() -> None:
         run(module, np.zeros(1, np.int32), 10, loop_limit=8)
 
 
-def agents(b: ThreadBuilder, args: Sequence[SSAValue], shared: SSAValue) -> None:
+def roles(b: ThreadBuilder, args: Sequence[SSAValue], shared: SSAValue) -> None:
     """The last warp stores a number, which the first one reads when it is told so."""
     barrier, thread = b.gep(shared, 512), b.thread_id()
     first, both = b.new_block(), b.new_block()
@@ -244,8 +244,8 @@ def agents(b: ThreadBuilder, args: Sequence[SSAValue], shared: SSAValue) -> None
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_agents_tell_each_other_by_mbarriers(seed: int) -> None:
-    found = run(with_shared(agents), np.zeros(32, np.int32), seed=seed)
+def test_roles_tell_each_other_by_mbarriers(seed: int) -> None:
+    found = run(with_shared(roles), np.zeros(32, np.int32), seed=seed)
     assert found.tolist() == list(range(32, 64))
 
 
@@ -255,14 +255,14 @@ def without(module: ModuleOp, name: str) -> ModuleOp:
     return module
 
 
-def test_agents_that_are_not_told_wait_forever() -> None:
-    module = without(with_shared(agents), "nvvm.mbarrier_arrive")
+def test_roles_that_are_not_told_wait_forever() -> None:
+    module = without(with_shared(roles), "nvvm.mbarrier_arrive")
     with pytest.raises(InterpreterError, match="threads 0 to 31 at nvvm.mbarrier_wait: .* 32 arri"):
         run(module, np.zeros(32, np.int32))
 
 
-def test_agents_that_do_not_wait_race_or_read_nothing() -> None:
-    module = without(with_shared(agents), "nvvm.mbarrier_wait")
+def test_roles_that_do_not_wait_race_or_read_nothing() -> None:
+    module = without(with_shared(roles), "nvvm.mbarrier_wait")
     found: dict[str, None] = {}
     for seed in range(8):
         with pytest.raises(InterpreterError) as caught:

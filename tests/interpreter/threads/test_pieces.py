@@ -246,7 +246,7 @@ def test_the_seed_decides_the_order_and_all_orders_come_up() -> None:
 def test_programs_that_all_wait_are_named() -> None:
     schedule = Schedule("0")
     schedule.start(iter([Wait(lambda: False, "the end of time")]), lambda: "thread 3")
-    with pytest.raises(InterpreterError, match="all agents wait: thread 3: the end of time"):
+    with pytest.raises(InterpreterError, match="all warp roles wait: thread 3: the end of time"):
         schedule.run()
 
 

@@ -408,7 +408,7 @@ def test_other_loops_stay(bounds: tuple[str, str, str], body: str) -> None:
     assert "for %loopIdx" in canonical(f"{CONSTANTS}\n{LOOP.format(*bounds, body)}")
 
 
-def test_tokens_that_wait_for_nothing_are_not_joined() -> None:
+def test_tokens_that_wait_for_nothing_are_not_two_tiles() -> None:
     """And each token once."""
     body = (
         "%a = make_token : token\n"

@@ -25,9 +25,9 @@ def scheduled(kernel: RowLoop):
     return after(kernel.text, "tileas-expand-schedule")
 
 
-def finished(module) -> list[aa.FinishLoadOp]:
-    """The early loads of a module."""
-    return [op for op in module.walk() if isinstance(op, aa.FinishLoadOp)]
+def finished(module) -> list[aa.ReadStageOp]:
+    """The pipelined loads of a module."""
+    return [op for op in module.walk() if isinstance(op, aa.ReadStageOp)]
 
 
 def run(module, kernel: RowLoop, bounds: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from tests.kernels.lock_kernels import LOOP, RELEASE, TURNS, TurnsCase
+from tests.kernels.lock_kernels import LOOP, RELEASE, TURNS, SmemTransposeCase
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import make_case
 from tests.kernels.stage_comparison import passes
@@ -58,7 +58,7 @@ def test_one_cta_takes_the_lock_for_all():
 @pytest.mark.parametrize("parts", [1, 2, 8, 11, 16])
 def test_sums_of_all_parts(parts: int):
     for module in stages(TURNS).values():
-        case = TurnsCase(parts, 3)
+        case = SmemTransposeCase(parts, 3)
         run_entry(module, None, case.arguments, case.grid)
         case.check()
 
@@ -76,7 +76,7 @@ def test_clusters_come_in_any_order(seed: int, monkeypatch: pytest.MonkeyPatch):
         return [(blocks[at], rank) for at in order for rank in clusters[blocks[at]]]
 
     monkeypatch.setattr(execution, "_programs", shuffled)
-    case = TurnsCase(19, 2)
+    case = SmemTransposeCase(19, 2)
     run_entry(stages(TURNS)["convert-tileaa-to-tileas"], None, case.arguments, case.grid)
     case.check()
 
@@ -161,7 +161,7 @@ def test_what_stands_out_of_bounds_is_padding_each_time(added: str, size: int):
     assert cluster_size(text) == size
     sums: list[np.ndarray] = []
     for module in (parse_text(text, "kernel.mlir"), *stages(text).values()):
-        case = TurnsCase(4, 1)
+        case = SmemTransposeCase(4, 1)
         arguments = [*case.arguments, np.zeros(1000, np.float32)]
         run_entry(module, None, arguments, case.grid)
         sums.append(case.sums)
@@ -210,7 +210,7 @@ def exchange_of(module: ModuleOp) -> aa.ShareTilesOp:
 
 def test_only_the_reader_gets_tiles_once_they_are_there():
     module = stages(TURNS)["coarsen-locks"]
-    case = TurnsCase(9, 1)
+    case = SmemTransposeCase(9, 1)
     wait = next(op for op in module.walk() if isinstance(op, aa.AwaitSharedOp))
     wait.detach()
     with pytest.raises(InterpreterError, match="before it has arrived"):
@@ -260,7 +260,7 @@ def test_what_one_side_of_a_branch_writes_may_be_written_again():
     text = TURNS[:start] + WRITTEN_TWICE + TURNS[end:]
     assert cluster_size(text) == 4
     for module in (parse_text(text, "kernel.mlir"), *stages(text).values()):
-        case = TurnsCase(6, 1)
+        case = SmemTransposeCase(6, 1)
         run_entry(module, None, case.arguments, case.grid)
         last = case.x[5 * 1024 : 6 * 1024]
         np.testing.assert_array_equal(case.sums[:1024], last)
@@ -280,7 +280,7 @@ def test_what_stands_for_masked_elements_is_known_before_the_section(other: str,
     text = text.replace("    %count = offset", f"{place}    %count = offset")
     assert cluster_size(text) == size
     for module in (parse_text(text, "kernel.mlir"), *stages(text).values()):
-        case = TurnsCase(6, 1)
+        case = SmemTransposeCase(6, 1)
         case.turns = np.zeros(2, np.int32)
         run_entry(module, None, case.arguments, case.grid)
         assert list(case.turns) == [0, 6]
@@ -295,7 +295,7 @@ def test_what_is_sent_leaves_room_where_shared_memory_is_small(tile: tuple[int, 
 
 
 @pytest.mark.parametrize(("element", "depth"), [("f16", 128), ("f32", 64)])
-def test_steps_are_cut_again_where_rings_get_half_of_the_memory(element: str, depth: int):
+def test_steps_are_cut_again_where_pipelines_get_half_of_the_memory(element: str, depth: int):
     func = kernel_of(
         stages(ProductKernel(element, (32, 64, 256), form="split").text())["coarsen-locks"]
     )

@@ -19,7 +19,7 @@ from tileiras.options import CompileOptions
 SPLIT = ProductKernel("f16", (128, 256, 64), form="split", is_aligned=False)
 PARTS = ProductKernel("bf16", (256, 256, 32), form="split", is_aligned=False)
 WIDE = ProductKernel("f16", (64, 512, 64))
-TALL = ProductKernel("f16", (512, 64, 64), b="turned")
+TALL = ProductKernel("f16", (512, 64, 64), b="transposed")
 BYTES = ProductKernel("i8", (64, 512, 64), b="column")
 
 

@@ -27,13 +27,13 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.driver import read_source
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.passes.nv_tileaa import split_carried, split_large_tiles, split_products
+from tileiras.passes.nv_tileaa import slicing, split_loop_carried, split_products
 
 
 @pytest.fixture
 def small_limits(monkeypatch):
     """A product of 32x32 f32 is computed in parts of 16 rows, or of 16 columns."""
-    monkeypatch.setattr(split_large_tiles, "PRODUCT_WORDS", 512)
+    monkeypatch.setattr(slicing, "PRODUCT_WORDS", 512)
     monkeypatch.setattr(split_products, "THREADS", 4)
     monkeypatch.setattr(split_products, "ROWS", 16)
 
@@ -45,7 +45,7 @@ def parts_of(text: str, grid: tuple[int, int, int] = (2, 2, 1)) -> list[tuple[in
     run_entry(module, "kernel", wanted, grid)
     shapes: list[tuple[int, ...]] = []
     for name, stage in passes(module, (), "sm_90"):
-        if name == "tileaa-split-large-tiles":
+        if name == "tileas-slicing":
             shapes = product_shapes(module)
         found = arrays()
         run_entry(module, "kernel", found, grid)
@@ -229,7 +229,7 @@ def test_product_stays_whole(small_limits, text):
 def test_parts_are_what_two_warpgroups_hold(tile, part, loops):
     module = read_source(gemm(*tile))
     for name, _ in passes(module, (), "sm_90"):
-        if name == "tileaa-split-large-tiles":
+        if name == "tileas-slicing":
             break
     assert product_shapes(module) == [part]
     assert sum(isinstance(op, aa.ForOp) for op in module.walk()) == 1 + loops
@@ -258,14 +258,14 @@ CARRIED = """%first, %second = for %k in (%c0 to %c2, step %c1) : tile<i32>
 
 
 def test_loop_that_carries_much_runs_in_parts_that_share_no_sum(monkeypatch):
-    monkeypatch.setattr(split_large_tiles, "MAX_WORDS", 1024)
-    monkeypatch.setattr(split_carried, "MAX_CARRIED_WORDS", 1024)
-    monkeypatch.setattr(split_carried, "PART_WORDS", 1024)
+    monkeypatch.setattr(slicing, "MAX_WORDS", 1024)
+    monkeypatch.setattr(split_loop_carried, "MAX_CARRIED_WORDS", 1024)
+    monkeypatch.setattr(split_loop_carried, "PART_WORDS", 1024)
     text = kernel(CARRIED)
     assert parts_of(text) == []
     module = parse_text(text, "kernel.mlir")
     for name, _ in passes(module, (), "sm_90"):
-        if name == "tileaa-split-large-tiles":
+        if name == "tileas-slicing":
             break
     loops = [op for op in module.walk() if isinstance(op, aa.ForOp)]
     carried = [[result.type for result in loop.results] for loop in loops]

@@ -17,10 +17,10 @@ from tileiras.options import CompileOptions
 
 KERNELS = (
     (ProductKernel("f16", (64, 64, 64), chunk=8), (4,)),
-    (ProductKernel("f16", (64, 128, 64), a="column", b="turned", chunk=4), (4, 2)),
+    (ProductKernel("f16", (64, 128, 64), a="column", b="transposed", chunk=4), (4, 2)),
     (ProductKernel("bf16", (64, 256, 64), form="split", is_aligned=False), (4, 2, 1)),
     (ProductKernel("f16", (128, 64, 64), form="persistent", chunk=4), (4, 2)),
-    (ProductKernel("f32", (64, 64, 32), b="turned", is_aligned=False), (2, 1)),
+    (ProductKernel("f32", (64, 64, 32), b="transposed", is_aligned=False), (2, 1)),
     (ProductKernel("f32", (64, 64, 32), is_aligned=False), (2, 1)),
     (ProductKernel("i8", (128, 128, 128), b="permuted", is_aligned=False), (8, 4, 1)),
     (ProductKernel("f8E5M2", (64, 128, 128), form="batched", chunk=4), (8, 4)),
@@ -105,7 +105,7 @@ def test_does_not_copy(kernel: ProductKernel, change: tuple[str, str]) -> None:
     ("kernel", "copies"),
     [
         (ProductKernel("f16", (128, 128, 64), chunk=8), 2 * 16),
-        (ProductKernel("f32", (64, 64, 32), b="turned", chunk=4), 2 * (16 + 8)),
+        (ProductKernel("f32", (64, 64, 32), b="transposed", chunk=4), 2 * (16 + 8)),
     ],
     ids=["f16", "f32"],
 )
@@ -120,8 +120,8 @@ def test_whole_tiles_are_copied_without_bounds(kernel: ProductKernel, copies: in
     assert "ld.global" not in ptx[: ptx.index("wgmma.mma_async")]
 
 
-def test_one_warp_takes_a_slot_for_tensor_maps() -> None:
-    """The producer claims it where consumers have a head start: one slot is given back."""
+def test_one_warp_takes_a_stage_for_tensor_maps() -> None:
+    """The producer claims it where consumers are filled by the prologue: one slot is given back."""
     other = ProductKernel("f16", (128, 64, 64), chunk=4)
     ptx = ptx_of(ProductKernel("f16", (128, 128, 64)), other)
     assert ptx.count("CLAIM") and "cp.async.ca" in ptx and "cp.async.bulk" in ptx
@@ -143,7 +143,7 @@ def test_elements_are_stored_before_threads_arrive() -> None:
         ProductKernel("f16", (128, 128, 64), chunk=4),
         ProductKernel("f16", (128, 256, 64), is_aligned=False),
         ProductKernel("f32", (128, 128, 32), is_aligned=False),
-        ProductKernel("f8E4M3FN", (128, 128, 128), b="turned", chunk=4),
+        ProductKernel("f8E4M3FN", (128, 128, 128), b="transposed", chunk=4),
     ],
     ids=lambda kernel: kernel.name,
 )

@@ -88,7 +88,7 @@ TURNS = """%turn, %tu = load_ptr_tko weak %lock token = %held
     %was"""
 
 
-def with_turns() -> bytes:
+def with_smem_transposes() -> bytes:
     """The product under a lock, which the first one stores and others add to."""
     source = split_gemm().decode()
     view = re.findall(r"%pc = make_partition_view %tc : (.*)", source)[0]
@@ -96,7 +96,9 @@ def with_turns() -> bytes:
     return (source[:start] + TURNS.replace("VIEWC", view) + source[end + 4 :]).encode()
 
 
-@pytest.mark.parametrize("source", [split_gemm(), with_turns()], ids=["adds", "takes turns"])
+@pytest.mark.parametrize(
+    "source", [split_gemm(), with_smem_transposes()], ids=["adds", "takes turns"]
+)
 def test_layout_changes_before_the_lock_is_taken(source: bytes):
     options = with_environment(
         CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
@@ -112,13 +114,15 @@ def test_what_is_added_to_is_read_with_the_turn():
     options = with_environment(
         CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
     )
-    text = compile_module(with_turns(), options).output.decode()
+    text = compile_module(with_smem_transposes(), options).output.decode()
     lock = text.index("atomic_cas")
     read = text.index("nv_tileas.tiled_load", lock)
     assert read < text.rindex('"nv_tileaa.if"')
 
 
-@pytest.mark.parametrize("source", [split_gemm(), with_turns()], ids=["adds", "takes turns"])
+@pytest.mark.parametrize(
+    "source", [split_gemm(), with_smem_transposes()], ids=["adds", "takes turns"]
+)
 def test_sum_under_a_lock_is_the_same_at_every_stage(source: bytes):
     found = compare_entry(read_source(source), "split", "split")
     assert found.kind == "same", found.detail

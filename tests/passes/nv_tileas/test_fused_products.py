@@ -8,12 +8,12 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.kernels.gemm import gemm
-from tests.kernels.joined_tiles import joined_stages, placed
 from tests.kernels.other_targets import set_multiprocessors
 from tests.kernels.product_text import Order, ProductKernel
 from tests.kernels.random_products import aligned_result, dense_case
 from tests.kernels.shared_operand_runs import run_stages
 from tests.kernels.shared_operands import shared_operands
+from tests.kernels.tiles_per_cta import placed, two_tiles_stages
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
@@ -102,7 +102,7 @@ def test_results_of_persistent_kernels_leave_by_tma(
     func = placed(aligned_result(kernel))
     alone = products(func)
     assert all((op.transposed is not None) == transposed for op in alone)
-    stores = [op for op in func.walk() if isinstance(op, ts.StoreStagedOp)]
+    stores = [op for op in func.walk() if isinstance(op, ts.StoreStageOp)]
     assert stores
     assert all((op.transposed is not None) == transposed for op in stores)
 
@@ -113,7 +113,7 @@ def test_every_stage_computes_the_product(
     kernel: ProductKernel, columns: int, monkeypatch: pytest.MonkeyPatch
 ):
     set_multiprocessors(monkeypatch, 1)
-    assert joined_stages(dense_case(kernel, (250, columns, 144), 4)) >= 3
+    assert two_tiles_stages(dense_case(kernel, (250, columns, 144), 4)) >= 3
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_gathers_shorter_chunks(rows, columns, depth, loop, align):
 
 @pytest.mark.parametrize("is_transposed", [False, True])
 def test_gathers_right_operands_too(is_transposed):
-    """Both ways round: rows of the depth, or columns that are turned before the product."""
+    """Both ways round: rows of the depth, or columns that are transposed before the product."""
     case = right_case(is_transposed)
     module = converted(gathered_right(is_transposed))
     assert sum(isinstance(op, pl.GatherLoadOp) for op in module.walk()) == 1
@@ -114,7 +114,7 @@ def test_stores_that_do_not_come_before_are_no_hindrance():
 
 def test_producer_computes_pointers_without_moving_tiles():
     text = compiled(experts())
-    start = text.index("nv_tileas.agent_switch")
+    start = text.index("nv_tileas.async.pipeline.agent_switch")
     producer = text[start : text.index("}, {", start)]
     assert "convert_layout" not in producer
     # The rows' numbers are loaded once, before the loop, and nothing waits for them at once.
@@ -183,6 +183,6 @@ def test_every_chunk_has_one_place(rows, depth, align):
 
 def test_one_thread_issues_tma_before_all_compute_addresses():
     text = compiled(experts(128, 128, 64, "computed"))
-    order = ("producer_acquire", "tma_load", "gather_load", "producer_advance")
+    order = ("producer_acquire", "tma_load", "gather_load", "producer_commit")
     places = [text.index(f'"nv_tileas.{name}"') for name in order]
     assert places == sorted(places)

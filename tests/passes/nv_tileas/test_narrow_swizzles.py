@@ -79,14 +79,14 @@ def test_text_at_nv_tileas_is_read_back():
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(128, 64), (64, 32), (64, 8)])
-def test_slots_begin_where_patterns_do(rows: int, columns: int):
-    """A small tile in front of another one takes more of the slot than it has bytes."""
+def test_stages_begin_where_patterns_do(rows: int, columns: int):
+    """A small tile in front of another one takes more of the stage than it has bytes."""
     kernel = ProductKernel("f16", (rows, columns, 16), a="column", b="column")
     module = read_source(kernel.text().encode())
     for _ in passes(module, (), "sm_90"):
         pass
-    rings = [op for op in module.walk() if isinstance(op, pl.CreatePipelineOp)]
-    assert rings and all(ring.slot_bytes.data % 1024 == 0 for ring in rings)
+    pipelines = [op for op in module.walk() if isinstance(op, pl.CreatePipelineOp)]
+    assert pipelines and all(pipeline.stage_bytes.data % 1024 == 0 for pipeline in pipelines)
     loads = [op for op in module.walk() if isinstance(op, pl.TmaLoadOp)]
     assert loads and all(load.offset.data % 1024 == 0 for load in loads)
     brought = sum(2 * 16 * extent for extent in (rows, columns))
@@ -106,13 +106,13 @@ def test_gathers_short_rows(depth: int):
     np.testing.assert_array_equal(case.arguments[case.output], case.wanted)
 
 
-def test_short_slots_make_a_longer_ring():
-    def slots(source: bytes) -> list[int]:
+def test_short_stages_make_a_longer_pipeline():
+    def stages(source: bytes) -> list[int]:
         text = compiled(source, "nv_tileas")
         return [int(count) for count in re.findall(r"stages = #builtin.int<(\d+)>", text)]
 
-    assert max(slots(gemm(64, 64, 64))) <= 8
-    assert 8 < max(slots(gemm(64, 64, 16))) <= 16
+    assert max(stages(gemm(64, 64, 64))) <= 8
+    assert 8 < max(stages(gemm(64, 64, 16))) <= 16
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,9 @@ def test_short_rows_leave_by_tma(columns: int, result: str, spans: int, form: Fo
     kernel = ProductKernel("f16", (128, columns, 64), b="column", result=result, form=form)
     text = aligned_result(kernel).encode()
     found = compiled(text, "nv_tileas", knobs={PREFER_TMA: "1"})
-    stores = found.count('"nv_tileas.tma_store"') + found.count('"nv_tileas.store_staged"')
+    stores = found.count('"nv_tileas.async.tiled_tma_store"') + found.count(
+        '"nv_tileas.async.pipeline.store_stage"'
+    )
     assert stores and f"swizzle = #builtin.int<{spans}>" in found[: found.index("agent_switch")]
     ptx = compiled(text, "ptx", knobs={PREFER_TMA: "1"})
     assert len(re.findall(r"cp\.async\.bulk\.tensor\.2d\.global", ptx)) >= stores
@@ -158,11 +160,11 @@ def test_no_product_reads_rows_that_a_reshape_cuts():
     assert "wgmma_dot" not in compiled(text.encode(), "nv_tileas")
 
 
-def test_a_turned_tile_is_multiplied_before_the_next_is_written():
-    """K of 8 bits is contiguous in neither operand: threads read one and turn the other."""
+def test_a_smem_transposed_tile_is_multiplied_before_the_next_is_written():
+    """K of 8 bits is contiguous in neither operand: threads read one and transpose the other."""
     kernel = ProductKernel("i8", (128, 128, 128), a="column")
     text = compiled(kernel.text().encode(), "nv_tileas")
-    order = ("consumer_wait", "turn_tile", "wgmma_dot", "consumer_release")
+    order = ("consumer_wait", "smem_transpose", "wgmma_dot", "consumer_release")
     places = [text.index(f'"nv_tileas.{name}"') for name in order]
     assert places == sorted(places)
     assert 'fragments = "both"' in text
@@ -182,11 +184,11 @@ def test_words_are_turned_beside_a_product_that_is_finished_then(tile: tuple[int
     """Of two copies: else warps that run ahead would write over what others still multiply by."""
     kernel = ProductKernel("f32", tile, a="column")
     text = compiled(kernel.text().encode(), "nv_tileas")
-    order = ("consumer_wait", "turn_tile", "wgmma_dot", "consumer_release")
+    order = ("consumer_wait", "smem_transpose", "wgmma_dot", "consumer_release")
     places = [text.index(f'"nv_tileas.{name}"') for name in order]
     assert places == sorted(places)
     module = read_source(text.encode())
-    [turn] = [op for op in module.walk() if isinstance(op, wg.TurnTileOp)]
+    [turn] = [op for op in module.walk() if isinstance(op, wg.SmemTransposeOp)]
     [product] = [op for op in module.walk() if isinstance(op, wg.WgmmaDotOp)]
     assert turn.running is not None and product.acc is turn.finished
     case = dense_case(kernel, (*tile[:2], 3 * tile[2]), 1)
@@ -194,7 +196,7 @@ def test_words_are_turned_beside_a_product_that_is_finished_then(tile: tuple[int
     run_entry(module, "product", arguments, case.grid)
     assert not case.difference(arguments[2])
     product.operands[2] = turn.running
-    alone = wg.TurnTileOp.create(operands=[turn.tile], result_types=[turn.result.type])
+    alone = wg.SmemTransposeOp.create(operands=[turn.tile], result_types=[turn.result.type])
     Rewriter.replace_op(turn, alone, [alone.result, None])
     with pytest.raises(InterpreterError, match="overwritten while a product reads it"):
         run_entry(module, "product", case.arguments(), case.grid)

@@ -41,7 +41,7 @@ def test_a_kernel_without_a_plan_whose_pipelines_have_one_is_refused():
     assert found.value.location is not None
 
 
-@pytest.mark.parametrize("name", ["stages", "slot_bytes", "consumers"])
+@pytest.mark.parametrize("name", ["stages", "stage_bytes", "consumers"])
 def test_a_pipeline_of_nothing_is_refused(name: str):
     whole = run_passes(aligned(gemm(128, 128, 64)), *passes_between("check-target", NAME))
     text = re.sub(rf"{name} = \d+", f"{name} = 0", whole, count=1)

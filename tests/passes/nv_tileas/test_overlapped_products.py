@@ -74,7 +74,7 @@ def test_causal_attention_is_the_same_in_every_block_of_rows(kind, rows, columns
 
 def lines_of_loop(text: str) -> list[str]:
     """The operations of interest of the consumer's loop, in order."""
-    consumer = text[text.index("nv_tileas.consumer_wait") :]
+    consumer = text[text.index("nv_tileas.async.pipeline.consumer_wait") :]
     loop = consumer[consumer.index('"nv_tileaa.for"') :]
     loop = loop[: loop.index('"nv_tileaa.continue"')]
     return re.findall(r'"nv_tilea[as]\.(\w+)"', loop)
@@ -104,10 +104,10 @@ def test_rotation_peels_half_an_iteration_off_each_end():
     text = compiled(softmax_attention("full", 128, 128, 128))
     assert text.count("nv_tileas.wgmma_dot") == 4
     # Queries and the first keys are copied by the consumers' threads.
-    assert text.count("nv_tileas.tma_load") == 3
-    assert text.count("nv_tileas.head_start") == 2
-    assert text.count("nv_tileas.make_tensor_map") == 2
-    assert text.count("nv_tileas.create_pipeline") == 3
+    assert text.count("nv_tileas.async.tiled_tma_load") == 3
+    assert text.count("nv_tileas.async.pipeline.prologue_fill") == 2
+    assert text.count("nv_tileas.make_tiled_tma_desc") == 2
+    assert text.count("nv_tileas.async.pipeline.create_pipeline") == 3
 
 
 def test_other_kernels_are_not_rotated():
@@ -177,7 +177,9 @@ def test_overlapped_attention_does_not_spill_nor_wait_in_between(rows, columns, 
 def test_tiles_of_64_rows_overlap_in_two_ctas():
     text = compiled(softmax_attention("full", 64, 128, 128))
     assert "ctas = #builtin.int<2>" in text
-    assert 'create_pipeline"() <{stages = #builtin.int<2>, slot_bytes = #builtin.int<32768>' in text
+    assert (
+        'create_pipeline"() <{stages = #builtin.int<2>, stage_bytes = #builtin.int<32768>' in text
+    )
     loop = text[text.index('"nv_tileaa.for"', text.index("consumer_wait")) :]
     first, second = (match.start() for match in list(re.finditer("nv_tileas.wgmma_dot", loop))[:2])
     assert "nv_tileaa.reduce" not in loop[first:second]

@@ -117,7 +117,7 @@ def test_loads_that_are_started_early_count_as_well():
     warps_after: list[int] = []
     for name, _ in passes(module, (), "sm_90"):
         func = next((op for op in module.walk() if isinstance(op, aa.FuncOp)), None)
-        if func is not None and name in ("pair-tile-blocks", "tileas-expand-schedule"):
+        if func is not None and name in ("form-clusters", "tileas-expand-schedule"):
             warps_after.append(plan_cta(func, get_target("sm_90")).num_warps)
-    assert any(isinstance(op, tas.FinishLoadOp) for op in module.walk())
+    assert any(isinstance(op, tas.ReadStageOp) for op in module.walk())
     assert warps_after == [8, 8]

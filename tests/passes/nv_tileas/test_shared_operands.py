@@ -1,4 +1,4 @@
-"""Products that share a loaded tile share slots: one ring, handed back after all of them."""
+"""Products that share a loaded tile share stages: one pipeline, handed back after all of them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def count(module, kind) -> int:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_products_share_slots(form):
+def test_products_share_stages(form):
     module = run_stages(shared_operands(form), "f16")
     assert count(module, pl.CreatePipelineOp) == 1
     assert count(module, pl.TmaLoadOp) == len({part for part in FORMS[form] if part in "ABDE"})
 
 
-@pytest.mark.parametrize(("element", "step", "turned"), PLACEMENTS)
-def test_in_all_types_and_placements(element, step, turned):
-    text = shared_operands("left", element, step, turned)
-    assert count(run_stages(text, element, turned), pl.CreatePipelineOp) == 1
+@pytest.mark.parametrize(("element", "step", "transposed"), PLACEMENTS)
+def test_in_all_types_and_placements(element, step, transposed):
+    text = shared_operands("left", element, step, transposed)
+    assert count(run_stages(text, element, transposed), pl.CreatePipelineOp) == 1
 
 
 @pytest.mark.parametrize("form", APART)
 def test_each_turn_waits_for_what_runs_beside_it(form: str) -> None:
     """Else the next turn but one writes over a copy that another warp still multiplies by."""
     module = run_stages(shared_operands(form, "f32", 32, "AD"), "f32", "AD")
-    turns = [op for op in module.walk() if isinstance(op, wg.TurnTileOp)]
+    turns = [op for op in module.walk() if isinstance(op, wg.SmemTransposeOp)]
     assert [turn.running is not None for turn in turns] == [form == "both go on"] * 2

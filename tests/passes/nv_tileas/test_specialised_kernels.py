@@ -34,10 +34,10 @@ from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 )
 def test_specialises_products_of_whole_warpgroups(rows, columns, depth):
     text = compiled(gemm(rows, columns, depth))
-    assert "nv_tileas.agent_switch" in text
+    assert "nv_tileas.async.pipeline.agent_switch" in text
     # Tile blocks whose neighbours' sums find room have a loop for two of them beside their own.
     loops = 2 if max(rows, columns) <= 128 else 1
-    assert text.count("nv_tileas.tma_load") == (2 if loops == 1 else 5)
+    assert text.count("nv_tileas.async.tiled_tma_load") == (2 if loops == 1 else 5)
     assert text.count('nv_tileas.wgmma_dot"') + 2 * text.count('nv_tileas.wgmma_dots"') == (
         1 if loops == 1 else 3
     )
@@ -46,23 +46,23 @@ def test_specialises_products_of_whole_warpgroups(rows, columns, depth):
 @pytest.mark.parametrize("kernel", FEW_ROWS, ids=lambda kernel: kernel.name)
 def test_products_of_few_rows_are_computed_transposed(kernel: ProductKernel):
     text = compiled(kernel.text().encode())
-    assert "nv_tileas.agent_switch" in text
+    assert "nv_tileas.async.pipeline.agent_switch" in text
     products = re.findall(r"nv_tileas\.wgmma_dots?\"\([^)]*\) <\{([^}]*)", text)
     assert products
     assert all("transposed" in line or "rhs" in line for line in products)
 
 
 @pytest.mark.parametrize(
-    ("element", "is_turned"), [("f16", True), ("f32", True), ("i8", True), ("f8E4M3FN", False)]
+    ("element", "is_transposed"), [("f16", True), ("f32", True), ("i8", True), ("f8E4M3FN", False)]
 )
-def test_tall_products_are_computed_transposed(element: str, is_turned: bool):
+def test_tall_products_are_computed_transposed(element: str, is_transposed: bool):
     """Operands that instructions can read either way round; not where sums are added in parts."""
-    kernel = ProductKernel(element, (256, 128, 32 if element == "f32" else 128), b="turned")
+    kernel = ProductKernel(element, (256, 128, 32 if element == "f32" else 128), b="transposed")
     products = re.findall(
         r"nv_tileas\.wgmma_dot\"\([^)]*\) <\{([^}]*)", compiled(kernel.text().encode())
     )
     assert products
-    assert all(("transposed" in line) == is_turned for line in products)
+    assert all(("transposed" in line) == is_transposed for line in products)
 
 
 def test_leaves_the_last_product_unfinished_within_the_loop():
@@ -76,9 +76,9 @@ def test_builds_descriptors_before_the_loop_even_of_views_made_in_it():
     [view] = re.findall(r"\n *%pb = .*", source)
     in_loop = source.replace(view, "").replace("      %b, %kb", view + "\n      %b, %kb")
     text = compiled(in_loop.encode())
-    producer = text[text.index("nv_tileas.agent_switch") :]
-    assert producer.count("nv_tileas.make_tensor_map") == 2
-    assert producer.rindex("nv_tileas.make_tensor_map") < producer.index("nv_tileaa.for")
+    producer = text[text.index("nv_tileas.async.pipeline.agent_switch") :]
+    assert producer.count("nv_tileas.make_tiled_tma_desc") == 2
+    assert producer.rindex("nv_tileas.make_tiled_tma_desc") < producer.index("nv_tileaa.for")
 
 
 MAP_IN_LOOP = (
@@ -123,7 +123,7 @@ def test_threads_copy_where_the_tensor_map_would_be_made_in_the_loop():
     source = gemm(128, 128, 64).replace(*MAP_IN_LOOP)
     assert compare_entry(read_source(source), "gemm", "gemm").kind == "same"
     text = compiled(source)
-    assert "nv_tileas.copy_load" in text and text.count("nv_tileas.make_tensor_map") == 1
+    assert "nv_tileas.async.tiled_load" in text and text.count("nv_tileas.make_tiled_tma_desc") == 1
 
 
 def test_producer_and_consumer_have_their_own_registers_and_barrier():
@@ -143,7 +143,7 @@ def test_tensor_maps_are_looked_for_before_they_are_made():
     ptx = compiled(gemm(128, 256, 64), emit="ptx")
     # A lane each: one sequence for both maps.
     assert ptx.count("tensormap.replace.tile.global_address") == 1
-    # To where later CTAs find them, and to a slot of this one.
+    # To where later CTAs find them, and to a stage of this one.
     assert ptx.count("tensormap.cp_fenceproxy") == 4
     assert ptx.count("fence.proxy.tensormap::generic.acquire") == 2
     found, filled = ptx.index("vote.sync.all"), ptx.index("tensormap.replace")
@@ -154,17 +154,17 @@ def test_tensor_maps_are_looked_for_before_they_are_made():
     assert re.search(r"bar\.sync\s+8", ptx[claimed:acquired])
 
 
-def test_maps_of_more_than_one_kind_are_made_in_a_slot():
+def test_maps_of_more_than_one_kind_are_made_in_a_stage():
     ptx = compiled(ProductKernel("f8E4M3FN", (128, 64, 64)).text().encode(), emit="ptx")
     assert "vote.sync.all" not in ptx
     assert "tensormap.cp_fenceproxy" in ptx
 
 
-def test_a_warp_claims_a_slot_while_the_producer_fills_in_maps():
+def test_a_warp_claims_a_stage_while_the_producer_fills_in_maps():
     ptx = compiled(persistent(128, 128, 64), emit="ptx")
     filled, published = ptx.index("tensormap.replace"), ptx.index("tensormap.cp_fenceproxy")
     assert re.search(r"bar\.sync\s+0", ptx[filled:published])
-    # Consumers, the producer, the agent that stores, and idle warps meet once.
+    # Consumers, the producer, the store warp, and idle warps meet once.
     assert len(re.findall(r"bar\.sync\s+0", ptx)) == 4
 
 
@@ -205,19 +205,19 @@ def test_remarks_say_whether_a_kernel_is_specialised():
     assert told(gemm(128, 256, 64)) == [
         "analysis: 8 warps",
         "passed: 1 producer warp, 2 consumer warpgroups of 232 registers, 1 CTA per SM, "
-        "rings: 3 slots of 49152 bytes",
+        "pipelines: 3 stages of 49152 bytes",
     ]
     assert told(gemm(128, 128, 64)) == [
         "passed: two tiles at once: an operand that both read is loaded once",
         "analysis: 8 warps",
         "passed: 1 producer warp, 2 consumer warpgroups of 232 registers, 1 CTA per SM, "
-        "rings: 3 slots of 49152 bytes, 4 slots of 32768 bytes",
+        "pipelines: 3 stages of 49152 bytes, 4 stages of 32768 bytes",
     ]
     assert told(with_ctas(gemm(128, 128, 64), 2)) == [
         "analysis: 4 warps",
         "passed: 1 producer warp, 1 consumer warpgroup of 168 registers, 2 CTAs per SM, "
-        "rings: 3 slots of 32768 bytes",
-        "missed: 3 instead of 4 slots of 32768 bytes: a CTA has 115712 bytes of shared memory",
+        "pipelines: 3 stages of 32768 bytes",
+        "missed: 3 instead of 4 stages of 32768 bytes: a CTA has 115712 bytes of shared memory",
     ]
     missed = "missed: products without TMA and wgmma: all warps do the same"
     assert missed in told(gemm(32, 32, 64))
@@ -234,7 +234,7 @@ def test_a_remark_tells_of_spilled_registers():
 
 def test_a_lock_around_the_epilogue_does_not_keep_a_kernel_together():
     text = compiled(split_gemm())
-    assert "nv_tileas.agent_switch" in text
+    assert "nv_tileas.async.pipeline.agent_switch" in text
     # All threads wait for the one that took the lock, and it for all before it gives it back.
     consumer = text[text.index("nv_tileaa.atomic_cas") :]
     order = re.findall(r'"nv_tilea[as]\.(barrier|tiled_load|tiled_store|atomic_rmw)"', consumer)
@@ -254,17 +254,17 @@ def test_a_product_under_a_lock_computes_the_same_at_every_stage():
 
 
 @pytest.mark.parametrize("loops", [1, 2])
-def test_attention_keeps_its_queries_and_shares_its_rings(loops):
+def test_attention_keeps_its_queries_and_shares_its_pipelines(loops):
     text = compiled(with_ctas(attention(loops), 1))
     # Keys, values, queries: however many loops there are.
-    assert text.count("nv_tileas.create_pipeline") == 3
+    assert text.count("nv_tileas.async.pipeline.create_pipeline") == 3
     # Every product stands in its loop, and once more for the iteration that is peeled off. The
-    # queries and the first keys have a head start.
-    assert text.count("nv_tileas.head_start") == 2
-    assert text.count("nv_tileas.tma_load") == 1 + 4 * loops - 2
+    # queries and the first keys are filled by the prologue.
+    assert text.count("nv_tileas.async.pipeline.prologue_fill") == 2
+    assert text.count("nv_tileas.async.tiled_tma_load") == 1 + 4 * loops - 2
     assert text.count("nv_tileas.wgmma_dot") == 4 * loops
     # The queries are handed back once, after the last loop.
-    assert text.count("nv_tileas.consumer_release") == 4 * loops + 1
+    assert text.count("nv_tileas.async.pipeline.consumer_release") == 4 * loops + 1
 
 
 @pytest.mark.parametrize("ctas", [1, 2])

@@ -134,7 +134,7 @@ def test_a_kernel_of_one_tile_stores_by_tma_if_that_is_preferred(ctas, pieces):
     assert STORE not in built(source)
     preferred = built(source, **{PREFER_TMA: "1"})
     assert preferred.count(STORE) == pieces
-    # Through the slots, which are free: no memory of its own.
+    # Through the stages, which are free: no memory of its own.
     assert "pieces[" not in preferred
     assert STORE not in built(persistent(128, 128, 64), **{PREFER_TMA: "0"})
 
@@ -143,7 +143,7 @@ def test_the_wait_can_follow_the_store_at_once():
     source = persistent(128, 128, 64)
     later, at_once = built(source), built(source, **AT_ONCE)
     wait = "cp.async.bulk.wait_group.read 0"
-    # The consumers' own, where an agent would do it for them.
+    # The consumers' own, where a warp role would do it for them.
     consumer = at_once[at_once.index("setmaxnreg.inc") :]
     assert wait in consumer[consumer.rindex(STORE) :]
     assert STORE not in later[later.index("setmaxnreg.inc") : later.index("expect_tx")]

@@ -19,4 +19,4 @@ def built(source: bytes, emit: str = "ptx", **knobs: str) -> str:
 
 
 AT_ONCE = {DELAY_TMA_STORE_WAIT: "0"}
-"""Consumers store themselves: no agent does where the wait is not to be put off."""
+"""Consumers store themselves: no warp role does where the wait is not to be put off."""

@@ -88,7 +88,7 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-def _paired(
+def _clustered(
     lhs: tuple[int, ...], rhs: tuple[int, ...], type: Attribute
 ) -> list[tuple[int, int]] | None:
     if len(lhs) == 1 and len(rhs) == 1:
@@ -106,7 +106,7 @@ def fold_binary(name: str, lhs: SSAValue, rhs: SSAValue) -> tuple[int, ...] | No
     left, right = bits_of(lhs), bits_of(rhs)
     if left is None or right is None or name not in _EVALUATE:
         return None
-    pairs = _paired(left, right, lhs.type)
+    pairs = _clustered(left, right, lhs.type)
     if pairs is None:
         return None
     width = bit_width(scalar_of(lhs.type))
@@ -150,7 +150,7 @@ def fold_icmp(predicate: str, lhs: SSAValue, rhs: SSAValue) -> tuple[int, ...] |
     left, right = bits_of(lhs), bits_of(rhs)
     if left is None or right is None or not is_integer(lhs.type):
         return None
-    pairs = _paired(left, right, lhs.type)
+    pairs = _clustered(left, right, lhs.type)
     if pairs is None:
         return None
     width = bit_width(scalar_of(lhs.type))

@@ -76,13 +76,13 @@ class HopperBuilder(MemoryBuilder):
         barrier: SSAValue,
         size: int,
         predicate: SSAValue | None = None,
-        spared: SSAValue | None = None,
+        skipped: SSAValue | None = None,
     ) -> None:
         """Announces `size` bytes of TMA writes to the current phase and arrives once.
 
-        So many fewer as `spared` (i32) says, if given.
+        So many fewer as `skipped` (i32) says, if given.
         """
-        rest = None if spared is None else self.sub(self.i32(size), spared)
+        rest = None if skipped is None else self.sub(self.i32(size), skipped)
         groups = ((barrier,), optional(predicate), optional(rest))
         properties = {"bytes": IntAttr(size), **segments(*groups)}
         self.append(mbarrier.MbarrierExpectTxOp, sum(groups, ()), (), properties)

@@ -9,10 +9,10 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
-from tileiras.codegen.lowering.agent_switch import agent_threads, register_limit, wanted_ctas
+from tileiras.codegen.lowering.agent_switch import register_limit, role_threads, wanted_ctas
+from tileiras.codegen.lowering.async_copy import allocate_circular_buffers
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.early_addresses import compute_addresses_early
-from tileiras.codegen.lowering.load_rings import allocate_load_rings
 from tileiras.codegen.lowering.rules import lower_block
 from tileiras.codegen.lowering.symbols import SymbolNames
 from tileiras.codegen.lowering.tensors import leave_idle_clusters
@@ -80,7 +80,7 @@ def lower_function(
     kernel = FuncOp.make_kernel(
         name,
         [register_type(arg.type) for arg in source.args],
-        threads=32 * num_warps + agent_threads(func),
+        threads=32 * num_warps + role_threads(func),
         min_ctas=wanted_ctas(func),
         max_registers=register_limit(func),
         cluster_dim=(func.cluster_size, 1, 1) if clusters else None,
@@ -103,14 +103,14 @@ def lower_function(
     ctx.prologue.location = func.location
     ctx.values.update(zip(source.args, kernel.entry.args, strict=True))
     ctx.cluster_size = func.cluster_size
-    ctx.is_shared_out = func.shared_out is not None
+    ctx.has_static_tile_scheduler = func.static_tile_scheduler is not None
     body = ctx.b.new_block()
     ctx.b.at(body)
     if (axis := func.shared_axis) is not None:
         leave_idle_clusters(ctx, axis)
     ctx.scratch.synchronized()
     allocate_on_heap(ctx, func)
-    allocate_load_rings(ctx, func)
+    allocate_circular_buffers(ctx, func)
     lower_block(ctx, source)
     for before, after in ctx.waits:
         compute_addresses_early(before, after)

@@ -1,4 +1,4 @@
-"""What a kernel's agents, or their absence, mean for its launch."""
+"""What a kernel's warp roles, or their absence, mean for its launch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 
 
-def agent_threads(func: aa.FuncOp) -> int:
+def role_threads(func: aa.FuncOp) -> int:
     """Threads beside the consumers, if the kernel is specialised."""
     switch = agent_switch(func)
     return 32 * switch.producer_warps.data if switch is not None else 0
@@ -18,18 +18,20 @@ def agent_threads(func: aa.FuncOp) -> int:
 def wanted_ctas(func: aa.FuncOp) -> int | None:
     """How many CTAs of the kernel shall fit an SM; None if that is open.
 
-    Kernels without agents have a say in it where tile blocks wait for each other, or where products
-    read loaded tiles in their slots.
+    Kernels without warp specialization have a say in it where tile blocks wait for each other, or
+    where products read loaded tiles in their stages.
     """
     switch = agent_switch(func)
     if switch is not None:
         return switch.ctas.data
-    rings = [op.ctas.data for op in func.walk() if isinstance(op, aa.LoadRingOp) and op.ctas]
-    return ctas_that_wait(func) or min(rings, default=None)
+    pipelines = [
+        op.ctas.data for op in func.walk() if isinstance(op, aa.CircularBufferOp) and op.ctas
+    ]
+    return ctas_that_wait(func) or min(pipelines, default=None)
 
 
 def register_limit(func: aa.FuncOp) -> int | None:
-    """Registers that a thread may have; None if that is open, or for agents to share out."""
+    """Registers that a thread may have; None if that is open, or for warp roles to divide."""
     limit = func.max_registers
     if agent_switch(func) is not None or not isinstance(limit, IntegerAttr):
         return None
@@ -37,6 +39,6 @@ def register_limit(func: aa.FuncOp) -> int | None:
 
 
 def agent_switch(func: aa.FuncOp) -> pl.AgentSwitchOp | None:
-    """The agents of a specialised kernel."""
+    """The warp roles of a specialised kernel."""
     switches = (op for op in func.body.block.ops if isinstance(op, pl.AgentSwitchOp))
     return next(switches, None)

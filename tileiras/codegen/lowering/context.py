@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
-from tileiras.codegen.lowering.pipelines import AgentState
+from tileiras.codegen.lowering.pipelines import RoleState
 from tileiras.codegen.lowering.scratch import Scratch
-from tileiras.codegen.lowering.slot_tiles import SlotTile
+from tileiras.codegen.lowering.smem_tiles import SmemTile
 from tileiras.codegen.lowering.symbols import SymbolNames
 from tileiras.codegen.lowering.thread_map import ThreadMap
 from tileiras.codegen.lowering.types import register_type, value_type
@@ -29,8 +29,8 @@ from tileiras.dialects.llvm.types import (
     pointer_type,
 )
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.async_copy import CircularBufferType
 from tileiras.dialects.nv_tileaa.exchange import ExchangeType
-from tileiras.dialects.nv_tileaa.load_rings import LoadRingType
 from tileiras.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.dialects.nv_tileas.tcgen05 import AccumulatorType
@@ -65,7 +65,7 @@ def has_register(type: Attribute) -> bool:
     """Whether values of the type exist at run time: tokens and views do not."""
     without = (
         *(MemTokenType, TiledViewType, MemRefType),
-        *(LoadRingType, ExchangeType, AccumulatorType),
+        *(CircularBufferType, ExchangeType, AccumulatorType),
     )
     return not isinstance(type, without)
 
@@ -102,17 +102,17 @@ class KernelLowering:
         self.values: dict[SSAValue, SSAValue] = {}
         self.loops: list[LoopFrame] = []
         self.op: Operation | None = None
-        self.agents = AgentState()
+        self.roles = RoleState()
         self.cluster_size = 1
-        self.is_shared_out = False
+        self.has_static_tile_scheduler = False
         self.is_alone = False
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}
-        self.load_rings: dict[SSAValue, SSAValue] = {}
-        self.load_ring_memory: tuple[SSAValue, int] | None = None
-        """All rings of loads that are started early, and how many bytes they take."""
-        self.slot_tiles: dict[SSAValue, SlotTile] = {}
-        """Tiles in slots of rings, which products read there; they have no registers."""
+        self.circular_buffers: dict[SSAValue, SSAValue] = {}
+        self.circular_buffer_memory: tuple[SSAValue, int] | None = None
+        """All pipelines of pipelined loads, and how many bytes they take."""
+        self.smem_tiles: dict[SSAValue, SmemTile] = {}
+        """Tiles in stages of pipelines, which products read there; they have no registers."""
         self.exchanges: dict[SSAValue, SentTiles] = {}
         self.has_long_prints: bool | None = None
         self._print_buffer: SSAValue | None = None

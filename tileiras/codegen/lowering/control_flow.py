@@ -125,24 +125,24 @@ def lower_return(ctx: KernelLowering, op: Operation) -> None:
     """The tile block is done; a producer gives back its tensor maps, others the heap.
 
     If consumers store by TMA, they give the maps back: they are the last to need them. The store
-    agent, if there is one, does it when the producer needs them no more.
+    warp, if there is one, does it when the producer needs them no more.
     """
-    maps = ctx.agents.maps
-    if ctx.agents.is_product_agent:
+    maps = ctx.roles.maps
+    if ctx.roles.is_product_agent:
         ctx.b.ret()
         return
-    if ctx.agents.is_store_agent and maps is not None:
+    if ctx.roles.is_store_warp and maps is not None:
         give_maps_back(ctx, maps)
-    elif not ctx.agents.is_producer:
+    elif not ctx.roles.is_producer:
         if maps is not None and maps.ready is not None and maps.done is None:
             finish_stores(ctx, maps)
         free_heap(ctx)
-        if ctx.agents.tensor_memory is not None:
+        if ctx.roles.tensor_memory is not None:
             from tileiras.codegen.lowering.tcgen05_dot import deallocate
 
             deallocate(ctx)
     elif maps is not None and maps.done is not None:
-        ctx.b.mbarrier_arrive(maps.done, predicate=ctx.agents.elected(ctx))
+        ctx.b.mbarrier_arrive(maps.done, predicate=ctx.roles.elected(ctx))
     elif maps is not None and maps.pointer is not None and maps.ready is None:
-        ctx.b.release_tensor_maps(maps.table, maps.pointer, ctx.agents.elected(ctx))
+        ctx.b.release_tensor_maps(maps.table, maps.pointer, ctx.roles.elected(ctx))
     ctx.b.ret()

@@ -4,7 +4,7 @@ Each thread stores its elements into the memory of the reader, where the same th
 cell c of thread t of CTA r lies at `((r * cells + c) * threads + t) * 16`. The stores (`st.async`)
 tell an mbarrier of the reader that they have arrived, so that no fence is needed and nobody waits
 for them but the reader. Before, the CTAs meet at the cluster's barrier: the memory belonged to
-rings that the reader may have been reading, and its mbarrier has to be there. That barrier is
+pipelines that the reader may have been reading, and its mbarrier has to be there. That barrier is
 relaxed (as CUTLASS's that follows the making of mbarriers): nothing that was written is handed on.
 """
 
@@ -80,7 +80,9 @@ def _words(ctx: KernelLowering, tile: SSAValue) -> SSAValue:
 
 
 def _room(ctx: KernelLowering, size: int) -> SSAValue:
-    """Memory for the tiles of all CTAs, the same in each: in a ring that is not used any more."""
+    """Memory for the tiles of all CTAs, the same in each: in a pipeline that is not used any
+    more.
+    """
     base = ctx.scratch.keep(size)
     if base is None:
         ctx.scratch.reserve(size)

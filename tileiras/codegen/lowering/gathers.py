@@ -1,4 +1,4 @@
-"""Tiles gathered into the ring by cp.async, chunk by chunk, in the layout that wgmma reads.
+"""Tiles gathered into the pipeline by cp.async, chunk by chunk, in the layout that wgmma reads.
 
 The threads' arrivals at the full barrier wait for their copies (`cp.async.mbarrier.arrive`).
 cp.async writes through the generic proxy and wgmma reads through the async proxy, so consumers pass
@@ -56,7 +56,7 @@ def panel_layout(
 def chunk_offsets(
     layout: LinearLayout, axis: int, element_bits: int, row_bytes: int = SWIZZLE_BYTES
 ) -> OffsetTerms:
-    """Where the elements that a thread points to lie in the slot, in elements."""
+    """Where the elements that a thread points to lie in the stage, in elements."""
     return offset_terms(layout, panel_layout(layout.shape, axis, element_bits, row_bytes))
 
 
@@ -64,14 +64,14 @@ def lower_gather_load(ctx: KernelLowering, op: Operation) -> None:
     """Every thread copies its chunks; a false mask copies nothing and writes zeros."""
     if not isinstance(op, pl.GatherLoadOp) or not isinstance(op.pointers.type, TensorType):
         raise InternalError("the rule of gather_load got another operation")
-    b, ring = ctx.b, ctx.agents.ring(op.pipeline)
+    b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     pointee = pointee_of(ctx, op.pointers)
     layout = ctx.layout(op.pointers.type)
     terms = chunk_offsets(layout, op.axis.data, storage_bits(pointee), op.swizzle.data)
     size = storage_bytes(pointee)
     bytes_ = op.vector.data * size
-    stage, _ = ring.position(ctx)
-    slot = b.gep(ring.slot(b, stage.get(b)), op.offset.data)
+    stage, _ = pipeline.position(ctx)
+    address = b.gep(pipeline.stage_address(b, stage.get(b)), op.offset.data)
     base = b.mul(ctx.threads.linear(terms.lane, terms.warp), b.i32(size))
     addresses, leaders = ctx.value(op.pointers), run_leaders(layout, op.axis.data, op.run.data)
     ignored = _ignored(ctx, None if op.mask is None else ctx.value(op.mask), len(leaders))
@@ -81,12 +81,12 @@ def lower_gather_load(ctx: KernelLowering, op: Operation) -> None:
     for register, offset in enumerate(terms.register):
         if disjoint:
             place = b.add(base, b.i32(offset * size))
-            target = b.gep(slot, b.zext(place, integer_type(64)))
+            target = b.gep(address, b.zext(place, integer_type(64)))
         else:
             mixed = offset & shared
             if mixed not in places:
                 place = b.xor(base, b.i32(mixed * size))
-                places[mixed] = b.gep(slot, b.zext(place, integer_type(64)))
+                places[mixed] = b.gep(address, b.zext(place, integer_type(64)))
             target = b.gep(places[mixed], (offset - mixed) * size)
         leader, distance = leaders[register]
         source = b.inttoptr(b.extract(addresses, leader), ctx.pointer)

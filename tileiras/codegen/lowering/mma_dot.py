@@ -32,8 +32,8 @@ from tileiras.errors import InternalError
 
 _STEP_REGISTERS = 64
 """32-bit registers that the fragments of one step may take; fewer steps make shorter code."""
-_SLOT_STEP_REGISTERS = 32
-"""The same where operands are read in slots: there is to be room for several tile blocks."""
+_STAGE_STEP_REGISTERS = 32
+"""The same where operands are read in stages: there is to be room for several tile blocks."""
 
 MmaProduct = tas.MmaDotOp | tas.MmaScaledDotOp
 """Products by mma.sync, without and with scales."""
@@ -151,7 +151,7 @@ def _staged_sizes(
         aligned(layouts[which].size * storage_bytes(_bits(value)))
         for value, which in values
         if not _is_in_fragments(ctx, (value, which), layouts)
-        and value not in ctx.slot_tiles
+        and value not in ctx.smem_tiles
         and not is_in_stage(value)
     ]
 
@@ -208,8 +208,8 @@ def _divide(
     k_bits = reps_k.bit_length() - 1
     words = sum(layouts[which].in_size("register") * _bits(value) // 32 for value, which in values)
     step_bits = k_bits - (parts.bit_length() - 1)
-    in_slots = all(value in ctx.slot_tiles or is_in_stage(value) for value, _ in values)
-    most = _SLOT_STEP_REGISTERS if in_slots else _STEP_REGISTERS
+    in_stages = all(value in ctx.smem_tiles or is_in_stage(value) for value, _ in values)
+    most = _STAGE_STEP_REGISTERS if in_stages else _STEP_REGISTERS
     while step_bits and words >> (k_bits - step_bits) > most:
         step_bits -= 1
     elements = (atom.a_elements, atom.b_elements)

@@ -1,8 +1,9 @@
-"""Rings of slots in shared memory: positions of the agents, waiting, filling, handing back.
+"""Pipelines of stages in shared memory: positions of the warp roles, waiting, filling, handing
+back.
 
-Each agent keeps its position in local variables, which LLVM turns into registers (SROA): a stage
-number and the parity of the pass through the ring. The consumer also remembers the newest slot that
-it has waited for and one older that it has not handed back yet.
+Each warp role keeps its position in local variables, which LLVM turns into registers (SROA): a
+stage number and the parity of the pass through the pipeline. The consumer also remembers the newest
+stage that it has waited for and one older that it has not handed back yet.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ BARRIER_BYTES = 8
 START_BARRIER = 8
 """Named barrier at which the producer waits until there are mbarriers; consumers do not stop."""
 NONE = -1
-"""No slot."""
+"""No stage."""
 
 
 class ThreadCode(Protocol):
@@ -37,7 +38,7 @@ class ThreadCode(Protocol):
     prologue: ThreadBuilder
     b: ThreadBuilder
     threads: ThreadMap
-    agents: AgentState
+    roles: RoleState
 
 
 class Variable:
@@ -57,18 +58,18 @@ class Variable:
 
 
 @dataclass
-class Ring:
-    """A pipeline: `stages` slots, then per stage a full and an empty mbarrier."""
+class Pipeline:
+    """A pipeline: `stages` stages, then per stage a full and an empty mbarrier."""
 
-    slots: SSAValue
+    storage: SSAValue
     barriers: SSAValue
     stages: int
-    slot_bytes: int
+    stage_bytes: int
     consumers: int
     gather_threads: int = 0
     is_shared: bool = False
-    """Whether the CTAs of the cluster fill each other's slots."""
-    has_head_start: bool = False
+    """Whether the CTAs of the cluster fill each other's stages."""
+    has_prologue_fill: bool = False
     """Whether consumers copy the first tiles, and so pass a proxy fence in the first round."""
     stage: Variable | None = None
     parity: Variable | None = None
@@ -77,16 +78,16 @@ class Ring:
     is_first_round: Variable | None = None
 
     def full_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
-        """The barrier that completes when a slot has been filled."""
+        """The barrier that completes when a stage has been filled."""
         return b.gep(self.barriers, b.mul(stage, b.i32(BARRIER_BYTES)))
 
     def empty_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
-        """The barrier that completes when all consumers have handed a slot back."""
+        """The barrier that completes when all consumers have handed a stage back."""
         return b.gep(self.full_barrier(b, stage), self.stages * BARRIER_BYTES)
 
-    def slot(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
-        """Where a slot starts."""
-        return b.gep(self.slots, b.mul(stage, b.i32(self.slot_bytes)))
+    def stage_address(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
+        """Where a stage starts."""
+        return b.gep(self.storage, b.mul(stage, b.i32(self.stage_bytes)))
 
     def position(self, ctx: ThreadCode) -> tuple[Variable, Variable]:
         """Stage and parity. Producer and consumer are different threads: one pair serves both."""
@@ -95,36 +96,36 @@ class Ring:
         return self.stage, self.parity
 
     def held(self, ctx: ThreadCode) -> tuple[Variable, Variable]:
-        """The newest slot waited for, and an older one; -1 if there is none."""
+        """The newest stage waited for, and an older one; -1 if there is none."""
         if self.newest is None or self.older is None:
             self.newest, self.older = Variable(ctx, NONE), Variable(ctx, NONE)
         return self.newest, self.older
 
     def advance(self, ctx: ThreadCode) -> None:
-        """On to the next slot; the parity changes after the last."""
+        """On to the next stage; the parity changes after the last."""
         b = ctx.b
         stage, parity = self.position(ctx)
         following = b.add(stage.get(b), b.i32(1))
         wraps = b.icmp("eq", following, b.i32(self.stages))
         stage.set(b, b.select(wraps, b.i32(0), following))
         parity.set(b, b.xor(parity.get(b), b.zext(wraps, _I32)))
-        if self.has_head_start and not ctx.agents.is_producer:
+        if self.has_prologue_fill and not ctx.roles.is_producer:
             fresh = self.first_round(ctx)
             fresh.set(b, b.select(wraps, b.i32(0), fresh.get(b)))
 
     def first_round(self, ctx: ThreadCode) -> Variable:
-        """1 until the consumer has been through the ring once, then 0."""
+        """1 until the consumer has been through the pipeline once, then 0."""
         if self.is_first_round is None:
             self.is_first_round = Variable(ctx, 1)
         return self.is_first_round
 
 
 @dataclass
-class StoreRing:
-    """A store pipeline: per warpgroup `stages` slots of `pieces`; then full and empty mbarriers.
+class StorePipeline:
+    """A store pipeline: per warpgroup `stages` stages of `pieces`; then full and empty mbarriers.
 
-    Where every tile goes round the ring a whole number of times (`stage` is None), it is known
-    when the kernel is compiled which slot is next.
+    Where every tile goes round the circular buffer a whole number of times (`stage` is None), it is
+    known when the kernel is compiled which stage is next.
     """
 
     memory: SSAValue
@@ -136,36 +137,38 @@ class StoreRing:
     stage: Variable | None
 
     @property
-    def slots(self) -> int:
-        """Slots of all warpgroups together."""
+    def all_stages(self) -> int:
+        """Stages of all warpgroups together."""
         return self.stages * self.warpgroups
 
-    def next_stage(self, b: ThreadBuilder, filling: int) -> SSAValue:
-        """The stage that number `filling` of a tile's fillings goes to."""
-        return b.i32(filling % self.stages) if self.stage is None else self.stage.get(b)
+    def next_stage(self, b: ThreadBuilder, content: int) -> SSAValue:
+        """The stage that number `content` of a tile's contents goes to."""
+        return b.i32(content % self.stages) if self.stage is None else self.stage.get(b)
 
     def number(self, b: ThreadBuilder, stage: SSAValue, group: SSAValue | int) -> SSAValue:
-        """The number of a warpgroup's slot."""
+        """The number of a warpgroup's stage."""
         if isinstance(group, int):
             return b.add(stage, b.i32(group * self.stages))
         return b.add(stage, b.mul(group, b.i32(self.stages)))
 
-    def slot(self, b: ThreadBuilder, number: SSAValue) -> SSAValue:
-        """Where a slot starts."""
+    def stage_address(self, b: ThreadBuilder, number: SSAValue) -> SSAValue:
+        """Where a stage starts."""
         return b.gep(self.memory, b.mul(number, b.i32(self.pieces * PIECE_BYTES)))
 
     def full_barrier(self, b: ThreadBuilder, number: SSAValue) -> SSAValue:
-        """The barrier that completes when a warpgroup has filled its slot."""
+        """The barrier that completes when a warpgroup has filled its stage."""
         return b.gep(self.barriers, b.mul(number, b.i32(BARRIER_BYTES)))
 
     def empty_barrier(self, b: ThreadBuilder, number: SSAValue) -> SSAValue:
-        """The barrier that completes when TMA has read a slot."""
-        return b.gep(self.full_barrier(b, number), self.slots * BARRIER_BYTES)
+        """The barrier that completes when TMA has read a stage."""
+        return b.gep(self.full_barrier(b, number), self.all_stages * BARRIER_BYTES)
 
-    def advance(self, b: ThreadBuilder, filling: int) -> None:
-        """On to the slot after that of a filling; the parity changes after the last slot."""
+    def advance(self, b: ThreadBuilder, content: int) -> None:
+        """On to the stage after that of one stage's contents; the parity changes after the last
+        stage.
+        """
         if self.stage is None:
-            if filling % self.stages == self.stages - 1:
+            if content % self.stages == self.stages - 1:
                 self.parity.set(b, b.xor(self.parity.get(b), b.i32(1)))
             return
         following = b.add(self.stage.get(b), b.i32(1))
@@ -175,7 +178,7 @@ class StoreRing:
 
 
 @dataclass
-class SumRing:
+class SumPipeline:
     """An accumulator: `stages` in tensor memory from `column` on, full and empty mbarriers."""
 
     barriers: SSAValue
@@ -186,7 +189,7 @@ class SumRing:
     stage: Variable
     parity: Variable
     adds: Variable
-    """1 once a product has been issued for the stage of the agent."""
+    """1 once a product has been issued for the stage of the warp role."""
 
     def full_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
         """The barrier that completes when the products of a stage are done."""
@@ -214,22 +217,25 @@ class TensorMemory:
     """What a kernel has of it: the cell in shared memory with its address, and the sums there."""
 
     cell: SSAValue
-    rings: dict[SSAValue, SumRing]
+    pipelines: dict[SSAValue, SumPipeline]
     agent: tc.ProductAgentOp | None = None
     base: SSAValue | None = None
-    """The address, for the agent whose program is being written."""
+    """The address, for the warp role whose program is being written."""
     leader: SSAValue | None = None
-    """i1: whether this lane of the agent's warp issues."""
+    """i1: whether this lane of the warp role's warp issues."""
 
     @property
     def columns(self) -> int:
         """Columns to allocate."""
-        ends = (ring.column + ring.stages * ring.columns for ring in self.rings.values())
+        ends = (
+            pipeline.column + pipeline.stages * pipeline.columns
+            for pipeline in self.pipelines.values()
+        )
         return allocated_columns(max(ends, default=0))
 
-    def ring(self, accumulator: SSAValue) -> SumRing:
+    def pipeline(self, accumulator: SSAValue) -> SumPipeline:
         """The stages of an accumulator."""
-        known = self.rings.get(accumulator)
+        known = self.pipelines.get(accumulator)
         if known is None:
             raise InternalError("an accumulator has not been created", where="tcgen05")
         return known
@@ -242,8 +248,8 @@ class TensorMemory:
 
 
 @dataclass
-class AgentState:
-    """What the lowering of agents keeps: rings by pipeline value, and the tensor maps."""
+class RoleState:
+    """What the lowering of warp roles keeps: pipelines by pipeline value, and the tensor maps."""
 
     @dataclass
     class Maps:
@@ -252,8 +258,8 @@ class AgentState:
         The first warp claims a slot of `table` and leaves its address at `place`; the producer
         reads it (`pointer`) when it meets the others, at the maker `meets_at` or at once; `tried`
         is what the producer's own first try to claim one gave. Maps of
-        stores are number `store_maps` of the slot, to use after waiting at `ready`: for consumers,
-        or for the store agent, which gives the slot back when the producer is `done`, too.
+        stores are number `store_maps` of the stage, to use after waiting at `ready`: for consumers,
+        or for the store warp, which gives the stage back when the producer is `done`, too.
         """
 
         table: TensorMapTable
@@ -267,32 +273,36 @@ class AgentState:
         done: SSAValue | None = None
         store_maps: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
 
-    rings: dict[SSAValue, Ring] = field(default_factory=dict[SSAValue, Ring])
-    store_rings: dict[SSAValue, StoreRing] = field(default_factory=dict[SSAValue, StoreRing])
-    maps: AgentState.Maps | None = None
+    pipelines: dict[SSAValue, Pipeline] = field(default_factory=dict[SSAValue, Pipeline])
+    store_pipelines: dict[SSAValue, StorePipeline] = field(
+        default_factory=dict[SSAValue, StorePipeline]
+    )
+    maps: RoleState.Maps | None = None
     store_makers: list[pl.MakeTensorMapOp] = field(default_factory=list[pl.MakeTensorMapOp])
     store_memory: SSAValue | None = None
-    freed: Ring | None = None
-    """The ring whose slots are free memory now."""
+    freed: Pipeline | None = None
+    """The pipeline whose stages are free memory now."""
     is_producer: bool = False
-    is_store_agent: bool = False
+    is_store_warp: bool = False
     threads: int = 0
-    """Threads of a CTA, all agents together."""
+    """Threads of a CTA, all warp roles together."""
     blocks: tuple[SSAValue, ...] | None = None
-    """The tile block of this CTA, axis by axis, where `AgentSwitchOp.longest_first` says it."""
+    """The tile block of this CTA, axis by axis, where `AgentSwitchOp.longest_tile_first` says
+    it.
+    """
     hurries: bool = False
-    """Whether consumers fill a whole ring before the first product, so that cycles count there.
+    """Whether consumers fill a whole pipeline before the first product, so that cycles count there.
 
-    Attention starts with one slot a ring, and lives on its warpgroups being out of step: where they
-    begin together, causal D = 64 takes 663 us, not 630 (H200).
+    Attention starts with one stage a pipeline, and lives on its warpgroups being out of step: where
+    they begin together, causal D = 64 takes 663 us, not 630 (H200).
     """
     late_registers: int = 0
     """How many registers consumers get once they have asked for the first tiles, if not before."""
     waits_for_barriers: bool = False
     """Whether the consumers' first use of mbarriers has to wait until they are made."""
     working_warps: int = 1
-    turned: SSAValue | None = None
-    """Memory of the warpgroups for operands that they turn."""
+    smem_transpose: SSAValue | None = None
+    """Memory of the warpgroups for operands that they transpose."""
     tensor_memory: TensorMemory | None = None
     is_product_agent: bool = False
     """Whether what is written is the program of the warp that issues products."""
@@ -300,33 +310,33 @@ class AgentState:
     """Where in it the next operand of 32-bit words goes."""
 
     @property
-    def has_head_start(self) -> bool:
+    def has_prologue_fill(self) -> bool:
         """Whether consumers begin before tensor maps are there."""
-        return any(ring.has_head_start for ring in self.rings.values())
+        return any(pipeline.has_prologue_fill for pipeline in self.pipelines.values())
 
     def meet(self, ctx: ThreadCode) -> None:
         """All threads of the CTA meet; of the cluster, if its CTAs use each other's mbarriers.
 
         What orders these is the fence after they are made: the barrier of the cluster is relaxed.
         """
-        if self.has_head_start:
+        if self.has_prologue_fill:
             ctx.b.barrier(START_BARRIER, self.threads)
             return
         ctx.b.barrier()
-        if any(ring.is_shared for ring in self.rings.values()):
+        if any(pipeline.is_shared for pipeline in self.pipelines.values()):
             ctx.b.cluster_arrive(relaxed=True)
             ctx.b.cluster_wait()
 
-    def ring(self, pipeline: SSAValue) -> Ring:
-        """The ring of a pipeline value."""
-        known = self.rings.get(pipeline)
+    def pipeline(self, pipeline: SSAValue) -> Pipeline:
+        """The pipeline of a pipeline value."""
+        known = self.pipelines.get(pipeline)
         if known is None:
             raise InternalError("a pipeline has not been created", where="pipelines")
         return known
 
-    def store_ring(self, pipeline: SSAValue) -> StoreRing:
+    def store_pipeline(self, pipeline: SSAValue) -> StorePipeline:
         """The buffers of a store pipeline."""
-        known = self.store_rings.get(pipeline)
+        known = self.store_pipelines.get(pipeline)
         if known is None:
             raise InternalError("a store pipeline has not been created", where="pipelines")
         return known

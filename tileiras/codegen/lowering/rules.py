@@ -8,10 +8,10 @@ from importlib import import_module
 from xdsl.ir import Block, Operation
 
 from tileiras.codegen.lowering import control_flow, pointers, tensors, views
+from tileiras.codegen.lowering.async_copy import ASYNC_COPY_RULES
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.elementwise import lower_elementwise
-from tileiras.codegen.lowering.load_rings import LOAD_RING_RULES
 from tileiras.codegen.lowering.variables import VARIABLE_RULES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
@@ -55,12 +55,12 @@ RULES: dict[type[Operation], LoweringRule] = {
     tas.TiledStoreOp: views.lower_tiled_store,
     tas.LoadOp: pointers.lower_load,
     tas.StoreOp: pointers.lower_store,
-    **LOAD_RING_RULES,
+    **ASYNC_COPY_RULES,
     **VARIABLE_RULES,
 }
 
 _ELSEWHERE: dict[str, tuple[type[Operation], ...]] = {
-    "agents": tas.AGENT_OPS,
+    "warp_roles": tas.WARP_ROLE_OPS,
     "assertions": (aa.AssertOp,),
     "atomics": (
         aa.AtomicRMWOp,
@@ -116,7 +116,7 @@ def _lower_operations(ctx: KernelLowering, block: Block) -> None:
         elif (structured := _CONTROL_FLOW.get(type(op))) is not None:
             structured(ctx, op, lower_block)
         elif isinstance(op, AgentSwitchOp):
-            from tileiras.codegen.lowering.agents import lower_agent_switch
+            from tileiras.codegen.lowering.warp_roles import lower_agent_switch
 
             lower_agent_switch(ctx, op, lower_block)
         elif (rule := rule_of(type(op))) is not None:

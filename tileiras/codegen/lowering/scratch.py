@@ -18,7 +18,7 @@ from tileiras.errors import CompileError
 
 ALIGNMENT = 128
 """Bytes; regions start where a wavefront of shared memory does."""
-RING_BYTES = 48 * 1024
+PIPELINE_BYTES = 48 * 1024
 """Policy: regions follow each other up to here before a barrier recycles them."""
 
 LEAST_LEFT = 16 * 1024
@@ -50,7 +50,7 @@ class Scratch:
         self._memory = memory
         self._limit = limit
         self._too_large = too_large
-        self._ring = min(RING_BYTES, limit)
+        self._pipeline = min(PIPELINE_BYTES, limit)
         self._base: SSAValue | None = None
         self._next = 0
         self._known = False
@@ -64,7 +64,7 @@ class Scratch:
     def reserve(self, size: int) -> None:
         """Takes `size` bytes away for something that lives as long as the kernel."""
         self._limit -= size
-        self._ring = min(RING_BYTES, self._limit)
+        self._pipeline = min(PIPELINE_BYTES, self._limit)
 
     def keep(self, size: int) -> SSAValue | None:
         """The last `size` bytes of the memory that regions were moved to, for as long as it lasts.
@@ -89,7 +89,7 @@ class Scratch:
             return
         self._base = base
         self._limit = size
-        self._ring = min(RING_BYTES, size)
+        self._pipeline = min(PIPELINE_BYTES, size)
         self._moved = True
         self._known = False
 
@@ -110,7 +110,7 @@ class Scratch:
         size = aligned(size)
         if size > self._limit:
             raise self._too_large(size, self._limit)
-        if not self._known or (self._next and self._next + size > self._ring):
+        if not self._known or (self._next and self._next + size > self._pipeline):
             self._b.barrier()
             self.synchronized()
         offset = self._next

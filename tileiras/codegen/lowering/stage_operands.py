@@ -6,7 +6,7 @@ from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.slot_tiles import SlotTile
+from tileiras.codegen.lowering.smem_tiles import SmemTile
 from tileiras.codegen.lowering.types import storage_bits
 from tileiras.dialects.nv_tileas.pipeline import SharedTileType
 
@@ -23,12 +23,12 @@ def operand_shape(ctx: KernelLowering, value: SSAValue) -> tuple[int, ...]:
     return ctx.layout(value.type).shape
 
 
-def tile_of(ctx: KernelLowering, value: SSAValue, k_axis: int) -> SlotTile | None:
+def tile_of(ctx: KernelLowering, value: SSAValue, k_axis: int) -> SmemTile | None:
     """Where an operand lies that was copied to shared memory; None if it is in registers."""
     type = value.type
     if not isinstance(type, SharedTileType):
-        return ctx.slot_tiles.get(value)
+        return ctx.smem_tiles.get(value)
     major = "k" if type.major.data == k_axis else "mn"
     extent, k = type.shape[1 - k_axis], type.shape[k_axis]
     operand = SharedOperand(major, extent, k, storage_bits(type.element_type), type.swizzle.data)
-    return SlotTile(ctx.value(value), operand.layout(k_axis))
+    return SmemTile(ctx.value(value), operand.layout(k_axis))

@@ -11,10 +11,10 @@ class SymbolNames:
     def __init__(self, taken: Iterable[str]):
         self._taken = dict.fromkeys(taken)
 
-    def unique(self, wish: str) -> str:
-        """`wish`, with a number behind if it is taken."""
-        name, number = wish, 1
+    def unique(self, preferred: str) -> str:
+        """`preferred`, with a number behind if it is taken."""
+        name, number = preferred, 1
         while name in self._taken:
-            name, number = f"{wish}_{number}", number + 1
+            name, number = f"{preferred}_{number}", number + 1
         self._taken[name] = None
         return name

@@ -1,9 +1,9 @@
-"""Products by tcgen05: tensor memory of a CTA, the agent that issues, consumers that load.
+"""Products by tcgen05: tensor memory of a CTA, the warp role that issues, consumers that load.
 
-A warp of the consumers allocates the columns before all agents meet, and gives them back when all
-consumers have loaded what they wait for: by then every product is done. An accumulator has a full
-and an empty mbarrier per stage, as a ring of slots has. The agent's warp keeps together; one lane,
-always the same, issues the products and the arrivals that follow them.
+A warp of the consumers allocates the columns before all warp roles meet, and gives them back when
+all consumers have loaded what they wait for: by then every product is done. An accumulator has a
+full and an empty mbarrier per stage, as a circular buffer of stages has. The warp role's warp keeps
+together; one lane, always the same, issues the products and the arrivals that follow them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tileiras.codegen.atoms.tcgen05 import (
     load_registers,
 )
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumRing, TensorMemory, Variable
+from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumPipeline, TensorMemory, Variable
 from tileiras.codegen.lowering.types import element_type, register_type, storage_bits
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS
@@ -42,27 +42,27 @@ _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 def tensor_memory(ctx: KernelLowering) -> TensorMemory:
     """That of the kernel, which has some."""
-    if ctx.agents.tensor_memory is None:
+    if ctx.roles.tensor_memory is None:
         raise InternalError("a kernel has no tensor memory", where="tcgen05")
-    return ctx.agents.tensor_memory
+    return ctx.roles.tensor_memory
 
 
 def lower_create_accumulator(ctx: KernelLowering, op: Operation) -> None:
     """Reserves mbarriers; the first one also the cell for the address."""
     if not isinstance(op, tc.CreateAccumulatorOp):
         raise InternalError("the rule of create_accumulator got another operation")
-    if ctx.agents.tensor_memory is None:
+    if ctx.roles.tensor_memory is None:
         cell = llvm_memory.GlobalOp.make(ctx.symbols.unique("tmem"), BARRIER_BYTES, SHARED, 8)
         ctx.add_globals(cell)
         ctx.scratch.reserve(BARRIER_BYTES)
-        ctx.agents.tensor_memory = TensorMemory(ctx.prologue.address_of(cell), {})
+        ctx.roles.tensor_memory = TensorMemory(ctx.prologue.address_of(cell), {})
     stages = op.stages.data
     size = 2 * BARRIER_BYTES * stages
     name = ctx.symbols.unique("sum_barriers")
     barriers = llvm_memory.GlobalOp.make(name, size, SHARED, BARRIER_BYTES)
     ctx.add_globals(barriers)
     ctx.scratch.reserve(size)
-    ctx.agents.tensor_memory.rings[op.result] = SumRing(
+    ctx.roles.tensor_memory.pipelines[op.result] = SumPipeline(
         ctx.prologue.address_of(barriers),
         stages,
         op.column.data,
@@ -84,14 +84,14 @@ def lower_product_agent(ctx: KernelLowering, op: Operation) -> None:
 def init_barriers(ctx: KernelLowering) -> None:
     """One thread makes the mbarriers of all accumulators."""
     b = ctx.b
-    for ring in tensor_memory(ctx).rings.values():
-        for number in range(ring.stages):
-            b.mbarrier_init(ring.full_barrier(b, b.i32(number)), 1)
-            b.mbarrier_init(ring.empty_barrier(b, b.i32(number)), ring.readers)
+    for pipeline in tensor_memory(ctx).pipelines.values():
+        for number in range(pipeline.stages):
+            b.mbarrier_init(pipeline.full_barrier(b, b.i32(number)), 1)
+            b.mbarrier_init(pipeline.empty_barrier(b, b.i32(number)), pipeline.readers)
 
 
 def allocate(ctx: KernelLowering) -> None:
-    """The consumers' last warp allocates, before all agents meet."""
+    """The consumers' last warp allocates, before all warp roles meet."""
     with _last_warp(ctx):
         b = ctx.b
         b.tcgen05_alloc(tensor_memory(ctx).cell, tensor_memory(ctx).columns)
@@ -99,7 +99,7 @@ def allocate(ctx: KernelLowering) -> None:
 
 
 def find_address(ctx: KernelLowering) -> None:
-    """Each agent that uses tensor memory reads its address, once all have met."""
+    """Each warp role that uses tensor memory reads its address, once all have met."""
     b, memory = ctx.b, tensor_memory(ctx)
     b.tcgen05_fence("after_thread_sync")
     memory.base = b.load(memory.cell, integer_type(32), 4)
@@ -135,8 +135,8 @@ class _last_warp:
 
 
 def start_agent(ctx: KernelLowering) -> None:
-    """The agent's warp meets the others, and chooses the lane that issues."""
-    ctx.agents.meet(ctx)
+    """The warp role's warp meets the others, and chooses the lane that issues."""
+    ctx.roles.meet(ctx)
     find_address(ctx)
     tensor_memory(ctx).leader = ctx.b.elect()
 
@@ -145,11 +145,11 @@ def lower_accumulator_acquire(ctx: KernelLowering, op: Operation) -> None:
     """Waits until the consumers have loaded what was in the stage."""
     if not isinstance(op, tc.AccumulatorAcquireOp):
         raise InternalError("the rule of accumulator_acquire got another operation")
-    b, ring = ctx.b, tensor_memory(ctx).ring(op.accumulator)
-    empty = ring.empty_barrier(b, ring.stage.get(b))
-    b.mbarrier_wait(empty, b.xor(ring.parity.get(b), b.i32(1)))
+    b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
+    empty = pipeline.empty_barrier(b, pipeline.stage.get(b))
+    b.mbarrier_wait(empty, b.xor(pipeline.parity.get(b), b.i32(1)))
     b.tcgen05_fence("after_thread_sync")
-    ring.adds.set(b, b.i32(0))
+    pipeline.adds.set(b, b.i32(0))
 
 
 def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
@@ -157,7 +157,7 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, tc.Tcgen05DotOp):
         raise InternalError("the rule of tcgen05_dot got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
-    ring, kind = memory.ring(op.accumulator), get_tcgen05_kind(op.kind.data)
+    pipeline, kind = memory.pipeline(op.accumulator), get_tcgen05_kind(op.kind.data)
     lhs, rhs = _operand(op.lhs, 1), _operand(op.rhs, 0)
     m, n = min(lhs.extent, BLOCK_ROWS), min(rhs.extent, MOST_N)
     names = _names(op)
@@ -165,8 +165,8 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
     word = kind.descriptor(*names, m, n, transposed=transposed)
     a = b.tcgen05_descriptor(ctx.value(op.lhs), lhs)
     right = b.tcgen05_descriptor(ctx.value(op.rhs), rhs)
-    first = b.add(memory.address(), ring.offset(b))
-    adds = b.trunc(ring.adds.get(b), i1)
+    first = b.add(memory.address(), pipeline.offset(b))
+    adds = b.trunc(pipeline.adds.get(b), i1)
     for row in range(0, lhs.extent, m):
         for column in range(0, rhs.extent, n):
             to = row // m * rhs.extent + column
@@ -181,7 +181,7 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
                 b_offsets=[rhs.extent_offset(column) + k for k in rhs.k_offsets],
                 predicate=memory.leader,
             )
-    ring.adds.set(b, b.i32(1))
+    pipeline.adds.set(b, b.i32(1))
 
 
 def _operand(tile: SSAValue, k_axis: int) -> SharedOperand:
@@ -204,12 +204,12 @@ def _names(op: tc.Tcgen05DotOp) -> tuple[str, str]:
 
 
 def lower_stage_release(ctx: KernelLowering, op: Operation) -> None:
-    """The tensor core hands the newest slot back when it has read it."""
+    """The tensor core hands the newest stage back when it has read it."""
     if not isinstance(op, tc.StageReleaseOp):
         raise InternalError("the rule of stage_release got another operation")
-    b, ring = ctx.b, ctx.agents.ring(op.pipeline)
-    newest, _ = ring.held(ctx)
-    b.tcgen05_commit(ring.empty_barrier(b, newest.get(b)), predicate=tensor_memory(ctx).leader)
+    b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
+    newest, _ = pipeline.held(ctx)
+    b.tcgen05_commit(pipeline.empty_barrier(b, newest.get(b)), predicate=tensor_memory(ctx).leader)
 
 
 def lower_accumulator_commit(ctx: KernelLowering, op: Operation) -> None:
@@ -217,9 +217,9 @@ def lower_accumulator_commit(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, tc.AccumulatorCommitOp):
         raise InternalError("the rule of accumulator_commit got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
-    ring = memory.ring(op.accumulator)
-    b.tcgen05_commit(ring.full_barrier(b, ring.stage.get(b)), predicate=memory.leader)
-    ring.advance(b)
+    pipeline = memory.pipeline(op.accumulator)
+    b.tcgen05_commit(pipeline.full_barrier(b, pipeline.stage.get(b)), predicate=memory.leader)
+    pipeline.advance(b)
 
 
 def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
@@ -227,20 +227,20 @@ def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, tc.AccumulatorLoadOp):
         raise InternalError("the rule of accumulator_load got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
-    ring = memory.ring(op.accumulator)
-    stage = ring.stage.get(b)
-    b.mbarrier_wait(ring.full_barrier(b, stage), ring.parity.get(b))
+    pipeline = memory.pipeline(op.accumulator)
+    stage = pipeline.stage.get(b)
+    b.mbarrier_wait(pipeline.full_barrier(b, stage), pipeline.parity.get(b))
     b.tcgen05_fence("after_thread_sync")
-    loaded = _load(ctx, op, ring)
+    loaded = _load(ctx, op, pipeline)
     b.tcgen05_fence("before_thread_sync")
     b.warp_barrier()
     first = b.icmp("eq", b.and_(b.thread_id(), b.i32(WARP_THREADS - 1)), b.i32(0))
-    b.mbarrier_arrive(ring.empty_barrier(b, stage), predicate=first)
-    ring.advance(b)
+    b.mbarrier_arrive(pipeline.empty_barrier(b, stage), predicate=first)
+    pipeline.advance(b)
     ctx.values[op.result] = _zeros_unless(ctx, ctx.value(op.any), loaded)
 
 
-def _load(ctx: KernelLowering, op: tc.AccumulatorLoadOp, ring: SumRing) -> SSAValue:
+def _load(ctx: KernelLowering, op: tc.AccumulatorLoadOp, pipeline: SumPipeline) -> SSAValue:
     """This thread's elements, in the order of the layout's registers (`layout/tmem`)."""
     b, layout, shape = ctx.b, ctx.layout(op.result.type), op.shape.data
     rows, columns = layout.shape
@@ -251,7 +251,7 @@ def _load(ctx: KernelLowering, op: tc.AccumulatorLoadOp, ring: SumRing) -> SSAVa
     # Lanes of this warp, and columns of this warpgroup.
     warp = b.lshr(b.thread_id(), b.i32(5))
     lane = b.shl(b.and_(warp, b.i32(3)), b.i32(5 + _LANE_SHIFT))
-    address = b.add(b.add(memory_address(ctx), ring.offset(b)), lane)
+    address = b.add(b.add(memory_address(ctx), pipeline.offset(b)), lane)
     if warpgroups > 1:
         group = b.lshr(warp, b.i32(2))
         address = b.add(address, b.mul(group, b.i32(columns if splits_rows else own)))

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.codegen.atoms.tma_boxes import contiguous_dim
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import AgentState
+from tileiras.codegen.lowering.pipelines import RoleState
 from tileiras.codegen.lowering.tma import (
     element_name,
     tma_dims,
@@ -42,7 +42,7 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     """Table and shared memory for the maps of the producer's program, if it has any."""
     groups = map_groups(op.producer.block)
     meets_at = meets_first(op.producer.block, groups)
-    stores = ctx.agents.store_makers
+    stores = ctx.roles.store_makers
     if stores:
         position = next((i for i, group in enumerate(groups) if meets_at in group), None)
         if position is None:
@@ -54,7 +54,7 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
         return
     # The producer makes all of them at once, and alone, in a kernel in which cycles count.
     keeps = (
-        ctx.agents.hurries
+        ctx.roles.hurries
         and not stores
         and len(groups) == 1
         and op.working_warps.data == 1
@@ -72,7 +72,7 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     )
     ctx.add_globals(*table.globals, scratch, place)
     ctx.scratch.reserve(size + POINTER_BYTES)
-    ctx.agents.maps = AgentState.Maps(
+    ctx.roles.maps = RoleState.Maps(
         table,
         ctx.prologue.address_of(scratch),
         ctx.prologue.address_of(place),
@@ -84,9 +84,9 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
         ready = llvm_memory.GlobalOp.make(ctx.symbols.unique("maps_ready"), size, SHARED, 8)
         ctx.add_globals(ready)
         ctx.scratch.reserve(size)
-        ctx.agents.maps.ready = ctx.prologue.address_of(ready)
+        ctx.roles.maps.ready = ctx.prologue.address_of(ready)
         if op.store is not None:
-            ctx.agents.maps.done = ctx.prologue.gep(ctx.agents.maps.ready, 8)
+            ctx.roles.maps.done = ctx.prologue.gep(ctx.roles.maps.ready, 8)
 
 
 def map_groups(block: Block) -> list[list[pl.MakeTensorMapOp]]:
@@ -121,7 +121,7 @@ def meets_first(
     for op in block.ops:
         if isinstance(op, pl.MakeTensorMapOp) and op in last:
             return op
-        if any(isinstance(i, tas.AGENT_OPS) for i in op.walk()) and not isinstance(
+        if any(isinstance(i, tas.WARP_ROLE_OPS) for i in op.walk()) and not isinstance(
             op, pl.MakeTensorMapOp
         ):
             return None
@@ -130,7 +130,7 @@ def meets_first(
 
 def claim_slot(ctx: KernelLowering) -> None:
     """The first warp takes a slot and leaves its address in shared memory."""
-    maps = ctx.agents.maps
+    maps = ctx.roles.maps
     if maps is not None:
         if maps.ready is not None:
             _init_ready(ctx, maps.ready, maps.done)
@@ -142,7 +142,7 @@ def _init_ready(ctx: KernelLowering, ready: SSAValue, done: SSAValue | None) -> 
     """Where the producer says that it has made the maps of stores, and given up its own."""
     b = ctx.b
     first, after = b.new_block(), b.new_block()
-    b.cond_br(ctx.agents.elected(ctx), first, after)
+    b.cond_br(ctx.roles.elected(ctx), first, after)
     b.at(first)
     b.mbarrier_init(ready, 1)
     if done is not None:
@@ -154,53 +154,53 @@ def _init_ready(ctx: KernelLowering, ready: SSAValue, done: SSAValue | None) -> 
 
 def meet(ctx: KernelLowering) -> None:
     """The producer meets the others and learns which slot it has, or claims one before."""
-    maps = ctx.agents.maps
-    if maps is not None and maps.pointer is None and ctx.agents.has_head_start:
+    maps = ctx.roles.maps
+    if maps is not None and maps.pointer is None and ctx.roles.has_prologue_fill:
         maps.pointer = _claimed_by_producer(ctx, maps)
-    ctx.agents.meet(ctx)
+    ctx.roles.meet(ctx)
     if maps is not None and maps.pointer is None:
         maps.pointer = ctx.b.load(maps.place, pointer_type(GLOBAL), POINTER_BYTES)
 
 
 def try_claim(ctx: KernelLowering) -> None:
     """Asks for a slot where the producer is one warp: the answer comes while it fills in maps."""
-    maps = ctx.agents.maps
-    if maps is not None and ctx.agents.working_warps == 1 and not maps.table.keeps:
+    maps = ctx.roles.maps
+    if maps is not None and ctx.roles.working_warps == 1 and not maps.table.keeps:
         maps.tried = ctx.b.try_claim_tensor_maps(maps.table)
 
 
-def _claimed_by_producer(ctx: KernelLowering, maps: AgentState.Maps) -> SSAValue:
+def _claimed_by_producer(ctx: KernelLowering, maps: RoleState.Maps) -> SSAValue:
     """A slot that the producer's first warp takes for all: one is given back.
 
     The other warps have no use for its address, which they may read before it is there.
     """
     b = ctx.b
-    after = ctx.agents.enter_first_producer_warp(ctx)
+    after = ctx.roles.enter_first_producer_warp(ctx)
     claimed = b.claim_tensor_maps(maps.table, maps.tried)
     if after is None:
         return claimed
     b.store(claimed, maps.place, POINTER_BYTES)
-    ctx.agents.leave_first_producer_warp(ctx, after)
+    ctx.roles.leave_first_producer_warp(ctx, after)
     return b.load(maps.place, pointer_type(GLOBAL), POINTER_BYTES)
 
 
 def start_producer(ctx: KernelLowering) -> None:
     """Meets the others at once if no maker is the place for it, and makes the maps of stores."""
-    maps = ctx.agents.maps
+    maps = ctx.roles.maps
     if maps is not None and maps.meets_at is not None:
         return
     meet(ctx)
-    if maps is not None and ctx.agents.store_makers:
-        _make_group(ctx, maps, ctx.agents.store_makers)
+    if maps is not None and ctx.roles.store_makers:
+        _make_group(ctx, maps, ctx.roles.store_makers)
 
 
-def lower_make_tensor_map(ctx: KernelLowering, op: Operation) -> None:
-    """At the last maker of a group all of its maps; those before the agents are for stores."""
-    maps = ctx.agents.maps
+def lower_make_tiled_tma_desc(ctx: KernelLowering, op: Operation) -> None:
+    """At the last maker of a group all of its maps; those before the warp roles are for stores."""
+    maps = ctx.roles.maps
     if not isinstance(op, pl.MakeTensorMapOp):
         raise InternalError("the rule of make_tensor_map got another operation")
     if maps is None:
-        ctx.agents.store_makers.append(op)
+        ctx.roles.store_makers.append(op)
         return
     group = next(group for group in maps.groups if op in group)
     if op is group[-1]:
@@ -208,7 +208,7 @@ def lower_make_tensor_map(ctx: KernelLowering, op: Operation) -> None:
 
 
 def _make_group(
-    ctx: KernelLowering, maps: AgentState.Maps, group: Sequence[pl.MakeTensorMapOp]
+    ctx: KernelLowering, maps: RoleState.Maps, group: Sequence[pl.MakeTensorMapOp]
 ) -> None:
     """Fills in the maps, meets the others if this is the time to, and publishes them."""
     fills = _alike(group)
@@ -216,13 +216,13 @@ def _make_group(
         maps.pointer = _kept_or_made(ctx, maps, fills[0])
         meet(ctx)
     else:
-        after = ctx.agents.enter_first_producer_warp(ctx)
+        after = ctx.roles.enter_first_producer_warp(ctx)
         done = 0
         for makers in fills:
             fill = _fill(ctx, makers)
             fill.emit(ctx, ctx.b.gep(maps.scratch, done * TENSOR_MAP_BYTES))
             done += len(makers)
-        ctx.agents.leave_first_producer_warp(ctx, after)
+        ctx.roles.leave_first_producer_warp(ctx, after)
         if group[-1] is maps.meets_at:
             meet(ctx)
     if maps.pointer is None:
@@ -230,22 +230,22 @@ def _make_group(
     start = sum(len(before) for before in maps.groups[: maps.groups.index(group)])
     target = ctx.b.tensor_map(maps.pointer, start)
     for number, maker in enumerate(maker for makers in fills for maker in makers):
-        if maker in ctx.agents.store_makers:
+        if maker in ctx.roles.store_makers:
             maps.store_maps[maker.result] = start + number
         else:
             ctx.values[maker.result] = ctx.b.tensor_map(maps.pointer, start + number)
-    after = ctx.agents.enter_first_producer_warp(ctx)
+    after = ctx.roles.enter_first_producer_warp(ctx)
     if not maps.table.keeps:
         ctx.b.publish_tensor_maps(maps.scratch, target, len(group))
-    fresh = [ctx.values[maker.result] for maker in group if maker not in ctx.agents.store_makers]
+    fresh = [ctx.values[maker.result] for maker in group if maker not in ctx.roles.store_makers]
     for tensor_map in fresh:
         ctx.b.acquire_tensor_map(tensor_map)
     # Not before the last acquire: that empties the cache of maps, and waits for those under way.
     for tensor_map in fresh:
         ctx.b.prefetch_tensormap(tensor_map)
-    ctx.agents.leave_first_producer_warp(ctx, after)
-    if maps.ready is not None and group[0] in ctx.agents.store_makers:
-        ctx.b.mbarrier_arrive(maps.ready, predicate=ctx.agents.elected(ctx))
+    ctx.roles.leave_first_producer_warp(ctx, after)
+    if maps.ready is not None and group[0] in ctx.roles.store_makers:
+        ctx.b.mbarrier_arrive(maps.ready, predicate=ctx.roles.elected(ctx))
 
 
 def _alike(group: Sequence[pl.MakeTensorMapOp]) -> list[list[pl.MakeTensorMapOp]]:
@@ -320,7 +320,7 @@ def _fill(ctx: KernelLowering, makers: Sequence[pl.MakeTensorMapOp]) -> _Fill:
 
 
 def _kept_or_made(
-    ctx: KernelLowering, maps: AgentState.Maps, makers: Sequence[pl.MakeTensorMapOp]
+    ctx: KernelLowering, maps: RoleState.Maps, makers: Sequence[pl.MakeTensorMapOp]
 ) -> SSAValue:
     """Maps that an earlier CTA made from the same numbers, or fresh ones in a slot of our own.
 

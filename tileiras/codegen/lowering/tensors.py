@@ -75,8 +75,8 @@ def lower_splat(ctx: KernelLowering, op: Operation) -> None:
 def lower_in_place(ctx: KernelLowering, op: Operation) -> None:
     """Reshape, permute, broadcast: the operand was made where the result lies."""
     source, result = op.operands[0], op.results[0]
-    if source in ctx.slot_tiles:
-        ctx.slot_tiles[result] = ctx.slot_tiles[source].seen_through(op)
+    if source in ctx.smem_tiles:
+        ctx.smem_tiles[result] = ctx.smem_tiles[source].seen_through(op)
         return
     before = ctx.layout(source.type).in_size("register")
     after = ctx.layout(result.type).in_size("register")
@@ -107,12 +107,12 @@ def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
 
     ptxas computes `clusterid` from `ctaid`, by a division, whatever size of clusters is required.
     """
-    if ctx.agents.blocks is not None:
-        return ctx.agents.blocks[axis]
+    if ctx.roles.blocks is not None:
+        return ctx.roles.blocks[axis]
     number = ctx.prologue.sreg(f"ctaid.{_AXES[axis]}")
     if ctx.cluster_size > 1 and axis == 0:
         number = ctx.prologue.lshr(number, ctx.prologue.i32(ctx.cluster_size.bit_length() - 1))
-        return _among_all(ctx, number) if ctx.is_shared_out else number
+        return _among_all(ctx, number) if ctx.has_static_tile_scheduler else number
     return number
 
 
@@ -156,8 +156,8 @@ def lower_grid_size(ctx: KernelLowering, op: Operation) -> None:
 
 
 def tile_blocks(ctx: KernelLowering, axis: int) -> SSAValue:
-    """Number of tile blocks along an axis; where they share out the work, one for each SM."""
-    if not ctx.is_shared_out:
+    """Number of tile blocks along an axis; where they divide the work, one for each SM."""
+    if not ctx.has_static_tile_scheduler:
         return grid_size(ctx, axis)
     b = ctx.prologue
     total = b.mul(b.mul(grid_size(ctx, 0), grid_size(ctx, 1)), grid_size(ctx, 2))

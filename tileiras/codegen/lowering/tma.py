@@ -1,4 +1,4 @@
-"""The producer's operations: tensor maps, waiting for empty slots, copies into them."""
+"""The producer's operations: tensor maps, waiting for empty stages, copies into them."""
 
 from __future__ import annotations
 
@@ -52,59 +52,59 @@ def view_operand(
 
 
 def lower_producer_acquire(ctx: KernelLowering, op: Operation) -> None:
-    """Waits until the slot has been handed back, then announces what TMA will bring."""
+    """Waits until the stage has been handed back, then announces what TMA will bring."""
     if not isinstance(op, pl.ProducerAcquireOp):
         raise InternalError("the rule of producer_acquire got another operation")
-    ring = ctx.agents.ring(op.pipeline)
+    pipeline = ctx.roles.pipeline(op.pipeline)
     b = ctx.b
-    stage, parity = ring.position(ctx)
+    stage, parity = pipeline.position(ctx)
     current = stage.get(b)
-    b.mbarrier_wait(ring.empty_barrier(b, current), b.xor(parity.get(b), b.i32(1)))
-    elected = ctx.agents.elected(ctx)
-    full = ring.full_barrier(b, current)
+    b.mbarrier_wait(pipeline.empty_barrier(b, current), b.xor(parity.get(b), b.i32(1)))
+    elected = ctx.roles.elected(ctx)
+    full = pipeline.full_barrier(b, current)
     if op.bytes.data:
-        b.mbarrier_expect_tx(full, op.bytes.data, elected, _spared(ctx, op))
+        b.mbarrier_expect_tx(full, op.bytes.data, elected, _skipped(ctx, op))
     else:
         b.mbarrier_arrive(full, predicate=elected)
 
 
-def _spared(ctx: KernelLowering, op: pl.ProducerAcquireOp) -> SSAValue | None:
+def _skipped(ctx: KernelLowering, op: pl.ProducerAcquireOp) -> SSAValue | None:
     """Bytes that do not come, by the conditions; None if all do."""
     total: SSAValue | None = None
-    sizes = op.spared.data if op.spared is not None else ()
+    sizes = op.skipped.data if op.skipped is not None else ()
     for condition, size in zip(op.conditions, sizes, strict=True):
         bytes = ctx.b.select(ctx.value(condition), ctx.b.i32(size), ctx.b.i32(0))
         total = bytes if total is None else ctx.b.add(total, bytes)
     return total
 
 
-def lower_producer_advance(ctx: KernelLowering, op: Operation) -> None:
-    """On to the next slot; threads that copy arrive at this one when their copies have landed."""
-    ring = ctx.agents.ring(op.operands[0])
-    if ring.gather_threads:
-        stage, _ = ring.position(ctx)
-        ctx.b.mbarrier_arrive_copies(ring.full_barrier(ctx.b, stage.get(ctx.b)))
-    ring.advance(ctx)
+def lower_producer_commit(ctx: KernelLowering, op: Operation) -> None:
+    """On to the next stage; threads that copy arrive at this one when their copies have landed."""
+    pipeline = ctx.roles.pipeline(op.operands[0])
+    if pipeline.gather_threads:
+        stage, _ = pipeline.position(ctx)
+        ctx.b.mbarrier_arrive_copies(pipeline.full_barrier(ctx.b, stage.get(ctx.b)))
+    pipeline.advance(ctx)
 
 
-def lower_producer_drain(ctx: KernelLowering, op: Operation) -> None:
+def lower_producer_tail(ctx: KernelLowering, op: Operation) -> None:
     """Waits until all copies have landed, so that the tensor maps may be given up.
 
-    Not until the slots are handed back: what the producer has to do then would keep the CTA, which
-    is about to end, from making room for the next one. Where CTAs share a ring it is: then no other
-    CTA reaches into this one any more.
+    Not until the stages are handed back: what the producer has to do then would keep the CTA, which
+    is about to end, from making room for the next one. Where CTAs share a pipeline it is: then no
+    other CTA reaches into this one any more.
     """
-    ring = ctx.agents.ring(op.operands[0])
+    pipeline = ctx.roles.pipeline(op.operands[0])
     b = ctx.b
-    stage, parity = ring.position(ctx)
-    for _ in range(ring.stages):
-        # The phase of the last filling; one that is over already where there was none.
+    stage, parity = pipeline.position(ctx)
+    for _ in range(pipeline.stages):
+        # The phase of the last contents; one that is over already where there was none.
         current = stage.get(b)
-        barrier = ring.full_barrier(b, current)
-        if ring.is_shared:
-            barrier = ring.empty_barrier(b, current)
+        barrier = pipeline.full_barrier(b, current)
+        if pipeline.is_shared:
+            barrier = pipeline.empty_barrier(b, current)
         b.mbarrier_wait(barrier, b.xor(parity.get(b), b.i32(1)))
-        ring.advance(ctx)
+        pipeline.advance(ctx)
 
 
 def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
@@ -112,12 +112,12 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, pl.TmaLoadOp):
         raise InternalError("the rule of tma_load got another operation")
     b, type = ctx.b, view_type_of(op.view)
-    ring = ctx.agents.ring(op.pipeline)
+    pipeline = ctx.roles.pipeline(op.pipeline)
     axis = op.axis.data
-    stage, _ = ring.position(ctx)
+    stage, _ = pipeline.position(ctx)
     current = stage.get(b)
-    target = b.gep(ring.slot(b, current), op.offset.data)
-    barrier = ring.full_barrier(b, current)
+    target = b.gep(pipeline.stage_address(b, current), op.offset.data)
+    barrier = pipeline.full_barrier(b, current)
     tile = [
         b.mul(b.int_cast(ctx.value(index), i32), b.i32(step))
         for index, step in zip(op.indices, type.steps, strict=True)
@@ -128,12 +128,12 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
     pieces = boxes(type, axis, extents)
     for number, box in enumerate(pieces):
         starts = [b.add(start, b.i32(by)) if by else start for start, by in zip(tile, box.starts)]
-        predicate, mask = ctx.agents.elected(ctx), None
-        if op.unless is not None:
-            predicate = b.and_(predicate, b.xor(ctx.value(op.unless), b.i1(True)))
-        if op.same is not None:
+        predicate, mask = ctx.roles.elected(ctx), None
+        if op.skip_if is not None:
+            predicate = b.and_(predicate, b.xor(ctx.value(op.skip_if), b.i1(True)))
+        if op.multicast_if is not None:
             owner = number * ctx.cluster_size // len(pieces)
-            predicate, mask = _shared_copy(ctx, ctx.value(op.same), owner, predicate)
+            predicate, mask = _shared_copy(ctx, ctx.value(op.multicast_if), owner, predicate)
         b.tma_load(
             b.gep(target, box.offset),
             ctx.value(op.tensor_map),

@@ -17,7 +17,7 @@ from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES
 from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES, store_bytes
 from tileiras.codegen.atoms.wgmma import WARPGROUP
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import AgentState
+from tileiras.codegen.lowering.pipelines import RoleState
 from tileiras.codegen.lowering.tile_pieces import cut_tile, warpgroup_number
 from tileiras.codegen.lowering.tma import tma_dims
 from tileiras.codegen.lowering.types import storage_bits
@@ -63,12 +63,12 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
         coordinates = piece_coordinates(ctx, op.view, starts, place)
         ctx.b.tma_store(target, coordinates, source, reduction=reduction, predicate=leader)
         ctx.b.tma_store_commit()
-    if ctx.agents.freed is not None or not op.delayed.data:
+    if ctx.roles.freed is not None or not op.delayed.data:
         ctx.b.tma_store_wait(0, read=True)
     ctx.scratch.unknown()
 
 
-def store_reduction(op: ts.TmaStoreOp | ts.StoreStagedOp) -> str | None:
+def store_reduction(op: ts.TmaStoreOp | ts.StoreStageOp) -> str | None:
     """How TMA combines the elements with those in memory; None if it overwrites them."""
     if op.reduction is None:
         return None
@@ -78,10 +78,10 @@ def store_reduction(op: ts.TmaStoreOp | ts.StoreStagedOp) -> str | None:
     return name
 
 
-def finish_stores(ctx: KernelLowering, maps: AgentState.Maps) -> None:
+def finish_stores(ctx: KernelLowering, maps: RoleState.Maps) -> None:
     """Waits until all copies are complete, then gives the tensor maps back.
 
-    The producer does not need them: all slots that it has filled have been read.
+    The producer does not need them: all stages that it has filled have been read.
     """
     b = ctx.b
     if maps.ready is not None:
@@ -92,14 +92,14 @@ def finish_stores(ctx: KernelLowering, maps: AgentState.Maps) -> None:
     b.release_tensor_maps(maps.table, slot, b.icmp("eq", b.thread_id(), b.i32(0)))
 
 
-def give_maps_back(ctx: KernelLowering, maps: AgentState.Maps) -> None:
-    """The store agent, whose copies are complete, waits until the producer's have landed."""
+def give_maps_back(ctx: KernelLowering, maps: RoleState.Maps) -> None:
+    """The store warp, whose copies are complete, waits until the producer's have landed."""
     b = ctx.b
     if maps.done is None:
         raise InternalError("nobody tells when the producer is done", where="tma_stores")
     b.mbarrier_wait(maps.done, b.i32(0))
     slot = b.load(maps.place, pointer_type(GLOBAL), 8)
-    b.release_tensor_maps(maps.table, slot, ctx.agents.elected(ctx))
+    b.release_tensor_maps(maps.table, slot, ctx.roles.elected(ctx))
 
 
 def _leader(ctx: KernelLowering) -> SSAValue:
@@ -110,7 +110,7 @@ def _leader(ctx: KernelLowering) -> SSAValue:
 
 def _acquired_map(ctx: KernelLowering, op: ts.TmaStoreOp, leader: SSAValue) -> SSAValue:
     """The tensor map, once the producer has made it."""
-    b, maps = ctx.b, ctx.agents.maps
+    b, maps = ctx.b, ctx.roles.maps
     if maps is None or maps.ready is None:
         raise InternalError("a store without a tensor map", where="tma_stores")
     slot = b.load(maps.place, pointer_type(GLOBAL), 8)
@@ -126,12 +126,12 @@ def _acquired_map(ctx: KernelLowering, op: ts.TmaStoreOp, leader: SSAValue) -> S
 
 
 def _buffers(ctx: KernelLowering, pieces: int) -> Buffers:
-    """Slots that are free, or memory of their own."""
+    """Stages that are free, or memory of their own."""
     b, warpgroups = ctx.b, ctx.num_warps // 4
-    freed = ctx.agents.freed
-    if freed is not None and ctx.agents.store_memory is None:
-        base = freed.slots
-        count = min(pieces, freed.stages * freed.slot_bytes // (warpgroups * PIECE_BYTES))
+    freed = ctx.roles.freed
+    if freed is not None and ctx.roles.store_memory is None:
+        base = freed.storage
+        count = min(pieces, freed.stages * freed.stage_bytes // (warpgroups * PIECE_BYTES))
     else:
         base, count = _own_memory(ctx), BUFFERS
     if warpgroups > 1:
@@ -143,9 +143,11 @@ def _buffers(ctx: KernelLowering, pieces: int) -> Buffers:
 def reserve_store_memory(ctx: KernelLowering, body: Block) -> None:
     """Takes the memory of pieces away before anything else may count on it.
 
-    None is needed where all stores come behind the slots, and a ring has room for pieces.
+    None is needed where all stores come behind the stages, and a pipeline has room for pieces.
     """
-    largest = max(ring.stages * ring.slot_bytes for ring in ctx.agents.rings.values())
+    largest = max(
+        pipeline.stages * pipeline.stage_bytes for pipeline in ctx.roles.pipelines.values()
+    )
     for op in body.ops:
         if isinstance(op, pl.FreePipelinesOp) and largest >= store_bytes(ctx.num_warps // 4):
             return
@@ -156,17 +158,17 @@ def reserve_store_memory(ctx: KernelLowering, body: Block) -> None:
 
 def _own_memory(ctx: KernelLowering) -> SSAValue:
     """Memory for pieces alone; all stores share it."""
-    if ctx.agents.store_memory is None:
+    if ctx.roles.store_memory is None:
         size = store_bytes(ctx.num_warps // 4)
         name = ctx.symbols.unique("pieces")
         memory = llvm_memory.GlobalOp.make(name, size, SHARED, PATTERN_BYTES)
         ctx.add_globals(memory)
         ctx.scratch.reserve(size)
-        ctx.agents.store_memory = ctx.prologue.address_of(memory)
-    return ctx.agents.store_memory
+        ctx.roles.store_memory = ctx.prologue.address_of(memory)
+    return ctx.roles.store_memory
 
 
-def tile_starts(ctx: KernelLowering, op: ts.TmaStoreOp | ts.StoreStagedOp) -> Sequence[SSAValue]:
+def tile_starts(ctx: KernelLowering, op: ts.TmaStoreOp | ts.StoreStageOp) -> Sequence[SSAValue]:
     """Where the tile goes, in elements along its dims."""
     b, type = ctx.b, view_type_of(op.view)
     return [

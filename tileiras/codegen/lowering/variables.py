@@ -83,17 +83,17 @@ def allocate_on_heap(ctx: KernelLowering, func: aa.FuncOp) -> None:
         return
     b = ctx.b
     table = ctx.shared_variable("heap", 8 * len(wanted), 8)
-    slots = [b.gep(b.address_of(table), 8 * index) for index in range(len(wanted))]
+    stages = [b.gep(b.address_of(table), 8 * index) for index in range(len(wanted))]
     with ctx.first_thread():
-        for op, slot in zip(wanted, slots, strict=True):
+        for op, stage in zip(wanted, stages, strict=True):
             size = _size_of(op) + op.alignment.value.data
             raw = b.call("malloc", _GENERIC, [b.i64(size)])
             if raw is None:
                 raise InternalError("malloc without a result", where="lowering")
-            b.store(b.ptrtoint(raw, i64), slot, 8)
+            b.store(b.ptrtoint(raw, i64), stage, 8)
     ctx.barrier()
-    for op, slot in zip(wanted, slots, strict=True):
-        ctx.heap[op] = b.load(slot, i64, 8, volatile=True)
+    for op, stage in zip(wanted, stages, strict=True):
+        ctx.heap[op] = b.load(stage, i64, 8, volatile=True)
 
 
 def free_heap(ctx: KernelLowering) -> None:

@@ -1,4 +1,4 @@
-"""Tiles of views that threads copy into the ring by cp.async, in the layout that wgmma reads.
+"""Tiles of views that threads copy into the pipeline by cp.async, in the layout that wgmma reads.
 
 A thread copies chunks of many rows, whose addresses lie a fixed number of bytes apart: it adds that
 to the address before, and so holds one. Whether the whole tile is in bounds is asked once; only
@@ -33,7 +33,7 @@ GROUP = 8
 
 @dataclass(frozen=True)
 class _Chunk:
-    """A chunk of a thread: by how much it is apart from the first one, by tile dim and in a slot.
+    """A chunk of a thread: by how much it is apart from the first one, by tile dim and in a stage.
 
     The latter in two parts: what is exchanged (`^`) with the thread's own bits, and what is added.
     """
@@ -85,7 +85,7 @@ class _ViewCopies(ViewAddressing):
         size = storage_bytes(type.memref.element_type)
         self.piece = vector * size
         vector = max(vector, min(CACHES) // size)
-        layout = chunk_layout(type.tile_shape, op.axis.data, vector, ctx.agents.working_warps)
+        layout = chunk_layout(type.tile_shape, op.axis.data, vector, ctx.roles.working_warps)
         promised = [int(flag) for flag in op.inbounds.get_values()]
         super().__init__(ctx, op.view, op.indices, promised or [0] * layout.rank, layout)
         self.op = op
@@ -277,15 +277,15 @@ class _ViewCopies(ViewAddressing):
 
     def _places(self) -> dict[int, SSAValue]:
         """Where the thread's chunks go: an address for each way of exchanging its bits."""
-        b, ring = self.ctx.b, self.ctx.agents.ring(self.op.pipeline)
-        stage, _ = ring.position(self.ctx)
-        slot = b.gep(ring.slot(b, stage.get(b)), self.op.offset.data)
+        b, pipeline = self.ctx.b, self.ctx.roles.pipeline(self.op.pipeline)
+        stage, _ = pipeline.position(self.ctx)
+        address = b.gep(pipeline.stage_address(b, stage.get(b)), self.op.offset.data)
         base = b.mul(self.ctx.threads.linear(self.terms.lane, self.terms.warp), b.i32(self.size))
         places: dict[int, SSAValue] = {}
         for chunk in self.chunks:
             if chunk.mixed not in places:
                 own = b.xor(base, b.i32(chunk.mixed))
-                places[chunk.mixed] = b.gep(slot, b.zext(own, integer_type(64)))
+                places[chunk.mixed] = b.gep(address, b.zext(own, integer_type(64)))
         return places
 
 

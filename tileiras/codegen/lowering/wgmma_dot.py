@@ -1,4 +1,4 @@
-"""The consumer's operations: waiting for full slots, wgmma on them, handing them back."""
+"""The consumer's operations: waiting for full stages, wgmma on them, handing them back."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 
 def lower_consumer_wait(ctx: KernelLowering, op: Operation) -> None:
-    """Waits until the next slot is full; its tiles are pointers into it."""
+    """Waits until the next stage is full; its tiles are pointers into it."""
     if not isinstance(op, pl.ConsumerWaitOp):
         raise InternalError("the rule of consumer_wait got another operation")
-    b, ring = ctx.b, ctx.agents.ring(op.pipeline)
-    stage, parity = ring.position(ctx)
-    newest, older = ring.held(ctx)
+    b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
+    stage, parity = pipeline.position(ctx)
+    newest, older = pipeline.held(ctx)
     current = stage.get(b)
-    b.mbarrier_wait(ring.full_barrier(b, current), parity.get(b))
-    if ring.has_head_start:
-        b.fence_proxy_async(predicate=b.trunc(ring.first_round(ctx).get(b), i1))
-    slot = ring.slot(b, current)
+    b.mbarrier_wait(pipeline.full_barrier(b, current), parity.get(b))
+    if pipeline.has_prologue_fill:
+        b.fence_proxy_async(predicate=b.trunc(pipeline.first_round(ctx).get(b), i1))
+    address = pipeline.stage_address(b, current)
     for tile in op.tiles:
-        ctx.values[tile] = b.gep(slot, _tile_type(tile).offset.data)
+        ctx.values[tile] = b.gep(address, _tile_type(tile).offset.data)
     older.set(b, newest.get(b))
     newest.set(b, current)
-    ring.advance(ctx)
+    pipeline.advance(ctx)
 
 
 def lower_consumer_release(ctx: KernelLowering, op: Operation) -> None:
-    """One thread of each group of warps arrives for every slot that is handed back."""
+    """One thread of each group of warps arrives for every stage that is handed back."""
     if not isinstance(op, pl.ConsumerReleaseOp):
         raise InternalError("the rule of consumer_release got another operation")
-    b, ring = ctx.b, ctx.agents.ring(op.pipeline)
-    newest, older = ring.held(ctx)
-    threads = 32 * ctx.num_warps // ring.consumers
+    b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
+    newest, older = pipeline.held(ctx)
+    threads = 32 * ctx.num_warps // pipeline.consumers
     if op.by_warps is not None:
         b.warp_barrier()
     first = b.icmp("eq", b.and_(b.thread_id(), b.i32(threads - 1)), b.i32(0))
@@ -63,15 +63,15 @@ def lower_consumer_release(ctx: KernelLowering, op: Operation) -> None:
         stage = variable.get(b)
         is_held = b.icmp("sge", stage, b.i32(0))
         arrives = b.and_(first, is_held)
-        b.mbarrier_arrive(ring.empty_barrier(b, stage), predicate=arrives)
-        for other in range(1, ctx.cluster_size if ring.is_shared else 1):
+        b.mbarrier_arrive(pipeline.empty_barrier(b, stage), predicate=arrives)
+        for other in range(1, ctx.cluster_size if pipeline.is_shared else 1):
             rank = ctx.prologue.xor(cluster_rank(ctx), ctx.prologue.i32(other))
-            b.mbarrier_arrive(ring.empty_barrier(b, stage), cluster_cta=rank, predicate=arrives)
+            b.mbarrier_arrive(pipeline.empty_barrier(b, stage), cluster_cta=rank, predicate=arrives)
         variable.set(b, b.i32(-1))
 
 
 def lower_select_tile(ctx: KernelLowering, op: Operation) -> None:
-    """One of two places in a slot."""
+    """One of two places in a stage."""
     if not isinstance(op, pl.SelectTileOp):
         raise InternalError("the rule of select_tile got another operation")
     condition, first, second = (ctx.value(operand) for operand in op.operands)
@@ -132,7 +132,7 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     repeats = rows // (ROWS * (ctx.num_warps // 4))
     if fragments:
         tile = op.rhs if is_transposed else op.lhs
-        left = _left_by_threads(ctx, tile, 1 - k_axis, is_turned=fragments == "both")
+        left = _left_by_threads(ctx, tile, 1 - k_axis, is_smem_transposed=fragments == "both")
         is_beside = fragments == "both" and family.operand_bits == 32
         if is_beside and repeats * len(rhs.k_offsets) <= FRAGMENTS_AT_ONCE:
             left = replace(left, is_whole=True)
@@ -144,8 +144,8 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     right = ctx.b.operand_descriptor(ctx.value(right_tile), rhs)
     product = Product(ctx, family, left, right, rhs, repeats)
     acc = ctx.value(op.acc)
-    if op.promoted is not None:
-        ctx.values[op.result] = product.promoted(acc)
+    if op.two_level is not None:
+        ctx.values[op.result] = product.two_level(acc)
     else:
         pending = op.pending.data if op.pending is not None else None
         ctx.values[op.result] = product.accumulated(acc, pending)
@@ -177,11 +177,13 @@ def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
 
 
 def _left_by_threads(
-    ctx: KernelLowering, tile: SSAValue, k_axis: int, *, is_turned: bool
+    ctx: KernelLowering, tile: SSAValue, k_axis: int, *, is_smem_transposed: bool
 ) -> LeftByThreads:
     """A tile whose rows are contiguous, which each warp reads into registers."""
     place = (ctx.value(tile), _tile_type(tile))
-    return LeftByThreads(ctx, FragmentReader(ctx, *place, k_axis, is_turned=is_turned))
+    return LeftByThreads(
+        ctx, FragmentReader(ctx, *place, k_axis, is_smem_transposed=is_smem_transposed)
+    )
 
 
 def _left_in_shared(ctx: KernelLowering, tile: SSAValue, k_axis: int, repeats: int) -> LeftInShared:

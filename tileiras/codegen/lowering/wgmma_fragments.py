@@ -31,15 +31,15 @@ eight lines of a matrix differ in K % 8, and the swizzle puts them on different 
 _SELECTORS = ((0x6420, 0x7531), (0x2064, 0x3175))
 """Bytes of two words (PTX ISA, "prmt") that are one row's four K; for threads 0, 1 and 2, 3."""
 _TURNED_LINES = (1, 2, 4, 8, 16)
-"""The same where the right operand is turned: a thread has K 2 t, 2 t + 1, 8 + 2 t and 9 + 2 t,
-which is what two matrices give it (`dialects/layout/wgmma_depths`).
+"""The same where the right operand is transposed: a thread has K 2 t, 2 t + 1, 8 + 2 t and 9 + 2 t,
+which is what two matrices give it (`dialects/layout/wgmma_k_order`).
 """
 
 
 class FragmentReader:
     """Reads an operand of (rows, K) from the tile at `pointer`; nothing is read twice.
 
-    `is_turned`: K is in the order of turned right operands, 8 bits of each element.
+    `is_smem_transposed`: K is in the order of transposed right operands, 8 bits of each element.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class FragmentReader:
         type: SharedTileType,
         k_axis: int,
         *,
-        is_turned: bool = False,
+        is_smem_transposed: bool = False,
     ):
         if type.major.data == k_axis:
             raise InternalError("fragments are read from K-major tiles by wgmma", where="wgmma")
-        self._is_turned = is_turned
+        self._is_smem_transposed = is_smem_transposed
         self.ctx = ctx
         self.pointer = pointer
         self.bits = storage_bits(type.element_type)
@@ -70,7 +70,7 @@ class FragmentReader:
         self._blocks = combinations(registers[atom_bits + step_bits :])
         self._warp = [vector * size for vector in bases.vectors("warp")]
         if self.bits == 8:
-            places, lines = shared.invert(), _TURNED_LINES if is_turned else _MATRIX_LINES
+            places, lines = shared.invert(), _TURNED_LINES if is_smem_transposed else _MATRIX_LINES
             self._lane = [places.apply_index(dim0=0, dim1=line) for line in lines]
         else:
             self._lane = [vector * size for vector in bases.vectors("lane")]
@@ -113,7 +113,7 @@ class FragmentReader:
 
     def _selector(self, row: int) -> SSAValue:
         """The bytes of a row of the pair, as this thread got them."""
-        if self._is_turned:
+        if self._is_smem_transposed:
             return self.ctx.b.i32(_SELECTORS[0][row])
         return self.ctx.threads.selected(2, *(choice[row] for choice in _SELECTORS))
 

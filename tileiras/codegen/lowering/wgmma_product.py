@@ -123,7 +123,7 @@ class Product:
         What threads read is read a step ahead of the instructions, while the step before runs. The
         registers of a step are written again, by the next product of a loop at the latest, when all
         but the newest group is over. Of a tile with registers for all of it nothing is waited for:
-        it runs on beside what comes next, which waits for it (`turned_words`).
+        it runs on beside what comes next, which waits for it (`transposed_words`).
         """
         blocks = range(self.row_blocks)
         atom = WgmmaAtom(self.family, self.rhs.extent)
@@ -142,7 +142,7 @@ class Product:
                 ahead = self.left.part(blocks, range(step + 1, step + 2))
         return acc
 
-    def promoted(self, acc: SSAValue) -> SSAValue:
+    def two_level(self, acc: SSAValue) -> SSAValue:
         """`acc`, a vector of f32, plus the product, summed up by itself first.
 
         The registers of a finished partial sum are given to the next one. That starts from zero,

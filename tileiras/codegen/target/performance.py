@@ -88,7 +88,7 @@ class Performance:
     """Issue cycles of an iteration for counters, guards and branches."""
     memory_bytes_in_flight: int
     """Bytes that an SM must have asked for at any time to keep memory busy."""
-    joined_wave: int
+    two_tiles_wave: int
     """Time of a wave of CTAs that compute two tiles at once, in the unit of `single_wave`."""
     single_wave: int
     """Time of a wave of CTAs that compute one tile. Only the two together mean something."""
@@ -135,7 +135,7 @@ HOPPER = Performance(
     combine_latency=150,
     loop_overhead=60,
     memory_bytes_in_flight=64 * 1024,  # 13 a cycle, for 1500 cycles, three times over
-    joined_wave=9,  # f16 on one H100: 1.9 times as long for 128x128, 1.5 for 64x128
+    two_tiles_wave=9,  # f16 on one H100: 1.9 times as long for 128x128, 1.5 for 64x128
     single_wave=5,
     reservations=_H100_UNITS,
 )

@@ -45,7 +45,7 @@ CLASS_FORMS: dict[str, Row] = {
         "$predicate $lhs, $rhs", "lhs; rhs=lhs, result=i1(lhs)"
     ),
     "tileiras.dialects.nv_tileaa.memory.TiledLoadBase": Row(
-        "$view[$indices] <?from $ring[$slot] ?><?token = $token ?>", "view -> result"
+        "$view[$indices] <?from $buffer[$stage] ?><?token = $token ?>", "view -> result"
     ),
     "tileiras.dialects.nv_tileaa.memory.TiledStoreBase": Row(
         "$value, $view[$indices] <?token = $token ?>", "value, view"
@@ -58,8 +58,8 @@ CLASS_FORMS: dict[str, Row] = {
         "$pointers, $value <?mask = $mask ?><?token = $token ?>",
         "pointers, value; mask=i1(pointers)",
     ),
-    "tileiras.dialects.nv_tileaa.load_rings.StartLoadBase": Row(
-        "$view[$indices] into $ring[$slot] if $predicate <?token = $token ?>", "view"
+    "tileiras.dialects.nv_tileaa.async_copy.AsyncCopyBase": Row(
+        "$view[$indices] into $buffer[$stage] if $predicate <?token = $token ?>", "view"
     ),
 }
 """Rows for all operations of a class, by the class's full name."""
@@ -159,35 +159,40 @@ FORMS: dict[str, Row] = {
     "nv_tileas.wgmma_dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
     "nv_tileas.wgmma_dots": Row("$common, [$tiles], [$accs]", "common, tiles, accs; sums=accs"),
     "nv_tileas.dot_wait": Row("$acc <?keeping [$kept] ?>", "result, kept; acc=result"),
-    "nv_tileas.turn_tile": Row("$tile <?running = $running ?>", "functional"),
+    "nv_tileas.smem_transpose": Row("$tile <?running = $running ?>", "functional"),
     "nv_tileas.create_accumulator": Row("", "result"),
     "nv_tileas.product_agent": Row("$body", ""),
     "nv_tileas.tcgen05_dot": Row("$lhs, $rhs into $accumulator", "lhs, rhs, accumulator"),
     "nv_tileas.accumulator_load": Row("$accumulator if $any", "accumulator -> result; any=i1"),
-    "nv_tileas.agent_switch": Row(
+    "nv_tileas.async.pipeline.agent_switch": Row(
         "$DICTIONARY producer $producer consumer $consumer <?store $store ?>", ""
     ),
-    "nv_tileas.make_tensor_map": Row("$view box $box", "view"),
-    "nv_tileas.tma_load": Row(
-        "$view[$indices] into $pipeline using $tensor_map <?same = $same ?><?unless = $unless ?>",
+    "nv_tileas.make_tiled_tma_desc": Row("$view box $box", "view"),
+    "nv_tileas.async.tiled_tma_load": Row(
+        "$view[$indices] into $pipeline using $tensor_map "
+        "<?multicast_if = $multicast_if ?><?skip_if = $skip_if ?>",
         "view",
     ),
-    "nv_tileas.copy_load": Row("$view[$indices] into $pipeline", "view"),
-    "nv_tileas.gather_load": Row(
+    "nv_tileas.async.tiled_load": Row("$view[$indices] into $pipeline", "view"),
+    "nv_tileas.async.gather_load": Row(
         "$pointers into $pipeline <?mask = $mask ?>", "pointers; mask=i1(pointers)"
     ),
-    "nv_tileas.tma_store": Row("$value, $view[$indices] using $tensor_map", "value, view"),
-    "nv_tileas.store_staged": Row("$pipeline, $view[$indices] using $tensor_map", "view"),
-    "nv_tileas.consumer_wait": Row("$pipeline", "functional"),
+    "nv_tileas.async.tiled_tma_store": Row(
+        "$value, $view[$indices] using $tensor_map", "value, view"
+    ),
+    "nv_tileas.async.pipeline.store_stage": Row(
+        "$pipeline, $view[$indices] using $tensor_map", "view"
+    ),
+    "nv_tileas.async.pipeline.consumer_wait": Row("$pipeline", "functional"),
     "nv_tileas.select_tile": Row(
         "$condition, $first, $second", "result; first=result, second=result"
     ),
     "nv_tileas.uniform": Row("$source", "result; source=result"),
-    "nv_tileas.producer_skip": Row(
+    "nv_tileas.async.pipeline.producer_skip": Row(
         "$pipeline, $lower to $upper step $step",
         "result; lower=result, upper=result, step=result",
     ),
-    "nv_tileas.head_start": Row(
+    "nv_tileas.async.pipeline.prologue_fill": Row(
         "$pipeline, $lower to $upper step $step views = [$views] "
         "<?indices = [$indices] ?><?conditions = [$conditions] ?>",
         "lower, views; upper=lower, step=lower",
@@ -255,13 +260,13 @@ VALUE_TYPES: dict[str, str] = {
     "tokens": "token",
     "result_token": "token",
     "indices": "i32",
-    "slot": "i32",
+    "stage": "i32",
     "dynamic_shape": "i32",
     "dynamic_strides": "i32",
     "predicate": "i1",
     "condition": "i1",
-    "same": "i1",
-    "unless": "i1",
+    "multicast_if": "i1",
+    "skip_if": "i1",
     "conditions": "i1",
     "pipeline": "pipeline",
     "tensor_map": "tensor_map",
@@ -282,8 +287,8 @@ RESULT_TYPES: dict[str, str] = {
     "nv_tileaa.fence_alias": "token",
     "nv_tileaa.grid_dependency": "token",
     "nv_tileaa.print": "token",
-    "nv_tileas.create_pipeline": "pipeline",
-    "nv_tileas.make_tensor_map": "tensor_map",
+    "nv_tileas.async.pipeline.create_pipeline": "pipeline",
+    "nv_tileas.make_tiled_tma_desc": "tensor_map",
 }
 """Types of the value `result` of some operations."""
 

@@ -6,6 +6,15 @@ from tileiras.dialects.nv_tileaa import arithmetic as _arithmetic
 from tileiras.dialects.nv_tileaa import conversions as _conversions
 from tileiras.dialects.nv_tileaa import math as _math
 from tileiras.dialects.nv_tileaa.arithmetic import *  # noqa: F403
+from tileiras.dialects.nv_tileaa.async_copy import (
+    CIRCULAR_BUFFER,
+    AsyncCommitGroupOp,
+    AsyncCopyOp,
+    AsyncWaitGroupOp,
+    CircularBufferOp,
+    CircularBufferType,
+    ReadStageOp,
+)
 from tileiras.dialects.nv_tileaa.control_flow import (
     BreakOp,
     ContinueOp,
@@ -31,15 +40,6 @@ from tileiras.dialects.nv_tileaa.exchange import (
     ReadSharedOp,
     SendSharedOp,
     ShareTilesOp,
-)
-from tileiras.dialects.nv_tileaa.load_rings import (
-    LOAD_RING,
-    CommitLoadsOp,
-    FinishLoadOp,
-    LoadRingOp,
-    LoadRingType,
-    StartLoadOp,
-    WaitLoadsOp,
 )
 from tileiras.dialects.nv_tileaa.math import *  # noqa: F403
 from tileiras.dialects.nv_tileaa.memory import (
@@ -109,7 +109,7 @@ NvTileAA = Dialect(
         ForOp,
         LoopOp,
         IfOp,
-        WaitLoadsOp,
+        AsyncWaitGroupOp,
         YieldOp,
         ContinueOp,
         BreakOp,
@@ -124,10 +124,10 @@ NvTileAA = Dialect(
         BlockTileOp,
         TiledLoadOp,
         TiledStoreOp,
-        LoadRingOp,
-        StartLoadOp,
-        CommitLoadsOp,
-        FinishLoadOp,
+        CircularBufferOp,
+        AsyncCopyOp,
+        AsyncCommitGroupOp,
+        ReadStageOp,
         TiledAtomicRedOp,
         LoadOp,
         StoreOp,
@@ -156,7 +156,7 @@ NvTileAA = Dialect(
         MemTokenType,
         MemRefType,
         TiledViewType,
-        LoadRingType,
+        CircularBufferType,
         ExchangeType,
         *SCHEDULE_ATTRIBUTES,
     ],
@@ -167,7 +167,7 @@ ProductOp = DotOp | DotScaledOp
 
 __all__ = [
     "EXCHANGE",
-    "LOAD_RING",
+    "CIRCULAR_BUFFER",
     "AllocaOp",
     "AssertOp",
     "AtomicCASOp",
@@ -178,7 +178,7 @@ __all__ = [
     "BreakOp",
     "BroadcastOp",
     "CatOp",
-    "CommitLoadsOp",
+    "AsyncCommitGroupOp",
     "ConstantOp",
     "ContinueOp",
     "CreateMemTokenOp",
@@ -187,7 +187,7 @@ __all__ = [
     "ExchangeType",
     "ExtractOp",
     "FenceAliasOp",
-    "FinishLoadOp",
+    "ReadStageOp",
     "ForOp",
     "FuncOp",
     "GetClusterRankOp",
@@ -201,8 +201,8 @@ __all__ = [
     "InsertOp",
     "JoinMemTokensOp",
     "LoadOp",
-    "LoadRingOp",
-    "LoadRingType",
+    "CircularBufferOp",
+    "CircularBufferType",
     "LoopOp",
     "MakeMemRefOp",
     "MakeRangeOp",
@@ -225,7 +225,7 @@ __all__ = [
     "SendSharedOp",
     "ShareTilesOp",
     "SplatOp",
-    "StartLoadOp",
+    "AsyncCopyOp",
     "StoreOp",
     "TiledAtomicRedOp",
     "TiledLoadOp",
@@ -233,6 +233,6 @@ __all__ = [
     "TiledViewType",
     "UnpackOp",
     "UnsplatOp",
-    "WaitLoadsOp",
+    "AsyncWaitGroupOp",
     "YieldOp",
 ]

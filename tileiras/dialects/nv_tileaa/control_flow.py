@@ -35,13 +35,13 @@ class FuncOp(IRDLOperation):
     """A kernel. `hints` are the entry's optimization hints that hold for the target.
 
     `cluster` CTAs (one where it is absent) run the program together: it is a tile block's, whose
-    work they divide by `get_cluster_rank`; or, if `paired`, that of as many tile blocks as there
+    work they divide by `get_cluster_rank`; or, if `clustered`, that of as many tile blocks as there
     are CTAs, and the clusters beyond those that all tile blocks need have nothing to do. These are
-    neighbours along the first axis of the grid, or along `paired_axis`.
-    `shared_out`: as many tile blocks as there are SMs do the work of all that are launched. They
-    are numbered along one axis (`get_program_id 0` of `get_num_programs 0`), whatever the grid is.
-    `max_registers`: those that a thread may have, where warps have no roles.
-    `joined`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
+    neighbours along the first axis of the grid, or along `cluster_axis`.
+    `static_tile_scheduler`: as many tile blocks as there are SMs do the work of all that are
+    launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
+    whatever the grid is. `max_registers`: those that a thread may have, where warps have no roles.
+    `two_tiles`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
     tiles, or "blocks": those of two tile blocks, of which the other one ends.
     """
 
@@ -51,10 +51,10 @@ class FuncOp(IRDLOperation):
     hints = opt_prop_def(DictionaryAttr)
     num_warps = opt_prop_def(IntegerAttr)
     cluster = opt_prop_def(IntegerAttr)
-    paired = opt_prop_def(UnitAttr)
-    paired_axis = opt_prop_def(IntegerAttr)
-    shared_out = opt_prop_def(UnitAttr)
-    joined = opt_prop_def(StringAttr)
+    clustered = opt_prop_def(UnitAttr)
+    cluster_axis = opt_prop_def(IntegerAttr)
+    static_tile_scheduler = opt_prop_def(UnitAttr)
+    two_tiles = opt_prop_def(StringAttr)
     max_registers = opt_prop_def(IntegerAttr)
     body = region_def()
 
@@ -66,9 +66,9 @@ class FuncOp(IRDLOperation):
     @property
     def shared_axis(self) -> int | None:
         """The axis of the grid along which the CTAs of a cluster have a tile block each."""
-        if self.paired is None:
+        if self.clustered is None:
             return None
-        return self.paired_axis.value.data if isinstance(self.paired_axis, IntegerAttr) else 0
+        return self.cluster_axis.value.data if isinstance(self.cluster_axis, IntegerAttr) else 0
 
 
 @irdl_op_definition

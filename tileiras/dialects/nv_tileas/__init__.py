@@ -10,10 +10,10 @@ from tileiras.dialects.nv_tileas.assigned import ASSIGNED_ATTRIBUTES
 from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp, MmaScaledDotOp
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded, layout_of
 from tileiras.dialects.nv_tileas.memory import (
+    AsyncCopyOp,
     ConvertLayoutOp,
-    FinishLoadOp,
     LoadOp,
-    StartLoadOp,
+    ReadStageOp,
     StoreOp,
     TiledLoadOp,
     TiledStoreOp,
@@ -29,23 +29,23 @@ from tileiras.dialects.nv_tileas.tcgen05 import TCGEN05_OPS, AccumulatorType
 from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
 from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS
 
-AGENT_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS)
-"""Operations that only kernels with agents have."""
+WARP_ROLE_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS)
+"""Operations that only warp-specialized kernels have."""
 
 NvTileAS = Dialect(
     "nv_tileas",
     [
         ConvertLayoutOp,
-        FinishLoadOp,
+        ReadStageOp,
         FmaDotOp,
         LoadOp,
         MmaDotOp,
         MmaScaledDotOp,
-        StartLoadOp,
+        AsyncCopyOp,
         StoreOp,
         TiledLoadOp,
         TiledStoreOp,
-        *AGENT_OPS,
+        *WARP_ROLE_OPS,
         *TCGEN05_OPS,
     ],
     [
@@ -60,17 +60,17 @@ NvTileAS = Dialect(
 )
 
 __all__ = [
-    "AGENT_OPS",
+    "WARP_ROLE_OPS",
     "TCGEN05_OPS",
     "ConvertLayoutOp",
-    "FinishLoadOp",
+    "ReadStageOp",
     "FmaDotOp",
     "LayoutEncodingAttr",
     "LoadOp",
     "MmaDotOp",
     "MmaScaledDotOp",
     "NvTileAS",
-    "StartLoadOp",
+    "AsyncCopyOp",
     "StoreOp",
     "TiledLoadOp",
     "TiledStoreOp",

@@ -37,8 +37,7 @@ _ANY_SIZE = (0, MAX_SHARED_BYTES)
 _WARPS = (1, MAX_WARPS)
 _NUMBERS: dict[str, tuple[int, int]] = {
     "stages": _ONE_OR_MORE,
-    "slots": _ONE_OR_MORE,
-    "slot_bytes": _ONE_OR_MORE,
+    "stage_bytes": _ONE_OR_MORE,
     "pieces": _ONE_OR_MORE,
     "column": (0, TMEM_COLUMNS - 1),
     "columns": (1, TMEM_COLUMNS),
@@ -57,7 +56,7 @@ _NUMBERS: dict[str, tuple[int, int]] = {
     "bytes": _ANY_SIZE,
     "offset": _ANY_SIZE,
     "offsets": _ANY_SIZE,
-    "spared": _ANY_SIZE,
+    "skipped": _ANY_SIZE,
     "pending": (0, 1024),
     "keep": (0, 1),
     "axis": (0, MAX_RANK),
@@ -121,7 +120,7 @@ def _type_mistake(type: Attribute) -> str:
             if not 0 <= type.major.data < len(type.shape):
                 return f"a tile of rank {len(type.shape)} with dim {type.major.data} contiguous"
             if not 0 <= type.offset.data <= MAX_SHARED_BYTES:
-                return f"a tile at byte {type.offset.data} of a slot"
+                return f"a tile at byte {type.offset.data} of a stage"
             return _shape_mistake(type.shape)
         case AccumulatorType():
             return _shape_mistake(type.shape)

@@ -13,7 +13,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.nv_tileaa.load_rings import FinishLoadBase, StartLoadBase
+from tileiras.dialects.nv_tileaa.async_copy import AsyncCopyBase, ReadStageBase
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase, TiledLoadBase, TiledStoreBase
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, layout_of
 
@@ -71,13 +71,13 @@ class StoreOp(StoreBase):
 
 
 @irdl_op_definition
-class StartLoadOp(StartLoadBase):
+class AsyncCopyOp(AsyncCopyBase):
     """Every thread starts to copy what `layout` says, `vector` elements at a time along `axis`.
 
-    `shared`: where the elements lie in a slot that all threads read ("offset" -> coordinates).
+    `shared`: where the elements lie in a stage that all threads read ("offset" -> coordinates).
     """
 
-    name = "nv_tileas.start_load"
+    name = "nv_tileas.async_copy"
     vector = prop_def(IntAttr)
     axis = prop_def(IntAttr)
     layout = prop_def(LayoutEncodingAttr)
@@ -85,13 +85,13 @@ class StartLoadOp(StartLoadBase):
 
 
 @irdl_op_definition
-class FinishLoadOp(FinishLoadBase):
+class ReadStageOp(ReadStageBase):
     """Every thread reads what it has copied itself; layout, `vector` and `axis` as it started.
 
     With `shared` the tile stays where it is, and products read it there.
     """
 
-    name = "nv_tileas.finish_load"
+    name = "nv_tileas.read_stage"
     vector = prop_def(IntAttr)
     axis = prop_def(IntAttr)
     shared = opt_prop_def(LayoutEncodingAttr)

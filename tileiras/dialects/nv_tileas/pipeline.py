@@ -1,9 +1,10 @@
-"""Agents and pipelines: warps with different programs, joined by rings of buffers in shared memory.
+"""Warp roles and pipelines: warps with different programs, joined by circular buffers in shared
+memory.
 
-A pipeline has `stages` slots with a full and an empty mbarrier each. The producer acquires a slot
+A pipeline has `stages` stages with a full and an empty mbarrier each. The producer acquires a stage
 (waits until it is empty, arms the full barrier with the byte count), issues copies into it, and
-goes on to the next. The consumer waits until a slot is full, reads it, and releases it. Both keep
-their own position. What is done with the slots by wgmma is in `wgmma`, how tiles leave by TMA in
+goes on to the next. The consumer waits until a stage is full, reads it, and releases it. Both keep
+their own position. What is done with the stages by wgmma is in `wgmma`, how tiles leave by TMA in
 `tma_stores`.
 """
 
@@ -39,7 +40,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 
 @irdl_attr_definition
 class PipelineType(ParametrizedAttribute, TypeAttribute):
-    """`!nv_tileas.pipeline`: a ring of slots."""
+    """`!nv_tileas.pipeline`: a circular buffer of stages."""
 
     name = "nv_tileas.pipeline"
 
@@ -53,10 +54,10 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class SharedTileType(ParametrizedAttribute, TypeAttribute):
-    """A 2-d tile in a slot: panels of one `swizzle` span (bytes) along the contiguous dim `major`.
+    """A 2-d tile in a stage: panels of one `swizzle` span (bytes) along the contiguous dim `major`.
 
     Panel p holds the elements p * span .. of every row, row after row; `offset` is where the tile
-    starts in the slot, in bytes.
+    starts in the stage, in bytes.
     """
 
     name = "nv_tileas.shared_tile"
@@ -96,19 +97,19 @@ TENSOR_MAP = TensorMapType()
 
 @irdl_op_definition
 class CreatePipelineOp(IRDLOperation):
-    """A ring of `stages` slots of `slot_bytes`, each released by `consumers` groups of warps.
+    """A pipeline of `stages` stages of `stage_bytes`, each released by `consumers` groups of warps.
 
-    The groups are equal parts of the consumer's warps: warpgroups where only wgmma reads the slots,
-    which ends for all its warps at once, else single warps. `gather_threads` threads of the
-    producer copy into the slots besides TMA, or none. Slots of a `shared` pipeline are filled by
-    all CTAs of the cluster: one is empty when the consumers of all CTAs have released it. Slots lie
-    in the `storage` of another pipeline where a tile block uses one of both only.
+    The groups are equal parts of the consumer's warps: warpgroups where only wgmma reads the
+    stages, which ends for all its warps at once, else single warps. `gather_threads` threads of the
+    producer copy into the stages besides TMA, or none. Stages of a `shared` pipeline are filled by
+    all CTAs of the cluster: one is empty when the consumers of all CTAs have released it. Stages
+    lie in the `storage` of another pipeline where a tile block uses one of both only.
     """
 
-    name = "nv_tileas.create_pipeline"
+    name = "nv_tileas.async.pipeline.create_pipeline"
     storage = opt_operand_def(PipelineType)
     stages = prop_def(IntAttr)
-    slot_bytes = prop_def(IntAttr)
+    stage_bytes = prop_def(IntAttr)
     consumers = prop_def(IntAttr)
     gather_threads = prop_def(IntAttr)
     shared = opt_prop_def(UnitAttr)
@@ -117,7 +118,7 @@ class CreatePipelineOp(IRDLOperation):
 
     def verify_(self) -> None:
         """There is a stage, and none is handed back before somebody has read it."""
-        if min(self.stages.data, self.slot_bytes.data, self.consumers.data) < 1:
+        if min(self.stages.data, self.stage_bytes.data, self.consumers.data) < 1:
             raise VerifyException("a pipeline needs a stage, bytes in it, and a consumer")
 
 
@@ -127,19 +128,19 @@ class AgentSwitchOp(IRDLOperation):
 
     The next warp runs the `store` region, if there is one. `producer_warps`, that one and idle ones
     included, is 1 or 2, or 4 so that setmaxnreg can take their registers:
-    `*_registers` are those of a thread of each agent, 0 if it keeps what it has. `ctas` of the
-    kernel shall fit an SM. `longest_first` says which tile block a CTA computes: (axis, whether
-    work rises along it, blocks of a group).
+    `*_registers` are those of a thread of each warp role, 0 if it keeps what it has. `ctas` of the
+    kernel shall fit an SM. `longest_tile_first` says which tile block a CTA computes: (axis,
+    whether work rises along it, blocks of a group).
     """
 
-    name = "nv_tileas.agent_switch"
+    name = "nv_tileas.async.pipeline.agent_switch"
     consumer_warps = prop_def(IntAttr)
     producer_warps = prop_def(IntAttr)
     working_warps = prop_def(IntAttr)
     producer_registers = prop_def(IntAttr)
     consumer_registers = prop_def(IntAttr)
     ctas = prop_def(IntAttr)
-    longest_first = opt_prop_def(IntTupleAttr)
+    longest_tile_first = opt_prop_def(IntTupleAttr)
     producer = region_def()
     consumer = region_def()
     store = opt_region_def()
@@ -164,7 +165,7 @@ class MakeTensorMapOp(IRDLOperation):
     Rows of a box are `swizzle` bytes in shared memory, one swizzle span.
     """
 
-    name = "nv_tileas.make_tensor_map"
+    name = "nv_tileas.make_tiled_tma_desc"
     view = operand_def()
     box = prop_def(IntTupleAttr)
     swizzle = prop_def(IntAttr)
@@ -173,69 +174,69 @@ class MakeTensorMapOp(IRDLOperation):
 
 @irdl_op_definition
 class ProducerAcquireOp(IRDLOperation):
-    """Waits until the current slot is empty and announces the `bytes` that TMA will bring.
+    """Waits until the current stage is empty and announces the `bytes` that TMA will bring.
 
-    Of each of the conditions (i1) that holds, so many fewer as `spared` says.
+    Of each of the conditions (i1) that holds, so many fewer as `skipped` says.
     """
 
-    name = "nv_tileas.producer_acquire"
+    name = "nv_tileas.async.pipeline.producer_acquire"
     pipeline = operand_def()
     conditions = var_operand_def()
     bytes = prop_def(IntAttr)
-    spared = opt_prop_def(IntTupleAttr)
+    skipped = opt_prop_def(IntTupleAttr)
 
 
 @irdl_op_definition
-class ProducerAdvanceOp(IRDLOperation):
-    """On to the next slot."""
+class ProducerCommitOp(IRDLOperation):
+    """On to the next stage."""
 
-    name = "nv_tileas.producer_advance"
+    name = "nv_tileas.async.pipeline.producer_commit"
     pipeline = operand_def()
 
 
 @irdl_op_definition
-class ProducerDrainOp(IRDLOperation):
+class ProducerTailOp(IRDLOperation):
     """Waits until all copies have landed: nothing is in flight any more."""
 
-    name = "nv_tileas.producer_drain"
+    name = "nv_tileas.async.pipeline.producer_tail"
     pipeline = operand_def()
 
 
 @irdl_op_definition
 class TmaLoadOp(IRDLOperation):
-    """Copies one tile of a view into the current slot at byte `offset`, in panels along `axis`.
+    """Copies one tile of a view into the current stage at byte `offset`, in panels along `axis`.
 
-    Where `same` (i1) holds, all CTAs of the cluster copy the same tile now, and each brings its
-    part of it to all. Boxes of the tensor map may have but a part of a panel. Where `unless` (i1)
-    holds, nothing is copied: the slot has the tile in another place.
+    Where `multicast_if` (i1) holds, all CTAs of the cluster copy the same tile now, and each brings
+    its part of it to all. Boxes of the tensor map may have but a part of a panel. Where `skip_if`
+    (i1) holds, nothing is copied: the stage has the tile in another place.
     """
 
-    name = "nv_tileas.tma_load"
+    name = "nv_tileas.async.tiled_tma_load"
     pipeline = operand_def()
     tensor_map = operand_def()
     view = operand_def()
     indices = var_operand_def()
-    same = opt_operand_def()
-    unless = opt_operand_def()
+    multicast_if = opt_operand_def()
+    skip_if = opt_operand_def()
     axis = prop_def(IntAttr)
     offset = prop_def(IntAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition
-class HeadStartOp(IRDLOperation):
-    """The consumers' threads copy the tiles of the first iterations into the slots of a pipeline.
+class PrologueFillOp(IRDLOperation):
+    """The consumers' threads copy the tiles of the first iterations into the stages of a pipeline.
 
-    As many as there are `slots` (by default all), of a loop from `lower` to `upper` in steps.
-    `views` are those of the loads in the order of their tiles in a slot, `indices` theirs in the
+    As many as there are `stages` (by default all), of a loop from `lower` to `upper` in steps.
+    `views` are those of the loads in the order of their tiles in a stage, `indices` theirs in the
     first iteration, one after another; `follows` is 1 for an index that is the iteration's number.
     `by_bytes` copies say how many bytes they read, others at most whether they read any. For views
-    that are `spared` (1) there is one of the `conditions` under which their tiles are not copied.
+    that are `skipped` (1) there is one of the `conditions` under which their tiles are not copied.
     `hurried` says that the kernel's first cycles count: its warps make the mbarriers together, and
     the producer looks for tensor maps that are made.
     """
 
-    name = "nv_tileas.head_start"
+    name = "nv_tileas.async.pipeline.prologue_fill"
     pipeline = operand_def()
     lower = operand_def()
     upper = operand_def()
@@ -244,11 +245,11 @@ class HeadStartOp(IRDLOperation):
     indices = var_operand_def()
     conditions = var_operand_def()
     follows = prop_def(IntTupleAttr)
-    spared = prop_def(IntTupleAttr)
+    skipped = prop_def(IntTupleAttr)
     axes = prop_def(IntTupleAttr)
     offsets = prop_def(IntTupleAttr)
     swizzles = prop_def(IntTupleAttr)
-    slots = opt_prop_def(IntAttr)
+    stages = opt_prop_def(IntAttr)
     by_bytes = opt_prop_def(UnitAttr)
     hurried = opt_prop_def(UnitAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -256,23 +257,25 @@ class HeadStartOp(IRDLOperation):
 
 @irdl_op_definition
 class ProducerSkipOp(IRDLOperation):
-    """Passes over the iterations of a loop that have a head start; gives the first one after.
+    """Passes over the iterations of a loop that are filled by the prologue; gives the first one
+    after.
 
-    They fill the first `slots` of the pipeline, which nothing has been copied into before.
+    They fill the first `stages` of the pipeline, which nothing has been copied into before.
     """
 
-    name = "nv_tileas.producer_skip"
+    name = "nv_tileas.async.pipeline.producer_skip"
     pipeline = operand_def()
     lower = operand_def()
     upper = operand_def()
     step = operand_def()
-    slots = opt_prop_def(IntAttr)
+    stages = opt_prop_def(IntAttr)
     result = result_def()
 
 
 @irdl_op_definition
 class GatherLoadOp(IRDLOperation):
-    """Copies one tile through pointers into the current slot at byte `offset`, panels along `axis`.
+    """Copies one tile through pointers into the current stage at byte `offset`, panels along
+    `axis`.
 
     Rows of a panel have `swizzle` bytes. `pointers` and `mask` have the first element of every
     chunk of `vector` elements along `axis`, which is copied by the thread that holds it; where the
@@ -280,7 +283,7 @@ class GatherLoadOp(IRDLOperation):
     lie one behind the other.
     """
 
-    name = "nv_tileas.gather_load"
+    name = "nv_tileas.async.gather_load"
     pipeline = operand_def()
     pointers = operand_def()
     mask = opt_operand_def()
@@ -293,14 +296,14 @@ class GatherLoadOp(IRDLOperation):
 
 @irdl_op_definition
 class CopyLoadOp(IRDLOperation):
-    """Copies one tile of a view into the current slot at byte `offset`, panels along `axis`.
+    """Copies one tile of a view into the current stage at byte `offset`, panels along `axis`.
 
     The producer's threads do so, `vectors` elements along `axis` at a time (`chunk_layout`): the
     first of these numbers for which all addresses turn out to be aligned, as they are for the last.
     What is out of bounds becomes zero. `inbounds` promises per dim that nothing is.
     """
 
-    name = "nv_tileas.copy_load"
+    name = "nv_tileas.async.tiled_load"
     pipeline = operand_def()
     view = operand_def()
     indices = var_operand_def()
@@ -313,16 +316,16 @@ class CopyLoadOp(IRDLOperation):
 
 @irdl_op_definition
 class ConsumerWaitOp(IRDLOperation):
-    """Waits until the next slot is full and gives its tiles."""
+    """Waits until the next stage is full and gives its tiles."""
 
-    name = "nv_tileas.consumer_wait"
+    name = "nv_tileas.async.pipeline.consumer_wait"
     pipeline = operand_def()
     tiles = var_result_def()
 
 
 @irdl_op_definition
 class SelectTileOp(IRDLOperation):
-    """`first` where the `condition` (i1) holds, else `second`: two tiles of one kind in a slot."""
+    """`first` where the `condition` (i1) holds, else `second`: two tiles of one kind in a stage."""
 
     name = "nv_tileas.select_tile"
     condition = operand_def()
@@ -346,19 +349,19 @@ class UniformOp(IRDLOperation):
 
 @irdl_op_definition
 class ProxyFenceOp(IRDLOperation):
-    """Lets wgmma read what threads have copied into the slots that have been waited for."""
+    """Lets wgmma read what threads have copied into the stages that have been waited for."""
 
     name = "nv_tileas.proxy_fence"
 
 
 @irdl_op_definition
 class ConsumerReleaseOp(IRDLOperation):
-    """Hands slots back: all but the newest `keep` (0 or 1) that have been waited for.
+    """Hands stages back: all but the newest `keep` (0 or 1) that have been waited for.
 
-    `by_warps`: the lanes of a warp meet first, for each of them has read the slots.
+    `by_warps`: the lanes of a warp meet first, for each of them has read the stages.
     """
 
-    name = "nv_tileas.consumer_release"
+    name = "nv_tileas.async.pipeline.consumer_release"
     pipeline = operand_def()
     keep = prop_def(IntAttr)
     by_warps = opt_prop_def(UnitAttr)
@@ -366,12 +369,12 @@ class ConsumerReleaseOp(IRDLOperation):
 
 @irdl_op_definition
 class FreePipelinesOp(IRDLOperation):
-    """The consumers have read all slots and the producer fills no more: the memory is free.
+    """The consumers have read all stages and the producer fills no more: the memory is free.
 
     A consumer that uses it meets the others first.
     """
 
-    name = "nv_tileas.free_pipelines"
+    name = "nv_tileas.async.pipeline.free_pipelines"
 
 
 PIPELINE_OPS = (
@@ -379,10 +382,10 @@ PIPELINE_OPS = (
     AgentSwitchOp,
     MakeTensorMapOp,
     ProducerAcquireOp,
-    ProducerAdvanceOp,
-    ProducerDrainOp,
+    ProducerCommitOp,
+    ProducerTailOp,
     TmaLoadOp,
-    HeadStartOp,
+    PrologueFillOp,
     ProducerSkipOp,
     GatherLoadOp,
     CopyLoadOp,

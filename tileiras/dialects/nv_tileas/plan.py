@@ -3,8 +3,8 @@
     nv_tileaa.func @gemm attributes {
       plan = #nv_tileas.kernel_plan<num_warps = 8, warpgroups = 2, ...>,
       pipelines = [#nv_tileas.pipeline_plan<bytes = 49152, least = 2, may_grow = 1>] } {
-      %a = load ...  {pipeline = #nv_tileas.filled_by<pipeline = 0, filling = 0, place = 0>}
-      %b = load ...  {pipeline = #nv_tileas.filled_by<pipeline = 0, filling = 0, place = 1>}
+      %a = load ...  {pipeline = #nv_tileas.filled_by<pipeline = 0, content = 0, place = 0>}
+      %b = load ...  {pipeline = #nv_tileas.filled_by<pipeline = 0, content = 0, place = 1>}
       %d = dot %a, %b, ...  {mma = #nv_tileas.wgmma<lhs = smem, fragments = none, transposed = 0>}
       store ...  {by_tma}
 
@@ -30,7 +30,7 @@ class KernelPlanAttr(NamedValues):
 
     Of a function. `ctas` of its kind fit an SM. Registers are those of a thread: as launched, and
     of each role where they are traded (0: they are not). Bytes of shared memory beside pipelines:
-    `turned` for operands that threads transpose, `scratch` for one operation at once.
+    `smem_transpose` for operands that threads transpose, `scratch` for one operation at once.
     """
 
     name = "nv_tileas.kernel_plan"
@@ -42,7 +42,7 @@ class KernelPlanAttr(NamedValues):
         "registers",
         "producer_registers",
         "consumer_registers",
-        "turned",
+        "smem_transpose",
         "scratch",
         "stores_delayed",
         "store_warp",
@@ -65,10 +65,10 @@ class PipelinePlanAttr(NamedValues):
 
 @irdl_attr_definition
 class FilledByAttr(NamedValues):
-    """Which pipeline brings the tile of a load: as one of which of its fillings, at which place."""
+    """Which pipeline brings the tile of a load: as one of which of its contents, at which place."""
 
     name = "nv_tileas.filled_by"
-    required: ClassVar[tuple[str, ...]] = ("pipeline", "filling", "place")
+    required: ClassVar[tuple[str, ...]] = ("pipeline", "content", "place")
 
 
 @irdl_attr_definition

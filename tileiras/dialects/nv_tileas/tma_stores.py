@@ -1,6 +1,6 @@
-"""Stores by TMA: by the consumers themselves, or by an agent to which they hand tiles over.
+"""Stores by TMA: by the consumers themselves, or by a warp role to which they hand tiles over.
 
-A store pipeline leads from the consumers to that agent as a pipeline does from the producer to
+A store pipeline leads from the consumers to that warp role as a pipeline does from the producer to
 them.
 """
 
@@ -32,7 +32,7 @@ class TmaStoreOp(IRDLOperation):
     still be under way when the operation is over; the next one waits for it.
     """
 
-    name = "nv_tileas.tma_store"
+    name = "nv_tileas.async.tiled_tma_store"
     value = operand_def()
     tensor_map = operand_def()
     view = operand_def()
@@ -43,13 +43,13 @@ class TmaStoreOp(IRDLOperation):
 
 @irdl_op_definition
 class CreateStorePipelineOp(IRDLOperation):
-    """Buffers through which tiles leave: each consumer warpgroup has `stages` slots of its own.
+    """Buffers through which tiles leave: each consumer warpgroup has `stages` stages of its own.
 
-    A slot has `pieces` pieces (`codegen/atoms/store_pieces.py`) of one tile, or fewer if the tile
-    has no more. Consumers fill slots, the store agent empties them; both keep their own position.
+    A stage has `pieces` pieces (`codegen/atoms/store_pieces.py`) of one tile, or fewer if the tile
+    has no more. Consumers fill stages, the store warp empties them; both keep their own position.
     """
 
-    name = "nv_tileas.create_store_pipeline"
+    name = "nv_tileas.async.pipeline.create_store_pipeline"
     stages = prop_def(IntAttr)
     pieces = prop_def(IntAttr)
     result = result_def(PipelineType)
@@ -58,28 +58,28 @@ class CreateStorePipelineOp(IRDLOperation):
     def verify_(self) -> None:
         """There is room for something."""
         if min(self.stages.data, self.pieces.data) < 1:
-            raise VerifyException("a store pipeline has at least one slot of one piece")
+            raise VerifyException("a store pipeline has at least one stage of one piece")
 
 
 @irdl_op_definition
-class StageTileOp(IRDLOperation):
-    """Consumers write a tile from the registers of a product into the next slots, once empty."""
+class StageForTmaStoreOp(IRDLOperation):
+    """Consumers write a tile from the registers of a product into the next stages, once empty."""
 
-    name = "nv_tileas.stage_tile"
+    name = "nv_tileas.async.pipeline.stage_for_tma_store"
     value = operand_def()
     pipeline = operand_def(PipelineType)
 
 
 @irdl_op_definition
-class StoreStagedOp(IRDLOperation):
-    """The store agent stores the next staged tile to its place in a view, slot by slot, once full.
+class StoreStageOp(IRDLOperation):
+    """The store warp stores the next staged tile to its place in a view, stage by stage, once full.
 
     All tiles that it has stored before are complete then. With `reduction` each element is combined
-    atomically with the one in memory. Slots are handed back when they have been read. `transposed`:
-    each warpgroup stages columns of the tile, not rows.
+    atomically with the one in memory. Stages are handed back when they have been read.
+    `transposed`: each warpgroup stages columns of the tile, not rows.
     """
 
-    name = "nv_tileas.store_staged"
+    name = "nv_tileas.async.pipeline.store_stage"
     pipeline = operand_def(PipelineType)
     tensor_map = operand_def(TensorMapType)
     view = operand_def()
@@ -89,17 +89,17 @@ class StoreStagedOp(IRDLOperation):
 
 
 @irdl_op_definition
-class StoreDrainOp(IRDLOperation):
+class StoreTailOp(IRDLOperation):
     """Waits until all tiles that were stored are complete: in memory for everyone to see."""
 
-    name = "nv_tileas.store_drain"
+    name = "nv_tileas.async.pipeline.store_tail"
     pipeline = operand_def(PipelineType)
 
 
 TMA_STORE_OPS = (
     TmaStoreOp,
     CreateStorePipelineOp,
-    StageTileOp,
-    StoreStagedOp,
-    StoreDrainOp,
+    StageForTmaStoreOp,
+    StoreStageOp,
+    StoreTailOp,
 )

@@ -1,4 +1,4 @@
-"""Products by wgmma of tiles in the slots of pipelines, in flight until they are waited for."""
+"""Products by wgmma of tiles in the stages of pipelines, in flight until they are waited for."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class WgmmaDotOp(IRDLOperation):
     """`lhs @ rhs + acc` by wgmma from shared memory, issued without waiting for it.
 
     With `pending` it then waits until at most so many products are unfinished. Nothing may read
-    the result of an unfinished product, but the next product into it. A `promoted`
+    the result of an unfinished product, but the next product into it. A `two_level`
     product is summed up by itself, 128 of K at most at a time, and added to `acc` by the threads.
     The signedness properties are present for integer operands only. `fragments` is "lhs" or "rhs"
     where the threads read that tile, whose K is not contiguous, into registers; with "both" they
-    read `lhs` in the order of K of a turned `rhs`. With "rhs", or where `transposed` says so, the
-    instructions compute the transposed product.
+    read `lhs` in the order of K of a transposed `rhs`. With "rhs", or where `transposed` says so,
+    the instructions compute the transposed product.
     """
 
     name = "nv_tileas.wgmma_dot"
@@ -47,7 +47,7 @@ class WgmmaDotOp(IRDLOperation):
     rhs = operand_def()
     acc = operand_def()
     pending = opt_prop_def(IntAttr)
-    promoted = opt_prop_def(UnitAttr)
+    two_level = opt_prop_def(UnitAttr)
     fragments = opt_prop_def(StringAttr)
     transposed = opt_prop_def(UnitAttr)
     signedness_lhs = opt_prop_def(SignednessAttr)
@@ -60,7 +60,7 @@ class WgmmaDotsOp(IRDLOperation):
     """Several products that read one tile in `common`, by instructions for all of them at once.
 
     `common @ tiles[i] + accs[i]`, or with `transposed` `tiles[i] @ common + accs[i]`, computed as
-    the transposed products. The other tiles lie one behind the other in their slot, in panels that
+    the transposed products. The other tiles lie one behind the other in their stage, in panels that
     continue each other. For the rest see `wgmma_dot`.
     """
 
@@ -91,14 +91,15 @@ class WgmmaDotsOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TurnTileOp(IRDLOperation):
+class SmemTransposeOp(IRDLOperation):
     """A tile of 8- or 32-bit elements with its other dim contiguous, which the threads write anew.
 
-    The slot has been read after it. The product of the turned tile before is finished before it,
-    or, of 32-bit elements, while it is at work: then that sum is `running`, and `finished` after.
+    The stage has been read after it. The product of the transposed tile before is finished before
+    it, or, of 32-bit elements, while it is at work: then that sum is `running`, and `finished`
+    after.
     """
 
-    name = "nv_tileas.turn_tile"
+    name = "nv_tileas.smem_transpose"
     tile = operand_def()
     running = opt_operand_def()
     result = result_def()
@@ -124,9 +125,9 @@ class DotWaitOp(IRDLOperation):
 WGMMA_OPS = (
     WgmmaDotOp,
     WgmmaDotsOp,
-    TurnTileOp,
+    SmemTransposeOp,
     DotWaitOp,
 )
 
-RING_OPS = (ConsumerWaitOp, ConsumerReleaseOp, *WGMMA_OPS)
-"""What the consumers do with slots and what products in flight read."""
+CONSUMER_OPS = (ConsumerWaitOp, ConsumerReleaseOp, *WGMMA_OPS)
+"""What the consumers do with stages and what products in flight read."""

@@ -1,8 +1,9 @@
-"""Runs the blocks of a function: jumps, threads that part and meet again, agents that split off.
+"""Runs the blocks of a function: jumps, threads that part and meet again, warp roles that split
+off.
 
 A program is some threads that run in lockstep. Where a branch sends them different ways, they do
 what lies on either way one after the other, up to the block where the ways meet. If they never
-meet again, which is how agents begin, the threads become programs of their own.
+meet again, which is how warp roles begin, the threads become programs of their own.
 """
 
 from __future__ import annotations

@@ -58,10 +58,10 @@ def run_kernel(
     """Runs a kernel (the only one, if `name` is None) over a grid of tile blocks.
 
     Arguments are those of `run_entry`: numbers for scalars, for pointers numpy arrays, which are
-    updated in place, buffers of `memory` or addresses in it. `seed` decides in which order agents
-    run and copies land. Raises InterpreterError with the operation and its location for what a
-    program may not do: a race, a read of what nobody wrote, a misaligned or wild access, agents
-    that all wait, a loop of more than `loop_limit` rounds; UnknownOperationError for what the
+    updated in place, buffers of `memory` or addresses in it. `seed` decides in which order warp
+    roles run and copies land. Raises InterpreterError with the operation and its location for what
+    a program may not do: a race, a read of what nobody wrote, a misaligned or wild access, warp
+    roles that all wait, a loop of more than `loop_limit` rounds; UnknownOperationError for what the
     interpreter does not know.
     """
     func = _find(module, name)

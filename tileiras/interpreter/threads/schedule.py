@@ -73,7 +73,7 @@ class Schedule:
                 self._go_on(ready[0] if len(ready) == 1 else self._random.choice(ready))
             else:
                 waits = "; ".join(f"{item.where()}: {item.wait.what}" for item in self._waiting)
-                raise InterpreterError(f"all agents wait: {waits}")
+                raise InterpreterError(f"all warp roles wait: {waits}")
         if self._landing:
             raise InterpreterError("a copy lands after the threads have returned")
 

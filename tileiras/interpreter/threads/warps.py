@@ -14,7 +14,7 @@ from tileiras.interpreter.threads.state import WARP, Lockstep, Rule
 from tileiras.interpreter.threads.values import Value, masked, same_everywhere, signed
 
 MULTIPROCESSORS = 5
-"""SMs of the simulated GPU: few, so that tile blocks that share out work have several tiles."""
+"""SMs of the simulated GPU: few, so that tile blocks that divide work have several tiles."""
 
 
 def _special_registers(run: Lockstep) -> dict[str, int]:

@@ -23,7 +23,7 @@ from tileiras.dialects.cuda_tile.element_types import storage_bytes
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.ir_pass import CompileContext, IrPass
 
-LARGEST_KEPT_BYTES = 32 << 10
+LARGEST_RESIDENT_BYTES = 32 << 10
 """Policy: a loaded tile of more is loaded again: kept, it would take more than half of the
 registers of 128 threads, or an eighth of all.
 """
@@ -116,7 +116,7 @@ def _is_repeatable_load(op: Operation) -> bool:
     tile = op.results[0].type
     if op.memory_ordering_semantics.data != MemoryOrdering.WEAK or not isinstance(tile, TileType):
         return False
-    return prod(tile.shape) * storage_bytes(tile.element_type) <= LARGEST_KEPT_BYTES
+    return prod(tile.shape) * storage_bytes(tile.element_type) <= LARGEST_RESIDENT_BYTES
 
 
 def _key(op: Operation) -> Key:

@@ -30,7 +30,7 @@ from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
 from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.split_depth import split_function
+from tileiras.passes.nv_tileaa.split_k import split_function
 from tileiras.planning.hints import integer_hint
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
@@ -87,7 +87,7 @@ class CoarsenLocksPass(IrPass):
             if size > 1:
                 _coarsen(func, section, axis, tiles, size)
                 ctx.remarks.add(_remark(func, size))
-                # Rings get half of the shared memory now (`hopper/demand`).
+                # Pipelines get half of the shared memory now (`hopper/requirements`).
                 split_function(ctx, func)
 
 
@@ -156,7 +156,7 @@ def _made_from(
 
 
 def _expected_blocks(func: aa.FuncOp, axis: int) -> int:
-    """Tile blocks along an axis, as far as a loop that they share out tells.
+    """Tile blocks along an axis, as far as a loop that they divide tells.
 
     Each begins with the iteration of its own number, and passes over those of the others.
     """
@@ -200,8 +200,8 @@ def _coarsen(
     blocks = renumber_tile_blocks(func, section, axis, size)
     share_section(section, tiles, blocks)
     func.properties["cluster"] = IntegerAttr(size, i32)
-    func.properties["paired"] = UnitAttr()
-    func.properties["paired_axis"] = IntegerAttr(axis, i32)
+    func.properties["clustered"] = UnitAttr()
+    func.properties["cluster_axis"] = IntegerAttr(axis, i32)
 
 
 __all__ = ["CoarsenLocksPass"]

@@ -87,7 +87,7 @@ def _has_roles(
     refusals: dict[str, str] = {}
     if plan_hopper(func, target, refusals) is not None:
         return True
-    # Loads that are started early leave no trace of what there was to plan.
+    # Pipelined loads leave no trace of what there was to plan.
     explain_refusals(remarks, pass_name, func, refusals)
     return False
 
@@ -160,7 +160,7 @@ def _schedule_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget
     if plan.loops:
         costs = TileCosts(target.warp_size * plan_cta(func, target).num_warps, target)
         for loop, schedule in plan.loops:
-            write_prefetch(loop, schedule, plan.kept, costs)
+            write_prefetch(loop, schedule, plan.resident, costs)
         if plan.frees_stages:
             free_stages(plan.loops[-1][0])
     if plan.candidates:
@@ -183,7 +183,7 @@ def _explain_loads(remarks: RemarkCollector, func: aa.FuncOp, plan: PrefetchPlan
     count = sum(len(schedule.loads) for schedule in schedules)
     if schedules:
         parts = [
-            f"{len(s.loads)} by {counted(s.ahead, 'iteration')} in {s.bytes} bytes of shared "
+            f"{len(s.loads)} by {counted(s.distance, 'iteration')} in {s.bytes} bytes of shared "
             f"memory"
             + (f", {s.interval} of {s.serial} cycles" if s.serial else "")
             + (", products read them there" if s.shared else "")
@@ -191,11 +191,11 @@ def _explain_loads(remarks: RemarkCollector, func: aa.FuncOp, plan: PrefetchPlan
             for s in schedules
         ]
         text = f"{count} of {plan.candidates} loads in loops are started early: {'; '.join(parts)}"
-        if plan.kept is not None:
-            text += f"; rows of up to {plan.kept.bytes} bytes are kept from loop to loop"
+        if plan.resident is not None:
+            text += f"; rows of up to {plan.resident.bytes} bytes are kept from loop to loop"
     else:
         text = "loads in loops are waited for where they stand: no schedule fits or pays"
-    _remark(remarks, func, "EarlyLoads", text, ("Loads", count))
+    _remark(remarks, func, "PipelinedLoads", text, ("Loads", count))
 
 
 def _remark(

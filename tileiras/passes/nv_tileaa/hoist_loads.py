@@ -1,4 +1,4 @@
-"""The pass `tileaa-hoist-loads`: a branch's load starts before what decides about the branch.
+"""The pass `hoist-loads`: a branch's load starts before what decides about the branch.
 
     turn = load %turns                                  turn = load %turns
     if turn == 0 { store %total, %out[%i] }      ->     old = load %out[%i]
@@ -50,7 +50,7 @@ class HoistLoadsPass(IrPass):
              read; loads ordered after something in their branch; conditions known without memory
     """
 
-    name = "tileaa-hoist-loads"
+    name = "hoist-loads"
     title: ClassVar[str] = "Hoist loads out of branches"
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:

@@ -13,7 +13,7 @@ from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
 from tileiras.dialects.nv_tileaa.exchange import EXCHANGE
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, ClusterBlocks, compared, number_blocks
-from tileiras.passes.nv_tileaa.merged_sections import MergedSections
+from tileiras.passes.nv_tileaa.merged_critical_sections import MergedCriticalSections
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.critical_sections import Section
 
@@ -68,7 +68,7 @@ def share_section(section: Section, tiles: Sequence[SSAValue], blocks: ClusterBl
     exists = [_exists(outer, blocks, rank) for rank in range(blocks.size)]
     inner, others = ScalarBuilder(), ScalarBuilder()
     inner.location = others.location = outer.location
-    MergedSections(section, inner, sent).build(tiles, exists)
+    MergedCriticalSections(section, inner, sent).build(tiles, exists)
     inner.emit(aa.YieldOp)
     others.emit(aa.SendSharedOp, [sent])
     others.emit(aa.YieldOp)

@@ -1,4 +1,4 @@
-"""The pass `tileaa-simplify-addresses`: less arithmetic for each pointer and mask of a loop.
+"""The pass `simplify-addresses`: less arithmetic for each pointer and mask of a loop.
 
     for %k { %p = addptr(%base, %rows + %k64) }    ->    %r = addptr(%base, %rows)
                                                          for %k { %p = addptr(%r, %k64) }
@@ -43,7 +43,7 @@ class SimplifyAddressesPass(IrPass):
              widened in different ways
     """
 
-    name = "tileaa-simplify-addresses"
+    name = "simplify-addresses"
     title: ClassVar[str] = "Simplify addresses in loops"
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:

@@ -13,8 +13,8 @@ from tileiras.dialects.locations import place_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
-from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
-from tileiras.passes.nv_tileaa_to_nv_tileas.rules import PLACE_RULES
+from tileiras.passes.nv_tileaa_to_nv_tileas.materialize_rules import MATERIALIZE_RULES
+from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.model.written import read_plan
 
@@ -62,7 +62,7 @@ class ConvertTileAAToTileASPass(IrPass):
 def _place_func(func: aa.FuncOp, plan: CtaPlan) -> aa.FuncOp:
     """The function with layouts, specialised if the plan says so."""
     if plan.hopper is not None:
-        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.agents import specialised
+        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.warp_roles import specialised
 
         return specialised(
             func,
@@ -80,7 +80,7 @@ def _place_body(
     func: aa.FuncOp, plan: CtaPlan, entry: Block, body: Block, consumer: ConsumerSide | None
 ) -> None:
     """Places the operations of a function in `body`; `entry` has the new arguments."""
-    placer = Placer(plan.num_warps, PLACE_RULES, consumer)
+    materializer = Materializer(plan.num_warps, MATERIALIZE_RULES, consumer)
     source = func.body.block
-    placer.values.update(zip(source.args, entry.args, strict=True))
-    placer.place_block(source, body)
+    materializer.values.update(zip(source.args, entry.args, strict=True))
+    materializer.place_block(source, body)

@@ -8,39 +8,43 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer, PlaceRule
+from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer, MaterializeRule
 
 
-def _place_share(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+def _place_share(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
     """Each tile in the layout in which it is read."""
     if not isinstance(op, aa.ShareTilesOp):
         raise InternalError("the rule of share_tiles got another operation")
-    return placer.emit(aa.ShareTilesOp, placer.taken(op), [op.result.type], op.properties).results
+    return materializer.emit(
+        aa.ShareTilesOp, materializer.taken(op), [op.result.type], op.properties
+    ).results
 
 
-def _place_read(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+def _place_read(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
     """The tile as it was sent."""
     sent = op.operands[0].owner
     if not isinstance(op, aa.ReadSharedOp) or not isinstance(sent, aa.ShareTilesOp):
         raise InternalError("the rule of read_shared got another operation")
-    placed = placer.plain(op.exchange)
+    placed = materializer.plain(op.exchange)
     if not isinstance(placed.owner, aa.ShareTilesOp):
         raise InternalError("an exchange was placed as something else")
     type = placed.owner.tiles[op.number.data].type
-    built = placer.emit(aa.ReadSharedOp, [placed], [type], op.properties).results[0]
-    return [placer.settle(op.result, built)]
+    built = materializer.emit(aa.ReadSharedOp, [placed], [type], op.properties).results[0]
+    return [materializer.settle(op.result, built)]
 
 
-def _place_plain(placer: Placer, op: Operation) -> Sequence[SSAValue]:
+def _place_plain(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
     """As it is."""
-    placer.emit(type(op), [placer.plain(value) for value in op.operands], (), op.properties)
+    materializer.emit(
+        type(op), [materializer.plain(value) for value in op.operands], (), op.properties
+    )
     return []
 
 
-EXCHANGE_RULES: dict[type[Operation], PlaceRule] = {
+EXCHANGE_RULES: dict[type[Operation], MaterializeRule] = {
     aa.ShareTilesOp: _place_share,
     aa.ReadSharedOp: _place_read,
     aa.SendSharedOp: _place_plain,
     aa.AwaitSharedOp: _place_plain,
 }
-"""Rules of the placer."""
+"""Rules of the materializer."""

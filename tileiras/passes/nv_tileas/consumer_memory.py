@@ -35,8 +35,8 @@ def sent_beside(func: aa.FuncOp, switch: pl.AgentSwitchOp, largest: int) -> int:
 
 
 def wanted_scratch_bytes(body: Block) -> int:
-    """Shared memory that the consumers want beside the rings, before these are free."""
-    return max(map(_wanted, _beside_rings(body)), default=0)
+    """Shared memory that the consumers want beside the pipelines, before these are free."""
+    return max(map(_wanted, _beside_pipelines(body)), default=0)
 
 
 def least_scratch_bytes(body: Block) -> int:
@@ -44,11 +44,11 @@ def least_scratch_bytes(body: Block) -> int:
 
     Where operands have been placed, reshapes and permutations need none.
     """
-    return max(map(_needed, _beside_rings(body)), default=0)
+    return max(map(_needed, _beside_pipelines(body)), default=0)
 
 
-def _beside_rings(body: Block) -> Iterator[Operation]:
-    """The consumers' operations while the slots are in use."""
+def _beside_pipelines(body: Block) -> Iterator[Operation]:
+    """The consumers' operations while the stages are in use."""
     for op in body.ops:
         if isinstance(op, pl.FreePipelinesOp):
             break
@@ -101,7 +101,7 @@ def _in_one_warp(value: SSAValue, op: aa.ReduceOp) -> bool:
 
 @dataclass
 class _Held:
-    """Slots that the consumers hold now, by pipeline, and the most there were."""
+    """Stages that the consumers hold now, by pipeline, and the most there were."""
 
     now: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     most: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
@@ -137,7 +137,9 @@ class _Held:
 
 
 def most_held(body: Block) -> dict[SSAValue, int]:
-    """The most slots of each pipeline that the consumers hold at once: a ring needs as many."""
+    """The most stages of each pipeline that the consumers hold at once: a pipeline needs as
+    many.
+    """
     held = _Held()
     held.follow(body)
     return held.most

@@ -15,26 +15,27 @@ def explain_pipelines(remarks: RemarkCollector, kernel: PlannedKernel) -> None:
     _add(remarks, kernel, RemarkKind.PASSED, "Specialized", _roles(kernel), 1)
     own = kernel.own
     short = [
-        f"{pipeline.op.stages.data} instead of {most} slots of {pipeline.op.slot_bytes.data} bytes"
+        f"{pipeline.op.stages.data} instead of {most} stages of {pipeline.op.stage_bytes.data} "
+        "bytes"
         for pipeline, most in zip(own, wanted_stages(kernel), strict=True)
         if pipeline.op.stages.data < most
     ]
     if short:
         text = f"{'; '.join(short)}: a CTA has {kernel.available} bytes of shared memory"
         count = sum(pipeline.op.stages.data for pipeline in own)
-        _add(remarks, kernel, RemarkKind.MISSED, "Slots", text, count)
+        _add(remarks, kernel, RemarkKind.MISSED, "PipelineStages", text, count)
 
 
 def _roles(kernel: PlannedKernel) -> str:
     """The roles and pipelines of a kernel."""
     plan, made = kernel.plan, [pipeline.op for pipeline in kernel.pipelines]
-    slots = ((counted(op.stages.data, "slot"), op.slot_bytes.data) for op in made)
-    rings = ", ".join(f"{count} of {size} bytes" for count, size in slots)
+    stages = ((counted(op.stages.data, "stage"), op.stage_bytes.data) for op in made)
+    pipelines = ", ".join(f"{count} of {size} bytes" for count, size in stages)
     for op in kernel.func.body.block.ops:
         if isinstance(op, ts.CreateStorePipelineOp):
-            slot = op.pieces.data * PIECE_BYTES
-            count = counted(op.stages.data, "slot")
-            rings += f"; for stores {count} of {slot} bytes a warpgroup"
+            stage = op.pieces.data * PIECE_BYTES
+            count = counted(op.stages.data, "stage")
+            pipelines += f"; for stores {count} of {stage} bytes a warpgroup"
     gathers = any(op.gather_threads.data for op in made)
     producer = "4 gathering producer warps" if gathers else "1 producer warp"
     if kernel.has_store_warp:
@@ -47,7 +48,7 @@ def _roles(kernel: PlannedKernel) -> str:
     ctas = counted(plan.integer("ctas"), "CTA")
     return (
         f"{producer}, {warpgroups} of {plan.integer('registers')} registers, {ctas} per SM, "
-        f"rings: {rings}"
+        f"pipelines: {pipelines}"
     )
 
 

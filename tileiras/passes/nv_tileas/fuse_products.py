@@ -103,7 +103,7 @@ def _find(loop: aa.ForOp) -> _Pair | None:
 
 def _may_run_on(op: wg.WgmmaDotOp) -> bool:
     """Whether a product of two shared tiles is still unfinished when the next one starts."""
-    is_plain = op.fragments is None and op.promoted is None
+    is_plain = op.fragments is None and op.two_level is None
     is_shared = isinstance(op.lhs.type, pl.SharedTileType)
     return is_plain and is_shared and op.pending is not None and op.pending.data > 0
 
@@ -205,7 +205,7 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
 
 
 def _ending(loop: aa.ForOp) -> Sequence[Operation]:
-    """What finishes the products of a loop, and hands their slots back, right behind it."""
+    """What finishes the products of a loop, and hands their stages back, right behind it."""
     found: list[Operation] = []
     op = loop.next_op
     while isinstance(op, wg.DotWaitOp | pl.ConsumerReleaseOp):

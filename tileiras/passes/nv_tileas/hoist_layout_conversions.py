@@ -15,7 +15,7 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.ir_pass import CompileContext, IrPass
 
-_USES_OF_STAGES = (*wg.RING_OPS, pl.FreePipelinesOp)
+_USES_OF_STAGES = (*wg.CONSUMER_OPS, pl.FreePipelinesOp)
 
 
 @dataclass(frozen=True)

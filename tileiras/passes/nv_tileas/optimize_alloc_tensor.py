@@ -26,8 +26,9 @@ class OptimizeAllocTensorPass(IrPass):
     """Gives pipelines as many stages as shared memory holds, and says from where on it is free.
 
     Before   func attributes {plan = #nv_tileas.kernel_plan<ctas = 1, scratch = 0, ...>}
-             %p = create_pipeline {stages = 2, slot_bytes = 32768} {plan = #nv_tileas.pipeline_plan}
-    After    %p = create_pipeline {stages = 4, slot_bytes = 32768};  in the consumers' program
+             %p = create_pipeline {stages = 2, stage_bytes = 32768}
+                 {plan = #nv_tileas.pipeline_plan}
+    After    %p = create_pipeline {stages = 4, stage_bytes = 32768};  in the consumers' program
              free_pipelines behind the last that reads stages; buffers of stores get what is left
     Requires nv_tileas in which products are waited for; the plans of `tileas-plan-cta` beside the
              function and its pipelines, which go
@@ -76,7 +77,7 @@ def free_pipelines(body: Block) -> None:
     """Behind the last of the consumers' program that needs them, the stages are free memory."""
     last = None
     for op in body.ops:
-        if any(isinstance(inner, wg.RING_OPS) for inner in op.walk()):
+        if any(isinstance(inner, wg.CONSUMER_OPS) for inner in op.walk()):
             last = op
     if last is not None:
         body.insert_op_after(pl.FreePipelinesOp.create(location=last.location), last)

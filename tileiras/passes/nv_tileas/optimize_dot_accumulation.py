@@ -4,7 +4,7 @@ That is before the first operation that needs one finished. Needing it are: what
 except a product that goes on accumulating into it; what writes the registers that its left operand
 is read from, which the next iteration's operand shares with it; and the end of the block. Products
 finish in the order in which they were issued, so a wait leaves those unfinished that were issued
-later. The slots that a product reads are handed back after its wait.
+later. The stages that a product reads are handed back after its wait.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.ir_pass import CompileContext, IrPass
 
-Slots = Mapping[Operation, SSAValue | None]
-"""The products to wait for, the last one of a slot with the pipeline that the slot goes back to."""
+Stages = Mapping[Operation, SSAValue | None]
+"""The products to wait for, the last one of a stage with the pipeline that the stage goes back
+to.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class OptimizeDotAccumulationPass(IrPass):
                     insert_waits(body, take_waits(body))
 
 
-def take_waits(body: Block) -> Slots:
+def take_waits(body: Block) -> Stages:
     """Takes away the waits for single products, each with the release right behind it."""
     taken: dict[Operation, SSAValue | None] = {}
     for product in [op for op in body.walk() if isinstance(op, wg.WgmmaDotOp)]:
@@ -88,13 +90,13 @@ def _own_wait(product: wg.WgmmaDotOp) -> wg.DotWaitOp | None:
     return None if is_of_several else wait
 
 
-def insert_waits(block: Block, slots: Slots) -> None:
+def insert_waits(block: Block, stages: Stages) -> None:
     """Waits for the products of a block, and of all blocks in it."""
     for op in block.ops:
         for region in op.regions:
             for inner in region.blocks:
-                insert_waits(inner, slots)
-    _BlockWaits(block, slots).run()
+                insert_waits(inner, stages)
+    _BlockWaits(block, stages).run()
 
 
 class _BlockWaits:
@@ -103,9 +105,9 @@ class _BlockWaits:
     `running` are the unfinished ones, each with the products before it that went into its sum.
     """
 
-    def __init__(self, block: Block, slots: Slots):
+    def __init__(self, block: Block, stages: Stages):
         self.block = block
-        self.slots = slots
+        self.stages = stages
         self.issued: list[wg.WgmmaDotOp] = []
         self.running: dict[wg.WgmmaDotOp, list[wg.WgmmaDotOp]] = {}
 
@@ -120,7 +122,7 @@ class _BlockWaits:
                     self._wait(product, op)
             if isinstance(op, wg.WgmmaDotOp):
                 self.issued.append(op)
-                if op in self.slots:
+                if op in self.stages:
                     self.running[op] = [*before, op]
 
     def _needs(self, op: Operation, product: wg.WgmmaDotOp) -> bool:
@@ -143,7 +145,7 @@ class _BlockWaits:
         return following.op if isinstance(following, OpResult) else None
 
     def _wait(self, product: wg.WgmmaDotOp, before: Operation) -> None:
-        """Waits for a product in front of an operation, then hands its slots back."""
+        """Waits for a product in front of an operation, then hands its stages back."""
         summands = self.running.pop(product)
         later = len(self.issued) - 1 - self.issued.index(product)
         kept = {
@@ -165,7 +167,7 @@ class _BlockWaits:
                 properties={"keep": IntAttr(0)},
                 location=product.location,
             )
-            for pipeline in dict.fromkeys(self.slots[summand] for summand in summands)
+            for pipeline in dict.fromkeys(self.stages[summand] for summand in summands)
             if pipeline is not None
         ]
         self.block.insert_ops_before([wait, *releases], before)

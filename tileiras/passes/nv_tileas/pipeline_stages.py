@@ -26,7 +26,7 @@ from tileiras.passes.nv_tileas.consumer_memory import (
     wanted_scratch_bytes,
 )
 from tileiras.passes.nv_tileas.store_buffers import choose_store_buffers
-from tileiras.planning.resources.cta import LEAST_SCRATCH, RingDemand, ring_stages
+from tileiras.planning.resources.cta import LEAST_SCRATCH, PipelineRequirements, stages_of_pipelines
 from tileiras.planning.resources.stages import MOST_SCRATCH, UNLIMITED_BYTES, fixed_bytes
 
 PASS_NAME = "tileas-optimize-alloc-tensor"
@@ -34,10 +34,10 @@ PASS_NAME = "tileas-optimize-alloc-tensor"
 
 @dataclass(frozen=True)
 class PlannedPipeline:
-    """A pipeline with what was planned for it; `demand` is that with its least stages."""
+    """A pipeline with what was planned for it; `requirements` is that with its least stages."""
 
     op: pl.CreatePipelineOp
-    demand: RingDemand
+    requirements: PipelineRequirements
 
     @property
     def storage(self) -> SSAValue | None:
@@ -52,8 +52,8 @@ class PlannedPipeline:
             raise CompileError(
                 f"a pipeline is not planned: {PASS_NAME} comes after tileas-plan-cta", place_of(op)
             )
-        demand = RingDemand(
-            op.slot_bytes.data,
+        requirements = PipelineRequirements(
+            op.stage_bytes.data,
             plan.integer("least"),
             bool(plan.integer("may_grow")),
             op.consumers.data == switch.consumer_warps.data,
@@ -61,7 +61,7 @@ class PlannedPipeline:
             plan.integer("prefetch"),
             plan.integer("skipped"),
         )
-        return cls(op, demand)
+        return cls(op, requirements)
 
 
 @dataclass(frozen=True)
@@ -115,16 +115,16 @@ class PlannedKernel:
 
         Raises InternalError where the least stages do not fit: the plan knew too little then.
         """
-        demands = self._demands()
-        available = self.available - self._bytes_beside(demands)
+        needs = self._requirements()
+        available = self.available - self._bytes_beside(needs)
         scratch = self.plan.integer("scratch")
         wanted = min(MOST_SCRATCH, wanted_scratch_bytes(self.body))
         needed = min(scratch, least_scratch_bytes(self.body))
-        own = [demands[pipeline.op.result] for pipeline in self.own]
+        own = [needs[pipeline.op.result] for pipeline in self.own]
         stages = _stages(own, available, scratch, wanted)
         if stages is None or _is_tight(own, stages):
             stages = self._fitting(_stages(own, available, needed, wanted))
-        sizes = [ring.slot_bytes * count for ring, count in zip(own, stages, strict=True)]
+        sizes = [one.stage_bytes * count for one, count in zip(own, stages, strict=True)]
         beside = sent_beside(self.func, self.switch, max(sizes, default=0))
         if beside:
             available -= beside
@@ -135,19 +135,19 @@ class PlannedKernel:
             value = pipeline.op.result
             if value not in chosen:
                 room = self._bytes_of(pipeline.storage, chosen)
-                chosen[value] = self._fitting(ring_stages([demands[value]], room))[0]
+                chosen[value] = self._fitting(stages_of_pipelines([needs[value]], room))[0]
             pipeline.op.properties["stages"] = IntAttr(chosen[value])
-        taken = sum(ring.slot_bytes * count for ring, count in zip(own, stages, strict=True))
+        taken = sum(one.stage_bytes * count for one, count in zip(own, stages, strict=True))
         if self.has_store_warp:
             free = available - taken - max(wanted, needed, LEAST_SCRATCH)
             choose_store_buffers(self.func, self.switch, free)
 
-    def _demands(self) -> dict[SSAValue, RingDemand]:
+    def _requirements(self) -> dict[SSAValue, PipelineRequirements]:
         """What each pipeline needs for the consumers' program, which may hold more than planned."""
         held = most_held(self.body)
         return {
-            value: replace(demand, least=max(demand.least, held.get(value, 1)))
-            for value, demand in ((one.op.result, one.demand) for one in self.pipelines)
+            value: replace(requirements, least=max(requirements.least, held.get(value, 1)))
+            for value, requirements in ((one.op.result, one.requirements) for one in self.pipelines)
         }
 
     def _fitting(self, stages: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -159,57 +159,62 @@ class PlannedKernel:
             )
         return stages
 
-    def _bytes_beside(self, demands: Mapping[SSAValue, RingDemand]) -> int:
+    def _bytes_beside(self, needs: Mapping[SSAValue, PipelineRequirements]) -> int:
         """Bytes for other things than stages and scratch: barriers, tiles on their way out."""
-        rings = list(demands.values())
+        pipelines = list(needs.values())
         pieces = store_bytes(self.plan.integer("warpgroups"))
-        are_short = max(ring.slot_bytes * ring.least for ring in rings) < pieces
+        are_short = max(one.stage_bytes * one.least for one in pipelines) < pieces
         has_stores = any(isinstance(op, ts.TmaStoreOp) for op in self.body.walk())
-        in_slots = has_stores and not are_short and not _stores_before_the_end(self.body)
-        have_own = self.has_store_warp or (has_stores and not in_slots)
+        in_stages = has_stores and not are_short and not _stores_before_the_end(self.body)
+        have_own = self.has_store_warp or (has_stores and not in_stages)
         maps = sum(isinstance(op, pl.MakeTensorMapOp) for op in self.func.walk())
         return (
-            fixed_bytes(rings, maps, self.has_store_warp)
-            + self.plan.integer("turned")
+            fixed_bytes(pipelines, maps, self.has_store_warp)
+            + self.plan.integer("smem_transpose")
             + (pieces if have_own else 0)
         )
 
     def _bytes_of(self, storage: SSAValue | None, chosen: Mapping[SSAValue, int]) -> int:
         """The bytes of a pipeline whose stages are chosen."""
         other = next(other for other in self.pipelines if other.op.result is storage)
-        return chosen[other.op.result] * other.demand.slot_bytes
+        return chosen[other.op.result] * other.requirements.stage_bytes
 
 
 def wanted_stages(kernel: PlannedKernel) -> tuple[int, ...]:
     """The stages that pipelines of their own memory would get if an SM had more shared memory."""
-    is_shared = any(pipeline.demand.is_shared for pipeline in kernel.own)
-    rings = [replace(pipeline.demand, ahead=0, is_shared=is_shared) for pipeline in kernel.own]
-    return ring_stages(rings, UNLIMITED_BYTES) or ()
+    is_shared = any(pipeline.requirements.is_shared for pipeline in kernel.own)
+    pipelines = [
+        replace(pipeline.requirements, extra_stages=0, is_shared=is_shared)
+        for pipeline in kernel.own
+    ]
+    return stages_of_pipelines(pipelines, UNLIMITED_BYTES) or ()
 
 
 def _stages(
-    rings: Sequence[RingDemand], available: int, least: int, wanted: int
+    pipelines: Sequence[PipelineRequirements], available: int, least: int, wanted: int
 ) -> tuple[int, ...] | None:
-    """The slots beside scratch memory: as much of it as is wanted, or half, down to the least."""
+    """The stages beside scratch memory: as much of it as is wanted, or half, down to the least."""
     scratch = max(least, wanted)
     while True:
-        stages = ring_stages(rings, available - scratch)
+        stages = stages_of_pipelines(pipelines, available - scratch)
         if stages is not None or scratch <= max(LEAST_SCRATCH, least):
             return stages
         scratch = max(least, scratch // 2)
 
 
-def _is_tight(rings: Sequence[RingDemand], stages: Sequence[int]) -> bool:
-    """Whether a ring has no slot to spare: then it waits for each of its loads.
+def _is_tight(pipelines: Sequence[PipelineRequirements], stages: Sequence[int]) -> bool:
+    """Whether a pipeline has no stage to spare: then it waits for each of its loads.
 
-    Or but one, where part of each slot is not used.
+    Or but one, where part of each stage is not used.
     """
-    pairs = zip(rings, stages, strict=True)
-    return any(ring.may_grow and count <= ring.least + bool(ring.spared) for ring, count in pairs)
+    pairs = zip(pipelines, stages, strict=True)
+    return any(
+        one.may_grow and count <= one.least + bool(one.skipped_bytes) for one, count in pairs
+    )
 
 
 def _stores_before_the_end(body: Block) -> bool:
-    """Whether tiles leave by TMA before the slots are free memory."""
+    """Whether tiles leave by TMA before the stages are free memory."""
     for op in body.ops:
         if isinstance(op, pl.FreePipelinesOp):
             break

@@ -12,7 +12,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
-from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP, SLOT_BARRIER_BYTES
+from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP, STAGE_BARRIER_BYTES
 
 PASS_NAME = "tileas-optimize-alloc-tensor"
 WARPS_PER_WARPGROUP = 4
@@ -21,14 +21,14 @@ WARPS_PER_WARPGROUP = 4
 def choose_store_buffers(func: aa.FuncOp, switch: pl.AgentSwitchOp, free: int) -> None:
     """Room for all that consumers store at once, if `free` bytes hold it beside what is taken.
 
-    Then a slot is a whole tile: one wait and one arrival for it. Otherwise slots are single pieces,
-    as many as there is room for; a power of two, as the pieces of a tile are, so that which slot is
-    next needs no register.
+    Then a stage is a whole tile: one wait and one arrival for it. Otherwise stages are single
+    pieces, as many as there is room for; a power of two, as the pieces of a tile are, so that which
+    stage is next needs no register.
     """
     warpgroups = switch.consumer_warps.data // WARPS_PER_WARPGROUP
     tiles = _staged_at_once(switch.consumer.block, warpgroups)
     largest, together = max(tiles), sum(tiles)
-    of_all = warpgroups * (PIECE_BYTES + SLOT_BARRIER_BYTES)
+    of_all = warpgroups * (PIECE_BYTES + STAGE_BARRIER_BYTES)
     room = BUFFERS + max(0, free) // of_all
     pieces, stages = 1, max(BUFFERS, min(room, together))
     if largest * len(tiles) <= room:
@@ -44,7 +44,7 @@ def _staged_at_once(block: Block, warpgroups: int) -> list[int]:
     most: list[int] = []
     own: list[int] = []
     for op in block.ops:
-        if isinstance(op, ts.StageTileOp):
+        if isinstance(op, ts.StageForTmaStoreOp):
             own.append(tile_pieces(op.value, warpgroups))
             continue
         inner = [_staged_at_once(b, warpgroups) for region in op.regions for b in region.blocks]

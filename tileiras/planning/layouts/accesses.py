@@ -20,7 +20,7 @@ from tileiras.dialects.nv_tileas.assigned import (
 from tileiras.dialects.nv_tileas.plan import BY_TMA, PIPELINE
 from tileiras.errors import InternalError
 from tileiras.planning.access import AccessPlan, plan_reduction
-from tileiras.planning.layouts.classes import ViewAccess
+from tileiras.planning.layouts.equivalence_classes import ViewAccess
 from tileiras.planning.layouts.rematerialization import is_tensor
 from tileiras.planning.layouts.writer import LayoutWriter
 from tileiras.planning.layouts.written import coordinate_layout
@@ -31,8 +31,8 @@ MULTIMEM = aa.MultimemLoadOp | aa.MultimemStoreOp | aa.MultimemReduceOp
 ACCESSES = (
     aa.TiledLoadOp,
     aa.TiledStoreOp,
-    aa.StartLoadOp,
-    aa.FinishLoadOp,
+    aa.AsyncCopyOp,
+    aa.ReadStageOp,
     aa.TiledAtomicRedOp,
     aa.MultimemLoadOp,
     aa.MultimemStoreOp,
@@ -71,8 +71,8 @@ class AccessAssigner:
                 self._assign_tiled_store(op)
             case aa.TiledAtomicRedOp():
                 self._assign_atomic_red(op)
-            case aa.StartLoadOp() | aa.FinishLoadOp():
-                self._assign_early_load(op)
+            case aa.AsyncCopyOp() | aa.ReadStageOp():
+                self._assign_pipelined_load(op)
             case aa.MultimemLoadOp() | aa.MultimemStoreOp() | aa.MultimemReduceOp():
                 self._assign_multimem(op)
             case LoadBase() | StoreBase():
@@ -166,20 +166,22 @@ class AccessAssigner:
             self._writer.ask(operand, layout)
         self._writer.set_results(op)
 
-    def _assign_early_load(self, op: aa.StartLoadOp | aa.FinishLoadOp) -> None:
+    def _assign_pipelined_load(self, op: aa.AsyncCopyOp | aa.ReadStageOp) -> None:
         """Threads copy what they will read themselves; or, if products read the copies, all.
 
         Then everything is coalesced: what is read where the layout in shared memory says.
         """
-        finish = op if isinstance(op, aa.FinishLoadOp) else _finishing(op)
-        ring = op.ring.owner
-        if isinstance(ring, aa.LoadRingOp) and ring.shared is not None:
-            from tileiras.planning.operands.smem import slot_layout
+        finish = op if isinstance(op, aa.ReadStageOp) else _finishing(op)
+        buffer = op.buffer.owner
+        if isinstance(buffer, aa.CircularBufferOp) and buffer.shared is not None:
+            from tileiras.planning.operands.smem import stage_layout
 
             plan = CtaPlan(self._writer.classes.num_warps, self._target)
-            shared = slot_layout(finish, plan)
+            shared = stage_layout(finish, plan)
             if shared is None:
-                raise InternalError("a slot that all threads read, of a tile that no product wants")
+                raise InternalError(
+                    "a stage that all threads read, of a tile that no product wants"
+                )
             op.attributes[SMEM_LAYOUT] = layout_attribute(shared)
             access = self._writer.classes.view_access(finish)
         else:
@@ -187,25 +189,25 @@ class AccessAssigner:
         self._set(op, access)
         self._writer.set_results(op)
 
-    def _early_access(self, op: aa.FinishLoadOp) -> AccessPlan:
+    def _early_access(self, op: aa.ReadStageOp) -> AccessPlan:
         """In the layout of the result's class if that reads as well, else coalesced.
 
         What several loops read, threads must find where they have copied it: coalesced in all.
         """
         access = self._writer.classes.view_access(op)
-        if sum(isinstance(use.operation, aa.FinishLoadOp) for use in op.ring.uses) > 1:
+        if sum(isinstance(use.operation, aa.ReadStageOp) for use in op.buffer.uses) > 1:
             return access
         wanted = self._writer.settled(op.result)
         wanted = access.towards(wanted, storage_bits(element_of(op.result)))
-        # A slot has room for each element once; copies in more threads would take more of it.
+        # A stage has room for each element once; copies in more threads would take more of it.
         if wanted.layout.in_size("register") > access.layout.in_size("register"):
             return access
         return wanted
 
 
-def _finishing(op: aa.StartLoadOp) -> aa.FinishLoadOp:
+def _finishing(op: aa.AsyncCopyOp) -> aa.ReadStageOp:
     """The operation that reads what this one loads."""
-    for use in op.ring.uses:
-        if isinstance(use.operation, aa.FinishLoadOp):
+    for use in op.buffer.uses:
+        if isinstance(use.operation, aa.ReadStageOp):
             return use.operation
     raise InternalError("a load is started and never finished")

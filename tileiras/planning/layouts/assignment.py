@@ -29,7 +29,7 @@ from tileiras.dialects.nv_tileas.plan import (
     WgmmaAttr,
 )
 from tileiras.planning.layouts.accesses import ACCESSES, AccessAssigner
-from tileiras.planning.layouts.classes import LayoutClasses
+from tileiras.planning.layouts.equivalence_classes import EquivalenceClasses
 from tileiras.planning.layouts.rematerialization import LAZY_OPS, is_cheap, is_tensor
 from tileiras.planning.layouts.writer import LayoutWriter
 from tileiras.planning.layouts.written import (
@@ -40,7 +40,7 @@ from tileiras.planning.layouts.written import (
     operands_before_loop,
     scales_of,
 )
-from tileiras.planning.operands.smem import is_in_slot
+from tileiras.planning.operands.smem import is_in_smem
 from tileiras.planning.operands.tma import root_load, rounds_to_tf32
 
 _REARRANGING = (
@@ -60,7 +60,7 @@ def assign_layouts(func: aa.FuncOp, kernel: KernelPlanAttr, target: GpuTarget) -
 
     Raises CompileError where they have not, and for operations that tensors do not have.
     """
-    classes = LayoutClasses(kernel.integer("num_warps"))
+    classes = EquivalenceClasses(kernel.integer("num_warps"))
     classes.collect(func)
     warpgroups = kernel.integer("warpgroups")
     writer = LayoutWriter(classes)
@@ -166,7 +166,7 @@ class LayoutAssigner:
 
     def _dot_operand(self, value: SSAValue, fragment: LinearLayout) -> LinearLayout:
         """An operand in fragments if that takes no shared memory, else as it lies."""
-        if is_in_slot(value):
+        if is_in_smem(value):
             return self._writer.settled(value)
         natural = self._writer.classes.natural(value)
         if natural is None or self._writer.is_made(value, fragment) or is_cheap(value):

@@ -23,14 +23,14 @@ from tileiras.dialects.nv_tileas.assigned import (
     REMATERIALIZE,
     layouts_attribute,
 )
-from tileiras.planning.layouts.classes import LayoutClasses
+from tileiras.planning.layouts.equivalence_classes import EquivalenceClasses
 from tileiras.planning.layouts.rematerialization import is_cheap, is_lazy, is_tensor
 
 
 class LayoutWriter:
     """The layouts of one function, written in program order."""
 
-    def __init__(self, classes: LayoutClasses):
+    def __init__(self, classes: EquivalenceClasses):
         self.classes = classes
         self._made: list[set[tuple[SSAValue, LinearLayout]]] = []
         """Tensors in other layouts than their own, by block: the innermost one last."""

@@ -9,7 +9,7 @@ from tileiras.planning.model.dots import PlannedDot
 
 
 def is_running(group: Sequence[PlannedDot]) -> bool:
-    """Whether products that share slots may stay unfinished over the end of an iteration.
+    """Whether products that share stages may stay unfinished over the end of an iteration.
 
     One that reads registers must be finished before they are written again, and one that is summed
     up by itself before it is added.
@@ -26,9 +26,9 @@ def running_position(planned: PlannedDot) -> int | None:
         return None
     dot = planned.dot
     loop = dot.parent_op()
-    if not isinstance(loop, aa.ForOp) or planned.lhs is None or planned.is_promoted:
+    if not isinstance(loop, aa.ForOp) or planned.lhs is None or planned.is_two_level:
         return None
-    if planned.is_turned and not planned.turns_words:
+    if planned.is_smem_transposed and not planned.transposes_words:
         return None
     arguments = loop.body.block.args[1:]
     uses = list(dot.result.uses)

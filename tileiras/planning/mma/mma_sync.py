@@ -47,9 +47,9 @@ class MmaSyncDot:
     fragments: ClassVar[None] = None
     """No operand is read into registers for an instruction that would take it from memory."""
     transposed: ClassVar[bool] = False
-    is_promoted: ClassVar[bool] = False
-    is_turned: ClassVar[bool] = False
-    turns_words: ClassVar[bool] = False
+    is_two_level: ClassVar[bool] = False
+    is_smem_transposed: ClassVar[bool] = False
+    transposes_words: ClassVar[bool] = False
     is_read_by_warps: ClassVar[bool] = True
     """Whether each warp reads stages by itself, and hands them back."""
     is_asynchronous: ClassVar[bool] = False
@@ -73,7 +73,7 @@ class MmaSyncDot:
         return tuple(operand.load for operand in (self.lhs, self.rhs) if operand is not None)
 
     @property
-    def is_lhs_kept(self) -> bool:
+    def is_lhs_resident(self) -> bool:
         """Whether the left operand is loaded outside the block of the product."""
         return self.lhs is not None and self.lhs.load.parent_block() is not self.dot.parent_block()
 
@@ -87,7 +87,7 @@ class MmaSyncDot:
         """Whether nothing is added to."""
         return is_zero(self.dot.acc)
 
-    def turned_bytes(self, warpgroups: int) -> int:
+    def smem_transpose_bytes(self, warpgroups: int) -> int:
         """Shared memory for operands written again: `ldmatrix` transposes what it reads."""
         return 0
 

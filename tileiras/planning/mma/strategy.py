@@ -34,7 +34,7 @@ from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.operands.staged import staged_operands
 from tileiras.planning.operands.swap_ab import oriented
 from tileiras.planning.operands.tma import is_by_tma, rounds_to_tf32, transparent_users
-from tileiras.planning.resources.cta import CtaShape, launched_registers
+from tileiras.planning.resources.cta import CtaConfig, launched_registers
 
 PRODUCER_REGISTERS = 72
 """Policy: of a thread of the producer beside mma.sync. Bytes that ptxas spills of f16 128x256x64
@@ -69,14 +69,14 @@ class MmaStrategy(Protocol):
         """The products with A and B swapped where that is better."""
         ...
 
-    def shaped(self, shape: CtaShape, target: GpuTarget, gathers: bool) -> CtaShape:
+    def shaped(self, shape: CtaConfig, target: GpuTarget, gathers: bool) -> CtaConfig:
         """The CTA as this strategy divides its registers between the warp roles.
 
         `gathers`: the producer's warps copy, not TMA alone.
         """
         ...
 
-    def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
+    def allotted(self, dots: Sequence[PlannedDot], shape: CtaConfig) -> list[PlannedDot] | str:
         """The products with what they need of an SM beside registers, or why it has not enough."""
         ...
 
@@ -104,7 +104,7 @@ class Tcgen05Strategy:
         """As they are: an instruction has 128 rows, and up to 256 columns."""
         return dict(loops)
 
-    def shaped(self, shape: CtaShape, target: GpuTarget, gathers: bool) -> CtaShape:
+    def shaped(self, shape: CtaConfig, target: GpuTarget, gathers: bool) -> CtaConfig:
         """With a warp for the products beside those of the copies.
 
         Of a warpgroup that copies nothing one warp copies. One that gathers is busy, and with a
@@ -115,9 +115,9 @@ class Tcgen05Strategy:
         warps = shape.consumer_warps + shape.producer_warps + 1
         launched = launched_registers(warps, shape.ctas, target)
         registers = launched if gathers else min(shape.registers, launched)
-        return CtaShape(shape.warpgroups, shape.ctas, shape.producer_warps + 1, registers)
+        return CtaConfig(shape.warpgroups, shape.ctas, shape.producer_warps + 1, registers)
 
-    def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
+    def allotted(self, dots: Sequence[PlannedDot], shape: CtaConfig) -> list[PlannedDot] | str:
         """With columns of tensor memory."""
         placed = placed_sums([p for p in dots if isinstance(p, Tcgen05Dot)], shape)
         return placed if isinstance(placed, str) else list(placed)
@@ -148,11 +148,11 @@ class WgmmaStrategy:
         }
         return {loop: list(dots) for loop, dots in oriented(func, own).items()}
 
-    def shaped(self, shape: CtaShape, target: GpuTarget, gathers: bool) -> CtaShape:
+    def shaped(self, shape: CtaConfig, target: GpuTarget, gathers: bool) -> CtaConfig:
         """As it is."""
         return shape
 
-    def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
+    def allotted(self, dots: Sequence[PlannedDot], shape: CtaConfig) -> list[PlannedDot] | str:
         """As they are."""
         return list(dots)
 
@@ -193,7 +193,7 @@ class MmaSyncStrategy:
         """As they are: fragments of both operands are read alike."""
         return dict(loops)
 
-    def shaped(self, shape: CtaShape, target: GpuTarget, gathers: bool) -> CtaShape:
+    def shaped(self, shape: CtaConfig, target: GpuTarget, gathers: bool) -> CtaConfig:
         """Of a CTA alone on its SM the producer keeps more: ptxas spills 8 to 16 bytes otherwise.
 
         Consumers have enough left: what their tiles may take (MAX_REGISTERS) and 40 others.
@@ -210,7 +210,7 @@ class MmaSyncStrategy:
             consumer_registers=registers,
         )
 
-    def allotted(self, dots: Sequence[PlannedDot], shape: CtaShape) -> list[PlannedDot] | str:
+    def allotted(self, dots: Sequence[PlannedDot], shape: CtaConfig) -> list[PlannedDot] | str:
         """As they are."""
         return list(dots)
 

@@ -50,16 +50,16 @@ class Tcgen05Dot:
     fragments: ClassVar[None] = None
     """No operand is read into registers for an instruction that would take it from memory."""
     transposed: ClassVar[bool] = False
-    is_promoted: ClassVar[bool] = False
-    is_turned: ClassVar[bool] = False
-    turns_words: ClassVar[bool] = False
+    is_two_level: ClassVar[bool] = False
+    is_smem_transposed: ClassVar[bool] = False
+    transposes_words: ClassVar[bool] = False
     is_read_by_warps: ClassVar[bool] = False
     """Whether each warp reads stages by itself, and hands them back."""
     is_asynchronous: ClassVar[bool] = True
     """Whether the product is issued and waited for later."""
     is_in_tmem: ClassVar[bool] = True
     """Whether the sum lies in tensor memory."""
-    is_lhs_kept: ClassVar[bool] = False
+    is_lhs_resident: ClassVar[bool] = False
     """Whether the left operand is loaded outside the block of the product."""
     starts_at_zero: ClassVar[bool] = False
 
@@ -78,7 +78,7 @@ class Tcgen05Dot:
         """Bits of an element of the operands."""
         return self.kind.operand_bits
 
-    def turned_bytes(self, warpgroups: int) -> int:
+    def smem_transpose_bytes(self, warpgroups: int) -> int:
         """Shared memory for operands written again: none is."""
         return 0
 

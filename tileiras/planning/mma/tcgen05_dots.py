@@ -30,7 +30,7 @@ from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.staged import staged_operands
-from tileiras.planning.resources.cta import CtaShape
+from tileiras.planning.resources.cta import CtaConfig
 
 LOAD_SHAPES = ("16x256b", "32x32b")
 """Fixed: of loads from tensor memory, the one to take where both are as good first."""
@@ -134,7 +134,7 @@ def _has_one_use(value: SSAValue) -> bool:
     return len(list(value.uses)) == 1
 
 
-def placed_sums(dots: Sequence[Tcgen05Dot], shape: CtaShape) -> list[Tcgen05Dot] | str:
+def placed_sums(dots: Sequence[Tcgen05Dot], shape: CtaConfig) -> list[Tcgen05Dot] | str:
     """The products with places for their sums in tensor memory, or that there is no room.
 
     Nor may there be too few registers to load a sum to.

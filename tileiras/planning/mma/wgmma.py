@@ -18,11 +18,11 @@ from tileiras.dialects.layout.mma import (
     mma_operand_layout,
 )
 from tileiras.dialects.layout.mma import wgmma_accumulator as wgmma_tile
-from tileiras.dialects.layout.wgmma_depths import turned_fragments
+from tileiras.dialects.layout.wgmma_k_order import smem_transposed_fragments
 from tileiras.dialects.layout.wgmma_rows import register_rows_accumulator
 from tileiras.dialects.nv_tileaa.types import element_of
 
-Fragments = Literal["lhs", "rhs", "turned", "both"] | None
+Fragments = Literal["lhs", "rhs", "smem_transpose", "both"] | None
 
 _FRAGMENTS = {8: M16N8K32_S8, 16: M16N8K16_F16, 32: M16N8K8_TF32}
 """A warp's 16 rows of the left operand, by the bits of an element, are those of mma.sync."""
@@ -37,7 +37,7 @@ def dot_family(op: aa.DotOp) -> WgmmaFamily | None:
     )
 
 
-def is_promoted(op: aa.DotOp, family: WgmmaFamily) -> bool:
+def is_two_level(op: aa.DotOp, family: WgmmaFamily) -> bool:
     """Whether each K tile is summed up by itself and then added in f32.
 
     The accumulation of f8 products inside Hopper's tensor cores keeps about 14 bits of an f32
@@ -51,8 +51,8 @@ def left_fragments(
     shape: tuple[int, ...], family: WgmmaFamily, fragments: Fragments, warpgroups: int
 ) -> LinearLayout:
     """Where the elements of a left operand in registers lie."""
-    if fragments == "turned":
-        return turned_fragments(shape, warpgroups)
+    if fragments == "smem_transpose":
+        return smem_transposed_fragments(shape, warpgroups)
     rows = _FRAGMENTS[family.operand_bits]
     return mma_operand_layout(rows.a, shape, (4 * warpgroups, 1), "A")
 
@@ -74,7 +74,7 @@ def accumulator_layout(
             return register_rows_accumulator((columns, rows), bits, warpgroups).permute((1, 0))
         case _ if transposed:
             return wgmma_tile((columns, rows), warpgroups).permute((1, 0))
-        case "turned" | None:
+        case "smem_transpose" | None:
             return wgmma_tile(shape, warpgroups)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.layout.turned_words import is_turnable
-from tileiras.dialects.layout.wgmma_depths import TURNED_COLUMNS
+from tileiras.dialects.layout.transposed_words import is_word_transposable
+from tileiras.dialects.layout.wgmma_k_order import SMEM_TRANSPOSE_COLUMNS
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.mma.wgmma import Fragments, dot_family
 from tileiras.planning.model.dots import ROWS_PER_WARPGROUP, WgmmaDot
@@ -28,11 +28,11 @@ def wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     lhs, rhs = operands.lhs, operands.rhs
     majors = (None if lhs is None else lhs.major_axis, rhs.major_axis)
     ways: dict[tuple[int | None, int], Fragments] = {(0, 0): "lhs", (1, 1): "rhs"}
-    if family.operand_bits == 8 and shape[1] % TURNED_COLUMNS == 0:
-        ways |= {(None, 1): "turned", (0, 1): "both"}
+    if family.operand_bits == 8 and shape[1] % SMEM_TRANSPOSE_COLUMNS == 0:
+        ways |= {(None, 1): "smem_transpose", (0, 1): "both"}
     is_direct = family.transposes or majors in ((None, 0), (1, 0))
     if family.operand_bits == 32 and majors == (0, 1):
-        return _turned_words(WgmmaDot(op, lhs, rhs, family, "both"))
+        return _transposed_words(WgmmaDot(op, lhs, rhs, family, "both"))
     if not is_direct and majors not in ways:
         return None
     fragments = None if is_direct else ways[majors]
@@ -47,16 +47,17 @@ def _is_legal(planned: WgmmaDot) -> bool:
     return planned.rows % ROWS_PER_WARPGROUP == 0 and planned.columns in planned.family.sizes_n
 
 
-def _turned_words(planned: WgmmaDot) -> WgmmaDot | None:
-    """A product of 32-bit operands of which threads turn one: that with fewer words, if they can.
+def _transposed_words(planned: WgmmaDot) -> WgmmaDot | None:
+    """A product of 32-bit operands of which threads transpose one: that with fewer words, if they
+    can.
 
     The other one is read where it is, but for its place in registers.
     """
     depth, warps = shape_of(planned.dot.lhs)[-1], 4 * MOST_WARPGROUPS
     ways = [planned]
-    if not planned.is_lhs_kept:
+    if not planned.is_lhs_resident:
         ways.append(replace(planned, transposed=True))
     for way in sorted(ways, key=lambda way: way.columns):
-        if _is_legal(way) and is_turnable((depth, way.columns), warps):
+        if _is_legal(way) and is_word_transposable((depth, way.columns), warps):
             return way
     return None

@@ -16,7 +16,7 @@ from tileiras.planning.mma.wgmma import (
     Fragments,
     accumulator_layout,
     accumulator_registers,
-    is_promoted,
+    is_two_level,
 )
 from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.tma import SharedOperand
@@ -29,7 +29,7 @@ ROWS_PER_WARPGROUP = 64
 class WgmmaDot:
     """A product done by wgmma: operands in shared memory (`lhs` None: from registers).
 
-    A left operand loaded outside the loop of the product stays in its slot until the loop is over.
+    A left operand loaded outside the loop of the product stays in its stage until the loop is over.
     """
 
     dot: aa.DotOp
@@ -39,8 +39,9 @@ class WgmmaDot:
     fragments: Fragments = None
     """The operand in shared memory that threads read into registers, "rhs" as left operand.
 
-    "turned": the right one, which they write to shared memory again with K contiguous. "both": they
-    read the left one and turn the right one, or where `transposed` says so the other way round.
+    "smem_transpose": the right one, which they write to shared memory again with K contiguous.
+    "both": they read the left one and transpose the right one, or where `transposed` says so the
+    other way round.
     """
     transposed: bool = False
     """Whether the instructions compute the transposed product: always so with `fragments` "rhs"."""
@@ -96,38 +97,38 @@ class WgmmaDot:
         return shape_of(self.dot.result)[0 if self.transposed else 1]
 
     @property
-    def is_promoted(self) -> bool:
+    def is_two_level(self) -> bool:
         """Whether the product is summed up by itself and then added to the accumulator."""
         is_one_sum = self.starts_at_zero and shape_of(self.dot.lhs)[-1] <= PARTIAL_K
-        return is_promoted(self.dot, self.family) and not is_one_sum
+        return is_two_level(self.dot, self.family) and not is_one_sum
 
     @property
     def starts_at_zero(self) -> bool:
         """Whether nothing is added to."""
         return is_zero(self.dot.acc)
 
-    def turned_bytes(self, warpgroups: int) -> int:
-        """Shared memory for an operand that threads turn: a copy for each warpgroup.
+    def smem_transpose_bytes(self, warpgroups: int) -> int:
+        """Shared memory for an operand that threads transpose: a copy for each warpgroup.
 
         Of 32-bit operands two copies, of which all take turns.
         """
-        if not self.is_turned:
+        if not self.is_smem_transposed:
             return 0
         operand = self.lhs if self.transposed and self.lhs is not None else self.rhs
-        return operand.bytes * (2 if self.turns_words else warpgroups)
+        return operand.bytes * (2 if self.transposes_words else warpgroups)
 
     @property
-    def is_turned(self) -> bool:
+    def is_smem_transposed(self) -> bool:
         """Whether threads write an operand again."""
-        return self.fragments in ("turned", "both")
+        return self.fragments in ("smem_transpose", "both")
 
     @property
-    def turns_words(self) -> bool:
-        """Whether it is one of 32-bit elements: all reads of its slot are the threads' own."""
-        return self.is_turned and self.family.operand_bits == 32
+    def transposes_words(self) -> bool:
+        """Whether it is one of 32-bit elements: all reads of its stage are the threads' own."""
+        return self.is_smem_transposed and self.family.operand_bits == 32
 
     @property
-    def is_lhs_kept(self) -> bool:
+    def is_lhs_resident(self) -> bool:
         """Whether the left operand is loaded outside the block of the product."""
         lhs = self.lhs
         return lhs is not None and lhs.load.parent_block() is not self.dot.parent_block()

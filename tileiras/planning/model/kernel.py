@@ -11,26 +11,26 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot, accumulators
 from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.pipelines import Pipeline, is_read_by_threads
-from tileiras.planning.resources.cta import CtaShape
+from tileiras.planning.resources.cta import CtaConfig
 
 
 @dataclass(frozen=True)
 class HopperPlan:
     """The specialisation of a kernel."""
 
-    shape: CtaShape
+    shape: CtaConfig
     dots: dict[Operation, PlannedDot]
     pipelines: tuple[Pipeline, ...]
     stores: tuple[aa.TiledStoreOp | aa.TiledAtomicRedOp, ...] = ()
     """The tiles that leave by TMA."""
     are_stores_delayed: bool = True
     """Whether the wait for them comes when their memory is needed again, not at once."""
-    has_store_agent: bool = False
+    has_store_warp: bool = False
     """Whether a warp beside the producer's issues the stores."""
-    turned: int = 0
-    """Shared memory for operands that threads turn, one after another."""
+    smem_transpose: int = 0
+    """Shared memory for operands that threads transpose, one after another."""
     scratch: int = 0
-    """Shared memory that one operation of the consumers needs at once (`Demand.scratch`)."""
+    """Shared memory that one operation of the consumers needs at once (`Requirements.scratch`)."""
 
     @property
     def is_asynchronous(self) -> bool:
@@ -61,12 +61,12 @@ class HopperPlan:
         """Where the threads hold the result of a product."""
         return self.dots[dot].result_layout(self.warpgroups)
 
-    def sharing(self, planned: PlannedDot) -> list[PlannedDot]:
-        """The products that read tiles of the same slots, in program order, this one included."""
+    def products_sharing_stages(self, planned: PlannedDot) -> list[PlannedDot]:
+        """The products that read tiles of the same stages, in program order, this one included."""
         for pipeline in self.pipelines:
             if planned.rhs.load in pipeline.loads:
-                filling = pipeline.filling(planned.rhs.load)
-                return [other for other in self.dots.values() if other.rhs.load in filling]
+                content = pipeline.content(planned.rhs.load)
+                return [other for other in self.dots.values() if other.rhs.load in content]
         return [planned]
 
     def is_read_by_warps(self, pipeline: Pipeline) -> bool:

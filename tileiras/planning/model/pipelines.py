@@ -1,4 +1,4 @@
-"""Rings of slots in shared memory that a producer fills."""
+"""Pipelines of stages in shared memory that a producer fills."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from tileiras.planning.operands.tma import OperandLoad, is_by_tma
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A ring of at least `least` slots, each with one tile of every load of one of the `fillings`.
+    """A pipeline of at least `least` stages, each with one tile of every load of one of the
+    `contents`.
 
-    Loops that follow each other share a ring: their loads are different fillings of it. `may_grow`:
-    whether more slots would be used, which is so if the loads are in a loop. `within`: the ring in
-    whose memory it lies, for one of them is used in a tile block, never both.
+    Loops that follow each other share a pipeline: their loads are different contents of it.
+    `may_grow`: whether more stages would be used, which is so if the loads are in a loop. `within`:
+    the pipeline in whose memory it lies, for one of them is used in a tile block, never both.
     """
 
-    fillings: tuple[tuple[OperandLoad, ...], ...]
+    contents: tuple[tuple[OperandLoad, ...], ...]
     bytes: int
     least: int
     may_grow: bool
@@ -28,23 +29,23 @@ class Pipeline:
 
     @property
     def loads(self) -> tuple[OperandLoad, ...]:
-        """All loads that go through the ring."""
-        return tuple(load for filling in self.fillings for load in filling)
+        """All loads that go through the pipeline."""
+        return tuple(load for content in self.contents for load in content)
 
     @property
     def gathers(self) -> bool:
-        """Whether threads copy into the slots, too, not TMA alone."""
+        """Whether threads copy into the stages, too, not TMA alone."""
         return not all(map(is_by_tma, self.loads))
 
-    def filling(self, load: Operation) -> tuple[OperandLoad, ...]:
-        """The loads that share a slot with this one, itself included, in the slot's order."""
-        return next(filling for filling in self.fillings if load in filling)
+    def content(self, load: Operation) -> tuple[OperandLoad, ...]:
+        """The loads that share a stage with this one, itself included, in the stage's order."""
+        return next(content for content in self.contents if load in content)
 
 
-def is_read_by_threads(ring: Pipeline, dots: Iterable[PlannedDot]) -> bool:
-    """Whether threads read tiles of the ring, warp by warp, before they multiply."""
+def is_read_by_threads(pipeline: Pipeline, dots: Iterable[PlannedDot]) -> bool:
+    """Whether threads read tiles of the pipeline, warp by warp, before they multiply."""
     return any(
-        operand is not None and operand.load in ring.loads
+        operand is not None and operand.load in pipeline.loads
         for planned in dots
         if planned.is_read_by_warps
         for operand in (planned.lhs, planned.rhs)

@@ -35,9 +35,9 @@ from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.operands.tma import OperandLoad, shared_operand
 from tileiras.planning.operands.tma_stores import TmaWrite
-from tileiras.planning.operands.uniform import spared_bytes
-from tileiras.planning.resources.cta import CtaShape
-from tileiras.planning.resources.stages import slots_ahead
+from tileiras.planning.operands.uniform import skipped_bytes
+from tileiras.planning.resources.cta import CtaConfig
+from tileiras.planning.resources.stages import extra_stages
 
 
 def write_roles(func: aa.FuncOp, hopper: HopperPlan, num_warps: int) -> None:
@@ -51,14 +51,16 @@ def write_roles(func: aa.FuncOp, hopper: HopperPlan, num_warps: int) -> None:
         registers=shape.registers,
         producer_registers=shape.producer_registers,
         consumer_registers=shape.consumer_registers,
-        turned=hopper.turned,
+        smem_transpose=hopper.smem_transpose,
         scratch=hopper.scratch,
         stores_delayed=int(hopper.are_stores_delayed),
-        store_warp=int(hopper.has_store_agent),
+        store_warp=int(hopper.has_store_warp),
     )
-    func.attributes[PIPELINES] = ArrayAttr([_described(ring) for ring in hopper.pipelines])
-    for number, ring in enumerate(hopper.pipelines):
-        _write_fillings(number, ring)
+    func.attributes[PIPELINES] = ArrayAttr(
+        [_described(described) for described in hopper.pipelines]
+    )
+    for number, described in enumerate(hopper.pipelines):
+        _write_contents(number, described)
     for planned in hopper.dots.values():
         planned.dot.attributes[MMA] = _written_dot(planned)
     for store in hopper.stores:
@@ -67,7 +69,7 @@ def write_roles(func: aa.FuncOp, hopper: HopperPlan, num_warps: int) -> None:
 
 def read_roles(func: aa.FuncOp, kernel: KernelPlanAttr, target: GpuTarget) -> HopperPlan:
     """The plan of a specialised kernel. Raises InternalError where attributes contradict it."""
-    shape = CtaShape(
+    shape = CtaConfig(
         kernel.integer("warpgroups"),
         kernel.integer("ctas"),
         kernel.integer("producer_warps"),
@@ -82,62 +84,67 @@ def read_roles(func: aa.FuncOp, kernel: KernelPlanAttr, target: GpuTarget) -> Ho
         tuple(op for op in func.walk() if isinstance(op, TmaWrite) and BY_TMA in op.attributes),
         bool(kernel.integer("stores_delayed")),
         bool(kernel.integer("store_warp")),
-        kernel.integer("turned"),
+        kernel.integer("smem_transpose"),
         kernel.integer("scratch"),
     )
 
 
-def _described(ring: Pipeline) -> PipelinePlanAttr:
-    """The ring itself, without its loads."""
-    values = {"bytes": ring.bytes, "least": ring.least, "may_grow": int(ring.may_grow)}
-    if ring.within is not None:
-        values["within"] = ring.within
-    if ahead := slots_ahead(ring):
+def _described(described: Pipeline) -> PipelinePlanAttr:
+    """The pipeline itself, without its loads."""
+    values = {
+        "bytes": described.bytes,
+        "least": described.least,
+        "may_grow": int(described.may_grow),
+    }
+    if described.within is not None:
+        values["within"] = described.within
+    if ahead := extra_stages(described):
         values["prefetch"] = ahead
-    if skipped := spared_bytes(ring):
+    if skipped := skipped_bytes(described):
         values["skipped"] = skipped
     return PipelinePlanAttr.of(**values)
 
 
-def _write_fillings(number: int, ring: Pipeline) -> None:
-    """Says at the loads of a ring where in it their tiles come."""
-    for filling, loads in enumerate(ring.fillings):
+def _write_contents(number: int, described: Pipeline) -> None:
+    """Says at the loads of a pipeline where in it their tiles come."""
+    for content, loads in enumerate(described.contents):
         for place, load in enumerate(loads):
             if PIPELINE in load.attributes:
                 raise InternalError("two pipelines bring the tile of one load", where="planning")
-            where = {"pipeline": number, "filling": filling, "place": place}
+            where = {"pipeline": number, "content": content, "place": place}
             load.attributes[PIPELINE] = FilledByAttr.of(**where)
 
 
 def _read_pipelines(func: aa.FuncOp) -> tuple[Pipeline, ...]:
-    """The rings with the loads that name them."""
-    rings = func.attributes.get(PIPELINES)
-    if not isinstance(rings, ArrayAttr):
+    """The pipelines with the loads that name them."""
+    pipelines = func.attributes.get(PIPELINES)
+    if not isinstance(pipelines, ArrayAttr):
         raise InternalError("a specialised kernel names no pipelines", where="planning")
     places: dict[tuple[int, int, int], OperandLoad] = {}
     for op in func.walk():
         filled = op.attributes.get(PIPELINE)
         if isinstance(filled, FilledByAttr) and isinstance(op, aa.TiledLoadOp | aa.LoadOp):
-            pipeline, filling, place = map(filled.integer, FilledByAttr.required)
-            places[pipeline, filling, place] = op
-    fillings: dict[int, dict[int, list[OperandLoad]]] = {}
-    for (pipeline, filling, _), load in sorted(places.items(), key=lambda item: item[0]):
-        fillings.setdefault(pipeline, {}).setdefault(filling, []).append(load)
+            pipeline, content, place = map(filled.integer, FilledByAttr.required)
+            places[pipeline, content, place] = op
+    contents: dict[int, dict[int, list[OperandLoad]]] = {}
+    for (pipeline, content, _), load in sorted(places.items(), key=lambda item: item[0]):
+        contents.setdefault(pipeline, {}).setdefault(content, []).append(load)
     return tuple(
-        _read_pipeline(ring, fillings.get(number, {})) for number, ring in enumerate(rings)
+        _read_pipeline(described, contents.get(number, {}))
+        for number, described in enumerate(pipelines)
     )
 
 
-def _read_pipeline(ring: Attribute, fillings: dict[int, list[OperandLoad]]) -> Pipeline:
-    """A ring with its loads."""
-    if not isinstance(ring, PipelinePlanAttr) or not fillings:
+def _read_pipeline(described: Attribute, contents: dict[int, list[OperandLoad]]) -> Pipeline:
+    """A pipeline with its loads."""
+    if not isinstance(described, PipelinePlanAttr) or not contents:
         raise InternalError("a planned pipeline has no loads", where="planning")
     return Pipeline(
-        tuple(tuple(loads) for loads in fillings.values()),
-        ring.integer("bytes"),
-        ring.integer("least"),
-        bool(ring.integer("may_grow")),
-        ring.integer("within") if ring.has("within") else None,
+        tuple(tuple(loads) for loads in contents.values()),
+        described.integer("bytes"),
+        described.integer("least"),
+        bool(described.integer("may_grow")),
+        described.integer("within") if described.has("within") else None,
     )
 
 

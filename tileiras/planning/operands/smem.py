@@ -1,7 +1,7 @@
 """Loads whose tiles mma.sync reads where cp.async has copied them to.
 
 Without TMA and wgmma a product's operands pass through registers and are staged, which takes two
-meetings of the threads and a copy. Loaded early, a tile may lie in its slot as a staged one would
+meetings of the threads and a copy. Loaded early, a tile may lie in its stage as a staged one would
 (`dialects/layout/operands`): fragments are read from there.
 """
 
@@ -36,8 +36,8 @@ COPY_BITS = (32, 64, 128)
 """Fixed: what cp.async copies at once."""
 
 
-def slot_layout(load: aa.TiledLoadOp | aa.FinishLoadOp, plan: CtaPlan) -> LinearLayout | None:
-    """Where the elements of a tile lie in a slot ("offset" -> coordinates of the loaded tile).
+def stage_layout(load: aa.TiledLoadOp | aa.ReadStageOp, plan: CtaPlan) -> LinearLayout | None:
+    """Where the elements of a tile lie in a stage ("offset" -> coordinates of the loaded tile).
 
     None if the tile has to pass through registers: something else than products of the same block
     reads it, or they want it in different ways; it is rounded; copies would tear elements apart
@@ -67,19 +67,19 @@ def slot_layout(load: aa.TiledLoadOp | aa.FinishLoadOp, plan: CtaPlan) -> Linear
     return found
 
 
-def is_in_slot(value: SSAValue) -> bool:
-    """Whether an operand is a tile that products read in a slot."""
+def is_in_smem(value: SSAValue) -> bool:
+    """Whether an operand is a tile that products read in a stage."""
     value = underneath(value)
-    if not isinstance(value, OpResult) or not isinstance(value.op, aa.FinishLoadOp):
+    if not isinstance(value, OpResult) or not isinstance(value.op, aa.ReadStageOp):
         return False
-    ring = value.op.ring.owner
-    return isinstance(ring, aa.LoadRingOp) and ring.shared is not None
+    buffer = value.op.buffer.owner
+    return isinstance(buffer, aa.CircularBufferOp) and buffer.shared is not None
 
 
 def _for_product(
     dot: aa.ProductOp, index: int, source: LinearLayout, bits: int, run: int, plan: CtaPlan
 ) -> LinearLayout | None:
-    """The slot of one of a product's operands, of which `run` elements are copied at once."""
+    """The stage of one of a product's operands, of which `run` elements are copied at once."""
     product = plan_dot(dot, plan)
     if index > 1 or product.lhs is None or product.rhs is None or product.widens_to_f16:
         return None

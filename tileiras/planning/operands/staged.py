@@ -27,7 +27,7 @@ def staged_operands(op: aa.ProductOp) -> StagedOperands | None:
         lhs = left_load = None
     if rhs is None or not _is_of_loop(op) or not is_for_products(rhs.load):
         return None
-    # What arrives in a slot is used up in the same iteration.
+    # What arrives in a stage is used up in the same iteration.
     if rhs.load.parent_block() is not op.parent_block():
         return None
     if lhs is None and left_load is not None:

@@ -7,9 +7,9 @@ it reads the less the fewer rows and the more columns there are: 256x128 is bett
 109 instead of 118; but f8, whose sums are added up in parts, 108 instead of 102). And two products
 with an operand in common are one instruction (`fused_products`) if that is the left one.
 
-Of products that a joined kernel computes at once only their indices tell which operand they have in
-common, while it runs. Neighbours agree mostly in what is a quotient of the number of the tile, or
-looked up in a table.
+Of products that a kernel with two tiles per CTA computes at once only their indices tell which
+operand they have in common, while it runs. Neighbours agree mostly in what is a quotient of the
+number of the tile, or looked up in a table.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.operands.tma import OperandLoad
 from tileiras.planning.operands.tma_stores import is_in_loop
-from tileiras.planning.operands.uniform import differing_indices, may_be_alike
+from tileiras.planning.operands.uniform import differing_indices, may_be_uniform
 from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP
-from tileiras.planning.resources.stage_groups import slot_groups
+from tileiras.planning.resources.stage_groups import stage_groups
 
 if TYPE_CHECKING:
     from tileiras.planning.model.dots import WgmmaDot
@@ -48,16 +48,16 @@ def oriented(
 ) -> dict[Operation | None, list[WgmmaDot]]:
     """The products of each loop, those transposed that are better computed so.
 
-    Where tiles are joined, sums of one tile and of two have the same registers. Where they leave by
-    TMA, as 32-bit elements, none is: a warpgroup's 64 columns are two spans then.
+    Where a CTA computes two tiles, sums of one tile and of two have the same registers. Where they
+    leave by TMA, as 32-bit elements, none is: a warpgroup's 64 columns are two spans then.
     """
-    groups = [group for dots in loops.values() for group in slot_groups(dots)]
-    turned = [group for group in groups if _is_better_transposed(group)]
-    if not turned or any(map(_stores_words, func.walk())):
+    groups = [group for dots in loops.values() for group in stage_groups(dots)]
+    swapped = [group for group in groups if _is_better_transposed(group)]
+    if not swapped or any(map(_stores_words, func.walk())):
         return dict(loops)
-    if func.joined is not None:
-        turned = [group for group in groups if all(map(_is_wide_transposed, group))]
-    dots = {planned.dot for group in turned for planned in group}
+    if func.two_tiles is not None:
+        swapped = [group for group in groups if all(map(_is_wide_transposed, group))]
+    dots = {planned.dot for group in swapped for planned in group}
     return {
         loop: [replace(d, transposed=True) if d.dot in dots else d for d in products]
         for loop, products in loops.items()
@@ -72,7 +72,7 @@ def _stores_words(op: Operation) -> bool:
 
 
 def _is_better_transposed(group: Sequence[WgmmaDot]) -> bool:
-    """Whether the products of a slot are."""
+    """Whether the products of a stage are."""
     if not all(map(_is_wide_transposed, group)) or not _reads_less(group[0], len(group)):
         return False
     return len(group) == 1 or _common_is_right(*group)
@@ -81,7 +81,7 @@ def _is_better_transposed(group: Sequence[WgmmaDot]) -> bool:
 def _is_wide_transposed(planned: WgmmaDot) -> bool:
     """Whether a product may be computed transposed, by as many warpgroups as otherwise."""
     # What is summed up by itself first has the more of it the narrower instructions are.
-    if planned.is_promoted or not may_be_transposed(planned):
+    if planned.is_two_level or not may_be_transposed(planned):
         return False
     rows, columns = shape_of(planned.dot.result)
     is_legal = columns % ROWS_PER_WARPGROUP == 0 and rows in planned.family.sizes_n
@@ -90,7 +90,7 @@ def _is_wide_transposed(planned: WgmmaDot) -> bool:
 
 def may_be_transposed(planned: WgmmaDot) -> bool:
     """Whether instructions can read the operands in the other order, both in shared memory."""
-    if planned.fragments is not None or planned.lhs is None or planned.is_lhs_kept:
+    if planned.fragments is not None or planned.lhs is None or planned.is_lhs_resident:
         return False
     return isinstance(planned.dot.acc, BlockArgument)
 
@@ -112,7 +112,7 @@ def _common_is_right(first: WgmmaDot, second: WgmmaDot, *others: WgmmaDot) -> bo
     left, right = (first.lhs.load, second.lhs.load), (first.rhs.load, second.rhs.load)
     if left[0] is left[1] or right[0] is right[1]:
         return right[0] is right[1]
-    return may_be_alike(*right) and _pace(*right) < _pace(*left)
+    return may_be_uniform(*right) and _rate(*right) < _rate(*left)
 
 
 def continues_behind(
@@ -127,7 +127,7 @@ def continues_behind(
     return (major == axis or depth <= panel_bytes) and 2 * shape[axis] <= MAX_N
 
 
-class Pace(IntEnum):
+class VariationRate(IntEnum):
     """How often a value changes from a tile to the next one."""
 
     NEVER = 0
@@ -135,44 +135,44 @@ class Pace(IntEnum):
     OFTEN = 2
 
 
-def _pace(first: OperandLoad, second: OperandLoad) -> Pace:
+def _rate(first: OperandLoad, second: OperandLoad) -> VariationRate:
     """How often neighbouring tiles load different tiles."""
     if not isinstance(first, aa.TiledLoadOp) or not isinstance(second, aa.TiledLoadOp):
-        return Pace.OFTEN
-    known: dict[SSAValue, Pace] = {}
+        return VariationRate.OFTEN
+    known: dict[SSAValue, VariationRate] = {}
     values = [index for index, _ in differing_indices(first, second)]
-    return max((_pace_of(value, known) for value in values), default=Pace.NEVER)
+    return max((_rate_of(value, known) for value in values), default=VariationRate.NEVER)
 
 
-def _pace_of(value: SSAValue, known: dict[SSAValue, Pace]) -> Pace:
+def _rate_of(value: SSAValue, known: dict[SSAValue, VariationRate]) -> VariationRate:
     """How often a scalar changes: the number of the tile always, a quotient of it seldom.
 
     So does what is loaded for a tile: the group that it is of.
     """
     if value in known:
         return known[value]
-    known[value] = Pace.NEVER
+    known[value] = VariationRate.NEVER
     if not isinstance(value, OpResult):
         is_counter = isinstance(value, BlockArgument) and isinstance(
             value.owner.parent_op(), aa.ForOp
         )
-        known[value] = Pace.OFTEN if is_counter else Pace.NEVER
+        known[value] = VariationRate.OFTEN if is_counter else VariationRate.NEVER
         return known[value]
     match value.op:
         case aa.GetProgramIdOp() as op:
-            pace = Pace.NEVER if op.axis.value.data else Pace.OFTEN
+            rate = VariationRate.NEVER if op.axis.value.data else VariationRate.OFTEN
         case aa.DivIOp() | aa.ShRIOp() as op:
-            pace = min(_pace_of(op.operands[0], known), Pace.SELDOM)
+            rate = min(_rate_of(op.operands[0], known), VariationRate.SELDOM)
         case aa.LoadOp() | aa.TiledLoadOp() as op:
-            pace = min(_most(op.operands, known), Pace.SELDOM)
+            rate = min(_most(op.operands, known), VariationRate.SELDOM)
         case aa.SelectOp() as op:
-            pace = _most(op.operands[1:], known)
+            rate = _most(op.operands[1:], known)
         case op:
-            pace = _most(op.operands, known)
-    known[value] = pace
-    return pace
+            rate = _most(op.operands, known)
+    known[value] = rate
+    return rate
 
 
-def _most(values: Sequence[SSAValue], known: dict[SSAValue, Pace]) -> Pace:
+def _most(values: Sequence[SSAValue], known: dict[SSAValue, VariationRate]) -> VariationRate:
     """How often one of several values changes."""
-    return max((_pace_of(value, known) for value in values), default=Pace.NEVER)
+    return max((_rate_of(value, known) for value in values), default=VariationRate.NEVER)

@@ -52,7 +52,7 @@ class SharedOperand:
 
     @property
     def bytes(self) -> int:
-        """What the tile takes in a slot."""
+        """What the tile takes in a stage."""
         return place_bytes(self.load)
 
 
@@ -101,17 +101,17 @@ def underneath(value: SSAValue) -> SSAValue:
     return value
 
 
-def tile_uses(load: OperandLoad | aa.FinishLoadOp) -> Iterator[Use]:
+def tile_uses(load: OperandLoad | aa.ReadStageOp) -> Iterator[Use]:
     """Where a loaded tile is used, those operations aside that a product sees through."""
     return (use for use in _uses(load) if not is_transparent(use.operation))
 
 
-def transparent_users(load: OperandLoad | aa.FinishLoadOp) -> Iterator[Operation]:
+def transparent_users(load: OperandLoad | aa.ReadStageOp) -> Iterator[Operation]:
     """The operations between a load and products, which see through them."""
     return (use.operation for use in _uses(load) if is_transparent(use.operation))
 
 
-def _uses(load: OperandLoad | aa.FinishLoadOp) -> Iterator[Use]:
+def _uses(load: OperandLoad | aa.ReadStageOp) -> Iterator[Use]:
     """Where a loaded tile is used, under whatever name."""
     pending: list[SSAValue] = [load.result]
     while pending:
@@ -139,7 +139,7 @@ def tile_bytes(load: OperandLoad) -> int:
 
 
 def place_bytes(load: OperandLoad) -> int:
-    """Bytes that the tile takes in a slot: what follows starts where swizzle patterns start."""
+    """Bytes that the tile takes in a stage: what follows starts where swizzle patterns start."""
     return -(-tile_bytes(load) // PATTERN_BYTES) * PATTERN_BYTES
 
 

@@ -2,7 +2,7 @@
 
 A store by TMA goes through shared memory in pieces of 64 rows of one swizzle span; bounds are the
 tensor map's affair. The next tile's products run while the last pieces are on their way. One thread
-of a warpgroup, or of the agent that stores (`warp_roles/store_warp`), issues all pieces and waits
+of a warpgroup, or of the store warp (`warp_roles/store_warp`), issues all pieces and waits
 for them before those of the next tile, so stores keep their order among themselves. With any other
 access that tokens order with a write they would not: then none is used.
 
@@ -72,7 +72,9 @@ def tma_stores(
     hazards = find_hazards(func).before
     if any(op not in stores for op in hazards) or (hazards and ordinary):
         return ()
-    least = sum(ring.bytes * ring.least for ring in plan.pipelines if ring.within is None)
+    least = sum(
+        pipeline.bytes * pipeline.least for pipeline in plan.pipelines if pipeline.within is None
+    )
     needed = least + own_store_bytes(func, plan, stores) + FIXED_BYTES + LEAST_SCRATCH
     return stores if needed <= shared_bytes(plan.shape, target) else ()
 

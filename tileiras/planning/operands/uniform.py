@@ -1,11 +1,12 @@
-"""Loads of a slot that may turn out, while the kernel runs, to bring the same tile.
+"""Loads of a stage that may turn out, while the kernel runs, to bring the same tile.
 
-Two tiles that a joined kernel computes at once mostly share an operand; which, their indices say:
+Two tiles that a kernel with two tiles per CTA computes at once mostly share an operand; which,
+their indices say:
 
     %a = load %A[%i, %k];  %b = load %A[%j, %k]      the same tile if %i = %j
 
-Both agents compare such indices before the loop. Where all are equal the producer copies the first
-tile only, and products read it in place of the second.
+Both warp roles compare such indices before the loop. Where all are equal the producer copies the
+first tile only, and products read it in place of the second.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from tileiras.planning.model.pipelines import Pipeline
 
 
-def may_be_alike(first: OperandLoad, second: OperandLoad) -> bool:
-    """Whether two loads of a joined kernel's loop bring the same tile in all iterations or none.
+def may_be_uniform(first: OperandLoad, second: OperandLoad) -> bool:
+    """Whether two loads of a two-tile kernel's loop bring the same tile in all iterations or none.
 
     They read tiles of one kind from one tensor, and indices that differ are made before the loop.
     Products read both tiles in the same ways.
@@ -42,7 +43,7 @@ def may_be_alike(first: OperandLoad, second: OperandLoad) -> bool:
     if first is second or block is None or second.parent_block() is not block:
         return False
     func = enclosing(first, aa.FuncOp)
-    if not isinstance(func, aa.FuncOp) or func.joined is None:
+    if not isinstance(func, aa.FuncOp) or func.two_tiles is None:
         return False
     if not isinstance(first.parent_op(), aa.ForOp):
         return False
@@ -73,26 +74,26 @@ def _is_made_in(value: SSAValue, block: Block) -> bool:
     return (owner.parent_block() if isinstance(owner, Operation) else owner) is block
 
 
-def alike_loads(filling: Sequence[OperandLoad]) -> dict[OperandLoad, OperandLoad]:
-    """Loads of a slot that may turn out to be an earlier one of it, with that one.
+def uniform_loads(content: Sequence[OperandLoad]) -> dict[OperandLoad, OperandLoad]:
+    """Loads of a stage that may turn out to be an earlier one of it, with that one.
 
     None where two products read a load in common already: neighbours share one operand, not all.
     """
-    if any(len(products_of(load)) > 1 for load in filling):
+    if any(len(products_of(load)) > 1 for load in content):
         return {}
     found: dict[OperandLoad, OperandLoad] = {}
-    for position, load in enumerate(filling):
-        for earlier in filling[:position]:
-            if earlier not in found and may_be_alike(earlier, load):
+    for position, load in enumerate(content):
+        for earlier in content[:position]:
+            if earlier not in found and may_be_uniform(earlier, load):
                 found[load] = earlier
                 break
     return found
 
 
-def alike_loads_of(rings: Iterable[Pipeline]) -> dict[OperandLoad, OperandLoad]:
-    """Those of all slots of some rings."""
-    fillings = (filling for ring in rings for filling in ring.fillings)
-    return {load: to for filling in fillings for load, to in alike_loads(filling).items()}
+def uniform_loads_of(pipelines: Iterable[Pipeline]) -> dict[OperandLoad, OperandLoad]:
+    """Those of all stages of some pipelines."""
+    contents = (content for pipeline in pipelines for content in pipeline.contents)
+    return {load: to for content in contents for load, to in uniform_loads(content).items()}
 
 
 def products_of(load: OperandLoad) -> dict[Operation, None]:
@@ -115,10 +116,10 @@ def _ways(load: OperandLoad) -> set[tuple[int, int | None, Attribute]]:
     return ways
 
 
-def spared_bytes(ring: Pipeline) -> int:
-    """Bytes of a slot that mostly need not come: neighbours share one operand, not all."""
+def skipped_bytes(pipeline: Pipeline) -> int:
+    """Bytes of a stage that mostly need not come: neighbours share one operand, not all."""
     coming = 0
-    for filling in ring.fillings:
-        spared = max(map(place_bytes, alike_loads(filling)), default=0)
-        coming = max(coming, sum(map(place_bytes, filling)) - spared)
-    return ring.bytes - coming
+    for content in pipeline.contents:
+        skipped = max(map(place_bytes, uniform_loads(content)), default=0)
+        coming = max(coming, sum(map(place_bytes, content)) - skipped)
+    return pipeline.bytes - coming

@@ -19,7 +19,7 @@ ROWS_PER_WARPGROUP = 64
 WARP_THREADS = 32
 """Fixed: threads of a warp (PTX ISA)."""
 MAX_CTAS = 3
-"""Policy: CTAs per SM: beyond, rings are too short to hide what memory takes."""
+"""Policy: CTAs per SM: beyond, pipelines are too short to hide what memory takes."""
 MAX_ACCUMULATORS = 128
 """Policy: f32 registers of a thread for one accumulator."""
 MAX_REGISTERS = 176
@@ -41,40 +41,42 @@ LAUNCHED_BESIDE = 26
 (C7602).
 """
 MAX_STAGES = 8
-"""Policy: stages of a ring at most; short ones have up to twice as many."""
-SHORT_RING_BYTES = 64 * 1024
-"""Policy: what a ring may take with up to twice as many slots: small ones come too late otherwise.
-An SM gets some 60 bytes a cycle, a thousand cycles after they are asked for.
+"""Policy: stages of a pipeline at most; short ones have up to twice as many."""
+SHORT_PIPELINE_BYTES = 64 * 1024
+"""Policy: what a pipeline may take with up to twice as many stages: small ones come too late
+otherwise. An SM gets some 60 bytes a cycle, a thousand cycles after they are asked for.
 """
 DEEP_STAGES = 4
-"""Policy: stages that a ring has at most where all rings together take more than `FREE_RING_BYTES`.
+"""Policy: stages that a pipeline has at most where all pipelines together take more than
+`FREE_PIPELINE_BYTES`.
 """
-FREE_RING_BYTES = 128 * 1024
-"""Policy: what all rings may take with more stages than `DEEP_STAGES`."""
-MOST_RING_BYTES = 160 * 1024
-"""Policy: what all rings of a CTA may take. With more on its way SMs drift apart, and L2 no longer
-answers several of them at once: f16 8192^3, TFLOP/s on one H100, 128x128 with 3, 4, 5, 6 slots of
-32 KB 535, 635, 554, 540; 128x256 with 3 and 4 of 48 KB 742, 729; 64x256 with 3, 4 and 5 of 40 KB
-528, 606, 461.
+FREE_PIPELINE_BYTES = 128 * 1024
+"""Policy: what all pipelines may take with more stages than `DEEP_STAGES`."""
+MOST_PIPELINE_BYTES = 160 * 1024
+"""Policy: what all pipelines of a CTA may take. With more on its way SMs drift apart, and L2 no
+longer answers several of them at once: f16 8192^3, TFLOP/s on one H100, 128x128 with 3, 4, 5, 6
+stages of 32 KB 535, 635, 554, 540; 128x256 with 3 and 4 of 48 KB 742, 729; 64x256 with 3, 4 and 5
+of 40 KB 528, 606, 461.
 """
 MOST_READ_BYTES = 192 * 1024
-"""Policy: the same where threads read the slots: int8 8192^3 row-major, 128x256 tile, TOP/s with 3
-and 4 slots of 48 KB 1231, 1399.
+"""Policy: the same where threads read the stages: int8 8192^3 row-major, 128x256 tile, TOP/s with 3
+and 4 stages of 48 KB 1231, 1399.
 """
 FIXED_BYTES = 1024
 """Policy: shared memory of a CTA for mbarriers, for making tensor maps, and for handing a scalar
 around.
 """
-SLOT_BARRIER_BYTES = 16
-"""Fixed: of a slot's full and empty mbarrier."""
+STAGE_BARRIER_BYTES = 16
+"""Fixed: of a stage's full and empty mbarrier."""
 LEAST_SCRATCH = 4096
-"""Policy: shared memory for layout changes and reductions beside the rings: less takes many rounds.
+"""Policy: shared memory for layout changes and reductions beside the pipelines: less takes many
+rounds.
 """
 SMALL_TILE = 128 * 128
-"""Policy: products of up to so many elements (one warpgroup has 128 accumulators) are given
-company, if the threads compute between them: two CTAs of 64x128 attention ran at 553 TFLOP/s, one
-at 478. Plain products lose by it (128x128: 547, 636 alone), since more SMs than before read the
-same at once.
+"""Policy: products of up to so many elements (one warpgroup has 128 accumulators) share
+an SM with another CTA, if the threads compute between them: two CTAs of 64x128 attention ran at 553
+TFLOP/s, one at 478. Plain products lose by it (128x128: 547, 636 alone), since more SMs than before
+read the same at once.
 """
 DEFAULT_CTAS = 2
 """Policy: CTAs per SM for such products."""
@@ -86,7 +88,7 @@ PRODUCER_REGISTERS = 40
 _UNWANTED_CTA = 4
 """Policy: for each CTA per SM more or less than is wanted."""
 _NO_SPARE_STAGE = 3
-"""Policy: a ring that has no stage more than it must have."""
+"""Policy: a pipeline that has no stage more than it must have."""
 _ALONE = 3
 """Policy: one warpgroup alone on an SM."""
 _TIGHT = 2
@@ -98,7 +100,7 @@ _TRADED = ((1, 2), (2, 1))
 
 
 @dataclass(frozen=True)
-class CtaShape:
+class CtaConfig:
     """Warps and registers of a specialised CTA; `ctas` of its kind fit an SM.
 
     `producer_registers` and `consumer_registers` are 0 where all threads keep what they are
@@ -129,27 +131,29 @@ class CtaShape:
 
 
 @dataclass(frozen=True)
-class RingDemand:
-    """A ring as the choice needs to know it: bytes of a slot, and how many slots it has at least.
+class PipelineRequirements:
+    """A pipeline as the choice needs to know it: bytes of a stage, and how many stages it has at
+    least.
 
-    A ring of a tile that is loaded once has one slot and gains nothing from more. `is_read`:
-    threads read tiles into registers before they multiply, and keep a slot that much longer.
+    A pipeline of a tile that is loaded once has one stage and gains nothing from more. `is_read`:
+    threads read tiles into registers before they multiply, and keep a stage that much longer.
     `is_shared`: CTAs of a cluster fill it together, so that it takes longer to fill.
-    `ahead`: slots that it may have more than others, since its loads are said to take long.
-    `spared`: bytes of a slot that mostly do not come, their tile being in the slot already.
+    `extra_stages`: stages that it may have more than others, since its loads are said to take long.
+    `skipped_bytes`: bytes of a stage that mostly do not come, their tile being in the stage
+    already.
     """
 
-    slot_bytes: int
+    stage_bytes: int
     least: int
     may_grow: bool = True
     is_read: bool = False
     is_shared: bool = False
-    ahead: int = 0
-    spared: int = 0
+    extra_stages: int = 0
+    skipped_bytes: int = 0
 
 
 @dataclass(frozen=True)
-class Demand:
+class Requirements:
     """What a kernel asks of a CTA. Registers are those of a thread, for 1 and 2 warpgroups.
 
     `accumulators`: of the largest product; `tiles`: what the products of a loop take together;
@@ -158,15 +162,15 @@ class Demand:
     SM is launched. `wanted_*`: what hints ask for. `gather_registers`: registers that a thread of
     the producer needs more where its whole warpgroup gathers, None if one warp is enough.
     `columns`: of the widest product. `scratch`: shared memory that one operation needs at once.
-    `turned`: and what warpgroups need to turn operands in. `is_busy`: threads compute left
-    operands between products, or turn words.
+    `smem_transpose`: and what warpgroups need to transpose operands in. `is_busy`: threads compute
+    left operands between products, or transpose words.
     """
 
     accumulators: dict[int, int]
     tiles: dict[int, int]
     with_others: dict[int, int]
     at_work: dict[int, int]
-    rings: tuple[RingDemand, ...]
+    pipelines: tuple[PipelineRequirements, ...]
     elements: int
     is_persistent: bool = False
     wanted_ctas: int | None = None
@@ -174,19 +178,19 @@ class Demand:
     gather_registers: int | None = None
     columns: int = 0
     scratch: int = 0
-    turned: dict[int, int] = field(default_factory=dict[int, int])
+    smem_transpose: dict[int, int] = field(default_factory=dict[int, int])
     is_busy: bool = False
     in_place: dict[int, int] = field(default_factory=dict[int, int])
 
 
-def cta_shapes(target: GpuTarget, gather_registers: int | None = None) -> tuple[CtaShape, ...]:
+def cta_configs(target: GpuTarget, gather_registers: int | None = None) -> tuple[CtaConfig, ...]:
     """All shapes: with one producer warp, or with a warpgroup of them that gives registers away.
 
     The latter only for few CTAs: ptxas wants enough registers for wgmma from the launch on. Two
     consumer warpgroups on their own are launched with the same registers either way. A producer
     that gathers is a warpgroup in any case.
     """
-    shapes: list[CtaShape] = []
+    shapes: list[CtaConfig] = []
     least = PRODUCER_REGISTERS + (gather_registers or 0)
     for warpgroups in (1, 2):
         for ctas in range(1, MAX_CTAS + 1):
@@ -195,10 +199,10 @@ def cta_shapes(target: GpuTarget, gather_registers: int | None = None) -> tuple[
                 shapes.append(_traded(warpgroups, ctas, least, target))
             if gather_registers is not None:
                 if (warpgroups, ctas) not in _TRADED and launched >= least:
-                    shapes.append(CtaShape(warpgroups, ctas, 4, launched))
+                    shapes.append(CtaConfig(warpgroups, ctas, 4, launched))
             elif (warpgroups, ctas) != (2, 1):
                 registers = launched_registers(4 * warpgroups + 1, ctas, target)
-                shapes.append(CtaShape(warpgroups, ctas, 1, registers))
+                shapes.append(CtaConfig(warpgroups, ctas, 1, registers))
     return tuple(shapes)
 
 
@@ -212,130 +216,143 @@ def launched_registers(warps: int, ctas: int, target: GpuTarget) -> int:
     return min(target.whole_units(registers), target.max_registers_per_thread)
 
 
-def _traded(warpgroups: int, ctas: int, least: int, target: GpuTarget) -> CtaShape:
+def _traded(warpgroups: int, ctas: int, least: int, target: GpuTarget) -> CtaConfig:
     """Consumers that get the registers of the producer's warpgroup, who keep `least`."""
     launched = launched_registers(4 * warpgroups + 4, ctas, target)
     given = target.whole_units((launched - least) // warpgroups)
     registers = launched + given
-    return CtaShape(warpgroups, ctas, 4, registers, least, registers)
+    return CtaConfig(warpgroups, ctas, 4, registers, least, registers)
 
 
-def choose_shape(demand: Demand, target: GpuTarget) -> CtaShape | None:
-    """The shape of least cost that holds the kernel's tiles and rings; None if none does.
+def choose_cta_config(requirements: Requirements, target: GpuTarget) -> CtaConfig | None:
+    """The shape of least cost that holds the kernel's tiles and pipelines; None if none does.
 
     Only where none does, left operands are made in place: nothing is computed beside products then.
     """
-    shapes = cta_shapes(target, demand.gather_registers)
-    fitting = [shape for shape in shapes if _holds_tiles(shape, demand)]
-    best = _cheapest(fitting, demand, target)
-    if best is None and demand.in_place:
-        fitting = [shape for shape in shapes if _holds_tiles_in_place(shape, demand)]
-        best = _cheapest(fitting, demand, target)
+    shapes = cta_configs(target, requirements.gather_registers)
+    fitting = [shape for shape in shapes if _holds_tiles(shape, requirements)]
+    best = _cheapest(fitting, requirements, target)
+    if best is None and requirements.in_place:
+        fitting = [shape for shape in shapes if _holds_tiles_in_place(shape, requirements)]
+        best = _cheapest(fitting, requirements, target)
     return best
 
 
-def _holds_tiles(shape: CtaShape, demand: Demand) -> bool:
+def _holds_tiles(shape: CtaConfig, requirements: Requirements) -> bool:
     """Whether there are registers for all tiles of a loop, left operands beside the others."""
-    tiles = demand.tiles if shape.ctas == 1 else demand.with_others
+    tiles = requirements.tiles if shape.ctas == 1 else requirements.with_others
     return tiles.get(shape.warpgroups, MAX_REGISTERS + 1) <= shape.tile_registers
 
 
-def _holds_tiles_in_place(shape: CtaShape, demand: Demand) -> bool:
+def _holds_tiles_in_place(shape: CtaConfig, requirements: Requirements) -> bool:
     """Whether one CTA on an SM has registers for its tiles, left operands in place of others."""
-    tiles = demand.in_place.get(shape.warpgroups, MOST_REGISTERS + 1)
+    tiles = requirements.in_place.get(shape.warpgroups, MOST_REGISTERS + 1)
     return shape.ctas == 1 and tiles <= min(MOST_REGISTERS, shape.free_registers)
 
 
-def _cheapest(shapes: Iterable[CtaShape], demand: Demand, target: GpuTarget) -> CtaShape | None:
+def _cheapest(
+    shapes: Iterable[CtaConfig], requirements: Requirements, target: GpuTarget
+) -> CtaConfig | None:
     """The first of the shapes with the least penalties, None if none fits otherwise."""
-    costs = ((_cost(shape, demand, target), shape) for shape in shapes)
+    costs = ((_cost(shape, requirements, target), shape) for shape in shapes)
     fitting = ((cost, shape) for cost, shape in costs if cost is not None)
     best = min(fitting, key=lambda found: found[0], default=None)
     return best[1] if best is not None else None
 
 
-def _cost(shape: CtaShape, demand: Demand, target: GpuTarget) -> int | None:
+def _cost(shape: CtaConfig, requirements: Requirements, target: GpuTarget) -> int | None:
     """The penalties of a shape with registers enough for tiles, None if it does not fit."""
-    if shape.warpgroups not in demand.accumulators:
+    if shape.warpgroups not in requirements.accumulators:
         return None
-    if demand.accumulators[shape.warpgroups] > MAX_ACCUMULATORS:
+    if requirements.accumulators[shape.warpgroups] > MAX_ACCUMULATORS:
         return None
     launched = launched_registers(shape.consumer_warps + shape.producer_warps, shape.ctas, target)
-    if launched < demand.columns // 2 + LAUNCHED_BESIDE:
+    if launched < requirements.columns // 2 + LAUNCHED_BESIDE:
         return None
-    other = FIXED_BYTES + max(LEAST_SCRATCH, demand.scratch)
-    other += demand.turned.get(shape.warpgroups, 0)
-    stages = ring_stages(demand.rings, shared_bytes(shape, target) - other)
+    other = FIXED_BYTES + max(LEAST_SCRATCH, requirements.scratch)
+    other += requirements.smem_transpose.get(shape.warpgroups, 0)
+    stages = stages_of_pipelines(requirements.pipelines, shared_bytes(shape, target) - other)
     if stages is None:
         return None
-    is_busy = demand.is_busy or any(demand.at_work.values())
-    is_small = is_busy and demand.elements <= SMALL_TILE and not demand.is_persistent
+    is_busy = requirements.is_busy or any(requirements.at_work.values())
+    is_small = is_busy and requirements.elements <= SMALL_TILE and not requirements.is_persistent
     default = DEFAULT_CTAS if is_small else 1
-    cost = _UNWANTED_CTA * abs(shape.ctas - (demand.wanted_ctas or default))
-    wanted = demand.wanted_warpgroups
+    cost = _UNWANTED_CTA * abs(shape.ctas - (requirements.wanted_ctas or default))
+    wanted = requirements.wanted_warpgroups
     if wanted is not None and wanted != shape.warpgroups:
         cost += _UNWANTED_CTA
-    pairs = zip(demand.rings, stages, strict=True)
-    if any(count <= ring.least for ring, count in pairs if ring.may_grow):
+    pairs = zip(requirements.pipelines, stages, strict=True)
+    if any(count <= pipeline.least for pipeline, count in pairs if pipeline.may_grow):
         cost += _NO_SPARE_STAGE
     if shape.warpgroups * shape.ctas == 1:
         cost += _ALONE
-    room = shape.tile_registers - demand.with_others[shape.warpgroups]
-    if demand.at_work[shape.warpgroups] > room:
+    room = shape.tile_registers - requirements.with_others[shape.warpgroups]
+    if requirements.at_work[shape.warpgroups] > room:
         cost += _TIGHT
     if shape.producer_warps > 1:
         cost += _IDLE_WARPS
     return cost + shape.warpgroups
 
 
-def shared_bytes(shape: CtaShape, target: GpuTarget) -> int:
+def shared_bytes(shape: CtaConfig, target: GpuTarget) -> int:
     """Shared memory that each CTA may have."""
     return target.shared_memory_of_each(shape.ctas)
 
 
-def ring_stages(rings: Iterable[RingDemand], available: int) -> tuple[int, ...] | None:
-    """Slots of every ring: the least, then one more in turn while there is room; None if none."""
-    rings = tuple(rings)
-    stages = [ring.least for ring in rings]
-    taken = sum(ring.slot_bytes * ring.least for ring in rings)
-    spared = sum(ring.spared * ring.least for ring in rings)
+def stages_of_pipelines(
+    pipelines: Iterable[PipelineRequirements], available: int
+) -> tuple[int, ...] | None:
+    """Stages of every pipeline: the least, then one more in turn while there is room; None if
+    none.
+    """
+    pipelines = tuple(pipelines)
+    stages = [pipeline.least for pipeline in pipelines]
+    taken = sum(pipeline.stage_bytes * pipeline.least for pipeline in pipelines)
+    skipped_bytes = sum(pipeline.skipped_bytes * pipeline.least for pipeline in pipelines)
     if taken > available:
         return None
-    deep = MOST_READ_BYTES if any(ring.is_read for ring in rings) else MOST_RING_BYTES
-    free = FREE_RING_BYTES
-    if any(ring.is_shared for ring in rings):
+    deep = (
+        MOST_READ_BYTES if any(pipeline.is_read for pipeline in pipelines) else MOST_PIPELINE_BYTES
+    )
+    free = FREE_PIPELINE_BYTES
+    if any(pipeline.is_shared for pipeline in pipelines):
         deep = free = available
-    by_latency = sorted(enumerate(rings), key=lambda item: -item[1].ahead)
+    by_latency = sorted(enumerate(pipelines), key=lambda item: -item[1].extra_stages)
     grown = True
     while grown:
         grown = False
-        fewest = min((s for s, ring in zip(stages, rings, strict=True) if ring.may_grow), default=0)
-        for number, ring in by_latency:
-            if not ring.may_grow or stages[number] > fewest + ring.ahead:
+        fewest = min(
+            (s for s, pipeline in zip(stages, pipelines, strict=True) if pipeline.may_grow),
+            default=0,
+        )
+        for number, pipeline in by_latency:
+            if not pipeline.may_grow or stages[number] > fewest + pipeline.extra_stages:
                 continue
-            # With one slot a ring would wait for each of its loads.
+            # With one stage a pipeline would wait for each of its loads.
             is_single = stages[number] == 1
             wanted = stages[number] + 1
-            is_short = ring.slot_bytes * wanted <= SHORT_RING_BYTES
+            is_short = pipeline.stage_bytes * wanted <= SHORT_PIPELINE_BYTES
             most = available if is_single else _most_bytes(wanted, deep, free, is_short)
-            larger, coming = taken + ring.slot_bytes, spared + ring.spared
+            larger, coming = taken + pipeline.stage_bytes, skipped_bytes + pipeline.skipped_bytes
             if larger <= available and larger - coming <= most:
                 stages[number] += 1
-                taken, spared = larger, coming
+                taken, skipped_bytes = larger, coming
                 grown = True
     return tuple(stages)
 
 
-def most_slots(ring: RingDemand) -> int:
-    """The slots that a ring has at most, whatever room there is."""
-    if not ring.may_grow:
-        return ring.least
-    of_short_ring = min(2 * MAX_STAGES, SHORT_RING_BYTES // ring.slot_bytes)
-    return max(ring.least, MAX_STAGES, of_short_ring)
+def most_stages(pipeline: PipelineRequirements) -> int:
+    """The stages that a pipeline has at most, whatever room there is."""
+    if not pipeline.may_grow:
+        return pipeline.least
+    of_short_pipeline = min(2 * MAX_STAGES, SHORT_PIPELINE_BYTES // pipeline.stage_bytes)
+    return max(pipeline.least, MAX_STAGES, of_short_pipeline)
 
 
 def _most_bytes(stages: int, deep: int, free: int, is_short: bool) -> int:
-    """What all rings may take when one of them gets so many stages; `deep` with a few of them."""
+    """What all pipelines may take when one of them gets so many stages; `deep` with a few of
+    them.
+    """
     if stages > MAX_STAGES * (1 + is_short):
         return 0
     return deep if stages <= DEEP_STAGES else free

@@ -1,4 +1,4 @@
-"""What a kernel with planned products asks of the shape of its CTA: registers, rings, hints."""
+"""What a kernel with planned products asks of the shape of its CTA: registers, pipelines, hints."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.model.pipelines import is_read_by_threads
 from tileiras.planning.operands.gather import gather_registers
 from tileiras.planning.operands.tma import OperandLoad, is_by_tma
-from tileiras.planning.operands.uniform import spared_bytes
+from tileiras.planning.operands.uniform import skipped_bytes
 from tileiras.planning.resources.cta import (
     ROWS_PER_WARPGROUP,
     WARP_THREADS,
     WARPGROUP_THREADS,
-    Demand,
-    RingDemand,
+    PipelineRequirements,
+    Requirements,
 )
 from tileiras.planning.resources.smem import least_bytes
 
@@ -36,8 +36,8 @@ FRAGMENT_REGISTERS = 4
 """Policy: registers of a thread for a block of 64 rows and an instruction's step of K."""
 FRAGMENT_ADDRESSES = 8
 """Policy: registers for reading fragments: addresses, bytes on their way to their places."""
-TURNED_REGISTERS = 16
-"""Policy: registers for words on their way to where they are turned."""
+SMEM_TRANSPOSE_REGISTERS = 16
+"""Policy: registers for words on their way to where they are transposed."""
 CTAS_WITH_IDLE_ONES = 2
 """Policy: CTAs on an SM of a kernel most of whose CTAs leave at once."""
 LESS_BESIDE_PARTIAL = 16
@@ -46,11 +46,11 @@ spills).
 """
 
 
-def demand_of(
+def requirements_of(
     func: aa.FuncOp,
     loops: dict[Operation | None, list[PlannedDot]],
     pipelines: Sequence[Pipeline],
-) -> Demand:
+) -> Requirements:
     """What the kernel asks of the shape of its CTA."""
     dots = [planned for together in loops.values() for planned in together]
     counts = [n for n in (1, 2) if all(planned.suits(n) for planned in dots)]
@@ -70,12 +70,12 @@ def demand_of(
     at_work = {n: max(_at_work(together, n) for together in loops.values()) for n in counts}
     gathered = [load for load in brought if not is_by_tma(load)]
     warps = integer_hint(func, "num_worker_warps_per_cta")
-    return Demand(
+    return Requirements(
         accumulators,
         tiles,
         with_others,
         at_work,
-        ring_demands(pipelines, dots),
+        pipeline_requirements(pipelines, dots),
         max(prod(shape_of(planned.dot.result)) for planned in dots),
         any(loop is not None and _is_in_loop(loop) for loop in loops),
         integer_hint(func, "occupancy") or _with_idle_ctas(func),
@@ -83,7 +83,7 @@ def demand_of(
         gather_registers(gathered) if gathered else None,
         max(planned.columns if _is_in_registers(planned) else 0 for planned in dots),
         max(least_bytes(op) for op in func.walk()),
-        {n: max(planned.turned_bytes(n) for planned in dots) for n in counts},
+        {n: max(planned.smem_transpose_bytes(n) for planned in dots) for n in counts},
         any(_keeps_threads_busy(planned) for planned in dots),
         {n: with_others[n] - saved[n] for n in counts} if any(saved.values()) else {},
     )
@@ -96,7 +96,7 @@ def _is_in_registers(planned: PlannedDot) -> bool:
 
 def _keeps_threads_busy(planned: PlannedDot) -> bool:
     """Whether threads do more for a product than issue it, so that a second CTA fills gaps."""
-    return planned.lhs is None or planned.turns_words or not planned.is_asynchronous
+    return planned.lhs is None or planned.transposes_words or not planned.is_asynchronous
 
 
 def _with_idle_ctas(func: aa.FuncOp) -> int | None:
@@ -104,7 +104,7 @@ def _with_idle_ctas(func: aa.FuncOp) -> int | None:
 
     They need room until they do; those that wait for room would take some microseconds more.
     """
-    return None if func.paired_axis is None else CTAS_WITH_IDLE_ONES
+    return None if func.cluster_axis is None else CTAS_WITH_IDLE_ONES
 
 
 def _is_in_loop(op: Operation) -> bool:
@@ -115,18 +115,20 @@ def _is_in_loop(op: Operation) -> bool:
     return parent is not None
 
 
-def ring_demands(rings: Iterable[Pipeline], dots: Sequence[PlannedDot]) -> tuple[RingDemand, ...]:
-    """The rings that have memory of their own, as the plan knows them."""
+def pipeline_requirements(
+    pipelines: Iterable[Pipeline], dots: Sequence[PlannedDot]
+) -> tuple[PipelineRequirements, ...]:
+    """The pipelines that have memory of their own, as the plan knows them."""
     return tuple(
-        RingDemand(
-            ring.bytes,
-            ring.least,
-            ring.may_grow,
-            is_read_by_threads(ring, dots),
-            spared=spared_bytes(ring),
+        PipelineRequirements(
+            pipeline.bytes,
+            pipeline.least,
+            pipeline.may_grow,
+            is_read_by_threads(pipeline, dots),
+            skipped_bytes=skipped_bytes(pipeline),
         )
-        for ring in rings
-        if ring.within is None
+        for pipeline in pipelines
+        if pipeline.within is None
     )
 
 
@@ -166,7 +168,7 @@ def _saved_in_place(dots: list[PlannedDot], warpgroups: int) -> int:
 
 def _partial(planned: PlannedDot, warpgroups: int) -> int:
     """Registers of a thread for partial sums, which need less beside them than other tiles do."""
-    if not planned.is_promoted:
+    if not planned.is_two_level:
         return 0
     return max(0, min(PARTIAL_REGISTERS, _accumulators(planned, warpgroups)) - LESS_BESIDE_PARTIAL)
 
@@ -182,12 +184,12 @@ def _fragments(planned: PlannedDot, warpgroups: int) -> int:
     if planned.fragments is None:
         return 0
     blocks, steps = planned.rows // (ROWS_PER_WARPGROUP * warpgroups), 1
-    if planned.turns_words:
-        # Words are turned while the fragments of the product before are read.
+    if planned.transposes_words:
+        # Words are transposed while the fragments of the product before are read.
         whole = blocks * shape_of(planned.dot.lhs)[-1] // planned.family.k
         held = whole if whole <= FRAGMENTS_AT_ONCE else 2 * blocks
-        return FRAGMENT_REGISTERS * held + TURNED_REGISTERS + 2 * FRAGMENT_ADDRESSES
-    if planned.is_promoted:
+        return FRAGMENT_REGISTERS * held + SMEM_TRANSPOSE_REGISTERS + 2 * FRAGMENT_ADDRESSES
+    if planned.is_two_level:
         depth = min(PARTIAL_K, shape_of(planned.dot.lhs)[-1])
         blocks, steps = 1, depth // planned.family.k
     return 2 * FRAGMENT_REGISTERS * blocks * steps + FRAGMENT_ADDRESSES

@@ -1,4 +1,4 @@
-"""Shared memory that operations need beside the rings of a specialised kernel.
+"""Shared memory that operations need beside the pipelines of a specialised kernel.
 
 Operations need it for a moment, one after another, so a kernel needs the largest of the needs. A
 change of layout takes the whole tile if there is room, and goes in rounds if not: it counts

@@ -1,7 +1,7 @@
-"""Which products share slots: those of one block that read a loaded tile in common.
+"""Which products share stages: those of one block that read a loaded tile in common.
 
 %a = load;  %b = load;  %c = load;  %x = dot %a, %b, ..;  %y = dot %a, %c, ..
--> one ring of slots with a, b and c, handed back after both products
+-> one circular buffer of stages with a, b and c, handed back after both products
 
 So do those whose tiles may turn out to be the same (`operands/uniform`).
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.planning.operands.tma import OperandLoad, SharedOperand, tile_uses
-from tileiras.planning.operands.uniform import may_be_alike
+from tileiras.planning.operands.uniform import may_be_uniform
 
 if TYPE_CHECKING:
     from tileiras.planning.model.dots import PlannedDot
@@ -37,28 +37,28 @@ def is_for_products(load: OperandLoad) -> bool:
     return True
 
 
-def slot_groups(dots: Sequence[Dot]) -> list[list[Dot]]:
-    """The products of a loop, those that share slots together, in program order."""
+def stage_groups(dots: Sequence[Dot]) -> list[list[Dot]]:
+    """The products of a loop, those that share stages together, in program order."""
     groups: list[list[int]] = []
-    brought = [list(slot_operands([planned])) for planned in dots]
+    brought = [list(stage_operands([planned])) for planned in dots]
     for number, loads in enumerate(brought):
-        joined = [group for group in groups if any(_share(loads, brought[i]) for i in group)]
-        groups = [group for group in groups if group not in joined]
-        groups.append(sorted([*(i for group in joined for i in group), number]))
+        two_tiles = [group for group in groups if any(_share(loads, brought[i]) for i in group)]
+        groups = [group for group in groups if group not in two_tiles]
+        groups.append(sorted([*(i for group in two_tiles for i in group), number]))
     return [[dots[i] for i in group] for group in sorted(groups)]
 
 
 def _share(loads: Sequence[OperandLoad], others: Sequence[OperandLoad]) -> bool:
     """Whether two products read a tile in common, or may turn out to."""
-    return any(load is other or may_be_alike(load, other) for load in loads for other in others)
+    return any(load is other or may_be_uniform(load, other) for load in loads for other in others)
 
 
-def slot_operands(group: Sequence[PlannedDot]) -> dict[OperandLoad, SharedOperand]:
-    """The loads that fill a slot for these products, in its order, each with one that reads it.
+def stage_operands(group: Sequence[PlannedDot]) -> dict[OperandLoad, SharedOperand]:
+    """The loads that fill a stage for these products, in its order, each with one that reads it.
 
     Left operands lie one behind the other, then right ones: one instruction may read several.
     """
-    left = [None if planned.is_lhs_kept else planned.lhs for planned in group]
+    left = [None if planned.is_lhs_resident else planned.lhs for planned in group]
     found: dict[OperandLoad, SharedOperand] = {}
     for operand in (*left, *(planned.rhs for planned in group)):
         if operand is not None:

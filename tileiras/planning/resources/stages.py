@@ -1,4 +1,4 @@
-"""How many slots rings would get, as far as that is known before consumers are placed."""
+"""How many stages pipelines would get, as far as that is known before consumers are placed."""
 
 from __future__ import annotations
 
@@ -18,88 +18,90 @@ from tileiras.planning.operands.tma_stores import own_store_bytes
 from tileiras.planning.resources.cta import (
     FIXED_BYTES,
     LEAST_SCRATCH,
-    SLOT_BARRIER_BYTES,
+    STAGE_BARRIER_BYTES,
     WARP_THREADS,
-    RingDemand,
-    most_slots,
-    ring_stages,
+    PipelineRequirements,
+    most_stages,
     shared_bytes,
+    stages_of_pipelines,
 )
-from tileiras.planning.resources.requirements import ring_demands
+from tileiras.planning.resources.requirements import pipeline_requirements
 
 UNLIMITED_BYTES = 2**31
-"""Policy: more than all rings could use."""
+"""Policy: more than all pipelines could use."""
 BARRIER_BYTES = 384
 """Fixed: shared memory of a CTA for mbarriers, a pointer to the tensor maps, and gaps."""
 STORE_BARRIER_BYTES = 128
-"""Fixed: shared memory for the mbarriers of a store agent's first buffers and tensor maps."""
+"""Fixed: shared memory for the mbarriers of a store warp's first buffers and tensor maps."""
 GAP_BYTES = 128
 """Fixed: for other mbarriers, a pointer to the tensor maps, and gaps."""
 MAP_BYTES = 128
 """Fixed: a tensor map in shared memory."""
 MOST_SCRATCH = 16 * 1024
-"""Policy: larger layout changes are done in rounds, for the rings' sake."""
+"""Policy: larger layout changes are done in rounds, for the pipelines' sake."""
 
 
-def slots_ahead(ring: Pipeline) -> int:
-    """Slots for the latency that hints promise beyond the usual one."""
-    latency = max((latency_hint(load) or USUAL_LATENCY_HINT for load in ring.loads), default=0)
+def extra_stages(pipeline: Pipeline) -> int:
+    """Stages for the latency that hints promise beyond the usual one."""
+    latency = max((latency_hint(load) or USUAL_LATENCY_HINT for load in pipeline.loads), default=0)
     return max(0, -(-(latency - USUAL_LATENCY_HINT) // USUAL_LATENCY_HINT))
 
 
-def ring_room(plan: HopperPlan, target: GpuTarget) -> int:
-    """Shared memory for the rings of a plan whose consumers are not placed yet."""
+def pipeline_smem(plan: HopperPlan, target: GpuTarget) -> int:
+    """Shared memory for the pipelines of a plan whose consumers are not placed yet."""
     return shared_bytes(plan.shape, target) - FIXED_BYTES - max(LEAST_SCRATCH, plan.scratch)
 
 
-def has_spare_slots(plan: HopperPlan, target: GpuTarget) -> bool:
-    """Whether every ring that would use more slots than must be held at once gets some."""
-    rings = ring_demands(plan.pipelines, list(plan.dots.values()))
-    stages = ring_stages(rings, ring_room(plan, target))
+def has_spare_stages(plan: HopperPlan, target: GpuTarget) -> bool:
+    """Whether every pipeline that would use more stages than must be held at once gets some."""
+    pipelines = pipeline_requirements(plan.pipelines, list(plan.dots.values()))
+    stages = stages_of_pipelines(pipelines, pipeline_smem(plan, target))
     if stages is None:
         return False
-    pairs = zip(rings, stages, strict=True)
-    return all(count > ring.least for ring, count in pairs if ring.may_grow)
+    pairs = zip(pipelines, stages, strict=True)
+    return all(count > pipeline.least for pipeline, count in pairs if pipeline.may_grow)
 
 
-def fixed_bytes(rings: Iterable[RingDemand], maps: int, has_store_warp: bool) -> int:
+def fixed_bytes(pipelines: Iterable[PipelineRequirements], maps: int, has_store_warp: bool) -> int:
     """Shared memory for mbarriers, for making `maps` tensor maps, and for handing a scalar on."""
-    slots = sum(map(most_slots, rings))
-    barriers = max(BARRIER_BYTES, GAP_BYTES + SLOT_BARRIER_BYTES * slots)
+    stages = sum(map(most_stages, pipelines))
+    barriers = max(BARRIER_BYTES, GAP_BYTES + STAGE_BARRIER_BYTES * stages)
     barriers += STORE_BARRIER_BYTES if has_store_warp else 0
     return max(FIXED_BYTES, barriers + maps * MAP_BYTES)
 
 
 def has_room(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> bool:
-    """Whether the least slots fit shared memory, whatever else the kernel turns out to need.
+    """Whether the least stages fit shared memory, whatever else the kernel turns out to need.
 
     With as many tensor maps as there may be, buffers of their own for stores by TMA, and what a
-    cluster sends beside the rings if it is more than the largest of them holds.
+    cluster sends beside the pipelines if it is more than the largest of them holds.
     """
     dots = list(plan.dots.values())
-    rings = ring_demands([replace(ring, within=None) for ring in plan.pipelines], dots)
-    pairs = zip(rings, plan.pipelines, strict=True)
-    own = [ring for ring, planned in pairs if planned.within is None]
-    room = shared_bytes(plan.shape, target) - plan.turned - max(LEAST_SCRATCH, plan.scratch)
-    room -= fixed_bytes(rings, _most_maps(func, plan), plan.has_store_agent)
+    pipelines = pipeline_requirements(
+        [replace(pipeline, within=None) for pipeline in plan.pipelines], dots
+    )
+    pairs = zip(pipelines, plan.pipelines, strict=True)
+    own = [pipeline for pipeline, planned in pairs if planned.within is None]
+    room = shared_bytes(plan.shape, target) - plan.smem_transpose - max(LEAST_SCRATCH, plan.scratch)
+    room -= fixed_bytes(pipelines, _most_maps(func, plan), plan.has_store_warp)
     room -= own_store_bytes(func, plan, plan.stores)
-    stages = ring_stages(own, room)
+    stages = stages_of_pipelines(own, room)
     if stages is None:
         return False
     if func.cluster_size == 1:
         return True
-    largest = max(ring.slot_bytes * count for ring, count in zip(own, stages, strict=True))
+    largest = max(pipeline.stage_bytes * count for pipeline, count in zip(own, stages, strict=True))
     sent = [_most_sent(op, plan, func) for op in func.walk() if isinstance(op, aa.ShareTilesOp)]
     room -= sum(size for size in sent if size + MOST_SCRATCH > largest)
-    return ring_stages(own, room) is not None
+    return stages_of_pipelines(own, room) is not None
 
 
 def _most_maps(func: aa.FuncOp, plan: HopperPlan) -> int:
     """Tensor maps of loads and stores: of loads that CTAs share there may be one for each box."""
     loads = {
         (memref_of(load.view).result, load.view.type)
-        for ring in plan.pipelines
-        for load in ring.loads
+        for pipeline in plan.pipelines
+        for load in pipeline.loads
         if isinstance(load, aa.TiledLoadOp) and is_by_tma(load)
     }
     stores = {store.view for store in plan.stores}

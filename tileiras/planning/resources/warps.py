@@ -97,7 +97,7 @@ def _for_reading_again(func: aa.FuncOp) -> int:
     loops: dict[Operation, dict[Operation | None, None]] = {}
     warps = 1
     for op in func.walk():
-        is_load = isinstance(op, aa.TiledLoadOp | aa.FinishLoadOp)
+        is_load = isinstance(op, aa.TiledLoadOp | aa.ReadStageOp)
         if not is_load or not isinstance(op.parent_op(), aa.ForOp):
             continue
         found = loops.setdefault(memref_of(op.view), {})

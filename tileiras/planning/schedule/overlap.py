@@ -64,10 +64,10 @@ def overlap_products(
         if all(planned.lhs is not None for planned in here) or not is_rotatable(loop):
             continue
         # What threads read or add themselves is finished where it is issued.
-        if any(planned.is_promoted or planned.fragments is not None for planned in here):
+        if any(planned.is_two_level or planned.fragments is not None for planned in here):
             continue
-        # Products that share a slot stay together.
-        if any(len(plan.sharing(planned)) > 1 for planned in here):
+        # Products that share a stage stay together.
+        if any(len(plan.products_sharing_stages(planned)) > 1 for planned in here):
             continue
         products = [_product(planned, loop) for planned in here]
         body = LoopBody(loop, products, TileCosts(WARPGROUP_THREADS * plan.warpgroups, target))

@@ -24,7 +24,7 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.access import plan_view_access
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.model.cta import CtaPlan
-from tileiras.planning.operands.smem import slot_layout
+from tileiras.planning.operands.smem import stage_layout
 from tileiras.planning.operands.tma import transparent_users, underneath
 from tileiras.planning.resources.smem import (
     ROUND_BYTES,
@@ -34,19 +34,19 @@ from tileiras.planning.resources.smem import (
 )
 from tileiras.planning.resources.warps import plan_cta
 from tileiras.planning.schedule.costs import TileCosts
-from tileiras.planning.schedule.early_loads import EarlyLoad, find_early_loads
-from tileiras.planning.schedule.kept_tiles import (
-    KeptTiles,
-    plan_kept_tiles,
-    schedule_beside_kept,
-)
-from tileiras.planning.schedule.load_distance import (
+from tileiras.planning.schedule.pipelined_loads import PipelinedLoad, find_pipelined_loads
+from tileiras.planning.schedule.prefetch_distance import (
     LoadSchedule,
-    Room,
+    SmemEstimate,
     schedule_light_loop,
     schedule_loads,
 )
-from tileiras.planning.schedule.operand_rings import schedule_operands
+from tileiras.planning.schedule.resident_tiles import (
+    ResidentTiles,
+    plan_resident_tiles,
+    schedule_beside_resident,
+)
+from tileiras.planning.schedule.smem_operands import schedule_operands
 
 WORK_REGISTERS = 40
 """Policy: registers of a thread for addresses, predicates, scalars and intermediate results."""
@@ -65,12 +65,13 @@ LEAST_COPY_BITS = 32
 class PrefetchPlan:
     """The loops whose loads are prefetched, outer ones first, each with its schedule.
 
-    `kept`: rings that loops share. `candidates`: how many loads could be prefetched, if there were
-    room and gain. `frees_stages`: what follows the last loop finds room in the memory of its tiles.
+    `resident`: circular buffers that loops share. `candidates`: how many loads could be prefetched,
+    if there were room and gain. `frees_stages`: what follows the last loop finds room in the memory
+    of its tiles.
     """
 
     loops: tuple[tuple[aa.ForOp, LoadSchedule], ...]
-    kept: KeptTiles | None
+    resident: ResidentTiles | None
     candidates: int
     frees_stages: bool
 
@@ -80,71 +81,73 @@ def plan_prefetch(func: aa.FuncOp, target: GpuTarget) -> PrefetchPlan | None:
     if not target.has(Feature.CP_ASYNC):
         return None
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
-    early = [(loop, find_early_loads(loop)) for loop in loops]
+    early = [(loop, find_pipelined_loads(loop)) for loop in loops]
     if not any(loads for _, loads in early) or any(calls_runtime(op) for op in func.walk()):
         return None
     target = _beside_sent_tiles(func, target)
     plan = plan_cta(func, target)
     early = [(loop, [load for load in loads if _can_copy(load, plan)]) for loop, loads in early]
-    in_slots = _read_in_slots((load for _, loads in early for load in loads), plan)
+    in_stages = _read_in_stages((load for _, loads in early for load in loads), plan)
     least = max((least_bytes(op) for op in func.walk()), default=0)
-    kept = plan_kept_tiles(early, 32 * plan.num_warps, least, target)
-    others = [op for op in func.walk() if op not in in_slots]
-    room = _SharedMemory(
+    resident = plan_resident_tiles(early, 32 * plan.num_warps, least, target)
+    others = [op for op in func.walk() if op not in in_stages]
+    smem = _SharedMemory(
         func,
         plan,
-        in_slots,
-        kept,
+        in_stages,
+        resident,
         max(map(scratch_bytes, others), default=0),
         least,
-        _scratch_in_loops([loop for loop, _ in early], func, in_slots),
+        _scratch_in_loops([loop for loop, _ in early], func, in_stages),
     )
     taken: dict[Operation, int] = {}
     found: list[tuple[aa.ForOp, LoadSchedule]] = []
     for loop, loads in early:
-        schedule = room.schedule(loop, loads, _taken_around(loop, taken)) if loads else None
+        schedule = smem.schedule(loop, loads, _taken_around(loop, taken)) if loads else None
         if schedule is not None:
             taken[loop] = schedule.bytes
             found.append((loop, schedule))
     candidates = sum(len(loads) for _, loads in early)
-    return PrefetchPlan(tuple(found), kept, candidates, _are_stages_freed(func, found))
+    return PrefetchPlan(tuple(found), resident, candidates, _are_stages_freed(func, found))
 
 
 @dataclass(frozen=True)
 class _SharedMemory:
-    """What a kernel leaves for slots: beside `scratch`, or only what operations need at `least`.
+    """What a kernel leaves for stages: beside `scratch`, or only what operations need at `least`.
 
-    Loads `in_slots` are read there by products; then what follows the last loop needs nothing
-    beside the slots, and `scratch_in_loops` counts.
+    Loads `in_stages` are read there by products; then what follows the last loop needs nothing
+    beside the stages, and `scratch_in_loops` counts.
     """
 
     func: aa.FuncOp
     plan: CtaPlan
-    in_slots: Mapping[Operation, None]
-    kept: KeptTiles | None
+    in_stages: Mapping[Operation, None]
+    resident: ResidentTiles | None
     scratch: int
     least: int
     scratch_in_loops: int
 
-    def schedule(self, loop: aa.ForOp, loads: list[EarlyLoad], taken: int) -> LoadSchedule | None:
+    def schedule(
+        self, loop: aa.ForOp, loads: list[PipelinedLoad], taken: int
+    ) -> LoadSchedule | None:
         """How far ahead the loads of a loop start; loops around it have `taken` some memory."""
-        kept, func, plan = self.kept, self.func, self.plan
+        resident, func, plan = self.resident, self.func, self.plan
         costs = TileCosts(32 * plan.num_warps, plan.target)
-        if kept is not None:
-            taken += kept.bytes
-            if any(load.op in kept.rings for load in loads):
-                room = self._each(taken + self.least, kept.ctas)
-                return schedule_beside_kept(loads, kept, costs.threads, room)
-        shared = [load for load in loads if load.op in self.in_slots]
+        if resident is not None:
+            taken += resident.bytes
+            if any(load.op in resident.buffers for load in loads):
+                smem = self._each(taken + self.least, resident.ctas)
+                return schedule_beside_resident(loads, resident, costs.threads, smem)
+        shared = [load for load in loads if load.op in self.in_stages]
         if shared:
-            ctas, beside = _ctas(func, loop, plan, self.in_slots), taken + self.scratch_in_loops
+            ctas, beside = _ctas(func, loop, plan, self.in_stages), taken + self.scratch_in_loops
             found = schedule_operands(
                 loads, shared, costs.threads, ctas, partial(self._each, beside)
             )
             if found is not None:
                 return found
-        room = _room(func, loop, plan, taken + self.scratch)
-        found = schedule_loads(loop, loads, costs, room)
+        smem = _smem_estimate(func, loop, plan, taken + self.scratch)
+        found = schedule_loads(loop, loads, costs, smem)
         if found is not None:
             return found
         most = _ctas(func, loop, plan)
@@ -173,18 +176,18 @@ def _taken_around(loop: aa.ForOp, taken: dict[Operation, int]) -> int:
     return total
 
 
-def _can_copy(load: EarlyLoad, plan: CtaPlan) -> bool:
+def _can_copy(load: PipelinedLoad, plan: CtaPlan) -> bool:
     """Whether the tile can be copied in pieces that cp.async takes."""
     bits = storage_bits(view_type_of(load.op.view).memref.element_type)
     access = plan_view_access(load.op.view, plan.num_warps)
     return bits >= 8 and access.vector * bits >= LEAST_COPY_BITS
 
 
-def _read_in_slots(loads: Iterable[EarlyLoad], plan: CtaPlan) -> dict[Operation, None]:
+def _read_in_stages(loads: Iterable[PipelinedLoad], plan: CtaPlan) -> dict[Operation, None]:
     """The loads of whose tiles products read the copies, and what stands between."""
     found: dict[Operation, None] = {}
     for load in loads:
-        if slot_layout(load.op, plan) is not None:
+        if stage_layout(load.op, plan) is not None:
             found[load.op] = None
             found.update(dict.fromkeys(transparent_users(load.op)))
     return found
@@ -205,7 +208,7 @@ def _are_stages_freed(func: aa.FuncOp, found: Sequence[tuple[aa.ForOp, LoadSched
     while op is not None:
         following += op.walk()
         op = op.next_op
-    size = (last.ahead + 1) * sum(value_bytes(load.op.result) for load in last.loads)
+    size = (last.distance + 1) * sum(value_bytes(load.op.result) for load in last.loads)
     return _find_room(following, size)
 
 
@@ -217,28 +220,28 @@ def _find_room(following: Sequence[Operation], size: int) -> bool:
 
 
 def _scratch_in_loops(
-    loops: Sequence[aa.ForOp], func: aa.FuncOp, in_slots: Mapping[Operation, None]
+    loops: Sequence[aa.ForOp], func: aa.FuncOp, in_stages: Mapping[Operation, None]
 ) -> int:
-    """Memory that operations want up to the end of the last loop, beside loads that stay in slots.
+    """Memory that operations want up to the end of the last loop, beside loads that stay in stages.
 
-    What follows has the memory of the slots, if it finds room in two of each.
+    What follows has the memory of the stages, if it finds room in two of each.
     """
     inside, ops = list(func.walk()), list(func.body.block.ops)
     if loops and all(loop.parent_op() is func for loop in loops):
         end = max(number for number, op in enumerate(ops) if op in loops) + 1
         following = [op for outer in ops[end:] for op in outer.walk()]
-        last = [op for op in ops[end - 1].walk() if op in in_slots]
+        last = [op for op in ops[end - 1].walk() if op in in_stages]
         tiles = [op.result for op in last if isinstance(op, aa.TiledLoadOp)]
         if _find_room(following, 2 * sum(map(value_bytes, tiles))):
             inside = [op for outer in ops[:end] for op in outer.walk()]
-    staged = [_staged_bytes(op, in_slots) for op in inside if isinstance(op, aa.ProductOp)]
-    others = [scratch_bytes(op) for op in inside if op not in in_slots]
+    staged = [_staged_bytes(op, in_stages) for op in inside if isinstance(op, aa.ProductOp)]
+    others = [scratch_bytes(op) for op in inside if op not in in_stages]
     return max([*staged, *others], default=0)
 
 
-def _staged_bytes(dot: aa.ProductOp, in_slots: Mapping[Operation, None]) -> int:
-    """Memory for the operands of a product that are not read in slots, in a few parts of K."""
-    operands = [v for v in (dot.lhs, dot.rhs) if underneath(v).owner not in in_slots]
+def _staged_bytes(dot: aa.ProductOp, in_stages: Mapping[Operation, None]) -> int:
+    """Memory for the operands of a product that are not read in stages, in a few parts of K."""
+    operands = [v for v in (dot.lhs, dot.rhs) if underneath(v).owner not in in_stages]
     return min(ROUND_BYTES, sum(map(value_bytes, operands)))
 
 
@@ -260,10 +263,10 @@ def _is_asked_for(func: aa.FuncOp) -> bool:
     return (integer_hint(func, "occupancy") or 0) > 0
 
 
-def _room(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, taken: int) -> Room:
+def _smem_estimate(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, taken: int) -> SmemEstimate:
     """Shared memory that loads may take, and how many tile blocks share an SM."""
     target, ctas = plan.target, _ctas(func, loop, plan)
     if not _is_asked_for(func) and walks_over_blocks(loop):
-        return Room(target.shared_memory_of_each(ctas) - taken, 1)
+        return SmemEstimate(target.shared_memory_of_each(ctas) - taken, 1)
     half = target.shared_memory_per_sm // (2 * ctas)
-    return Room(min(half, target.shared_memory_of_each(ctas)) - taken, ctas)
+    return SmemEstimate(min(half, target.shared_memory_of_each(ctas)) - taken, ctas)

@@ -2,8 +2,8 @@
 
 A kernel that makes one tile a block spends its first microseconds with claiming a slot for tensor
 maps, filling them in, publishing them, and the first copies fetch them back. The consumers load the
-first tiles of the loop by cp.async meanwhile, as many as the ring has slots; the producer goes on
-behind them.
+first tiles of the loop by cp.async meanwhile, as many as the pipeline has stages; the producer goes
+on behind them.
 
 Attention starts in the same way, with the first tile of every operand of its first product, where
 a CTA has the SM to itself: the client's decoding of 64x256 tiles 17.8, 17.2; full 128x64 960, 925;
@@ -28,7 +28,7 @@ from tileiras.codegen.atoms.tma_boxes import CHUNK_BYTES, thread_rows
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
-from tileiras.planning.clusters import Sharing
+from tileiras.planning.clusters import Multicast
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.operands.tma import contiguous_axis, is_by_tma
@@ -39,41 +39,43 @@ LEAST_ELEMENTS = 128 * 256
 
 
 @dataclass(frozen=True)
-class HeadStart:
-    """Slots of a pipeline that the consumers fill, with `loads` in the order of their places.
+class PrologueFill:
+    """Stages of a pipeline that the consumers fill, with `loads` in the order of their places.
 
-    They do so before `before`: the loop whose first iterations the slots are for, or what comes
-    once and has the loads in it: a branch, a load itself. `slots` are so many of the first ones,
-    None for all that the ring has. `by_bytes` copies take more instructions and fewer predicates:
-    where the loop's registers are scarce, ptxas spills its bound otherwise. `hurried` ones start a
-    kernel whose first cycles count (decision 0018); partial sums leave no registers for that.
+    They do so before `before`: the loop whose first iterations the stages are for, or what comes
+    once and has the loads in it: a branch, a load itself. `stages` are so many of the first ones,
+    None for all that the pipeline has. `by_bytes` copies take more instructions and fewer
+    predicates: where the loop's registers are scarce, ptxas spills its bound otherwise. `hurried`
+    ones start a kernel whose first cycles count (decision 0018); partial sums leave no registers
+    for that.
     """
 
     before: Operation
     pipeline: int
     loads: tuple[aa.TiledLoadOp, ...]
-    slots: int | None = None
+    stages: int | None = None
     by_bytes: bool = False
     hurried: bool = False
 
 
-def head_starts(
-    func: aa.FuncOp, plan: HopperPlan, sharing: Sharing, kept: ProducerSlice
-) -> tuple[HeadStart, ...]:
-    """The rings that the consumers begin to fill; none where threads cannot, or do not gain by it.
+def prologue_fills(
+    func: aa.FuncOp, plan: HopperPlan, multicast: Multicast, kept: ProducerSlice
+) -> tuple[PrologueFill, ...]:
+    """The pipelines that the consumers begin to fill; none where threads cannot, or do not gain by
+    it.
 
     What they copy comes once in a tile block, and every index is the number of an iteration or
     made before. The producer passes over iterations: it must not compute anything in them.
     """
-    found = _wanted(func, plan, sharing)
+    found = _wanted(func, plan, multicast)
     loops = [start.before for start in found if isinstance(start.before, aa.ForOp)]
     carried = (value for loop in loops for value in (*loop.body.block.args[1:], *loop.results))
     return () if any(map(kept.carries, carried)) else found
 
 
-def _wanted(func: aa.FuncOp, plan: HopperPlan, sharing: Sharing) -> tuple[HeadStart, ...]:
-    """The rings whose first tiles threads would copy."""
-    if plan.stores or sharing.loads or plan.is_in_tmem:
+def _wanted(func: aa.FuncOp, plan: HopperPlan, multicast: Multicast) -> tuple[PrologueFill, ...]:
+    """The pipelines whose first tiles threads would copy."""
+    if plan.stores or multicast.loads or plan.is_in_tmem:
         return ()
     for number, pipeline in enumerate(plan.pipelines):
         if pipeline.within is None and (found := _of_memory(func, plan, number)):
@@ -83,8 +85,10 @@ def _wanted(func: aa.FuncOp, plan: HopperPlan, sharing: Sharing) -> tuple[HeadSt
     return ()
 
 
-def _of_first_product(func: aa.FuncOp, plan: HopperPlan) -> tuple[HeadStart, ...]:
-    """One slot of each ring that the first product reads, and of those its loop fills with them."""
+def _of_first_product(func: aa.FuncOp, plan: HopperPlan) -> tuple[PrologueFill, ...]:
+    """One stage of each pipeline that the first product reads, and of those its loop fills with
+    them.
+    """
     first = next(iter(plan.dots.values()))
     before = _outermost(first.dot, func)
     if first.lhs is None or before is None:
@@ -93,27 +97,28 @@ def _of_first_product(func: aa.FuncOp, plan: HopperPlan) -> tuple[HeadStart, ...
     if isinstance(before, aa.ForOp):
         if first.dot.parent_op() is not before or not _counts_up(before):
             return ()
-        rings = plan.pipelines
-        numbers += [i for i, ring in enumerate(rings) if _is_filled_in(ring, before)]
-    starts = [_one_slot(plan, number, before) for number in dict.fromkeys(numbers)]
+        pipelines = plan.pipelines
+        numbers += [i for i, pipeline in enumerate(pipelines) if _is_filled_in(pipeline, before)]
+    starts = [_one_stage(plan, number, before) for number in dict.fromkeys(numbers)]
     return tuple(start for start in starts if start) if all(starts) else ()
 
 
-def _is_filled_in(ring: Pipeline, loop: aa.ForOp) -> bool:
-    """Whether a ring gets tiles in a loop."""
-    return any(loop.is_ancestor(load) for load in ring.loads)
+def _is_filled_in(pipeline: Pipeline, loop: aa.ForOp) -> bool:
+    """Whether a pipeline gets tiles in a loop."""
+    return any(loop.is_ancestor(load) for load in pipeline.loads)
 
 
-def _one_slot(plan: HopperPlan, number: int | None, user: Operation) -> HeadStart | None:
-    """The first slot of a ring, filled before the operation or, where that is outside, at its load.
+def _one_stage(plan: HopperPlan, number: int | None, user: Operation) -> PrologueFill | None:
+    """The first stage of a pipeline, filled before the operation or, where that is outside, at its
+    load.
 
-    In a loop all loads of the ring are those of the slot.
+    In a loop all loads of the pipeline are those of the stage.
     """
     if number is None:
         return None
-    ring = plan.pipelines[number]
-    loads = tuple(load for load in ring.fillings[0] if isinstance(load, aa.TiledLoadOp))
-    if len(loads) != len(ring.fillings[0]):
+    pipeline = plan.pipelines[number]
+    loads = tuple(load for load in pipeline.contents[0] if isinstance(load, aa.TiledLoadOp))
+    if len(loads) != len(pipeline.contents[0]):
         return None
     parents = {load.parent_op() for load in loads}
     outside = [load for load in loads if not user.is_ancestor(load)]
@@ -121,12 +126,12 @@ def _one_slot(plan: HopperPlan, number: int | None, user: Operation) -> HeadStar
         return None
     before = outside[0] if outside else user
     if isinstance(before, aa.ForOp):
-        if len(ring.fillings) > 1 or parents != {before}:
+        if len(pipeline.contents) > 1 or parents != {before}:
             return None
         simple = all(_is_simple(load, before, plan) for load in loads)
     else:
         simple = all(_comes_once(load, before) and _is_copied(load, plan) for load in loads)
-    return HeadStart(before, number, loads, 1) if simple else None
+    return PrologueFill(before, number, loads, 1) if simple else None
 
 
 def _comes_once(load: aa.TiledLoadOp, before: Operation) -> bool:
@@ -150,20 +155,20 @@ def _counts_up(loop: aa.ForOp) -> bool:
     return loop.unsigned_cmp is None and loop.lower_bound.type == IntegerType(32)
 
 
-def _of_memory(func: aa.FuncOp, plan: HopperPlan, first: int) -> tuple[HeadStart, ...]:
-    """The head start of a loop's ring, or of rings that share memory: one is used."""
-    rings = [
-        (number, ring)
-        for number, ring in enumerate(plan.pipelines)
-        if number == first or ring.within == first
+def _of_memory(func: aa.FuncOp, plan: HopperPlan, first: int) -> tuple[PrologueFill, ...]:
+    """The prologue fill of a loop's pipeline, or of pipelines that share memory: one is used."""
+    pipelines = [
+        (number, pipeline)
+        for number, pipeline in enumerate(plan.pipelines)
+        if number == first or pipeline.within == first
     ]
-    loops = [ring.loads[0].parent_op() for _, ring in rings]
+    loops = [pipeline.loads[0].parent_op() for _, pipeline in pipelines]
     if not _one_runs(loops, func):
         return ()
     # What clusters for locks have beside them on an SM are CTAs that leave at once.
-    if plan.shape.ctas > 1 and func.paired_axis is None:
+    if plan.shape.ctas > 1 and func.cluster_axis is None:
         return ()
-    starts = [_of_loop(plan, number, ring) for number, ring in rings]
+    starts = [_of_loop(plan, number, pipeline) for number, pipeline in pipelines]
     found = tuple(start for start in starts if start is not None)
     return found if len(found) == len(starts) else ()
 
@@ -179,10 +184,10 @@ def _one_runs(loops: Sequence[Operation | None], func: aa.FuncOp) -> bool:
     return len({loop.parent_block() for loop in loops if loop is not None}) == len(loops)
 
 
-def _of_loop(plan: HopperPlan, number: int, pipeline: Pipeline) -> HeadStart | None:
-    """The head start of the loop that a ring is for."""
+def _of_loop(plan: HopperPlan, number: int, pipeline: Pipeline) -> PrologueFill | None:
+    """The prologue fill of the loop that a pipeline is for."""
     loop = pipeline.loads[0].parent_op()
-    if len(pipeline.fillings) != 1 or not pipeline.may_grow or not isinstance(loop, aa.ForOp):
+    if len(pipeline.contents) != 1 or not pipeline.may_grow or not isinstance(loop, aa.ForOp):
         return None
     if not _counts_up(loop):
         return None
@@ -190,8 +195,8 @@ def _of_loop(plan: HopperPlan, number: int, pipeline: Pipeline) -> HeadStart | N
     is_small = sum(planned.rows * planned.columns for planned in dots) < LEAST_ELEMENTS
     if is_small and any(planned.fragments for planned in dots):
         return None
-    others = [ring for ring in plan.pipelines if ring is not pipeline]
-    if any(_is_filled_in(ring, loop) for ring in others):
+    others = [other for other in plan.pipelines if other is not pipeline]
+    if any(_is_filled_in(other, loop) for other in others):
         return None
     loads: list[aa.TiledLoadOp] = []
     for load in pipeline.loads:
@@ -199,8 +204,8 @@ def _of_loop(plan: HopperPlan, number: int, pipeline: Pipeline) -> HeadStart | N
             return None
         loads.append(load)
     by_bytes = any(planned.fragments for planned in dots)
-    hurried = not any(planned.is_promoted for planned in dots)
-    return HeadStart(loop, number, tuple(loads), by_bytes=by_bytes, hurried=hurried)
+    hurried = not any(planned.is_two_level for planned in dots)
+    return PrologueFill(loop, number, tuple(loads), by_bytes=by_bytes, hurried=hurried)
 
 
 def _is_simple(load: aa.TiledLoadOp, loop: aa.ForOp, plan: HopperPlan) -> bool:

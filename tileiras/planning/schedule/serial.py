@@ -10,7 +10,7 @@ from xdsl.traits import IsTerminator
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import is_repeatable
 from tileiras.planning.schedule.costs import TileCosts
-from tileiras.planning.schedule.load_distance import waited_cycles
+from tileiras.planning.schedule.prefetch_distance import waited_cycles
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from tileiras.dialects.nv_tileaa.schedule import (
     op_schedule,
 )
 from tileiras.planning.schedule.costs import TileCosts
-from tileiras.planning.schedule.kept_tiles import KeptTiles
-from tileiras.planning.schedule.load_distance import LoadSchedule
 from tileiras.planning.schedule.loop_body import LoopBody
 from tileiras.planning.schedule.overlap import STAGES, Schedule
+from tileiras.planning.schedule.prefetch_distance import LoadSchedule
+from tileiras.planning.schedule.resident_tiles import ResidentTiles
 from tileiras.planning.schedule.serial import SerialSchedule
 
 
@@ -48,10 +48,10 @@ def write_overlap(body: LoopBody, schedule: Schedule) -> None:
 
 
 def write_prefetch(
-    loop: aa.ForOp, schedule: LoadSchedule, kept: KeptTiles | None, costs: TileCosts
+    loop: aa.ForOp, schedule: LoadSchedule, kept: ResidentTiles | None, costs: TileCosts
 ) -> None:
     """A schedule of loads that are started in earlier iterations; all else stays as it is."""
-    values = {"stages": schedule.ahead + 1}
+    values = {"stages": schedule.distance + 1}
     if schedule.interval:
         values |= {"initiation_interval": schedule.interval, "serial": schedule.serial}
     loop.attributes[LOOP_SCHEDULE] = LoopScheduleAttr.of(**values)
@@ -59,15 +59,15 @@ def write_prefetch(
     for op, number in loads.items():
         start = schedule.starts[number] if schedule.starts else None
         _place(op, 0, number, Unit.MEMORY, start)
-        prefetch = {"distance": schedule.ahead}
+        prefetch = {"distance": schedule.distance}
         if any(load.op is op for load in schedule.shared):
             prefetch |= {"smem_operand": 1, "ctas": schedule.ctas}
-        ring = kept.rings.get(op) if kept is not None else None
-        if ring is not None:
-            prefetch |= {"resident": ring.number, "resident_stages": ring.slots}
+        buffer = kept.buffers.get(op) if kept is not None else None
+        if buffer is not None:
+            prefetch |= {"resident": buffer.number, "resident_stages": buffer.stages}
         op.attributes[PREFETCH] = PrefetchAttr.of(**prefetch)
     for order, op in enumerate(_placed(loop, loads), len(loads)):
-        _place(op, schedule.ahead, order, _unit(op, costs), None)
+        _place(op, schedule.distance, order, _unit(op, costs), None)
 
 
 def write_serial(loop: aa.ForOp, schedule: SerialSchedule, costs: TileCosts) -> None:

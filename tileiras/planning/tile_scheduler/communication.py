@@ -18,7 +18,7 @@ _SHARED = (
 )
 
 
-def may_talk(op: Operation) -> bool:
+def may_communicate(op: Operation) -> bool:
     """Whether the operation is one that tile blocks of a grid tell each other something by."""
     if isinstance(op, LoadBase | StoreBase | TiledLoadBase | TiledStoreBase):
         return op.ordering.data != MemoryOrdering.WEAK

@@ -19,10 +19,10 @@ from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.operands.tma import OperandLoad, tile_uses
-from tileiras.planning.resources.cta import choose_shape
-from tileiras.planning.resources.requirements import demand_of
+from tileiras.planning.resources.cta import choose_cta_config
+from tileiras.planning.resources.requirements import requirements_of
 from tileiras.planning.resources.smem import calls_runtime, scratch_bytes
-from tileiras.planning.resources.stage_groups import slot_groups, slot_operands
+from tileiras.planning.resources.stage_groups import stage_groups, stage_operands
 from tileiras.planning.warp_roles.producer_layouts import producer_layouts
 from tileiras.planning.warp_roles.producer_slice import SlicedAccess, producer_slice
 
@@ -41,8 +41,8 @@ def plan_hopper(
         return None
     if any(calls_runtime(op) or scratch_bytes(op) > MAX_SCRATCH_BYTES for op in func.walk()):
         return None
-    # Loads that all threads start early would be left operands in registers, beside the rings.
-    if any(isinstance(op, aa.LoadRingOp) for op in func.walk()):
+    # Pipelined loads would be left operands in registers, beside the pipelines.
+    if any(isinstance(op, aa.CircularBufferOp) for op in func.walk()):
         return None
     for strategy in pipelined_strategies(target):
         plan = _plan_by(strategy, func, target)
@@ -57,7 +57,7 @@ def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> Hoppe
     """The plan with one strategy for all products, or why it cannot be."""
     if strategy.has_product_agent and func.cluster_size > 1:
         return "CTAs of a cluster fill each other's stages"
-    if strategy.has_product_agent and func.joined is not None:
+    if strategy.has_product_agent and func.two_tiles is not None:
         return "tiles that are computed at once may turn out to be the same"
     dots = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
     chosen = strategy.plan(dots, target)
@@ -70,19 +70,22 @@ def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> Hoppe
         loops.setdefault(planned.dot.parent_op(), []).append(planned)
     loops = strategy.oriented(func, loops)
     chosen = [planned for dots in loops.values() for planned in dots]
-    if not _kept_for_products_only(chosen) or any(map(_turns_what_others_read, loops.values())):
+    if not _resident_for_products_only(chosen) or any(
+        map(_transposes_what_others_read, loops.values())
+    ):
         return "a tile in a stage is read by others than products"
-    # The memory for turned tiles is shared out by warpgroups, or by tiles that follow each other.
-    if len({planned.operand_bits for planned in chosen if planned.is_turned}) > 1:
+    # The memory for tiles transposed through shared memory is divided among warpgroups, or by tiles
+    # that follow each other.
+    if len({planned.operand_bits for planned in chosen if planned.is_smem_transposed}) > 1:
         return "operands of different sizes are transposed"
     pipelines = _pipelines(
-        list(loops.values()), func.joined.data if func.joined is not None else ""
+        list(loops.values()), func.two_tiles.data if func.two_tiles is not None else ""
     )
-    demand = demand_of(func, loops, pipelines)
-    shape = choose_shape(demand, target)
+    requirements = requirements_of(func, loops, pipelines)
+    shape = choose_cta_config(requirements, target)
     if shape is None:
         return "no CTA has the registers and the shared memory"
-    shape = strategy.shaped(shape, target, any(ring.gathers for ring in pipelines))
+    shape = strategy.shaped(shape, target, any(pipeline.gathers for pipeline in pipelines))
     allotted = strategy.allotted(chosen, shape)
     if isinstance(allotted, str):
         return allotted
@@ -95,8 +98,10 @@ def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> Hoppe
         refusal = _why_not_by_others(func, [planned.dot for planned in allotted])
     if refusal:
         return refusal
-    turned = demand.turned[shape.warpgroups]
-    return HopperPlan(shape, products, pipelines, turned=turned, scratch=demand.scratch)
+    smem_transpose = requirements.smem_transpose[shape.warpgroups]
+    return HopperPlan(
+        shape, products, pipelines, smem_transpose=smem_transpose, scratch=requirements.scratch
+    )
 
 
 def _why_not_by_others(func: aa.FuncOp, accesses: Sequence[SlicedAccess]) -> str:
@@ -115,10 +120,12 @@ def _loads(accesses: Sequence[SlicedAccess]) -> list[OperandLoad]:
     return [op for op in accesses if isinstance(op, aa.TiledLoadOp | aa.LoadOp)]
 
 
-def _turns_what_others_read(dots: list[PlannedDot]) -> bool:
-    """Whether a slot is handed back when its tile is turned, though another product reads it."""
-    groups = [group for group in slot_groups(dots) if len(group) > 1]
-    return any(planned.is_turned for group in groups for planned in group)
+def _transposes_what_others_read(dots: list[PlannedDot]) -> bool:
+    """Whether a stage is handed back when its tile is transposed, though another product reads
+    it.
+    """
+    groups = [group for group in stage_groups(dots) if len(group) > 1]
+    return any(planned.is_smem_transposed for group in groups for planned in group)
 
 
 def _uses(load: OperandLoad) -> int:
@@ -126,55 +133,57 @@ def _uses(load: OperandLoad) -> int:
     return len(list(tile_uses(load)))
 
 
-def _kept_for_products_only(dots: list[PlannedDot]) -> bool:
-    """Whether the left operands that stay in their slots are read by planned products alone."""
+def _resident_for_products_only(dots: list[PlannedDot]) -> bool:
+    """Whether the left operands that stay in their stages are read by planned products alone."""
     readers: dict[OperandLoad, int] = {}
     for planned in dots:
-        if planned.lhs is not None and planned.is_lhs_kept:
+        if planned.lhs is not None and planned.is_lhs_resident:
             readers[planned.lhs.load] = readers.get(planned.lhs.load, 0) + 1
     return all(_uses(load) <= count for load, count in readers.items())
 
 
-def _pipelines(loops: list[list[PlannedDot]], joined: str) -> tuple[Pipeline, ...]:
-    """A ring per product of a loop, or per several that share tiles; kept operands have one slot.
+def _pipelines(loops: list[list[PlannedDot]], two_tiles: str) -> tuple[Pipeline, ...]:
+    """A pipeline per product of a loop, or per several that share tiles; kept operands have one
+    stage.
 
-    Loops share rings. A product that is still running keeps its slot while the next one waits for
-    another. In a kernel whose tiles are `joined` in rounds a loop with one tile has the ring of one
-    with two; where tile blocks are joined, it has a ring of its own in the same memory.
+    Loops share pipelines. A product that is still running keeps its stage while the next one waits
+    for another. In a kernel whose tiles are `two_tiles` in rounds a loop with one tile has the
+    pipeline of one with two; where a CTA computes two tiles, it has a pipeline of its own in the
+    same memory.
     """
-    rings: dict[tuple[int, int], list[tuple[OperandLoad, ...]]] = {}
+    pipelines: dict[tuple[int, int], list[tuple[OperandLoad, ...]]] = {}
     least: dict[tuple[int, int], int] = {}
     sizes: dict[tuple[int, int], int] = {}
     kept: dict[OperandLoad, Pipeline] = {}
     for dots in loops:
         for planned in dots:
-            if planned.lhs is not None and planned.is_lhs_kept:
+            if planned.lhs is not None and planned.is_lhs_resident:
                 load = planned.lhs.load
                 kept[load] = Pipeline(((load,),), planned.lhs.bytes, 1, False)
-        for position, group in enumerate(slot_groups(dots)):
-            operands = slot_operands(group)
+        for position, group in enumerate(stage_groups(dots)):
+            operands = stage_operands(group)
             size = sum(operand.bytes for operand in operands.values())
-            key = (position, 0 if joined == "rounds" else size)
-            rings.setdefault(key, []).append(tuple(operands))
+            key = (position, 0 if two_tiles == "rounds" else size)
+            pipelines.setdefault(key, []).append(tuple(operands))
             sizes[key] = max(size, sizes.get(key, 0))
             may_run = all(
                 planned.lhs is not None and isinstance(planned.dot.acc, BlockArgument)
                 for planned in group
             )
-            slots = 2 if may_run else 1
-            least[key] = max(slots, least.get(key, 1))
-    places = _places_within(rings) if joined == "blocks" else [None] * len(rings)
+            stages = 2 if may_run else 1
+            least[key] = max(stages, least.get(key, 1))
+    places = _places_within(pipelines) if two_tiles == "blocks" else [None] * len(pipelines)
     shared = [
         Pipeline(tuple(of), sizes[key], least[key], True, within)
-        for (key, of), within in zip(rings.items(), places, strict=True)
+        for (key, of), within in zip(pipelines.items(), places, strict=True)
     ]
     return (*shared, *kept.values())
 
 
-def _places_within(rings: Iterable[tuple[int, int]]) -> list[int | None]:
-    """For rings by position and bytes: the largest of the position, if that is another one."""
-    keys = list(rings)
-    by_size = sorted(enumerate(keys), key=lambda ring: ring[1][1])
+def _places_within(pipelines: Iterable[tuple[int, int]]) -> list[int | None]:
+    """For pipelines by position and bytes: the largest of the position, if that is another one."""
+    keys = list(pipelines)
+    by_size = sorted(enumerate(keys), key=lambda pipeline: pipeline[1][1])
     largest = {position: number for number, (position, _) in by_size}
     found = [largest[position] for position, _ in keys]
     return [None if first == number else first for number, first in enumerate(found)]

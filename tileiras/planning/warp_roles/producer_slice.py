@@ -36,11 +36,13 @@ _ALLOWED = (
 
 
 SlicedAccess = OperandLoad | aa.TiledStoreOp | aa.TiledAtomicRedOp | aa.ProductOp
-"""What a slice is made for: loads of the producer, stores or products of agents of their own."""
+"""What a slice is made for: loads of the producer, stores or products of warp roles of their
+own.
+"""
 
 
 class ProducerSlice:
-    """The operations and values that the producer keeps, or an agent that stores."""
+    """The operations and values that the producer keeps, or a store warp."""
 
     def __init__(self, loads: Sequence[SlicedAccess]) -> None:
         self.loads = loads
@@ -109,7 +111,7 @@ class _Slicer:
             self.keep(parent)
 
     def keep_makers(self) -> bool:
-        """Keeps what makes the values that are needed; False if other agents cannot run it."""
+        """Keeps what makes the values that are needed; False if other warp roles cannot run it."""
         while self.pending:
             value = self.pending.pop()
             if value in self.found.values:

@@ -16,13 +16,13 @@ def expand_schedules(func: aa.FuncOp) -> None:
 
     Raises BytecodeError for a schedule that cannot be run.
     """
-    rings: dict[int, SSAValue] = {}
-    waits: list[aa.WaitLoadsOp] = []
+    buffers: dict[int, SSAValue] = {}
+    waits: list[aa.AsyncWaitGroupOp] = []
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp) and loop_schedule(op)]
     for loop in loops:
         schedule = loop_schedule(loop)
         if any(prefetch_of(op) for op in loop.body.block.ops):
-            waits.append(start_early(loop, rings))
+            waits.append(start_early(loop, buffers))
         elif schedule is not None and schedule.integer("stages") > 1:
             rotate(loop)
         else:
@@ -30,5 +30,5 @@ def expand_schedules(func: aa.FuncOp) -> None:
     # The next loop has the same memory, and threads read what others have copied to it.
     if any(wait.meet is not None or wait.frees is not None for wait in waits):
         for op in func.walk():
-            if isinstance(op, aa.WaitLoadsOp):
+            if isinstance(op, aa.AsyncWaitGroupOp):
                 op.properties["meet"] = UnitAttr()

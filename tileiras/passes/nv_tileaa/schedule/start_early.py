@@ -1,13 +1,13 @@
 """Rebuilds a loop whose loads are started in earlier iterations.
 
     Before   for i in [lower, upper) { %x = load(i); use(%x) }
-    After    %ring = load_ring of 2 slots
-             start_load(lower) into slot 0 if lower < upper; commit
+    After    %buffer = circular_buffer of 2 stages
+             async_copy(lower) into stage 0 if lower < upper; commit
              for i in [lower, upper) carrying %slot = 0 {
-               start_load(i + step) into the other slot if more than step is left; commit
-               %x = finish_load(i) from %slot, 1 pending; use(%x); continue %other
+               async_copy(i + step) into the other stage if more than step is left; commit
+               %x = read_stage(i) from %slot, 1 pending; use(%x); continue %other
              }
-             wait_loads
+             async_wait_group
 
 Every load is executed for the iterations of the loop, and for no other: a counter of its own runs
 ahead. It stops at the last iteration, so that it never overflows.
@@ -16,10 +16,10 @@ Where threads read what others have copied, they meet once in an iteration, befo
 then the tiles of this iteration are there, and nobody reads those of the one before any more.
 
              for i in [lower, upper) carrying %slot = 0 {
-               wait_loads, 0 pending, meet
-               start_load(i + step) ..; %x = finish_load(i) from %slot; use(%x); continue %other
+               async_wait_group, 0 pending, meet
+               async_copy(i + step) ..; %x = read_stage(i) from %slot; use(%x); continue %other
              }
-             wait_loads, meet
+             async_wait_group, meet
 """
 
 from __future__ import annotations
@@ -50,23 +50,25 @@ from tileiras.dialects.nv_tileaa.schedule import (
 from tileiras.errors import BytecodeError, InternalError
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.op_builder import OpBuilder
-from tileiras.planning.schedule.early_loads import EarlyLoad, find_early_loads
-from tileiras.planning.schedule.kept_tiles import KeptRing, has_span, span_of_slots
+from tileiras.planning.schedule.pipelined_loads import PipelinedLoad, find_pipelined_loads
+from tileiras.planning.schedule.resident_tiles import ResidentBuffer, has_span, span_of_stages
 
 
-def start_early(loop: aa.ForOp, rings: dict[int, SSAValue]) -> aa.WaitLoadsOp:
+def start_early(loop: aa.ForOp, buffers: dict[int, SSAValue]) -> aa.AsyncWaitGroupOp:
     """Puts the rebuilt loop in the place of one with prefetched loads; returns the wait behind it.
 
-    `rings`: by number those of resident tiles, which loops share; the first loop makes them. Raises
-    BytecodeError for a load that cannot be prefetched.
+    `buffers`: by number those of resident tiles, which loops share; the first loop makes them.
+    Raises BytecodeError for a load that cannot be prefetched.
     """
-    return _EarlyStart(loop, _prefetched(loop, rings), rings).run()
+    return _EarlyStart(loop, _prefetched(loop, buffers), buffers).run()
 
 
-def _prefetched(loop: aa.ForOp, rings: dict[int, SSAValue]) -> list[tuple[EarlyLoad, PrefetchAttr]]:
+def _prefetched(
+    loop: aa.ForOp, buffers: dict[int, SSAValue]
+) -> list[tuple[PipelinedLoad, PrefetchAttr]]:
     """The prefetched loads of a loop, in program order, with what they have to follow."""
-    known = {load.op: load for load in find_early_loads(loop)}
-    found: list[tuple[EarlyLoad, PrefetchAttr]] = []
+    known = {load.op: load for load in find_pipelined_loads(loop)}
+    found: list[tuple[PipelinedLoad, PrefetchAttr]] = []
     for op in loop.body.block.ops:
         prefetch = prefetch_of(op)
         if prefetch is None:
@@ -78,7 +80,7 @@ def _prefetched(loop: aa.ForOp, rings: dict[int, SSAValue]) -> list[tuple[EarlyL
                 place_of(op),
             )
         if prefetch.has("resident"):
-            made = rings.get(prefetch.integer("resident"))
+            made = buffers.get(prefetch.integer("resident"))
             is_beside = made is None or made.owner.parent is loop.parent
             if not is_beside or not has_span(loop, prefetch.integer("resident_stages")):
                 raise BytecodeError(
@@ -93,32 +95,32 @@ def _prefetched(loop: aa.ForOp, rings: dict[int, SSAValue]) -> list[tuple[EarlyL
 class _EarlyStart(ScalarBuilder):
     """The rebuild. `newest`, `is_valid`: the counter furthest ahead, and whether it is in bounds.
 
-    The slot of the present iteration goes round; the loads of the iteration that is `ahead` later
-    go to the slot before it, whose tile the iteration before has used.
+    The stage of the present iteration goes round; the loads of the iteration that is `distance`
+    later go to the stage before it, whose tile the iteration before has used.
 
-    A ring that is kept has more slots: tile number n of the loop is in slot n, going round. There
-    nothing may be written but tiles, so that copies of nothing are not started.
+    A circular buffer that is kept has more stages: tile number n of the loop is in stage n, going
+    round. There nothing may be written but tiles, so that copies of nothing are not started.
     """
 
     def __init__(
         self,
         loop: aa.ForOp,
-        loads: Sequence[tuple[EarlyLoad, PrefetchAttr]],
-        kept_rings: dict[int, SSAValue],
+        loads: Sequence[tuple[PipelinedLoad, PrefetchAttr]],
+        kept_buffers: dict[int, SSAValue],
     ):
         super().__init__()
-        self.kept = [
-            KeptRing(prefetch.integer("resident"), prefetch.integer("resident_stages"))
+        self.resident = [
+            ResidentBuffer(prefetch.integer("resident"), prefetch.integer("resident_stages"))
             if prefetch.has("resident")
             else None
             for _, prefetch in loads
         ]
-        self.kept_rings = kept_rings
+        self.kept_buffers = kept_buffers
         self.reloads: list[SSAValue | None] = []
         self.loop = loop
         self.old = loop.body.block
         self.loads = [load for load, _ in loads]
-        self.ahead = loads[0][1].integer("distance")
+        self.distance = loads[0][1].integer("distance")
         shared = {load.op: p for load, p in loads if p.integer("smem_operand")}
         self.shared: dict[Operation, int | None] = {
             op: p.optional_integer("ctas") for op, p in shared.items()
@@ -127,11 +129,11 @@ class _EarlyStart(ScalarBuilder):
         schedule = loop_schedule(loop)
         self.frees = schedule is not None and schedule.integer("frees_stages") > 0
         erase_schedule(loop)
-        self.rings: list[SSAValue] = []
+        self.buffers: list[SSAValue] = []
         self.newest: SSAValue = loop.lower_bound
         self.is_valid: SSAValue = loop.lower_bound
 
-    def run(self) -> aa.WaitLoadsOp:
+    def run(self) -> aa.AsyncWaitGroupOp:
         """Builds the first loads and the loop; moves the body into it."""
         around = self.loop.parent_block()
         if around is None:
@@ -139,7 +141,7 @@ class _EarlyStart(ScalarBuilder):
         before = self.block = Block()
         self._first_loads()
         initial = [self.integer(0, i32), self.newest, self.is_valid]
-        if any(self.kept):
+        if any(self.resident):
             initial.append(initial[0])
         new = self._new_loop(initial)
         place = _earliest_place(self.loop, before)
@@ -147,8 +149,8 @@ class _EarlyStart(ScalarBuilder):
             op.detach()
             around.insert_op_before(op, place)
         around.insert_op_before(new, self.loop)
-        # The last iterations start copies of nothing, to slots that another loop may have next.
-        last = aa.WaitLoadsOp.create(properties=self._meeting(), location=self.location)
+        # The last iterations start copies of nothing, to stages that another loop may have next.
+        last = aa.AsyncWaitGroupOp.create(properties=self._meeting(), location=self.location)
         if self.frees:
             last.properties["frees"] = UnitAttr()
         around.insert_op_before(last, self.loop)
@@ -161,14 +163,14 @@ class _EarlyStart(ScalarBuilder):
     # counters
 
     def _first_loads(self) -> None:
-        """The rings, and the loads of as many iterations as there are ahead."""
+        """The circular buffers, and the loads of as many iterations as there are ahead."""
         loop = self.loop
-        for load, kept in zip(self.loads, self.kept, strict=True):
-            self.reloads.append(self._is_reloaded(kept) if kept is not None else None)
-            self.rings.append(self._ring(kept, load.op))
+        for load, resident in zip(self.loads, self.resident, strict=True):
+            self.reloads.append(self._is_reloaded(resident) if resident is not None else None)
+            self.buffers.append(self._buffer(resident, load.op))
         is_signed = loop.unsigned_cmp is None
         self.is_valid = self._less(loop.lower_bound, loop.upper_bound, is_signed)
-        for number in range(self.ahead):
+        for number in range(self.distance):
             if number:
                 self._advance()
             self._start(self.integer(number, i32), self.integer(number, i32))
@@ -177,26 +179,28 @@ class _EarlyStart(ScalarBuilder):
         """That threads meet when they have waited, if they read what others have copied."""
         return {"meet": UnitAttr()} if self.shared else {}
 
-    def _ring(self, kept: KeptRing | None, load: Operation) -> SSAValue:
-        """A ring of one's own, or the one that loops share."""
-        if kept is not None and kept.number in self.kept_rings:
-            return self.kept_rings[kept.number]
-        slots = self.ahead + 1 if kept is None else kept.slots
-        properties: dict[str, Attribute] = {"slots": IntAttr(slots)}
+    def _buffer(self, resident: ResidentBuffer | None, load: Operation) -> SSAValue:
+        """A circular buffer of one's own, or the one that loops share."""
+        if resident is not None and resident.number in self.kept_buffers:
+            return self.kept_buffers[resident.number]
+        stages = self.distance + 1 if resident is None else resident.stages
+        properties: dict[str, Attribute] = {"stages": IntAttr(stages)}
         if load in self.shared:
             properties |= {"shared": UnitAttr(), "ctas": IntAttr(self.shared[load] or 1)}
-        ring = self.emit(aa.LoadRingOp, (), [aa.LOAD_RING], properties).results[0]
-        if kept is not None:
-            self.kept_rings[kept.number] = ring
-        return ring
+        buffer = self.emit(aa.CircularBufferOp, (), [aa.CIRCULAR_BUFFER], properties).results[0]
+        if resident is not None:
+            self.kept_buffers[resident.number] = buffer
+        return buffer
 
-    def _is_reloaded(self, kept: KeptRing) -> SSAValue | None:
-        """Whether the ring had no room for all tiles of an earlier loop; None in the first loop."""
+    def _is_reloaded(self, resident: ResidentBuffer) -> SSAValue | None:
+        """Whether the circular buffer had no room for all tiles of an earlier loop; None in the
+        first loop.
+        """
         loop, type = self.loop, self.loop.step.type
-        if kept.number not in self.kept_rings or not isinstance(type, IntegerType):
+        if resident.number not in self.kept_buffers or not isinstance(type, IntegerType):
             return None
-        room = self.integer(span_of_slots(loop, kept.slots), type)
-        return self._less(room, self.binary(aa.SubIOp, loop.upper_bound, loop.lower_bound), False)
+        smem = self.integer(span_of_stages(loop, resident.stages), type)
+        return self._less(smem, self.binary(aa.SubIOp, loop.upper_bound, loop.lower_bound), False)
 
     def _less(self, lhs: SSAValue, rhs: SSAValue, signed: bool) -> SSAValue:
         properties = {
@@ -222,11 +226,11 @@ class _EarlyStart(ScalarBuilder):
 
     # loads
 
-    def _start(self, slot: SSAValue, kept_slot: SSAValue) -> None:
+    def _start(self, stage: SSAValue, resident_stage: SSAValue) -> None:
         """Starts the loads of the newest iteration, if there is one; they are one group."""
         values: dict[SSAValue, SSAValue] = {self.old.args[0]: self.newest}
-        for load, ring, kept, reload in zip(
-            self.loads, self.rings, self.kept, self.reloads, strict=True
+        for load, buffer, resident, reload in zip(
+            self.loads, self.buffers, self.resident, self.reloads, strict=True
         ):
             op = load.op
             location, self.location = self.location, op.location
@@ -235,15 +239,15 @@ class _EarlyStart(ScalarBuilder):
             token = [self._token(load.tokens)] if load.tokens else []
             sizes = (1, 1, 1, 1, len(indices), len(token))
             properties = _access_properties(op) | {"operandSegmentSizes": _segments(sizes)}
-            if kept is None:
-                operands = [ring, slot, self.is_valid, view, *indices, *token]
-                self.emit(aa.StartLoadOp, operands, (), properties)
+            if resident is None:
+                operands = [buffer, stage, self.is_valid, view, *indices, *token]
+                self.emit(aa.AsyncCopyOp, operands, (), properties)
             else:
                 self._start_if_needed(
-                    reload, [ring, kept_slot], [view, *indices, *token], properties
+                    reload, [buffer, resident_stage], [view, *indices, *token], properties
                 )
             self.location = location
-        self.emit(aa.CommitLoadsOp)
+        self.emit(aa.AsyncCommitGroupOp)
 
     def _start_if_needed(
         self,
@@ -252,12 +256,14 @@ class _EarlyStart(ScalarBuilder):
         access: Sequence[SSAValue],
         properties: dict[str, Attribute],
     ) -> None:
-        """Starts a load into a ring that is kept, in a branch: nothing is written if not."""
+        """Starts a load into a circular buffer that is kept, in a branch: nothing is written if
+        not.
+        """
         condition = self.is_valid
         if reload is not None:
             condition = self.emit(aa.AndIOp, [condition, reload], [i1]).results[0]
         around, self.block = self.block, Block()
-        self.emit(aa.StartLoadOp, [*place, self._true(), *access], (), properties)
+        self.emit(aa.AsyncCopyOp, [*place, self._true(), *access], (), properties)
         self.emit(aa.YieldOp)
         branch, self.block = self.block, around
         self.emit(aa.IfOp, [condition], (), None, [Region(branch), Region()])
@@ -290,28 +296,28 @@ class _EarlyStart(ScalarBuilder):
         loop, old = self.loop, self.old
         types = [*(arg.type for arg in old.args), *(value.type for value in initial)]
         block = self.block = Block(arg_types=types)
-        slot, self.newest, self.is_valid = block.args[len(old.args) : len(old.args) + 3]
+        stage, self.newest, self.is_valid = block.args[len(old.args) : len(old.args) + 3]
         if self.shared:
-            waiting = self._meeting() | {"pending": IntAttr(self.ahead - 1)}
-            self.emit(aa.WaitLoadsOp, (), (), waiting)
-        if self.ahead == 1:
+            waiting = self._meeting() | {"pending": IntAttr(self.distance - 1)}
+            self.emit(aa.AsyncWaitGroupOp, (), (), waiting)
+        if self.distance == 1:
             self.newest = block.args[0]
             self.is_valid = self._true()
         self._advance()
-        kept_slot, kept_start, kept_following = slot, slot, list[SSAValue]()
-        slots = next((kept.slots for kept in self.kept if kept is not None), None)
-        if slots is not None:
-            kept_slot = block.args[-1]
-            kept_start = self._round(kept_slot, self.ahead, slots)
-            kept_following = [self._round(kept_slot, 1, slots)]
-        zero, last = self.integer(0, i32), self.integer(self.ahead, i32)
+        resident_stage, kept_start, kept_following = stage, stage, list[SSAValue]()
+        stages = next((resident.stages for resident in self.resident if resident is not None), None)
+        if stages is not None:
+            resident_stage = block.args[-1]
+            kept_start = self._round(resident_stage, self.distance, stages)
+            kept_following = [self._round(resident_stage, 1, stages)]
+        zero, last = self.integer(0, i32), self.integer(self.distance, i32)
         one, minus_one = self.integer(1, i32), self.integer((1 << 32) - 1, i32)
-        is_first, is_last = self._less(slot, one, True), self._less(slot, last, True)
-        before = self._select(is_first, last, self.binary(aa.AddIOp, slot, minus_one))
+        is_first, is_last = self._less(stage, one, True), self._less(stage, last, True)
+        before = self._select(is_first, last, self.binary(aa.AddIOp, stage, minus_one))
         self._start(before, kept_start)
-        following = self._select(is_last, self.binary(aa.AddIOp, slot, one), zero)
+        following = self._select(is_last, self.binary(aa.AddIOp, stage, one), zero)
         carried = [following, self.newest, self.is_valid, *kept_following]
-        self._move_body(block, slot, kept_slot, carried)
+        self._move_body(block, stage, resident_stage, carried)
         operands = [loop.lower_bound, loop.upper_bound, loop.step, *loop.init_values, *initial]
         return aa.ForOp.create(
             operands=operands,
@@ -321,15 +327,15 @@ class _EarlyStart(ScalarBuilder):
             location=loop.location,
         )
 
-    def _round(self, slot: SSAValue, distance: int, slots: int) -> SSAValue:
-        """The slot so many further on, the first one after the last."""
-        further = self.binary(aa.AddIOp, slot, self.integer(distance, i32))
-        is_inside = self._less(further, self.integer(slots, i32), True)
-        wrapped = self.binary(aa.AddIOp, slot, self.integer((1 << 32) + distance - slots, i32))
+    def _round(self, stage: SSAValue, distance: int, stages: int) -> SSAValue:
+        """The stage so many further on, the first one after the last."""
+        further = self.binary(aa.AddIOp, stage, self.integer(distance, i32))
+        is_inside = self._less(further, self.integer(stages, i32), True)
+        wrapped = self.binary(aa.AddIOp, stage, self.integer((1 << 32) + distance - stages, i32))
         return self._select(is_inside, further, wrapped)
 
     def _move_body(
-        self, block: Block, slot: SSAValue, kept_slot: SSAValue, following: Sequence[SSAValue]
+        self, block: Block, stage: SSAValue, resident_stage: SSAValue, following: Sequence[SSAValue]
     ) -> None:
         """The body, with loads that are finished where they stood."""
         ends = [op for op in self.old.walk() if isinstance(op, aa.ContinueOp)]
@@ -341,11 +347,11 @@ class _EarlyStart(ScalarBuilder):
             block.add_op(op)
         for end in ends:
             end.operands = [*end.operands, *following]
-        for number, (load, ring) in enumerate(zip(self.loads, self.rings, strict=True)):
-            place = slot if self.kept[number] is None else kept_slot
-            self._finish(load, ring, place, waits=not number and not self.shared)
+        for number, (load, buffer) in enumerate(zip(self.loads, self.buffers, strict=True)):
+            place = stage if self.resident[number] is None else resident_stage
+            self._finish(load, buffer, place, waits=not number and not self.shared)
 
-    def _finish(self, load: EarlyLoad, ring: SSAValue, slot: SSAValue, waits: bool) -> None:
+    def _finish(self, load: PipelinedLoad, buffer: SSAValue, stage: SSAValue, waits: bool) -> None:
         """The tile that was loaded earlier, in the place of the load."""
         op, builder = load.op, OpBuilder()
         builder.location = op.location
@@ -353,10 +359,10 @@ class _EarlyStart(ScalarBuilder):
         sizes = (1, 1, 1, len(op.indices), len(token))
         properties = _access_properties(op) | {"operandSegmentSizes": _segments(sizes)}
         if waits:
-            properties["pending"] = IntAttr(self.ahead)
-        operands = [ring, slot, op.view, *op.indices, *token]
+            properties["pending"] = IntAttr(self.distance)
+        operands = [buffer, stage, op.view, *op.indices, *token]
         types = [result.type for result in op.results]
-        made = builder.emit(aa.FinishLoadOp, operands, types, properties)
+        made = builder.emit(aa.ReadStageOp, operands, types, properties)
         made.detach()
         around = op.parent_block()
         if around is None:

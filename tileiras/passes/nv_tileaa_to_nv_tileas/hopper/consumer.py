@@ -17,15 +17,18 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import (
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_prologue_fill import (
     one_time,
-    place_head_start,
+    place_prologue_fill,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import stage_tile
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import stage_for_tma_store
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.smem_transpose import (
+    smem_transposed_tile,
+    transposed_words,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.turned import turned_tile, turned_words
-from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import UniformOperands
+from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.planning.layouts.written import scales_of
 from tileiras.planning.mma.accumulation import is_running, running_position
 from tileiras.planning.mma.mma_sync import MmaSyncDot
@@ -39,30 +42,32 @@ from tileiras.planning.operands.tma import (
     root_load,
     rounds_to_tf32,
 )
-from tileiras.planning.schedule.prologue import HeadStart
+from tileiras.planning.schedule.prologue import PrologueFill
 
 FINISHED = {"pending": IntAttr(0)}
 """Of a wait for a product: it is finished then, as are all before it."""
 
 
 class ConsumerSide:
-    """What the placer needs to know of the pipelines; `pipelines` are their values, by number."""
+    """What the materializer needs to know of the pipelines; `pipelines` are their values, by
+    number.
+    """
 
     def __init__(
-        self, plan: HopperPlan, pipelines: Sequence[SSAValue], starts: Sequence[HeadStart] = ()
+        self, plan: HopperPlan, pipelines: Sequence[SSAValue], starts: Sequence[PrologueFill] = ()
     ):
         self.plan = plan
         self.pipelines = pipelines
         self.starts = starts
         self.postponed: list[OperandLoad] = []
-        """Loads with a head start that are waited for where their first reader is."""
+        """Loads with a prologue fill that are waited for where their first reader is."""
         self.tiles: dict[tuple[Operation, pl.SharedTileType], SSAValue] = {}
-        self.alike = AlikeTiles.of(plan.pipelines)
+        self.uniform = UniformOperands.of(plan.pipelines)
         self.store_maps: dict[Operation, SSAValue] = {}
         self.store_pipeline: SSAValue | None = None
-        """Where tiles go that an agent of its own stores."""
+        """Where tiles go that a warp of its own stores."""
         self.sums: SumsInTmem | None = None
-        """What is in tensor memory: an agent of its own issues the products then."""
+        """What is in tensor memory: a warp role of its own issues the products then."""
 
     def brings(self, load: Operation) -> bool:
         """Whether a pipeline brings the tile of this load."""
@@ -77,27 +82,27 @@ class ConsumerSide:
         load = root_load(op.results[0]) if rounds_to_tf32(op) else None
         return load is not None and self.brings(load)
 
-    def place_load(self, placer: Placer, op: OperandLoad) -> Sequence[SSAValue]:
-        """Waits for the slot at the last load of the pipeline; the tile stays in shared memory.
+    def place_load(self, materializer: Materializer, op: OperandLoad) -> Sequence[SSAValue]:
+        """Waits for the stage at the last load of the pipeline; the tile stays in shared memory.
 
-        What another agent multiplies is not waited for.
+        What another warp role multiplies is not waited for.
         """
         started = [start for start in self.starts if start.before is op]
         for start in started:
             pipeline = self.pipelines[start.pipeline]
-            place_head_start(placer, start, pipeline, one_time(placer), {})
-        block, loads = op.parent_block(), self._filling(op)
+            place_prologue_fill(materializer, start, pipeline, one_time(materializer), {})
+        block, loads = op.parent_block(), self._content(op)
         in_order = [other for other in block.ops if other in loads] if block is not None else []
         if started:
             self.postponed.append(op)
         elif in_order and op is in_order[-1] and self.sums is None:
-            self._wait_for_slot(placer, op)
-        token = placer.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
+            self._wait_for_slot(materializer, op)
+        token = materializer.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
         return [token, token]
 
-    def _filling(self, load: OperandLoad) -> tuple[OperandLoad, ...]:
-        """The loads that share a slot with this one."""
-        return self.plan.pipelines[self._number(load)].filling(load)
+    def _content(self, load: OperandLoad) -> tuple[OperandLoad, ...]:
+        """The loads that share a stage with this one."""
+        return self.plan.pipelines[self._number(load)].content(load)
 
     def _number(self, load: OperandLoad) -> int:
         """The number of the pipeline that brings the tile of a load."""
@@ -106,12 +111,12 @@ class ConsumerSide:
             raise InternalError("a load without a pipeline was taken for one with")
         return number
 
-    def _wait_for_slot(self, placer: Placer, op: OperandLoad) -> None:
-        """Waits for the slot with the tile of a load, once: a product may come before other loads.
+    def _wait_for_slot(self, materializer: Materializer, op: OperandLoad) -> None:
+        """Waits for the stage with the tile of a load, once: a product may come before other loads.
 
         A tile that products read in different ways is given once for each.
         """
-        loads, pipeline = self._filling(op), self.pipelines[self._number(op)]
+        loads, pipeline = self._content(op), self.pipelines[self._number(op)]
         reads: dict[tuple[Operation, pl.SharedTileType], None] = {}
         for planned in self.plan.dots.values():
             for operand, value in ((planned.lhs, planned.dot.lhs), (planned.rhs, planned.dot.rhs)):
@@ -120,38 +125,40 @@ class ConsumerSide:
         if any(read in self.tiles for read in reads):
             return
         in_order = [read for load in loads for read in reads if read[0] is load]
-        wait = placer.emit(pl.ConsumerWaitOp, [pipeline], [type for _, type in in_order])
+        wait = materializer.emit(pl.ConsumerWaitOp, [pipeline], [type for _, type in in_order])
         self.tiles.update(zip(in_order, wait.results, strict=True))
         if not all(map(is_by_tma, loads)):
-            placer.emit(pl.ProxyFenceOp)
+            materializer.emit(pl.ProxyFenceOp)
 
     def _tile_type(self, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
-        """The tile of an operand in its slot, as a product reads it."""
-        return stage_tile(self.plan, operand, value)
+        """The tile of an operand in its stage, as a product reads it."""
+        return stage_for_tma_store(self.plan, operand, value)
 
-    def _tile(self, placer: Placer, operand: SharedOperand, value: SSAValue) -> SSAValue:
-        """An operand in its slot, which has been waited for or is now.
+    def _tile(
+        self, materializer: Materializer, operand: SharedOperand, value: SSAValue
+    ) -> SSAValue:
+        """An operand in its stage, which has been waited for or is now.
 
-        One that may be alike another's is read where that is, if it is.
+        One that may be the same as another's is read where that is, if it is.
         """
-        self._wait_for_slot(placer, operand.load)
+        self._wait_for_slot(materializer, operand.load)
         type = self._tile_type(operand, value)
         own = self.tiles[operand.load, type]
-        same = self.alike.conditions.get(operand.load)
+        same = self.uniform.conditions.get(operand.load)
         if same is None:
             return own
-        first = replace(operand, load=self.alike.firsts[operand.load])
+        first = replace(operand, load=self.uniform.firsts[operand.load])
         other = self.tiles[first.load, self._tile_type(first, value)]
-        return placer.emit(pl.SelectTileOp, [same, other, own], [type]).results[0]
+        return materializer.emit(pl.SelectTileOp, [same, other, own], [type]).results[0]
 
-    def place_dot(self, placer: Placer, op: aa.ProductOp) -> Sequence[SSAValue]:
+    def place_dot(self, materializer: Materializer, op: aa.ProductOp) -> Sequence[SSAValue]:
         """A product from shared memory: finished at once, or as `_pending` says.
 
         `tileas-optimize-dot-accumulation` puts waits off.
         """
         planned = self.plan.dots[op]
         if isinstance(planned, MmaSyncDot):
-            return self._place_mma_sync(placer, planned)
+            return self._place_mma_sync(materializer, planned)
         if isinstance(planned, Tcgen05Dot):
             accumulator = self.held(op.result)
             if accumulator is None:
@@ -159,50 +166,56 @@ class ConsumerSide:
             return [accumulator]
         if not isinstance(op.result.type, TensorType):
             raise InternalError("a product gives no tensor")
-        *left, layout = placer.operand_layouts(op, self._in_registers(planned))
-        acc = placer.in_layout(op.acc, layout)
+        *left, layout = materializer.operand_layouts(op, self._in_registers(planned))
+        acc = materializer.in_layout(op.acc, layout)
         number = self._number(planned.rhs.load)
-        group = self.plan.sharing(planned)
-        right = self._tile(placer, planned.rhs, planned.dot.rhs)
-        is_turned = planned.fragments == "turned"
-        if planned.is_turned and not planned.turns_words:
-            right = turned_tile(placer, right, self.pipelines[number] if is_turned else None)
-        operands = [self._left(placer, planned, left), right]
-        if planned.turns_words:
-            turned = 0 if planned.transposed else 1
+        group = self.plan.products_sharing_stages(planned)
+        right = self._tile(materializer, planned.rhs, planned.dot.rhs)
+        is_smem_transposed = planned.fragments == "smem_transpose"
+        if planned.is_smem_transposed and not planned.transposes_words:
+            right = smem_transposed_tile(
+                materializer, right, self.pipelines[number] if is_smem_transposed else None
+            )
+        operands = [self._left(materializer, planned, left), right]
+        if planned.transposes_words:
+            smem_transpose = 0 if planned.transposed else 1
             running = acc if self._runs_on(group) else None
-            operands[turned], finished = turned_words(placer, operands[turned], running)
+            operands[smem_transpose], finished = transposed_words(
+                materializer, operands[smem_transpose], running
+            )
             acc = finished or acc
         type = encoded(op.result.type.element_type, layout)
         pipeline = self.pipelines[number] if planned is group[-1] else None
         kept = ("signedness_lhs", "signedness_rhs")
         properties = {key: op.properties[key] for key in kept if key in op.properties}
-        if planned.is_promoted:
-            properties["promoted"] = UnitAttr()
-        if planned.fragments is not None and not is_turned:
+        if planned.is_two_level:
+            properties["two_level"] = UnitAttr()
+        if planned.fragments is not None and not is_smem_transposed:
             properties["fragments"] = StringAttr(planned.fragments)
         if planned.transposed and planned.fragments != "rhs":
             properties["transposed"] = UnitAttr()
         pending = self._pending(planned, group)
         if pending is not None:
             properties["pending"] = IntAttr(pending)
-        product = placer.emit(wg.WgmmaDotOp, [*operands, acc], [type], properties).results[0]
+        product = materializer.emit(wg.WgmmaDotOp, [*operands, acc], [type], properties).results[0]
         if pending is None:
-            product = placer.emit(wg.DotWaitOp, [product], [type], FINISHED).results[0]
-        if pipeline is not None and not is_turned:
-            keep = 0 if planned.turns_words else min(pending or 0, 1)
+            product = materializer.emit(wg.DotWaitOp, [product], [type], FINISHED).results[0]
+        if pipeline is not None and not is_smem_transposed:
+            keep = 0 if planned.transposes_words else min(pending or 0, 1)
             release = {"keep": IntAttr(keep)}
-            placer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
-        return [placer.settle(op.result, product)]
+            materializer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
+        return [materializer.settle(op.result, product)]
 
-    def _place_mma_sync(self, placer: Placer, planned: MmaSyncDot) -> Sequence[SSAValue]:
+    def _place_mma_sync(
+        self, materializer: Materializer, planned: MmaSyncDot
+    ) -> Sequence[SSAValue]:
         """A product on fragments that each warp reads from the stage, which it then hands back."""
         op, warpgroups = planned.dot, self.plan.warpgroups
-        *fragments, layout = placer.operand_layouts(op, self._in_registers(planned))
-        group = self.plan.sharing(planned)
-        left = self._left(placer, planned, fragments)
-        right = self._tile(placer, planned.rhs, op.rhs)
-        acc = placer.in_layout(op.acc, layout)
+        *fragments, layout = materializer.operand_layouts(op, self._in_registers(planned))
+        group = self.plan.products_sharing_stages(planned)
+        left = self._left(materializer, planned, fragments)
+        right = self._tile(materializer, planned.rhs, op.rhs)
+        acc = materializer.in_layout(op.acc, layout)
         warps_m, warps_n = planned.grid(warpgroups)
         properties: dict[str, Attribute] = {
             "atom": StringAttr(planned.instruction.atom),
@@ -213,43 +226,46 @@ class ConsumerSide:
         operands, op_class = [left, right, acc], tas.MmaDotOp
         if isinstance(op, aa.DotScaledOp):
             pairs = zip(scales_of(op), fragments[-2:], strict=True)
-            operands += [placer.in_layout(value, layout) for value, layout in pairs]
+            operands += [materializer.in_layout(value, layout) for value, layout in pairs]
             op_class = tas.MmaScaledDotOp
-        built = placer.emit(op_class, operands, [type], properties)
+        built = materializer.emit(op_class, operands, [type], properties)
         if planned is group[-1]:
-            self._release(placer, self.pipelines[self._number(planned.rhs.load)])
-        return [placer.settle(op.result, built.results[0])]
+            self._release(materializer, self.pipelines[self._number(planned.rhs.load)])
+        return [materializer.settle(op.result, built.results[0])]
 
-    def _release(self, placer: Placer, pipeline: SSAValue, keep: int = 0) -> None:
+    def _release(self, materializer: Materializer, pipeline: SSAValue, keep: int = 0) -> None:
         """Hands stages back; of mma.sync each warp does when all its lanes have read."""
         properties: dict[str, Attribute] = {"keep": IntAttr(keep)}
         if not self.plan.is_asynchronous:
             properties["by_warps"] = UnitAttr()
-        placer.emit(pl.ConsumerReleaseOp, [pipeline], (), properties)
+        materializer.emit(pl.ConsumerReleaseOp, [pipeline], (), properties)
 
     def _pending(self, planned: WgmmaDot, group: Sequence[PlannedDot]) -> int | None:
         """How many products the one that is issued leaves unfinished; None if waits may be put off.
 
-        What threads read or add themselves is finished at once; of products that share slots, those
-        of the iteration before are. Where threads read, only the newest product may be unfinished.
+        What threads read or add themselves is finished at once; of products that share stages,
+        those of the iteration before are. Where threads read, only the newest product may be
+        unfinished.
         """
         if self._runs_on(group):
             return len(group) if all(other.fragments is None for other in group) else 1
-        return 0 if planned.is_promoted or planned.fragments is not None else None
+        return 0 if planned.is_two_level or planned.fragments is not None else None
 
     def _runs_on(self, group: Sequence[PlannedDot]) -> bool:
-        """Whether products that share slots stay unfinished over the end of an iteration.
+        """Whether products that share stages stay unfinished over the end of an iteration.
 
-        One whose words are turned does if all such ones of its loop do: at the next but one turn
-        nobody may read its copy any more, so each turn has to wait for what runs beside it.
+        One whose words are transposed does if all such ones of its loop do: at the next but one
+        turn nobody may read its copy any more, so each turn has to wait for what runs beside it.
         """
         loop = group[0].dot.parent_op()
         if not is_running(group) or loop is None:
             return False
-        if not any(planned.turns_words for planned in group):
+        if not any(planned.transposes_words for planned in group):
             return True
         others = (other for other in self.plan.dots.values() if loop.is_ancestor(other.dot))
-        return all(running_position(other) is not None for other in others if other.turns_words)
+        return all(
+            running_position(other) is not None for other in others if other.transposes_words
+        )
 
     def _in_registers(self, planned: PlannedDot) -> list[SSAValue]:
         """The operands that threads hold."""
@@ -257,56 +273,58 @@ class ConsumerSide:
         return [*left, *scales_of(planned.dot), planned.dot.acc]
 
     def _left(
-        self, placer: Placer, planned: PlannedDot, fragments: Sequence[LinearLayout]
+        self, materializer: Materializer, planned: PlannedDot, fragments: Sequence[LinearLayout]
     ) -> SSAValue:
         """The left operand: a tile in shared memory, or this thread's fragments of it."""
         if planned.lhs is not None:
-            return self._tile(placer, planned.lhs, planned.dot.lhs)
-        return placer.in_layout(planned.dot.lhs, fragments[0])
+            return self._tile(materializer, planned.lhs, planned.dot.lhs)
+        return materializer.in_layout(planned.dot.lhs, fragments[0])
 
-    def start(self, placer: Placer, op: Operation, operands: Sequence[SSAValue]) -> None:
+    def start(
+        self, materializer: Materializer, op: Operation, operands: Sequence[SSAValue]
+    ) -> None:
         """Before a loop with these bounds, or a branch with this condition: copies first tiles."""
         bounds = operands
         starts = [start for start in self.starts if start.before is op]
         if starts and isinstance(op, aa.IfOp):
             if self._serve_others(starts, op):
-                self._start_branch(placer, starts, operands[0])
+                self._start_branch(materializer, starts, operands[0])
                 starts = []
             else:
                 unsigned = {"signedness": SignednessAttr(Signedness.UNSIGNED)}
-                count = placer.emit(aa.ExtIOp, operands, [i32], unsigned).results[0]
-                bounds = [placer.integer(0, i32), count, placer.integer(1, i32)]
-        for load, same in self.alike.compare(placer, op, placer.values).items():
-            uniform = placer.emit(pl.UniformOp, [same], [same.type])
-            self.alike.conditions[load] = uniform.results[0]
+                count = materializer.emit(aa.ExtIOp, operands, [i32], unsigned).results[0]
+                bounds = [materializer.integer(0, i32), count, materializer.integer(1, i32)]
+        for load, same in self.uniform.compare(materializer, op, materializer.values).items():
+            uniform = materializer.emit(pl.UniformOp, [same], [same.type])
+            self.uniform.conditions[load] = uniform.results[0]
         for start in starts:
-            pipeline, known = self.pipelines[start.pipeline], self.alike.conditions
-            place_head_start(placer, start, pipeline, bounds, known)
+            pipeline, known = self.pipelines[start.pipeline], self.uniform.conditions
+            place_prologue_fill(materializer, start, pipeline, bounds, known)
         for load in list(self.postponed):
             if any(op.is_ancestor(planned.dot) for planned in self._readers(load)):
                 self.postponed.remove(load)
-                self._wait_for_slot(placer, load)
+                self._wait_for_slot(materializer, load)
 
-    def _serve_others(self, starts: Sequence[HeadStart], branch: aa.IfOp) -> bool:
-        """Whether slots of a branch get tiles of loops outside of it, too."""
+    def _serve_others(self, starts: Sequence[PrologueFill], branch: aa.IfOp) -> bool:
+        """Whether stages of a branch get tiles of loops outside of it, too."""
         loads = [load for start in starts for load in self.plan.pipelines[start.pipeline].loads]
         return not all(map(branch.is_ancestor, loads))
 
     def _start_branch(
-        self, placer: Placer, starts: Sequence[HeadStart], condition: SSAValue
+        self, materializer: Materializer, starts: Sequence[PrologueFill], condition: SSAValue
     ) -> None:
         """Before a branch that is taken under a condition: its first tiles, if it is.
 
         Where it is not, threads would write zeros, beside the tile that comes for a later loop. If
         none comes they may: a branch costs full attention of 128x64 5 % (921, 966 us on one H100).
         """
-        outer = placer.block
-        placer.block = taken = Block()
+        outer = materializer.block
+        materializer.block = taken = Block()
         for start in starts:
             pipeline = self.pipelines[start.pipeline]
-            place_head_start(placer, start, pipeline, one_time(placer), {})
-        placer.block = outer
-        placer.only_if(condition, taken)
+            place_prologue_fill(materializer, start, pipeline, one_time(materializer), {})
+        materializer.block = outer
+        materializer.only_if(condition, taken)
 
     def _readers(self, load: OperandLoad) -> Iterator[PlannedDot]:
         """The products that read the tile of a load."""
@@ -315,39 +333,39 @@ class ConsumerSide:
                 yield planned
 
     def finish_loop(
-        self, placer: Placer, op: Operation, results: Sequence[SSAValue]
+        self, materializer: Materializer, op: Operation, results: Sequence[SSAValue]
     ) -> list[SSAValue]:
-        """After a loop: finishes the products left unfinished, and hands back their slots."""
+        """After a loop: finishes the products left unfinished, and hands back their stages."""
         if self.sums is not None:
-            return self.sums.load(placer, op, results)
+            return self.sums.load(materializer, op, results)
         finished = list(results)
         for planned in self.plan.dots.values():
-            group = self.plan.sharing(planned)
+            group = self.plan.products_sharing_stages(planned)
             position = running_position(planned)
             if position is None or planned.dot.parent_op() is not op or not self._runs_on(group):
                 continue
             acc = finished[position]
-            wait = placer.emit(wg.DotWaitOp, [acc], [acc.type], FINISHED)
+            wait = materializer.emit(wg.DotWaitOp, [acc], [acc.type], FINISHED)
             finished[position] = wait.results[0]
-            if planned is group[-1] and not planned.turns_words:
+            if planned is group[-1] and not planned.transposes_words:
                 pipeline = self.pipelines[self._number(planned.rhs.load)]
                 release = {"keep": IntAttr(0)}
-                placer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
-        self.release_kept(placer, op)
+                materializer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
+        self.release_kept(materializer, op)
         return finished
 
-    def release_kept(self, placer: Placer, loop: Operation) -> None:
+    def release_kept(self, materializer: Materializer, loop: Operation) -> None:
         """After the last loop (or if) that needs them: hands back left operands that were kept."""
         for number, pipeline in enumerate(self.plan.pipelines):
             load = pipeline.loads[0]
             readers = [
                 planned.dot
                 for planned in self.plan.dots.values()
-                if planned.lhs is not None and planned.is_lhs_kept and planned.lhs.load is load
+                if planned.lhs is not None and planned.is_lhs_resident and planned.lhs.load is load
             ]
             block = load.parent_block()
             if not readers or block is None or loop.parent_block() is not block:
                 continue
             users = [op for op in block.ops if any(op.is_ancestor(dot) for dot in readers)]
             if users and users[-1] is loop:
-                self._release(placer, self.pipelines[number])
+                self._release(materializer, self.pipelines[number])

@@ -16,15 +16,18 @@ from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles, all_equal
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_head_start import one_time
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_prologue_fill import one_time
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import (
     put_loads_first,
     put_tma_before_gathers,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_tensors import ProducerTensors
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import (
+    UniformOperands,
+    all_equal,
+)
 from tileiras.passes.op_builder import OpBuilder
-from tileiras.planning.clusters import Sharing
+from tileiras.planning.clusters import Multicast
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.operands.gather import chunk_elements, chunk_layout, run_elements
 from tileiras.planning.operands.tma import (
@@ -36,7 +39,7 @@ from tileiras.planning.operands.tma import (
     tile_bytes,
 )
 from tileiras.planning.operands.view_copy import view_chunks
-from tileiras.planning.schedule.prologue import HeadStart
+from tileiras.planning.schedule.prologue import PrologueFill
 from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts
 from tileiras.planning.warp_roles.producer_slice import ProducerSlice
 
@@ -52,15 +55,15 @@ class ProducerBuilder(OpBuilder):
         layouts: ProducerLayouts,
         plan: HopperPlan,
         pipelines: Sequence[SSAValue],
-        sharing: Sharing,
-        starts: Sequence[HeadStart],
+        multicast: Multicast,
+        starts: Sequence[PrologueFill],
     ):
         super().__init__()
         self.kept = kept
         self.plan = plan
-        self.sharing = sharing
+        self.multicast = multicast
         self.starts = starts
-        self.alike = AlikeTiles.of(plan.pipelines)
+        self.uniform = UniformOperands.of(plan.pipelines)
         self.peers: dict[SSAValue, SSAValue] = {}
         """What values that depend on the rank are in the other CTA of the cluster."""
         self.pipelines = pipelines
@@ -111,7 +114,7 @@ class ProducerBuilder(OpBuilder):
                 self._leave(op, enclosing(op, aa.LoopOp).results)
             case aa.ReturnOp():
                 for pipe in self.pipelines:
-                    self.emit(pl.ProducerDrainOp, [pipe])
+                    self.emit(pl.ProducerTailOp, [pipe])
                 self.emit(aa.ReturnOp)
             case _ if op.results and isinstance(op.results[0].type, TensorType):
                 self.tensors.make(op)
@@ -120,7 +123,7 @@ class ProducerBuilder(OpBuilder):
                 types = [result.type for result in op.results]
                 copy = self.emit(type_of(op), operands, types, op.properties)
                 self.values.update(zip(op.results, copy.results, strict=True))
-                if op.results and op.results[0] in self.sharing.ranked:
+                if op.results and op.results[0] in self.multicast.ranked:
                     self._compute_for_peer(op)
 
     def _compute_for_peer(self, op: Operation) -> None:
@@ -136,7 +139,7 @@ class ProducerBuilder(OpBuilder):
 
     def _is_same(self, op: aa.TiledLoadOp) -> SSAValue:
         """i1: whether all CTAs of the cluster load the same tile."""
-        indices = self.sharing.loads[op]
+        indices = self.multicast.loads[op]
         same = all_equal(self, [(self.values[index], self.peers[index]) for index in indices])
         return same or self.emit(aa.ConstantOp, (), [i1], {"value": _TRUE}).results[0]
 
@@ -152,7 +155,7 @@ class ProducerBuilder(OpBuilder):
         arguments = source.args[1:] if isinstance(op, aa.ForOp) else source.args
         carried = [i for i, arg in enumerate(arguments) if self.kept.carries(arg)]
         operands = [self.values[value] for value in bounds]
-        self.alike.compare(self, op, self.values)
+        self.uniform.compare(self, op, self.values)
         skipped = [self._skip(start, operands) for start in self.starts if start.before is op]
         operands[:1] = skipped[:1] or operands[:1]
         operands += [self.tensors.carried(op.init_values[i], arguments[i]) for i in carried]
@@ -171,11 +174,11 @@ class ProducerBuilder(OpBuilder):
         copy = self.emit(type_of(op), operands, types, op.properties, [Region(block)])
         self._receive_needed(results, copy.results)
 
-    def _skip(self, start: HeadStart, bounds: Sequence[SSAValue]) -> SSAValue:
-        """Leaves slots to the consumers; gives the first iteration that they leave."""
-        slots = {} if start.slots is None else {"slots": IntAttr(start.slots)}
+    def _skip(self, start: PrologueFill, bounds: Sequence[SSAValue]) -> SSAValue:
+        """Leaves stages to the consumers; gives the first iteration that they leave."""
+        stages = {} if start.stages is None else {"stages": IntAttr(start.stages)}
         operands = [self.pipelines[start.pipeline], *bounds]
-        return self.emit(pl.ProducerSkipOp, operands, [bounds[0].type], slots).results[0]
+        return self.emit(pl.ProducerSkipOp, operands, [bounds[0].type], stages).results[0]
 
     def _receive_needed(self, results: Sequence[SSAValue], made: Sequence[SSAValue]) -> None:
         """Notes the results of control flow that the producer uses."""
@@ -203,7 +206,7 @@ class ProducerBuilder(OpBuilder):
         number = self.plan.pipeline_of(op)
         if number is None:
             raise InternalError("the producer keeps a load that no pipeline brings")
-        loads = self.plan.pipelines[number].filling(op)
+        loads = self.plan.pipelines[number].content(op)
         pipe = self.pipelines[number]
         in_order = [other for other in op_block(op).ops if other in loads]
         started = [start for start in self.starts if op in start.loads]
@@ -236,26 +239,26 @@ class ProducerBuilder(OpBuilder):
             view = self.values[op.view]
             operands = [pipe, self._tensor_map(op, view), view]
             operands += [self.values[index] for index in op.indices]
-            is_shared = op in self.sharing.loads
+            is_shared = op in self.multicast.loads
             if is_shared:
                 operands.append(self._is_same(op))
-            unless = self.alike.conditions.get(op)
-            if unless is not None:
-                operands.append(unless)
-            sizes = [1, 1, 1, len(op.indices), int(is_shared), int(unless is not None)]
+            skip_if = self.uniform.conditions.get(op)
+            if skip_if is not None:
+                operands.append(skip_if)
+            sizes = [1, 1, 1, len(op.indices), int(is_shared), int(skip_if is not None)]
             properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
             self.emit(pl.TmaLoadOp, operands, (), properties)
         if op is in_order[-1]:
-            self.emit(pl.ProducerAdvanceOp, [pipe])
+            self.emit(pl.ProducerCommitOp, [pipe])
 
     def _acquire(self, pipe: SSAValue, loads: Sequence[OperandLoad]) -> None:
-        """Waits for a slot and announces what TMA will bring, less what turns out to be there."""
+        """Waits for a stage and announces what TMA will bring, less what turns out to be there."""
         by_tma = sum(tile_bytes(load) for load in loads if is_by_tma(load))
         properties: dict[str, Attribute] = {"bytes": IntAttr(by_tma)}
-        found = [load for load in loads if load in self.alike.conditions]
+        found = [load for load in loads if load in self.uniform.conditions]
         if found:
-            properties["spared"] = IntTupleAttr([tile_bytes(load) for load in found])
-        conditions = [self.alike.conditions[load] for load in found]
+            properties["skipped"] = IntTupleAttr([tile_bytes(load) for load in found])
+        conditions = [self.uniform.conditions[load] for load in found]
         self.emit(pl.ProducerAcquireOp, [pipe, *conditions], (), properties)
 
     def _tensor_map(self, op: aa.TiledLoadOp, view: SSAValue) -> SSAValue:
@@ -267,7 +270,7 @@ class ProducerBuilder(OpBuilder):
         type, axis = view_type_of(view), contiguous_axis(op)
         if axis is None:
             raise InternalError("a tile brought to shared memory has no contiguous dim")
-        parts = self.sharing.cluster_size if op in self.sharing.loads else 1
+        parts = self.multicast.cluster_size if op in self.multicast.loads else 1
         extents = tile_cut(type, axis, parts)
         if extents is None:
             raise InternalError("a tile cannot be cut into boxes")

@@ -2,7 +2,7 @@
 
 Loads of indices and the making of tensor maps take a microsecond each. A warp waits at the first
 use of what it loads, so everything that does not need the loaded values is moved before what does:
-the loads are under way while the maps are made. In a slot that is also gathered into, one thread
+the loads are under way while the maps are made. In a stage that is also gathered into, one thread
 issues what TMA brings before all threads compute addresses.
 """
 
@@ -37,7 +37,7 @@ def put_loads_first(block: Block) -> None:
 
 
 def put_tma_before_gathers(block: Block) -> None:
-    """Issues copies by TMA right after their slot has been acquired, if nothing is in the way."""
+    """Issues copies by TMA right after their stage has been acquired, if nothing is in the way."""
     acquired: dict[SSAValue, Operation] = {}
     gathers: set[SSAValue] = set()
     for op in list(block.ops):
@@ -73,7 +73,9 @@ def _straight_line(block: Block) -> list[Operation]:
     """The operations before the first loop, branch or use of a pipeline."""
     result: list[Operation] = []
     for op in block.ops:
-        if op.regions or (isinstance(op, tas.AGENT_OPS) and not isinstance(op, pl.MakeTensorMapOp)):
+        if op.regions or (
+            isinstance(op, tas.WARP_ROLE_OPS) and not isinstance(op, pl.MakeTensorMapOp)
+        ):
             break
         result.append(op)
     return result

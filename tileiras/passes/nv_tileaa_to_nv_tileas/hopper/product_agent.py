@@ -1,4 +1,4 @@
-"""The agent that issues products into tensor memory: its part of the kernel.
+"""The warp role that issues products into tensor memory: its part of the kernel.
 
 It walks its own copy of the loops around products, waits for stages, issues, and lets the tensor
 core hand stages back. In front of a loop it waits until the consumers have read the sums of a tile
@@ -17,9 +17,9 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.alike import AlikeTiles
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
-from tileiras.planning.clusters import Sharing
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import UniformOperands
+from tileiras.planning.clusters import Multicast
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.operands.tma import (
@@ -46,8 +46,8 @@ class ProductAgentBuilder(ProducerBuilder):
         pipelines: Sequence[SSAValue],
         sums: Accumulators,
     ):
-        super().__init__(part, layouts, plan, pipelines, Sharing(1), ())
-        self.alike = AlikeTiles({})
+        super().__init__(part, layouts, plan, pipelines, Multicast(1), ())
+        self.uniform = UniformOperands({})
         self.sums = sums
         self.tiles: dict[tuple[OperandLoad, pl.SharedTileType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
@@ -60,7 +60,7 @@ class ProductAgentBuilder(ProducerBuilder):
         return Region(block)
 
     def copy_op(self, op: Operation) -> None:
-        """Products, loops around them and the end are the agent's own."""
+        """Products, loops around them and the end are the warp role's own."""
         match op:
             case aa.DotOp():
                 self._multiply(op)
@@ -80,10 +80,10 @@ class ProductAgentBuilder(ProducerBuilder):
         """A product; behind the last one of a stage the stage goes back."""
         planned = self.plan.dots[op]
         if not isinstance(planned, Tcgen05Dot):
-            raise InternalError("a product of the agent has no sum in tensor memory")
+            raise InternalError("a product of the warp role has no sum in tensor memory")
         number = self.plan.pipeline_of(planned.rhs.load)
         if number is None:
-            raise InternalError("a product of the agent reads no pipeline")
+            raise InternalError("a product of the warp role reads no pipeline")
         operands = [self._tile(planned.lhs, op.lhs), self._tile(planned.rhs, op.rhs)]
         properties: dict[str, Attribute] = {"kind": StringAttr(planned.kind.name)}
         for key in ("signedness_lhs", "signedness_rhs"):
@@ -91,7 +91,7 @@ class ProductAgentBuilder(ProducerBuilder):
                 properties[key] = op.properties[key]
         accumulator = self.sums[planned.accumulator]
         self.emit(tc.Tcgen05DotOp, [accumulator, *operands], (), properties)
-        if planned is self.plan.sharing(planned)[-1]:
+        if planned is self.plan.products_sharing_stages(planned)[-1]:
             self.emit(tc.StageReleaseOp, [self.pipelines[number]])
 
     def _tile(self, operand: SharedOperand, value: SSAValue) -> SSAValue:
@@ -106,7 +106,7 @@ class ProductAgentBuilder(ProducerBuilder):
         number = self.plan.pipeline_of(load)
         if number is None:
             raise InternalError("a load without a pipeline was taken for one with")
-        loads = self.plan.pipelines[number].filling(load)
+        loads = self.plan.pipelines[number].content(load)
         reads: dict[tuple[OperandLoad, pl.SharedTileType], None] = {}
         for planned in self.plan.dots.values():
             for operand, value in ((planned.lhs, planned.dot.lhs), (planned.rhs, planned.dot.rhs)):
@@ -120,15 +120,17 @@ class ProductAgentBuilder(ProducerBuilder):
 
     def _tile_type(self, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
         """The tile of an operand in its stage, as a product reads it."""
-        return stage_tile(self.plan, operand, value)
+        return stage_for_tma_store(self.plan, operand, value)
 
 
-def stage_tile(plan: HopperPlan, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
+def stage_for_tma_store(
+    plan: HopperPlan, operand: SharedOperand, value: SSAValue
+) -> pl.SharedTileType:
     """The tile of an operand in its stage, as a product reads it."""
     number = plan.pipeline_of(operand.load)
     if number is None or not isinstance(value.type, TensorType):
         raise InternalError("an operand comes through no pipeline")
-    loads = plan.pipelines[number].filling(operand.load)
+    loads = plan.pipelines[number].content(operand.load)
     offset = sum(place_bytes(load) for load in loads[: loads.index(operand.load)])
     shape, element = value.type.get_shape(), value.type.element_type
     return pl.SharedTileType(shape, element, operand.major_axis, offset, operand.swizzle)
@@ -163,11 +165,11 @@ def build_product_agent(
     pipelines: Sequence[SSAValue],
     sums: Accumulators,
 ) -> tc.ProductAgentOp:
-    """The agent's program; `entry` has the kernel's arguments."""
+    """The warp role's program; `entry` has the kernel's arguments."""
     part = producer_slice(func, [planned.dot for planned in plan.dots.values()])
     layouts = producer_layouts(part) if part is not None else None
     if part is None or layouts is None:
-        raise InternalError("a planned product agent has no program", where="hopper")
+        raise InternalError("a planned product warp role has no program", where="hopper")
     builder = ProductAgentBuilder(part, layouts, plan, pipelines, sums)
     region = builder.build(func.body.block, list(entry.args))
     return tc.ProductAgentOp.create(regions=[region], location=func.location)

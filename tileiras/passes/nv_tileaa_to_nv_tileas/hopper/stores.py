@@ -16,7 +16,7 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.planning.operands.tma_stores import TmaWrite
 from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP
 
@@ -67,14 +67,14 @@ def _copied(value: SSAValue, values: dict[SSAValue, SSAValue], entry: Block) -> 
 
 
 def place_tma_store(
-    placer: Placer, op: TmaWrite, map: SSAValue, plan: HopperPlan
+    materializer: Materializer, op: TmaWrite, map: SSAValue, plan: HopperPlan
 ) -> Sequence[SSAValue]:
     """The store from the registers that a product leaves its result in."""
-    (layout,) = placer.operand_layouts(op, [op.value])
-    operands = [placer.in_layout(op.value, layout), map, placer.plain(op.view)]
-    operands += [placer.plain(index) for index in op.indices]
+    (layout,) = materializer.operand_layouts(op, [op.value])
+    operands = [materializer.in_layout(op.value, layout), map, materializer.plain(op.view)]
+    operands += [materializer.plain(index) for index in op.indices]
     properties: dict[str, Attribute] = {"delayed": IntAttr(int(plan.are_stores_delayed))}
     if isinstance(op, aa.TiledAtomicRedOp):
         properties["reduction"] = op.mode
-    placer.emit(ts.TmaStoreOp, operands, (), properties)
-    return placer.emit(aa.CreateMemTokenOp, (), [op.result_token.type]).results
+    materializer.emit(ts.TmaStoreOp, operands, (), properties)
+    return materializer.emit(aa.CreateMemTokenOp, (), [op.result_token.type]).results

@@ -23,7 +23,7 @@ from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import Accumulators
-from tileiras.passes.nv_tileaa_to_nv_tileas.placer import Placer
+from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.model.kernel import HopperPlan
 
@@ -43,7 +43,9 @@ class SumsInTmem:
             if isinstance(planned, Tcgen05Dot):
                 self.held[planned.dot.result] = made[planned.accumulator]
 
-    def load(self, placer: Placer, loop: Operation, results: Sequence[SSAValue]) -> list[SSAValue]:
+    def load(
+        self, materializer: Materializer, loop: Operation, results: Sequence[SSAValue]
+    ) -> list[SSAValue]:
         """What a loop gives, with its sums in registers."""
         found = list(results)
         for planned in self.plan.dots.values():
@@ -54,30 +56,30 @@ class SumsInTmem:
             if own.loop is not loop or not isinstance(found[position].type, tc.AccumulatorType):
                 continue
             result = loop.results[position]
-            (layout,) = placer.operand_layouts(planned.dot, [planned.dot.acc])
-            loaded = placer.emit(
+            (layout,) = materializer.operand_layouts(planned.dot, [planned.dot.acc])
+            loaded = materializer.emit(
                 tc.AccumulatorLoadOp,
-                [self.made[own], _runs(placer, own.loop)],
+                [self.made[own], _runs(materializer, own.loop)],
                 [encoded(element_of(result), layout)],
                 {"shape": StringAttr(planned.load_shape)},
             )
-            found[position] = placer.settle(result, loaded.results[0])
+            found[position] = materializer.settle(result, loaded.results[0])
         return found
 
 
-def _runs(placer: Placer, loop: aa.ForOp) -> SSAValue:
+def _runs(materializer: Materializer, loop: aa.ForOp) -> SSAValue:
     """i1: whether a loop has an iteration."""
     is_unsigned = loop.unsigned_cmp is not None
     properties = {
         "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
         "signedness": SignednessAttr(Signedness.UNSIGNED if is_unsigned else Signedness.SIGNED),
     }
-    bounds = [placer.plain(loop.lower_bound), placer.plain(loop.upper_bound)]
-    return placer.emit(aa.CmpIOp, bounds, [i1], properties).results[0]
+    bounds = [materializer.plain(loop.lower_bound), materializer.plain(loop.upper_bound)]
+    return materializer.emit(aa.CmpIOp, bounds, [i1], properties).results[0]
 
 
 def drop_empty_loops(body: Block) -> None:
-    """Takes loops away of which nothing is left but the products of another agent."""
+    """Takes loops away of which nothing is left but the products of another warp role."""
     for loop in [op for op in body.walk() if isinstance(op, aa.ForOp)]:
         if not all(map(_is_without_effect, loop.body.block.ops)):
             continue

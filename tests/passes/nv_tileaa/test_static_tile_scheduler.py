@@ -1,0 +1,130 @@
+"""Kernels with one tile a block whose tile blocks divide the work: one for each SM."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from tests.kernels.product_text import ProductKernel
+from tests.kernels.random_products import aligned_result, dense_case
+from tests.kernels.stage_comparison import passes
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.driver import compile_module, with_environment
+from tileiras.interpreter import run_entry
+from tileiras.ir_text import parse_text
+from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
+
+LARGE = ProductKernel("f16", (128, 256, 64), result="f16")
+BATCHED = replace(LARGE, form="batched")
+ONE_CTA = "optimization_hints=<sm_90 = {num_cta_in_cga = 1}>"
+
+
+def clustered(text: str) -> ModuleOp:
+    """The kernel behind `form-clusters`."""
+    module = parse_text(text, "kernel.mlir")
+    for name, _ in passes(module, (), "sm_90"):
+        if name == "form-clusters":
+            return module
+    raise AssertionError("the pass did not run")
+
+
+def ptx_of(text: str, **knobs: str) -> str:
+    """What is generated for a kernel."""
+    options = CompileOptions(gpu_name="sm_90", emit="ptx", knobs=knobs)
+    return compile_module(text.encode(), with_environment(options)).output.decode()
+
+
+def kernel_of(module: ModuleOp) -> aa.FuncOp:
+    """The only kernel."""
+    return next(op for op in module.walk() if isinstance(op, aa.FuncOp))
+
+
+def has_static_tile_scheduler(text: str) -> bool:
+    """Whether the tile blocks of the kernel divide the work."""
+    return kernel_of(clustered(text)).static_tile_scheduler is not None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "extents", "blocks"),
+    [
+        (LARGE, (640, 500, 96), (5, 2)),
+        (LARGE, (128, 256, 64), (1, 1)),
+        (LARGE, (384, 768, 1), (3, 3)),
+    ],
+)
+def test_every_tile_is_computed(
+    kernel: ProductKernel, extents: tuple[int, int, int], blocks: tuple[int, int]
+):
+    module = parse_text(aligned_result(kernel), "kernel.mlir")
+    stages = {"form-clusters", "convert-tileaa-to-tileas"}
+    for name, _ in passes(module, (), "sm_90"):
+        if name not in stages:
+            continue
+        assert kernel_of(module).static_tile_scheduler is not None
+        case = dense_case(kernel, extents, *blocks)
+        arguments = case.arguments()
+        run_entry(module, "product", arguments, case.grid)
+        assert not case.difference(arguments[2])
+
+
+def test_what_all_tiles_have_alike_stands_before_the_loop():
+    func = kernel_of(clustered(aligned_result(LARGE)))
+    [loop] = [op for op in func.body.block.ops if isinstance(op, aa.ForOp)]
+    inside = [op for op in loop.walk() if isinstance(op, aa.MakeMemRefOp)]
+    assert not inside
+    assert sum(isinstance(op, aa.TiledStoreOp) for op in loop.walk()) == 1
+    assert isinstance(loop.step.owner, aa.GetNumProgramsOp)
+
+
+def quotients(text: str) -> int:
+    """Divisions of a tile's number by sizes of the grid."""
+    func = kernel_of(clustered(text))
+    sizes = [op.result for op in func.walk() if isinstance(op, aa.GetGridSizeOp)]
+    divisions = [op for op in func.walk() if isinstance(op, aa.DivIOp)]
+    return sum(op.operands[1] in sizes for op in divisions)
+
+
+def test_one_axis_needs_no_division():
+    text = aligned_result(LARGE)
+    assert quotients(text) == 2
+    second = re.search(r"(%\w+), (%\w+), (%\w+) = get_tile_block_id", text)
+    assert second is not None
+    row, column, _ = second.groups()
+    assert quotients(re.sub(rf"{column}\b(?!,| =)", row, text)) == 0
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ProductKernel("f16", (64, 256, 64)),
+        ProductKernel("f16", (256, 128, 64)),
+        ProductKernel("f16", (128, 128, 64)),
+        ProductKernel("f32", (128, 256, 32)),
+        replace(LARGE, form="split"),
+        replace(LARGE, form="persistent"),
+        replace(LARGE, is_aligned=False),
+    ],
+    ids=lambda kernel: kernel.name,
+)
+def test_other_kernels_stay(kernel: ProductKernel):
+    assert not has_static_tile_scheduler(aligned_result(kernel))
+
+
+def test_hints_and_switches_keep_one_tile_a_block():
+    text = aligned_result(LARGE)
+    assert "%nsmid" in ptx_of(text)
+    start = text.index("(", text.index("entry @product"))
+    end = text.index(") {", start)
+    assert not has_static_tile_scheduler(f"{text[: end + 1]} {ONE_CTA}{text[end + 1 :]}")
+    for switch in (PREFER_TMA, DELAY_TMA_STORE_WAIT):
+        assert "%nsmid" not in ptx_of(text, **{switch: "0"})
+
+
+def test_idle_clusters_leave_first():
+    ptx = ptx_of(aligned_result(LARGE))
+    assert ".blocksareclusters" in ptx
+    first = ptx[ptx.index("%nsmid") : ptx.index("ret;")]
+    assert "mbarrier" not in first and "bar.sync" not in first

@@ -1,0 +1,174 @@
+"""Tiles that consumers stage in shared memory, and the warp that has TMA store them.
+
+Each consumer warpgroup has a circular buffer of stages of its own, so that none waits for another
+one. Every warp writes its part of a stage, makes it known to the asynchronous proxy and arrives at
+the stage's full mbarrier. The store warp, one warp of which one thread issues the copies, hands a
+stage back when TMA has read it; consumers wait for that before they write there again, and for
+nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES
+from tileiras.codegen.atoms.store_pieces import PIECE_BYTES, stored_layout
+from tileiras.codegen.atoms.wgmma import WARPGROUP
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, StorePipeline, Variable
+from tileiras.codegen.lowering.tile_pieces import CutTile, Piece, cut_tile, warpgroup_number
+from tileiras.codegen.lowering.tma_stores import (
+    piece_coordinates,
+    store_reduction,
+    tile_starts,
+)
+from tileiras.codegen.lowering.types import storage_bits
+from tileiras.dialects.llvm import memory as llvm_memory
+from tileiras.dialects.llvm.types import GLOBAL, SHARED, pointer_type
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.errors import InternalError
+
+WARPS = WARPGROUP // 32
+"""Warps that fill a stage together: so many arrivals make it full."""
+
+
+def lower_create_store_pipeline(ctx: KernelLowering, op: Operation) -> None:
+    """Reserves the stages of all warpgroups and their barriers."""
+    if not isinstance(op, ts.CreateStorePipelineOp):
+        raise InternalError("the rule of create_store_pipeline got another operation")
+    warpgroups, stages, pieces = ctx.num_warps // WARPS, op.stages.data, op.pieces.data
+    total = warpgroups * stages
+    made = [
+        llvm_memory.GlobalOp.make(ctx.symbols.unique(name), size, SHARED, align)
+        for name, size, align in (
+            ("pieces", total * pieces * PIECE_BYTES, PATTERN_BYTES),
+            ("store_barriers", 2 * total * BARRIER_BYTES, BARRIER_BYTES),
+        )
+    ]
+    ctx.add_globals(*made)
+    ctx.scratch.reserve(sum(item.size.data for item in made))
+    memory, barriers = (ctx.prologue.address_of(item) for item in made)
+    tiles = [
+        use.operation for use in op.result.uses if isinstance(use.operation, ts.StageForTmaStoreOp)
+    ]
+    contents = [-(-len(_cut(ctx, tile).pieces) // pieces) for tile in tiles]
+    stage = Variable(ctx, 0) if any(count % stages for count in contents) else None
+    ctx.roles.store_pipelines[op.result] = StorePipeline(
+        memory, barriers, stages, pieces, warpgroups, Variable(ctx, 0), stage
+    )
+
+
+def init_barriers(ctx: KernelLowering) -> None:
+    """One thread makes the mbarriers of the stages."""
+    b = ctx.b
+    for pipeline in ctx.roles.store_pipelines.values():
+        for number in range(pipeline.all_stages):
+            b.mbarrier_init(pipeline.full_barrier(b, b.i32(number)), WARPS)
+            b.mbarrier_init(pipeline.empty_barrier(b, b.i32(number)), 1)
+
+
+def lower_stage_for_tma_store(ctx: KernelLowering, op: Operation) -> None:
+    """Writes a warpgroup's pieces of a tile, stage by stage, each once TMA has read what was there.
+
+    Warps of a warpgroup do not wait for each other, only for the store warp.
+    """
+    if not isinstance(op, ts.StageForTmaStoreOp) or not isinstance(op.value.type, TensorType):
+        raise InternalError("the rule of stage_for_tma_store got another operation")
+    b, pipeline = ctx.b, ctx.roles.store_pipeline(op.pipeline)
+    tile = _cut(ctx, op)
+    group = warpgroup_number(ctx) if pipeline.warpgroups > 1 else 0
+    first = b.icmp("eq", b.and_(b.thread_id(), b.i32(31)), b.i32(0))
+    for turn, content in enumerate(_contents(tile.pieces, pipeline)):
+        number = pipeline.number(b, pipeline.next_stage(b, turn), group)
+        b.mbarrier_wait(pipeline.empty_barrier(b, number), b.xor(pipeline.parity.get(b), b.i32(1)))
+        address = pipeline.stage_address(b, number)
+        for position, piece in enumerate(content):
+            place = b.gep(address, position * PIECE_BYTES)
+            tile.write(ctx, ctx.value(op.value), piece, place)
+        b.fence_proxy_async()
+        b.warp_barrier()
+        b.mbarrier_arrive(pipeline.full_barrier(b, number), predicate=first)
+        pipeline.advance(b, turn)
+
+
+def _cut(ctx: KernelLowering, op: ts.StageForTmaStoreOp) -> CutTile:
+    """The pieces of a staged tile."""
+    if not isinstance(op.value.type, TensorType):
+        raise InternalError("no tile is staged", where="store_warp")
+    bits = storage_bits(op.value.type.element_type)
+    return cut_tile(ctx.layout(op.value.type), ctx.num_warps // WARPS, bits)
+
+
+def _contents(pieces: Sequence[Piece], pipeline: StorePipeline) -> Iterator[Sequence[Piece]]:
+    """The pieces of a warpgroup, those of a stage together."""
+    for start in range(0, len(pieces), pipeline.pieces):
+        yield pieces[start : start + pipeline.pieces]
+
+
+def start_store_warp(ctx: KernelLowering) -> None:
+    """Meets the others, then waits until the producer has made the tensor maps."""
+    b, maps = ctx.b, ctx.roles.maps
+    if maps is None or maps.ready is None:
+        raise InternalError("a store warp without tensor maps", where="store_warp")
+    ctx.roles.meet(ctx)
+    address = b.load(maps.place, pointer_type(GLOBAL), 8)
+    b.mbarrier_wait(maps.ready, b.i32(0))
+    for maker, number in maps.store_maps.items():
+        ctx.values[maker] = b.tensor_map(address, number)
+        b.acquire_tensor_map(ctx.values[maker])
+
+
+def lower_store_stage(ctx: KernelLowering, op: Operation) -> None:
+    """Issues the copies of a tile's stages, one stage of every warpgroup after another.
+
+    Stages are handed back as late as the pipeline allows without anyone waiting for it, so that as
+    many copies as possible are under way, and all of them at the end of the tile.
+    """
+    if not isinstance(op, ts.StoreStageOp):
+        raise InternalError("the rule of store_stage got another operation")
+    b, pipeline, type = ctx.b, ctx.roles.store_pipeline(op.pipeline), view_type_of(op.view)
+    layout = stored_layout(type.tile_shape, pipeline.warpgroups, op.transposed is not None)
+    tile = cut_tile(layout, pipeline.warpgroups, storage_bits(type.memref.element_type))
+    reduction, leader = store_reduction(op), ctx.roles.elected(ctx)
+    starts, target = tile_starts(ctx, op), ctx.value(op.tensor_map)
+    # All earlier copies are complete: stores keep their order.
+    b.tma_store_wait(0)
+    under_way: list[SSAValue] = []
+    for turn, content in enumerate(_contents(tile.pieces, pipeline)):
+        stage, parity = pipeline.next_stage(b, turn), pipeline.parity.get(b)
+        for group in range(pipeline.warpgroups):
+            number = pipeline.number(b, stage, group)
+            b.mbarrier_wait(pipeline.full_barrier(b, number), parity)
+            address = pipeline.stage_address(b, number)
+            for position, piece in enumerate(content):
+                place = tile.place(b, piece, group)
+                coordinates = piece_coordinates(ctx, op.view, starts, place)
+                source = b.gep(address, position * PIECE_BYTES)
+                b.tma_store(target, coordinates, source, reduction=reduction, predicate=leader)
+            b.tma_store_commit()
+        under_way.append(stage)
+        pipeline.advance(b, turn)
+        if len(under_way) == pipeline.stages:
+            _hand_back(ctx, pipeline, under_way, leader)
+    while under_way:
+        _hand_back(ctx, pipeline, under_way, leader)
+
+
+def _hand_back(
+    ctx: KernelLowering, pipeline: StorePipeline, under_way: list[SSAValue], leader: SSAValue
+) -> None:
+    """Waits until TMA has read the oldest stages under way; their warpgroups may write there."""
+    b, stage = ctx.b, under_way.pop(0)
+    b.tma_store_wait(len(under_way) * pipeline.warpgroups, read=True)
+    for group in range(pipeline.warpgroups):
+        empty = pipeline.empty_barrier(b, pipeline.number(b, stage, group))
+        b.mbarrier_arrive(empty, predicate=leader)
+
+
+def lower_store_tail(ctx: KernelLowering, op: Operation) -> None:
+    """Waits until all copies are complete, not only read."""
+    ctx.b.tma_store_wait(0)

@@ -1,0 +1,371 @@
+"""Warp roles: the producer's warps and the consumer warpgroups of a specialised kernel.
+
+Threads 0 .. 32 * consumer_warps - 1 are the consumers, so that their code is that of an ordinary
+kernel; the warps after them are the producer's: one issues TMA, alone or with three others to a
+warpgroup, or four gather. One of these others, or one more, may store what consumers have staged.
+All meet once, after the barriers of the pipelines are made and a slot for tensor maps is claimed;
+from then on they meet at mbarriers only, and consumers at a named barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.codegen.lowering import (
+    gathers,
+    prologue_fill,
+    store_warp,
+    tcgen05_dot,
+    tensor_maps,
+    tma,
+    tma_stores,
+    view_copies,
+    wgmma_dot,
+    wgmma_smem_transpose,
+)
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.longest_tile_first import longest_tile_first_blocks
+from tileiras.codegen.lowering.pipelines import START_BARRIER, Pipeline
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.llvm import memory as llvm_memory
+from tileiras.dialects.llvm.types import SHARED
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.errors import InternalError
+
+LowerBlock = Callable[[KernelLowering, Block], None]
+
+CONSUMER_BARRIER = 1
+"""Named barrier of the consumers; 0 is that of the whole CTA."""
+PIPELINE_ALIGN = 1024
+"""Bytes: where a 128-byte swizzle pattern starts (PTX ISA, "Matrix Descriptor Format")."""
+ALIGNMENT_WASTE = 128
+"""Bytes between variables."""
+WARP_THREADS = 32
+_SCALARS = (
+    ElementwiseOp,
+    aa.BlockTileOp,
+    aa.ConstantOp,
+    aa.CreateMemTokenOp,
+    aa.GetClusterRankOp,
+    aa.GetGridSizeOp,
+    aa.GetNumProgramsOp,
+    aa.GetProgramIdOp,
+    aa.MakeMemRefOp,
+    aa.SplatOp,
+)
+"""Operations that need no mbarrier, and no other thread."""
+
+
+def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
+    """Reserves the pipeline and its barriers."""
+    if not isinstance(op, pl.CreatePipelineOp):
+        raise InternalError("the rule of create_pipeline got another operation")
+    stages, size = op.stages.data, op.stage_bytes.data
+    barriers = llvm_memory.GlobalOp.make(ctx.symbols.unique("barriers"), 16 * stages, SHARED, 8)
+    ctx.add_globals(barriers)
+    ctx.scratch.reserve(16 * stages)
+    if op.storage is not None:
+        storage = ctx.roles.pipeline(op.storage).storage
+    else:
+        name, total = ctx.symbols.unique("ring"), stages * size
+        memory = llvm_memory.GlobalOp.make(name, total, SHARED, PIPELINE_ALIGN)
+        ctx.add_globals(memory)
+        ctx.scratch.reserve(total)
+        storage = ctx.prologue.address_of(memory)
+    ctx.roles.pipelines[op.result] = Pipeline(
+        storage=storage,
+        barriers=ctx.prologue.address_of(barriers),
+        stages=stages,
+        stage_bytes=size,
+        consumers=op.consumers.data,
+        gather_threads=op.gather_threads.data,
+        is_shared=op.shared is not None,
+    )
+
+
+def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> None:
+    """Sends every warp to its warp role's program; the first one makes the barriers before."""
+    if not isinstance(op, pl.AgentSwitchOp):
+        raise InternalError("the rule of agent_switch got another operation")
+    b, consumer_warps = ctx.b, op.consumer_warps.data
+    _prepare(ctx, op)
+    warp = b.lshr(b.thread_id(), b.i32(5))
+    others, consumers, after = b.new_block(), b.new_block(), b.new_block()
+    b.cond_br(b.icmp("uge", warp, b.i32(consumer_warps)), others, consumers)
+    ctx.start_block(others)
+    _lower_producer_warps(ctx, op, warp, lower_block)
+    ctx.start_block(consumers)
+    _lower_consumers(ctx, op, lower_block)
+    ctx.start_block(after)
+
+
+def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
+    """What all warp roles have to know of the kernel, and the shared memory that is not for
+    scratch.
+    """
+    target = ctx.target
+    share = target.shared_memory_of_each(op.ctas.data)
+    ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)
+    tma_stores.reserve_store_memory(ctx, op.consumer.block)
+    for start in op.consumer.walk():
+        if isinstance(start, pl.PrologueFillOp):
+            ctx.roles.pipeline(start.pipeline).has_prologue_fill = True
+            ctx.roles.hurries |= start.hurried is not None
+    tensor_maps.plan_tensor_maps(ctx, op)
+    ctx.roles.threads = WARP_THREADS * (op.consumer_warps.data + op.producer_warps.data)
+
+
+def _lower_producer_warps(
+    ctx: KernelLowering, op: pl.AgentSwitchOp, warp: SSAValue, lower_block: LowerBlock
+) -> None:
+    """The warps after the consumers: those of the producer, one that stores, and idle ones."""
+    b = ctx.b
+    if op.producer_registers.data:
+        b.setmaxnreg(op.producer_registers.data, "dec")
+    has_products = ctx.roles.tensor_memory is not None
+    busy = op.consumer_warps.data + op.working_warps.data + (op.store is not None) + has_products
+    if busy < op.consumer_warps.data + op.producer_warps.data:
+        _dismiss_idle_warps(ctx, warp, busy)
+    if has_products:
+        busy -= 1
+        _lower_product_agent(ctx, op, b.icmp("eq", warp, b.i32(busy)), lower_block)
+    if op.store is None:
+        _lower_producer(ctx, op, lower_block)
+        return
+    storing, working = b.new_block(), b.new_block()
+    b.cond_br(b.icmp("eq", warp, b.i32(busy - 1)), storing, working)
+    ctx.start_block(working)
+    _lower_producer(ctx, op, lower_block)
+    ctx.start_block(storing)
+    ctx.roles.is_store_warp = True
+    _find_block(ctx, op)
+    store_warp.start_store_warp(ctx)
+    lower_block(ctx, op.store.block)
+    ctx.roles.is_store_warp = False
+
+
+def _lower_product_agent(
+    ctx: KernelLowering, op: pl.AgentSwitchOp, is_its_warp: SSAValue, lower_block: LowerBlock
+) -> None:
+    """The program of the warp that issues products into tensor memory; the others go on."""
+    memory = ctx.roles.tensor_memory
+    if memory is None or memory.agent is None:
+        raise InternalError("nobody issues the products", where="roles")
+    its, others = ctx.b.new_block(), ctx.b.new_block()
+    ctx.b.cond_br(is_its_warp, its, others)
+    ctx.start_block(its)
+    ctx.roles.is_product_agent = True
+    _find_block(ctx, op)
+    tcgen05_dot.start_agent(ctx)
+    lower_block(ctx, memory.agent.body.block)
+    ctx.roles.is_product_agent = False
+    ctx.start_block(others)
+
+
+def _lower_producer(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: LowerBlock) -> None:
+    """The program of the warps that copy."""
+    ctx.roles.is_producer = True
+    _find_block(ctx, op)
+    ctx.roles.working_warps = op.working_warps.data
+    if ctx.roles.hurries:
+        ctx.b.divides_quickly = True
+        tensor_maps.try_claim(ctx)
+    tensor_maps.start_producer(ctx)
+    lower_block(ctx, op.producer.block)
+    ctx.roles.is_producer = False
+
+
+def _lower_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: LowerBlock) -> None:
+    """The consumers' program, once there are barriers."""
+    b = ctx.b
+    if ctx.roles.has_prologue_fill:
+        _start_at_once(ctx, op)
+    else:
+        _make_barriers(ctx)
+        ctx.roles.meet(ctx)
+    if ctx.roles.tensor_memory is not None:
+        tcgen05_dot.find_address(ctx)
+    if ctx.roles.hurries and _prologue_fills(op.consumer.block) == 1:
+        ctx.roles.late_registers = op.consumer_registers.data
+    elif op.consumer_registers.data:
+        b.setmaxnreg(op.consumer_registers.data, "inc")
+    b.cta_barrier = (CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)
+    b.divides_quickly = ctx.roles.hurries
+    _find_block(ctx, op)
+    lower_block(ctx, op.consumer.block)
+    b.divides_quickly = False
+
+
+def _prologue_fills(block: Block) -> int | None:
+    """How many prologue fills every run of a block has; None if that is not always the same."""
+    total = 0
+    for op in block.ops:
+        if isinstance(op, pl.PrologueFillOp):
+            total += 1
+        found = {_prologue_fills(inner) for region in op.regions for inner in region.blocks}
+        if isinstance(op, aa.IfOp) and len(op.else_region.blocks) and len(found) == 1:
+            inside = found.pop()
+            if inside is None:
+                return None
+            total += inside
+        elif found - {0}:
+            return None
+    return total
+
+
+def _find_block(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
+    """The tile block, by each warp role for itself: the consumers have time until the first
+    tile.
+    """
+    if op.longest_tile_first is not None:
+        ctx.roles.blocks = longest_tile_first_blocks(ctx.b, op.longest_tile_first.data)
+
+
+def lower_free_pipelines(ctx: KernelLowering, op: Operation) -> None:
+    """The largest pipeline becomes scratch memory, once no copy of a prologue fill is on its way.
+
+    Stages that a short loop has no use for are filled with zeros that nobody waits for.
+    """
+    if ctx.roles.has_prologue_fill:
+        ctx.b.cp_async_commit()
+        ctx.b.cp_async_wait(0)
+    pipeline = max(
+        ctx.roles.pipelines.values(), key=lambda pipeline: pipeline.stages * pipeline.stage_bytes
+    )
+    ctx.roles.freed = pipeline
+    ctx.scratch.move(pipeline.storage, pipeline.stages * pipeline.stage_bytes)
+
+
+def _dismiss_idle_warps(ctx: KernelLowering, warp: SSAValue, working_warps: int) -> None:
+    """Warps of the producer's warpgroup that have nothing to do meet the others once, and end."""
+    b = ctx.b
+    working, idle = b.new_block(), b.new_block()
+    b.cond_br(b.icmp("ult", warp, b.i32(working_warps)), working, idle)
+    ctx.start_block(idle)
+    ctx.roles.meet(ctx)
+    b.ret()
+    ctx.start_block(working)
+
+
+def _start_at_once(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
+    """The consumers wait for the mbarriers alone; the producer claims the tensor maps itself.
+
+    They need not wait before they have asked for the first tile.
+    """
+    b, threads = ctx.b, 32 * op.consumer_warps.data
+    thread, done = b.new_block(), b.new_block()
+    warps = op.consumer_warps.data if ctx.roles.hurries else 1
+    number = b.thread_id()
+    if warps > 1:
+        number = b.and_(number, b.i32(WARP_THREADS - 1))
+    b.cond_br(b.icmp("eq", number, b.i32(0)), thread, done)
+    ctx.start_block(thread)
+    _init_barriers(ctx, warps)
+    b.br(done)
+    ctx.start_block(done)
+    b.barrier_arrive(START_BARRIER, ctx.roles.threads)
+    if _begins_with_prologue_fill(op.consumer.block):
+        ctx.roles.waits_for_barriers = True
+    else:
+        b.barrier(CONSUMER_BARRIER, threads)
+
+
+def _begins_with_prologue_fill(block: Block) -> bool:
+    """Whether nothing but scalars comes before the consumers' prologue fill."""
+    for op in block.ops:
+        if isinstance(op, pl.PrologueFillOp):
+            return True
+        if not isinstance(op, _SCALARS):
+            return False
+    return False
+
+
+def _make_barriers(ctx: KernelLowering) -> None:
+    """The first warp claims a slot for the tensor maps, while the second makes all mbarriers."""
+    b = ctx.b
+    warp, others, thread, done = (b.new_block() for _ in range(4))
+    b.cond_br(b.icmp("ult", b.thread_id(), b.i32(WARP_THREADS)), warp, others)
+    ctx.start_block(warp)
+    tensor_maps.claim_slot(ctx)
+    b.br(others)
+    ctx.start_block(others)
+    b.cond_br(b.icmp("eq", b.thread_id(), b.i32(WARP_THREADS)), thread, done)
+    ctx.start_block(thread)
+    _init_barriers(ctx)
+    b.br(done)
+    ctx.start_block(done)
+    if ctx.roles.tensor_memory is not None:
+        tcgen05_dot.allocate(ctx)
+
+
+def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
+    """One thread makes the mbarriers of all pipelines, or one of each of so many warps some of
+    them.
+
+    Each takes some 25 cycles, one after the other in a warp whatever its lanes do (H200).
+    """
+    b = ctx.b
+    warp = b.lshr(b.thread_id(), b.i32(5))
+    for pipeline in ctx.roles.pipelines.values():
+        ctas = ctx.cluster_size if pipeline.is_shared else 1
+        for first in range(0, pipeline.stages, warps):
+            stage = b.i32(first) if warps == 1 else b.add(warp, b.i32(first))
+            is_last = first + warps > pipeline.stages
+            exists = b.icmp("ult", stage, b.i32(pipeline.stages)) if is_last else None
+            with _where(ctx, exists):
+                b.mbarrier_init(pipeline.full_barrier(b, stage), 1 + pipeline.gather_threads)
+                b.mbarrier_init(pipeline.empty_barrier(b, stage), pipeline.consumers * ctas)
+    store_warp.init_barriers(ctx)
+    if ctx.roles.tensor_memory is not None:
+        tcgen05_dot.init_barriers(ctx)
+    b.fence_mbarrier_init()
+
+
+@contextmanager
+def _where(ctx: KernelLowering, condition: SSAValue | None) -> Iterator[None]:
+    """What is built inside is done where the condition holds, or always."""
+    if condition is None:
+        yield
+        return
+    inside, after = ctx.b.new_block(), ctx.b.new_block()
+    ctx.b.cond_br(condition, inside, after)
+    ctx.start_block(inside)
+    yield
+    ctx.b.br(after)
+    ctx.start_block(after)
+
+
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+    pl.CreatePipelineOp: lower_create_pipeline,
+    pl.MakeTensorMapOp: tensor_maps.lower_make_tiled_tma_desc,
+    pl.ProducerAcquireOp: tma.lower_producer_acquire,
+    pl.ProducerCommitOp: tma.lower_producer_commit,
+    pl.ProducerTailOp: tma.lower_producer_tail,
+    pl.TmaLoadOp: tma.lower_tma_load,
+    pl.PrologueFillOp: prologue_fill.lower_prologue_fill,
+    pl.ProducerSkipOp: prologue_fill.lower_producer_skip,
+    ts.TmaStoreOp: tma_stores.lower_tma_store,
+    ts.CreateStorePipelineOp: store_warp.lower_create_store_pipeline,
+    ts.StageForTmaStoreOp: store_warp.lower_stage_for_tma_store,
+    ts.StoreStageOp: store_warp.lower_store_stage,
+    ts.StoreTailOp: store_warp.lower_store_tail,
+    pl.GatherLoadOp: gathers.lower_gather_load,
+    pl.CopyLoadOp: view_copies.lower_copy_load,
+    pl.ProxyFenceOp: gathers.lower_proxy_fence,
+    pl.ConsumerWaitOp: wgmma_dot.lower_consumer_wait,
+    pl.ConsumerReleaseOp: wgmma_dot.lower_consumer_release,
+    pl.SelectTileOp: wgmma_dot.lower_select_tile,
+    pl.UniformOp: wgmma_dot.lower_uniform,
+    wg.SmemTransposeOp: wgmma_smem_transpose.lower_smem_transpose,
+    wg.WgmmaDotOp: wgmma_dot.lower_wgmma_dot,
+    wg.WgmmaDotsOp: wgmma_dot.lower_wgmma_dots,
+    wg.DotWaitOp: wgmma_dot.lower_dot_wait,
+    pl.FreePipelinesOp: lower_free_pipelines,
+}
+"""Operations of warp roles and pipelines."""

@@ -1,0 +1,256 @@
+"""The pass `form-clusters`: two tile blocks become a cluster that shares what it loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tileiras.analysis.persistent import is_persistent
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    MemoryOrdering,
+    Signedness,
+)
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
+from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks
+from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.planning.hints import integer_hint
+from tileiras.planning.tiling.product_region import STORES
+from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+    from tileiras.planning.model.dots import PlannedDot
+
+CLUSTER = 2
+"""Policy: CTAs of a cluster that is formed."""
+LARGE_TILE = 128 * 256
+"""Policy: elements of a tile whose CTA leaves no room for another one on an SM."""
+
+
+@dataclass(frozen=True)
+class FormClustersPass(IrPass):
+    """Lets neighbouring tile blocks of a kernel with products run as a cluster of two CTAs.
+
+    Those of a kernel with a large tile a block divide the work of all by a static tile scheduler
+    before (`static_tile_scheduler.py`), one for each SM: there is something to do while a tile is
+    stored.
+    Before   %p = get_program_id 0;  for %t in [%p, %n) step %s { ... tiled_store }
+    After    %c = get_program_id 0;  %r = get_cluster_rank;  %base = 2 * %c
+             for %b in [%base, %n) step %s { %t = %b + %r, or %b if there is no such tile block;
+             ... if it exists { tiled_store } }
+    Requires nv_tileaa, a target with wgmma, TMA and clusters
+    Leaves   kernels that are not specialised, whose tile blocks may wait for each other, or whose
+             control flow around copies depends on the tile block in any other way; loops over tiles
+             that carry more than tokens, for one CTA may run an iteration more
+    """
+
+    name = "form-clusters"
+    title: ClassVar[str] = "Form clusters"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Pairs the tile blocks of all functions that gain by it."""
+        target = ctx.require_target()
+        for func in list(op.body.ops):
+            if isinstance(func, aa.FuncOp) and _is_candidate(func):
+                if _shares_work(func):
+                    clustered = _clustered(func, target)
+                else:
+                    clustered = _statically_scheduled(func, target, ctx.options)
+                if clustered is not None:
+                    op.body.block.insert_op_before(clustered, func)
+                    func.detach()
+                    ctx.remarks.add(_remark(clustered))
+
+
+def _remark(func: aa.FuncOp) -> Remark:
+    return Remark(
+        RemarkCategory.SCHEDULE,
+        RemarkKind.PASSED,
+        FormClustersPass.name,
+        "Cluster",
+        "two tile blocks are a cluster of two CTAs: operands that both read are loaded once"
+        + (
+            "; one for each SM, they divide the work of all by a static tile scheduler"
+            if func.static_tile_scheduler
+            else ""
+        ),
+        func.sym_name.data,
+        place_of(func),
+    )
+
+
+def _is_candidate(func: aa.FuncOp) -> bool:
+    """Whether tile blocks divide many tiles, or a cluster is asked for, and none waits for
+    another.
+
+    Where each has one tile, an idle cluster takes as long as the sharing saves.
+    """
+    operations = list(func.walk())
+    if not any(isinstance(op, aa.DotOp) for op in operations):
+        return False
+    from tileiras.planning.tile_scheduler.communication import may_communicate
+
+    asked = integer_hint(func, "num_cta_in_cga")
+    if func.cluster_size > 1 or asked == 1 or func.two_tiles is not None:
+        return False
+    return not any(map(may_communicate, operations))
+
+
+def _shares_work(func: aa.FuncOp) -> bool:
+    """Whether tile blocks divide many tiles, or a cluster is asked for."""
+    return is_persistent(func) or integer_hint(func, "num_cta_in_cga") is not None
+
+
+def _statically_scheduled(
+    func: aa.FuncOp, target: GpuTarget, options: CompileOptions
+) -> aa.FuncOp | None:
+    """The kernel whose tile blocks divide those of the grid by a static tile scheduler, None if it
+    gains nothing by it.
+
+    What it gains is that a tile is stored, and the next one loaded, while products go on: a
+    warp of its own has to store. Attention, tiles of one warpgroup, transposed products, and those
+    whose operands threads read are 1 to 9 % slower (measured).
+    """
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
+    from tileiras.planning.operands.tma_stores import tma_stores
+    from tileiras.planning.warp_roles.plan import plan_hopper
+    from tileiras.planning.warp_roles.store_warp import with_store_warp
+
+    if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
+        return None
+    plan = plan_hopper(func, target)
+    if plan is None or len(plan.dots) != 1 or plan.warpgroups == 1:
+        return None
+    [planned] = plan.dots.values()
+    if planned.rows * planned.columns < LARGE_TILE or not _is_plain(planned):
+        return None
+    looped = with_static_tile_scheduler(func)
+    if looped is None:
+        return None
+    clustered = _clustered(looped, target)
+    plan = plan_hopper(clustered, target) if clustered is not None else None
+    if clustered is None or plan is None:
+        return None
+    plan = replace(plan, stores=tma_stores(clustered, plan, target, None))
+    return clustered if with_store_warp(clustered, plan, target).has_store_warp else None
+
+
+def _is_plain(planned: PlannedDot) -> bool:
+    """Whether both operands of a product are read as they come, and it is not transposed."""
+    return planned.lhs is not None and planned.fragments is None and not planned.transposed
+
+
+def _clustered(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
+    """The kernel for a cluster, None if nothing would be shared."""
+    from tileiras.planning.clusters import find_multicast
+    from tileiras.planning.warp_roles.plan import plan_hopper
+
+    plan = plan_hopper(func, target)
+    if plan is None or plan.shape.ctas > 1 or not all(map(is_repeatable, func.walk())):
+        return None
+    if any(carries(op) for op in func.walk() if _starts_from_number(op)):
+        return None
+    changed = func.clone()
+    changed.properties["cluster"] = IntegerAttr(CLUSTER, i32)
+    changed.properties["clustered"] = UnitAttr()
+    _renumber(changed)
+    plan = plan_hopper(changed, target)
+    return changed if plan is not None and find_multicast(changed, plan).loads else None
+
+
+def is_repeatable(op: Operation) -> bool:
+    """Whether an operation may run once more for a tile block that does not exist."""
+    if isinstance(op, STORES):
+        return op.ordering.data == MemoryOrdering.WEAK
+    effects = (aa.AllocaOp, aa.PrintOp, aa.AssertOp, aa.GridDependencyOp)
+    return not isinstance(op, effects)
+
+
+def _starts_from_number(op: Operation) -> bool:
+    """Whether an operation of the function's body is a loop from its tile block's number on."""
+    if not isinstance(op, aa.ForOp) or not isinstance(op.parent_op(), aa.FuncOp):
+        return False
+    number = op.lower_bound.owner
+    return isinstance(number, aa.GetProgramIdOp) and number.axis.value.data == 0
+
+
+def carries(loop: Operation) -> bool:
+    """Whether iterations of a loop hand on anything but tokens."""
+    return not all(isinstance(result.type, MemTokenType) for result in loop.results)
+
+
+def _renumber(func: aa.FuncOp) -> None:
+    """Numbers of tile blocks in place of those of clusters; stores only where there is one."""
+    first = func.body.block.first_op
+    if first is None:
+        return
+    blocks, made = number_blocks(first, 0, CLUSTER)
+    for op in list(func.walk()):
+        if isinstance(op, aa.GetProgramIdOp) and op not in made and op.axis.value.data == 0:
+            for use in list(op.result.uses):
+                user = use.operation
+                if isinstance(user, aa.ForOp) and use.index == 0 and _starts_from_number(user):
+                    user.operands[0] = blocks.base
+                    _renumber_loop(user, blocks.rank, blocks.exists)
+                else:
+                    user.operands[use.index] = blocks.own
+            op.detach()
+            op.erase()
+    for op in list(func.walk()):
+        if isinstance(op, STORES):
+            _guard(op, blocks.exists)
+
+
+def _renumber_loop(loop: aa.ForOp, rank: SSAValue, exists: SSAValue) -> None:
+    """A loop over tiles, from the number of the tile block on: the same for both CTAs."""
+    body = loop.body.block
+    first, number = body.first_op, body.args[0]
+    if first is None:
+        return
+    uses = list(number.uses)
+    stores = [op for op in loop.walk() if isinstance(op, STORES)]
+    start = _before(first)
+    tile = start.binary(aa.AddIOp, number, rank)
+    less = LESS if loop.unsigned_cmp is None else _BELOW
+    inside = start.emit(aa.CmpIOp, [tile, loop.upper_bound], [i1], less).results[0]
+    both = start.emit(aa.AndIOp, [inside, exists], [i1]).results[0]
+    own = start.emit(aa.SelectOp, [both, tile, number], [i32]).results[0]
+    start.put_before(first)
+    for use in uses:
+        use.operation.operands[use.index] = own
+    for op in stores:
+        _guard(op, inside)
+
+
+def _guard(op: aa.StoreOp | aa.TiledStoreOp, exists: SSAValue) -> None:
+    """Puts a store under a condition."""
+    before = _before(op)
+    token = op.token
+    if token is None:
+        token = before.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
+    then, other = Block(), Block()
+    branch = before.emit(aa.IfOp, [exists], [MEM_TOKEN], {}, [Region(then), Region(other)])
+    before.put_before(op)
+    op.result_token.replace_all_uses_with(branch.results[0])
+    op.detach()
+    then.add_op(op)
+    then.add_op(aa.YieldOp.create(operands=[op.result_token], location=op.location))
+    other.add_op(aa.YieldOp.create(operands=[token], location=op.location))
+
+
+def _before(op: Operation) -> ScalarBuilder:
+    """A builder of what comes before an operation."""
+    builder = ScalarBuilder()
+    builder.location = op.location
+    return builder
+
+
+_BELOW = compared(ComparisonPredicate.LESS_THAN, Signedness.UNSIGNED)

@@ -1,0 +1,146 @@
+"""The pass `tileas-slicing`: tiles that no register file holds are computed in parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, Region
+
+from tileiras.analysis.register_pressure import tensor_words
+from tileiras.codegen.target import Feature, GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.part_loops import Limits, split_block
+from tileiras.passes.nv_tileaa.split_products import split_products
+from tileiras.planning.hints import integer_hint
+from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+
+MAX_WORDS = 32768
+"""Policy: words of a tile that stay whole: half of the registers of an SM (65536 on every target).
+"""
+PART_WORDS = 8192
+"""Policy: words of a part: 64 registers for each thread of 4 warps, enough loads in flight."""
+CLUSTER_SIZES = (2, 4)
+"""Policy: CTAs among which the parts of a tile may be divided."""
+PRODUCT_WORDS = 8192
+"""Policy: words of a product's result from which on it is looked at, with what is live beside it.
+"""
+
+
+@dataclass(frozen=True)
+class SlicingPass(IrPass):
+    """Computes part by part what no register file holds.
+
+    Before   for %k iter(%c : tensor<256x256xf32>) { dot };  tiled_store
+    After    for %i in [0, 2) { for %k iter(%c : tensor<128x256xf32>) { dot };  tiled_store }
+    Before   %a = tiled_load : tensor<1048576xf32>;  %b = addf %a, %a;  tiled_store %b
+    After    for %i in [0, 128) { the same on tensor<8192xf32>, at the index * 128 + %i }
+    Before   dot : 64x512, which wgmma does not take
+    After    dot : 64x256;  dot : 64x256, if it takes these
+    Requires nv_tileaa
+    Leaves   tiles that fit into registers; values that come from a scan, a gather along the cut
+             or an atomic; products with a store in their loop; loads that a store must not overtake
+    """
+
+    name = "tileas-slicing"
+    title: ClassVar[str] = "Split tiles larger than the register file"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Splits in all functions."""
+        for func in list(op.body.ops):
+            if isinstance(func, aa.FuncOp):
+                for text in _split_loops(func, ctx.target):
+                    ctx.remarks.add(_remark(func, text))
+                _split_mn(func, op, ctx)
+        funcs = [func for func in op.body.ops if isinstance(func, aa.FuncOp)]
+        large = [func for func in funcs if _has_large_tensor(func)]
+        if not large:
+            return
+        for func in large:
+            for region in _regions(func):
+                split_block(region.block, Limits(MAX_WORDS, PART_WORDS))
+
+
+def _split_loops(func: aa.FuncOp, target: GpuTarget | None) -> list[str]:
+    """Splits products and loops; says what was done."""
+    done: list[str] = []
+    if _has_large_product(func):
+        done += split_products(func, _asked_ctas(func, target))
+    if _carries_much(func):
+        from tileiras.passes.nv_tileaa.split_loop_carried import split_loop_carried
+
+        done += split_loop_carried(func)
+    return done
+
+
+def _split_mn(func: aa.FuncOp, module: ModuleOp, ctx: CompileContext) -> None:
+    """Puts the function with products of more rows or columns than wgmma takes cut in its place."""
+    if ctx.target is None or ctx.options.opt_level == 0 or not _has_large_product(func):
+        return
+    from tileiras.passes.nv_tileaa.split_mn import split_mn
+
+    changed, done = split_mn(func, ctx.target)
+    if done:
+        module.body.block.insert_op_before(changed, func)
+        func.detach()
+    for text in done:
+        ctx.remarks.add(_remark(changed, text))
+
+
+def _asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
+    """CTAs of a cluster that the author wants for a tile block; 1 where there are no clusters."""
+    asked = integer_hint(func, "num_cta_in_cga")
+    if asked not in CLUSTER_SIZES or target is None:
+        return 1
+    return asked if target.has(Feature.CLUSTER_LAUNCH) else 1
+
+
+def _remark(func: aa.FuncOp, text: str) -> Remark:
+    """What became of a product or loop."""
+    return Remark(
+        RemarkCategory.SCHEDULE,
+        RemarkKind.PASSED,
+        SlicingPass.name,
+        "Tiling",
+        text,
+        func.sym_name.data,
+        place_of(func),
+    )
+
+
+def _regions(func: Operation) -> list[Region]:
+    """Regions of code, innermost last; bodies of reductions and scans are none."""
+    found = []
+    for op in func.walk():
+        if not isinstance(op, aa.ReduceOp | aa.ScanOp):
+            found += [region for region in op.regions if region.first_block is not None]
+    return [region for region in found if not _is_in_combination(region)]
+
+
+def _is_in_combination(region: Region) -> bool:
+    parent = region.parent_op()
+    while parent is not None:
+        if isinstance(parent, aa.ReduceOp | aa.ScanOp):
+            return True
+        parent = parent.parent_op()
+    return False
+
+
+def _has_large_tensor(func: Operation) -> bool:
+    """Whether any tensor is worth splitting."""
+    return any(tensor_words(r.type) > MAX_WORDS for op in func.walk() for r in op.results)
+
+
+def _has_large_product(func: Operation) -> bool:
+    """Whether any product may be worth splitting, alone or with others."""
+    results = [op.result for op in func.walk() if isinstance(op, aa.DotOp)]
+    return any(tensor_words(result.type) >= PRODUCT_WORDS for result in results)
+
+
+def _carries_much(func: Operation) -> bool:
+    """Whether any loop may carry too much."""
+    loops = [op for op in func.walk() if isinstance(op, aa.ForOp | aa.LoopOp)]
+    return any(sum(tensor_words(r.type) for r in op.results) > MAX_WORDS for op in loops)

@@ -1,0 +1,35 @@
+"""Cuts products that are longer along rows or columns than what the asynchronous instructions take.
+
+wgmma computes at most 256 columns, a bulk copy brings at most 256 rows: a product of 64x512 would
+fall back to all warps doing the same.
+
+    64x512 f32     -> 2 parts of 64x256
+    512x64 f32     -> 2 parts of 256x64
+"""
+
+from __future__ import annotations
+
+from tileiras.codegen.target import Feature, GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.passes.nv_tileaa.split_k import split_steps
+from tileiras.passes.nv_tileaa.split_products import MAX_EXTENT, is_longer, split_products
+from tileiras.planning.warp_roles.plan import plan_hopper
+
+
+def split_mn(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:
+    """The function with long products cut, and what was done, if that makes it specialised."""
+    long = [op for op in func.walk() if isinstance(op, aa.DotOp) and is_longer(op, MAX_EXTENT)]
+    if not long or not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
+        return func, []
+    if _is_specialised(func, target):
+        return func, []
+    changed = func.clone()
+    done = split_products(changed, 1, MAX_EXTENT)
+    if not done or not _is_specialised(changed, target):
+        return func, []
+    return changed, done
+
+
+def _is_specialised(func: aa.FuncOp, target: GpuTarget) -> bool:
+    """Whether a kernel will be, steps of K being cut where they must."""
+    return plan_hopper(split_steps(func, target)[0], target) is not None

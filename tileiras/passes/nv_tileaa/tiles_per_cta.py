@@ -1,0 +1,197 @@
+"""The pass `tiles-per-cta`: a tile block computes two neighbouring tiles at once.
+
+Neighbours mostly read the same rows of A or the same columns of B. Which, is often plain (a row of
+the grid's blocks), else the kernel finds out while it runs (`planning/operands/uniform`): the
+operand comes to shared memory once, for both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.form_clusters import carries, is_repeatable
+from tileiras.passes.nv_tileaa.two_tiles import product_loop
+from tileiras.planning.hints import integer_hint
+from tileiras.planning.operands.tma import is_by_tma
+from tileiras.planning.tiling.product_region import STORES
+from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+    from tileiras.planning.model.kernel import HopperPlan
+
+
+@dataclass(frozen=True)
+class TilesPerCtaPass(IrPass):
+    """Lets tile blocks compute two neighbouring tiles in one loop.
+
+    In a persistent kernel, those of a round; in one with a tile a block, its own and the next
+    block's, if the grid is large (`two_tiles_of_grid.py`).
+    Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
+    After    for %t in [2 * program_id, ..) step 2 * num_programs { if %t + 1 is its tile, too {
+             pre(%t); pre(%t + 1); for %k { body of %t; body of %t + 1 }; post(%t); post(%t + 1)
+             } else { the same as before } }
+             so that no tile block has more to do than before: in the last round, if there are no
+             more tiles left than tile blocks, each computes one
+    Requires nv_tileaa, a target with wgmma and TMA
+    Leaves   kernels that are not specialised, that ask for clusters, whose tile blocks may wait for
+             each other, whose loops over K depend on the tile or do more than to add products up,
+             whose tiles could have nothing in common, or would want more registers or stages than
+             there are; operands that threads read, or gather for one tile only
+    """
+
+    name = "tiles-per-cta"
+    title: ClassVar[str] = "Two tiles per CTA"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Joins the tiles of all functions that gain by it."""
+        target = ctx.require_target()
+        for func in list(op.body.ops):
+            if isinstance(func, aa.FuncOp) and _is_candidate(func):
+                two_tiles = _two_tiles(func, target)
+                if two_tiles is not None:
+                    op.body.block.insert_op_before(two_tiles, func)
+                    func.detach()
+                    ctx.remarks.add(_remark(two_tiles))
+
+
+def _remark(func: aa.FuncOp) -> Remark:
+    return Remark(
+        RemarkCategory.SCHEDULE,
+        RemarkKind.PASSED,
+        TilesPerCtaPass.name,
+        "TilesPerCTA",
+        "two tiles at once: an operand that both read is loaded once",
+        func.sym_name.data,
+        place_of(func),
+    )
+
+
+def _is_candidate(func: aa.FuncOp) -> bool:
+    """Whether it has products, and it does not matter which tile block computes a tile."""
+    operations = list(func.walk())
+    if not any(isinstance(op, aa.DotOp) for op in operations):
+        return False
+    from tileiras.planning.memory_order import follows_write
+    from tileiras.planning.tile_scheduler.communication import may_communicate
+
+    asked = integer_hint(func, "num_cta_in_cga")
+    if func.cluster_size > 1 or asked not in (None, 1):
+        return False
+    if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
+        return False
+    if _has_one_tile(func):
+        return True
+    if _tile_loop(func) is None:
+        return False
+    # A tile must not need what the same tile block has stored before: another one does that tile.
+    loads = [op for op in operations if isinstance(op, aa.LoadOp | aa.TiledLoadOp)]
+    return not any(map(follows_write, loads))
+
+
+def _has_one_tile(func: aa.FuncOp) -> bool:
+    """Whether a tile block computes one tile, that of its number, and stores it at the end."""
+    products = product_loop(func.body.block)
+    operations = list(func.walk())
+    if products is None:
+        return False
+    numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp) and not _axis(op)]
+    returns = [op for op in operations if isinstance(op, aa.ReturnOp)]
+    before = operations[: operations.index(products)]
+    if not numbers or any(op.parent_op() is not func or op not in before for op in numbers):
+        return False
+    return len(returns) == 1 and not any(isinstance(op, STORES) for op in before)
+
+
+def _tile_loop(func: aa.FuncOp) -> aa.ForOp | None:
+    """The loop over tiles: the number of the tile block is its start, and nothing else."""
+    numbers = [op for op in func.walk() if isinstance(op, aa.GetProgramIdOp) and not _axis(op)]
+    counts = [op for op in func.walk() if isinstance(op, aa.GetNumProgramsOp) and not _axis(op)]
+    starts = [use for op in numbers for use in op.result.uses]
+    steps = [use for op in counts for use in op.result.uses]
+    if len(starts) != 1 or len(steps) != 1:
+        return None
+    loop = starts[0].operation
+    if not isinstance(loop, aa.ForOp) or steps[0].operation is not loop:
+        return None
+    if starts[0].index != 0 or steps[0].index != 2 or loop.parent_op() is not func:
+        return None
+    if carries(loop) or product_loop(loop.body.block) is None:
+        return None
+    return None if any(map(_leaves_early, loop.walk())) else loop
+
+
+def _leaves_early(op: Operation) -> bool:
+    """Whether an iteration or the tile block ends here, not at the end of the loop's body."""
+    if isinstance(op, aa.ContinueOp):
+        return op.parent_op() is not enclosing(op, aa.ForOp, aa.LoopOp)
+    return isinstance(op, aa.ReturnOp)
+
+
+def _axis(op: aa.GetProgramIdOp | aa.GetNumProgramsOp) -> int:
+    return op.axis.value.data
+
+
+def _two_tiles(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
+    """The kernel that computes two tiles at once, None if it would not be a good one."""
+    from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
+    from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
+    from tileiras.planning.resources.stages import has_spare_stages
+    from tileiras.planning.warp_roles.plan import plan_hopper
+
+    plan = plan_hopper(func, target)
+    if plan is None or plan.shape.ctas > 1 or not _only_adds_up(plan):
+        return None
+    changed = func.clone()
+    loop = _tile_loop(changed)
+    joiner = TwoTilesOfGrid(changed, target.performance) if loop is None else TwoTilesOfLoop(loop)
+    if not joiner.join():
+        return None
+    changed.properties["two_tiles"] = StringAttr("blocks" if loop is None else "rounds")
+    plan = plan_hopper(changed, target)
+    if plan is None or plan.shape.ctas > 1 or not _fits(plan):
+        return None
+    return changed if _have_in_common(plan) and has_spare_stages(plan, target) else None
+
+
+def _have_in_common(plan: HopperPlan) -> bool:
+    """Whether both tiles read a tile in common, or may turn out to; gathered ones in any case."""
+    from tileiras.planning.operands.uniform import products_of, uniform_loads_of
+
+    products = Counter(planned.dot.parent_op() for planned in plan.dots.values())
+    both = [loop for loop, count in products.items() if count > 1]
+    loads = [
+        load for pipeline in plan.pipelines for load in pipeline.loads if load.parent_op() in both
+    ]
+    common = [load for load in loads if len(products_of(load)) > 1]
+    gathered = [load for load in loads if not is_by_tma(load)]
+    if any(load not in common for load in gathered):
+        return False
+    return bool(common or uniform_loads_of(plan.pipelines))
+
+
+def _only_adds_up(plan: HopperPlan) -> bool:
+    """Whether all products run on while the next iteration's are issued."""
+    from tileiras.planning.mma.accumulation import is_running
+
+    products = list(plan.dots.values())
+    return is_running(products) and all(product.fragments is None for product in products)
+
+
+def _fits(plan: HopperPlan) -> bool:
+    """Whether the sums of both tiles take no more registers than one sum may."""
+    from tileiras.planning.resources.cta import MAX_ACCUMULATORS
+
+    sums: Counter[Operation | None] = Counter()
+    for product in plan.dots.values():
+        sums[product.dot.parent_op()] += product.accumulator_registers(plan.warpgroups)
+    return max(sums.values()) <= MAX_ACCUMULATORS

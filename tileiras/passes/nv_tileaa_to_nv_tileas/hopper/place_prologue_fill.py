@@ -1,0 +1,69 @@
+"""Writes a prologue fill into the consumers' program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, UnitAttr, i32
+from xdsl.ir import Attribute, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.nv_tileaa.views import memref_of
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
+from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.operands.tma import OperandLoad, contiguous_axis, load_swizzle, place_bytes
+from tileiras.planning.schedule.prologue import PrologueFill, is_number_of
+
+
+def one_time(builder: OpBuilder) -> list[SSAValue]:
+    """The bounds of a loop of one iteration, for what comes once without one."""
+    return [builder.integer(bound, i32) for bound in (0, 1, 1)]
+
+
+def place_prologue_fill(
+    materializer: Materializer,
+    start: PrologueFill,
+    pipeline: SSAValue,
+    bounds: Sequence[SSAValue],
+    skipped: Mapping[OperandLoad, SSAValue],
+) -> None:
+    """Copies the tiles of the first iterations of a loop with these bounds into the stages.
+
+    `skipped`: loads that need not be copied under a condition.
+    """
+    views: list[SSAValue] = []
+    indices: list[SSAValue] = []
+    follows: list[int] = []
+    axes: list[int] = []
+    for load in start.loads:
+        axis, memref = contiguous_axis(load), materializer.plain(memref_of(load.view).result)
+        if axis is None:
+            raise InternalError("a tile brought to shared memory has no contiguous dim")
+        views += materializer.emit(aa.BlockTileOp, [memref], [load.view.type]).results
+        axes.append(axis)
+        for index in load.indices:
+            follows.append(int(is_number_of(index, start.before)))
+            indices.append(bounds[0] if follows[-1] else materializer.plain(index))
+    sizes = [place_bytes(load) for load in start.loads]
+    conditions = [skipped[load] for load in start.loads if load in skipped]
+    segments = [1, 1, 1, 1, len(views), len(indices), len(conditions)]
+    properties: dict[str, Attribute] = {
+        "follows": IntTupleAttr(follows),
+        "axes": IntTupleAttr(axes),
+        "offsets": IntTupleAttr([sum(sizes[:number]) for number in range(len(sizes))]),
+        "swizzles": IntTupleAttr([load_swizzle(load) for load in start.loads]),
+        "skipped": IntTupleAttr([int(load in skipped) for load in start.loads]),
+        "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
+    }
+    if start.stages is not None:
+        properties["stages"] = IntAttr(start.stages)
+    if start.by_bytes:
+        properties["by_bytes"] = UnitAttr()
+    if start.hurried:
+        properties["hurried"] = UnitAttr()
+    materializer.emit(
+        pl.PrologueFillOp, [pipeline, *bounds, *views, *indices, *conditions], (), properties
+    )

@@ -1,0 +1,71 @@
+"""Tiles that the consumers transpose before wgmma reads them, while the product before is
+running.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.atoms.shared_operands import widest_swizzle
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
+
+
+def smem_transposed_tile(
+    materializer: Materializer, tile: SSAValue, pipeline: SSAValue | None
+) -> SSAValue:
+    """The tile of a stage with its other dim contiguous; the stage is handed back to a `pipeline`.
+
+    All of it moves up behind the last product in front of it, whose operands need nothing from it.
+    """
+    wait = tile.owner
+    if not isinstance(wait, pl.ConsumerWaitOp):
+        raise InternalError("what is transposed is no tile of a stage", where="hopper")
+    transpose = materializer.emit(wg.SmemTransposeOp, [tile], [_transposed_type(tile)])
+    if pipeline is not None:
+        release = materializer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(0)})
+        _move_up(wait, transpose, release)
+    return transpose.results[0]
+
+
+def transposed_words(
+    materializer: Materializer, tile: SSAValue, running: SSAValue | None
+) -> tuple[SSAValue, SSAValue | None]:
+    """The tile of a stage, of 32-bit elements, with its other dim contiguous.
+
+    A sum that is `running` meanwhile is finished then, and comes with it.
+    """
+    sums = [] if running is None else [running]
+    types = [_transposed_type(tile), *(value.type for value in sums)]
+    results = materializer.emit(wg.SmemTransposeOp, [tile, *sums], types).results
+    return results[0], results[1] if sums else None
+
+
+def _transposed_type(tile: SSAValue) -> pl.SharedTileType:
+    """The type of a tile once its other dim is contiguous."""
+    old = tile.type
+    if not isinstance(old, pl.SharedTileType):
+        raise InternalError("what is transposed is no tile", where="hopper")
+    major = 1 - old.major.data
+    swizzle = widest_swizzle(old.shape[major] * storage_bytes(old.element_type))
+    if swizzle is None:
+        raise InternalError("what is transposed has no swizzle", where="hopper")
+    return pl.SharedTileType(old.shape, old.element_type, major, 0, swizzle)
+
+
+def _move_up(wait: Operation, *others: Operation) -> None:
+    """Moves operations of a block behind the last product in front of the first of them."""
+    before = wait.prev_op
+    while before is not None and not isinstance(before, wg.WgmmaDotOp):
+        before = before.prev_op
+    block = wait.parent_block()
+    if before is None or block is None:
+        return
+    for op in (wait, *others):
+        op.detach()
+        block.insert_op_after(op, before)
+        before = op

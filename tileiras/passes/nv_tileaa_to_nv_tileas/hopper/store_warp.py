@@ -1,0 +1,103 @@
+"""The store warp: its part of the kernel, and the buffers between it and the consumers.
+
+Consumers write tiles to shared memory and go on to the next ones; a warp beside the producer's has
+TMA store them. It walks its own copy of the loops over tiles, for the indices of each store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntAttr, UnitAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tileiras.codegen.atoms.store_pieces import BUFFERS
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import UniformOperands
+from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
+from tileiras.planning.clusters import Multicast
+from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.operands.tma_stores import TmaWrite
+from tileiras.planning.warp_roles.store_warp import StoreSlice, store_slice
+
+
+class StoreWarpBuilder(ProducerBuilder):
+    """Clones the slice, with stores of staged tiles in place of the stores of `maps`."""
+
+    def __init__(
+        self,
+        part: StoreSlice,
+        plan: HopperPlan,
+        pipeline: SSAValue,
+        store_maps: dict[Operation, SSAValue],
+    ):
+        super().__init__(part.kept, part.layouts, plan, (), Multicast(1), ())
+        self.uniform = UniformOperands({})
+        self.pipeline = pipeline
+        self.store_maps = store_maps
+
+    def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
+        """The program for a function body whose arguments are given as values from outside."""
+        self.values.update(zip(source.args, arguments, strict=True))
+        block = Block()
+        self.copy_block(source, block)
+        return Region(block)
+
+    def copy_op(self, op: Operation) -> None:
+        """Stores and the end are the warp role's own; the rest is as for the producer."""
+        match op:
+            case aa.TiledStoreOp() | aa.TiledAtomicRedOp():
+                self._store(op)
+            case aa.ReturnOp():
+                self.emit(ts.StoreTailOp, [self.pipeline])
+                self.emit(aa.ReturnOp)
+            case _:
+                super().copy_op(op)
+
+    def _store(self, op: TmaWrite) -> None:
+        operands = [self.pipeline, self.store_maps[op], self.values[op.view]]
+        operands += [self.values[index] for index in op.indices]
+        properties: dict[str, Attribute] = {}
+        if isinstance(op, aa.TiledAtomicRedOp):
+            properties["reduction"] = op.mode
+        if self.plan.is_transposed:
+            properties["transposed"] = UnitAttr()
+        self.emit(ts.StoreStageOp, operands, (), properties)
+
+
+def build_store_warp(
+    func: aa.FuncOp,
+    plan: HopperPlan,
+    entry: Block,
+    pipeline: SSAValue,
+    store_maps: dict[Operation, SSAValue],
+) -> Region:
+    """The warp role's program; `entry` has the kernel's arguments."""
+    part = store_slice(func, plan.stores)
+    if part is None:
+        raise InternalError("a planned store warp has no program", where="hopper")
+    builder = StoreWarpBuilder(part, plan, pipeline, store_maps)
+    return builder.build(func.body.block, list(entry.args))
+
+
+def create_store_pipeline(entry: Block) -> SSAValue:
+    """The buffers at the start of the kernel; `tileas-optimize-alloc-tensor` says how large."""
+    properties = {"stages": IntAttr(BUFFERS), "pieces": IntAttr(1)}
+    op = ts.CreateStorePipelineOp.create(result_types=[pl.PIPELINE], properties=properties)
+    entry.add_op(op)
+    return op.result
+
+
+def place_staged(
+    materializer: Materializer, op: TmaWrite, pipeline: SSAValue
+) -> Sequence[SSAValue]:
+    """The tile on its way to the warp role, from the registers that a product leaves its result
+    in.
+    """
+    (layout,) = materializer.operand_layouts(op, [op.value])
+    materializer.emit(ts.StageForTmaStoreOp, [materializer.in_layout(op.value, layout), pipeline])
+    return materializer.emit(aa.CreateMemTokenOp, (), [op.result_token.type]).results

@@ -1,0 +1,72 @@
+"""The comparisons by which warp roles find out, while they run, which loads bring the same tile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    Signedness,
+    SignednessAttr,
+)
+from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.operands.tma import OperandLoad
+from tileiras.planning.operands.uniform import differing_indices, uniform_loads_of
+
+if TYPE_CHECKING:
+    from tileiras.planning.model.pipelines import Pipeline
+
+_EQUAL = {
+    "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.EQUAL),
+    "signedness": SignednessAttr(Signedness.SIGNED),
+}
+
+
+def all_equal(builder: OpBuilder, pairs: Iterable[tuple[SSAValue, SSAValue]]) -> SSAValue | None:
+    """i1: whether the integers of each pair are equal; None if there is no pair."""
+    same: SSAValue | None = None
+    for pair in pairs:
+        equal = builder.emit(aa.CmpIOp, pair, [i1], _EQUAL).results[0]
+        same = equal if same is None else builder.emit(aa.AndIOp, [same, equal], [i1]).results[0]
+    return same
+
+
+@dataclass
+class UniformOperands:
+    """One warp role's knowledge of which loads bring the same tile; `conditions` has an i1 for
+    each.
+    """
+
+    firsts: dict[OperandLoad, OperandLoad]
+    conditions: dict[OperandLoad, SSAValue] = field(default_factory=dict[OperandLoad, SSAValue])
+
+    @classmethod
+    def of(cls, pipelines: Iterable[Pipeline]) -> UniformOperands:
+        """Those of all pipelines."""
+        return cls(uniform_loads_of(pipelines))
+
+    def compare(
+        self, builder: OpBuilder, loop: Operation, values: Mapping[SSAValue, SSAValue]
+    ) -> dict[OperandLoad, SSAValue]:
+        """Before a loop: whether its loads bring the same tile. `values` are what the warp role has
+        built.
+        """
+        made: dict[OperandLoad, SSAValue] = {}
+        for load, first in self.firsts.items():
+            if load.parent_op() is not loop or not isinstance(load, aa.TiledLoadOp):
+                continue
+            if not isinstance(first, aa.TiledLoadOp):
+                continue
+            pairs = differing_indices(first, load)
+            same = all_equal(builder, [(values[one], values[other]) for one, other in pairs])
+            if same is not None:
+                made[load] = same
+        self.conditions |= made
+        return made

@@ -1,0 +1,191 @@
+"""Puts the warp roles of a specialised kernel together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, UnitAttr, i32
+from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas.plan import PIPELINES, PLAN
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.early_exit import take_exit
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import (
+    build_product_agent,
+    create_accumulators,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_warp import (
+    build_store_warp,
+    create_store_pipeline,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import make_store_maps
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem, drop_empty_loops
+from tileiras.planning.clusters import Multicast, find_multicast
+from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
+from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.pipelines import Pipeline
+from tileiras.planning.operands.gather import GATHER_WARPS
+from tileiras.planning.schedule.prologue import prologue_fills
+from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
+from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts, producer_layouts
+from tileiras.planning.warp_roles.producer_slice import ProducerSlice, producer_slice
+
+PlaceBody = Callable[[ConsumerSide, Block, Block], None]
+
+
+def specialised(func: aa.FuncOp, plan: HopperPlan, place_body: PlaceBody) -> aa.FuncOp:
+    """The kernel as pipelines and a warp role switch; `place_body` fills the consumer's block."""
+    source = func.body.block
+    entry = Block(arg_types=[arg.type for arg in source.args])
+    switches = _switches(func)
+    # CTAs of a cluster wait for each other, so that none may leave alone.
+    may_leave = not switches and func.cluster_size == 1
+    if may_leave:
+        take_exit(source, entry)
+    _fill(func, plan, place_body, entry, switches)
+    properties = dict(func.properties)
+    properties["num_warps"] = IntegerAttr(plan.shape.consumer_warps, i32)
+    return aa.FuncOp.create(
+        properties=properties,
+        attributes={PLAN: func.attributes[PLAN]},
+        regions=[Region(entry)],
+        location=func.location,
+    )
+
+
+def _switches(func: aa.FuncOp) -> dict[str, Attribute]:
+    """Which tile block a CTA computes, where that is not the one of its number."""
+    order = longest_tile_first(func) if func.cluster_size == 1 else None
+    return {} if order is None else {"longest_tile_first": IntTupleAttr(order)}
+
+
+def _fill(
+    func: aa.FuncOp,
+    plan: HopperPlan,
+    place_body: PlaceBody,
+    entry: Block,
+    switches: dict[str, Attribute],
+) -> None:
+    """The programs of all warp roles into the kernel's new block."""
+    source = func.body.block
+    multicast = find_multicast(func, plan)
+    pipelines = _create_all(entry, func, plan, multicast)
+    store_pipeline = create_store_pipeline(entry) if plan.has_store_warp else None
+    store_maps = make_store_maps(plan.stores, source, entry)
+    kept, layouts = _producer_part(func, plan)
+    starts = prologue_fills(func, plan, multicast, kept)
+    builder = ProducerBuilder(kept, layouts, plan, pipelines, multicast, starts)
+    body = Block()
+    regions = [builder.build(source, list(entry.args)), Region(body)]
+    if store_pipeline is not None:
+        regions.append(build_store_warp(func, plan, entry, store_pipeline, store_maps))
+    properties = {**switches, **_shape_properties(plan, layouts.warps)}
+    switch = pl.AgentSwitchOp.create(properties=properties, regions=regions, location=func.location)
+    entry.add_op(switch)
+    entry.add_op(aa.ReturnOp.create(location=func.location))
+    consumer = ConsumerSide(plan, pipelines, starts)
+    consumer.store_maps, consumer.store_pipeline = store_maps, store_pipeline
+    if plan.is_in_tmem:
+        _place_with_products(
+            func, plan, consumer, switch, lambda: place_body(consumer, entry, body)
+        )
+        return
+    place_body(consumer, entry, body)
+
+
+def _place_with_products(
+    func: aa.FuncOp,
+    plan: HopperPlan,
+    consumer: ConsumerSide,
+    switch: pl.AgentSwitchOp,
+    place_body: Callable[[], None],
+) -> None:
+    """Consumers beside a warp role that issues products, whose program comes before the switch."""
+    entry = switch.parent_block()
+    if entry is None:
+        raise InternalError("a warp role switch stands nowhere", where="hopper")
+    entry_ops = Block()
+    sums = create_accumulators(entry_ops, plan)
+    entry_ops.add_op(build_product_agent(func, plan, entry, consumer.pipelines, sums))
+    for op in list(entry_ops.ops):
+        op.detach()
+        entry.insert_op_before(op, switch)
+    consumer.sums = SumsInTmem(plan, sums)
+    place_body()
+    drop_empty_loops(switch.consumer.block)
+
+
+def _producer_part(func: aa.FuncOp, plan: HopperPlan) -> tuple[ProducerSlice, ProducerLayouts]:
+    """What the producer runs of the kernel, and how its threads hold tensors."""
+    kept = producer_slice(func, [load for pipeline in plan.pipelines for load in pipeline.loads])
+    layouts = producer_layouts(kept) if kept is not None else None
+    if kept is None or layouts is None:
+        raise InternalError("a planned kernel has no producer")
+    return kept, layouts
+
+
+def _shape_properties(plan: HopperPlan, working_warps: int) -> dict[str, Attribute]:
+    """Warps and registers of the warp roles."""
+    shape = plan.shape
+    numbers = {
+        "consumer_warps": shape.consumer_warps,
+        "producer_warps": shape.producer_warps,
+        "working_warps": working_warps,
+        "producer_registers": shape.producer_registers,
+        "consumer_registers": shape.consumer_registers,
+        "ctas": shape.ctas,
+    }
+    return {name: IntAttr(number) for name, number in numbers.items()}
+
+
+def _create_all(
+    block: Block, func: aa.FuncOp, plan: HopperPlan, multicast: Multicast
+) -> list[OpResult]:
+    """The pipelines, by number; those with memory of their own first.
+
+    Each has beside it what was planned for it, and so does the new function.
+    """
+    planned = func.attributes[PIPELINES]
+    if not isinstance(planned, ArrayAttr):
+        raise InternalError("a specialised kernel names no pipelines", where="hopper")
+    made: dict[int, OpResult] = {}
+    numbers = sorted(range(len(plan.pipelines)), key=lambda n: plan.pipelines[n].within is not None)
+    for number in numbers:
+        within = plan.pipelines[number].within
+        storage = None if within is None else made[within]
+        made[number] = _create(block, plan, number, multicast, storage)
+        made[number].op.attributes[PLAN] = planned.data[number]
+    return [made[number] for number in range(len(made))]
+
+
+def _releasers(plan: HopperPlan, pipeline: Pipeline) -> int:
+    """How many arrivals hand a stage back: warpgroups', warps', or the tensor core's one."""
+    if plan.is_in_tmem:
+        return 1
+    return plan.warpgroups * (WARPS_PER_WARPGROUP if plan.is_read_by_warps(pipeline) else 1)
+
+
+def _create(
+    block: Block, plan: HopperPlan, number: int, multicast: Multicast, storage: SSAValue | None
+) -> OpResult:
+    """A pipeline at the start of the kernel, with the least stages, and what says how many more."""
+    pipeline = plan.pipelines[number]
+    properties: dict[str, Attribute] = {
+        "stages": IntAttr(pipeline.least),
+        "stage_bytes": IntAttr(pipeline.bytes),
+        "consumers": IntAttr(_releasers(plan, pipeline)),
+        "gather_threads": IntAttr(32 * GATHER_WARPS if pipeline.gathers else 0),
+    }
+    if any(load in multicast.loads for load in pipeline.loads):
+        properties["shared"] = UnitAttr()
+    operands = () if storage is None else (storage,)
+    op = pl.CreatePipelineOp.create(
+        operands=operands, result_types=[pl.PIPELINE], properties=properties
+    )
+    block.add_op(op)
+    return op.result

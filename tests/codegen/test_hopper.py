@@ -96,7 +96,7 @@ def _everything(b: ThreadBuilder, args, table: TensorMapTable, shared: SSAValue)
 
 
 def test_every_op_assembles() -> None:
-    table = TensorMapTable.make("maps", 2, stages=4)
+    table = TensorMapTable.make("maps", 2, slots=4)
     memory = GlobalOp.make("shared", 1024, 3, 1024)
     func = FuncOp.make_kernel(
         "k", [pointer_type(1), i32], threads=128, cluster_dim=(2, 1, 1), blocks_are_clusters=True

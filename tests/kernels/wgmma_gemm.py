@@ -76,10 +76,10 @@ class Kernel:
 
 def hopper_gemm_module(stages: int = 4) -> ModuleOp:
     """A module with the kernel `gemm(A, B, C, M, N, K)`; the grid has M/128 * N/256 CTAs."""
-    table = TensorMapTable.make("gemm_maps", count=3, stages=8)
+    table = TensorMapTable.make("gemm_maps", count=3, slots=8)
     buffers = GlobalOp.make("gemm_pipeline", stages * STAGE_BYTES, 3, 1024)
     barriers = GlobalOp.make("gemm_barriers", 16 * stages, 3, 8)
-    scratch = GlobalOp.make("gemm_map_scratch", table.stage_bytes, 3, TENSOR_MAP_BYTES)
+    scratch = GlobalOp.make("gemm_map_scratch", table.slot_bytes, 3, TENSOR_MAP_BYTES)
     pointer = GlobalOp.make("gemm_map_pointer", 8, 3, 8)
     types = [*[pointer_type(1)] * 3, i32, i32, i32]
     func = FuncOp.make_kernel(

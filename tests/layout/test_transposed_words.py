@@ -47,5 +47,5 @@ def test_chunks_would_meet_without_a_swizzle() -> None:
 )
 def test_tiles_without_work_for_all_warps_are_refused(shape: tuple[int, int], warps: int) -> None:
     assert not is_word_transposable(shape, warps)
-    with pytest.raises(LayoutError, match="cannot turn"):
+    with pytest.raises(LayoutError, match="cannot transpose"):
         transposed_words(shape, warps)

@@ -115,12 +115,12 @@ def _deferring_classes(process: Callable[..., Any]) -> Callable[..., Any]:
         frozen: bool,
         match_args: bool,
         kw_only: bool,
-        stages: bool,
+        slots: bool,
         *others: Any,
     ) -> Any:
-        given = (init, repr, eq, order, unsafe_hash, frozen, match_args, kw_only, stages, *others)
+        given = (init, repr, eq, order, unsafe_hash, frozen, match_args, kw_only, slots, *others)
         own = cls.__dict__
-        if order or unsafe_hash or stages or any(others) or _has_fields_with_options(own):
+        if order or unsafe_hash or slots or any(others) or _has_fields_with_options(own):
             return process(cls, *given)
         waiting: dict[str, Any] = {}
 
@@ -148,7 +148,7 @@ def _deferring_classes(process: Callable[..., Any]) -> Callable[..., Any]:
             setattr(cls, name, stand_in)
         for name in attributes:
             setattr(cls, name, _Attribute(cls, name, now))
-        setattr(cls, _PARAMETERS, make_parameters(init, repr, eq, order, unsafe_hash, frozen))
+        setattr(cls, _PARAMETERS, make_parameters(*given[: len(make_parameters.__slots__)]))
         if getattr(cls, "__abstractmethods__", None):
             abc.update_abstractmethods(cls)
         return cls

@@ -65,7 +65,7 @@ def test_products_are_exact_after_every_pass(kernel: ProductKernel):
 def test_each_operand_has_its_own_swizzle(tile: tuple[int, int, int], swizzles: set[int]):
     """A is K-major, B is not: rows of A are K long, rows of B N long."""
     text = compiled(gemm(*tile), "nv_tileas")
-    maps = set(re.findall(r"make_tensor_map.*swizzle = #builtin.int<(\d+)>", text))
+    maps = set(re.findall(r"make_tiled_tma_desc.*swizzle = #builtin.int<(\d+)>", text))
     assert {int(found) for found in maps} == swizzles
     ptx = compiled(gemm(*tile), "ptx")
     codes = re.findall(r"tensormap\.replace\.tile\.swizzle_mode\S* \[[^]]*\], (\d);", ptx)
@@ -165,7 +165,7 @@ def test_a_smem_transposed_tile_is_multiplied_before_the_next_is_written():
     kernel = ProductKernel("i8", (128, 128, 128), a="column")
     text = compiled(kernel.text().encode(), "nv_tileas")
     order = ("consumer_wait", "smem_transpose", "wgmma_dot", "consumer_release")
-    places = [text.index(f'"nv_tileas.{name}"') for name in order]
+    places = [text.index(f'.{name}"') for name in order]
     assert places == sorted(places)
     assert 'fragments = "both"' in text
     module = read_source(text.encode())
@@ -185,7 +185,7 @@ def test_words_are_turned_beside_a_product_that_is_finished_then(tile: tuple[int
     kernel = ProductKernel("f32", tile, a="column")
     text = compiled(kernel.text().encode(), "nv_tileas")
     order = ("consumer_wait", "smem_transpose", "wgmma_dot", "consumer_release")
-    places = [text.index(f'"nv_tileas.{name}"') for name in order]
+    places = [text.index(f'.{name}"') for name in order]
     assert places == sorted(places)
     module = read_source(text.encode())
     [turn] = [op for op in module.walk() if isinstance(op, wg.SmemTransposeOp)]

@@ -77,7 +77,7 @@ def lines_of_loop(text: str) -> list[str]:
     consumer = text[text.index("nv_tileas.async.pipeline.consumer_wait") :]
     loop = consumer[consumer.index('"nv_tileaa.for"') :]
     loop = loop[: loop.index('"nv_tileaa.continue"')]
-    return re.findall(r'"nv_tilea[as]\.(\w+)"', loop)
+    return re.findall(r'"nv_tilea[as]\.(?:\w+\.)*(\w+)"', loop)
 
 
 def test_both_products_are_issued_before_either_is_waited_for():

@@ -75,9 +75,7 @@ def _memory(ctx: KernelLowering, op: wg.SmemTransposeOp, copies: int) -> tuple[S
     each = max(map(_tile_bytes, _all_turned(op)))
     if ctx.roles.smem_transpose is None:
         total = each * copies
-        memory = llvm_memory.GlobalOp.make(
-            ctx.symbols.unique("smem_transpose"), total, SHARED, ALIGNMENT
-        )
+        memory = llvm_memory.GlobalOp.make(ctx.symbols.unique("turned"), total, SHARED, ALIGNMENT)
         ctx.add_globals(memory)
         ctx.scratch.reserve(total)
         ctx.roles.smem_transpose = ctx.prologue.address_of(memory)

@@ -34,20 +34,18 @@ _MISSING = object()
 
 
 class _NoSignatures:
-    """In place of `inspect` in `dataclasses`, which writes a signature into missing docstrings.
+    """The module `inspect` as `dataclasses` sees it: all of it, but for what takes long."""
 
-    All else that it asks of `inspect` (annotations, from Python 3.12 on) is the real one's.
-    """
+    def __init__(self, module: Any):
+        self._module = module
 
-    def __init__(self, real: Any):
-        self._real = real
-
-    def signature(self, _: object) -> str:
-        """Nothing, which is added to the name of the class."""
+    @staticmethod
+    def signature(_: object) -> str:
+        """Nothing, which is added to the name of the class in missing docstrings."""
         return ""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
+        return getattr(self._module, name)
 
 
 def defer_dataclasses(prepared: Prepared) -> None:

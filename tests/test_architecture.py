@@ -45,6 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("reducer",),
     ("cli", "__main__", "api"),
     ("reduce_command",),
+    ("completion",),
     ("resident",),
 )
 """Parts of the package from floor to roof: a part imports itself and lower layers only."""

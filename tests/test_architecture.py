@@ -15,7 +15,7 @@ PACKAGE = ROOT / "tileiras"
 MAX_LINES = 600
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "termination", "early_signals", "file_replacement", "depfile"),
+    ("errors", "termination", "early_signals", "file_replacement"),
     ("excerpts", "suggestions", "text_limits"),
     ("limits",),
     ("options",),
@@ -36,11 +36,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "driver",
         "command_line",
+        "depfile",
         "fast_start",
         "file_io",
         "reproducer",
         "response_files",
         "result_cache",
+        "versions",
     ),
     ("reducer",),
     ("cli", "__main__", "api"),

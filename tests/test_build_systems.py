@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tileiras import cli
+from tileiras import cli, driver
 from tileiras.depfile import make_rule
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +28,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_rule_escapes_what_make_reads() -> None:
-    assert make_rule("a b", ["c#d", "$e", "-"]) == "a\\ b: \\\n  c\\#d \\\n  $$e\n"
+    assert make_rule("a b", ["c#d", "$e", "-", "c#d"]) == "a\\ b: \\\n  c\\#d \\\n  $$e\n"
 
 
 def test_depfile_names_the_input_and_response_files() -> None:
@@ -38,6 +38,21 @@ def test_depfile_names_the_input_and_response_files() -> None:
     assert cli.run([str(VECTOR_ADD), "@outer", "@inner", "-o", "k.ptx", "--emit=ptx"]) == 0
     assert Path("k.d").read_text() == f"k.ptx: \\\n  {VECTOR_ADD} \\\n  outer \\\n  inner\n"
     assert cli.run([str(VECTOR_ADD), "--gpu-name=sm_90", "--depfile=k.d", "-o", "k"]) == 0
+    assert Path("k.d").read_text() == f"k: \\\n  {VECTOR_ADD}\n"
+
+
+def test_depfile_is_written_where_the_output_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a compilation that takes the output of an earlier one from the cache."""
+    monkeypatch.setenv("TILEIRAS_CACHE_DIR", "cache")
+    arguments = [str(VECTOR_ADD), "--gpu-name=sm_90", "--depfile=k.d", "-o", "k"]
+    assert cli.run(arguments) == 0
+    Path("k.d").unlink()
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(driver, "compile_module", never)
+    assert cli.run(arguments) == 0
     assert Path("k.d").read_text() == f"k: \\\n  {VECTOR_ADD}\n"
 
 

@@ -24,8 +24,7 @@ def expand(
     """The arguments with those of response files in their places.
 
     `inside` are the files being read, by their real paths; the paths of all are added to `read`.
-    Raises UsageError for a file that cannot
-    be read and for one that names itself.
+    Raises UsageError for a file that cannot be read and for one that names itself.
     """
     arguments: list[str] = []
     for argument in argv:

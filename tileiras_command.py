@@ -1,5 +1,6 @@
 """The commands as they are installed: what a process does before it imports the compiler.
 
+- A shell that completes a command line is answered.
 - A signal in the first milliseconds ends the process with one line.
 - The resident compiler does the work where that is allowed (`tileiras/resident`).
 - What makes importing cheaper is in place (`tileiras/fast_start`).
@@ -13,9 +14,14 @@ Imports nothing but os and sys, which every Python process has, before the path 
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
 
 def main() -> None:
     """The command `tileiras`."""
+    _complete("tileiras")
     from tileiras.resident.client import compile_there, is_allowed
 
     if is_allowed(sys.argv[1:], os.environ):
@@ -46,6 +52,7 @@ def serve() -> None:
 
 def disassemble() -> None:
     """The command `tileirdisasm`."""
+    _complete("tileirdisasm")
     _start()
     from tileiras.cli import disasm_main as run
 
@@ -54,6 +61,7 @@ def disassemble() -> None:
 
 def assemble() -> None:
     """The command `tileirasm`."""
+    _complete("tileirasm")
     _start()
     from tileiras.cli import asm_main as run
 
@@ -62,6 +70,7 @@ def assemble() -> None:
 
 def reduce() -> None:
     """The command `tileiras-reduce`."""
+    _complete("tileiras-reduce")
     from tileiras.reduce_command import main as run
 
     run()
@@ -70,8 +79,23 @@ def reduce() -> None:
 def run_ptx() -> None:
     """The command `tileiras-run`."""
     from tileiras.interpreter.ptx.command import main as run
+    from tileiras.interpreter.ptx.command import option_names
+
+    _complete("tileiras-run", option_names)
 
     run()
+
+
+def _complete(program: str, named: "Callable[[], Sequence[tuple[str, str, str]]]" = tuple) -> None:
+    """Ends the process where a shell asks what may stand on the command line.
+
+    `named` gives the options of a command that has no table of them.
+    """
+    instruction = os.environ.get(f"_{program.upper().replace('-', '_')}_COMPLETE")
+    if instruction is not None:
+        from tileiras.completion import run as answer
+
+        sys.exit(answer(program, instruction, named()))
 
 
 def _start() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tileiras.fast_start import TRICKS, cache_folder
+from tileiras.fast_start import TRICKS, cache_folder, lazy_dataclasses
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -175,14 +177,19 @@ print([[isinstance(v, c) for c in classes] for v in values])
 print([[issubclass(type(v), c) for c in classes] for v in values])
 """
 
+OTHER_VERSIONS = ("3.11", "3.12", "3.13")
+"""Pythons whose own `dataclasses` is asked, where they are installed."""
+
 COMPILE = "import tileiras_command; tileiras_command.main()"
 
 
-def run(script: str, *arguments: str | Path, **environment: str) -> str:
+def run(
+    script: str, *arguments: str | Path, python: str = sys.executable, **environment: str
+) -> str:
     """The output of a script in a process of its own."""
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
+        [python, "-c", script, *map(str, arguments)],
         capture_output=True,
         text=True,
         env={**kept, "PYTHONPATH": str(ROOT), **environment},
@@ -293,6 +300,63 @@ def test_classes_are_the_same_as_without(script: str) -> None:
     changed = run(script)
     assert changed == run(script, *TRICKS)
     assert changed
+
+
+def python_of(version: str) -> str:
+    """A Python of that version: on PATH, or installed beside this one. Empty: there is none."""
+    beside = sorted(Path(sys.base_prefix).parent.glob(f"*{version}*/bin/python{version}"))
+    for found in (shutil.which(f"python{version}"), *map(str, beside)):
+        # a name on PATH may be a stand-in for a Python that is not chosen
+        if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
+            return found
+    return ""
+
+
+@pytest.mark.parametrize("version", OTHER_VERSIONS)
+def test_dataclasses_of_other_pythons_are_the_same_as_without(version: str) -> None:
+    """Their module differs from version to version; no library is needed to ask it."""
+    python = python_of(version)
+    if not python:
+        pytest.skip(f"no Python {version} is installed")
+    changed = run(BEHAVIOUR, python=python)
+    assert changed == run(BEHAVIOUR, *TRICKS, python=python)
+    assert changed
+
+
+@pytest.mark.parametrize("more", [(), ("match_args", "kw_only", "slots", "weakref_slot")])
+def test_parameters_of_a_class_are_those_that_this_python_has(
+    monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    """Six before Python 3.12, ten since."""
+    names = ("init", "repr", "eq", "order", "unsafe_hash", "frozen", *more)
+
+    class Parameters:
+        __slots__ = names
+
+        def __init__(self, *given: object):
+            assert len(given) == len(names)
+            for name, value in zip(names, given):
+                setattr(self, name, value)
+
+    monkeypatch.setattr(dataclasses, "_DataclassParams", Parameters)
+    read = lazy_dataclasses._deferring_classes(lambda cls, *given: cls)
+    given = (True, True, False, False, False, True, True, False, False, False)
+    kept = read(type("Point", (), {}), *given).__dataclass_params__
+    assert [getattr(kept, name) for name in names] == list(given[: len(names)])
+
+
+def test_what_else_dataclasses_asks_of_inspect_is_answered() -> None:
+    """Since Python 3.12 it reads annotations by it; signatures stay unwritten."""
+    script = """
+from tileiras.fast_start import start_fast
+start_fast(None)
+import dataclasses
+from dataclasses import inspect
+class Point:
+    x: int
+print(inspect.get_annotations(Point)["x"].__name__, repr(inspect.signature(Point)))
+"""
+    assert run(script) == "int ''"
 
 
 def test_traits_are_known_before_the_definition() -> None:

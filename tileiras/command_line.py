@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tileiras.errors import UsageError
 from tileiras.options import LAUNCHES, LOCATION_STYLES, OUTPUTS
 
 if TYPE_CHECKING:
@@ -210,6 +211,17 @@ _DEVELOPER_OPTIONS: tuple[Option, ...] = (
         "emit-launch-info",
         "Write how to launch each kernel, as JSON.",
         "FILE",
+        group=_DEVELOPER,
+    ),
+    Option(
+        "depfile",
+        "Write a rule for make and ninja: the output depends on the input and response files.",
+        "FILE",
+        group=_DEVELOPER,
+    ),
+    Option(
+        "cmake-dir",
+        "Print the folder of tileiras-config.cmake and exit.",
         group=_DEVELOPER,
     ),
     Option(
@@ -469,3 +481,24 @@ def parse_with_click(
         print(_write_help(program, shown, summary), end="")
         raise SystemExit(0)
     return values
+
+
+def usage_error(error: click.ClickException, options: Sequence[Option]) -> UsageError:
+    """What click found wrong, with the nearest option or value that there is."""
+    import re
+
+    import click
+
+    from tileiras.suggestions import did_you_mean
+
+    message = error.format_message().rstrip(".")
+    label = ""
+    if isinstance(error, click.NoSuchOption):
+        message = f"no such option: {error.option_name}"
+        name = error.option_name.lstrip("-")
+        label = did_you_mean(name, [option.name for option in options], "--")
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        choices = getattr(error.param.type, "choices", ())
+        found = re.search(r"'([^']*)' is not one of", message)
+        label = did_you_mean(found[1], choices) if found else ""
+    return UsageError(message[:1].lower() + message[1:], label=label)

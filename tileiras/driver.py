@@ -33,6 +33,7 @@ from tileiras.termination import begin
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from tileiras.codegen.ptxas_log import KernelResources
     from tileiras.codegen.target import GpuTarget
     from tileiras.dumps import DumpFolder
     from tileiras.errors import SourceLocation
@@ -61,7 +62,8 @@ class Artefacts:
     """What a compilation made.
 
     `output` is the text or the cubin of the stage that was asked for. `notes` are worth saying
-    under `-v`. `kernels` is filled for the stages after llvm-dialect.
+    under `-v`. `kernels` is filled for the stages after llvm-dialect, `llvm_ir` and `ptx` where the
+    output was made from them, `resources` by ptxas.
     """
 
     output: bytes
@@ -69,6 +71,9 @@ class Artefacts:
     remarks: RemarkCollector
     kernels: tuple[KernelLaunch, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    llvm_ir: str = ""
+    ptx: str = ""
+    resources: tuple[KernelResources, ...] = ()
 
 
 def read_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -439,7 +444,7 @@ def _generate(
     )
     cubin = _marked(result.cubin, kernels)
     notes = (*usage, *result.advice, *_evidence(target))
-    return Artefacts(cubin, timings, remarks, kernels, notes)
+    return Artefacts(cubin, timings, remarks, kernels, notes, llvm_text, ptx, result.kernels)
 
 
 def _evidence(target: GpuTarget) -> tuple[str, ...]:

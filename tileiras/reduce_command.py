@@ -62,7 +62,9 @@ def _reduce(argv: Sequence[str]) -> None:
     summary = "Makes a file that tileiras fails on smaller: FILE, or a reproducer's folder."
     values = cli.parse_command_line("tileiras-reduce", words[:end], OPTIONS, summary)
     if "version" in values:
-        print(cli.version_text("tileiras-reduce"))
+        from tileiras.versions import version_text
+
+        print(version_text("tileiras-reduce"))
         return
     if INPUT not in values:
         raise UsageError("no input file provided")

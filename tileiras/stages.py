@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.locations import place_of
 from tileiras.errors import BytecodeError, InternalError, SourceLocation
-from tileiras.excerpts import shortened
+from tileiras.excerpts import shortened, shown_input
 from tileiras.options import TextStyle
 from tileiras.registry import resolve
 
@@ -151,9 +151,14 @@ def _wrong_operation(op: Operation, error: Exception) -> Operation:
     return found if isinstance(found, Operation) else op
 
 
+_OF_OPERATION = "out of its IsolatedFromAbove parent: "
+"""What xDSL says before it prints a whole operation, with all that is nested in it."""
+
+
 def _verifier_message(op: Operation, error: Exception) -> str:
     """What the verifier said, on one line, naming the operation."""
-    text = shortened(" ".join(str(error).split()).strip())
+    said, quoted, operation = " ".join(str(error).split()).strip().partition(_OF_OPERATION)
+    text = shortened(said + quoted) + shown_input(operation)
     text = text.removeprefix("Operation does not verify: ").rstrip(".")
     mnemonic = op.name.removeprefix("cuda_tile.")
     if text.startswith((f"'{mnemonic}' op", f"'{op.name}' op")):

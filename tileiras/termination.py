@@ -23,8 +23,14 @@ from tileiras.early_signals import REASONS, handle_requests
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 """The signals of a process that has made a mistake."""
 
+FIRST_PROGRESS = 3.0
+"""Seconds after which a terminal is told what is being done; then twice as many, and so on."""
+
 _SECONDS_FOR_LAST_WORDS = 10
 """A crashed process that does not end by itself within this time is ended by SIGALRM."""
+
+
+_STARTING = "starting"
 
 
 class _Registered:
@@ -34,7 +40,7 @@ class _Registered:
     processes: dict[int, None] = {}
     files: dict[str, None] = {}
     folders: dict[str, None] = {}
-    part = "starting"
+    part = _STARTING
     place: object = None
     wakeup = -1
     """The descriptor that wakes the watching thread; -1 where nobody watches."""
@@ -62,11 +68,14 @@ def current_place() -> object:
 
 
 def watch() -> None:
-    """From now on a thread ends the process when a signal asks for it. Main thread only."""
+    """From now on a thread ends the process when a signal asks for it. Main thread only.
+
+    Where standard error is a terminal the thread also says what takes long.
+    """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     _Registered.wakeup = writing
-    start_new_thread(_watch, (reading,))
+    start_new_thread(_watch, (reading, os.isatty(2)))
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     handle_requests(_wait_for_the_thread)
 
@@ -229,13 +238,27 @@ def _wait_for_the_thread(number: int, frame: object) -> None:
     """The main thread goes on until the watching thread, which is told too, ends the process."""
 
 
-def _watch(reading: int) -> None:
+def _watch(reading: int, tells_progress: bool) -> None:
     """Waits for one signal and ends the process."""
     watched = (*REASONS, signal.SIGALRM, *CRASHES)
+    if tells_progress:
+        _tell_progress_until_woken(reading)
     while True:
         number = os.read(reading, 1)
         if number and number[0] in watched:
             end(number[0])
+
+
+def _tell_progress_until_woken(reading: int) -> None:
+    """Says from time to time what is being done: lines, since other messages may stand between."""
+    import select
+    import time
+
+    start, pause = time.monotonic(), FIRST_PROGRESS
+    while not select.select([reading], [], [], max(0.0, start + pause - time.monotonic()))[0]:
+        if _Registered.part != _STARTING:
+            _say(f"tileiras: {pause:g} s, at '{_Registered.part}'\n")
+        pause *= 2
 
 
 def _arm_alarm() -> None:

@@ -259,6 +259,16 @@ def test_long_word_of_the_input_is_not_repeated() -> None:
     assert len(error.message) < 300
 
 
+def test_operation_is_not_repeated_whole_by_a_verifier() -> None:
+    """A value from outside of a function: xDSL prints the operation that uses it."""
+    out, result = "o" * 70, "r" * 70
+    head = f"builtin.module {{\n  %{out} = llvm.constant 1 : i64\n"
+    body = f"    %{result} = llvm.add %{out}, %{out} : i64\n    llvm.return\n"
+    error = mistake(f"{head}  llvm.func @k() attributes {{kernel}} {{\n{body}  }}\n}}\n")
+    assert "out of its IsolatedFromAbove parent: " in error.message
+    assert len(error.message.partition("parent: ")[2]) <= 80
+
+
 def hinted(hints: str) -> str:
     """A kernel with hints."""
     return f"cuda_tile.module @m {{\n  entry @k() optimization_hints=<{hints}> {{ return }}\n}}\n"

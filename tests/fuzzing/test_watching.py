@@ -104,6 +104,18 @@ def test_hanging_process_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {what for _, what in tally.findings} == {"hangs"}
 
 
+def test_many_slow_inputs_are_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker is heard of after many inputs; what counts is the time at one of them."""
+    monkeypatch.setattr(workers, "PATIENCE", 1.0)
+
+    def feed(_: Input) -> bool:
+        time.sleep(0.06)
+        return True
+
+    tally = fuzzed(monkeypatch, feed, 2 * workers.BATCH)
+    assert tally.findings == []
+
+
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_number_makes_the_same_input_again(name: str) -> None:
     first, again = (SUBJECTS[name].input(name, 5) for _ in range(2))

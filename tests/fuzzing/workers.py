@@ -19,7 +19,7 @@ from typing import Any
 from tests.fuzzing.subjects import SUBJECTS, Finding, judge
 
 PATIENCE = 60.0
-"""Seconds of silence, also on a busy machine, after which a worker hangs."""
+"""Seconds at one input, also on a busy machine, after which a worker hangs."""
 ADDRESS_SPACE = 8 << 30
 """Bytes: a worker that wants more gets MemoryError and does not take the machine down."""
 BATCH = 50
@@ -40,7 +40,14 @@ class _Worker:
     process: Any
     connection: Connection
     current: Any
+    number: int
+    """What `current` said when it was last looked at, at `heard`."""
     heard: float
+
+    def has_gone_on(self) -> bool:
+        """Whether it has come to another input since this was last asked."""
+        before, self.number = self.number, self.current.value
+        return self.number != before
 
 
 def _work(name: str, first: int, step: int, sender: Connection, current: Any) -> None:
@@ -80,7 +87,7 @@ class Fuzzing:
         process = self._context.Process(target=_work, args=arguments, daemon=True)
         process.start()
         sender.close()
-        return _Worker(process, receiver, current, time.monotonic())
+        return _Worker(process, receiver, current, first, time.monotonic())
 
     def run(self, seconds: float, count: int) -> Tally:
         """Until the time is over or so many inputs were tried."""
@@ -90,6 +97,8 @@ class Fuzzing:
             for index, worker in enumerate(self._workers):
                 if worker.connection in ready:
                     self._hear(index)
+                elif worker.has_gone_on():
+                    worker.heard = time.monotonic()
                 elif time.monotonic() - worker.heard > PATIENCE:
                     self._replace(index, "hangs")
         for worker in self._workers:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +28,9 @@ from tests.gpu.differential.programs import (  # noqa: E402
 )
 from tileiras.bytecode.opcodes import OPERATIONS  # noqa: E402
 from tileiras.driver import verify_input  # noqa: E402
-from tileiras.interpreter import run_entry  # noqa: E402
+from tileiras.interpreter import memory_access, run_entry  # noqa: E402
+from tileiras.interpreter.state import TileView  # noqa: E402
+from tileiras.interpreter.views import TileAccess, index_space, tile_access  # noqa: E402
 
 
 def test_programs_have_every_operation_but_those_left_out() -> None:
@@ -37,6 +41,23 @@ def test_programs_have_every_operation_but_those_left_out() -> None:
         seen |= {op.name.removeprefix("cuda_tile.") for op in program.kernel.module.walk()}
     known = {row.cls.name.removeprefix("cuda_tile.") for row in OPERATIONS}
     assert known - seen == OPERATIONS_LEFT_OUT.keys()
+
+
+def test_programs_stay_in_the_index_spaces_of_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies outside is undefined: two compilers may differ there, and NVIDIA's does."""
+    outside: list[str] = []
+
+    def checked(view: TileView, indices: Sequence[Any], inbounds: Sequence[int] = ()) -> TileAccess:
+        for index, size in zip(indices, index_space(view), strict=True):
+            if np.any(np.asarray(index) < 0) or np.any(np.asarray(index) >= size):
+                outside.append(f"p{seed}: {index} of {size}")
+        return tile_access(view, indices, inbounds)
+
+    monkeypatch.setattr(memory_access, "tile_access", checked)
+    for seed in range(120):
+        program = make_wide_program(seed)
+        run_entry(program.kernel.module, "kernel", program.arguments(), program.grid)
+    assert outside == []
 
 
 @pytest.mark.parametrize("seed", range(0, 60, 6))

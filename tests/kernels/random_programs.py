@@ -64,6 +64,10 @@ def _predicate(name: str) -> ComparisonPredicateAttr:
 class Generator:
     """Adds random operations to a kernel; `live` are the tiles that later operations may use."""
 
+    leaves_index_space = True
+    """Whether views are read outside of their index space, which the specification leaves open:
+    here padding comes from there."""
+
     def __init__(self, seed: int):
         self.seed = seed
         self.random = random.Random(seed)
@@ -495,6 +499,9 @@ class Generator:
             first = self.kernel.constant(i32, start)
             operands = [round_, first]
             place = self.kernel.add(ct.AddIOp, operands, Tile(i32), overflow=NO_OVERFLOW)
+            if not self.leaves_index_space:
+                last = self.kernel.constant(i32, BLOCKS - 1)
+                place = self.kernel.add(ct.AndIOp, [place, last], Tile(i32))
             value = load_view(self.kernel, view, [place, *index[1:]])
             return Held(value, INPUT_SIZE if like.is_float else 0)
 

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,8 +41,15 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def signals_are_not_ignored() -> Iterator[None]:
-    """As under `nohup`: processes inherit what is ignored, and leave it so."""
-    before = {number: signal.signal(number, signal.SIG_DFL) for number, *_ in ENDINGS[1:]}
+    """As under `nohup` or in a shell's background: processes inherit it, and leave it so.
+
+    A handler of Python's own, such as that of SIGINT here, is not inherited.
+    """
+    before: dict[int, Any] = {}
+    for number, *_ in ENDINGS:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            before[number] = signal.signal(number, handler)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -55,19 +55,22 @@ class User:
 
     def run(self, command: list[str | Path], folder: Path, variables: dict[str, str]) -> str:
         """What the command prints. Raises Failure."""
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=variables,
-            user=self.number,
-            group=self.group,
-            extra_groups=None if self.number is None else [],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        words = " ".join(map(str, command))
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env=variables,
+                user=self.number,
+                group=self.group,
+                extra_groups=None if self.number is None else [],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        except OSError as error:
+            raise Failure(f"{words}: {error.strerror} (may {self.name} read it?)") from error
         if done.returncode:
-            words = " ".join(map(str, command))
             raise Failure(f"{words}: exit code {done.returncode}\n{done.stdout[-3000:]}")
         return done.stdout
 

@@ -34,12 +34,20 @@ _MISSING = object()
 
 
 class _NoSignatures:
-    """In place of `inspect` in `dataclasses`, which writes a signature into missing docstrings."""
+    """In place of `inspect` in `dataclasses`, which writes a signature into missing docstrings.
 
-    @staticmethod
-    def signature(_: object) -> str:
+    All else that it asks of `inspect` (annotations, from Python 3.12 on) is the real one's.
+    """
+
+    def __init__(self, real: Any):
+        self._real = real
+
+    def signature(self, _: object) -> str:
         """Nothing, which is added to the name of the class."""
         return ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
 
 
 def defer_dataclasses(prepared: Prepared) -> None:
@@ -71,7 +79,7 @@ def defer_dataclasses(prepared: Prepared) -> None:
         ("_cmp_fn", compare_later),
         ("_frozen_get_del_attr", guard_later),
         ("_process_class", _deferring_classes(getattr(dataclasses, "_process_class"))),  # noqa: B009
-        ("inspect", _NoSignatures),
+        ("inspect", _NoSignatures(getattr(dataclasses, "inspect"))),  # noqa: B009
     ):
         setattr(dataclasses, name, value)
 

@@ -128,7 +128,8 @@ def view(g: WideGenerator) -> Held | None:
     if g.random.random() < 0.5:
         steps = (g.random.choice((1, 3, rows, 2 * rows)), columns)
         kind: Any = StridedViewType((rows, columns), steps, tensor, (0, 1), PAD)
-        index: list[Any] = [g.block_id, zero]
+        reaches_second = height > (BLOCKS - 1) * steps[0]
+        index: list[Any] = [g.block_id if reaches_second else zero, zero]
     else:
         kind = GatherScatterViewType((rows, columns), tensor, 0, PAD)
         index = [_indices_below(g, (rows,), height), zero]

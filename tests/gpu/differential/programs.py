@@ -2,7 +2,7 @@
 
 A result that is not exact (a mathematical function) or that other roundings would change goes to an
 output right away: nothing else is computed from it, so that one difference is one finding. Memory
-is safe: every index is cut to its array.
+is safe: every index is cut to its array, and that of a view to its index space.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class WideGenerator(Generator):
     `final` are tiles that go to outputs of their own, with the ulps that they may be wrong by;
     `early` are outputs that operations write themselves.
     """
+
+    leaves_index_space = False
 
     def __init__(self, seed: int):
         super().__init__(seed)

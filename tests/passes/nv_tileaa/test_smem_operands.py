@@ -101,7 +101,8 @@ def test_one_tile_block_alone_does_without_stages(keys: int, count: int) -> None
     """Of 128 keys three stages of both operands would fill an SM, where registers let four
     share.
     """
-    assert len(in_stages(placed(softmax_attention("full", 16, keys, 128), "sm_90"))) == count
+    module = placed(softmax_attention("full", 16, keys, 128), "sm_90", ("wgmma",))
+    assert len(in_stages(module)) == count
 
 
 def two_loads() -> list[PipelinedLoad]:

@@ -60,6 +60,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def option_names() -> list[tuple[str, str, str]]:
+    """Name, help and placeholder (empty: a flag) of each option, for completion in shells."""
+    actions: list[argparse.Action] = getattr(_parser(), "_actions")  # noqa: B009
+    return [
+        (
+            action.option_strings[-1].lstrip("-"),
+            action.help or "",
+            "" if action.nargs == 0 else str(action.metavar or action.dest.upper()),
+        )
+        for action in actions
+        if action.option_strings
+    ]
+
+
 def argument(text: str) -> tuple[Any, Path | None]:
     """The value of an `--arg`, and where to save it after the run; UsageError if malformed."""
     source, _, target = text.partition("=")

@@ -77,7 +77,9 @@ def run_ptx() -> None:
     from tileiras.interpreter.ptx.command import option_names
 
     _complete("tileiras-run", option_names)
+    from tileiras.diagnostic_output import use_colors_of
 
+    use_colors_of(sys.argv[1:], os.environ)
     run()
 
 

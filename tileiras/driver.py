@@ -56,6 +56,9 @@ _BACKEND_STAGES = ("ptx", "cubin")
 NOT_TILE_IR = "input does not correspond to Tile IR bytecode"
 """What clients look for when an input is rejected."""
 
+_TEXT = "utf-8-sig"
+"""The encoding of text; a byte order mark before it, as some editors write, is no part of it."""
+
 
 @dataclass(frozen=True)
 class Artefacts:
@@ -156,7 +159,7 @@ def input_kind(source: bytes) -> str:
         raise BytecodeError(NOT_TILE_IR)
     check_text_size(len(source))
     try:
-        source.decode("utf-8")
+        source.decode(_TEXT)
     except UnicodeDecodeError as error:
         raise BytecodeError(NOT_TILE_IR) from error
     return "text"
@@ -173,7 +176,7 @@ def read_source(source: bytes, filename: str = "<input>") -> ModuleOp:
         return read_module(source)
     from tileiras.ir_text import parse_text
 
-    text = source.decode("utf-8")
+    text = source.decode(_TEXT)
     with _showing(source, filename):
         module = parse_text(text, filename)
     _check_size(module)
@@ -231,7 +234,7 @@ def _showing(source: bytes, filename: str) -> Iterator[None]:
         yield
     except TileirasError as error:
         if not is_bytecode(source):
-            show_source(error, source.decode("utf-8"), filename)
+            show_source(error, source.decode(_TEXT), filename)
         raise
 
 

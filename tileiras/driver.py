@@ -23,6 +23,7 @@ from tileiras.limits import (
 from tileiras.options import (
     ALWAYS_SWIZZLE,
     BYTECODE,
+    CUTE,
     DELAY_TMA_STORE_WAIT,
     PREFER_TMA,
     STAGES,
@@ -274,7 +275,16 @@ def check_one_module(module: ModuleOp) -> None:
 
 def _looks_like_ir(text: bytes) -> bool:
     """Whether text could be IR: it names a module, an entry or an operation of ours."""
-    words = (b"entry", b"cuda_tile", b"module", b"nv_tileaa", b"nv_tileas", b"llvm.", b"global")
+    words = (
+        b"entry",
+        b"cuda_tile",
+        b"module",
+        b"nv_tileaa",
+        b"nv_tileas",
+        b"llvm.",
+        b"global",
+        b"cute.",
+    )
     return any(word in text for word in words)
 
 
@@ -350,6 +360,8 @@ def compile_module(
             raise BytecodeError(error.message.removeprefix("internal error: ")) from error
         if options.emit != start.name or pass_names:
             check_one_module(module)
+    if CUTE in (start.name, options.emit):
+        return _of_cute(module, start.name, options, timings, remarks)
     if STAGES.index(start.name) > STAGES.index(options.stage) and not pass_names:
         raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")
     context = CompileContext(target=target, options=options, remarks=remarks)
@@ -373,6 +385,26 @@ def compile_module(
         raise TargetError("no GPU architecture given, expected --gpu-name")
     with _showing(source, filename), _blaming_text(start.name, module):
         return _generate(module, options, target, shown, remarks, timings, folder)
+
+
+def _of_cute(
+    module: ModuleOp,
+    start: str,
+    options: CompileOptions,
+    timings: Timings,
+    remarks: RemarkCollector,
+) -> Artefacts:
+    """The text of a program in CuTe's dialects; CompileError for any other output or input."""
+    from tileiras.stages import print_stage
+
+    if start != CUTE:
+        raise CompileError(f"input of stage {start} has no form in stage {CUTE}")
+    if options.emit != CUTE:
+        raise CompileError(
+            f"input of stage {CUTE} is checked and printed only, expected --emit=cute"
+        )
+    text = print_stage(module, style=options.text_style)
+    return Artefacts(text.encode(), timings, remarks)
 
 
 def _dump_folder(options: CompileOptions) -> DumpFolder | None:

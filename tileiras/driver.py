@@ -361,7 +361,8 @@ def compile_module(
         if options.emit != start.name or pass_names:
             check_one_module(module)
     if CUTE in (start.name, options.emit):
-        return _of_cute(module, start.name, options, timings, remarks)
+        with _showing(source, filename):
+            return _of_cute(module, start.name, options, target, timings, remarks)
     if STAGES.index(start.name) > STAGES.index(options.stage) and not pass_names:
         raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")
     context = CompileContext(target=target, options=options, remarks=remarks)
@@ -391,20 +392,29 @@ def _of_cute(
     module: ModuleOp,
     start: str,
     options: CompileOptions,
+    target: GpuTarget | None,
     timings: Timings,
     remarks: RemarkCollector,
 ) -> Artefacts:
-    """The text of a program in CuTe's dialects; CompileError for any other output or input."""
-    from tileiras.stages import print_stage
+    """A program in CuTe's dialects, which becomes stage llvm-dialect at once; CompileError else."""
+    from tileiras.stages import print_stage, verify_module
 
     if start != CUTE:
         raise CompileError(f"input of stage {start} has no form in stage {CUTE}")
-    if options.emit != CUTE:
-        raise CompileError(
-            f"input of stage {CUTE} is checked and printed only, expected --emit=cute"
-        )
-    text = print_stage(module, style=options.text_style)
-    return Artefacts(text.encode(), timings, remarks)
+    if options.emit == CUTE:
+        return Artefacts(print_stage(module, style=options.text_style).encode(), timings, remarks)
+    if STAGES.index(options.stage) < STAGES.index("llvm-dialect") or options.emit == BYTECODE:
+        raise CompileError(f"input of stage {CUTE} has no form in stage {options.emit}")
+    if target is None:
+        raise TargetError("no GPU architecture given, expected --gpu-name")
+    from tileiras.codegen.cute.lowering import lower_module
+
+    with timings.measure("lower cute"):
+        module = lower_module(module, target)
+        verify_module(module, "lower cute")
+    if options.emit == "llvm-dialect":
+        return Artefacts(print_stage(module, style=options.text_style).encode(), timings, remarks)
+    return _generate(module, options, target, {}, remarks, timings, _dump_folder(options))
 
 
 def _dump_folder(options: CompileOptions) -> DumpFolder | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,76 +12,10 @@ from tileiras.interpreter.cute import run_kernel, tensor_of
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.ir_text import parse_text
 
-ROW = "!cute.tensor<{}, gmem, align<16>, (32,32):(32,1)>".format
-
-TRANSPOSE = f"""
-cute.func @transpose(%A: {ROW("f32")}, %B: {ROW("f32")}) threads 32 {{
-  %tid = cute.thread_idx<0>()
-  %S = cute.alloc() -> !cute.tensor<f32, smem, align<128>, S<5,0,5> o 0 o (32,32):(32,1)>
-  %rows = cute.make_coord(%tid) -> !cute.coord<(_,?)>
-  %a = cute.slice(%rows, %A)
-  %s = cute.slice(%rows, %S)
-  %word = cute.static() -> !cute.copy_atom<universal, 32>
-  cute.copy(%word, %a, %s)
-  cute.sync_threads()
-  %T = cute.select<1,0>(%S)
-  %t = cute.slice(%rows, %T)
-  %b = cute.slice(%rows, %B)
-  cute.copy(%word, %t, %b)
-  cute.return
-}}
-"""
-
-GEMM = f"""
-cute.func @gemm(%A: {ROW("f16")}, %B: {ROW("f16")}, %D: {ROW("f32")}) threads 128 {{
-  %tid = cute.thread_idx<0>()
-  %atom = cute.static() -> !cute.mma_atom<warp, (16,8,16), f16, f16, f32>
-  %warps = cute.static() -> !cute.layout<(2,2,1),(1,2,0)>
-  %mma = cute.make_tiled_mma(%atom, %warps)
-  %tA = cute.partition_a(%mma, %A, %tid)
-  %tB = cute.partition_b(%mma, %B, %tid)
-  %tC = cute.partition_c(%mma, %D, %tid)
-  %rA = cute.make_fragment_a(%mma, %tA)
-  %rB = cute.make_fragment_b(%mma, %tB)
-  %rC = cute.make_fragment_c(%mma, %tC)
-  %half = cute.static() -> !cute.copy_atom<universal, 16>
-  %word = cute.static() -> !cute.copy_atom<universal, 32>
-  cute.copy(%half, %tA, %rA)
-  cute.copy(%half, %tB, %rB)
-  cute.clear(%rC)
-  cute.gemm(%mma, %rC, %rA, %rB, %rC)
-  cute.copy(%word, %rC, %tC)
-  cute.return
-}}
-"""
-
-SAXPY = """
-cute.func @saxpy(%x: !cute.tensor<f32, gmem, align<16>, (?{div=512}):(1)>,
-                 %y: !cute.tensor<f32, gmem, align<16>, (?{div=512}):(1)>,
-                 %alpha: f32) threads 128 {
-  %tid = cute.thread_idx<0>()
-  %bid = cute.block_idx<0>()
-  %atom = cute.static() -> !cute.copy_atom<universal, 128>
-  %threads = cute.static() -> !cute.layout<128,1>
-  %values = cute.static() -> !cute.layout<4,1>
-  %copy = cute.make_tiled_copy(%atom, %threads, %values)
-  %tile = cute.static() -> !cute.tile<[512:1]>
-  %block = cute.make_coord(%bid) -> !cute.coord<(?)>
-  %bx = cute.local_tile(%x, %tile, %block)
-  %by = cute.local_tile(%y, %tile, %block)
-  %tx = cute.partition_s(%copy, %bx, %tid)
-  %ty = cute.partition_d(%copy, %by, %tid)
-  %rx = cute.make_fragment_like(%tx)
-  %ry = cute.make_fragment_like(%ty)
-  cute.copy(%copy, %tx, %rx)
-  cute.copy(%copy, %ty, %ry)
-  %one = cute.constant 1.0 : f32
-  cute.axpby(%alpha, %rx, %one, %ry)
-  cute.copy(%copy, %ry, %ty)
-  cute.return
-}
-"""
-
+EXAMPLES = Path(__file__).parents[2] / "examples" / "cute"
+SAXPY, TRANSPOSE, GEMM = (
+    (EXAMPLES / f"{name}.mlir").read_text() for name in ("saxpy", "transpose", "gemm")
+)
 SQUARE = Layout((32, 32), (32, 1))
 
 

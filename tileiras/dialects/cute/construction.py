@@ -66,6 +66,8 @@ def _joined(pattern: Dynamic, value: Any) -> Any:
         if value % pattern.divisibility:
             raise AlgebraError(f"{value} is not divisible by {pattern.divisibility}")
         return value
+    if isinstance(value, Dynamic) and value.is_known:
+        return value
     if value.divisibility % pattern.divisibility and value.divisibility != 1:
         raise AlgebraError(f"{value} is not known to be divisible by {pattern.divisibility}")
     return pattern

@@ -7,7 +7,7 @@ the same classes, where every leaf is a number and pointers point into a memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Any, Protocol
 
@@ -43,6 +43,16 @@ def element_bits(element: str) -> int:
     if element not in ELEMENT_BITS:
         raise AlgebraError(f"'{element}' is no element, expected {', '.join(ELEMENT_BITS)}")
     return ELEMENT_BITS[element]
+
+
+@dataclass(frozen=True)
+class RunTime(Dynamic):
+    """A value of a program that is being compiled.
+
+    `choose` gives the entry of a table at this index: what depends on the thread is such a table.
+    """
+
+    choose: Callable[[Sequence[Leaf]], Leaf] = field(compare=False)
 
 
 class Engine(Protocol):
@@ -251,7 +261,10 @@ def for_thread(
     layouts = dict.fromkeys(layout for layout, _ in parts)
     if len(layouts) != 1:
         raise AlgebraError("threads have parts of different layouts, the thread must be static")
-    return parts[0][0], _unknown_among([offset for _, offset in parts])
+    offsets = [offset for _, offset in parts]
+    if isinstance(thread, RunTime) and len(dict.fromkeys(offsets)) > 1:
+        return parts[0][0], thread.choose(offsets)
+    return parts[0][0], _unknown_among(offsets)
 
 
 def _unknown_among(offsets: Sequence[Leaf]) -> Leaf:

@@ -27,6 +27,7 @@ from tileiras.dialects.nv_tileas.pipeline import (
 from tileiras.dialects.nv_tileas.plan import PLAN_ATTRIBUTES
 from tileiras.dialects.nv_tileas.tcgen05 import TCGEN05_OPS, AccumulatorType
 from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
+from tileiras.dialects.nv_tileas.warp_roles import WARP_ROLE_ATTRIBUTES
 from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS
 
 WARP_ROLE_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS)
@@ -56,6 +57,7 @@ NvTileAS = Dialect(
         TensorMapType,
         *PLAN_ATTRIBUTES,
         *ASSIGNED_ATTRIBUTES,
+        *WARP_ROLE_ATTRIBUTES,
     ],
 )
 

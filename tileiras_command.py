@@ -83,6 +83,16 @@ def run_ptx() -> None:
     run()
 
 
+def layout() -> None:
+    """The command `tileiras-layout`."""
+    from tileiras.dialects.cute.layout_command import main as run
+    from tileiras.dialects.cute.layout_command import option_names
+
+    _complete("tileiras-layout", option_names)
+
+    sys.exit(run())
+
+
 def _complete(program: str, named: "Callable[[], Sequence[tuple[str, str, str]]]" = tuple) -> None:
     """Ends the process where a shell asks what may stand on the command line.
 

@@ -23,6 +23,7 @@ from tileiras.limits import (
 from tileiras.options import (
     ALWAYS_SWIZZLE,
     BYTECODE,
+    CUTE,
     DELAY_TMA_STORE_WAIT,
     PREFER_TMA,
     STAGES,
@@ -277,7 +278,16 @@ def check_one_module(module: ModuleOp) -> None:
 
 def _looks_like_ir(text: bytes) -> bool:
     """Whether text could be IR: it names a module, an entry or an operation of ours."""
-    words = (b"entry", b"cuda_tile", b"module", b"nv_tileaa", b"nv_tileas", b"llvm.", b"global")
+    words = (
+        b"entry",
+        b"cuda_tile",
+        b"module",
+        b"nv_tileaa",
+        b"nv_tileas",
+        b"llvm.",
+        b"global",
+        b"cute.",
+    )
     return any(word in text for word in words)
 
 
@@ -353,6 +363,9 @@ def compile_module(
             raise BytecodeError(error.message.removeprefix("internal error: ")) from error
         if options.emit != start.name or pass_names:
             check_one_module(module)
+    if CUTE in (start.name, options.emit):
+        with _showing(source, filename):
+            return _of_cute(module, start.name, options, target, timings, remarks)
     if STAGES.index(start.name) > STAGES.index(options.stage) and not pass_names:
         raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")
     context = CompileContext(target=target, options=options, remarks=remarks)
@@ -376,6 +389,35 @@ def compile_module(
         raise TargetError("no GPU architecture given, expected --gpu-name")
     with _showing(source, filename), _blaming_text(start.name, module):
         return _generate(module, options, target, shown, remarks, timings, folder)
+
+
+def _of_cute(
+    module: ModuleOp,
+    start: str,
+    options: CompileOptions,
+    target: GpuTarget | None,
+    timings: Timings,
+    remarks: RemarkCollector,
+) -> Artefacts:
+    """A program in CuTe's dialects, which becomes stage llvm-dialect at once; CompileError else."""
+    from tileiras.stages import print_stage, verify_module
+
+    if start != CUTE:
+        raise CompileError(f"input of stage {start} has no form in stage {CUTE}")
+    if options.emit == CUTE:
+        return Artefacts(print_stage(module, style=options.text_style).encode(), timings, remarks)
+    if STAGES.index(options.stage) < STAGES.index("llvm-dialect") or options.emit == BYTECODE:
+        raise CompileError(f"input of stage {CUTE} has no form in stage {options.emit}")
+    if target is None:
+        raise TargetError("no GPU architecture given, expected --gpu-name")
+    from tileiras.codegen.cute.lowering import lower_module
+
+    with timings.measure("lower cute"):
+        module = lower_module(module, target)
+        verify_module(module, "lower cute")
+    if options.emit == "llvm-dialect":
+        return Artefacts(print_stage(module, style=options.text_style).encode(), timings, remarks)
+    return _generate(module, options, target, {}, remarks, timings, _dump_folder(options))
 
 
 def _dump_folder(options: CompileOptions) -> DumpFolder | None:

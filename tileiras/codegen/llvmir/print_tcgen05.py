@@ -13,6 +13,7 @@ from tileiras.codegen.llvmir.type_text import type_text
 from tileiras.codegen.target import Feature
 from tileiras.dialects.llvm.types import scalar_of
 from tileiras.dialects.nvvm import tcgen05
+from tileiras.dialects.nvvm.tcgen05_scaled import TCGEN05_SCALED_OPS
 from tileiras.dialects.nvvm.wgmma import DESCRIPTOR_UNIT
 
 _GROUP = "cta_group::1"
@@ -118,5 +119,5 @@ TCGEN05_RULES: dict[type[Operation], PrintRule] = {
 
 TCGEN05_FEATURES: dict[type[Operation], Feature] = dict.fromkeys(
     tcgen05.TCGEN05_OPS, Feature.TCGEN05
-)
+) | dict.fromkeys(TCGEN05_SCALED_OPS, Feature.TCGEN05_SCALED)
 """What a target must have for each op."""

@@ -26,10 +26,11 @@ from tileiras.dialects.nv_tileas.pipeline import (
 )
 from tileiras.dialects.nv_tileas.plan import PLAN_ATTRIBUTES
 from tileiras.dialects.nv_tileas.tcgen05 import TCGEN05_OPS, AccumulatorType
+from tileiras.dialects.nv_tileas.tcgen05_scaled import ScalesLoadOp, Tcgen05DotScaledOp
 from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
 from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS
 
-WARP_ROLE_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS)
+WARP_ROLE_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS, ScalesLoadOp)
 """Operations that only warp-specialized kernels have."""
 
 NvTileAS = Dialect(
@@ -47,6 +48,7 @@ NvTileAS = Dialect(
         TiledStoreOp,
         *WARP_ROLE_OPS,
         *TCGEN05_OPS,
+        Tcgen05DotScaledOp,
     ],
     [
         AccumulatorType,
@@ -62,6 +64,8 @@ NvTileAS = Dialect(
 __all__ = [
     "WARP_ROLE_OPS",
     "TCGEN05_OPS",
+    "ScalesLoadOp",
+    "Tcgen05DotScaledOp",
     "ConvertLayoutOp",
     "ReadStageOp",
     "FmaDotOp",

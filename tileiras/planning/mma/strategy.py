@@ -29,6 +29,7 @@ from tileiras.planning.mma.instructions import find_instruction
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP, MmaSyncDot, unread_operand
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.mma.tcgen05_dots import placed_sums, tcgen05_dot
+from tileiras.planning.mma.tcgen05_scaled import tcgen05_scaled_dot
 from tileiras.planning.mma.wgmma_dots import is_of_few_rows, wgmma_dot
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.operands.staged import staged_operands
@@ -92,9 +93,8 @@ class Tcgen05Strategy:
         """All products, or why one of them has no place in tensor memory."""
         found: list[PlannedDot] = []
         for op in dots:
-            if isinstance(op, aa.DotScaledOp):
-                return "scales are not brought to tensor memory yet"
-            planned = tcgen05_dot(op, target)
+            has_scales = isinstance(op, aa.DotScaledOp)
+            planned = tcgen05_scaled_dot(op, target) if has_scales else tcgen05_dot(op, target)
             if isinstance(planned, str):
                 return planned
             found.append(planned)

@@ -117,6 +117,11 @@ def scale_uses(load: OperandLoad | aa.ReadStageOp) -> Iterator[Use]:
             yield use
 
 
+def is_scale_load(load: OperandLoad) -> bool:
+    """Whether a load brings scales, which threads copy beside what TMA brings."""
+    return next(scale_uses(load), None) is not None
+
+
 def transparent_users(load: OperandLoad | aa.ReadStageOp) -> Iterator[Operation]:
     """The operations between a load and products, which see through them."""
     return (use.operation for use in _uses(load) if is_transparent(use.operation))
@@ -225,7 +230,7 @@ def is_by_tma(load: OperandLoad) -> TypeGuard[aa.TiledLoadOp]:
         PaddingValue.ZERO,
     ):
         return False
-    if not is_tma_allowed(load) or next(scale_uses(load), None) is not None:
+    if not is_tma_allowed(load) or is_scale_load(load):
         return False
     rank = len(type.memref.strides)
     # Along the contiguous dim a tile comes in panels, a box each.

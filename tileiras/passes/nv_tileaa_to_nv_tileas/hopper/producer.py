@@ -36,9 +36,9 @@ from tileiras.planning.operands.tma import (
     OperandLoad,
     contiguous_axis,
     is_by_tma,
+    is_scale_load,
     load_swizzle,
     place_bytes,
-    scale_uses,
     tile_bytes,
 )
 from tileiras.planning.operands.view_copy import view_chunks
@@ -220,7 +220,7 @@ class ProducerBuilder(OpBuilder):
         if op is in_order[0]:
             self._acquire(pipe, loads)
         offset = sum(place_bytes(other) for other in loads[: loads.index(op)])
-        if isinstance(op, aa.TiledLoadOp) and next(scale_uses(op), None) is not None:
+        if isinstance(op, aa.TiledLoadOp) and is_scale_load(op):
             self._copy_scales(op, pipe, offset)
         else:
             self._copy_tile(op, pipe, offset)

@@ -46,6 +46,11 @@ class ScaledKind:
         """Elements along K that share a scale."""
         return self.k // self.vector
 
+    @property
+    def has_signs(self) -> bool:
+        """Whether nothing is lost of a scale: those of type ue8m0 have no sign to begin with."""
+        return self.scale == "ue8m0"
+
     def holds(self, m: int, n: int) -> bool:
         """Whether there is an instruction of one CTA for `m` rows and `n` columns."""
         return m == SCALED_ROWS and LEAST_N <= n <= MOST_N and n % LEAST_N == 0

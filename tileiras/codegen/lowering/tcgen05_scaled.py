@@ -17,6 +17,7 @@ from tileiras.codegen.atoms.tcgen05 import MOST_N
 from tileiras.codegen.atoms.tcgen05_scaled import SCALED_ROWS, ScaledKind, get_scaled_kind
 from tileiras.codegen.llvmir.tcgen05_builder import ScaledStep
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.scale_signs import SignedOperand, apply_signs
 from tileiras.codegen.lowering.tcgen05_dot import operand_in_stage, tensor_memory
 from tileiras.codegen.lowering.types import element_type
 from tileiras.dialects.layout.scale_factors import (
@@ -43,6 +44,13 @@ def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
     pipeline, kind = memory.pipeline(op.accumulator), get_scaled_kind(op.kind.data)
     lhs, rhs = operand_in_stage(op.lhs, 1), operand_in_stage(op.rhs, 0)
     blocks = _blocks(op.lhs_scale)
+    if not kind.has_signs:
+        sides = ((op.lhs, lhs, op.lhs_scale), (op.rhs, rhs, op.rhs_scale))
+        signed = (
+            SignedOperand(ctx.value(tile), operand, ctx.value(scale), blocks)
+            for tile, operand, scale in sides
+        )
+        apply_signs(ctx, tuple(signed))
     behind = scale_columns(lhs.extent, blocks)
     scales = b.add(memory.address(), b.i32(op.column.data))
     _copy_scales(ctx, op.lhs_scale, scales, chunks(lhs.extent, blocks), 0)

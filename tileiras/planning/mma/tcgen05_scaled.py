@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import Float4E2M1FNType, Float8E4M3FNType, Float8E8M0FNUType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_operand
 from tileiras.codegen.atoms.tcgen05 import COLUMNS, MOST_N
@@ -15,8 +15,10 @@ from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.mma.tcgen05_dots import accumulator_of
 from tileiras.planning.operands.scales import scale_operand
 from tileiras.planning.operands.staged import staged_operands
-from tileiras.planning.operands.tma import FIRST_SCALE
+from tileiras.planning.operands.tma import FIRST_SCALE, root_load, tile_uses, underneath
 
+LEAST_SIGNED_COLUMNS = 32
+"""Policy: fewer do not fill the lanes of the warp that looks at the signs of scales."""
 _SCALES: dict[type[Attribute], str] = {Float8E8M0FNUType: "ue8m0", Float8E4M3FNType: "ue4m3"}
 
 
@@ -45,10 +47,26 @@ def tcgen05_scaled_dot(op: aa.DotScaledOp, target: GpuTarget) -> Tcgen05Dot | st
     left, right = (scale_operand(op, FIRST_SCALE + side) for side in (0, 1))
     if isinstance(left, str) or isinstance(right, str):
         return left if isinstance(left, str) else str(right)
+    if not kind.has_signs:
+        if columns < LEAST_SIGNED_COLUMNS:
+            return f"signs of scales are moved for {LEAST_SIGNED_COLUMNS} columns and more"
+        if not all(_has_one_scale(value) for value in (op.lhs, op.rhs)):
+            return "an operand is multiplied with different scales"
     planned = Tcgen05Dot(op, lhs, rhs, kind, accumulator, scales=(left, right))
     if planned.tmem_columns + planned.scale_columns > COLUMNS:
         return f"the sums and scales take more than {COLUMNS} columns of tensor memory"
     return planned
+
+
+def _has_one_scale(value: SSAValue) -> bool:
+    """Whether all products that read an operand scale it alike: its signs are moved in its stage."""
+    load = root_load(value)
+    scales = {
+        underneath(use.operation.operands[FIRST_SCALE + use.index])
+        for use in (tile_uses(load) if load is not None else ())
+        if isinstance(use.operation, aa.DotScaledOp) and use.index < FIRST_SCALE - 1
+    }
+    return len(scales) == 1
 
 
 def scaled_kind(op: aa.DotScaledOp) -> ScaledKind | None:

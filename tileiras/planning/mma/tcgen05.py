@@ -113,6 +113,11 @@ class Tcgen05Dot:
         return self.columns * max(1, self.rows // BLOCK_ROWS)
 
     @property
+    def moves_signs(self) -> bool:
+        """Whether the warp that issues it looks at the signs of its scales."""
+        return isinstance(self.kind, ScaledKind) and not self.kind.has_signs
+
+    @property
     def scale_columns(self) -> int:
         """Columns of tensor memory for the scales of a stage."""
         if not isinstance(self.dot, aa.DotScaledOp):

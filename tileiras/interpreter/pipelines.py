@@ -22,13 +22,13 @@ import numpy as np
 from xdsl.dialects.builtin import FloatTF32Type
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.layout.scale_factors import CHUNK_BYTES
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
-from tileiras.dialects.nv_tileas.tcgen05_scaled import ScalesLoadOp
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.dialects.nv_tileas.tcgen05_scaled import ScalesLoadOp
 from tileiras.interpreter import tensor_memory, tensor_rules, tensor_views
 from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.equivalent_ops import EquivalentOps, pointee_format
@@ -360,7 +360,12 @@ def _read_tile(stage: dict[int, SharedTile], type_: Any, op: Operation) -> Array
     # Scales lie in chunks.
     if type_.swizzle.data == swizzle == 0 and type_.offset.data % CHUNK_BYTES == 0:
         return tile
-    if type_.swizzle.data != swizzle or not swizzle or row % swizzle or type_.offset.data % (8 * swizzle):
+    if (
+        type_.swizzle.data != swizzle
+        or not swizzle
+        or row % swizzle
+        or type_.offset.data % (8 * swizzle)
+    ):
         raise InterpreterError(f"rows of {row} bytes, swizzled by {swizzle}, are misread", op)
     return _cut_to_tf32(tile) if isinstance(type_.element_type, FloatTF32Type) else tile
 

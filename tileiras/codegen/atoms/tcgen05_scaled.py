@@ -97,7 +97,9 @@ SCALED_KINDS = (
 """The kinds that products with scales use. Operands of 6 bits the language does not have."""
 
 
-def find_scaled_kind(a: str | None, b: str | None, scale: str | None, block: int) -> ScaledKind | None:
+def find_scaled_kind(
+    a: str | None, b: str | None, scale: str | None, block: int
+) -> ScaledKind | None:
     """The kind for these PTX types, and elements that share a scale; None if there is none."""
     for kind in SCALED_KINDS:
         codes = dict(kind.codes)

@@ -54,7 +54,7 @@ class ExpandScaledDotPass(IrPass):
                     text = f"scaled by tcgen05.mma.kind::{kind.name if kind is not None else ''}"
                     ctx.remarks.add(scaled_remark(func, dot, RemarkKind.PASSED, text))
                 continue
-            why = refusals.get("tcgen05", "shared memory has no room for the stages")
+            why = refusals.get("tcgen05", "the kernel has no warp roles")
             for dot in dots:
                 text = f"scales are multiplied in bf16: {why}"
                 ctx.remarks.add(scaled_remark(func, dot, RemarkKind.MISSED, text))

@@ -24,6 +24,7 @@ _F4_ATOMS: dict[tuple[type[Attribute], int], str] = {
 }
 """Atoms for f4 by the type of the scales and the elements that share one."""
 
+
 def is_scale_use(use: Use) -> bool:
     """Whether a value is used as the scales of a product."""
     return isinstance(use.operation, aa.DotScaledOp) and use.index >= FIRST_SCALE

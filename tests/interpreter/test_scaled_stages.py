@@ -1,4 +1,4 @@
-"""Block-scaled products by tcgen05 at nv_tileas: the same as the program, and mistakes are found."""
+"""Block-scaled products by tcgen05 at nv_tileas: the program's sums, and mistakes are found."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A scale of type ue4m3 has 7 bits (PTX ISA, "Alternate floating-point data formats"), one of
 f8E4M3FN has a sign as well. Scales are hardly ever negative, so the warp that issues products looks
-at the signs of all scales of a stage, and only where it finds any turns the signs of f4 in the stage
+at the signs of all scales of a stage. Only where it finds any it turns the signs of f4 in the stage
 around, and takes those of the scales away: then other products may read both.
 """
 

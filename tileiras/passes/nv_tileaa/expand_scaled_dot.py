@@ -1,4 +1,4 @@
-"""The pass `tileaa-expand-scaled-dot`: what is left of products with scales that nobody computes."""
+"""The pass `tileaa-expand-scaled-dot`: products with scales for which a plan has no room."""
 
 from __future__ import annotations
 

@@ -44,9 +44,9 @@ class LegalizeScaledDotPass(IrPass):
     """Keeps products with scales that the target has instructions for, expands the others.
 
     Before   %d = dot_scaled %a by %sa, %b by %sb, %c
-    After    the same where mma.sync or, of all products of a kernel, tcgen05 has it; of f4: %d = dot_scaled %bytes_a by %sa, %bytes_b by %sb, %c {packed}
+    After    the same; of f4: %d = dot_scaled %bytes_a by %sa, %bytes_b by %sb, %c {packed}
              where there is no instruction: %d = dot (bf16(a * sa)), (bf16(b * sb)), %c
-    Requires nv_tileaa and a target
+    Requires nv_tileaa and a target; tcgen05 has all products of a kernel or none
     Leaves   products of operands that are packed already
     """
 

@@ -112,8 +112,9 @@ class Tcgen05Strategy:
         """With a warp for the products beside those of the copies.
 
         Of a warpgroup that copies nothing one warp copies; it keeps more where the other one moves
-        signs of scales (nvf4 128x64x256: 80 bytes spilled with 40 registers). One that gathers is busy, and with a
-        warp beside it registers are not traded: a warpgroup trades them as a whole.
+        signs of scales (nvf4 128x64x256: 80 bytes spilled with 40 registers). One that gathers is
+        busy, and with a warp beside it registers are not traded: a warpgroup trades them as a
+        whole.
         """
         if shape.producer_warps > 1 and not gathers:
             moves = any(isinstance(dot, Tcgen05Dot) and dot.moves_signs for dot in dots)

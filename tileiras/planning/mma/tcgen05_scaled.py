@@ -59,7 +59,7 @@ def tcgen05_scaled_dot(op: aa.DotScaledOp, target: GpuTarget) -> Tcgen05Dot | st
 
 
 def _has_one_scale(value: SSAValue) -> bool:
-    """Whether all products that read an operand scale it alike: its signs are moved in its stage."""
+    """Whether all products that read an operand scale it alike: signs are moved in its stage."""
     load = root_load(value)
     scales = {
         underneath(use.operation.operands[FIRST_SCALE + use.index])

@@ -56,8 +56,8 @@ def _share(loads: Sequence[OperandLoad], others: Sequence[OperandLoad]) -> bool:
 def stage_operands(group: Sequence[PlannedDot]) -> dict[OperandLoad, SharedOperand]:
     """The loads that fill a stage for these products, in its order, each with one that reads it.
 
-    Left operands lie one behind the other, then right ones: one instruction may read several. Scales
-    come last.
+    Left operands lie one behind the other, then right ones: one instruction may read several.
+    Scales come last.
     """
     left = [None if planned.is_lhs_resident else planned.lhs for planned in group]
     found: dict[OperandLoad, SharedOperand] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -117,3 +118,19 @@ def test_importing_the_package_imports_nothing() -> None:
     )
     heavy = ("xdsl", "numpy", "tileiras.", "cuda", "typing", "importlib.")
     assert "tileiras" in done.stdout and not any(name in done.stdout for name in heavy), done.stdout
+
+
+def test_blocks_of_the_page_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of docs/python-api.md that need no GPU, in order, in one namespace."""
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "python-api.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(block, names)  # noqa: S102 - our own page
+    out = capsys.readouterr().out
+    assert "unknown operation 'retrun'" in out
+    assert out.endswith("(1, 0, 0) addf [(1024,), (1024,)]\n")

@@ -47,7 +47,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-assign-pipeline-layouts": (_BORDER, "tiles in shared memory are swizzled there"),
     "tileas-materialize-async": (_BORDER, "loads become asynchronous copies there"),
     "tileas-unspecialized-pipeline": (_EXPAND, "loops start their loads early from there on"),
-    "tileas-materialize-schedule": (_BORDER, "warps get roles there"),
+    "tileas-materialize-schedule": ("tileas-assign-warp-roles", "warps get roles there"),
     "tileas-resolve-agent-boundary": (_BORDER, "values that cross warp roles are computed twice"),
     "tileas-remove-layout-conversions": (_LAYOUTS, "values are given the layouts of their users"),
     "tileas-materialize-convert-layout": (_LAST, "conversions become shuffles or shared memory"),

@@ -179,6 +179,13 @@ PIPELINE: tuple[Step, ...] = (
         needs_target=True,
     ),
     Step(
+        "tileas-assign-warp-roles",
+        "nv_tileaa",
+        "nothing is added to the program any more; each role has layouts and barriers of its own",
+        min_opt=1,
+        needs=("TMA",),
+    ),
+    Step(
         "convert-tileaa-to-tileas",
         "nv_tileas",
         "layouts and plan are written beside the operations: types and roles follow from them",

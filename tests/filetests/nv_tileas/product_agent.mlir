@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,insert-barriers,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,convert-tileaa-to-tileas --gpu-name=sm_100
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,insert-barriers,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,tileas-assign-warp-roles,convert-tileaa-to-tileas --gpu-name=sm_100
 // gives_products_to_a_warp_of_their_own
 // CHECK: %[[SUM:.*]] = nv_tileas.create_accumulator {stages = 1, column = 0, columns = 128, readers = 8} : !sum0
 // CHECK: nv_tileas.product_agent {

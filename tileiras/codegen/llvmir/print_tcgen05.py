@@ -118,7 +118,7 @@ TCGEN05_RULES: dict[type[Operation], PrintRule] = {
 """How each op is printed."""
 
 TCGEN05_FEATURES: dict[type[Operation], Feature] = {
-    **{op: Feature.TCGEN05 for op in tcgen05.TCGEN05_OPS},
-    **{op: Feature.TCGEN05_SCALED for op in TCGEN05_SCALED_OPS},
+    **dict.fromkeys(tcgen05.TCGEN05_OPS, Feature.TCGEN05),
+    **dict.fromkeys(TCGEN05_SCALED_OPS, Feature.TCGEN05_SCALED),
 }
 """What a target must have for each op."""

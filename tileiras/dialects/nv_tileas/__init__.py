@@ -28,6 +28,7 @@ from tileiras.dialects.nv_tileas.plan import PLAN_ATTRIBUTES
 from tileiras.dialects.nv_tileas.tcgen05 import TCGEN05_OPS, AccumulatorType
 from tileiras.dialects.nv_tileas.tcgen05_scaled import ScalesLoadOp, Tcgen05DotScaledOp
 from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
+from tileiras.dialects.nv_tileas.warp_roles import WARP_ROLE_ATTRIBUTES
 from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS
 
 WARP_ROLE_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS, ScalesLoadOp)
@@ -58,6 +59,7 @@ NvTileAS = Dialect(
         TensorMapType,
         *PLAN_ATTRIBUTES,
         *ASSIGNED_ATTRIBUTES,
+        *WARP_ROLE_ATTRIBUTES,
     ],
 )
 

@@ -35,12 +35,11 @@ from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.tma import (
     OperandLoad,
     SharedOperand,
     is_by_tma,
-    root_load,
-    rounds_to_tf32,
 )
 from tileiras.planning.schedule.prologue import PrologueFill
 
@@ -53,16 +52,15 @@ class ConsumerSide:
     number.
     """
 
-    def __init__(
-        self, plan: HopperPlan, pipelines: Sequence[SSAValue], starts: Sequence[PrologueFill] = ()
-    ):
+    def __init__(self, plan: HopperPlan, roles: WarpRoles, pipelines: Sequence[SSAValue]):
         self.plan = plan
+        self.roles = roles
         self.pipelines = pipelines
-        self.starts = starts
+        self.starts = roles.fills
         self.postponed: list[OperandLoad] = []
         """Loads with a prologue fill that are waited for where their first reader is."""
         self.tiles: dict[tuple[Operation, pl.SharedTileType], SSAValue] = {}
-        self.uniform = UniformOperands.of(plan.pipelines)
+        self.uniform = UniformOperands(roles.uniform)
         self.store_maps: dict[Operation, SSAValue] = {}
         self.store_pipeline: SSAValue | None = None
         """Where tiles go that a warp of its own stores."""
@@ -79,8 +77,7 @@ class ConsumerSide:
 
     def absorbs(self, op: Operation) -> bool:
         """Whether products read what is under the operation, so that nothing is left of it."""
-        load = root_load(op.results[0]) if rounds_to_tf32(op) else None
-        return load is not None and self.brings(load)
+        return op in self.roles.elsewhere and op not in self.plan.dots
 
     def place_load(self, materializer: Materializer, op: OperandLoad) -> Sequence[SSAValue]:
         """Waits for the stage at the last load of the pipeline; the tile stays in shared memory.

@@ -16,6 +16,7 @@ from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.tcgen05_scaled import ScalesLoadOp
+from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_prologue_fill import one_time
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import (
@@ -30,6 +31,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import (
 from tileiras.passes.op_builder import OpBuilder
 from tileiras.planning.clusters import Multicast
 from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.gather import chunk_elements, chunk_layout, run_elements
 from tileiras.planning.operands.scales import scale_dims, scale_vector
 from tileiras.planning.operands.tma import (
@@ -43,35 +45,28 @@ from tileiras.planning.operands.tma import (
 )
 from tileiras.planning.operands.view_copy import view_chunks
 from tileiras.planning.schedule.prologue import PrologueFill
-from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts
-from tileiras.planning.warp_roles.producer_slice import ProducerSlice
 
 _TRUE = DenseAttr(TileType(i1), b"\xff")
 
 
 class ProducerBuilder(OpBuilder):
-    """Clones the slice; `pipelines` are the pipelines' values, by number."""
+    """Clones the slice of a role; `pipelines` are the pipelines' values, by number."""
 
     def __init__(
-        self,
-        kept: ProducerSlice,
-        layouts: ProducerLayouts,
-        plan: HopperPlan,
-        pipelines: Sequence[SSAValue],
-        multicast: Multicast,
-        starts: Sequence[PrologueFill],
+        self, role: str, plan: HopperPlan, roles: WarpRoles, pipelines: Sequence[SSAValue]
     ):
         super().__init__()
-        self.kept = kept
+        program, is_producer = roles.programs[role], role == PRODUCER
+        self.kept = program.kept
         self.plan = plan
-        self.multicast = multicast
-        self.starts = starts
-        self.uniform = UniformOperands.of(plan.pipelines)
+        self.multicast = roles.multicast if is_producer else Multicast(1)
+        self.starts = roles.fills if is_producer else ()
+        self.uniform = UniformOperands(roles.uniform if is_producer else {})
         self.peers: dict[SSAValue, SSAValue] = {}
         """What values that depend on the rank are in the other CTA of the cluster."""
         self.pipelines = pipelines
         self.values: dict[SSAValue, SSAValue] = {}
-        self.tensors = ProducerTensors(layouts, self.values, self.emit)
+        self.tensors = ProducerTensors(program, self.values, self.emit)
         self.maps: dict[tuple[SSAValue, Attribute, tuple[int, ...]], SSAValue] = {}
         """Descriptors by memref, type of the view, and box."""
 

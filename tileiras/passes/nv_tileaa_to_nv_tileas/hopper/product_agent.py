@@ -17,22 +17,20 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.tcgen05_scaled import Tcgen05DotScaledOp
+from tileiras.dialects.nv_tileas.warp_roles import PRODUCT
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import UniformOperands
-from tileiras.planning.clusters import Multicast
 from tileiras.planning.layouts.written import scales_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.tma import (
     OperandLoad,
     SharedOperand,
     is_by_tma,
     place_bytes,
 )
-from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts, producer_layouts
-from tileiras.planning.warp_roles.producer_slice import ProducerSlice, producer_slice
 
 Accumulators = dict[Accumulator, SSAValue]
 """The sums of a kernel and what has been made for them."""
@@ -43,14 +41,12 @@ class ProductAgentBuilder(ProducerBuilder):
 
     def __init__(
         self,
-        part: ProducerSlice,
-        layouts: ProducerLayouts,
         plan: HopperPlan,
+        roles: WarpRoles,
         pipelines: Sequence[SSAValue],
         sums: Accumulators,
     ):
-        super().__init__(part, layouts, plan, pipelines, Multicast(1), ())
-        self.uniform = UniformOperands({})
+        super().__init__(PRODUCT, plan, roles, pipelines)
         self.sums = sums
         self.tiles: dict[tuple[OperandLoad, pl.SharedTileType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
@@ -175,15 +171,12 @@ def create_accumulators(entry: Block, plan: HopperPlan) -> Accumulators:
 def build_product_agent(
     func: aa.FuncOp,
     plan: HopperPlan,
+    roles: WarpRoles,
     entry: Block,
     pipelines: Sequence[SSAValue],
     sums: Accumulators,
 ) -> tc.ProductAgentOp:
     """The warp role's program; `entry` has the kernel's arguments."""
-    part = producer_slice(func, [planned.dot for planned in plan.dots.values()])
-    layouts = producer_layouts(part) if part is not None else None
-    if part is None or layouts is None:
-        raise InternalError("a planned product warp role has no program", where="hopper")
-    builder = ProductAgentBuilder(part, layouts, plan, pipelines, sums)
+    builder = ProductAgentBuilder(plan, roles, pipelines, sums)
     region = builder.build(func.body.block, list(entry.args))
     return tc.ProductAgentOp.create(regions=[region], location=func.location)

@@ -11,8 +11,11 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from tests.kernels.scaled_products import ScaledGemm, gemm, gemm_arguments
 from tileiras.codegen.target import get_target
 from tileiras.dialects.nv_tileas.pipeline import CreatePipelineOp
-from tileiras.dialects.nv_tileas.tcgen05 import AccumulatorAcquireOp
-from tileiras.dialects.nv_tileas.tcgen05_scaled import ScalesLoadOp, Tcgen05DotScaledOp
+from tileiras.dialects.nv_tileas.tcgen05 import (
+    AccumulatorAcquireOp,
+    ScalesLoadOp,
+    Tcgen05DotScaledOp,
+)
 from tileiras.driver import compile_module, read_source
 from tileiras.interpreter import run_entry
 from tileiras.interpreter.errors import InterpreterError

@@ -28,7 +28,7 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.dialects.nv_tileas.tcgen05_scaled import ScalesLoadOp
+from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.interpreter import tensor_memory, tensor_rules, tensor_views
 from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.equivalent_ops import EquivalentOps, pointee_format

@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
-from tileiras.dialects.nv_tileas.tcgen05_scaled import Tcgen05DotScaledOp
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.interpreter.equivalent_ops import EquivalentOps
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, format_of

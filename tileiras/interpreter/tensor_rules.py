@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWMode
-from tileiras.dialects.nv_tileas.tcgen05_scaled import Tcgen05DotScaledOp
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.interpreter import (
     async_copy,
     conversions,

@@ -19,7 +19,7 @@ from tileiras.codegen.llvmir.hopper_builder import HopperBuilder, optional, segm
 from tileiras.dialects.llvm.types import integer_type, vector_type
 from tileiras.dialects.llvm.vectors import IndicesAttr
 from tileiras.dialects.nvvm import tcgen05
-from tileiras.dialects.nvvm.tcgen05_scaled import Tcgen05CpOp, Tcgen05MmaScaledOp
+from tileiras.dialects.nvvm.tcgen05 import Tcgen05CpOp, Tcgen05MmaScaledOp
 
 if TYPE_CHECKING:
     from tileiras.codegen.atoms.shared_operands import SharedOperand

@@ -18,7 +18,7 @@ from tileiras.dialects.layout.scale_factors import WORD_BLOCKS, scale_terms
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas.chunks import chunk_layout
-from tileiras.dialects.nv_tileas.tcgen05_scaled import ScalesLoadOp
+from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.errors import InternalError
 
 

@@ -32,7 +32,7 @@ from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED, integer_type, lanes_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
-from tileiras.dialects.nv_tileas.tcgen05_scaled import Tcgen05DotScaledOp
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.errors import InternalError
 
 WARP_THREADS = 32

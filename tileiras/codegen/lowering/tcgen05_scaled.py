@@ -30,7 +30,7 @@ from tileiras.dialects.layout.scale_factors import (
     scale_columns,
 )
 from tileiras.dialects.nv_tileas.pipeline import SharedTileType
-from tileiras.dialects.nv_tileas.tcgen05_scaled import Tcgen05DotScaledOp
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.errors import InternalError
 
 _F4 = "e2m1"

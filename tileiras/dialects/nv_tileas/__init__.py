@@ -25,8 +25,12 @@ from tileiras.dialects.nv_tileas.pipeline import (
     TensorMapType,
 )
 from tileiras.dialects.nv_tileas.plan import PLAN_ATTRIBUTES
-from tileiras.dialects.nv_tileas.tcgen05 import TCGEN05_OPS, AccumulatorType
-from tileiras.dialects.nv_tileas.tcgen05_scaled import ScalesLoadOp, Tcgen05DotScaledOp
+from tileiras.dialects.nv_tileas.tcgen05 import (
+    TCGEN05_OPS,
+    AccumulatorType,
+    ScalesLoadOp,
+    Tcgen05DotScaledOp,
+)
 from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
 from tileiras.dialects.nv_tileas.warp_roles import WARP_ROLE_ATTRIBUTES
 from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS

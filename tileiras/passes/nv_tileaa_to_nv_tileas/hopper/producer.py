@@ -15,7 +15,7 @@ from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
-from tileiras.dialects.nv_tileas.tcgen05_scaled import ScalesLoadOp
+from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_prologue_fill import one_time

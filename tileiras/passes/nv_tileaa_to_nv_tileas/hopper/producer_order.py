@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
-from tileiras.dialects.nv_tileas.tcgen05_scaled import ScalesLoadOp
+from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 
 _LOADS = (tas.LoadOp, tas.TiledLoadOp)
 

@@ -17,7 +17,11 @@ from tileiras.codegen.llvmir.print_hopper_ops import (
     AsmOperands,
 )
 from tileiras.codegen.llvmir.print_llvm_ops import PrintRule, asm_call, call_function
-from tileiras.codegen.llvmir.print_tcgen05 import TCGEN05_FEATURES, TCGEN05_RULES
+from tileiras.codegen.llvmir.print_tcgen05 import (
+    TCGEN05_FEATURES,
+    TCGEN05_RULES,
+    TCGEN05_SCALED_RULES,
+)
 from tileiras.codegen.llvmir.print_wgmma import WGMMA_FEATURES, WGMMA_RULES
 from tileiras.codegen.llvmir.type_text import type_text
 from tileiras.codegen.target import Feature
@@ -300,6 +304,7 @@ NVVM_RULES: dict[type[Operation], PrintRule] = {
     **HOPPER_RULES,
     **WGMMA_RULES,
     **TCGEN05_RULES,
+    **TCGEN05_SCALED_RULES,
 }
 """How each op of the dialect is printed."""
 

@@ -88,7 +88,7 @@ def _is_unsigned(signedness: SignednessAttr | None) -> bool:
     return signedness is not None and signedness.data is Signedness.UNSIGNED
 
 
-def accumulator_of(op: aa.DotOp) -> Accumulator | str:
+def accumulator_of(op: aa.ProductOp) -> Accumulator | str:
     """The sum of a loop that the product adds to, or why it is none.
 
     The loop carries it from zero on, products of its body add to it one after another, and nothing
@@ -98,7 +98,7 @@ def accumulator_of(op: aa.DotOp) -> Accumulator | str:
     if not isinstance(loop, aa.ForOp):
         return "a product stands in no loop"
     value: SSAValue = op.acc
-    while isinstance(value, OpResult) and isinstance(value.op, aa.DotOp):
+    while isinstance(value, OpResult) and isinstance(value.op, aa.ProductOp):
         if value.op.parent_op() is not loop or not _has_one_use(value):
             return "a sum is read in its loop"
         value = value.op.acc
@@ -113,7 +113,7 @@ def accumulator_of(op: aa.DotOp) -> Accumulator | str:
     return Accumulator(loop, position)
 
 
-def _is_carried_on(op: aa.DotOp, loop: aa.ForOp, position: int) -> bool:
+def _is_carried_on(op: aa.ProductOp, loop: aa.ForOp, position: int) -> bool:
     """Whether nothing but further products and the next iteration reads the result."""
     result: SSAValue = op.result
     while True:
@@ -123,9 +123,9 @@ def _is_carried_on(op: aa.DotOp, loop: aa.ForOp, position: int) -> bool:
         user, index = uses[0].operation, uses[0].index
         if isinstance(user, aa.ContinueOp) and user.parent_op() is loop:
             return index == position
-        if not isinstance(user, aa.DotOp) or user.parent_op() is not loop:
+        if not isinstance(user, aa.ProductOp) or user.parent_op() is not loop:
             return False
-        if user.operands[index] is not user.acc or user.lhs is result or user.rhs is result:
+        if user.acc is not result or [*user.operands].count(result) > 1:
             return False
         result = user.result
 
@@ -144,7 +144,7 @@ def placed_sums(dots: Sequence[Tcgen05Dot], shape: CtaConfig) -> list[Tcgen05Dot
     held = max(planned.accumulator_registers(shape.warpgroups) for planned in dots)
     if held + LEAST_BESIDE > shape.registers:
         return f"a thread has {shape.registers} registers, and {held} of them would be for a sum"
-    most = COLUMNS // shape.ctas
+    most, scales = COLUMNS // shape.ctas, max(planned.scale_columns for planned in dots)
     for buffers in range(MOST_BUFFERS, 0, -1):
         column, places = 0, dict[tuple[Operation, int], Accumulator]()
         for planned in dots:
@@ -155,16 +155,18 @@ def placed_sums(dots: Sequence[Tcgen05Dot], shape: CtaConfig) -> list[Tcgen05Dot
             count = buffers if _is_repeated(own.loop) else 1
             places[key] = replace(own, column=column, columns=planned.tmem_columns, buffers=count)
             column += count * planned.tmem_columns
-        if allocated_columns(column) <= most:
+        if allocated_columns(column + scales) <= most:
             return [
                 replace(
                     planned,
                     accumulator=places[planned.accumulator.loop, planned.accumulator.position],
                     load_shape=load_shape(planned, shape.warpgroups),
+                    scales_column=column if planned.scales else 0,
                 )
                 for planned in dots
             ]
-    return f"the sums take more than {most} columns of tensor memory"
+    what = "sums and scales" if scales else "sums"
+    return f"the {what} take more than {most} columns of tensor memory"
 
 
 def _is_repeated(loop: Operation) -> bool:

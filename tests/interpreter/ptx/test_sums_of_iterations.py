@@ -7,11 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.interpreter.ptx.test_tcgen05_kernels import compiled
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import dense_case
+from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.interpreter.ptx.errors import PtxRuntimeError
+from tileiras.options import CompileOptions
+from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
 HALF = "%half = constant <f32: 0.5> : tile<MxNxf32>"
 PRODUCT = "%after = mmaf %Av, %Bv, %before : "
@@ -58,6 +60,14 @@ class LoopReads(ProductKernel):
 def reading(body: str, tile: tuple[int, int, int], element: str = "f16") -> LoopReads:
     """A kernel of that loop body."""
     return type("Reads", (LoopReads,), {"body": body})(element, tile, whole=True)
+
+
+def compiled(kernel: LoopReads, target: str = "sm_100") -> tuple[str, list[str]]:
+    """PTX of a kernel, and the remarks about tensor memory."""
+    remarks = RemarkCollector(RemarkFilter(dict.fromkeys(RemarkKind, "all")))
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name=target)
+    text = compile_module(kernel.text().encode(), options, remarks=remarks).output.decode()
+    return text, [remark.message for remark in remarks.remarks if remark.name == "TensorMemory"]
 
 
 def run_and_compare(text: str, kernel: LoopReads, steps: int) -> None:
@@ -107,13 +117,19 @@ def test_loop_that_never_runs_waits_for_nothing() -> None:
     assert not np.any(arguments[2][case.c.places])
 
 
-def test_machine_finds_products_that_do_not_wait_for_readers() -> None:
+def test_machine_finds_that_products_are_not_committed() -> None:
     kernel = reading("rescaled", TILES[0])
     text, _ = compiled(kernel)
     lines = [line for line in text.split("\n") if "tcgen05.commit" not in line]
     case = dense_case(kernel, (128, 128, 192), 1, 1, 1)
     with pytest.raises(PtxRuntimeError, match="deadlock"):
         run_ptx("\n".join(lines), case.arguments(), case.grid)
+
+
+def test_remark_says_that_two_tiles_are_too_many() -> None:
+    text, remarks = compiled(reading("rescaled", (128, 256, 64)))
+    assert "mma.sync" in text and "tcgen05" not in text
+    assert len(remarks) == 1 and "256 of them would be for a sum" in remarks[0]
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_120"])

@@ -24,21 +24,32 @@ LEAST_COLUMNS_OF_WARP = 16
 
 @dataclass(frozen=True)
 class Accumulator:
-    """Sums of a loop in tensor memory: from column `column` on, `buffers` times `columns`."""
+    """Sums in tensor memory: from column `column` on, `buffers` times `columns`.
+
+    Those of a whole loop, or of one iteration where the loop reads them.
+    """
 
     loop: aa.ForOp
     position: int
-    """Among the values that the loop carries."""
+    """Among the values that the loop carries; -1 for the sum of an iteration."""
+    dot: aa.DotOp | None = None
+    """The only product of the sum where it is one of an iteration."""
     column: int = 0
     columns: int = 0
     buffers: int = 1
+
+    @property
+    def is_of_iteration(self) -> bool:
+        """Whether consumers load the sum in each iteration, and add it to what they hold."""
+        return self.dot is not None
 
 
 @dataclass(frozen=True)
 class Tcgen05Dot:
     """A product by tcgen05: both operands in shared memory, the sum in tensor memory.
 
-    `load_shape`: of the instructions that bring the sum to registers, when the loop is over.
+    `load_shape`: of the instructions that bring the sum to registers, when the loop is over, or
+    in each iteration.
     """
 
     dot: aa.ProductOp

@@ -2,7 +2,7 @@
 
 It walks its own copy of the loops around products, waits for stages, issues, and lets the tensor
 core hand stages back. In front of a loop it waits until the consumers have read the sums of a tile
-before, behind it it gives them the new ones.
+before, behind it it gives them the new ones; a sum that its loop reads is given in each iteration.
 """
 
 from __future__ import annotations
@@ -64,7 +64,11 @@ class ProductAgentBuilder(ProducerBuilder):
             case aa.DotOp() | aa.DotScaledOp():
                 self._multiply(op)
             case aa.ForOp():
-                here = [self.sums[own] for own in self.plan.sums if own.loop is op]
+                here = [
+                    self.sums[own]
+                    for own in self.plan.sums
+                    if own.loop is op and not own.is_of_iteration
+                ]
                 for accumulator in here:
                     self.emit(tc.AccumulatorAcquireOp, [accumulator])
                 super().copy_op(op)
@@ -91,10 +95,14 @@ class ProductAgentBuilder(ProducerBuilder):
             if key in op.properties:
                 properties[key] = op.properties[key]
         accumulator = self.sums[planned.accumulator]
+        if planned.accumulator.is_of_iteration:
+            self.emit(tc.AccumulatorAcquireOp, [accumulator])
         op_class = Tcgen05DotScaledOp if planned.scales else tc.Tcgen05DotOp
         self.emit(op_class, [accumulator, *operands], (), properties)
         if planned is self.plan.products_sharing_stages(planned)[-1]:
             self.emit(tc.StageReleaseOp, [self.pipelines[number]])
+        if planned.accumulator.is_of_iteration:
+            self.emit(tc.AccumulatorCommitOp, [accumulator])
 
     def _tile(self, operand: SharedOperand, value: SSAValue) -> SSAValue:
         """An operand in its stage, which has been waited for or is now, for all that read it."""

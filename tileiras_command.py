@@ -82,8 +82,20 @@ def run_ptx() -> None:
     from tileiras.interpreter.ptx.command import option_names
 
     _complete("tileiras-run", option_names)
+    from tileiras.diagnostic_output import use_colors_of
 
+    use_colors_of(sys.argv[1:], os.environ)
     run()
+
+
+def layout() -> None:
+    """The command `tileiras-layout`."""
+    from tileiras.dialects.cute.layout_command import main as run
+    from tileiras.dialects.cute.layout_command import option_names
+
+    _complete("tileiras-layout", option_names)
+
+    sys.exit(run())
 
 
 def _complete(program: str, named: "Callable[[], Sequence[tuple[str, str, str]]]" = tuple) -> None:

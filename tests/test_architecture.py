@@ -16,7 +16,8 @@ MAX_LINES = 600
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "termination", "early_signals", "file_replacement"),
-    ("excerpts", "suggestions", "text_limits"),
+    ("colors",),
+    ("excerpts", "suggestions", "text_limits", "diagnostic_output"),
     ("limits",),
     ("options",),
     ("remarks",),

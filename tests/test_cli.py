@@ -549,3 +549,19 @@ def test_compile_path_imports_nothing_heavy(vector_add_bytecode: Path) -> None:
     code, *modules = done.stdout.split()
     assert code == "0", done.stderr
     assert [name for name in (*HEAVY, *HEAVY_DIALECTS) if name in modules] == []
+
+
+def test_byte_order_mark_is_no_part_of_a_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also with the line ends of Windows; places are those without it, and only the first goes."""
+    text = "cuda_tile.module @m {\r\n  entry @k() {\r\n    return\r\n  }\r\n}\r\n"
+    path = tmp_path / "k.mlir"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert cli.run([str(path), "--gpu-name=sm_90", "-o", str(tmp_path / "k.cubin")]) == 0
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace("module", "modul").encode())
+    assert cli.run([str(path), "--gpu-name=sm_90"]) == 3
+    assert capsys.readouterr().err.startswith(f'loc("{path}":1:1): error: ')
+    path.write_bytes(b"\xef\xbb\xbf" * 2 + text.encode())
+    assert cli.run([str(path), "--gpu-name=sm_90"]) == 3
+    assert "unexpected character" in capsys.readouterr().err

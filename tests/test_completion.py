@@ -21,6 +21,7 @@ COMMANDS = {
     "tileirasm": "assemble",
     "tileiras-reduce": "reduce",
     "tileiras-run": "run_ptx",
+    "tileiras-layout": "layout",
 }
 
 

@@ -29,6 +29,7 @@ from tileiras.command_line import (
     parse_with_click,
     usage_error,
 )
+from tileiras.diagnostic_output import also_use, say, say_remarks, use_colors_of
 from tileiras.errors import (
     BytecodeError,
     CompileError,
@@ -82,6 +83,7 @@ _NOT_REPRODUCED = (
     "depfile",
     "timeout",
     "server",
+    "color",
 )
 """Options that say where results go, not what they are."""
 
@@ -152,11 +154,13 @@ def guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], N
     """Runs the body and turns whatever it raises into messages and an exit code."""
     verbose = False
     _Current.response_files = []
+    use_colors_of(argv, os.environ)
     try:
         if any(argument.startswith("@") for argument in argv):
             from tileiras.response_files import expand
 
             argv = expand(argv, read=_Current.response_files)
+            use_colors_of(argv, os.environ)
         verbose = any(argument in ("-v", "--v", "--verbose", "-verbose") for argument in argv)
         with suppress(SystemExit):  # after --help
             body(argv)
@@ -165,7 +169,7 @@ def guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], N
         _report(error, program, verbose)
         return error.exit_code
     except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
+        say("error: interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         return CLOSED_PIPE
@@ -198,9 +202,9 @@ def _report(error: TileirasError, program: str, verbose: bool) -> None:
     if last and error.in_text and isinstance(error, BytecodeError):
         count = len(error.every_mistake())
         last = f"error: input is not valid Tile IR text: {count} mistake{'' if count == 1 else 's'}"
-    print(text, file=sys.stderr)
     if last and last not in text:
-        print(last, file=sys.stderr)
+        text = f"{text}\n{last}"
+    say(text)
 
 
 class _Current:
@@ -275,7 +279,7 @@ def _say_inert(options: Sequence[Option], values: Values) -> None:
     """Under -v, names the options given that have no effect."""
     for option in options:
         if option.inert and option.name in values:
-            print(f"note: --{option.name} has no effect: {option.inert}", file=sys.stderr)
+            say(f"note: --{option.name} has no effect: {option.inert}")
 
 
 def _refuse(options: Sequence[Option], values: Values) -> None:
@@ -450,6 +454,7 @@ def _compile(argv: Sequence[str]) -> None:
     values = parse_command_line("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
     if text := os.environ.get(FLAGS_VARIABLE):
         values = _with_flags(values, text, table)
+        also_use(_last(values, "color"))
     if _flag(values, "version"):
         from tileiras.versions import version_text
 
@@ -475,7 +480,7 @@ def _compile(argv: Sequence[str]) -> None:
     if verbose:
         _say_inert(table, values)
         for name in unknown_knobs:
-            print(f"note: the environment variable {name} is not known", file=sys.stderr)
+            say(f"note: the environment variable {name} is not known")
     source = read_input(request.input_file)
     given = options_of(values, without=(INPUT, *_NOT_REPRODUCED))
     _Current.case = Case(source, driver.is_bytecode(source), given, knobs)
@@ -509,7 +514,7 @@ def _write_outputs(request: Request, artefacts: Artefacts) -> None:
         if request.remarks_file:
             write_output(request.remarks_file, to_yaml(artefacts.remarks.remarks).encode())
         else:
-            print(to_text(artefacts.remarks.remarks), file=sys.stderr)
+            say_remarks(to_text(artefacts.remarks.remarks))
     if request.launch_info_file:
         from tileiras.launch_info import to_json
 
@@ -518,7 +523,7 @@ def _write_outputs(request: Request, artefacts: Artefacts) -> None:
         print(artefacts.timings.render(), file=sys.stderr)
     if request.options.verbose:
         for note in artefacts.notes:
-            print(f"note: {note}", file=sys.stderr)
+            say(f"note: {note}")
     _write_output(request, artefacts.output)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tileiras.diagnostic_output import COLORS, say_help
 from tileiras.errors import UsageError
 from tileiras.options import LAUNCHES, LOCATION_STYLES, OUTPUTS
 
@@ -72,6 +73,13 @@ def _remark_option(kind: str, what: str) -> Option:
     return Option(name, what, "CATEGORY", choices=_REMARK_CHOICES, group=_REMARKS)
 
 
+def color_option(group: str = "Options") -> Option:
+    """When messages and help have colours."""
+    return Option(
+        "color", "When to use colours (auto: on a terminal).", "WHEN", choices=COLORS, group=group
+    )
+
+
 def _generic_options(group: str) -> tuple[Option, ...]:
     """What every program takes."""
     return (
@@ -101,6 +109,7 @@ def _generic_options(group: str) -> tuple[Option, ...]:
             hidden=True,
         ),
         Option("version", "Show the version and exit.", group=group),
+        color_option(group),
     )
 
 
@@ -478,7 +487,7 @@ def parse_with_click(
         values[INPUT] = [given["input_file"]]
     if _asks_for_help(values):
         shown = [option for option in options if option.is_shown or "help-hidden" in values]
-        print(_write_help(program, shown, summary), end="")
+        say_help(_write_help(program, shown, summary))
         raise SystemExit(0)
     return values
 

@@ -122,7 +122,10 @@ _OPTIONS: dict[str, Callable[[], tuple[Option, ...]]] = {
     "tileirasm": _assembler_options,
     "tileiras-reduce": _reducer_options,
 }
-"""The commands and their options; `tileiras-run` is no part of the compiler and brings its own."""
+"""The commands and their options.
+
+`tileiras-run` and `tileiras-layout` are no parts of the compiler and bring their own.
+"""
 
 
 def _named(words: Sequence[str], options: Sequence[Option]) -> Option | None:

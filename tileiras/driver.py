@@ -23,6 +23,7 @@ from tileiras.limits import (
 from tileiras.options import (
     ALWAYS_SWIZZLE,
     BYTECODE,
+    CUTE,
     DELAY_TMA_STORE_WAIT,
     PREFER_TMA,
     STAGES,
@@ -55,6 +56,9 @@ _BACKEND_STAGES = ("ptx", "cubin")
 
 NOT_TILE_IR = "input does not correspond to Tile IR bytecode"
 """What clients look for when an input is rejected."""
+
+_TEXT = "utf-8-sig"
+"""The encoding of text; a byte order mark before it, as some editors write, is no part of it."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ def input_kind(source: bytes) -> str:
         raise BytecodeError(NOT_TILE_IR)
     check_text_size(len(source))
     try:
-        source.decode("utf-8")
+        source.decode(_TEXT)
     except UnicodeDecodeError as error:
         raise BytecodeError(NOT_TILE_IR) from error
     return "text"
@@ -173,7 +177,7 @@ def read_source(source: bytes, filename: str = "<input>") -> ModuleOp:
         return read_module(source)
     from tileiras.ir_text import parse_text
 
-    text = source.decode("utf-8")
+    text = source.decode(_TEXT)
     with _showing(source, filename):
         module = parse_text(text, filename)
     _check_size(module)
@@ -231,7 +235,7 @@ def _showing(source: bytes, filename: str) -> Iterator[None]:
         yield
     except TileirasError as error:
         if not is_bytecode(source):
-            show_source(error, source.decode("utf-8"), filename)
+            show_source(error, source.decode(_TEXT), filename)
         raise
 
 
@@ -274,7 +278,16 @@ def check_one_module(module: ModuleOp) -> None:
 
 def _looks_like_ir(text: bytes) -> bool:
     """Whether text could be IR: it names a module, an entry or an operation of ours."""
-    words = (b"entry", b"cuda_tile", b"module", b"nv_tileaa", b"nv_tileas", b"llvm.", b"global")
+    words = (
+        b"entry",
+        b"cuda_tile",
+        b"module",
+        b"nv_tileaa",
+        b"nv_tileas",
+        b"llvm.",
+        b"global",
+        b"cute.",
+    )
     return any(word in text for word in words)
 
 
@@ -350,6 +363,9 @@ def compile_module(
             raise BytecodeError(error.message.removeprefix("internal error: ")) from error
         if options.emit != start.name or pass_names:
             check_one_module(module)
+    if CUTE in (start.name, options.emit):
+        with _showing(source, filename):
+            return _of_cute(module, start.name, options, target, timings, remarks)
     if STAGES.index(start.name) > STAGES.index(options.stage) and not pass_names:
         raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")
     context = CompileContext(target=target, options=options, remarks=remarks)
@@ -373,6 +389,35 @@ def compile_module(
         raise TargetError("no GPU architecture given, expected --gpu-name")
     with _showing(source, filename), _blaming_text(start.name, module):
         return _generate(module, options, target, shown, remarks, timings, folder)
+
+
+def _of_cute(
+    module: ModuleOp,
+    start: str,
+    options: CompileOptions,
+    target: GpuTarget | None,
+    timings: Timings,
+    remarks: RemarkCollector,
+) -> Artefacts:
+    """A program in CuTe's dialects, which becomes stage llvm-dialect at once; CompileError else."""
+    from tileiras.stages import print_stage, verify_module
+
+    if start != CUTE:
+        raise CompileError(f"input of stage {start} has no form in stage {CUTE}")
+    if options.emit == CUTE:
+        return Artefacts(print_stage(module, style=options.text_style).encode(), timings, remarks)
+    if STAGES.index(options.stage) < STAGES.index("llvm-dialect") or options.emit == BYTECODE:
+        raise CompileError(f"input of stage {CUTE} has no form in stage {options.emit}")
+    if target is None:
+        raise TargetError("no GPU architecture given, expected --gpu-name")
+    from tileiras.codegen.cute.lowering import lower_module
+
+    with timings.measure("lower cute"):
+        module = lower_module(module, target)
+        verify_module(module, "lower cute")
+    if options.emit == "llvm-dialect":
+        return Artefacts(print_stage(module, style=options.text_style).encode(), timings, remarks)
+    return _generate(module, options, target, {}, remarks, timings, _dump_folder(options))
 
 
 def _dump_folder(options: CompileOptions) -> DumpFolder | None:

@@ -56,7 +56,10 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-attach-tma-desc-args": (_LAST, "tensor maps are filled in by the kernel itself"),
     "tileas-dynamic-persistent": ("form-clusters", "persistent kernels are made there"),
     "tileas-remove-dead-args": ("canonicalize", "values without users are removed there"),
-    "tileas-legalize-tmem-copy": ("", "no target with tensor memory is compiled for yet"),
+    "tileas-legalize-tmem-copy": (
+        "tileas-plan-cta",
+        "the shape of tcgen05.ld is chosen there",
+    ),
     "convert-pipeline-to-nvvm": (_LAST, "pipelines become mbarriers there"),
 }
 """Names of passes in NVIDIA's compiler: the pass of ours that does the work, and what it does."""

@@ -148,6 +148,13 @@ PIPELINE: tuple[Step, ...] = (
         needs_target=True,
     ),
     Step(
+        "tileaa-expand-scaled-dot",
+        "nv_tileaa",
+        "the kernel stands as it is planned next, so that its plan says whether scales have room",
+        needs_target=True,
+        needs=("TCGEN05_SCALED",),
+    ),
+    Step(
         "tileas-plan-cta",
         "nv_tileaa",
         "the program stands: warps, their roles and the ways of operands are decided once, for all",

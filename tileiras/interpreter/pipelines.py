@@ -22,11 +22,13 @@ import numpy as np
 from xdsl.dialects.builtin import FloatTF32Type
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.dialects.layout.scale_factors import CHUNK_BYTES
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.interpreter import tensor_memory, tensor_rules, tensor_views
 from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.equivalent_ops import EquivalentOps, pointee_format
@@ -314,6 +316,22 @@ def _copy_load(run: BlockRun, op: pl.CopyLoadOp) -> list[Any]:
     return []
 
 
+def _scales_load(run: BlockRun, op: ScalesLoadOp) -> list[Any]:
+    """The tile of scales, zero where it is out of bounds; words must be aligned."""
+    pipeline: Pipeline = run.value(op.pipeline)
+    if not pipeline.is_open:
+        raise InterpreterError("a copy goes into a stage that has not been acquired", op)
+    view = run.value(op.view)
+    access = tensor_views.tile_elements(view, run.values(op.indices))
+    vector = op.vector.data
+    offsets = np.moveaxis(np.where(access.inside, access.offsets, 0), op.axis.data, -1)
+    if np.any((view.tensor.base + offsets[..., ::vector]) % vector):
+        raise InterpreterError("a word of scales is not aligned", op)
+    tile = load_tile(run.memory, view, access)
+    pipeline.filled[-1][op.offset.data] = SharedTile(tile, op.axis.data, 0)
+    return []
+
+
 def _wait(run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
     """The tiles of the next stage, transposed to how the products read them."""
     pipeline: Pipeline = run.value(op.pipeline)
@@ -339,7 +357,15 @@ def _read_tile(stage: dict[int, SharedTile], type_: Any, op: Operation) -> Array
     if tile.shape != type_.shape:
         raise InterpreterError(f"a tile of {tile.shape} is read as one of {type_.shape}", op)
     swizzle, row = found.swizzle, inner * storage_bytes(type_.element_type)
-    if type_.swizzle.data != swizzle or row % swizzle or type_.offset.data % (8 * swizzle):
+    # Scales lie in chunks.
+    if type_.swizzle.data == swizzle == 0 and type_.offset.data % CHUNK_BYTES == 0:
+        return tile
+    if (
+        type_.swizzle.data != swizzle
+        or not swizzle
+        or row % swizzle
+        or type_.offset.data % (8 * swizzle)
+    ):
         raise InterpreterError(f"rows of {row} bytes, swizzled by {swizzle}, are misread", op)
     return _cut_to_tf32(tile) if isinstance(type_.element_type, FloatTF32Type) else tile
 
@@ -502,6 +528,7 @@ def effect_rules(
         pl.FreePipelinesOp: _free,
         pl.GatherLoadOp: _gather_load,
         pl.CopyLoadOp: _copy_load,
+        ScalesLoadOp: _scales_load,
         pl.MakeTensorMapOp: _tensor_map,
         pl.ProducerAcquireOp: _acquire,
         pl.ProducerCommitOp: _advance,

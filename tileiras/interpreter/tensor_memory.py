@@ -15,10 +15,12 @@ from xdsl.ir import Operation
 
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.interpreter.equivalent_ops import EquivalentOps
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, format_of
 from tileiras.interpreter.state import BlockRun, EffectRule
+from tileiras.interpreter.tensor_rules import scaled_dot_rule
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
 
 
@@ -94,6 +96,20 @@ def _multiply(equivalents: EquivalentOps) -> EffectRule:
     return multiply
 
 
+def _multiply_scaled(equivalents: EquivalentOps) -> EffectRule:
+    def multiply(run: BlockRun, op: Tcgen05DotScaledOp) -> list[Any]:
+        """Adds the product of two tiles in stages with the scales beside them."""
+        sums: Sums = run.value(op.accumulator)
+        if sums.open is None:
+            raise InterpreterError("a product is issued into a sum that nobody has begun", op)
+        tiles = WholeTiles(run, op)
+        lhs, rhs, *scales = map(tiles.value, (op.lhs, op.rhs, op.lhs_scale, op.rhs_scale))
+        sums.open = scaled_dot_rule(equivalents)(op, lhs, rhs, sums.open, *scales)
+        return []
+
+    return multiply
+
+
 def _release(run: BlockRun, op: tc.StageReleaseOp) -> list[Any]:
     """The tensor core hands the newest stage back: all before it are back already."""
     pipeline = run.value(op.pipeline)
@@ -120,6 +136,7 @@ def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule
         tc.AccumulatorAcquireOp: _acquire,
         tc.AccumulatorCommitOp: _commit,
         tc.Tcgen05DotOp: _multiply(equivalents),
+        Tcgen05DotScaledOp: _multiply_scaled(equivalents),
         tc.StageReleaseOp: _release,
         tc.AccumulatorLoadOp: _load,
     }

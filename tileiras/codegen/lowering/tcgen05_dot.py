@@ -32,6 +32,7 @@ from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED, integer_type, lanes_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.errors import InternalError
 
 WARP_THREADS = 32
@@ -78,7 +79,13 @@ def lower_product_agent(ctx: KernelLowering, op: Operation) -> None:
     """Its program is written where the warps part."""
     if not isinstance(op, tc.ProductAgentOp):
         raise InternalError("the rule of product_agent got another operation")
-    tensor_memory(ctx).agent = op
+    memory = tensor_memory(ctx)
+    memory.agent = op
+    scaled = [inner for inner in op.walk() if isinstance(inner, Tcgen05DotScaledOp)]
+    if scaled:
+        from tileiras.codegen.lowering.tcgen05_scaled import scale_columns_end
+
+        memory.scales_end = max(map(scale_columns_end, scaled))
 
 
 def init_barriers(ctx: KernelLowering) -> None:
@@ -158,7 +165,7 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of tcgen05_dot got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline, kind = memory.pipeline(op.accumulator), get_tcgen05_kind(op.kind.data)
-    lhs, rhs = _operand(op.lhs, 1), _operand(op.rhs, 0)
+    lhs, rhs = operand_in_stage(op.lhs, 1), operand_in_stage(op.rhs, 0)
     m, n = min(lhs.extent, BLOCK_ROWS), min(rhs.extent, MOST_N)
     names = _names(op)
     transposed = (lhs.major == "mn", rhs.major == "mn")
@@ -184,7 +191,7 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
     pipeline.adds.set(b, b.i32(1))
 
 
-def _operand(tile: SSAValue, k_axis: int) -> SharedOperand:
+def operand_in_stage(tile: SSAValue, k_axis: int) -> SharedOperand:
     """How a tile lies, seen from the product: K runs along dim `k_axis`."""
     type = tile.type
     if not isinstance(type, pl.SharedTileType):

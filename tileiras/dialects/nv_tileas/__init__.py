@@ -25,12 +25,17 @@ from tileiras.dialects.nv_tileas.pipeline import (
     TensorMapType,
 )
 from tileiras.dialects.nv_tileas.plan import PLAN_ATTRIBUTES
-from tileiras.dialects.nv_tileas.tcgen05 import TCGEN05_OPS, AccumulatorType
+from tileiras.dialects.nv_tileas.tcgen05 import (
+    TCGEN05_OPS,
+    AccumulatorType,
+    ScalesLoadOp,
+    Tcgen05DotScaledOp,
+)
 from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
 from tileiras.dialects.nv_tileas.warp_roles import WARP_ROLE_ATTRIBUTES
 from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS
 
-WARP_ROLE_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS)
+WARP_ROLE_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS, ScalesLoadOp)
 """Operations that only warp-specialized kernels have."""
 
 NvTileAS = Dialect(
@@ -48,6 +53,7 @@ NvTileAS = Dialect(
         TiledStoreOp,
         *WARP_ROLE_OPS,
         *TCGEN05_OPS,
+        Tcgen05DotScaledOp,
     ],
     [
         AccumulatorType,
@@ -64,6 +70,8 @@ NvTileAS = Dialect(
 __all__ = [
     "WARP_ROLE_OPS",
     "TCGEN05_OPS",
+    "ScalesLoadOp",
+    "Tcgen05DotScaledOp",
     "ConvertLayoutOp",
     "ReadStageOp",
     "FmaDotOp",

@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Dialect:
     from tileiras.dialects.nvvm.copies import COPY_OPS
     from tileiras.dialects.nvvm.matrix import MATRIX_OPS
     from tileiras.dialects.nvvm.mbarrier import MBARRIER_OPS
-    from tileiras.dialects.nvvm.tcgen05 import TCGEN05_OPS
+    from tileiras.dialects.nvvm.tcgen05 import TCGEN05_OPS, TCGEN05_SCALED_OPS
     from tileiras.dialects.nvvm.threads import THREAD_OPS
     from tileiras.dialects.nvvm.tma import TMA_OPS
     from tileiras.dialects.nvvm.wgmma import WGMMA_OPS
@@ -43,6 +43,7 @@ def __getattr__(name: str) -> Dialect:
             *TMA_OPS,
             *WGMMA_OPS,
             *TCGEN05_OPS,
+            *TCGEN05_SCALED_OPS,
             *CLUSTER_OPS,
         ],
         [],

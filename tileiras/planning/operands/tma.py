@@ -24,6 +24,7 @@ from tileiras.codegen.atoms.tma_boxes import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, PaddingValue
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.scale_factors import scale_bytes
 from tileiras.dialects.layout.shared import row_major
 from tileiras.dialects.nv_tileaa.rearranged import result_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
@@ -36,6 +37,9 @@ from tileiras.planning.operands.view_copy import MAX_BOX, view_chunks
 
 TMA_ALIGNMENT = 16
 """Fixed: bytes; addresses and strides of a tensor map are such multiples (PTX ISA)."""
+
+FIRST_SCALE = 3
+"""Fixed: operands and accumulator of a product come first."""
 
 OperandLoad = aa.TiledLoadOp | aa.LoadOp
 """A load whose tile may stay in shared memory: TMA or cp.async brings it, the latter cp.async."""
@@ -106,6 +110,18 @@ def tile_uses(load: OperandLoad | aa.ReadStageOp) -> Iterator[Use]:
     return (use for use in _uses(load) if not is_transparent(use.operation))
 
 
+def scale_uses(load: OperandLoad | aa.ReadStageOp) -> Iterator[Use]:
+    """Where a loaded tile is the scales of a product."""
+    for use in tile_uses(load):
+        if isinstance(use.operation, aa.DotScaledOp) and use.index >= FIRST_SCALE:
+            yield use
+
+
+def is_scale_load(load: OperandLoad) -> bool:
+    """Whether a load brings scales, which threads copy beside what TMA brings."""
+    return next(scale_uses(load), None) is not None
+
+
 def transparent_users(load: OperandLoad | aa.ReadStageOp) -> Iterator[Operation]:
     """The operations between a load and products, which see through them."""
     return (use.operation for use in _uses(load) if is_transparent(use.operation))
@@ -140,7 +156,17 @@ def tile_bytes(load: OperandLoad) -> int:
 
 def place_bytes(load: OperandLoad) -> int:
     """Bytes that the tile takes in a stage: what follows starts where swizzle patterns start."""
-    return -(-tile_bytes(load) // PATTERN_BYTES) * PATTERN_BYTES
+    scales = next(scale_uses(load), None)
+    size = tile_bytes(load) if scales is None else _scales_place(scales)
+    return -(-size // PATTERN_BYTES) * PATTERN_BYTES
+
+
+def _scales_place(use: Use) -> int:
+    """Bytes of a stage for the scales of a product (`layout/scale_factors`)."""
+    rows, blocks = shape_of(use.operation.operands[use.index])
+    if use.index != FIRST_SCALE:
+        rows, blocks = blocks, rows
+    return scale_bytes(rows, blocks)
 
 
 def contiguous_axis(load: OperandLoad) -> int | None:
@@ -204,7 +230,7 @@ def is_by_tma(load: OperandLoad) -> TypeGuard[aa.TiledLoadOp]:
         PaddingValue.ZERO,
     ):
         return False
-    if not is_tma_allowed(load):
+    if not is_tma_allowed(load) or is_scale_load(load):
         return False
     rank = len(type.memref.strides)
     # Along the contiguous dim a tile comes in panels, a box each.

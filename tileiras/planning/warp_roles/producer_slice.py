@@ -15,7 +15,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.planning.operands.tma import OperandLoad, is_by_tma
+from tileiras.planning.operands.tma import OperandLoad, is_by_tma, is_scale_load
 
 _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
 _ALLOWED = (
@@ -65,9 +65,9 @@ class ProducerSlice:
 
     @property
     def gathers(self) -> list[OperandLoad]:
-        """The operands that threads copy."""
+        """The operands that a warpgroup copies; scales are few, one warp is enough for these."""
         loads = (load for load in self.loads if isinstance(load, aa.TiledLoadOp | aa.LoadOp))
-        return [load for load in loads if not is_by_tma(load)]
+        return [load for load in loads if not (is_by_tma(load) or is_scale_load(load))]
 
 
 def producer_slice(

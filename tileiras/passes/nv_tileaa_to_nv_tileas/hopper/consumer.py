@@ -157,10 +157,9 @@ class ConsumerSide:
         if isinstance(planned, MmaSyncDot):
             return self._place_mma_sync(materializer, planned)
         if isinstance(planned, Tcgen05Dot):
-            accumulator = self.held(op.result)
-            if accumulator is None:
+            if self.sums is None:
                 raise InternalError("a sum in tensor memory has no place")
-            return [accumulator]
+            return self.sums.place_dot(materializer, planned)
         if not isinstance(op.result.type, TensorType):
             raise InternalError("a product gives no tensor")
         *left, layout = materializer.operand_layouts(op, self._in_registers(planned))

@@ -2,12 +2,12 @@
 
 It walks its own copy of the loops around products, waits for stages, issues, and lets the tensor
 core hand stages back. In front of a loop it waits until the consumers have read the sums of a tile
-before, behind it it gives them the new ones.
+before, behind it it gives them the new ones; a sum that its loop reads is given in each iteration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -16,10 +16,13 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCT
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
+from tileiras.planning.layouts.written import scales_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
+from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.tma import (
@@ -58,10 +61,14 @@ class ProductAgentBuilder(ProducerBuilder):
     def copy_op(self, op: Operation) -> None:
         """Products, loops around them and the end are the warp role's own."""
         match op:
-            case aa.DotOp():
+            case aa.DotOp() | aa.DotScaledOp():
                 self._multiply(op)
             case aa.ForOp():
-                here = [self.sums[own] for own in self.plan.sums if own.loop is op]
+                here = [
+                    self.sums[own]
+                    for own in self.plan.sums
+                    if own.loop is op and not own.is_of_iteration
+                ]
                 for accumulator in here:
                     self.emit(tc.AccumulatorAcquireOp, [accumulator])
                 super().copy_op(op)
@@ -72,7 +79,7 @@ class ProductAgentBuilder(ProducerBuilder):
             case _:
                 super().copy_op(op)
 
-    def _multiply(self, op: aa.DotOp) -> None:
+    def _multiply(self, op: aa.ProductOp) -> None:
         """A product; behind the last one of a stage the stage goes back."""
         planned = self.plan.dots[op]
         if not isinstance(planned, Tcgen05Dot):
@@ -80,15 +87,22 @@ class ProductAgentBuilder(ProducerBuilder):
         number = self.plan.pipeline_of(planned.rhs.load)
         if number is None:
             raise InternalError("a product of the warp role reads no pipeline")
-        operands = [self._tile(planned.lhs, op.lhs), self._tile(planned.rhs, op.rhs)]
+        operands = [self._tile(operand, value) for operand, value in staged_values(planned)]
         properties: dict[str, Attribute] = {"kind": StringAttr(planned.kind.name)}
-        for key in ("signedness_lhs", "signedness_rhs"):
+        if planned.scales:
+            properties["column"] = IntAttr(planned.scales_column)
+        for key in ("signedness_lhs", "signedness_rhs", "packed"):
             if key in op.properties:
                 properties[key] = op.properties[key]
         accumulator = self.sums[planned.accumulator]
-        self.emit(tc.Tcgen05DotOp, [accumulator, *operands], (), properties)
+        if planned.accumulator.is_of_iteration:
+            self.emit(tc.AccumulatorAcquireOp, [accumulator])
+        op_class = Tcgen05DotScaledOp if planned.scales else tc.Tcgen05DotOp
+        self.emit(op_class, [accumulator, *operands], (), properties)
         if planned is self.plan.products_sharing_stages(planned)[-1]:
             self.emit(tc.StageReleaseOp, [self.pipelines[number]])
+        if planned.accumulator.is_of_iteration:
+            self.emit(tc.AccumulatorCommitOp, [accumulator])
 
     def _tile(self, operand: SharedOperand, value: SSAValue) -> SSAValue:
         """An operand in its stage, which has been waited for or is now, for all that read it."""
@@ -105,8 +119,8 @@ class ProductAgentBuilder(ProducerBuilder):
         loads = self.plan.pipelines[number].content(load)
         reads: dict[tuple[OperandLoad, pl.SharedTileType], None] = {}
         for planned in self.plan.dots.values():
-            for operand, value in ((planned.lhs, planned.dot.lhs), (planned.rhs, planned.dot.rhs)):
-                if operand is not None and operand.load in loads:
+            for operand, value in staged_values(planned):
+                if operand.load in loads:
                     reads[operand.load, self._tile_type(operand, value)] = None
         types = [type for _, type in reads]
         wait = self.emit(pl.ConsumerWaitOp, [self.pipelines[number]], types)
@@ -117,6 +131,14 @@ class ProductAgentBuilder(ProducerBuilder):
     def _tile_type(self, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
         """The tile of an operand in its stage, as a product reads it."""
         return stage_for_tma_store(self.plan, operand, value)
+
+
+def staged_values(planned: PlannedDot) -> Iterator[tuple[SharedOperand, SSAValue]]:
+    """What a product reads in stages, operands first: how it comes, and the value."""
+    values = (planned.dot.lhs, planned.dot.rhs, *scales_of(planned.dot))
+    for operand, value in zip((planned.lhs, planned.rhs, *planned.scales), values, strict=False):
+        if operand is not None:
+            yield operand, value
 
 
 def stage_for_tma_store(

@@ -27,7 +27,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_warp import (
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import make_store_maps
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem, drop_empty_loops
 from tileiras.planning.clusters import Multicast
-from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
+from tileiras.planning.mma.mma_sync import WARP_THREADS, WARPS_PER_WARPGROUP
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.model.warp_roles import WarpRoles
@@ -157,11 +157,14 @@ def _create(
 ) -> OpResult:
     """A pipeline at the start of the kernel, with the least stages, and what says how many more."""
     pipeline = plan.pipelines[number]
+    is_gathered = any(other.gathers for other in plan.pipelines)
+    copying = GATHER_WARPS if is_gathered else 1
+    copying = copying if pipeline.gathers or pipeline.has_scales else 0
     properties: dict[str, Attribute] = {
         "stages": IntAttr(pipeline.least),
         "stage_bytes": IntAttr(pipeline.bytes),
         "consumers": IntAttr(_releasers(plan, pipeline)),
-        "gather_threads": IntAttr(32 * GATHER_WARPS if pipeline.gathers else 0),
+        "gather_threads": IntAttr(WARP_THREADS * copying),
     }
     if any(load in multicast.loads for load in pipeline.loads):
         properties["shared"] = UnitAttr()

@@ -6,8 +6,8 @@ from typing import cast
 
 from xdsl.ir import Operation
 
-from tileiras.codegen.llvmir.function_text import FunctionText
 from tileiras.codegen.llvmir.asm_operands import AsmOperands
+from tileiras.codegen.llvmir.function_text import FunctionText
 from tileiras.codegen.llvmir.print_llvm_ops import PrintRule
 from tileiras.codegen.llvmir.type_text import type_text
 from tileiras.codegen.target import Feature

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,13 +35,22 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pythonless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program with an interpreter that does not exist."""
-    folder = tmp_path_factory.mktemp("pythonless")
+    return altered(tmp_path_factory.mktemp("pythonless"), sys.executable, "/nonexistent/python")
+
+
+def altered(folder: Path, old: str, new: str) -> Path:
+    """The program made for something else: wherever its build has a text, this has another."""
     text = definitions()
-    line = next(line for line in text.splitlines() if line.startswith("#define PYTHON "))
-    (folder / "build.h").write_text(text.replace(line, '#define PYTHON "/nonexistent/python"'))
+    assert quoted(old) in text
+    (folder / "build.h").write_text(text.replace(quoted(old), quoted(new)))
     command = [*COMPILER, "-include", folder / "build.h", SOURCE, "-o", folder / "tileiras"]
     subprocess.run(command, check=True)
     return folder / "tileiras"
+
+
+def quoted(text: str) -> str:
+    """A text as it stands within the quotes of the build's header."""
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(text))
 
 
 @pytest.fixture
@@ -263,8 +273,43 @@ def test_closed_streams_are_those_of_the_python_command(native: Path) -> None:
 
 def test_socket_is_the_one_of_the_python_command() -> None:
     name = socket_path("")
-    quoted = "".join(f"\\{byte:03o}" for byte in name.encode())
-    assert f'#define SOCKET "{quoted}"' in definitions().splitlines()
+    assert f'#define SOCKET "{quoted(name)}"' in definitions().splitlines()
+
+
+PTX = (VECTOR_ADD, "--gpu-name=sm_90", "--emit=ptx", "-o", "-")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (f"[{sys.hexversion}, ", f"[{sys.hexversion + 1}, "),
+        ("import sys\nif", "import sys; sys.path.append('/x')\nif"),
+        ("    sys.path[:] = [", "    sys.path[:] = [*sys.path]; _ = ["),
+    ],
+    ids=["another version", "another place of the library", "packages have moved"],
+)
+def test_python_of_another_kind_finds_modules_by_itself(tmp_path: Path, old: str, new: str) -> None:
+    assert outcome([str(altered(tmp_path, old, new))], *PTX) == outcome(COMMAND, *PTX)
+
+
+def test_python_of_the_build_does_not_import_site(native: Path, tmp_path: Path) -> None:
+    """What stands in site's place is not seen, unless the modules have to be found again."""
+    trap = "import types; sys.modules['site'] = types.SimpleNamespace(main=lambda: print('site'))"
+    for condition, said in (("if ", b""), ("if not ", b"site\n")):
+        command = altered(tmp_path, "import sys\nif ", f"import sys; {trap}\n{condition}")
+        done = subprocess.run([command, "--help"], capture_output=True)
+        assert done.stdout.startswith(said or b"Usage")
+
+
+def test_moved_environment_is_that_beside_the_program(pythonless: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    program = shutil.copy(pythonless, tmp_path / "bin" / "tileiras")
+    python = tmp_path / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    assert outcome([str(program)], *PTX) == outcome(COMMAND, *PTX)
+    python.unlink()
+    assert outcome([str(program)], *PTX)[0] == 127
 
 
 def test_without_a_compiler_the_command_stays(
@@ -273,12 +318,23 @@ def test_without_a_compiler_the_command_stays(
     place = tmp_path / "tileiras"
     place.write_text("the script")
     assert main([str(place)], {"PATH": str(tmp_path)}) == 0
-    assert main([str(place)], {"PATH": os.environ["PATH"], "CC": "no-such-compiler"}) == 0
+    for compiler in ("no-such-compiler", "'cc"):
+        assert main([str(place)], {"PATH": os.environ["PATH"], "CC": compiler}) == 0
     assert place.read_text() == "the script"
     assert (
         capsys.readouterr().err.splitlines()
-        == [f"note: no C compiler is found: '{place}' stays as it is"] * 2
+        == [f"note: no C compiler is found: '{place}' stays as it is"] * 3
     )
+
+
+def test_places_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the program, and of the compiler."""
+    monkeypatch.chdir(tmp_path)
+    Path("cc").symlink_to(COMPILER[0])
+    assert main(["tileiras"], {"CC": "./cc"}) == 0
+    assert os.listdir() == ["cc", "tileiras"] or os.listdir() == ["tileiras", "cc"]
+    build(COMPILER, Path("again"))
+    assert outcome(["./again"], "--version") == outcome(COMMAND, "--version")
 
 
 def test_compiler_that_fails_leaves_the_command(

@@ -9,6 +9,9 @@ that script back. It does what the script does, sooner:
 - Else it becomes Python, isolated (`-I -S`), with the search path that this Python had when the
   program was made: no `site`, no finder of an editable installation.
 
+- Where that Python is another one by now, or the packages have moved, the site module says where
+  they are; where it is gone, the `python` beside the program is started.
+
 Same command line, same bytes, same messages, same exit codes. Variables that change Python
 (`PYTHONPATH` and its like) are obeyed: Python is started as the script would start it then.
 

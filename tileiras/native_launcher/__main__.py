@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("launcher.c")
+SOURCE = Path(__file__).absolute().with_name("launcher.c")
 FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
 
 _PROBE = """
@@ -26,6 +26,23 @@ print(json.dumps([[*path, *([] if folder in path else [folder])], socket_path(""
 """
 """Says where a Python without variables finds modules, and the name of its socket."""
 
+_BARE_PROBE = "import json, sys; print(json.dumps([sys.hexversion, sys.path]))"
+"""Says which Python this is, and where it finds modules without the site module."""
+
+_START = """import sys
+if [sys.hexversion, sys.path] == {bare!r}:
+    sys.path[:] = {path!r}
+else:
+    import site; site.main()
+try:
+    import tileiras_command as c
+except ModuleNotFoundError:
+    import site; site.main()
+    import tileiras_command as c
+c."""
+"""What Python runs under `-I -S`. Another Python than that of the build, or packages that are no
+longer where they were: the site module says where they are."""
+
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Builds the program at the place given, else where the command is; returns the exit code.
@@ -36,7 +53,6 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         print("usage: python -m tileiras.native_launcher [PLACE]", file=sys.stderr)
         return 1
     place = Path(argv[0] if argv else os.path.join(sysconfig.get_path("scripts"), "tileiras"))
-    place = place.absolute()
     compiler = find_compiler(environ)
     if not compiler:
         print(f"note: no C compiler is found: '{place}' stays as it is", file=sys.stderr)
@@ -55,12 +71,15 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 
 def find_compiler(environ: Mapping[str, str]) -> list[str]:
     """The C compiler as $CC names it, else the usual ones; empty where there is none."""
-    names = [environ["CC"]] if environ.get("CC") else ["cc", "gcc", "clang"]
+    names = [environ["CC"]] if environ.get("CC", "").strip() else ["cc", "gcc", "clang"]
     for name in names:
-        words = shlex.split(name)
+        try:
+            words = shlex.split(name)
+        except ValueError:  # a quotation that does not end
+            continue
         found = shutil.which(words[0], path=environ.get("PATH"))
         if found:
-            return [found, *words[1:]]
+            return [os.path.abspath(found), *words[1:]]
     return []
 
 
@@ -69,6 +88,7 @@ def build(compiler: Sequence[str], place: Path) -> None:
 
     Raises OSError, and CalledProcessError where compiling fails.
     """
+    place = place.absolute()
     with tempfile.TemporaryDirectory(prefix=".tileiras-", dir=place.parent) as folder:
         header, program = Path(folder, "build.h"), Path(folder, "program")
         header.write_text(definitions(), encoding="ascii")
@@ -80,13 +100,13 @@ def definitions() -> str:
     """The header that says what is particular to this Python and this installation."""
     command = [sys.executable, "-E", "-P", "-B", "-X", "utf8", "-c", _PROBE]
     path, socket = json.loads(_run(command))
-    start = "import tileiras_command as c; c."
-    isolated = f"import sys; sys.path[:] = {path!r}; {start}"
+    bare = json.loads(_run([sys.executable, "-I", "-S", "-c", _BARE_PROBE]))
+    isolated = _START.format(bare=bare, path=path)
     texts = {
         "PYTHON": sys.executable,
         "ISOLATED": f"{isolated}main()",
         "ALONE": f"{isolated}compile_here()",
-        "ORDINARY": f"{start}main()",
+        "ORDINARY": "import tileiras_command as c; c.main()",
         "SOCKET": socket,
     }
     return "".join(f"#define {name} {_quoted(text)}\n" for name, text in texts.items())

@@ -64,14 +64,13 @@ static int python_is_changed(void) {
     return 0;
 }
 
-/* Becomes Python; returns 127, as shells do, where that cannot be. */
-static int become_python(int argc, char **argv, int asked) {
-    int isolated = !python_is_changed();
+/* Becomes this interpreter; returns where that cannot be. */
+static void become(char *python, int isolated, char *text, int argc, char **argv) {
     char **words = malloc((size_t)(argc + 8) * sizeof *words);
     int count = 0;
     if (words == NULL)
-        return 127;
-    words[count++] = PYTHON;
+        return;
+    words[count++] = python;
     if (isolated) {
         words[count++] = "-I";
         words[count++] = "-S";
@@ -83,12 +82,37 @@ static int become_python(int argc, char **argv, int asked) {
         words[count++] = "-P";
     }
     words[count++] = "-c";
-    words[count++] = !isolated ? ORDINARY : asked ? ALONE : ISOLATED;
+    words[count++] = text;
     for (int index = 1; index < argc; index++)
         words[count++] = argv[index];
     words[count] = NULL;
-    execv(PYTHON, words);
-    fprintf(stderr, "error: unable to start '%s': %s\n", PYTHON, strerror(errno));
+    execv(python, words);
+    free(words);
+}
+
+/* The interpreter beside this program: that of an environment that has been moved. */
+static int find_neighbour(char *python, size_t room) {
+    static const char NAME[] = "python";
+    ssize_t size = readlink("/proc/self/exe", python, room);
+    if (size <= 0 || (size_t)size >= room)
+        return 0;
+    while (size > 0 && python[size - 1] != '/')
+        size--;
+    if ((size_t)size + sizeof NAME > room)
+        return 0;
+    memcpy(python + size, NAME, sizeof NAME);
+    return 1;
+}
+
+/* Becomes Python; returns 127, as shells do, where that cannot be. */
+static int become_python(int argc, char **argv, int asked) {
+    int isolated = !python_is_changed();
+    char neighbour[PATH_MAX];
+    become(PYTHON, isolated, !isolated ? ORDINARY : asked ? ALONE : ISOLATED, argc, argv);
+    int error = errno;
+    if (find_neighbour(neighbour, sizeof neighbour))
+        become(neighbour, 0, ORDINARY, argc, argv);
+    fprintf(stderr, "error: unable to start '%s': %s\n", PYTHON, strerror(error));
     return 127;
 }
 

@@ -290,6 +290,7 @@ def test_machine_without_a_gpu_is_told(
     monkeypatch.undo()
     monkeypatch.setattr(cuda_driver._Loaded, "driver", None)
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
     with pytest.raises(GpuError, match="install the package cuda-python"):
         runtime.current_target()
 

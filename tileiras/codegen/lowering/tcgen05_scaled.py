@@ -18,7 +18,8 @@ from tileiras.codegen.atoms.tcgen05_scaled import SCALED_ROWS, ScaledKind, get_s
 from tileiras.codegen.llvmir.tcgen05_builder import ScaledStep
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.scale_signs import SignedOperand, apply_signs
-from tileiras.codegen.lowering.tcgen05_dot import operand_in_stage, tensor_memory
+from tileiras.codegen.lowering.tcgen05_dot import tensor_memory
+from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_blocks
 from tileiras.codegen.lowering.types import element_type
 from tileiras.dialects.layout.scale_factors import (
     CHUNK_BYTES,
@@ -29,7 +30,6 @@ from tileiras.dialects.layout.scale_factors import (
     chunks,
     scale_columns,
 )
-from tileiras.dialects.nv_tileas.pipeline import SharedTileType
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.errors import InternalError
 
@@ -43,7 +43,7 @@ def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline, kind = memory.pipeline(op.accumulator), get_scaled_kind(op.kind.data)
     lhs, rhs = operand_in_stage(op.lhs, 1), operand_in_stage(op.rhs, 0)
-    blocks = _blocks(op.lhs_scale)
+    blocks = scale_blocks(op.lhs_scale)
     if not kind.has_signs:
         sides = ((op.lhs, lhs, op.lhs_scale), (op.rhs, rhs, op.rhs_scale))
         signed = (
@@ -93,13 +93,6 @@ def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
     pipeline.adds.set(b, b.i32(1))
 
 
-def scale_columns_end(op: Tcgen05DotScaledOp) -> int:
-    """The column behind the scales of a product."""
-    rows, columns = operand_in_stage(op.lhs, 1).extent, operand_in_stage(op.rhs, 0).extent
-    blocks = _blocks(op.lhs_scale)
-    return op.column.data + scale_columns(rows, blocks) + scale_columns(columns, blocks)
-
-
 def _copy_scales(
     ctx: KernelLowering, tile: SSAValue, scales: SSAValue, count: int, column: int
 ) -> None:
@@ -113,13 +106,6 @@ def _copy_scales(
         [column + number * CHUNK_COLUMNS for number in numbers],
         tensor_memory(ctx).leader,
     )
-
-
-def _blocks(lhs_scale: SSAValue) -> int:
-    """Scales along K."""
-    if not isinstance(lhs_scale.type, SharedTileType):
-        raise InternalError("scales are not in a stage", where="tcgen05")
-    return lhs_scale.type.shape[1]
 
 
 def _names(op: Tcgen05DotScaledOp, kind: ScaledKind) -> tuple[str, str]:

@@ -36,7 +36,7 @@ LOAD_SHAPES = ("16x256b", "32x32b")
 """Fixed: of loads from tensor memory, the one to take where both are as good first."""
 _THREADS = ("lane", "warp")
 OF_ITERATION = -1
-"""The position of a sum that a loop does not carry."""
+"""Fixed: the position of a sum that a loop does not carry; positions of loops count from 0."""
 LEAST_BESIDE = 40
 """Policy: registers of a thread for addresses and work beside a sum that it has loaded."""
 MOST_BUFFERS = 2

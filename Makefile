@@ -13,7 +13,7 @@ TARGETS ?= sm_100,sm_103,sm_110,sm_120,sm_121
 PAGE    ?=
 CLIENT  ?= $(PYTHON)
 PYTHONS ?= python3.11 python3.12 python3.13
-AS      ?=
+AS       =
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 

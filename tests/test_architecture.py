@@ -34,6 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("stages", "ir_text"),
     ("dumps",),
     ("launch_info", "pass_manager"),
+    ("resource_remarks",),
     (
         "driver",
         "command_line",

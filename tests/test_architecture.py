@@ -50,6 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "__main__", "api"),
     ("reduce_command",),
     ("explain",),
+    ("bench",),
     ("completion",),
     ("resident",),
     ("native_launcher",),

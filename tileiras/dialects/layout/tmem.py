@@ -17,6 +17,8 @@ BLOCK_ROWS = 128
 """Rows that lie in lanes; more lie beside them."""
 HALF_ROWS = 64
 """Rows of the smaller accumulator."""
+TMEM_COLUMNS = 512
+"""Of an SM (PTX ISA, "Tensor Memory"), each of 128 lanes of 32 bits."""
 _LANES = {
     "16x256b": ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0)),
     "32x32b": ((1, 0), (2, 0), (4, 0), (8, 0), (16, 0)),

@@ -51,6 +51,8 @@ _HOPPER = (_SINCE_HOPPER - {Feature.FP8_MMA_NATIVE}) | {Feature.WGMMA}
 _BLACKWELL = _SINCE_HOPPER | {Feature.FP4_CONVERT, Feature.WIDE_GLOBAL_ACCESS, Feature.F32X2}
 _DATACENTER_BLACKWELL = _BLACKWELL | {Feature.TCGEN05, Feature.TCGEN05_SCALED, Feature.REDUX_F32}
 _MULTICAST_BLACKWELL = _DATACENTER_BLACKWELL | {Feature.MULTIMEM}
+_TENSOR_MEMORY = (128, 512)
+"""Lanes and columns of an SM (PTX ISA, "Tensor Memory")."""
 _WITH_I8 = frozenset({Feature.TCGEN05_I8})
 _CONSUMER_BLACKWELL = (_BLACKWELL - {Feature.WIDE_GLOBAL_ACCESS}) | {
     Feature.BLOCK_SCALED_MMA,
@@ -68,6 +70,7 @@ def _target(
 ) -> GpuTarget:
     """A record; shared memory in KiB per block (opt-in) and per SM."""
     clusters = Feature.CLUSTER_LAUNCH in features
+    tmem_lanes, tmem_columns = _TENSOR_MEMORY if Feature.TCGEN05 in features else (0, 0)
     return GpuTarget(
         name=name,
         ptx_target=name + suffix,
@@ -82,6 +85,8 @@ def _target(
         max_warps_per_sm=warps,
         max_cluster=8 if clusters else 1,
         performance=PERFORMANCE[name],
+        tmem_lanes=tmem_lanes,
+        tmem_columns=tmem_columns,
     )
 
 

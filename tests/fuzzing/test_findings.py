@@ -270,9 +270,33 @@ def test_guarded_access_of_a_width_that_no_register_has() -> None:
 
 
 def test_long_word_of_the_input_is_not_repeated() -> None:
-    error = mistake(thread_program(f"%0 = nvvm.read_sreg i{'9' * 5000}"))
+    error = mistake(thread_program(f"%0 = nvvm.read_sreg {'i' * 5000}"))
     assert "unknown register" in error.message
     assert len(error.message) < 300
+
+
+@pytest.mark.parametrize("type", ["i", "si", "!llvm.array<4 x i", "f"])
+def test_type_with_thousands_of_digits(type: str) -> None:
+    """Python refuses to make a number of them, in words that name its own settings."""
+    error = mistake(thread_program("llvm.return", f"%a: {type}{'9' * 5000}"))
+    assert error.message == "number has 5000 digits, expected at most 128"
+    assert error.location is not None
+
+
+def test_names_of_values_may_have_as_many_digits() -> None:
+    text = thread_program(f"%v{'9' * 200} = llvm.constant 1 : i64")
+    compile_module(text.encode(), CompileOptions("sm_90", emit="ptx"))
+
+
+@pytest.mark.parametrize(
+    ("regions", "found"), [("()", "[]"), ("() ({}, {})", "[0, 0]"), ("() ({})", "[0]")]
+)
+def test_module_in_generic_form_without_its_block(regions: str, found: str) -> None:
+    error = mistake(f'"builtin.module"{regions} : () -> ()')
+    assert error.message == (
+        f"'builtin.module' has regions of {found} blocks, expected one of 1 block"
+    )
+    assert error.location is not None
 
 
 def test_operation_is_not_repeated_whole_by_a_verifier() -> None:

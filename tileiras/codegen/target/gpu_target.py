@@ -38,6 +38,7 @@ class GpuTarget:
     shared_memory_per_sm: int
     static_shared_limit: int
     max_warps_per_sm: int
+    max_ctas_per_sm: int
     max_cluster: int
     performance: Performance = HOPPER
     tmem_lanes: int = 0

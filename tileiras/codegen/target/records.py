@@ -9,6 +9,7 @@ compiles for the nearest older processor, and the text says the newer target (se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tileiras.codegen.target.features import Feature
@@ -20,6 +21,9 @@ from tileiras.suggestions import did_you_mean
 _PTX_VERSION = 90
 _PTXAS_RELEASE = (13, 0)
 """ptxas 13.0 is the first that reads PTX ISA 9.0."""
+
+_CTAS: Mapping[str, int] = {"sm_86": 16, "sm_87": 16, "sm_88": 16, "sm_89": 24}
+"""CTAs that an SM holds, where it is not 32 with 64 warps and 24 with 48."""
 
 _KIB = 1024
 _OLD_STATIC_SHARED_KIB = 48
@@ -83,6 +87,7 @@ def _target(
         shared_memory_per_sm=sm_kib * _KIB,
         static_shared_limit=(block_kib if clusters else _OLD_STATIC_SHARED_KIB) * _KIB,
         max_warps_per_sm=warps,
+        max_ctas_per_sm=_CTAS.get(name, warps // 2),
         max_cluster=8 if clusters else 1,
         performance=PERFORMANCE[name],
         tmem_lanes=tmem_lanes,

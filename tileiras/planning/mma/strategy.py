@@ -149,9 +149,11 @@ class WgmmaStrategy:
         few_rows = any(isinstance(op, aa.DotOp) and is_of_few_rows(op) for op in dots)
         found: list[PlannedDot] = []
         for op in dots:
-            planned = None if isinstance(op, aa.DotScaledOp) else wgmma_dot(op, few_rows=few_rows)
-            if planned is None:
-                return "wgmma has no instructions for the types, shapes or operands of a product"
+            if isinstance(op, aa.DotScaledOp):
+                return "wgmma multiplies without scales"
+            planned = wgmma_dot(op, few_rows=few_rows)
+            if isinstance(planned, str):
+                return planned
             found.append(planned)
         return found
 

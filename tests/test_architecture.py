@@ -49,6 +49,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("reducer",),
     ("cli", "__main__", "api"),
     ("reduce_command",),
+    ("explain",),
     ("completion",),
     ("resident",),
     ("native_launcher",),

@@ -20,6 +20,7 @@ COMMANDS = {
     "tileirdisasm": "disassemble",
     "tileirasm": "assemble",
     "tileiras-reduce": "reduce",
+    "tileiras-explain": "explain",
     "tileiras-run": "run_ptx",
     "tileiras-layout": "layout",
 }

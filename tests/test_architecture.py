@@ -34,6 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("stages", "ir_text"),
     ("dumps",),
     ("launch_info", "pass_manager", "foreign_input"),
+    ("resource_remarks",),
     (
         "driver",
         "command_line",

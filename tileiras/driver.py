@@ -481,8 +481,10 @@ def _generate(
         else kernel
         for kernel in kernels
     )
-    for used in result.kernels:
-        _report_spills(remarks, used.name, used.spill_stores + used.spill_loads)
+    if not remarks.filter.is_empty:
+        from tileiras.resource_remarks import explain_resources
+
+        explain_resources(remarks, kernels, result.kernels, target)
     usage = (
         f"{used.name}: {used.registers} registers, {used.shared} bytes of shared memory, "
         f"{used.spill_stores + used.spill_loads} bytes spilled"
@@ -520,24 +522,3 @@ def _place_of_only(module: ModuleOp, kernels: tuple[KernelLaunch, ...]) -> Sourc
         if getattr(symbol, "data", None) == kernels[0].name:
             return place_of(op)
     return None
-
-
-def _report_spills(remarks: RemarkCollector, kernel: str, size: int) -> None:
-    """A remark for a kernel whose values did not fit into registers."""
-    from tileiras.remarks import Remark, RemarkCategory, RemarkKind
-
-    if size:
-        message = f"{size} bytes of registers spilled to local memory: smaller tiles are faster"
-        arguments = (("Bytes", str(size)),)
-        remarks.add(
-            Remark(
-                RemarkCategory.MEMORY,
-                RemarkKind.MISSED,
-                "ptxas",
-                "RegisterSpills",
-                message,
-                kernel,
-                None,
-                arguments,
-            )
-        )

@@ -124,6 +124,19 @@ def test_prepared_folder_has_a_launch_for_every_program(tmp_path: Path) -> None:
     assert all(launch.cubin.read_bytes()[:4] == b"\x7fELF" for launch in found)
 
 
+def test_cubin_of_its_own_counts_more_than_that_of_the_group(tmp_path: Path) -> None:
+    cases = [make_case(make_wide_program(seed)).to_json() for seed in (0, 1)]
+    (tmp_path / "g00000.json").write_text(json.dumps({"cases": cases}))
+    for name in ("g00000.theirs.cubin", "g00000.theirs.p1.cubin", "g00000.ours.p0.cubin"):
+        (tmp_path / name).write_bytes(b"")
+    found = [(launch.case.name, launch.cubin.name) for launch in launches(tmp_path)]
+    assert found == [
+        ("p0", "g00000.ours.p0.cubin"),
+        ("p0", "g00000.theirs.cubin"),
+        ("p1", "g00000.theirs.p1.cubin"),
+    ]
+
+
 @pytest.mark.parametrize(("seed", "output"), [(870, 3), (2169, 3), (1367, 5), (192, 4)])
 def test_slices_compute_the_output_of_their_program(seed: int, output: int) -> None:
     """The first one from the same inputs; the others are smaller programs that are right, too."""

@@ -43,7 +43,7 @@ class Launch:
 
 
 def launches(folder: Path) -> Iterator[Launch]:
-    """All that there are cubins for, group by group; one of its own counts more than the group's."""
+    """All that there are cubins for, by groups; one of its own counts more than the group's."""
     for manifest in sorted(folder.glob("g?????.json")):
         cases = [Case.from_json(data) for data in json.loads(manifest.read_text())["cases"]]
         for compiler in COMPILERS:

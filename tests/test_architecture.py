@@ -33,7 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("pass_names",),
     ("stages", "ir_text"),
     ("dumps",),
-    ("launch_info", "pass_manager"),
+    ("launch_info", "pass_manager", "foreign_input"),
     ("resource_remarks",),
     (
         "driver",

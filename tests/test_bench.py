@@ -12,13 +12,12 @@ import pytest
 np = pytest.importorskip("numpy")
 
 import tileiras  # noqa: E402
-from tests.test_runtime_api import FakeDriver  # noqa: E402
+from tests.kernels.fake_driver import FakeDriver, use  # noqa: E402
 from tileiras.bench.arguments import make_arguments, parse_shape, scalars_of  # noqa: E402
 from tileiras.bench.command import run  # noqa: E402
 from tileiras.bench.measurement import Times  # noqa: E402
 from tileiras.errors import UsageError  # noqa: E402
 from tileiras.launch_info import KernelLaunch, KernelParameter  # noqa: E402
-from tileiras.runtime import cuda_driver  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 VECTOR_ADD = str(ROOT / "examples" / "vector_add.mlir")
@@ -31,14 +30,6 @@ class Drifting(FakeDriver):
     def _cuLaunchKernel(self, function: object, *rest: Any) -> tuple[()]:
         self.noise += 1.0
         return super()._cuLaunchKernel(function, *rest)
-
-
-def use(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    """The fake in the place of cuda-python's driver."""
-    monkeypatch.setattr(cuda_driver, "_bindings", lambda: fake)
-    monkeypatch.setattr(cuda_driver._Loaded, "driver", None)
-    monkeypatch.setattr(cuda_driver._Loaded, "context", None)
-    return fake
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ class TestExitCodes:
         assert compile_it(".") == 1
         assert "Is a directory" in capsys.readouterr().err
 
-    @pytest.mark.parametrize("content", [b"", b"hello", b"\x7fELF\x02", b"\xff\xfe\x00"])
+    @pytest.mark.parametrize("content", [b"", b"\x7fELF\x02", b"\xff\xfe\x00", b"entry\0\xff"])
     def test_foreign_input(self, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
         """Is rejected with the line that clients look for, before options are judged."""
         Path("bad.bc").write_bytes(content)

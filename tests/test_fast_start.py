@@ -258,6 +258,24 @@ print(watched.VALUE, watched_package.inner.VALUE, type(watched.__spec__.loader).
 """
 
 
+def test_code_is_kept_where_python_keeps_none(tmp_path: Path) -> None:
+    """Containers set PYTHONDONTWRITEBYTECODE, and packages lie in folders that are read-only."""
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place" / "lonely.py").write_text("X = 1\n")
+    script = """
+import sys
+from tileiras.fast_start import start_fast
+save = start_fast(sys.argv[1])
+import lonely
+save()
+print(type(lonely.__loader__).__name__, lonely.X)
+"""
+    environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": f"{tmp_path}/place:{ROOT}"}
+    assert run(script, tmp_path / "cache", **environment) == "SourceFileLoader 1"
+    assert run(script, tmp_path / "cache", **environment) == "PreparedLoader 1"
+    assert not list(tmp_path.glob("place/__pycache__"))
+
+
 def test_changed_source_is_read_again(tmp_path: Path) -> None:
     """And from the file once it has been."""
     modules, cache = tmp_path / "modules", tmp_path / "cache"

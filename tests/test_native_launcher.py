@@ -243,6 +243,43 @@ def test_signal_before_python_ends_it_as_python_does(native: Path) -> None:
     assert (waiting.returncode, errors) == (143, b"error: terminated\n")
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "words"),
+    [
+        (signal.SIGINT, 130, b"interrupted"),
+        (signal.SIGTERM, 143, b"terminated"),
+        (signal.SIGHUP, 129, b"hung up"),
+    ],
+)
+def test_signal_while_python_starts_is_one_line(
+    native: Path, tmp_path: Path, number: int, code: int, words: bytes
+) -> None:
+    """Before anything of ours is imported: Python itself answers an interrupt with a traceback."""
+    text = f"import os\nos.kill(os.getpid(), {int(number)})\n"
+    (tmp_path / "sitecustomize.py").write_text(text)
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([native, "--version"], env=environ, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"error: " + words + b"\n")
+
+
+@pytest.mark.parametrize("blocked", [[], [signal.SIGINT], [signal.SIGHUP, signal.SIGUSR1]])
+def test_commands_have_the_signals_that_the_caller_blocks(
+    native: Path, tmp_path: Path, blocked: list[signal.Signals]
+) -> None:
+    """No more, so that ptxas can be ended, and no less."""
+    text = "main = lambda: print(open('/proc/self/status').read())\n"
+    (tmp_path / "tileiras_command.py").write_text(text)
+    done = subprocess.run(
+        [native],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, blocked),
+    )
+    mask = next(line for line in done.stdout.splitlines() if line.startswith("SigBlk:"))
+    assert int(mask.split()[1], 16) == sum(1 << (number - 1) for number in blocked)
+
+
 def test_checkout_on_pythonpath_is_used(native: Path, tmp_path: Path) -> None:
     (tmp_path / "tileiras").mkdir()
     (tmp_path / "tileiras" / "__init__.py").write_text("")

@@ -127,7 +127,11 @@ def asm_main() -> None:
 def run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> NoReturn:
     """Runs the command and leaves without tearing the interpreter down, which only costs time."""
     prepare_standard_streams()
-    watch()
+    try:
+        watch()
+    except (OSError, RuntimeError) as error:  # no descriptor, or no thread, is left
+        say(f"error: unable to start: {getattr(error, 'strerror', None) or error}")
+        os._exit(TargetError.exit_code)
     gc.disable()
     save = start_fast(cache_folder(os.environ))
     code = command(argv)
@@ -553,8 +557,8 @@ def _disassemble(argv: Sequence[str]) -> None:
     from tileiras import driver
     from tileiras.dialects.cuda_tile.text import print_module
 
-    if not driver.is_bytecode(source):
-        raise BytecodeError(driver.NOT_TILE_IR)
+    if driver.input_kind(source, _input_file(values)) == "text":
+        raise BytecodeError("input is text, expected bytecode; tileirasm writes bytecode from text")
     module = driver.read_source(source)
     driver.verify_input(module, from_bytecode=True)
     text = print_module(module, generic=False, debug_info=_flag(values, "print-debug-info"))

@@ -54,9 +54,6 @@ SEARCH_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "XDG_CACHE_HOME", "HOME", 
 _BACKEND_STAGES = ("ptx", "cubin")
 """The stages that need LLVM."""
 
-NOT_TILE_IR = "input does not correspond to Tile IR bytecode"
-"""What clients look for when an input is rejected."""
-
 _TEXT = "utf-8-sig"
 """The encoding of text; a byte order mark before it, as some editors write, is no part of it."""
 
@@ -148,7 +145,7 @@ def is_bytecode(source: bytes) -> bool:
     return source.startswith(MAGIC)
 
 
-def input_kind(source: bytes) -> str:
+def input_kind(source: bytes, filename: str = "<input>") -> str:
     """ "bytecode" or "text".
 
     Raises BytecodeError for input that cannot be either, so that this is known before any other
@@ -157,12 +154,16 @@ def input_kind(source: bytes) -> str:
     if is_bytecode(source):
         return "bytecode"
     if not _looks_like_ir(source):
-        raise BytecodeError(NOT_TILE_IR)
+        from tileiras.foreign_input import without_a_word
+
+        raise without_a_word(source, filename)
     check_text_size(len(source))
     try:
         source.decode(_TEXT)
     except UnicodeDecodeError as error:
-        raise BytecodeError(NOT_TILE_IR) from error
+        from tileiras.foreign_input import not_decoded
+
+        raise not_decoded(source, error.start, filename) from error
     return "text"
 
 
@@ -171,7 +172,7 @@ def read_source(source: bytes, filename: str = "<input>") -> ModuleOp:
 
     Raises BytecodeError for input that is neither.
     """
-    if input_kind(source) == "bytecode":
+    if input_kind(source, filename) == "bytecode":
         from tileiras.bytecode.reader import read_module
 
         return read_module(source)
@@ -333,7 +334,7 @@ def compile_module(
     lead to stage llvm-dialect the output is the text of the module after them. Raises a
     TileirasError; nothing is written but dumps.
     """
-    input_kind(source)
+    input_kind(source, filename)
     check_options(options)
     target = find_target(options)
     if options.emit in _BACKEND_STAGES:

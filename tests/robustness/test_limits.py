@@ -279,10 +279,11 @@ def write_large(path: Path, kind: str) -> None:
     ("kind", "code"), [("zeros", 3), ("letters", 3), ("comments", 5), ("constant", 0)]
 )
 def test_memory_for_a_file_of_200_megabytes(kind: str, code: int, tmp_path: Path) -> None:
-    """At most twice the file and what any process takes."""
+    """At most twice the file and what any process takes; `-rP` shows how much."""
     path = tmp_path / "large"
     write_large(path, kind)
     found, memory = peak_memory(path)
     path.unlink()
+    print(f"{kind}: {memory / 1e6:.0f} MB for {SIZE / 1e6:.0f} MB")
     assert found == code
     assert memory <= 2 * SIZE + BASE_MEMORY

@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.interpreter.equivalent_ops import EquivalentOps
 from tileiras.interpreter.errors import InterpreterError
@@ -67,7 +68,7 @@ def _acquire(run: BlockRun, op: tc.AccumulatorAcquireOp) -> list[Any]:
     if sums.open is not None:
         raise InterpreterError("the sum before has not been committed", op)
     type = op.accumulator.type
-    if not isinstance(type, tc.AccumulatorType):
+    if not is_in_tmem(type):
         raise InterpreterError("no accumulator", op)
     sums.open = np.zeros(type.shape, format_of(type.element_type).dtype)
     return []

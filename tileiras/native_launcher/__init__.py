@@ -8,7 +8,8 @@ that script back. It does what the script does, sooner:
 - Where the resident compiler is allowed and answers, Python is not started at all.
 - Else it becomes Python, isolated (`-I -S`), with the search path that this Python had when the
   program was made: no `site`, no finder of an editable installation.
-
+- Signals that end a command wait while Python starts: they are answered with one line, never with a
+  traceback of Python's own start.
 - Where that Python is another one by now, or the packages have moved, the site module says where
   they are; where it is gone, the `python` beside the program is started.
 

@@ -39,9 +39,16 @@ try:
 except ModuleNotFoundError:
     import site; site.main()
     import tileiras_command as c
-c."""
+"""
 """What Python runs under `-I -S`. Another Python than that of the build, or packages that are no
 longer where they were: the site module says where they are."""
+
+_RELEASE = """import _signal, sys
+held = sys._xoptions.get("held", "").split()
+_signal.pthread_sigmask(_signal.SIG_UNBLOCK, map(int, held))
+c."""
+"""Lets the signals through that the program holds while Python starts: a line of ours answers
+them now."""
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
@@ -101,12 +108,12 @@ def definitions() -> str:
     command = [sys.executable, "-E", "-P", "-B", "-X", "utf8", "-c", _PROBE]
     path, socket = json.loads(_run(command))
     bare = json.loads(_run([sys.executable, "-I", "-S", "-c", _BARE_PROBE]))
-    isolated = _START.format(bare=bare, path=path)
+    isolated = _START.format(bare=bare, path=path) + _RELEASE
     texts = {
         "PYTHON": sys.executable,
         "ISOLATED": f"{isolated}main()",
         "ALONE": f"{isolated}compile_here()",
-        "ORDINARY": "import tileiras_command as c; c.main()",
+        "ORDINARY": f"import tileiras_command as c\n{_RELEASE}main()",
         "SOCKET": socket,
     }
     return "".join(f"#define {name} {_quoted(text)}\n" for name, text in texts.items())

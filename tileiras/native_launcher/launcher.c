@@ -64,13 +64,33 @@ static int python_is_changed(void) {
     return 0;
 }
 
+/* Keeps the signals that end a command waiting until Python can say so in one line: the text that
+ * it runs lets them through, by the numbers written to `held`. Those that are blocked already are
+ * the caller's. */
+static void hold_signals(sigset_t *before, char *held, size_t room) {
+    sigset_t ours;
+    int size = snprintf(held, room, "held=");
+    sigemptyset(&ours);
+    sigprocmask(SIG_BLOCK, NULL, before);
+    for (int index = 0; index < REASON_COUNT; index++)
+        if (!sigismember(before, REASONS[index].number)) {
+            sigaddset(&ours, REASONS[index].number);
+            size += snprintf(held + size, room - (size_t)size, "%d ", REASONS[index].number);
+        }
+    sigprocmask(SIG_BLOCK, &ours, NULL);
+}
+
 /* Becomes this interpreter; returns where that cannot be. */
 static void become(char *python, int isolated, char *text, int argc, char **argv) {
-    char **words = malloc((size_t)(argc + 8) * sizeof *words);
+    char **words = malloc((size_t)(argc + 10) * sizeof *words);
+    char held[64];
+    sigset_t before;
     int count = 0;
     if (words == NULL)
         return;
     words[count++] = python;
+    words[count++] = "-X";
+    words[count++] = held;
     if (isolated) {
         words[count++] = "-I";
         words[count++] = "-S";
@@ -86,8 +106,12 @@ static void become(char *python, int isolated, char *text, int argc, char **argv
     for (int index = 1; index < argc; index++)
         words[count++] = argv[index];
     words[count] = NULL;
+    hold_signals(&before, held, sizeof held);
     execv(python, words);
+    int error = errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
     free(words);
+    errno = error;
 }
 
 /* The interpreter beside this program: that of an environment that has been moved. */

@@ -55,6 +55,8 @@ _HOPPER = (_SINCE_HOPPER - {Feature.FP8_MMA_NATIVE}) | {Feature.WGMMA}
 _BLACKWELL = _SINCE_HOPPER | {Feature.FP4_CONVERT, Feature.WIDE_GLOBAL_ACCESS, Feature.F32X2}
 _DATACENTER_BLACKWELL = _BLACKWELL | {Feature.TCGEN05, Feature.TCGEN05_SCALED, Feature.REDUX_F32}
 _MULTICAST_BLACKWELL = _DATACENTER_BLACKWELL | {Feature.MULTIMEM}
+_TENSOR_MEMORY = (128, 512)
+"""Lanes and columns of an SM (PTX ISA, "Tensor Memory")."""
 _WITH_I8 = frozenset({Feature.TCGEN05_I8})
 _CONSUMER_BLACKWELL = (_BLACKWELL - {Feature.WIDE_GLOBAL_ACCESS}) | {
     Feature.BLOCK_SCALED_MMA,
@@ -72,6 +74,7 @@ def _target(
 ) -> GpuTarget:
     """A record; shared memory in KiB per block (opt-in) and per SM."""
     clusters = Feature.CLUSTER_LAUNCH in features
+    tmem_lanes, tmem_columns = _TENSOR_MEMORY if Feature.TCGEN05 in features else (0, 0)
     return GpuTarget(
         name=name,
         ptx_target=name + suffix,
@@ -87,6 +90,8 @@ def _target(
         max_ctas_per_sm=_CTAS.get(name, warps // 2),
         max_cluster=8 if clusters else 1,
         performance=PERFORMANCE[name],
+        tmem_lanes=tmem_lanes,
+        tmem_columns=tmem_columns,
     )
 
 

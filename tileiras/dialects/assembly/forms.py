@@ -188,7 +188,7 @@ FORMS: dict[str, Row] = {
     "nv_tileas.async.pipeline.store_stage": Row(
         "$pipeline, $view[$indices] using $tensor_map", "view"
     ),
-    "nv_tileas.async.pipeline.consumer_wait": Row("$pipeline", "functional"),
+    "nv_tileas.async.pipeline.consumer_wait": Row("$pipeline at $offsets", "functional"),
     "nv_tileas.select_tile": Row(
         "$condition, $first, $second", "result; first=result, second=result"
     ),

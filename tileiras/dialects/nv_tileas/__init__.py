@@ -9,6 +9,7 @@ from xdsl.ir import Dialect
 from tileiras.dialects.nv_tileas.assigned import ASSIGNED_ATTRIBUTES
 from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp, MmaScaledDotOp
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded, layout_of
+from tileiras.dialects.nv_tileas.memdesc import ENCODINGS, MemDescType, MemorySpaceAttr
 from tileiras.dialects.nv_tileas.memory import (
     AsyncCopyOp,
     ConvertLayoutOp,
@@ -21,13 +22,11 @@ from tileiras.dialects.nv_tileas.memory import (
 from tileiras.dialects.nv_tileas.pipeline import (
     PIPELINE_OPS,
     PipelineType,
-    SharedTileType,
     TensorMapType,
 )
 from tileiras.dialects.nv_tileas.plan import PLAN_ATTRIBUTES
 from tileiras.dialects.nv_tileas.tcgen05 import (
     TCGEN05_OPS,
-    AccumulatorType,
     ScalesLoadOp,
     Tcgen05DotScaledOp,
 )
@@ -56,10 +55,11 @@ NvTileAS = Dialect(
         Tcgen05DotScaledOp,
     ],
     [
-        AccumulatorType,
         LayoutEncodingAttr,
         PipelineType,
-        SharedTileType,
+        MemDescType,
+        MemorySpaceAttr,
+        *ENCODINGS,
         TensorMapType,
         *PLAN_ATTRIBUTES,
         *ASSIGNED_ATTRIBUTES,

@@ -1,6 +1,6 @@
 """Products by tcgen05: one thread issues them, their sums lie in tensor memory.
 
-    %sum = create_accumulator {shape = 128x256, ...}
+    %sum = create_accumulator {stages = 2, ...} : memdesc<128x256xf32, #tmem, tmem>
     product_agent { accumulator_acquire %sum
                     for { %a, %b = consumer_wait %p; tcgen05_dot %sum, %a, %b; consumer_release %p }
                     accumulator_commit %sum }
@@ -15,13 +15,10 @@ Scales of block-scaled products go through stages, as operands do:
     %a, %b, %sa, %sb = consumer_wait %p
     tcgen05_dot_scaled %a by %sa, %b by %sb into %sum  (the warp that issues products)
 
-A tile of scales in a stage has no swizzle, which its type says by a swizzle of 0: it lies as
-`dialects/layout/scale_factors` says.
+A tile of scales lies in chunks there (`#nv_tileas.scale_chunks`), without a swizzle.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -31,10 +28,9 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -47,29 +43,11 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, SignednessAttr
-from tileiras.dialects.nv_tileas.pipeline import SharedTileType
+from tileiras.dialects.cuda_tile.attributes import SignednessAttr
+from tileiras.dialects.layout.tmem import TMEM_COLUMNS
+from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, IN_TMEM, MemDescType, is_in_tmem
 
-TMEM_COLUMNS = 512
-"""Of an SM (PTX ISA, "Tensor Memory")."""
 LOAD_SHAPES = ("16x256b", "32x32b")
-
-
-@irdl_attr_definition
-class AccumulatorType(ParametrizedAttribute, TypeAttribute):
-    """`!nv_tileas.accumulator<128x256xf32>`: sums in tensor memory, 128 rows side by side."""
-
-    name = "nv_tileas.accumulator"
-    dims: IntTupleAttr
-    element_type: Attribute
-
-    def __init__(self, shape: Sequence[int], element_type: Attribute):
-        super().__init__(IntTupleAttr(shape), element_type)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the tile."""
-        return self.dims.data
 
 
 @irdl_op_definition
@@ -84,15 +62,21 @@ class CreateAccumulatorOp(IRDLOperation):
     column = prop_def(IntAttr)
     columns = prop_def(IntAttr)
     readers = prop_def(IntAttr)
-    result = result_def(AccumulatorType)
+    result = result_def(IN_TMEM)
 
     def verify_(self) -> None:
-        """The stages lie in tensor memory."""
+        """The stages lie in tensor memory, and a stage has room for a tile."""
         end = self.column.data + self.stages.data * self.columns.data
         if min(self.stages.data, self.columns.data, self.readers.data) < 1 or end > TMEM_COLUMNS:
             raise VerifyException(
                 f"{self.name}: {self.stages.data} stages of {self.columns.data} columns from "
                 f"{self.column.data} on, expected at least one, of {TMEM_COLUMNS} columns together"
+            )
+        type = self.result.type
+        if is_in_tmem(type) and type.tmem_columns > self.columns.data:
+            raise VerifyException(
+                f"{self.name}: stages of {self.columns.data} columns, expected at least "
+                f"{type.tmem_columns} for a tile of {list(type.shape)}"
             )
 
 
@@ -110,7 +94,7 @@ class AccumulatorAcquireOp(IRDLOperation):
     """Waits until the next stage has been read: its sums start from zero."""
 
     name = "nv_tileas.accumulator_acquire"
-    accumulator = operand_def(AccumulatorType)
+    accumulator = operand_def(IN_TMEM)
 
 
 @irdl_op_definition
@@ -122,9 +106,9 @@ class Tcgen05DotOp(IRDLOperation):
     """
 
     name = "nv_tileas.tcgen05_dot"
-    accumulator = operand_def(AccumulatorType)
-    lhs = operand_def(SharedTileType)
-    rhs = operand_def(SharedTileType)
+    accumulator = operand_def(IN_TMEM)
+    lhs = operand_def(IN_SMEM)
+    rhs = operand_def(IN_SMEM)
     kind = prop_def(StringAttr)
     signedness_lhs = opt_prop_def(SignednessAttr)
     signedness_rhs = opt_prop_def(SignednessAttr)
@@ -150,7 +134,7 @@ class AccumulatorCommitOp(IRDLOperation):
     """Gives the stage to the consumers once its products are done."""
 
     name = "nv_tileas.accumulator_commit"
-    accumulator = operand_def(AccumulatorType)
+    accumulator = operand_def(IN_TMEM)
 
 
 @irdl_op_definition
@@ -162,7 +146,7 @@ class AccumulatorLoadOp(IRDLOperation):
     """
 
     name = "nv_tileas.accumulator_load"
-    accumulator = operand_def(AccumulatorType)
+    accumulator = operand_def(IN_TMEM)
     any = operand_def(IntegerType(1))
     shape = prop_def(StringAttr)
     result = result_def()
@@ -174,7 +158,7 @@ class AccumulatorLoadOp(IRDLOperation):
         type, source = self.result.type, self.accumulator.type
         if (
             not isinstance(type, TensorType)
-            or not isinstance(source, AccumulatorType)
+            or not is_in_tmem(source)
             or type.get_shape() != source.shape
             or type.element_type != source.element_type
         ):
@@ -184,7 +168,7 @@ class AccumulatorLoadOp(IRDLOperation):
 def _shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tile in a stage or of a sum."""
     type = value.type
-    return type.shape if isinstance(type, AccumulatorType | SharedTileType) else ()
+    return type.shape if isinstance(type, MemDescType) else ()
 
 
 TCGEN05_OPS = (
@@ -230,11 +214,11 @@ class Tcgen05DotScaledOp(IRDLOperation):
     """
 
     name = "nv_tileas.tcgen05_dot_scaled"
-    accumulator = operand_def(AccumulatorType)
-    lhs = operand_def(SharedTileType)
-    rhs = operand_def(SharedTileType)
-    lhs_scale = operand_def(SharedTileType)
-    rhs_scale = operand_def(SharedTileType)
+    accumulator = operand_def(IN_TMEM)
+    lhs = operand_def(IN_SMEM)
+    rhs = operand_def(IN_SMEM)
+    lhs_scale = operand_def(IN_SMEM)
+    rhs_scale = operand_def(IN_SMEM)
     kind = prop_def(StringAttr)
     column = prop_def(IntAttr)
     packed = opt_prop_def(UnitAttr)

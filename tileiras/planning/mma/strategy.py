@@ -79,7 +79,9 @@ class MmaStrategy(Protocol):
         """
         ...
 
-    def allotted(self, dots: Sequence[PlannedDot], shape: CtaConfig) -> list[PlannedDot] | str:
+    def allotted(
+        self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget
+    ) -> list[PlannedDot] | str:
         """The products with what they need of an SM beside registers, or why it has not enough."""
         ...
 
@@ -124,9 +126,11 @@ class Tcgen05Strategy:
         registers = launched if gathers else min(shape.registers, launched)
         return CtaConfig(shape.warpgroups, shape.ctas, shape.producer_warps + 1, registers)
 
-    def allotted(self, dots: Sequence[PlannedDot], shape: CtaConfig) -> list[PlannedDot] | str:
+    def allotted(
+        self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget
+    ) -> list[PlannedDot] | str:
         """With columns of tensor memory."""
-        placed = placed_sums([p for p in dots if isinstance(p, Tcgen05Dot)], shape)
+        placed = placed_sums([p for p in dots if isinstance(p, Tcgen05Dot)], shape, target)
         return placed if isinstance(placed, str) else list(placed)
 
 
@@ -167,7 +171,9 @@ class WgmmaStrategy:
         """As it is."""
         return shape
 
-    def allotted(self, dots: Sequence[PlannedDot], shape: CtaConfig) -> list[PlannedDot] | str:
+    def allotted(
+        self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget
+    ) -> list[PlannedDot] | str:
         """As they are."""
         return list(dots)
 
@@ -217,7 +223,9 @@ class MmaSyncStrategy:
         """
         return _with_registers_for_producer(shape, target)
 
-    def allotted(self, dots: Sequence[PlannedDot], shape: CtaConfig) -> list[PlannedDot] | str:
+    def allotted(
+        self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget
+    ) -> list[PlannedDot] | str:
         """As they are."""
         return list(dots)
 

@@ -9,7 +9,6 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
 from tileiras.codegen.atoms.tcgen05 import (
-    COLUMNS,
     MOST_N,
     ROWS,
     Tcgen05Kind,
@@ -144,7 +143,9 @@ def _has_one_use(value: SSAValue) -> bool:
     return len(list(value.uses)) == 1
 
 
-def placed_sums(dots: Sequence[Tcgen05Dot], shape: CtaConfig) -> list[Tcgen05Dot] | str:
+def placed_sums(
+    dots: Sequence[Tcgen05Dot], shape: CtaConfig, target: GpuTarget
+) -> list[Tcgen05Dot] | str:
     """The products with places for their sums in tensor memory, or that there is no room.
 
     Nor may there be too few registers to load a sum to.
@@ -154,7 +155,8 @@ def placed_sums(dots: Sequence[Tcgen05Dot], shape: CtaConfig) -> list[Tcgen05Dot
     held = max(_held_registers(planned, shape.warpgroups) for planned in dots)
     if held + LEAST_BESIDE > shape.registers:
         return f"a thread has {shape.registers} registers, and {held} of them would be for a sum"
-    most, scales = COLUMNS // shape.ctas, max(planned.scale_columns for planned in dots)
+    most = target.tmem_columns // shape.ctas
+    scales = max(planned.scale_columns for planned in dots)
     for buffers in range(MOST_BUFFERS, 0, -1):
         column, places = 0, dict[Accumulator, Accumulator]()
         for planned in dots:

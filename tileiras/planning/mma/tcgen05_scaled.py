@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import Float4E2M1FNType, Float8E4M3FNType, Float8E8M0
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_operand
-from tileiras.codegen.atoms.tcgen05 import COLUMNS, MOST_N
+from tileiras.codegen.atoms.tcgen05 import MOST_N
 from tileiras.codegen.atoms.tcgen05_scaled import SCALED_ROWS, ScaledKind, find_scaled_kind
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
@@ -53,8 +53,8 @@ def tcgen05_scaled_dot(op: aa.DotScaledOp, target: GpuTarget) -> Tcgen05Dot | st
         if not all(_has_one_scale(value) for value in (op.lhs, op.rhs)):
             return "an operand is multiplied with different scales"
     planned = Tcgen05Dot(op, lhs, rhs, kind, accumulator, scales=(left, right))
-    if planned.tmem_columns + planned.scale_columns > COLUMNS:
-        return f"the sums and scales take more than {COLUMNS} columns of tensor memory"
+    if planned.tmem_columns + planned.scale_columns > target.tmem_columns:
+        return f"the sums and scales take more than {target.tmem_columns} columns of tensor memory"
     return planned
 
 

@@ -87,7 +87,7 @@ def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> Hoppe
         return "no CTA has the registers and the shared memory"
     gathers = any(pipeline.gathers for pipeline in pipelines)
     shape = strategy.shaped(shape, target, gathers, chosen)
-    allotted = strategy.allotted(chosen, shape)
+    allotted = strategy.allotted(chosen, shape, target)
     if isinstance(allotted, str):
         return allotted
     if gathers and not target.has(Feature.CP_ASYNC):

@@ -10,18 +10,19 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
-from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, Signedness, SignednessAttr
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, element_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import encoded
+from tileiras.dialects.nv_tileas.memdesc import MemDescType
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_prologue_fill import (
     one_time,
     place_prologue_fill,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import stage_for_tma_store
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import stage_offset, tile_type
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.smem_transpose import (
     smem_transposed_tile,
     transposed_words,
@@ -59,7 +60,7 @@ class ConsumerSide:
         self.starts = roles.fills
         self.postponed: list[OperandLoad] = []
         """Loads with a prologue fill that are waited for where their first reader is."""
-        self.tiles: dict[tuple[Operation, pl.SharedTileType], SSAValue] = {}
+        self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
         self.uniform = UniformOperands(roles.uniform)
         self.store_maps: dict[Operation, SSAValue] = {}
         self.store_pipeline: SSAValue | None = None
@@ -114,22 +115,20 @@ class ConsumerSide:
         A tile that products read in different ways is given once for each.
         """
         loads, pipeline = self._content(op), self.pipelines[self._number(op)]
-        reads: dict[tuple[Operation, pl.SharedTileType], None] = {}
+        reads: dict[tuple[OperandLoad, MemDescType], None] = {}
         for planned in self.plan.dots.values():
             for operand, value in ((planned.lhs, planned.dot.lhs), (planned.rhs, planned.dot.rhs)):
                 if operand is not None and operand.load in loads:
-                    reads[operand.load, self._tile_type(operand, value)] = None
+                    reads[operand.load, tile_type(operand, value)] = None
         if any(read in self.tiles for read in reads):
             return
         in_order = [read for load in loads for read in reads if read[0] is load]
-        wait = materializer.emit(pl.ConsumerWaitOp, [pipeline], [type for _, type in in_order])
+        types = [type for _, type in in_order]
+        offsets = IntTupleAttr([stage_offset(self.plan, load) for load, _ in in_order])
+        wait = materializer.emit(pl.ConsumerWaitOp, [pipeline], types, {"offsets": offsets})
         self.tiles.update(zip(in_order, wait.results, strict=True))
         if not all(map(is_by_tma, loads)):
             materializer.emit(pl.ProxyFenceOp)
-
-    def _tile_type(self, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
-        """The tile of an operand in its stage, as a product reads it."""
-        return stage_for_tma_store(self.plan, operand, value)
 
     def _tile(
         self, materializer: Materializer, operand: SharedOperand, value: SSAValue
@@ -139,13 +138,13 @@ class ConsumerSide:
         One that may be the same as another's is read where that is, if it is.
         """
         self._wait_for_slot(materializer, operand.load)
-        type = self._tile_type(operand, value)
+        type = tile_type(operand, value)
         own = self.tiles[operand.load, type]
         same = self.uniform.conditions.get(operand.load)
         if same is None:
             return own
         first = replace(operand, load=self.uniform.firsts[operand.load])
-        other = self.tiles[first.load, self._tile_type(first, value)]
+        other = self.tiles[first.load, tile_type(first, value)]
         return materializer.emit(pl.SelectTileOp, [same, other, own], [type]).results[0]
 
     def place_dot(self, materializer: Materializer, op: aa.ProductOp) -> Sequence[SSAValue]:

@@ -13,9 +13,16 @@ from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas.memdesc import (
+    MemDescType,
+    NvmmaSharedAttr,
+    ScaleChunksAttr,
+    accumulator_type,
+)
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCT
 from tileiras.errors import InternalError
@@ -48,7 +55,7 @@ class ProductAgentBuilder(ProducerBuilder):
     ):
         super().__init__(PRODUCT, plan, roles, pipelines)
         self.sums = sums
-        self.tiles: dict[tuple[OperandLoad, pl.SharedTileType], SSAValue] = {}
+        self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
 
     def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
@@ -106,7 +113,7 @@ class ProductAgentBuilder(ProducerBuilder):
 
     def _tile(self, operand: SharedOperand, value: SSAValue) -> SSAValue:
         """An operand in its stage, which has been waited for or is now, for all that read it."""
-        key = (operand.load, self._tile_type(operand, value))
+        key = (operand.load, tile_type(operand, value))
         if key not in self.tiles:
             self._wait(operand.load)
         return self.tiles[key]
@@ -117,20 +124,17 @@ class ProductAgentBuilder(ProducerBuilder):
         if number is None:
             raise InternalError("a load without a pipeline was taken for one with")
         loads = self.plan.pipelines[number].content(load)
-        reads: dict[tuple[OperandLoad, pl.SharedTileType], None] = {}
+        reads: dict[tuple[OperandLoad, MemDescType], None] = {}
         for planned in self.plan.dots.values():
             for operand, value in staged_values(planned):
                 if operand.load in loads:
-                    reads[operand.load, self._tile_type(operand, value)] = None
+                    reads[operand.load, tile_type(operand, value)] = None
         types = [type for _, type in reads]
-        wait = self.emit(pl.ConsumerWaitOp, [self.pipelines[number]], types)
+        offsets = IntTupleAttr([stage_offset(self.plan, read) for read, _ in reads])
+        wait = self.emit(pl.ConsumerWaitOp, [self.pipelines[number]], types, {"offsets": offsets})
         self.tiles.update(zip(reads, wait.results, strict=True))
         if not all(map(is_by_tma, loads)):
             self.emit(pl.ProxyFenceOp)
-
-    def _tile_type(self, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
-        """The tile of an operand in its stage, as a product reads it."""
-        return stage_for_tma_store(self.plan, operand, value)
 
 
 def staged_values(planned: PlannedDot) -> Iterator[tuple[SharedOperand, SSAValue]]:
@@ -141,17 +145,23 @@ def staged_values(planned: PlannedDot) -> Iterator[tuple[SharedOperand, SSAValue
             yield operand, value
 
 
-def stage_for_tma_store(
-    plan: HopperPlan, operand: SharedOperand, value: SSAValue
-) -> pl.SharedTileType:
+def tile_type(operand: SharedOperand, value: SSAValue) -> MemDescType:
     """The tile of an operand in its stage, as a product reads it."""
-    number = plan.pipeline_of(operand.load)
-    if number is None or not isinstance(value.type, TensorType):
-        raise InternalError("an operand comes through no pipeline")
-    loads = plan.pipelines[number].content(operand.load)
-    offset = sum(place_bytes(load) for load in loads[: loads.index(operand.load)])
+    if not isinstance(value.type, TensorType):
+        raise InternalError("an operand is no tensor")
     shape, element = value.type.get_shape(), value.type.element_type
-    return pl.SharedTileType(shape, element, operand.major_axis, offset, operand.swizzle)
+    if not operand.swizzle:
+        return MemDescType(shape, element, ScaleChunksAttr(operand.major_axis))
+    return MemDescType(shape, element, NvmmaSharedAttr(operand.swizzle, operand.major_axis))
+
+
+def stage_offset(plan: HopperPlan, load: OperandLoad) -> int:
+    """Where the tile of a load starts in its stage, in bytes."""
+    number = plan.pipeline_of(load)
+    if number is None:
+        raise InternalError("an operand comes through no pipeline")
+    loads = plan.pipelines[number].content(load)
+    return sum(place_bytes(before) for before in loads[: loads.index(load)])
 
 
 def create_accumulators(entry: Block, plan: HopperPlan) -> Accumulators:
@@ -168,7 +178,7 @@ def create_accumulators(entry: Block, plan: HopperPlan) -> Accumulators:
             "readers": plan.shape.consumer_warps,
         }
         op = tc.CreateAccumulatorOp.create(
-            result_types=[tc.AccumulatorType(shape_of(result), element_of(result))],
+            result_types=[accumulator_type(shape_of(result), element_of(result))],
             properties={name: IntAttr(number) for name, number in numbers.items()},
         )
         entry.add_op(op)

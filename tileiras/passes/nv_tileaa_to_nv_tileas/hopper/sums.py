@@ -28,6 +28,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.encoding import encoded
+from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import Accumulators
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
@@ -64,7 +65,7 @@ class SumsInTmem:
             position = own.position
             if own.loop is not loop or own.is_of_iteration:
                 continue
-            if not isinstance(found[position].type, tc.AccumulatorType):
+            if not is_in_tmem(found[position].type):
                 continue
             result = loop.results[position]
             loaded = self._load(materializer, planned, _runs(materializer, own.loop))
@@ -146,5 +147,8 @@ def _is_without_effect(op: Operation) -> bool:
 
 def _computed(loop: aa.ForOp) -> list[SSAValue]:
     """What a loop computes: its results, but for tokens and places of sums."""
-    placeholders = (tc.AccumulatorType, aa.MemTokenType)
-    return [result for result in loop.results if not isinstance(result.type, placeholders)]
+    return [
+        result
+        for result in loop.results
+        if not isinstance(result.type, aa.MemTokenType) and not is_in_tmem(result.type)
+    ]

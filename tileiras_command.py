@@ -84,6 +84,14 @@ def explain() -> None:
     run()
 
 
+def bench() -> None:
+    """The command `tileiras-bench`."""
+    _complete("tileiras-bench")
+    from tileiras.bench.command import main as run
+
+    run()
+
+
 def run_ptx() -> None:
     """The command `tileiras-run`."""
     from tileiras.interpreter.ptx.command import main as run

@@ -50,6 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "__main__", "api"),
     ("reduce_command",),
     ("explain",),
+    ("bench", "c_launcher"),
     ("completion",),
     ("resident",),
     ("native_launcher",),

@@ -21,6 +21,7 @@ COMMANDS = {
     "tileirasm": "assemble",
     "tileiras-reduce": "reduce",
     "tileiras-explain": "explain",
+    "tileiras-bench": "bench",
     "tileiras-run": "run_ptx",
     "tileiras-layout": "layout",
 }

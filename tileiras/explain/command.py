@@ -58,7 +58,7 @@ def _explain(argv: Sequence[str]) -> None:
     from tileiras.explain.report import to_text
 
     path = values[INPUT][0]
-    grid, arguments = _grid(values), _arguments(values)
+    grid, arguments = grid_of(values), _arguments(values)
     if arguments and grid is None:
         raise UsageError("--arg says nothing without --grid, expected both or neither")
     shape = None if grid is None else Shape(grid, arguments)
@@ -71,8 +71,8 @@ def _explain(argv: Sequence[str]) -> None:
         write_output(values["html"][-1], to_html(found).encode())
 
 
-def _grid(values: Values) -> tuple[int, int, int] | None:
-    """The grid that is given; missing axes have one tile block."""
+def grid_of(values: Values) -> tuple[int, int, int] | None:
+    """The grid that is given; missing axes have one tile block. Raises UsageError for no grid."""
     if "grid" not in values:
         return None
     text = values["grid"][-1]

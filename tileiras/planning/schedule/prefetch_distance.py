@@ -80,12 +80,6 @@ def load_latency(load: PipelinedLoad, costs: TileCosts) -> int:
     return speed.l2_latency if load.shared else speed.memory_latency
 
 
-def is_quick(load: PipelinedLoad) -> bool:
-    """Whether a hint says that a load takes less time than most do."""
-    hint = latency_hint(load.op)
-    return hint is not None and hint < USUAL_LATENCY_HINT
-
-
 def stage_bytes(load: PipelinedLoad, threads: int) -> int:
     """Shared memory for one tile: whole cells for every thread."""
     type = load.op.result.type
@@ -104,11 +98,8 @@ def schedule_light_loop(
 
     So they may have stages enough each, and a grid of few tile blocks keeps it busy, too. None if
     there is more to do, or no room: `smem` says how much each of so many has, of which there may be
-    as many on an SM as `ctas` says. None as well where the author says that loads take little time:
-    other tile blocks keep memory busy meanwhile, and stages would leave fewer of them.
+    as many on an SM as `ctas` says.
     """
-    if any(is_quick(load) for load in loads):
-        return None
     work = costs.performance.loop_overhead + sum(
         waited_cycles(op, costs) for op in loop.body.block.ops
     )

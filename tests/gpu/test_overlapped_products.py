@@ -18,7 +18,10 @@ HEADS, DEPTH = 8, 128
 @pytest.mark.parametrize("kind", ["full", "causal", "masked"])
 @pytest.mark.parametrize(
     ("rows", "columns"),
-    [(128, 128), (128, 64), (64, 128), (64, 64), (64, 256), (128, 256), (256, 256)],
+    [
+        *((128, 128), (128, 64), (64, 128), (64, 64), (64, 256), (128, 256), (256, 256)),
+        *((16, 64), (16, 128), (32, 32), (32, 128)),
+    ],
 )
 @pytest.mark.parametrize(("iterations", "share"), [(1, 1), (2, 2), (3, 1), (24, 4)])
 def test_attention_is_right_after_any_number_of_iterations(kind, rows, columns, iterations, share):

@@ -34,12 +34,18 @@ _MISSING = object()
 
 
 class _NoSignatures:
-    """In place of `inspect` in `dataclasses`, which writes a signature into missing docstrings."""
+    """The module `inspect` as `dataclasses` sees it: all of it, but for what takes long."""
+
+    def __init__(self, module: Any):
+        self._module = module
 
     @staticmethod
     def signature(_: object) -> str:
-        """Nothing, which is added to the name of the class."""
+        """Nothing, which is added to the name of the class in missing docstrings."""
         return ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
 
 
 def defer_dataclasses(prepared: Prepared) -> None:
@@ -71,7 +77,7 @@ def defer_dataclasses(prepared: Prepared) -> None:
         ("_cmp_fn", compare_later),
         ("_frozen_get_del_attr", guard_later),
         ("_process_class", _deferring_classes(getattr(dataclasses, "_process_class"))),  # noqa: B009
-        ("inspect", _NoSignatures),
+        ("inspect", _NoSignatures(getattr(dataclasses, "inspect"))),  # noqa: B009
     ):
         setattr(dataclasses, name, value)
 

@@ -129,7 +129,7 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     right_tile, k_axis = (op.lhs, 1) if is_transposed else (op.rhs, 0)
     rhs = _operand(right_tile, k_axis)
     rows = ctx.layout(op.result.type).shape[1 if is_transposed else 0]
-    repeats = rows // (ROWS * (ctx.num_warps // 4))
+    repeats = max(1, rows // (ROWS * (ctx.num_warps // 4)))
     if fragments:
         tile = op.rhs if is_transposed else op.lhs
         left = _left_by_threads(ctx, tile, 1 - k_axis, is_smem_transposed=fragments == "both")

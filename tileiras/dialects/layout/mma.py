@@ -142,10 +142,13 @@ def wgmma_accumulator(tile_shape: Sequence[int], warpgroups: int) -> LinearLayou
     fragments for wgmma.mma_async"). One instruction's N is the tile's N, so registers
     [i * N / 2, (i + 1) * N / 2) are the fragment of the i-th 64 rows of the warpgroup.
 
-    LayoutError if the tile has fewer than 64 rows per warpgroup.
+    Of 16 or 32 rows the warps of one warpgroup have copies.
+
+    LayoutError if the tile has fewer than 64 rows per warpgroup otherwise.
     """
     (count,) = checked_shape((warpgroups,))
-    if len(tile_shape) != 2 or tile_shape[0] < 64 * count:
+    least = 64 * count if count > 1 else 16
+    if len(tile_shape) != 2 or tile_shape[0] < least:
         raise LayoutError(f"{count} warpgroups need {64 * count} rows, found tile {tile_shape}")
     return mma_operand_layout(_C_16X8, tile_shape, (4 * count, 1), "C")
 

@@ -54,6 +54,8 @@ class MmaSyncDot:
     """Whether each warp reads stages by itself, and hands them back."""
     is_asynchronous: ClassVar[bool] = False
     """Whether the product is issued and waited for later."""
+    copies: ClassVar[int] = 1
+    """How many warps hold each row."""
     is_in_tmem: ClassVar[bool] = False
     """Whether the sum lies in tensor memory."""
 

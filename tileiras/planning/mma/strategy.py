@@ -29,7 +29,7 @@ from tileiras.planning.mma.instructions import find_instruction
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP, MmaSyncDot, unread_operand
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.mma.tcgen05_dots import placed_sums, tcgen05_dot
-from tileiras.planning.mma.wgmma_dots import wgmma_dot
+from tileiras.planning.mma.wgmma_dots import is_of_few_rows, wgmma_dot
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.operands.staged import staged_operands
 from tileiras.planning.operands.swap_ab import oriented
@@ -131,10 +131,14 @@ class WgmmaStrategy:
     has_product_agent: ClassVar[bool] = False
 
     def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
-        """All products, or that there are no instructions for one."""
+        """All products, or that there are no instructions for one.
+
+        Where a left operand of few rows is computed, warps have copies of it in all products.
+        """
+        few_rows = any(isinstance(op, aa.DotOp) and is_of_few_rows(op) for op in dots)
         found: list[PlannedDot] = []
         for op in dots:
-            planned = None if isinstance(op, aa.DotScaledOp) else wgmma_dot(op)
+            planned = None if isinstance(op, aa.DotScaledOp) else wgmma_dot(op, few_rows=few_rows)
             if planned is None:
                 return "wgmma has no instructions for the types, shapes or operands of a product"
             found.append(planned)

@@ -57,6 +57,8 @@ class Tcgen05Dot:
     """Whether each warp reads stages by itself, and hands them back."""
     is_asynchronous: ClassVar[bool] = True
     """Whether the product is issued and waited for later."""
+    copies: ClassVar[int] = 1
+    """How many warps hold each row."""
     is_in_tmem: ClassVar[bool] = True
     """Whether the sum lies in tensor memory."""
     is_lhs_resident: ClassVar[bool] = False

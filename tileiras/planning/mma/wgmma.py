@@ -81,7 +81,7 @@ def accumulator_layout(
 def accumulator_registers(op: aa.DotOp, family: WgmmaFamily, warpgroups: int) -> int:
     """32-bit registers of one thread for the result."""
     rows, columns = op.result.type.get_shape() if isinstance(op.result.type, TensorType) else (0, 0)
-    elements = rows * columns // (128 * warpgroups)
+    elements = max(rows * columns // warpgroups, 64 * columns) // 128
     return elements // 2 if family.accumulator == "f16" else elements
 
 

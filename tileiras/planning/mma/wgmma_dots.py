@@ -13,9 +13,15 @@ from tileiras.planning.model.dots import ROWS_PER_WARPGROUP, WgmmaDot
 from tileiras.planning.operands.staged import staged_operands
 from tileiras.planning.operands.swap_ab import MOST_WARPGROUPS, may_be_transposed
 
+FEW_ROWS = (16, 32)
+"""Fixed: rows of a left operand in registers of which the warps of a warpgroup can have copies."""
 
-def wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
-    """The product with its operands in shared memory, None if wgmma cannot do it."""
+
+def wgmma_dot(op: aa.DotOp, *, few_rows: bool = False) -> WgmmaDot | None:
+    """The product with its operands in shared memory, None if wgmma cannot do it.
+
+    `few_rows`: a left operand of 16 or 32 rows comes from registers, and warps have copies of it.
+    """
     shape, depth = shape_of(op.result), shape_of(op.lhs)[-1:]
     family = dot_family(op)
     if len(shape) != 2 or family is None:
@@ -36,10 +42,19 @@ def wgmma_dot(op: aa.DotOp) -> WgmmaDot | None:
     if not is_direct and majors not in ways:
         return None
     fragments = None if is_direct else ways[majors]
+    if few_rows and shape[0] in FEW_ROWS and fragments is None:
+        is_resident = lhs is None or lhs.load.parent_block() is not op.parent_block()
+        return WgmmaDot(op, None, rhs, family) if is_resident else None
     planned = WgmmaDot(op, lhs, rhs, family, fragments, fragments == "rhs")
     if planned.rows < ROWS_PER_WARPGROUP and may_be_transposed(planned):
         planned = replace(planned, transposed=True)
     return planned if _is_legal(planned) else None
+
+
+def is_of_few_rows(op: aa.DotOp) -> bool:
+    """Whether the left operand is computed, and has fewer rows than a warpgroup."""
+    operands = staged_operands(op)
+    return operands is not None and operands.lhs is None and shape_of(op.result)[0] in FEW_ROWS
 
 
 def _is_legal(planned: WgmmaDot) -> bool:

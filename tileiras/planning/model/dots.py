@@ -63,7 +63,14 @@ class WgmmaDot:
 
     def suits(self, warpgroups: int) -> bool:
         """Whether every warpgroup has blocks of rows for the instructions."""
+        if self.rows < ROWS_PER_WARPGROUP:
+            return warpgroups == 1
         return self.rows % (warpgroups * ROWS_PER_WARPGROUP) == 0
+
+    @property
+    def copies(self) -> int:
+        """How many warps of a warpgroup hold each row: more than one where there are few rows."""
+        return max(1, ROWS_PER_WARPGROUP // self.rows)
 
     def accumulator_registers(self, warpgroups: int) -> int:
         """Registers of a thread for the result."""
@@ -73,7 +80,8 @@ class WgmmaDot:
         """Registers of a thread for a left operand that comes from registers."""
         if self.lhs is not None:
             return 0
-        bits = prod(shape_of(self.dot.lhs)) * self.operand_bits
+        rows, *others = shape_of(self.dot.lhs)
+        bits = max(rows, ROWS_PER_WARPGROUP) * prod(others) * self.operand_bits
         return bits // (32 * 128 * warpgroups)
 
     def result_layout(self, warpgroups: int) -> LinearLayout:

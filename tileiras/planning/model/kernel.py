@@ -11,7 +11,7 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot, accumulators
 from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.pipelines import Pipeline, is_read_by_threads
-from tileiras.planning.resources.cta import CtaConfig
+from tileiras.planning.resources.cta import WARPGROUP_THREADS, CtaConfig
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,12 @@ class HopperPlan:
     def warpgroups(self) -> int:
         """Warpgroups of consumers."""
         return self.shape.warpgroups
+
+    @property
+    def threads_of_rows(self) -> int:
+        """Consumer threads that tiles are divided between; the others hold copies."""
+        copies = max((planned.copies for planned in self.dots.values()), default=1)
+        return self.shape.warpgroups * WARPGROUP_THREADS // copies
 
     @property
     def is_transposed(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.register_pressure import tensor_words
 from tileiras.codegen.atoms.wgmma import FRAGMENTS_AT_ONCE, PARTIAL_K, PARTIAL_REGISTERS
@@ -61,7 +61,7 @@ def requirements_of(
         n: max(
             _tile_registers(together, n)
             + max(_fragments(planned, n) for planned in together)
-            + _other_words(loop, together, brought) // (WARPGROUP_THREADS * n)
+            + _other_words(loop, together, brought) * together[0].copies // (WARPGROUP_THREADS * n)
             for loop, together in loops.items()
         )
         for n in counts
@@ -153,8 +153,16 @@ def _spent(planned: PlannedDot, dots: list[PlannedDot], warpgroups: int) -> int:
     """Registers free while the product runs: of results that its left operand is made of."""
     if planned.lhs is not None:
         return 0
-    made_of = (p for p in dots if p is not planned and p.lhs is not None and p.starts_at_zero)
+    made_of = (p for p in dots if p is not planned and not _is_made(p) and p.starts_at_zero)
     return sum(_accumulators(other, warpgroups) for other in made_of)
+
+
+def _is_made(planned: PlannedDot) -> bool:
+    """Whether the left operand comes from registers, and not from before the loop."""
+    lhs, loop = planned.dot.lhs, planned.dot.parent_block()
+    return planned.lhs is None and (
+        lhs.owner is loop if isinstance(lhs, BlockArgument) else lhs.owner.parent is loop
+    )
 
 
 def _saved_in_place(dots: list[PlannedDot], warpgroups: int) -> int:

@@ -22,7 +22,6 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import operands_of
 from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.kernel import HopperPlan
-from tileiras.planning.resources.cta import WARPGROUP_THREADS
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.loop_body import LoopBody, Product, is_rotatable
 from tileiras.planning.schedule.modulo import Edge, Node, modulo_schedule
@@ -70,7 +69,7 @@ def overlap_products(
         if any(len(plan.products_sharing_stages(planned)) > 1 for planned in here):
             continue
         products = [_product(planned, loop) for planned in here]
-        body = LoopBody(loop, products, TileCosts(WARPGROUP_THREADS * plan.warpgroups, target))
+        body = LoopBody(loop, products, TileCosts(plan.threads_of_rows, target))
         found.append((body, overlapped(body, registers)))
     return found
 

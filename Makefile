@@ -13,7 +13,7 @@ TARGETS ?= sm_100,sm_103,sm_110,sm_120,sm_121
 PAGE    ?=
 CLIENT  ?= $(PYTHON)
 PYTHONS ?= python3.11 python3.12 python3.13
-AS      ?=
+AS       =
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
@@ -22,11 +22,12 @@ RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
 
-$(BIN)/tileiras: pyproject.toml
+$(BIN)/tileiras: pyproject.toml tileiras/native_launcher/launcher.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[dev,gpu]'
 	$(BIN)/python -m compileall -q -j $(JOBS) tileiras tileiras_command.py
+	-$(BIN)/python -m tileiras.native_launcher  # where it fails the script stays
 	@touch $@
 
 install: $(BIN)/tileiras  ## make the virtual environment .venv with everything in it
@@ -37,7 +38,7 @@ example: $(BIN)/tileiras  ## compile the shipped examples for TARGET and say wha
 	@ls -l vector_add.cubin matmul.cubin
 
 test: $(BIN)/tileiras  ## everything that needs no GPU
-	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu' -q
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu' -q --durations=25
 
 test-gpu:  ## the kernels on this machine's GPU
 	$(RUN) -m pytest -m gpu -q

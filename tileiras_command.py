@@ -28,6 +28,11 @@ def main() -> None:
         code = compile_there(sys.argv[1:], os.environ)
         if code is not None:
             os._exit(code)
+    compile_here()
+
+
+def compile_here() -> None:
+    """The command `tileiras`, in this process whatever is allowed."""
     _start()
     from tileiras.cli import main as run
 
@@ -71,14 +76,42 @@ def reduce() -> None:
     run()
 
 
+def explain() -> None:
+    """The command `tileiras-explain`."""
+    _complete("tileiras-explain")
+    from tileiras.explain.command import main as run
+
+    run()
+
+
+def bench() -> None:
+    """The command `tileiras-bench`."""
+    _complete("tileiras-bench")
+    from tileiras.bench.command import main as run
+
+    run()
+
+
 def run_ptx() -> None:
     """The command `tileiras-run`."""
     from tileiras.interpreter.ptx.command import main as run
     from tileiras.interpreter.ptx.command import option_names
 
     _complete("tileiras-run", option_names)
+    from tileiras.diagnostic_output import use_colors_of
 
+    use_colors_of(sys.argv[1:], os.environ)
     run()
+
+
+def layout() -> None:
+    """The command `tileiras-layout`."""
+    from tileiras.dialects.cute.layout_command import main as run
+    from tileiras.dialects.cute.layout_command import option_names
+
+    _complete("tileiras-layout", option_names)
+
+    sys.exit(run())
 
 
 def _complete(program: str, named: "Callable[[], Sequence[tuple[str, str, str]]]" = tuple) -> None:

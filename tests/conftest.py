@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=tuple(GENERATIONS),
         help="tests marked gpu, where the GPU is of this generation; elsewhere they are skipped",
     )
+
+
+def pytest_configure() -> None:
+    """Signals that a shell's background job or `nohup` ignores are taken as usual.
+
+    What a test starts inherits it, and a command that ignores SIGINT as it is told never ends.
+    """
+    ordinary = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    for number, action in ordinary.items():
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, action)
 
 
 @pytest.fixture

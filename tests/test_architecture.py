@@ -16,7 +16,8 @@ MAX_LINES = 600
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "termination", "early_signals", "file_replacement"),
-    ("excerpts", "suggestions", "text_limits"),
+    ("colors",),
+    ("excerpts", "suggestions", "text_limits", "diagnostic_output"),
     ("limits",),
     ("options",),
     ("remarks",),
@@ -32,21 +33,27 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("pass_names",),
     ("stages", "ir_text"),
     ("dumps",),
-    ("launch_info", "pass_manager"),
+    ("launch_info", "pass_manager", "foreign_input"),
+    ("resource_remarks",),
     (
         "driver",
         "command_line",
+        "depfile",
         "fast_start",
         "file_io",
         "reproducer",
         "response_files",
         "result_cache",
+        "versions",
     ),
     ("reducer",),
-    ("cli", "__main__"),
+    ("cli", "__main__", "api"),
     ("reduce_command",),
+    ("explain",),
+    ("bench", "c_launcher"),
     ("completion",),
     ("resident",),
+    ("native_launcher",),
 )
 """Parts of the package from floor to roof: a part imports itself and lower layers only."""
 
@@ -61,7 +68,7 @@ CODE_GENERATION_KNOWN_TO: dict[str, tuple[str, ...]] = {
     "interpreter": ("tileiras.codegen.atoms",),
 }
 """Parts that know of code generation only this."""
-ENVIRONMENT_READERS = ("cli.py", "driver.py", "reduce_command.py")
+ENVIRONMENT_READERS = ("native_launcher/__main__.py", "cli.py", "driver.py", "reduce_command.py")
 CAPABILITY_NAMES = re.compile(r"^(sm|cc|arch|sm_version|capability|compute_capability)$")
 VAGUE_FILE_NAMES = ("utils.py", "util.py", "helpers.py", "helper.py", "misc.py", "common.py")
 

@@ -80,7 +80,7 @@ class TestExitCodes:
         assert compile_it(".") == 1
         assert "Is a directory" in capsys.readouterr().err
 
-    @pytest.mark.parametrize("content", [b"", b"hello", b"\x7fELF\x02", b"\xff\xfe\x00"])
+    @pytest.mark.parametrize("content", [b"", b"\x7fELF\x02", b"\xff\xfe\x00", b"entry\0\xff"])
     def test_foreign_input(self, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
         """Is rejected with the line that clients look for, before options are judged."""
         Path("bad.bc").write_bytes(content)
@@ -549,3 +549,19 @@ def test_compile_path_imports_nothing_heavy(vector_add_bytecode: Path) -> None:
     code, *modules = done.stdout.split()
     assert code == "0", done.stderr
     assert [name for name in (*HEAVY, *HEAVY_DIALECTS) if name in modules] == []
+
+
+def test_byte_order_mark_is_no_part_of_a_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also with the line ends of Windows; places are those without it, and only the first goes."""
+    text = "cuda_tile.module @m {\r\n  entry @k() {\r\n    return\r\n  }\r\n}\r\n"
+    path = tmp_path / "k.mlir"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert cli.run([str(path), "--gpu-name=sm_90", "-o", str(tmp_path / "k.cubin")]) == 0
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace("module", "modul").encode())
+    assert cli.run([str(path), "--gpu-name=sm_90"]) == 3
+    assert capsys.readouterr().err.startswith(f'loc("{path}":1:1): error: ')
+    path.write_bytes(b"\xef\xbb\xbf" * 2 + text.encode())
+    assert cli.run([str(path), "--gpu-name=sm_90"]) == 3
+    assert "unexpected character" in capsys.readouterr().err

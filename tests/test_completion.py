@@ -20,7 +20,10 @@ COMMANDS = {
     "tileirdisasm": "disassemble",
     "tileirasm": "assemble",
     "tileiras-reduce": "reduce",
+    "tileiras-explain": "explain",
+    "tileiras-bench": "bench",
     "tileiras-run": "run_ptx",
+    "tileiras-layout": "layout",
 }
 
 

@@ -44,6 +44,15 @@ def missing_files(text: str, folder: Path) -> list[str]:
     return missing + [link for link in LINK.findall(text) if not (folder / link).exists()]
 
 
+def missing_tests(text: str) -> list[str]:
+    """Tests that a page names and that their file does not have."""
+    return [
+        f"{file}::{name}"
+        for file, name in re.findall(r"(tests/[\w/]+\.py)::(\w+)", text)
+        if f"def {name}(" not in (ROOT / file).read_text(encoding="utf-8")
+    ]
+
+
 def unknown_targets(text: str) -> list[str]:
     """Targets that a page tells to `make` and the Makefile lacks."""
     known = re.findall(
@@ -107,6 +116,18 @@ def test_options_in_the_documentation_exist() -> None:
     assert sorted(set(named) - known) == []
     variables = re.findall(r"`(TILEIR\w*)`", COMMAND_LINE)
     assert sorted(set(variables)) == sorted((*OURS, *KNOWN_KNOBS))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_named_tests_exist(page: Path) -> None:
+    """`tests/FILE.py::NAME` is a test of that file."""
+    assert missing_tests(page.read_text(encoding="utf-8")) == []
+
+
+def test_named_tests_that_do_not_exist_are_found() -> None:
+    """The check itself."""
+    text = "`tests/test_documentation.py::test_named_tests_exist` and `tests/conftest.py::test_no`"
+    assert missing_tests(text) == ["tests/conftest.py::test_no"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

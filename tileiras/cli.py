@@ -10,13 +10,12 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from signal import Signals
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from tileiras.command_line import (
     DISASSEMBLER_OPTIONS,
@@ -28,7 +27,9 @@ from tileiras.command_line import (
     compiler_options,
     parse_quickly,
     parse_with_click,
+    usage_error,
 )
+from tileiras.diagnostic_output import also_use, say, say_remarks, use_colors_of
 from tileiras.errors import (
     BytecodeError,
     CompileError,
@@ -59,8 +60,6 @@ from tileiras.termination import (
 )
 
 if TYPE_CHECKING:
-    import click
-
     from tileiras.driver import Artefacts
     from tileiras.result_cache import KeptResult
 
@@ -69,9 +68,6 @@ INTERRUPTED = 130
 
 FLAGS_VARIABLE = "TILEIRAS_FLAGS"
 """Options for `tileiras` where a client writes the command line; they win over its own."""
-
-COMPATIBLE_RELEASE = "13.5.37"
-"""NVIDIA's release whose behaviour the tests of tests/oracle compare with."""
 
 CLOSED_PIPE = 141
 """Exit code when nobody reads our output any more: 128 + SIGPIPE."""
@@ -84,8 +80,10 @@ _NOT_REPRODUCED = (
     "remark-format",
     "remarks-output-file",
     "emit-launch-info",
+    "depfile",
     "timeout",
     "server",
+    "color",
 )
 """Options that say where results go, not what they are."""
 
@@ -107,6 +105,7 @@ class Request:
     remarks_file: str
     """Where remarks go as YAML; empty: to stderr, for reading."""
     launch_info_file: str
+    depfile: str
     pass_names: tuple[str, ...]
 
 
@@ -128,7 +127,11 @@ def asm_main() -> None:
 def run_as_process(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> NoReturn:
     """Runs the command and leaves without tearing the interpreter down, which only costs time."""
     prepare_standard_streams()
-    watch()
+    try:
+        watch()
+    except (OSError, RuntimeError) as error:  # no descriptor, or no thread, is left
+        say(f"error: unable to start: {getattr(error, 'strerror', None) or error}")
+        os._exit(TargetError.exit_code)
     gc.disable()
     save = start_fast(cache_folder(os.environ))
     code = command(argv)
@@ -154,11 +157,14 @@ def run_assembler(argv: Sequence[str]) -> int:
 def guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], None]) -> int:
     """Runs the body and turns whatever it raises into messages and an exit code."""
     verbose = False
+    _Current.response_files = []
+    use_colors_of(argv, os.environ)
     try:
         if any(argument.startswith("@") for argument in argv):
             from tileiras.response_files import expand
 
-            argv = expand(argv)
+            argv = expand(argv, read=_Current.response_files)
+            use_colors_of(argv, os.environ)
         verbose = any(argument in ("-v", "--v", "--verbose", "-verbose") for argument in argv)
         with suppress(SystemExit):  # after --help
             body(argv)
@@ -167,7 +173,7 @@ def guarded(program: str, argv: Sequence[str], body: Callable[[Sequence[str]], N
         _report(error, program, verbose)
         return error.exit_code
     except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
+        say("error: interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         return CLOSED_PIPE
@@ -200,15 +206,16 @@ def _report(error: TileirasError, program: str, verbose: bool) -> None:
     if last and error.in_text and isinstance(error, BytecodeError):
         count = len(error.every_mistake())
         last = f"error: input is not valid Tile IR text: {count} mistake{'' if count == 1 else 's'}"
-    print(text, file=sys.stderr)
     if last and last not in text:
-        print(last, file=sys.stderr)
+        text = f"{text}\n{last}"
+    say(text)
 
 
 class _Current:
     """The compilation of this process, once its input is read."""
 
     case: Case | None = None
+    response_files: ClassVar[list[str]] = []
 
 
 def _keep_case(error: InternalError) -> None:
@@ -249,28 +256,9 @@ def parse_command_line(
     try:
         return parse_with_click(program, argv, options, summary)
     except click.ClickException as error:
-        problem = _usage_error(error, options)
+        problem = usage_error(error, options)
         problem.notes.append(f"try '{program} --help'")
         raise problem from error
-
-
-def _usage_error(error: click.ClickException, options: Sequence[Option]) -> UsageError:
-    """What click found wrong, with the nearest option or value that there is."""
-    import click
-
-    from tileiras.suggestions import did_you_mean
-
-    message = error.format_message().rstrip(".")
-    label = ""
-    if isinstance(error, click.NoSuchOption):
-        message = f"no such option: {error.option_name}"
-        name = error.option_name.lstrip("-")
-        label = did_you_mean(name, [option.name for option in options], "--")
-    elif isinstance(error, click.BadParameter) and error.param is not None:
-        choices = getattr(error.param.type, "choices", ())
-        found = re.search(r"'([^']*)' is not one of", message)
-        label = did_you_mean(found[1], choices) if found else ""
-    return UsageError(message[:1].lower() + message[1:], label=label)
 
 
 def _with_flags(values: Values, text: str, options: Sequence[Option]) -> Values:
@@ -295,7 +283,7 @@ def _say_inert(options: Sequence[Option], values: Values) -> None:
     """Under -v, names the options given that have no effect."""
     for option in options:
         if option.inert and option.name in values:
-            print(f"note: --{option.name} has no effect: {option.inert}", file=sys.stderr)
+            say(f"note: --{option.name} has no effect: {option.inert}")
 
 
 def _refuse(options: Sequence[Option], values: Values) -> None:
@@ -433,6 +421,8 @@ def compile_request(values: Values, knobs: dict[str, str]) -> Request:
             raise UsageError(f"unknown preview feature '{name}', expected one of {known}")
     if "l" in values:
         raise _library_error(values["l"][0], _names(values, "preview"))
+    if _last(values, "depfile") and _output_file(values, options.emit) == "-":
+        raise UsageError("--depfile needs a named output, expected --output-file")
     remarks_file = ""
     if _last(values, "remark-format") == "yaml":
         remarks_file = _last(values, "remarks-output-file", "tileir_remarks.yaml")
@@ -443,6 +433,7 @@ def compile_request(values: Values, knobs: dict[str, str]) -> Request:
         remarks=_remark_filter(values),
         remarks_file=remarks_file,
         launch_info_file=_last(values, "emit-launch-info"),
+        depfile=_last(values, "depfile"),
         pass_names=_pipeline(values),
     )
 
@@ -459,29 +450,6 @@ def _library_error(path: str, preview: tuple[str, ...]) -> CompileError:
     )
 
 
-def version_text(program: str) -> str:
-    """What `--version` prints: who we are, then the release that we are compatible with.
-
-    Clients look for the release in words that NVIDIA's own tool prints (docs/clients.md).
-    """
-    from tileiras import __version__
-
-    versions = _bytecode_versions()
-    release = COMPATIBLE_RELEASE.rpartition(".")[0]
-    return (
-        f"{program}: open compiler for CUDA Tile IR, version {__version__}\n"
-        f"Tile IR bytecode of release {versions[0]} to release {versions[-1]}\n"
-        f"Compatible with Cuda compilation tools, release {release}, V{COMPATIBLE_RELEASE}"
-    )
-
-
-def _bytecode_versions() -> tuple[str, ...]:
-    """The bytecode versions that can be read, oldest first."""
-    from tileiras.bytecode.format import VERSIONS
-
-    return tuple(f"{major}.{minor}" for major, minor in VERSIONS)
-
-
 def _compile(argv: Sequence[str]) -> None:
     """The body of `tileiras`."""
     from tileiras.codegen.target import TARGET_NAMES
@@ -490,11 +458,19 @@ def _compile(argv: Sequence[str]) -> None:
     values = parse_command_line("tileiras", argv, table, "Compiles CUDA Tile IR to a cubin.")
     if text := os.environ.get(FLAGS_VARIABLE):
         values = _with_flags(values, text, table)
+        also_use(_last(values, "color"))
     if _flag(values, "version"):
+        from tileiras.versions import version_text
+
         print(version_text("tileiras"))
         return
+    if _flag(values, "cmake-dir"):
+        print(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cmake"))
+        return
     if _flag(values, "list-versions"):
-        print("\n".join(_bytecode_versions()))
+        from tileiras.versions import bytecode_versions
+
+        print("\n".join(bytecode_versions()))
         return
     _print_options(table, values)
     _refuse(table, values)
@@ -508,14 +484,14 @@ def _compile(argv: Sequence[str]) -> None:
     if verbose:
         _say_inert(table, values)
         for name in unknown_knobs:
-            print(f"note: the environment variable {name} is not known", file=sys.stderr)
+            say(f"note: the environment variable {name} is not known")
     source = read_input(request.input_file)
     given = options_of(values, without=(INPUT, *_NOT_REPRODUCED))
     _Current.case = Case(source, driver.is_bytecode(source), given, knobs)
     on_crash(_report_crash)
     kept = _kept_result(request, source)
     if kept is not None and kept.output is not None:
-        write_output(request.output_file, kept.output)
+        _write_output(request, kept.output)
         return
     remarks = RemarkCollector(request.remarks)
     artefacts = driver.compile_module(
@@ -542,7 +518,7 @@ def _write_outputs(request: Request, artefacts: Artefacts) -> None:
         if request.remarks_file:
             write_output(request.remarks_file, to_yaml(artefacts.remarks.remarks).encode())
         else:
-            print(to_text(artefacts.remarks.remarks), file=sys.stderr)
+            say_remarks(to_text(artefacts.remarks.remarks))
     if request.launch_info_file:
         from tileiras.launch_info import to_json
 
@@ -551,8 +527,18 @@ def _write_outputs(request: Request, artefacts: Artefacts) -> None:
         print(artefacts.timings.render(), file=sys.stderr)
     if request.options.verbose:
         for note in artefacts.notes:
-            print(f"note: {note}", file=sys.stderr)
-    write_output(request.output_file, artefacts.output)
+            say(f"note: {note}")
+    _write_output(request, artefacts.output)
+
+
+def _write_output(request: Request, output: bytes) -> None:
+    """Writes the output, after the rule that says what it was made from."""
+    if request.depfile:
+        from tileiras.depfile import write_rule
+
+        inputs = (request.input_file, *_Current.response_files)
+        write_rule(request.depfile, request.output_file, inputs)
+    write_output(request.output_file, output)
 
 
 def _disassemble(argv: Sequence[str]) -> None:
@@ -560,6 +546,8 @@ def _disassemble(argv: Sequence[str]) -> None:
     summary = "Prints the text of CUDA Tile IR bytecode."
     values = parse_command_line("tileirdisasm", argv, DISASSEMBLER_OPTIONS, summary)
     if _flag(values, "version"):
+        from tileiras.versions import version_text
+
         print(version_text("tileirdisasm"))
         return
     _print_options(DISASSEMBLER_OPTIONS, values)
@@ -569,8 +557,8 @@ def _disassemble(argv: Sequence[str]) -> None:
     from tileiras import driver
     from tileiras.dialects.cuda_tile.text import print_module
 
-    if not driver.is_bytecode(source):
-        raise BytecodeError(driver.NOT_TILE_IR)
+    if driver.input_kind(source, _input_file(values)) == "text":
+        raise BytecodeError("input is text, expected bytecode; tileirasm writes bytecode from text")
     module = driver.read_source(source)
     driver.verify_input(module, from_bytecode=True)
     text = print_module(module, generic=False, debug_info=_flag(values, "print-debug-info"))
@@ -579,7 +567,9 @@ def _disassemble(argv: Sequence[str]) -> None:
 
 def _assemble(argv: Sequence[str]) -> None:
     """The body of `tileirasm`."""
-    options = assembler_options(_bytecode_versions())
+    from tileiras.versions import bytecode_versions, version_text
+
+    options = assembler_options(bytecode_versions())
     values = parse_command_line(
         "tileirasm", argv, options, "Writes CUDA Tile IR, text mostly, as bytecode."
     )

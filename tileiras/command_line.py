@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tileiras.diagnostic_output import COLORS, say_help
+from tileiras.errors import UsageError
 from tileiras.options import LAUNCHES, LOCATION_STYLES, OUTPUTS
 
 if TYPE_CHECKING:
@@ -71,6 +73,13 @@ def _remark_option(kind: str, what: str) -> Option:
     return Option(name, what, "CATEGORY", choices=_REMARK_CHOICES, group=_REMARKS)
 
 
+def color_option(group: str = "Options") -> Option:
+    """When messages and help have colours."""
+    return Option(
+        "color", "When to use colours (auto: on a terminal).", "WHEN", choices=COLORS, group=group
+    )
+
+
 def _generic_options(group: str) -> tuple[Option, ...]:
     """What every program takes."""
     return (
@@ -100,6 +109,7 @@ def _generic_options(group: str) -> tuple[Option, ...]:
             hidden=True,
         ),
         Option("version", "Show the version and exit.", group=group),
+        color_option(group),
     )
 
 
@@ -210,6 +220,17 @@ _DEVELOPER_OPTIONS: tuple[Option, ...] = (
         "emit-launch-info",
         "Write how to launch each kernel, as JSON.",
         "FILE",
+        group=_DEVELOPER,
+    ),
+    Option(
+        "depfile",
+        "Write a rule for make and ninja: the output depends on the input and response files.",
+        "FILE",
+        group=_DEVELOPER,
+    ),
+    Option(
+        "cmake-dir",
+        "Print the folder of tileiras-config.cmake and exit.",
         group=_DEVELOPER,
     ),
     Option(
@@ -466,6 +487,27 @@ def parse_with_click(
         values[INPUT] = [given["input_file"]]
     if _asks_for_help(values):
         shown = [option for option in options if option.is_shown or "help-hidden" in values]
-        print(_write_help(program, shown, summary), end="")
+        say_help(_write_help(program, shown, summary))
         raise SystemExit(0)
     return values
+
+
+def usage_error(error: click.ClickException, options: Sequence[Option]) -> UsageError:
+    """What click found wrong, with the nearest option or value that there is."""
+    import re
+
+    import click
+
+    from tileiras.suggestions import did_you_mean
+
+    message = error.format_message().rstrip(".")
+    label = ""
+    if isinstance(error, click.NoSuchOption):
+        message = f"no such option: {error.option_name}"
+        name = error.option_name.lstrip("-")
+        label = did_you_mean(name, [option.name for option in options], "--")
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        choices = getattr(error.param.type, "choices", ())
+        found = re.search(r"'([^']*)' is not one of", message)
+        label = did_you_mean(found[1], choices) if found else ""
+    return UsageError(message[:1].lower() + message[1:], label=label)

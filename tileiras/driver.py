@@ -23,6 +23,7 @@ from tileiras.limits import (
 from tileiras.options import (
     ALWAYS_SWIZZLE,
     BYTECODE,
+    CUTE,
     DELAY_TMA_STORE_WAIT,
     PREFER_TMA,
     STAGES,
@@ -33,6 +34,7 @@ from tileiras.termination import begin
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from tileiras.codegen.ptxas_log import KernelResources
     from tileiras.codegen.target import GpuTarget
     from tileiras.dumps import DumpFolder
     from tileiras.errors import SourceLocation
@@ -52,8 +54,8 @@ SEARCH_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "XDG_CACHE_HOME", "HOME", 
 _BACKEND_STAGES = ("ptx", "cubin")
 """The stages that need LLVM."""
 
-NOT_TILE_IR = "input does not correspond to Tile IR bytecode"
-"""What clients look for when an input is rejected."""
+_TEXT = "utf-8-sig"
+"""The encoding of text; a byte order mark before it, as some editors write, is no part of it."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ class Artefacts:
     """What a compilation made.
 
     `output` is the text or the cubin of the stage that was asked for. `notes` are worth saying
-    under `-v`. `kernels` is filled for the stages after llvm-dialect.
+    under `-v`. `kernels` is filled for the stages after llvm-dialect, `llvm_ir` and `ptx` where the
+    output was made from them, `resources` by ptxas.
     """
 
     output: bytes
@@ -69,6 +72,9 @@ class Artefacts:
     remarks: RemarkCollector
     kernels: tuple[KernelLaunch, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    llvm_ir: str = ""
+    ptx: str = ""
+    resources: tuple[KernelResources, ...] = ()
 
 
 def read_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -139,7 +145,7 @@ def is_bytecode(source: bytes) -> bool:
     return source.startswith(MAGIC)
 
 
-def input_kind(source: bytes) -> str:
+def input_kind(source: bytes, filename: str = "<input>") -> str:
     """ "bytecode" or "text".
 
     Raises BytecodeError for input that cannot be either, so that this is known before any other
@@ -148,12 +154,16 @@ def input_kind(source: bytes) -> str:
     if is_bytecode(source):
         return "bytecode"
     if not _looks_like_ir(source):
-        raise BytecodeError(NOT_TILE_IR)
+        from tileiras.foreign_input import without_a_word
+
+        raise without_a_word(source, filename)
     check_text_size(len(source))
     try:
-        source.decode("utf-8")
+        source.decode(_TEXT)
     except UnicodeDecodeError as error:
-        raise BytecodeError(NOT_TILE_IR) from error
+        from tileiras.foreign_input import not_decoded
+
+        raise not_decoded(source, error.start, filename) from error
     return "text"
 
 
@@ -162,13 +172,13 @@ def read_source(source: bytes, filename: str = "<input>") -> ModuleOp:
 
     Raises BytecodeError for input that is neither.
     """
-    if input_kind(source) == "bytecode":
+    if input_kind(source, filename) == "bytecode":
         from tileiras.bytecode.reader import read_module
 
         return read_module(source)
     from tileiras.ir_text import parse_text
 
-    text = source.decode("utf-8")
+    text = source.decode(_TEXT)
     with _showing(source, filename):
         module = parse_text(text, filename)
     _check_size(module)
@@ -226,7 +236,7 @@ def _showing(source: bytes, filename: str) -> Iterator[None]:
         yield
     except TileirasError as error:
         if not is_bytecode(source):
-            show_source(error, source.decode("utf-8"), filename)
+            show_source(error, source.decode(_TEXT), filename)
         raise
 
 
@@ -269,7 +279,16 @@ def check_one_module(module: ModuleOp) -> None:
 
 def _looks_like_ir(text: bytes) -> bool:
     """Whether text could be IR: it names a module, an entry or an operation of ours."""
-    words = (b"entry", b"cuda_tile", b"module", b"nv_tileaa", b"nv_tileas", b"llvm.", b"global")
+    words = (
+        b"entry",
+        b"cuda_tile",
+        b"module",
+        b"nv_tileaa",
+        b"nv_tileas",
+        b"llvm.",
+        b"global",
+        b"cute.",
+    )
     return any(word in text for word in words)
 
 
@@ -315,7 +334,7 @@ def compile_module(
     lead to stage llvm-dialect the output is the text of the module after them. Raises a
     TileirasError; nothing is written but dumps.
     """
-    input_kind(source)
+    input_kind(source, filename)
     check_options(options)
     target = find_target(options)
     if options.emit in _BACKEND_STAGES:
@@ -345,6 +364,9 @@ def compile_module(
             raise BytecodeError(error.message.removeprefix("internal error: ")) from error
         if options.emit != start.name or pass_names:
             check_one_module(module)
+    if CUTE in (start.name, options.emit):
+        with _showing(source, filename):
+            return _of_cute(module, start.name, options, target, timings, remarks)
     if STAGES.index(start.name) > STAGES.index(options.stage) and not pass_names:
         raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")
     context = CompileContext(target=target, options=options, remarks=remarks)
@@ -368,6 +390,35 @@ def compile_module(
         raise TargetError("no GPU architecture given, expected --gpu-name")
     with _showing(source, filename), _blaming_text(start.name, module):
         return _generate(module, options, target, shown, remarks, timings, folder)
+
+
+def _of_cute(
+    module: ModuleOp,
+    start: str,
+    options: CompileOptions,
+    target: GpuTarget | None,
+    timings: Timings,
+    remarks: RemarkCollector,
+) -> Artefacts:
+    """A program in CuTe's dialects, which becomes stage llvm-dialect at once; CompileError else."""
+    from tileiras.stages import print_stage, verify_module
+
+    if start != CUTE:
+        raise CompileError(f"input of stage {start} has no form in stage {CUTE}")
+    if options.emit == CUTE:
+        return Artefacts(print_stage(module, style=options.text_style).encode(), timings, remarks)
+    if STAGES.index(options.stage) < STAGES.index("llvm-dialect") or options.emit == BYTECODE:
+        raise CompileError(f"input of stage {CUTE} has no form in stage {options.emit}")
+    if target is None:
+        raise TargetError("no GPU architecture given, expected --gpu-name")
+    from tileiras.codegen.cute.lowering import lower_module
+
+    with timings.measure("lower cute"):
+        module = lower_module(module, target)
+        verify_module(module, "lower cute")
+    if options.emit == "llvm-dialect":
+        return Artefacts(print_stage(module, style=options.text_style).encode(), timings, remarks)
+    return _generate(module, options, target, {}, remarks, timings, _dump_folder(options))
 
 
 def _dump_folder(options: CompileOptions) -> DumpFolder | None:
@@ -430,8 +481,10 @@ def _generate(
         else kernel
         for kernel in kernels
     )
-    for used in result.kernels:
-        _report_spills(remarks, used.name, used.spill_stores + used.spill_loads)
+    if not remarks.filter.is_empty:
+        from tileiras.resource_remarks import explain_resources
+
+        explain_resources(remarks, kernels, result.kernels, target)
     usage = (
         f"{used.name}: {used.registers} registers, {used.shared} bytes of shared memory, "
         f"{used.spill_stores + used.spill_loads} bytes spilled"
@@ -439,7 +492,7 @@ def _generate(
     )
     cubin = _marked(result.cubin, kernels)
     notes = (*usage, *result.advice, *_evidence(target))
-    return Artefacts(cubin, timings, remarks, kernels, notes)
+    return Artefacts(cubin, timings, remarks, kernels, notes, llvm_text, ptx, result.kernels)
 
 
 def _evidence(target: GpuTarget) -> tuple[str, ...]:
@@ -469,24 +522,3 @@ def _place_of_only(module: ModuleOp, kernels: tuple[KernelLaunch, ...]) -> Sourc
         if getattr(symbol, "data", None) == kernels[0].name:
             return place_of(op)
     return None
-
-
-def _report_spills(remarks: RemarkCollector, kernel: str, size: int) -> None:
-    """A remark for a kernel whose values did not fit into registers."""
-    from tileiras.remarks import Remark, RemarkCategory, RemarkKind
-
-    if size:
-        message = f"{size} bytes of registers spilled to local memory: smaller tiles are faster"
-        arguments = (("Bytes", str(size)),)
-        remarks.add(
-            Remark(
-                RemarkCategory.MEMORY,
-                RemarkKind.MISSED,
-                "ptxas",
-                "RegisterSpills",
-                message,
-                kernel,
-                None,
-                arguments,
-            )
-        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -38,7 +37,8 @@ class DumpFolder:
         self._count += 1
         try:
             os.makedirs(self.path, exist_ok=True)
-            Path(place).write_bytes(data)
+            with open(place, "wb") as stream:
+                stream.write(data)
         except OSError as error:
             raise TargetError(f"unable to write dump '{place}': {error.strerror}") from error
         return place

@@ -10,7 +10,10 @@ STAGES = ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm-dialect", "llvm", "ptx", 
 BYTECODE = "bytecode"
 """The module of stage cuda_tile as a bytecode file."""
 
-OUTPUTS = (BYTECODE, *STAGES)
+CUTE = "cute"
+"""The stage of programs in CuTe's dialects, which are another input language."""
+
+OUTPUTS = (BYTECODE, CUTE, *STAGES)
 """What `--emit` accepts."""
 
 LAUNCHES = ("tile", "cluster", "explicit")
@@ -85,7 +88,7 @@ class CompileOptions:
     @property
     def stage(self) -> str:
         """The stage that the output is made from."""
-        return STAGES[0] if self.emit == BYTECODE else self.emit
+        return STAGES[0] if self.emit in (BYTECODE, CUTE) else self.emit
 
     def switch(self, knob: str) -> bool | None:
         """Whether a knob is on or off (0); None if it is not set."""

@@ -47,7 +47,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-assign-pipeline-layouts": (_BORDER, "tiles in shared memory are swizzled there"),
     "tileas-materialize-async": (_BORDER, "loads become asynchronous copies there"),
     "tileas-unspecialized-pipeline": (_EXPAND, "loops start their loads early from there on"),
-    "tileas-materialize-schedule": (_BORDER, "warps get roles there"),
+    "tileas-materialize-schedule": ("tileas-assign-warp-roles", "warps get roles there"),
     "tileas-resolve-agent-boundary": (_BORDER, "values that cross warp roles are computed twice"),
     "tileas-remove-layout-conversions": (_LAYOUTS, "values are given the layouts of their users"),
     "tileas-materialize-convert-layout": (_LAST, "conversions become shuffles or shared memory"),
@@ -56,7 +56,10 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-attach-tma-desc-args": (_LAST, "tensor maps are filled in by the kernel itself"),
     "tileas-dynamic-persistent": ("form-clusters", "persistent kernels are made there"),
     "tileas-remove-dead-args": ("canonicalize", "values without users are removed there"),
-    "tileas-legalize-tmem-copy": ("", "no target with tensor memory is compiled for yet"),
+    "tileas-legalize-tmem-copy": (
+        "tileas-plan-cta",
+        "the shape of tcgen05.ld is chosen there",
+    ),
     "convert-pipeline-to-nvvm": (_LAST, "pipelines become mbarriers there"),
 }
 """Names of passes in NVIDIA's compiler: the pass of ours that does the work, and what it does."""

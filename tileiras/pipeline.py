@@ -148,6 +148,13 @@ PIPELINE: tuple[Step, ...] = (
         needs_target=True,
     ),
     Step(
+        "tileaa-expand-scaled-dot",
+        "nv_tileaa",
+        "the kernel stands as it is planned next, so that its plan says whether scales have room",
+        needs_target=True,
+        needs=("TCGEN05_SCALED",),
+    ),
+    Step(
         "tileas-plan-cta",
         "nv_tileaa",
         "the program stands: warps, their roles and the ways of operands are decided once, for all",
@@ -170,6 +177,13 @@ PIPELINE: tuple[Step, ...] = (
         "nv_tileaa",
         "tokens order all accesses now; none will order those that other warps are given",
         needs_target=True,
+    ),
+    Step(
+        "tileas-assign-warp-roles",
+        "nv_tileaa",
+        "nothing is added to the program any more; each role has layouts and barriers of its own",
+        min_opt=1,
+        needs=("TMA",),
     ),
     Step(
         "convert-tileaa-to-tileas",

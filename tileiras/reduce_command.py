@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from tileiras import cli
-from tileiras.command_line import INPUT, Option
+from tileiras.command_line import INPUT, Option, color_option
 from tileiras.errors import TileirasError, UsageError
 from tileiras.file_io import read_input, write_output
 from tileiras.termination import (
@@ -34,6 +34,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("timeout", "Seconds for one trial of tileiras (60).", "SECONDS"),
     Option("quiet", "Say nothing of progress.", aliases=("q",)),
+    color_option(),
     Option("version", "Show the version and exit."),
     Option("help", "Show this message and exit.", aliases=("h",)),
 )
@@ -62,7 +63,9 @@ def _reduce(argv: Sequence[str]) -> None:
     summary = "Makes a file that tileiras fails on smaller: FILE, or a reproducer's folder."
     values = cli.parse_command_line("tileiras-reduce", words[:end], OPTIONS, summary)
     if "version" in values:
-        print(cli.version_text("tileiras-reduce"))
+        from tileiras.versions import version_text
+
+        print(version_text("tileiras-reduce"))
         return
     if INPUT not in values:
         raise UsageError("no input file provided")

@@ -43,6 +43,7 @@ DIALECTS: dict[str, str] = {
     "nv_tileas": "tileiras.dialects.nv_tileas:NvTileAS",
     "llvm": "tileiras.dialects.llvm:LLVM",
     "nvvm": "tileiras.dialects.nvvm:NVVM",
+    "cute": "tileiras.dialects.cute.dialect:Cute",
 }
 """Dialect name -> "module:Dialect object"; read only where IR text is parsed."""
 

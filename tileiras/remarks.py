@@ -76,6 +76,8 @@ class RemarkCollector:
 
     filter: RemarkFilter = field(default_factory=RemarkFilter)
     remarks: list[Remark] = field(default_factory=list[Remark])
+    facts: dict[str, dict[str, int | str]] = field(default_factory=dict[str, dict[str, int | str]])
+    """By kernel: what the program said of its stages and tiles, for what is told after ptxas."""
 
     def wants(self, kind: RemarkKind, category: RemarkCategory) -> bool:
         """Whether a remark would be kept: ask before computing one that costs anything."""

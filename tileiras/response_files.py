@@ -18,11 +18,13 @@ _SPACES = " \t\n\v\f\r"
 _QUOTES = "'\""
 
 
-def expand(argv: Sequence[str], inside: tuple[str, ...] = ()) -> list[str]:
+def expand(
+    argv: Sequence[str], inside: tuple[str, ...] = (), read: list[str] | None = None
+) -> list[str]:
     """The arguments with those of response files in their places.
 
-    `inside` are the files being read, by their real paths. Raises UsageError for a file that cannot
-    be read and for one that names itself.
+    `inside` are the files being read, by their real paths; the paths of all are added to `read`.
+    Raises UsageError for a file that cannot be read and for one that names itself.
     """
     arguments: list[str] = []
     for argument in argv:
@@ -33,7 +35,9 @@ def expand(argv: Sequence[str], inside: tuple[str, ...] = ()) -> list[str]:
         place = os.path.realpath(path)
         if place in inside:
             raise UsageError(f"response file '{path}' names itself")
-        arguments += expand(split(_read(path)), (*inside, place))
+        if read is not None:
+            read.append(path)
+        arguments += expand(split(_read(path)), (*inside, place), read)
     return arguments
 
 

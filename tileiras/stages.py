@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from tileiras.dialects.locations import place_of
 from tileiras.errors import BytecodeError, InternalError, SourceLocation
 from tileiras.excerpts import shortened, shown_input
-from tileiras.options import TextStyle
+from tileiras.options import CUTE, TextStyle
 from tileiras.registry import resolve
 
 
@@ -52,8 +52,14 @@ STAGES: tuple[Stage, ...] = (
         ("llvm", "nvvm"),
         verified_at_border=False,  # LLVM verifies the text in a tenth of the time
     ),
+    Stage(
+        CUTE,
+        "layout algebra, tensors and atoms",
+        ("cute",),
+        printer="tileiras.dialects.cute.text:print_module",
+    ),
 )
-"""The stages that are xDSL modules, in order."""
+"""The stages that are xDSL modules, in order; last the one of another input language."""
 
 
 def find_stage(name: str) -> Stage | None:

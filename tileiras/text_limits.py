@@ -24,6 +24,7 @@ _PIECE = re.compile(
   | (?P<open>[(\[{<])
   | (?P<close>[)\]}>])
   | (?P<number>(?<![\w$.])[0-9][0-9A-Za-z]*)
+  | (?<![\w$.%@\#!^])[A-Za-z]+(?P<width>[0-9]{129,})
     """,
     re.VERBOSE | re.ASCII,
 )
@@ -43,8 +44,8 @@ def check_text(text: str, filename: str) -> None:
         match piece.lastgroup:
             case "end" | "string" if not piece["end"]:
                 raise BytecodeError(_string_mistake(text, piece.end()), _at(text, piece, filename))
-            case "number" if len(piece[0]) > MAX_DIGITS:
-                found = f"number has {len(piece[0])} digits, expected at most {MAX_DIGITS}"
+            case "number" | "width" if (length := len(piece[piece.lastgroup])) > MAX_DIGITS:
+                found = f"number has {length} digits, expected at most {MAX_DIGITS}"
                 raise BytecodeError(found, _at(text, piece, filename))
             case "open":
                 depth += 1

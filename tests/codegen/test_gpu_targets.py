@@ -6,6 +6,7 @@ import pytest
 
 from tileiras.codegen.atoms.mma import MMA_ATOMS, MmaAtom, get_mma_atom
 from tileiras.codegen.target import TARGET_NAMES, Feature, get_target
+from tileiras.dialects.layout.tmem import TMEM_COLUMNS
 from tileiras.errors import InternalError, TargetError
 
 
@@ -30,6 +31,13 @@ def test_each_matrix_unit_is_where_it_belongs() -> None:
     emulated = set(having(Feature.FP8_MMA)) - set(having(Feature.FP8_MMA_NATIVE))
     assert emulated == {"sm_90"}
     assert "sm_89" not in having(Feature.TMA) and "sm_90" in having(Feature.TMA)
+
+
+def test_tensor_memory_is_where_tcgen05_is() -> None:
+    for name in TARGET_NAMES:
+        target = get_target(name)
+        size = (128, TMEM_COLUMNS) if target.has(Feature.TCGEN05) else (0, 0)
+        assert (target.tmem_lanes, target.tmem_columns) == size
 
 
 def test_features_can_be_taken_away_by_name() -> None:

@@ -60,7 +60,7 @@ def test_threads_compute_the_product(gemm: Gemm, left: int, right: int) -> None:
     for _ in passes(placed, (), "sm_90"):
         pass
     waits = [op for op in placed.walk() if isinstance(op, pl.ConsumerWaitOp)]
-    found = [[tile.type.swizzle.data for tile in wait.tiles] for wait in waits]
+    found = [[tile.type.swizzle for tile in wait.tiles] for wait in waits]
     assert all(set(swizzles) == {left, right} for swizzles in found)
     module = lower_to_llvm(gemm.kernel().module)
     run_lowered(module, arguments)

@@ -129,7 +129,7 @@ def test_targets_without_the_scale_type_reject_it() -> None:
     ("kernel", "gpu", "text"),
     [
         (NATIVE[0], "sm_120", "scaled by mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4"),
-        (NATIVE[0], "sm_100", "multiplied in bf16: the target has no block-scaled mma.sync"),
+        (NATIVE[0], "sm_100", "multiplied in bf16: tcgen05 has no instructions for a product"),
         (EXPANDED[0], "sm_120", "no instruction has scales of f8E8M0FNU for 16 elements each"),
         (EXPANDED[1], "sm_120", "8x8x64 is smaller than an instruction (16x8x32)"),
         (EXPANDED[2], "sm_120", "16x16x32 is smaller than an instruction (16x8x64)"),

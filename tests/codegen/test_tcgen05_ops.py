@@ -20,6 +20,7 @@ from tileiras.dialects.llvm.control import FuncOp
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.dialects.llvm.types import SHARED, pointer_type
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas.memdesc import accumulator_type
 from tileiras.driver import compile_module
 from tileiras.errors import InternalError
 from tileiras.options import CompileOptions
@@ -148,7 +149,7 @@ def accumulator(shape: tuple[int, int], **numbers: int) -> tc.CreateAccumulatorO
     """Sums with these numbers."""
     values = {"stages": 1, "column": 0, "columns": 128, "readers": 4} | numbers
     return tc.CreateAccumulatorOp.create(
-        result_types=[tc.AccumulatorType(shape, f32)],
+        result_types=[accumulator_type(shape, f32)],
         properties={name: IntAttr(number) for name, number in values.items()},
     )
 
@@ -160,3 +161,10 @@ def test_sums_that_do_not_lie_in_tensor_memory_are_refused(numbers: dict[str, in
     accumulator((128, 128)).verify()
     with pytest.raises(VerifyException, match="expected at least one, of 512 columns"):
         accumulator((128, 128), **numbers).verify()
+
+
+def test_stage_has_room_for_its_tile() -> None:
+    """256 rows of 128 columns take 256: two blocks of 128 rows side by side."""
+    accumulator((256, 128), columns=256).verify()
+    with pytest.raises(VerifyException, match="stages of 128 columns, expected at least 256 for"):
+        accumulator((256, 128), columns=128).verify()

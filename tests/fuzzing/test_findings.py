@@ -163,9 +163,25 @@ def stages() -> dict[str, str]:
         ("consumer_warps = 4", "consumer_warps = 3", "of 3, expected powers of two"),
         ("num_warps = 4", "num_warps = 12", "a 'num_warps' of 12, expected powers of two"),
         ("box [64, 32]", "box [64, 512]", "a 'box' of 64, 512, expected 1 to 256"),
-        ("major = 1, offset = 8192", "major = 2, offset = 8192", "a tile of rank 2 with dim 2 con"),
-        ("offset = 8192, swizzle", "offset = -8, swizzle", "a tile at byte -8 of a stage"),
-        ("offset = 8192, swizzle = 128", "offset = 8192, swizzle = 7", "a swizzle of 7 bytes, exp"),
+        ("swizzle = 64, major = 1", "swizzle = 64, major = 2", "a tile of rank 2 with dim 2 con"),
+        (
+            "swizzle = 64, major",
+            "swizzle = 16, major",
+            "a swizzle of 16 bytes, expected one of (32",
+        ),
+        ("swizzle = 64, major", "swizzle = 128, major", "rows of 64 bytes in panels of 128"),
+        ("32x64xf16, #shared1", "32x65xf16, #shared1", "rows of 130 bytes in panels of 128"),
+        ("32x64xf16, #shared1", "33x64xf16, #shared1", "a tile of shape [33, 64], expected powers"),
+        ("32x64xf16, #shared1", "2x32x64xf16, #shared1", "a tile of rank 3, expected 2"),
+        ("#shared0, smem>", "#shared0, tmem>", "found 'tmem', expected 'smem' for nv_tileas.nvmma"),
+        (
+            "#shared0, smem>",
+            "i32, smem>",
+            "expected one of nv_tileas.nvmma_shared, nv_tileas.scale",
+        ),
+        ("at [0, 4096, 8192]", "at [0, 4096]", "consumer_wait: 2 offsets for 3 tiles"),
+        ("at [0, 4096, 8192]", "at [0, 5000, 8192]", "wgmma_dots: tile 1 is not behind the one"),
+        ("at [0, 4096, 8192]", "at [0, 4096, -8]", "a 'offsets' of 0, 4096, -8, expected 0 to"),
         ("[16, 0], [32, 0]], lane = [[2", "[0, 0], [32, 0]], lane = [[2", "not hold the whole"),
         ("lane = [[2, 0], ", "lane = [", "a layout of 16 lanes, expected 32"),
         ("lane = [[2", "line = [[2", "a layout of register, warp, line, expected register, lane"),
@@ -254,9 +270,33 @@ def test_guarded_access_of_a_width_that_no_register_has() -> None:
 
 
 def test_long_word_of_the_input_is_not_repeated() -> None:
-    error = mistake(thread_program(f"%0 = nvvm.read_sreg i{'9' * 5000}"))
+    error = mistake(thread_program(f"%0 = nvvm.read_sreg {'i' * 5000}"))
     assert "unknown register" in error.message
     assert len(error.message) < 300
+
+
+@pytest.mark.parametrize("type", ["i", "si", "!llvm.array<4 x i", "f"])
+def test_type_with_thousands_of_digits(type: str) -> None:
+    """Python refuses to make a number of them, in words that name its own settings."""
+    error = mistake(thread_program("llvm.return", f"%a: {type}{'9' * 5000}"))
+    assert error.message == "number has 5000 digits, expected at most 128"
+    assert error.location is not None
+
+
+def test_names_of_values_may_have_as_many_digits() -> None:
+    text = thread_program(f"%v{'9' * 200} = llvm.constant 1 : i64")
+    compile_module(text.encode(), CompileOptions("sm_90", emit="ptx"))
+
+
+@pytest.mark.parametrize(
+    ("regions", "found"), [("()", "[]"), ("() ({}, {})", "[0, 0]"), ("() ({})", "[0]")]
+)
+def test_module_in_generic_form_without_its_block(regions: str, found: str) -> None:
+    error = mistake(f'"builtin.module"{regions} : () -> ()')
+    assert error.message == (
+        f"'builtin.module' has regions of {found} blocks, expected one of 1 block"
+    )
+    assert error.location is not None
 
 
 def test_operation_is_not_repeated_whole_by_a_verifier() -> None:

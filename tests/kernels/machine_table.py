@@ -87,7 +87,9 @@ def unit_of(ptx: str) -> str:
     """Which instruction multiplies, and how operands come to shared memory."""
     named = [name for name, pattern in UNITS if re.search(pattern, ptx)]
     copied = [name for name, pattern in COPIES if re.search(pattern, ptx)]
-    return " and ".join([*named[:1], *copied[:1]]) or "fma"
+    scaled = named[:1] == ["tcgen05"] and "block_scale" in ptx
+    with_scales = ["tcgen05, block scales"] if scaled else named[:1]
+    return " and ".join([*with_scales, *copied[:1]]) or "fma"
 
 
 def run_row(row: Row, target: str) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -83,6 +83,10 @@ def _array(generator: np.random.Generator, shape: tuple[int, ...], type_: str) -
             return generator.integers(0x30, 0x40, shape).astype(np.uint8) | signs
 
 
+BLOCKS = 2
+"""Tile blocks of persistent kernels."""
+
+
 @dataclass(frozen=True)
 class ScaledGemm:
     """C = A @ B, a tile of C a tile block, steps of K in a loop; `tile` is (M, N, K) of a step.
@@ -98,17 +102,29 @@ class ScaledGemm:
     rows: bool = False
     bytes: bool = False
     """Whether f4 comes as bytes that the kernel unpacks, and not through views of f4."""
+    batches: int = 0
+    """Matrices of each array, a batch a tile block along z; 0: arrays of rank 2."""
+    is_persistent: bool = False
+    """Whether tile blocks are as few as `BLOCKS`, and each makes several tiles of C."""
 
     def __str__(self) -> str:
         shape = "x".join(map(str, self.tile))
         how = f"{'-rows' if self.rows else ''}{'-bytes' if self.bytes else ''}"
+        how += f"{'-batched' if self.batches else ''}{'-persistent' if self.is_persistent else ''}"
         return f"{self.element}-{self.scale}-{self.block}-{shape}{how}"
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Tile blocks along M and N."""
+        """Tile blocks along M, N and batches."""
+        if self.is_persistent:
+            return BLOCKS, 1, 1
+        return *self.tiles, max(1, self.batches)
+
+    @property
+    def tiles(self) -> tuple[int, int]:
+        """Tiles of C along M and N."""
         (m, n, _), (tm, tn, _) = self.sizes, self.tile
-        return -(-m // tm), -(-n // tn), 1
+        return -(-m // tm), -(-n // tn)
 
 
 def _view(
@@ -137,7 +153,7 @@ def gemm(kernel: ScaledGemm) -> str:
     along = (0, 1) if kernel.rows else (1, 0)
     halves = 2 if kernel.bytes else 1
     element = "i8" if kernel.bytes else kernel.element
-    arrays = {
+    arrays: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
         "a": (element, (m, k // halves), (tm, tk // halves), (0, 1)),
         "b": (element, (k // halves, n), (tk // halves, tn), along),
         "sa": (kernel.scale, (m, k // size), (tm, tk // size), (0, 1)),
@@ -149,20 +165,29 @@ def gemm(kernel: ScaledGemm) -> str:
         "%one = constant <i32: 1> : tile<i32>",
         f"%steps = constant <i32: {-(-k // tk)}> : tile<i32>",
         f"%zero = constant <f32: 0.0> : tile<{tm}x{tn}xf32>",
-        "%x, %y, %w = get_tile_block_id : tile<i32>",
+        ("%bx, %by, %w" if kernel.is_persistent else "%x, %y, %w")
+        + " = get_tile_block_id : tile<i32>",
     ]
     views: dict[str, str] = {}
     tiles: dict[str, str] = {}
+    lead, zero = ((1,), (kernel.batches,)) if kernel.batches else ((), ())
     for name, (type_, shape, tile, order) in arrays.items():
-        made, views[name] = _view(name, type_, shape, tile, order)
+        shifted = (0, *(axis + 1 for axis in order)) if kernel.batches else order
+        made, views[name] = _view(name, type_, (*zero, *shape), (*lead, *tile), shifted)
         tiles[name] = f"tile<{'x'.join(map(str, tile))}x{type_}>"
         lines += made
     where = {"a": "%x, %i", "b": "%i, %y", "sa": "%x, %i", "sb": "%i, %y"}
-    body = [
-        f"%{name}_x, %{name}_k = load_view_tko weak %{name}_v[{index}] : {views[name]}, "
-        f"tile<i32> -> {tiles[name]}, token"
-        for name, index in where.items()
-    ]
+    batch = "%w, " if kernel.batches else ""
+    body: list[str] = []
+    for name, index in where.items():
+        loaded = tiles[name].replace("tile<", "tile<1x") if kernel.batches else tiles[name]
+        result = f"%{name}_b" if kernel.batches else f"%{name}_x"
+        body.append(
+            f"{result}, %{name}_k = load_view_tko weak %{name}_v[{batch}{index}] : "
+            f"{views[name]}, tile<i32> -> {loaded}, token"
+        )
+        if kernel.batches:
+            body.append(f"%{name}_x = reshape {result} : {loaded} -> {tiles[name]}")
     operands, kinds = ["%a_x", "%b_x"], [tiles["a"], tiles["b"]]
     if kernel.bytes:
         body += _unpacked("a", (tm, tk), False) + _unpacked("b", (tk, tn), True)
@@ -174,16 +199,37 @@ def gemm(kernel: ScaledGemm) -> str:
         f"continue %next : {tiles['c']}",
     ]
     inner = "\n  ".join(body)
-    lines += [
+    whole = [
         f"%r = for %i in (%z to %steps, step %one) : tile<i32> iter_values(%sum = %zero) "
         f"-> ({tiles['c']}) {{\n  {inner}\n }}",
-        f"%t = store_view_tko weak %r, %c_v[%x, %y] : {tiles['c']}, {views['c']}, "
-        "tile<i32> -> token",
-        "return",
     ]
+    result, stored = "%r", tiles["c"]
+    if kernel.batches:
+        result, stored = "%s", tiles["c"].replace("tile<", "tile<1x")
+        whole.append(f"%s = reshape %r : {tiles['c']} -> {stored}")
+    whole.append(
+        f"%t = store_view_tko weak {result}, %c_v[{batch}%x, %y] : {stored}, {views['c']}, "
+        "tile<i32> -> token"
+    )
+    lines += _persistent(kernel, whole) if kernel.is_persistent else whole
+    lines.append("return")
     given = ", ".join(f"%{name}: tile<ptr<{of[0]}>>" for name, of in arrays.items())
     text = "\n ".join(lines)
     return f"cuda_tile.module @m {{ entry @k({given}) {{ {text}\n }} }}"
+
+
+def _persistent(kernel: ScaledGemm, whole: list[str]) -> list[str]:
+    """Lines that make several tiles in each tile block, where `whole` makes that of %x, %y."""
+    rows, columns = kernel.tiles
+    text = "\n  ".join(whole)
+    return [
+        f"%rows = constant <i32: {rows}> : tile<i32>",
+        f"%tiles = constant <i32: {rows * columns}> : tile<i32>",
+        f"%blocks = constant <i32: {BLOCKS}> : tile<i32>",
+        "for %n in (%bx to %tiles, step %blocks) : tile<i32> {\n"
+        "  %x = remi %n, %rows unsigned : tile<i32>\n"
+        f"  %y = divi %n, %rows unsigned : tile<i32>\n  {text}\n }}",
+    ]
 
 
 def _unpacked(name: str, shape: tuple[int, int], transposed: bool) -> list[str]:
@@ -219,6 +265,13 @@ SMALL = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
 
 def gemm_arguments(kernel: ScaledGemm, seed: int = 3) -> tuple[list[np.ndarray], np.ndarray]:
     """Arrays for the kernel, and C in float64."""
+    if kernel.batches:
+        alone = replace(kernel, batches=0)
+        parts = [gemm_arguments(alone, seed + number) for number in range(kernel.batches)]
+        arrays = [np.concatenate(each) for each in zip(*(given for given, _ in parts), strict=True)]
+        m, n, _ = kernel.sizes
+        arrays[-1] = arrays[-1].reshape(kernel.batches, m, n)
+        return arrays, np.stack([wanted for _, wanted in parts])
     generator = np.random.default_rng(seed)
     (m, n, k), size = kernel.sizes, kernel.block
     a, b = (_codes(generator, shape, kernel.element) for shape in ((m, k), (n, k)))

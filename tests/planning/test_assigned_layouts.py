@@ -37,6 +37,7 @@ from tileiras.stages import print_stage
 
 LAST = "tileas-assign-load-store-layouts"
 BORDER = "convert-tileaa-to-tileas"
+REST = ("tileas-assign-warp-roles", BORDER)
 KERNELS: dict[str, tuple[Callable[[], bytes], str]] = {
     "gemm": (lambda: gemm(128, 256, 64), "sm_90"),
     "gemm by mma.sync": (lambda: gemm(64, 64, 64), "sm_80"),
@@ -66,7 +67,7 @@ def kernel_of(module: ModuleOp) -> aa.FuncOp:
 def converted(module: ModuleOp, target: str = "sm_80") -> str:
     """What the conversion makes of the text of a module."""
     text, options = print_stage(module), CompileOptions(gpu_name=target)
-    return compile_module(text.encode(), options, "k.mlir", pass_names=(BORDER,)).output.decode()
+    return compile_module(text.encode(), options, "k.mlir", pass_names=REST).output.decode()
 
 
 @pytest.mark.parametrize("name", KERNELS)

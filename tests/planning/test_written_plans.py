@@ -85,11 +85,12 @@ def test_plan_is_taken_away_whole_and_replaced() -> None:
     assert read_plan(func, TARGET) is None
 
 
-def converted(text: str) -> str:
+def converted(text: str, roles: bool = False) -> str:
     """What the passes behind the plan make of nv_tileaa."""
     names = (
         "tileas-assign-dot-layouts",
         "tileas-assign-load-store-layouts",
+        *(["tileas-assign-warp-roles"] if roles else []),
         "convert-tileaa-to-tileas",
     )
     return compile_module(text.encode(), OPTIONS, pass_names=names).output.decode()
@@ -105,7 +106,7 @@ def test_conversion_acts_on_what_is_written() -> None:
 def test_conversion_leaves_no_plan_but_that_of_shared_memory() -> None:
     module = ready(SPECIALISED["gemm"]())
     written(kernel_of(module))
-    text = converted(print_stage(module))
+    text = converted(print_stage(module), roles=True)
     assert "agent_switch" in text
     assert text.count("nv_tileas.kernel_plan") == text.count("nv_tileas.pipeline_plan") == 1
     assert "filled_by" not in text and "nv_tileas.wgmma<" not in text

@@ -94,12 +94,15 @@ class SuiteParser(Parser):
             return super().generic_operation()
         self.take()
         uses = self.listed("(", ")", self.use)
+        properties: dict[str, Attribute] = {}
+        if self.accept("<"):
+            properties = dict(self.dictionary().data)
+            self.expect(">")
         regions: list[Region] = []
         if self.peek().text == "(":
             regions = self.listed("(", ")", self.generic_region)  # type: ignore[assignment]
-        properties: dict[str, Attribute] = {}
         if self.peek().text == "{":
-            properties = dict(self.dictionary().data)
+            properties |= self.dictionary().data
         self.expect(":")
         type = self.function_type()
         if name.endswith(FUNCTION):

@@ -164,6 +164,64 @@ def test_out_of_memory(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == "error: out of memory\n" + CLOSING
 
 
+# sizes of tiles
+
+
+def tile_program(type_: str) -> str:
+    """A kernel with one reshape from and to a tile of this type."""
+    return (
+        f"cuda_tile.module @m {{\n  entry @k(%x: tile<i8>) {{\n"
+        f"    %0 = reshape %x : tile<i8> -> tile<1xi8>\n"
+        f"    %1 = broadcast %0 : tile<1xi8> -> tile<{type_}>\n    return\n  }}\n}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("type_", "elements"),
+    [
+        ("33554432xi8", 1 << 25),
+        ("4294967296xi8", 1 << 32),
+        ("18446744073709551616xi8", 1 << 64),
+    ],
+)
+def test_tile_with_too_many_elements(
+    type_: str, elements: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the type, before anything of that size is made; also where 64 bits do not hold it."""
+    Path("k.mlir").write_text(tile_program(type_))
+    assert cli.run(["k.mlir", "--gpu-name=sm_90"]) == 3
+    first, line, carets, last = capsys.readouterr().err.splitlines()
+    message = f"error: tile has {elements} elements, expected at most 16777216"
+    assert first == f'loc("k.mlir":4:39): {message}'
+    assert line == f"  4 |     %1 = broadcast %0 : tile<1xi8> -> tile<{type_}>"
+    assert carets.index("^") - line.index("tile<", line.index("->")) == 0
+    assert last == "error: input is not valid Tile IR text: 1 mistake"
+
+
+def test_sizes_of_dims_count_together(capsys: pytest.CaptureFixture[str]) -> None:
+    source = tile_program("1xi8").replace("tile<1xi8>", "tile<8192x4096xi8>")
+    Path("k.mlir").write_text(source)
+    assert cli.run(["k.mlir", "--gpu-name=sm_90"]) == 3
+    message = "error: tile has 33554432 elements, expected at most 16777216"
+    assert message in capsys.readouterr().err
+
+
+def test_largest_tile_is_accepted() -> None:
+    """One element of it more in any dim would be too many."""
+    Path("k.mlir").write_text(tile_program("16777216xi8"))
+    assert cli.run(["k.mlir", "--emit=cuda_tile", "--gpu-name=sm_90", "-o", "-"]) == 0
+
+
+def test_tile_with_too_many_elements_in_bytecode(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same limit; a size in the file's table of types is made larger."""
+    good = write_module(driver.read_source(tile_program("16777216xi8").encode()))
+    size = (1 << 24).to_bytes(8, "little")
+    assert good.count(size) == 1
+    Path("k.tileirbc").write_bytes(good.replace(size, (1 << 25).to_bytes(8, "little")))
+    assert cli.run(["k.tileirbc", "--gpu-name=sm_90"]) == 3
+    assert "33554432 elements, expected at most 16777216" in capsys.readouterr().err
+
+
 # memory
 
 
@@ -221,10 +279,11 @@ def write_large(path: Path, kind: str) -> None:
     ("kind", "code"), [("zeros", 3), ("letters", 3), ("comments", 5), ("constant", 0)]
 )
 def test_memory_for_a_file_of_200_megabytes(kind: str, code: int, tmp_path: Path) -> None:
-    """At most twice the file and what any process takes."""
+    """At most twice the file and what any process takes; `-rP` shows how much."""
     path = tmp_path / "large"
     write_large(path, kind)
     found, memory = peak_memory(path)
     path.unlink()
+    print(f"{kind}: {memory / 1e6:.0f} MB for {SIZE / 1e6:.0f} MB")
     assert found == code
     assert memory <= 2 * SIZE + BASE_MEMORY

@@ -100,3 +100,17 @@ def test_stream_that_was_closed_by_the_caller_in_python() -> None:
     script += "from tileiras_command import main; main()"
     done = run(*COMPILE, "-o", "k.cubin", program=[sys.executable, "-c", script])
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_process_without_descriptors_to_spare() -> None:
+    """Whatever is the first to be short of one says so; with a few, all is well."""
+    codes = []
+    for limit in range(5, 13):
+        done = run("-c", f'ulimit -n {limit}; exec "$@"', "sh", *TILEIRAS, *TEXT, program=["sh"])
+        codes.append(done.returncode)
+        if "tileiras/cli.py" in done.stderr:  # Python itself has not started
+            continue
+        assert done.returncode == (2 if done.stderr else 0) or "unable to read" in done.stderr
+        assert ("Too many open files\n" in done.stderr) == (done.returncode != 0)
+        assert "Traceback" not in done.stderr
+    assert codes[-1] == 0 and 2 in codes

@@ -20,11 +20,15 @@ import sys
 import tempfile
 import tomllib
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU_NAMES = ("sm_80", "sm_90", "sm_100", "sm_120")
 COMMANDS = ("tileiras", "tileirdisasm", "tileirasm", "tileiras-reduce", "tileiras-run")
+NATIVE = "tileiras-native"
+"""The name under which the native program is tried; there is none without a C compiler."""
+
 EXAMPLES = ("vector_add.mlir", "matmul.mlir")
 NEEDED = ("pytest", "hypothesis", "filecheck", "numpy", "ml_dtypes")
 """What the tests import of the development requirements."""
@@ -37,6 +41,7 @@ TESTS = (
     "tests/test_bytecode_output.py",
     "tests/test_messages.py",
     "tests/test_message_page.py",
+    "tests/test_native_launcher.py",
     "tests/codegen/test_llvm_backend.py",
 )
 
@@ -128,6 +133,9 @@ def make_environment(python: str, wheel: Path, folder: Path) -> Path:
     commands = environment / "bin"
     pip = [commands / "python", "-m", "pip", "install", "-q", "--no-input"]
     ME.run([*pip, wheel, *requirements()], folder, dict(os.environ))
+    ME.run(
+        [commands / "python", "-m", "tileiras.native_launcher", NATIVE], commands, dict(os.environ)
+    )
     return commands
 
 
@@ -142,12 +150,14 @@ def examine(commands: Path, tests: Path, user: User) -> tuple[str, dict[str, str
             user.run([commands / command, "--help"], home, variables)
         user.run([commands / "tileiras", "--version"], home, variables)
         digests: dict[str, str] = {}
-        for example in EXAMPLES:
-            for gpu_name in GPU_NAMES:
-                output = home / f"{example}.{gpu_name}.cubin"
-                compiling = [commands / "tileiras", tests / "examples" / example, "-o", output]
-                user.run([*compiling, "--gpu-name", gpu_name], home, variables)
-                digests[output.name] = hashlib.sha256(output.read_bytes()).hexdigest()
+        programs = [commands / name for name in ("tileiras", NATIVE) if (commands / name).exists()]
+        for program, example, gpu_name in product(programs, EXAMPLES, GPU_NAMES):
+            output = home / f"{program.name}.{example}.{gpu_name}.cubin"
+            compiling = [program, tests / "examples" / example, "-o", output]
+            user.run([*compiling, "--gpu-name", gpu_name], home, variables)
+            digests[output.name] = digest = hashlib.sha256(output.read_bytes()).hexdigest()
+            if digests[f"tileiras.{example}.{gpu_name}.cubin"] != digest:
+                raise Failure(f"{program}: other bytes than those of the script in {output.name}")
         flags = ["-q", "-p", "no:cacheprovider", "--rootdir", tests, "-m", "not gpu"]
         pytest = [commands / "python", "-m", "pytest", *flags, f"--basetemp={home}/tests"]
         said = user.run([*pytest, *(tests / name for name in TESTS)], tests, variables)

@@ -90,19 +90,40 @@ class PreparedModules:
 
 
 def _prepare(spec: ModuleSpec) -> Module | None:
-    """The module's code from the .pyc file that Python keeps; None where there is no valid one."""
-    if not spec.origin or not spec.cached or not os.path.isabs(spec.origin):
+    """The module with its code; None where it cannot be had."""
+    if not spec.origin or not os.path.isabs(spec.origin):
         return None
     try:
         status = os.stat(spec.origin)
+    except OSError:
+        return None
+    code = _cached_code(spec, status) or _compiled_code(spec)
+    if code is None:
+        return None
+    is_package = spec.submodule_search_locations is not None
+    return (spec.origin, is_package, status.st_mtime_ns, status.st_size, code)
+
+
+def _cached_code(spec: ModuleSpec, status: os.stat_result) -> bytes | None:
+    """What the .pyc file has that Python keeps; None where there is no valid one."""
+    if not spec.cached:
+        return None
+    try:
         with open(spec.cached, "rb") as stream:
             data = stream.read()
     except OSError:
         return None
     made_from = (int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
     flags, modified, size = (int.from_bytes(data[at : at + 4], "little") for at in (4, 8, 12))
-    if flags or (modified, size) != made_from:
+    return None if flags or (modified, size) != made_from else data[_HEAD_BYTES:]
+
+
+def _compiled_code(spec: ModuleSpec) -> bytes | None:
+    """The code compiled once more, since Python keeps none: a folder that cannot be written, or
+    PYTHONDONTWRITEBYTECODE, which many containers set. Every later process would compile it."""
+    loader = spec.loader
+    assert isinstance(loader, SourceFileLoader)
+    try:
+        return marshal.dumps(loader.get_code(spec.name))
+    except (OSError, SyntaxError, ValueError, ImportError):
         return None
-    is_package = spec.submodule_search_locations is not None
-    code = data[_HEAD_BYTES:]
-    return (spec.origin, is_package, status.st_mtime_ns, status.st_size, code)

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tileiras.interpreter.debugger import Debugger, Stop
     from tileiras.interpreter.errors import InterpreterError
     from tileiras.interpreter.execution import run_entry
     from tileiras.interpreter.memory import DeviceBuffer, SimulatedMemory
@@ -21,19 +22,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AssertionFailure",
+    "Debugger",
     "DeviceBuffer",
     "InterpreterError",
     "RunLog",
     "SimulatedMemory",
+    "Stop",
     "run_entry",
 ]
 
 _PLACES = {
     "AssertionFailure": "state",
+    "Debugger": "debugger",
     "DeviceBuffer": "memory",
     "InterpreterError": "errors",
     "RunLog": "state",
     "SimulatedMemory": "memory",
+    "Stop": "debugger",
     "run_entry": "execution",
 }
 

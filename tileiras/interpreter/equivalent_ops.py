@@ -18,8 +18,7 @@ from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 from tileiras.dialects.nv_tileaa.counterparts import COUNTERPARTS
-from tileiras.dialects.nv_tileas.pipeline import SharedTileType
-from tileiras.dialects.nv_tileas.tcgen05 import AccumulatorType
+from tileiras.dialects.nv_tileas.memdesc import MemDescType
 from tileiras.interpreter.formats import Format, format_of
 
 ELEMENTWISE: dict[type[Operation], type[Operation]] = COUNTERPARTS
@@ -76,7 +75,7 @@ def equivalent_properties(op: Operation, *names: str) -> dict[str, Attribute]:
 
 def operand_type(type: Attribute) -> TileType:
     """As `tile_type`; a tile in shared memory or in tensor memory is a tile, too."""
-    if isinstance(type, SharedTileType | AccumulatorType):
+    if isinstance(type, MemDescType):
         return TileType(tile_element(type.element_type), type.shape)
     return tile_type(type)
 

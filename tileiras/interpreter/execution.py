@@ -58,6 +58,9 @@ from tileiras.interpreter.threads import kernels_of, run_kernel
 Argument = int | float | Array | DeviceBuffer
 """A kernel argument; pointers take arrays (updated in place), buffers or plain addresses."""
 
+Watch = Callable[[Operation, tuple[int, int, int], dict[SSAValue, Any]], None]
+"""Sees an operation, its tile block and the values computed so far, before it runs."""
+
 DEFAULT_LOOP_LIMIT = 1_000_000
 """Rounds after which a `loop` counts as endless."""
 MULTIPROCESSORS = 5
@@ -89,6 +92,7 @@ def run_entry(
     grid: tuple[int, int, int],
     memory: SimulatedMemory | None = None,
     loop_limit: int = DEFAULT_LOOP_LIMIT,
+    watch: Watch | None = None,
 ) -> RunLog:
     """Runs an entry (the only one, if `entry_name` is None) over a grid of tile blocks.
 
@@ -96,7 +100,8 @@ def run_entry(
     (any dtype and strides: only the bytes matter), buffers of `memory`, or addresses in it.
     Returns what was printed and which assertions failed; raises InterpreterError with the op and
     its location for an access out of bounds, an operation that is not known, or a loop that ran
-    more than `loop_limit` rounds (a block that waits for a later one would never end).
+    more than `loop_limit` rounds (a block that waits for a later one would never end). `watch` is
+    called before every operation, but in kernels of the llvm dialect.
     """
     if isinstance(module, builtin.ModuleOp) and kernels_of(module):
         return run_kernel(module, entry_name, args, grid, memory, loop_limit)
@@ -119,7 +124,7 @@ def run_entry(
             run = TileBlockRun(
                 memory, log, block, numbered, rank, global_addresses, allocas, rules, loop_limit
             )
-            run.sent, run.launched = sent, grid
+            run.sent, run.launched, run.watch = sent, grid, watch
             run.run_region(entry.body, values)
             rules.end_block()
     arrays.copy_out()
@@ -257,6 +262,7 @@ class TileBlockRun(BlockRun):
     loads: LoadGroups = field(default_factory=LoadGroups)
     sent: dict[tuple[Operation, int], list[Any]] = field(default_factory=dict[Any, Any])
     launched: tuple[int, int, int] = (1, 1, 1)
+    watch: Watch | None = None
     _env: dict[SSAValue, Any] = field(default_factory=dict)
 
     def value(self, ssa: SSAValue) -> Any:
@@ -271,7 +277,10 @@ class TileBlockRun(BlockRun):
         """Runs a region's only block on arguments, up to the terminator that ends it."""
         env = self._env
         env.update(zip(region.block.args, arguments))
+        watch = self.watch
         for op in region.block.ops:
+            if watch is not None:
+                watch(op, self.block_id, env)
             rule = self.rules.pure.get(type(op))
             try:
                 if rule is not None:

@@ -20,13 +20,16 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import FloatTF32Type
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
+from tileiras.dialects.layout.scale_factors import CHUNK_BYTES
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.dialects.nv_tileas.memdesc import ScaleChunksAttr, is_in_smem
+from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.interpreter import tensor_memory, tensor_rules, tensor_views
 from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.equivalent_ops import EquivalentOps, pointee_format
@@ -314,6 +317,22 @@ def _copy_load(run: BlockRun, op: pl.CopyLoadOp) -> list[Any]:
     return []
 
 
+def _scales_load(run: BlockRun, op: ScalesLoadOp) -> list[Any]:
+    """The tile of scales, zero where it is out of bounds; words must be aligned."""
+    pipeline: Pipeline = run.value(op.pipeline)
+    if not pipeline.is_open:
+        raise InterpreterError("a copy goes into a stage that has not been acquired", op)
+    view = run.value(op.view)
+    access = tensor_views.tile_elements(view, run.values(op.indices))
+    vector = op.vector.data
+    offsets = np.moveaxis(np.where(access.inside, access.offsets, 0), op.axis.data, -1)
+    if np.any((view.tensor.base + offsets[..., ::vector]) % vector):
+        raise InterpreterError("a word of scales is not aligned", op)
+    tile = load_tile(run.memory, view, access)
+    pipeline.filled[-1][op.offset.data] = SharedTile(tile, op.axis.data, 0)
+    return []
+
+
 def _wait(run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
     """The tiles of the next stage, transposed to how the products read them."""
     pipeline: Pipeline = run.value(op.pipeline)
@@ -325,23 +344,32 @@ def _wait(run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
     if number - pipeline.released >= pipeline.stages:
         raise InterpreterError(f"stage {number} is waited for before one is handed back", op)
     pipeline.waited += 1
-    return [_read_tile(pipeline.filled[number], result.type, op) for result in op.results]
+    stage = pipeline.filled[number]
+    return [
+        _read_tile(stage, offset, tile.type, op)
+        for offset, tile in zip(op.offsets.data, op.tiles, strict=True)
+    ]
 
 
-def _read_tile(stage: dict[int, SharedTile], type_: Any, op: Operation) -> Array:
-    """A tile of a stage in the shape and orientation of a shared tile."""
-    found = stage.get(type_.offset.data)
+def _read_tile(stage: dict[int, SharedTile], offset: int, type: Attribute, op: Operation) -> Array:
+    """A tile of a stage in the shape and orientation of its type."""
+    if not is_in_smem(type):
+        raise InterpreterError("a tile of a stage is not in shared memory", op)
+    found = stage.get(offset)
     if found is None:
-        raise InterpreterError(f"nothing was copied to byte {type_.offset.data} of the stage", op)
+        raise InterpreterError(f"nothing was copied to byte {offset} of the stage", op)
     inner = found.values.shape[found.axis]
     rows = np.moveaxis(found.values, found.axis, -1).reshape(-1, inner)
-    tile = rows if type_.major.data == 1 else rows.T
-    if tile.shape != type_.shape:
-        raise InterpreterError(f"a tile of {tile.shape} is read as one of {type_.shape}", op)
-    swizzle, row = found.swizzle, inner * storage_bytes(type_.element_type)
-    if type_.swizzle.data != swizzle or row % swizzle or type_.offset.data % (8 * swizzle):
+    tile = rows if type.major == 1 else rows.T
+    if tile.shape != type.shape:
+        raise InterpreterError(f"a tile of {tile.shape} is read as one of {type.shape}", op)
+    swizzle, row = found.swizzle, inner * storage_bytes(type.element_type)
+    if isinstance(type.encoding, ScaleChunksAttr) and not swizzle and not offset % CHUNK_BYTES:
+        return tile
+    is_swizzled = type.swizzle == swizzle != 0
+    if not is_swizzled or row % swizzle or offset % (8 * swizzle):
         raise InterpreterError(f"rows of {row} bytes, swizzled by {swizzle}, are misread", op)
-    return _cut_to_tf32(tile) if isinstance(type_.element_type, FloatTF32Type) else tile
+    return _cut_to_tf32(tile) if isinstance(type.element_type, FloatTF32Type) else tile
 
 
 def _cut_to_tf32(tile: Array) -> Array:
@@ -502,6 +530,7 @@ def effect_rules(
         pl.FreePipelinesOp: _free,
         pl.GatherLoadOp: _gather_load,
         pl.CopyLoadOp: _copy_load,
+        ScalesLoadOp: _scales_load,
         pl.MakeTensorMapOp: _tensor_map,
         pl.ProducerAcquireOp: _acquire,
         pl.ProducerCommitOp: _advance,

@@ -15,10 +15,13 @@ from xdsl.ir import Operation
 
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.interpreter.equivalent_ops import EquivalentOps
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, format_of
 from tileiras.interpreter.state import BlockRun, EffectRule
+from tileiras.interpreter.tensor_rules import scaled_dot_rule
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
 
 
@@ -65,7 +68,7 @@ def _acquire(run: BlockRun, op: tc.AccumulatorAcquireOp) -> list[Any]:
     if sums.open is not None:
         raise InterpreterError("the sum before has not been committed", op)
     type = op.accumulator.type
-    if not isinstance(type, tc.AccumulatorType):
+    if not is_in_tmem(type):
         raise InterpreterError("no accumulator", op)
     sums.open = np.zeros(type.shape, format_of(type.element_type).dtype)
     return []
@@ -89,6 +92,20 @@ def _multiply(equivalents: EquivalentOps) -> EffectRule:
         tiles = WholeTiles(run, op)
         operands = (tiles.value(op.lhs), tiles.value(op.rhs))
         sums.open = dot_rule(equivalents)(op, *operands, sums.open)
+        return []
+
+    return multiply
+
+
+def _multiply_scaled(equivalents: EquivalentOps) -> EffectRule:
+    def multiply(run: BlockRun, op: Tcgen05DotScaledOp) -> list[Any]:
+        """Adds the product of two tiles in stages with the scales beside them."""
+        sums: Sums = run.value(op.accumulator)
+        if sums.open is None:
+            raise InterpreterError("a product is issued into a sum that nobody has begun", op)
+        tiles = WholeTiles(run, op)
+        lhs, rhs, *scales = map(tiles.value, (op.lhs, op.rhs, op.lhs_scale, op.rhs_scale))
+        sums.open = scaled_dot_rule(equivalents)(op, lhs, rhs, sums.open, *scales)
         return []
 
     return multiply
@@ -120,6 +137,7 @@ def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule
         tc.AccumulatorAcquireOp: _acquire,
         tc.AccumulatorCommitOp: _commit,
         tc.Tcgen05DotOp: _multiply(equivalents),
+        Tcgen05DotScaledOp: _multiply_scaled(equivalents),
         tc.StageReleaseOp: _release,
         tc.AccumulatorLoadOp: _load,
     }

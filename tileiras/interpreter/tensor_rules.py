@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWMode
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.interpreter import (
     async_copy,
     conversions,
@@ -93,7 +94,11 @@ def scaled_dot_rule(equivalents: EquivalentOps) -> PureRule:
     ) -> Array:
         if operand_type(op.lhs.type).element_type == IntegerType(8):
             lhs, rhs = _unpacked(lhs, -1), _unpacked(rhs, -2)
-        equivalent = equivalents.of(op, ct.MmaFScaledOp, {})
+        operands, results = list(op.operands), list(op.results)
+        if isinstance(op, Tcgen05DotScaledOp):
+            operands = [op.lhs, op.rhs, op.accumulator, op.lhs_scale, op.rhs_scale]
+            results = [op.accumulator]
+        equivalent = equivalents.of(op, ct.MmaFScaledOp, {}, operands, results)
         return rule(equivalent, lhs, rhs, acc, lhs_scale, rhs_scale)
 
     return compute

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
@@ -107,6 +109,34 @@ def is_widest(access: AccessPlan, element_bits: int) -> bool:
     return access.vector * element_bits == 8 * MAX_ACCESS_BYTES
 
 
+class Fact(Enum):
+    """What the length of the vectors of an access follows from."""
+
+    INSTRUCTION = "instruction"
+    TILE = "tile"
+    BASE = "base"
+    STEP = "step"
+    EXTENT = "extent"
+    STRIDE = "stride"
+    CONTIGUITY = "contiguity"
+    ALIGNMENT = "alignment"
+    MASK = "mask"
+    NO_UNIT_STRIDE = "no unit stride"
+    INDICES = "indices"
+    NO_POINTERS = "no pointers"
+
+
+class VectorLimit(NamedTuple):
+    """So many elements at most, by a fact about a dim: of the tensor, of the tile for TILE, STEP.
+
+    Elements count with the largest power of two that divides them; 0 is divided by all.
+    """
+
+    elements: int
+    fact: Fact
+    dim: int
+
+
 def _power_of_two(value: int) -> int:
     """The largest power of two that divides `value`."""
     return value & -value if value else MAX_ACCESS_BYTES
@@ -157,28 +187,44 @@ def _dims_by_stride(type: aa.TiledViewType) -> tuple[int, ...]:
 
 def _view_vector(type: aa.TiledViewType, memref: aa.MakeMemRefOp, axis: int) -> int:
     """Elements that one access may move along `axis`; 1 if that dim has no unit stride."""
+    least = 2 if storage_bits(type.memref.element_type) < 8 else 1
+    limits = view_limits(type, memref, axis)
+    if limits[0].fact is Fact.NO_UNIT_STRIDE:
+        return 1
+    if limits[0].fact is Fact.INDICES:
+        return least
+    return max(least, min(_power_of_two(limit.elements) for limit in limits))
+
+
+def view_limits(
+    type: aa.TiledViewType, memref: aa.MakeMemRefOp, axis: int
+) -> tuple[VectorLimit, ...]:
+    """What bounds the vectors of an access along `axis`, the instruction first.
+
+    One limit alone where there are no vectors at all.
+    """
     dim = type.dim_map[axis]
     if type.memref.strides[dim] != 1 or type.sparse_dim == axis:
-        return 1
+        return (VectorLimit(1, Fact.NO_UNIT_STRIDE, dim),)
+    if type.sparse_dim is not None:
+        # Indices of a gather/scatter view are element offsets, of which nothing is known.
+        return (VectorLimit(1, Fact.INDICES, dim),)
     bits = storage_bits(type.memref.element_type)
-    least = 2 if bits < 8 else 1
     align = memref.base_align.value.data if memref.base_align is not None else 1
     shape_divisor = memref.shape_divisor.data if memref.shape_divisor is not None else ()
     stride_divisor = memref.stride_divisor.data if memref.stride_divisor is not None else ()
     limits = [
-        8 * MAX_ACCESS_BYTES // bits,
-        type.tile_shape[axis],
-        max(1, 8 * align // bits),
-        _power_of_two(type.steps[axis]),
+        VectorLimit(8 * MAX_ACCESS_BYTES // bits, Fact.INSTRUCTION, dim),
+        VectorLimit(type.tile_shape[axis], Fact.TILE, axis),
+        VectorLimit(max(1, 8 * align // bits), Fact.BASE, dim),
+        VectorLimit(type.steps[axis], Fact.STEP, axis),
+        VectorLimit(shape_divisor[dim] if shape_divisor else 1, Fact.EXTENT, dim),
     ]
-    if type.sparse_dim is not None:
-        # Indices of a gather/scatter view are element offsets, of which nothing is known.
-        return least
-    limits.append(shape_divisor[dim] if shape_divisor else 1)
     for other in range(len(type.memref.strides)):
         if other != dim:
-            limits.append(stride_divisor[other] if stride_divisor else 1)
-    return max(least, min(_power_of_two(limit) for limit in limits))
+            divisor = stride_divisor[other] if stride_divisor else 1
+            limits.append(VectorLimit(divisor, Fact.STRIDE, other))
+    return tuple(limits)
 
 
 def plan_pointer_access(op: LoadBase | StoreBase, num_warps: int) -> AccessPlan | None:
@@ -201,12 +247,25 @@ def _pointer_vector(
     op: LoadBase | StoreBase, pointer: Attribute, axis: int, contiguity: Sequence[int]
 ) -> int:
     """Elements that one access may move along `axis`."""
+    limits = pointer_limits(op, pointer, axis, contiguity)
+    return max(1, min(_power_of_two(limit.elements) for limit in limits))
+
+
+def pointer_limits(
+    op: LoadBase | StoreBase, pointer: Attribute, axis: int, contiguity: Sequence[int]
+) -> tuple[VectorLimit, ...]:
+    """What bounds the vectors of an access through pointers along `axis`."""
     if not isinstance(pointer, aa.PointerType) or not contiguity:
-        return 1
+        return (VectorLimit(1, Fact.NO_POINTERS, axis),)
     size = storage_bytes(pointer.pointee)
     align = op.alignment.data[0] if op.alignment is not None else 1
-    limits = [MAX_ACCESS_BYTES // size, contiguity[axis], max(1, align // size)]
+    limits = [
+        VectorLimit(MAX_ACCESS_BYTES // size, Fact.INSTRUCTION, axis),
+        VectorLimit(contiguity[axis], Fact.CONTIGUITY, axis),
+        VectorLimit(max(1, align // size), Fact.ALIGNMENT, axis),
+    ]
     if op.mask is not None:
         constancy = op.mask_constancy.data if op.mask_constancy is not None else ()
-        limits.append(constancy[axis] if axis < len(constancy) else 1)
-    return max(1, min(_power_of_two(limit) for limit in limits))
+        known = constancy[axis] if axis < len(constancy) else 1
+        limits.append(VectorLimit(known, Fact.MASK, axis))
+    return tuple(limits)

@@ -357,7 +357,10 @@ def _receive(connection: socket.socket) -> tuple[Request, list[int]]:
         if not more:
             raise EOFError("found the end of the connection, expected the rest of a request")
         data += more
-    return Request(*marshal.loads(data)), descriptors
+    program, argv, environ, *others = marshal.loads(data)
+    texts = {os.fsdecode(name): os.fsdecode(value) for name, value in environ.items()}
+    arguments = [os.fsdecode(argument) for argument in argv]
+    return Request(os.fsdecode(program), arguments, texts, *others), descriptors
 
 
 def _watch_client(connection: socket.socket) -> None:

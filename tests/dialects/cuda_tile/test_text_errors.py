@@ -78,6 +78,7 @@ def test_mistake_has_message_and_place(body: str, message: str, line: int, colum
 TOP_LEVEL: tuple[tuple[str, str], ...] = (
     ("%0 = iota : tile<8xi32>", "found '%0', expected a module, an entry or a global"),
     ("entry @k() {", "found the end of the text, expected '}'"),
+    ('entry @"k() {}', "string does not end on its line"),
     ("entry k() {}", "found 'k', expected the name of an entry"),
     ("#a = #b\n#b = #a\nentry @k() {\n}", "is defined by itself"),
     ('#a = #cuda_tile.di_file<"f">\nentry @k() {\n}', "found '>', expected 'in'"),

@@ -27,3 +27,19 @@ def test_the_compiler_does_not_import_the_algebra() -> None:
     modules = loaded("import tileiras.driver, tileiras.registry, tileiras.dialects.layout")
     assert "tileiras.driver" in modules
     assert not [m for m in modules if m.startswith("tileiras.dialects.cute.")]
+
+
+def test_a_tile_kernel_does_not_import_the_dialect() -> None:
+    """From its text to nv_tileas; a program in the dialect does."""
+    script = (
+        "import pathlib; from tileiras.driver import compile_module; "
+        "from tileiras.options import CompileOptions; "
+        "compile_module(pathlib.Path('examples/vector_add.mlir').read_bytes(), "
+        "CompileOptions(gpu_name='sm_90', emit='nv_tileas'))"
+    )
+    assert not [m for m in loaded(script) if m.startswith("tileiras.dialects.cute.")]
+    script = (
+        "from tileiras.ir_text import parse_text; "
+        "parse_text('cute.func @k() threads 1 { cute.return }')"
+    )
+    assert "tileiras.dialects.cute.dialect" in loaded(script)

@@ -43,9 +43,9 @@ cuda_tile.module @m {
   }
 }
 // -----
-// plans_mma_sync_where_a_sum_is_read_in_its_loop
+// gives_each_iteration_a_sum_where_the_loop_reads_it
 // CHECK: nv_tileaa.dot
-// CHECK: {mma = #nv_tileas.staged_mma_sync<lhs = smem, by_rows = 0>}
+// CHECK: {mma = #nv_tileas.tcgen05<column = 0, columns = 128, buffers = 2, load = "16x256b">}
 cuda_tile.module @m {
   entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {
     %a0 = assume div_by<16>, %A : tile<ptr<f16>>
@@ -78,6 +78,49 @@ cuda_tile.module @m {
       %d = mmaf %a, %b, %s : tile<128x64xf16>, tile<64x128xf16>, tile<128x128xf32>
       %e = addf %d, %d rounding<nearest_even> : tile<128x128xf32>
       continue %e : tile<128x128xf32>
+    }
+    %u = store_view_tko weak %sum, %cv[%x, %y] token = %t
+      : tile<128x128xf32>, partition_view<tile=(128x128), tensor_view<1024x1024xf32, strides=[1024,1]>>,
+        tile<i32> -> token
+    return
+  }
+}
+
+// -----
+// plans_mma_sync_where_a_sum_does_not_start_from_zero
+// CHECK: nv_tileaa.dot
+// CHECK: {mma = #nv_tileas.staged_mma_sync<lhs = smem, by_rows = 0>}
+cuda_tile.module @m {
+  entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {
+    %a0 = assume div_by<16>, %A : tile<ptr<f16>>
+    %b0 = assume div_by<16>, %B : tile<ptr<f16>>
+    %t = make_token : token
+    %at = make_tensor_view %a0, shape = [1024, 1024], strides = [1024, 1]
+      : tensor_view<1024x1024xf16, strides=[1024,1]>
+    %bt = make_tensor_view %b0, shape = [1024, 1024], strides = [1024, 1]
+      : tensor_view<1024x1024xf16, strides=[1024,1]>
+    %ct = make_tensor_view %C, shape = [1024, 1024], strides = [1024, 1]
+      : tensor_view<1024x1024xf32, strides=[1024,1]>
+    %av = make_partition_view %at
+      : partition_view<tile=(128x64), tensor_view<1024x1024xf16, strides=[1024,1]>>
+    %bv = make_partition_view %bt
+      : partition_view<tile=(64x128), tensor_view<1024x1024xf16, strides=[1024,1]>>
+    %cv = make_partition_view %ct
+      : partition_view<tile=(128x128), tensor_view<1024x1024xf32, strides=[1024,1]>>
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %c0 = constant <i32: 0> : tile<i32>
+    %c1 = constant <i32: 1> : tile<i32>
+    %one = constant <f32: 1.0> : tile<128x128xf32>
+    %sum = for %k in (%c0 to %n, step %c1) : tile<i32>
+        iter_values(%s = %one) -> (tile<128x128xf32>) {
+      %a, %ta = load_view_tko weak %av[%x, %k] token = %t
+        : partition_view<tile=(128x64), tensor_view<1024x1024xf16, strides=[1024,1]>>, tile<i32>
+        -> tile<128x64xf16>, token
+      %b, %tb = load_view_tko weak %bv[%k, %y] token = %t
+        : partition_view<tile=(64x128), tensor_view<1024x1024xf16, strides=[1024,1]>>, tile<i32>
+        -> tile<64x128xf16>, token
+      %d = mmaf %a, %b, %s : tile<128x64xf16>, tile<64x128xf16>, tile<128x128xf32>
+      continue %d : tile<128x128xf32>
     }
     %u = store_view_tko weak %sum, %cv[%x, %y] token = %t
       : tile<128x128xf32>, partition_view<tile=(128x128), tensor_view<1024x1024xf32, strides=[1024,1]>>,

@@ -1,10 +1,15 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,insert-barriers,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,convert-tileaa-to-tileas --gpu-name=sm_100
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,insert-barriers,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,tileas-assign-warp-roles,convert-tileaa-to-tileas --gpu-name=sm_100
 // gives_products_to_a_warp_of_their_own
-// CHECK: %[[SUM:.*]] = nv_tileas.create_accumulator {stages = 1, column = 0, columns = 128, readers = 8} : !sum0
+// CHECK: #tmem0 = #nv_tileas.tensor_memory<block_m = 128>
+// CHECK-NEXT: !tmem0 = !nv_tileas.memdesc<128x128xf32, #tmem0, tmem>
+// CHECK: #shared0 = #nv_tileas.nvmma_shared<swizzle = 128, major = 1>
+// CHECK-NEXT: !smem0 = !nv_tileas.memdesc<128x64xf16, #shared0, smem>
+// CHECK-NEXT: !smem1 = !nv_tileas.memdesc<64x128xf16, #shared0, smem>
+// CHECK: %[[SUM:.*]] = nv_tileas.create_accumulator {stages = 1, column = 0, columns = 128, readers = 8} : !tmem0
 // CHECK: nv_tileas.product_agent {
 // CHECK: nv_tileas.accumulator_acquire %[[SUM]]
 // CHECK: nv_tileaa.for
-// CHECK: nv_tileas.async.pipeline.consumer_wait
+// CHECK: nv_tileas.async.pipeline.consumer_wait %{{.*}} at [0, 16384] : (!nv_tileas.pipeline) -> (!smem0, !smem1)
 // CHECK: nv_tileas.tcgen05_dot
 // CHECK: nv_tileas.stage_release
 // CHECK: nv_tileas.accumulator_commit %[[SUM]]

@@ -78,3 +78,15 @@ def test_command_says_what_is_wrong(
     Path("k.ptx").write_text(DOUBLE)
     assert run(arguments) == 1
     assert WRONG[arguments] in capsys.readouterr().err
+
+
+def test_messages_have_colors_where_they_are_wanted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `--color` says; a pipe has plain ones."""
+    assert run(["no-such-file"]) == 1
+    assert "\x1b" not in capsys.readouterr().err
+    argv = ["no-such-file", "--color", "always"]
+    monkeypatch.setattr("tileiras.diagnostic_output._Current.arguments", argv)
+    assert run(argv) == 1
+    assert capsys.readouterr().err.startswith("\x1b[1;31merror")

@@ -64,6 +64,7 @@ def test_units_are_read_off_the_ptx() -> None:
     scaled = "mma.sync.aligned.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32"
     assert unit_of(f"{scaled}\ncp.async.bulk.tensor.2d") == "mma.sync, block scales and TMA"
     assert unit_of("tcgen05.mma.cta_group::1.kind::f16 [%r1]") == "tcgen05"
+    assert unit_of("tcgen05.mma.cta_group::1.kind::mxf4.block_scale") == "tcgen05, block scales"
     assert unit_of("add.f32 %f1, %f2, %f3;") == "fma"
 
 

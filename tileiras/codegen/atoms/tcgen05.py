@@ -12,14 +12,10 @@ from dataclasses import dataclass
 from tileiras.codegen.target.features import Feature
 from tileiras.errors import InternalError
 
-LANES = 128
-"""Lanes of tensor memory; warp number w reaches lanes 32 (w % 4) to 32 (w % 4) + 31."""
-COLUMNS = 512
-"""Columns of 32 bits of an SM's tensor memory."""
 LEAST_COLUMNS = 32
 """The smallest allocation; others are powers of two."""
 WARP_LANES = 32
-"""Lanes that a warp reaches."""
+"""Lanes that a warp reaches; warp number w reaches lanes 32 (w % 4) to 32 (w % 4) + 31."""
 HALF_LANES = 16
 """Lanes that a 16x256b load reads, and those of a warp that hold rows where M is 64."""
 K_BYTES = 32

@@ -6,67 +6,19 @@ memory accesses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import cast
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
+from tileiras.codegen.llvmir.asm_operands import AsmOperands
 from tileiras.codegen.llvmir.function_text import FunctionText
-from tileiras.codegen.llvmir.print_llvm_ops import PrintRule, asm_call
+from tileiras.codegen.llvmir.print_llvm_ops import PrintRule
 from tileiras.codegen.llvmir.type_text import type_text
 from tileiras.codegen.target import Feature
 from tileiras.dialects.nvvm import cluster, mbarrier, tma
 
-_LETTERS = {"i1": "b", "i16": "h", "i32": "r", "i64": "l"}
 _ALL_LANES = "0xffffffff"
 _PUBLISH = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned"
-
-
-class AsmOperands:
-    """Input operands of one inline assembly call; methods give the name to use in its text."""
-
-    def __init__(self, text: FunctionText, outputs: int = 0):
-        self.text = text
-        self.args: list[tuple[str, str]] = []
-        self.constraints: list[str] = []
-        self._first = outputs
-
-    def register(self, type: str, ref: str) -> str:
-        """A scalar by LLVM type and value."""
-        self.args.append((type, ref))
-        self.constraints.append(_LETTERS.get(type, "l"))
-        return f"${self._first + len(self.args) - 1}"
-
-    def value(self, value: SSAValue) -> str:
-        """A scalar value; pointers count as 64-bit."""
-        return self.register(type_text(value.type), self.text.ref(value))
-
-    def shared(self, pointer: SSAValue) -> str:
-        """A shared memory pointer as the 32-bit address that the instructions take."""
-        address = self.text.define(f"ptrtoint {self.text.typed(pointer)} to i32")
-        return self.register("i32", address)
-
-    def list(self, values: Sequence[SSAValue]) -> str:
-        """Several scalars, separated by commas."""
-        return ", ".join([self.value(value) for value in values])
-
-    def guard(self, predicate: SSAValue | None) -> str:
-        """The prefix of a predicated instruction."""
-        return "" if predicate is None else f"@{self.value(predicate)} "
-
-    def emit(self, template: str, flags: str = "s") -> None:
-        """Adds the call; it has no result."""
-        constraints = ",".join([*self.constraints, "~{memory}"])
-        self.text.emit(asm_call(template, constraints, "void", self.args, flags))
-
-    def define(self, template: str, outputs: Sequence[str], result: str, flags: str) -> str:
-        """Adds the call; returns its result, of LLVM type `result`."""
-        memory = ["~{memory}"] if "s" in flags else []
-        constraints = ",".join([*outputs, *self.constraints, *memory])
-        return self.text.define(asm_call(template, constraints, result, self.args, flags))
-
-
-# mbarriers
 
 
 def _print_mbarrier_init(text: FunctionText, op: Operation) -> None:
@@ -396,7 +348,7 @@ def _print_keep_tensormaps(text: FunctionText, op: Operation) -> None:
     asm.emit(" ".join(lines), "sc")
 
 
-HOPPER_RULES: dict[type[Operation], PrintRule] = {
+RULES: dict[type[Operation], PrintRule] = {
     mbarrier.MbarrierInitOp: _print_mbarrier_init,
     mbarrier.MbarrierArriveOp: _print_mbarrier_arrive,
     mbarrier.MbarrierExpectTxOp: _print_mbarrier_expect_tx,
@@ -426,7 +378,7 @@ HOPPER_RULES: dict[type[Operation], PrintRule] = {
 }
 """How each op is printed."""
 
-HOPPER_FEATURES: dict[type[Operation], Feature] = {
+FEATURES: dict[type[Operation], Feature] = {
     **dict.fromkeys(mbarrier.MBARRIER_OPS, Feature.MBARRIER_TRY_WAIT),
     **dict.fromkeys(cluster.CLUSTER_OPS, Feature.CLUSTER_LAUNCH),
     **dict.fromkeys(tma.TMA_OPS, Feature.TMA),

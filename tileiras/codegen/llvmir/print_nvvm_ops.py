@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
+from tileiras.codegen.llvmir.asm_operands import AsmOperands
 from tileiras.codegen.llvmir.function_text import FunctionText
 from tileiras.codegen.llvmir.print_access import print_guarded_load, print_guarded_store
-from tileiras.codegen.llvmir.print_hopper_ops import (
-    HOPPER_FEATURES,
-    HOPPER_RULES,
-    AsmOperands,
-)
 from tileiras.codegen.llvmir.print_llvm_ops import PrintRule, asm_call, call_function
-from tileiras.codegen.llvmir.print_tcgen05 import TCGEN05_FEATURES, TCGEN05_RULES
-from tileiras.codegen.llvmir.print_wgmma import WGMMA_FEATURES, WGMMA_RULES
 from tileiras.codegen.llvmir.type_text import type_text
 from tileiras.codegen.target import Feature
 from tileiras.dialects.layout.scales import ScaleWords
@@ -277,7 +272,7 @@ def _print_grid_dependency(text: FunctionText, op: Operation) -> None:
     call_function(text, f"llvm.nvvm.griddepcontrol.{action}", "void", ())
 
 
-NVVM_RULES: dict[type[Operation], PrintRule] = {
+_RULES: dict[type[Operation], PrintRule] = {
     threads.ReadSregOp: _print_sreg,
     threads.BarrierOp: _print_barrier,
     threads.BarrierArriveOp: _print_barrier_arrive,
@@ -297,11 +292,17 @@ NVVM_RULES: dict[type[Operation], PrintRule] = {
     copies.GridDependencyOp: _print_grid_dependency,
     access.GuardedLoadOp: print_guarded_load,
     access.GuardedStoreOp: print_guarded_store,
-    **HOPPER_RULES,
-    **WGMMA_RULES,
-    **TCGEN05_RULES,
 }
-"""How each op of the dialect is printed."""
+"""How the ops are printed that many kernels have; grows by those that a kernel needs."""
+
+_ELSEWHERE = {
+    "tileiras.dialects.nvvm.mbarrier": "print_hopper_ops",
+    "tileiras.dialects.nvvm.cluster": "print_hopper_ops",
+    "tileiras.dialects.nvvm.tma": "print_hopper_ops",
+    "tileiras.dialects.nvvm.wgmma": "print_wgmma",
+    "tileiras.dialects.nvvm.tcgen05": "print_tcgen05",
+}
+"""Chapters of the dialect that many kernels do without, and the modules that print them."""
 
 _REQUIRED_FEATURES: dict[type[Operation], Feature] = {
     threads.ReduxOp: Feature.REDUX,
@@ -310,14 +311,22 @@ _REQUIRED_FEATURES: dict[type[Operation], Feature] = {
     matrix.StMatrixOp: Feature.STMATRIX,
     copies.CpAsyncOp: Feature.CP_ASYNC,
     copies.GridDependencyOp: Feature.GRID_DEPENDENCY,
-    **HOPPER_FEATURES,
-    **WGMMA_FEATURES,
-    **TCGEN05_FEATURES,
 }
 
 
+def nvvm_rule(op_class: type[Operation]) -> PrintRule | None:
+    """What prints ops of a class; its module is imported for the first of them."""
+    rule = _RULES.get(op_class)
+    if rule is None and (name := _ELSEWHERE.get(op_class.__module__)) is not None:
+        module = import_module(f"{__package__}.{name}")
+        _RULES.update(module.RULES)
+        _REQUIRED_FEATURES.update(module.FEATURES)
+        rule = _RULES.get(op_class)
+    return rule
+
+
 def required_feature(op: Operation) -> Feature | None:
-    """What a target must have for this op, if anything."""
+    """What a target must have for this op, if anything. `nvvm_rule` has been asked before."""
     if isinstance(op, matrix.MmaSyncOp | matrix.MmaTileOp | matrix.MmaScaledTileOp):
         return get_mma_atom(op.atom.data).feature
     if isinstance(op, threads.ReadSregOp) and "cluster" in op.register.data:

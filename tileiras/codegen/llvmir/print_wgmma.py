@@ -207,7 +207,7 @@ def _print_wait(text: FunctionText, op: Operation) -> None:
     _pass_through(text, template, wait.values, wait.results_, wait.moved is not None)
 
 
-WGMMA_RULES: dict[type[Operation], PrintRule] = {
+RULES: dict[type[Operation], PrintRule] = {
     wgmma.WgmmaOp: _print_wgmma,
     wgmma.WgmmaFenceOp: _print_fence,
     wgmma.WgmmaCommitOp: _print_commit,
@@ -215,5 +215,5 @@ WGMMA_RULES: dict[type[Operation], PrintRule] = {
 }
 """How each op is printed."""
 
-WGMMA_FEATURES: dict[type[Operation], Feature] = dict.fromkeys(wgmma.WGMMA_OPS, Feature.WGMMA)
+FEATURES: dict[type[Operation], Feature] = dict.fromkeys(wgmma.WGMMA_OPS, Feature.WGMMA)
 """What a target must have for each op."""

@@ -9,6 +9,7 @@ sums = b.tcgen05_ld(tmem, "16x256b", 16, (0, 16 << 16), f32)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
@@ -18,6 +19,7 @@ from tileiras.codegen.llvmir.hopper_builder import HopperBuilder, optional, segm
 from tileiras.dialects.llvm.types import integer_type, vector_type
 from tileiras.dialects.llvm.vectors import IndicesAttr
 from tileiras.dialects.nvvm import tcgen05
+from tileiras.dialects.nvvm.tcgen05 import Tcgen05CpOp, Tcgen05MmaScaledOp
 
 if TYPE_CHECKING:
     from tileiras.codegen.atoms.shared_operands import SharedOperand
@@ -27,6 +29,19 @@ SWIZZLE_CODES = {0: 0, 128: 2, 64: 4, 32: 6}
 _VERSION = 1 << 46
 """Bits 46-48 of a descriptor are 0b001."""
 _ADDRESS_MASK = 0x3FFF
+
+
+@dataclass(frozen=True)
+class ScaledStep:
+    """A step of K of a block-scaled product: its instruction descriptor, where its operands begin
+    in shared memory (bytes), and its scales in tensor memory (columns).
+    """
+
+    descriptor: int
+    a: int
+    b: int
+    a_scale: int
+    b_scale: int
 
 
 class Tcgen05Builder(HopperBuilder):
@@ -75,6 +90,58 @@ class Tcgen05Builder(HopperBuilder):
         }
         operands = [value for group in groups for value in group]
         self.append(tcgen05.Tcgen05MmaOp, operands, (), properties)
+
+    def tcgen05_cp(
+        self,
+        tmem: SSAValue,
+        source: SSAValue,
+        offsets: Sequence[int],
+        columns: Sequence[int],
+        predicate: SSAValue | None = None,
+    ) -> None:
+        """Copies chunks of scales to columns of tensor memory, in order with products."""
+        groups = ((tmem,), (source,), optional(predicate))
+        properties: dict[str, Attribute] = {
+            "offsets": IndicesAttr(tuple(offsets)),
+            "columns": IndicesAttr(tuple(columns)),
+            **segments(*groups),
+        }
+        operands = [value for group in groups for value in group]
+        self.append(Tcgen05CpOp, operands, (), properties)
+
+    def tcgen05_chunk_descriptor(self, pointer: SSAValue, group_bytes: int) -> SSAValue:
+        """The descriptor (i64) of rows of 16 bytes without swizzle, eight of them a group."""
+        address = self.ptrtoint(pointer, integer_type(32))
+        units = self.and_(self.lshr(address, self.i32(4)), self.i32(_ADDRESS_MASK))
+        fields = _VERSION | (group_bytes >> 4) << 32 | 1 << 16
+        return self.or_(self.zext(units, integer_type(64)), self.i64(fields))
+
+    def tcgen05_mma_scaled(
+        self,
+        kind: str,
+        vector: int,
+        d: SSAValue,
+        a: SSAValue,
+        b: SSAValue,
+        scales: SSAValue,
+        accumulates: SSAValue,
+        steps: Sequence[ScaledStep],
+        predicate: SSAValue | None = None,
+    ) -> None:
+        """An instruction per step of K, of the thread for which the predicate holds."""
+        groups = ((d,), (a,), (b,), (scales,), (accumulates,), optional(predicate))
+        properties: dict[str, Attribute] = {
+            "kind": StringAttr(kind),
+            "vector": IntAttr(vector),
+            "descriptors": IndicesAttr(tuple(step.descriptor for step in steps)),
+            "a_offsets": IndicesAttr(tuple(step.a for step in steps)),
+            "b_offsets": IndicesAttr(tuple(step.b for step in steps)),
+            "a_scales": IndicesAttr(tuple(step.a_scale for step in steps)),
+            "b_scales": IndicesAttr(tuple(step.b_scale for step in steps)),
+            **segments(*groups),
+        }
+        operands = [value for group in groups for value in group]
+        self.append(Tcgen05MmaScaledOp, operands, (), properties)
 
     def tcgen05_commit(self, barrier: SSAValue, predicate: SSAValue | None = None) -> None:
         """An arrival when all products that the thread has issued are done."""

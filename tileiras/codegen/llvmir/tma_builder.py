@@ -24,7 +24,6 @@ from tileiras.codegen.llvmir.tcgen05_builder import Tcgen05Builder
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.dialects.llvm.types import GLOBAL, integer_type
 from tileiras.dialects.nvvm import threads, tma
-from tileiras.dialects.nvvm.tma import MAP_KEY_WORDS, TENSOR_MAP_BYTES
 
 _ROWS = 256
 """Rows of a table: an SM uses row `%smid` modulo this. Sharing a row is correct, only slower."""
@@ -35,7 +34,7 @@ _KEPT_SETS = _KEPT_COPIES << _KEPT_BITS
 """Sets of maps that are kept for later CTAs, of a kernel whose launches take microseconds."""
 _SPREAD = -1640531527
 """Knuth's multiplier (2^32 over the golden ratio): spreads a hash over its upper bits."""
-_KEY_BYTES = 8 * (MAP_KEY_WORDS + 1)
+_KEY_BYTES = 8 * (tma.MAP_KEY_WORDS + 1)
 """Bytes of the words that a kept map was made from; in the last 8 of the first, who came first."""
 
 
@@ -57,10 +56,10 @@ class TensorMapTable:
     @staticmethod
     def make(name: str, count: int, slots: int = 32, *, keeps: bool = False) -> TensorMapTable:
         """A table whose globals are called `name` and `name_busy`; `keeps`: with kept sets."""
-        size = _ROWS * slots * count * TENSOR_MAP_BYTES
+        size = _ROWS * slots * count * tma.TENSOR_MAP_BYTES
         if keeps:
-            size += _KEPT_SETS * count * (TENSOR_MAP_BYTES + _KEY_BYTES)
-        maps = GlobalOp.make(name, size, GLOBAL, TENSOR_MAP_BYTES)
+            size += _KEPT_SETS * count * (tma.TENSOR_MAP_BYTES + _KEY_BYTES)
+        maps = GlobalOp.make(name, size, GLOBAL, tma.TENSOR_MAP_BYTES)
         busy = GlobalOp.make(f"{name}_busy", 4 * _ROWS, GLOBAL, 4)
         return TensorMapTable(count, slots, maps, busy, keeps)
 
@@ -72,7 +71,7 @@ class TensorMapTable:
     @property
     def slot_bytes(self) -> int:
         """Bytes of the maps of one CTA."""
-        return self.count * TENSOR_MAP_BYTES
+        return self.count * tma.TENSOR_MAP_BYTES
 
 
 @dataclass(frozen=True)
@@ -243,9 +242,9 @@ class TmaBuilder(Tcgen05Builder):
         copy = self.and_(smid, self.i32(_KEPT_COPIES - 1))
         number = self.add(self.mul(number, self.i32(_KEPT_COPIES)), copy)
         start = self.gep(self.address_of(table.maps), _ROWS * table.slots * table.slot_bytes)
-        offset = self.mul(number, self.i32(count * (TENSOR_MAP_BYTES + _KEY_BYTES)))
+        offset = self.mul(number, self.i32(count * (tma.TENSOR_MAP_BYTES + _KEY_BYTES)))
         maps = self.gep(start, self.zext(offset, wide))
-        keys = self.gep(maps, count * TENSOR_MAP_BYTES)
+        keys = self.gep(maps, count * tma.TENSOR_MAP_BYTES)
         key = self.gep(keys, self.zext(self.mul(lane, self.i32(_KEY_BYTES)), wide))
         return KeptMaps(maps, key, self.gep(keys, _KEY_BYTES - 8))
 
@@ -272,7 +271,7 @@ class TmaBuilder(Tcgen05Builder):
 
     def tensor_map(self, maps: SSAValue, index: int) -> SSAValue:
         """Map number `index` of a claimed slot."""
-        return self.gep(maps, index * TENSOR_MAP_BYTES)
+        return self.gep(maps, index * tma.TENSOR_MAP_BYTES)
 
     def release_tensor_maps(
         self, table: TensorMapTable, maps: SSAValue, predicate: SSAValue | None = None

@@ -33,7 +33,7 @@ from tileiras.dialects.nv_tileaa.async_copy import CircularBufferType
 from tileiras.dialects.nv_tileaa.exchange import ExchangeType
 from tileiras.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import layout_of
-from tileiras.dialects.nv_tileas.tcgen05 import AccumulatorType
+from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
 from tileiras.errors import CompileError, InternalError
 from tileiras.options import CompileOptions
 
@@ -62,12 +62,13 @@ class SentTiles:
 
 
 def has_register(type: Attribute) -> bool:
-    """Whether values of the type exist at run time: tokens and views do not."""
+    """Whether values of the type exist at run time: tokens, views and sums in
+    tensor memory do not."""
     without = (
         *(MemTokenType, TiledViewType, MemRefType),
-        *(CircularBufferType, ExchangeType, AccumulatorType),
+        *(CircularBufferType, ExchangeType),
     )
-    return not isinstance(type, without)
+    return not (isinstance(type, without) or is_in_tmem(type))
 
 
 class KernelLowering:

@@ -12,11 +12,11 @@ from tileiras.codegen.lowering.tma_stores import finish_stores, give_maps_back
 from tileiras.codegen.lowering.variables import free_heap
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
-from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotOp
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotOp, Tcgen05DotScaledOp
 from tileiras.dialects.nv_tileas.wgmma import WgmmaDotOp, WgmmaDotsOp
 from tileiras.errors import InternalError
 
-_DOTS = (tas.MmaDotOp, tas.FmaDotOp, Tcgen05DotOp, WgmmaDotOp, WgmmaDotsOp)
+_DOTS = (tas.MmaDotOp, tas.FmaDotOp, Tcgen05DotOp, Tcgen05DotScaledOp, WgmmaDotOp, WgmmaDotsOp)
 
 LowerBlock = Callable[[KernelLowering, Block], None]
 

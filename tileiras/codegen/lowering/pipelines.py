@@ -219,6 +219,8 @@ class TensorMemory:
     cell: SSAValue
     pipelines: dict[SSAValue, SumPipeline]
     agent: tc.ProductAgentOp | None = None
+    scales_end: int = 0
+    """The column behind the scales of block-scaled products."""
     base: SSAValue | None = None
     """The address, for the warp role whose program is being written."""
     leader: SSAValue | None = None
@@ -231,7 +233,7 @@ class TensorMemory:
             pipeline.column + pipeline.stages * pipeline.columns
             for pipeline in self.pipelines.values()
         )
-        return allocated_columns(max(ends, default=0))
+        return allocated_columns(max([*ends, self.scales_end]))
 
     def pipeline(self, accumulator: SSAValue) -> SumPipeline:
         """The stages of an accumulator."""

@@ -78,7 +78,9 @@ _ELSEWHERE: dict[str, tuple[type[Operation], ...]] = {
     "rearrange": (aa.ExtractOp, aa.InsertOp, aa.CatOp),
     "reduce": (aa.ReduceOp,),
     "scan": (aa.ScanOp,),
+    "scale_copies": (tas.ScalesLoadOp,),
     "tcgen05_dot": tas.TCGEN05_OPS,
+    "tcgen05_scaled": (tas.Tcgen05DotScaledOp,),
 }
 """Operations that many kernels do without, by the module whose `RULES` lower them."""
 _MODULES = {op: name for name, operations in _ELSEWHERE.items() for op in operations}

@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_operand
-from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.atoms.tcgen05 import (
     HALF_LANES,
     LOAD_REPEATS,
@@ -25,13 +24,14 @@ from tileiras.codegen.atoms.tcgen05 import (
 )
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumPipeline, TensorMemory, Variable
-from tileiras.codegen.lowering.types import element_type, register_type, storage_bits
+from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_columns_end
+from tileiras.codegen.lowering.types import element_type, register_type
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED, integer_type, lanes_of
-from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.errors import InternalError
 
 WARP_THREADS = 32
@@ -78,7 +78,11 @@ def lower_product_agent(ctx: KernelLowering, op: Operation) -> None:
     """Its program is written where the warps part."""
     if not isinstance(op, tc.ProductAgentOp):
         raise InternalError("the rule of product_agent got another operation")
-    tensor_memory(ctx).agent = op
+    memory = tensor_memory(ctx)
+    memory.agent = op
+    scaled = [inner for inner in op.walk() if isinstance(inner, Tcgen05DotScaledOp)]
+    if scaled:
+        memory.scales_end = max(map(scale_columns_end, scaled))
 
 
 def init_barriers(ctx: KernelLowering) -> None:
@@ -158,7 +162,7 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of tcgen05_dot got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline, kind = memory.pipeline(op.accumulator), get_tcgen05_kind(op.kind.data)
-    lhs, rhs = _operand(op.lhs, 1), _operand(op.rhs, 0)
+    lhs, rhs = operand_in_stage(op.lhs, 1), operand_in_stage(op.rhs, 0)
     m, n = min(lhs.extent, BLOCK_ROWS), min(rhs.extent, MOST_N)
     names = _names(op)
     transposed = (lhs.major == "mn", rhs.major == "mn")
@@ -182,16 +186,6 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
                 predicate=memory.leader,
             )
     pipeline.adds.set(b, b.i32(1))
-
-
-def _operand(tile: SSAValue, k_axis: int) -> SharedOperand:
-    """How a tile lies, seen from the product: K runs along dim `k_axis`."""
-    type = tile.type
-    if not isinstance(type, pl.SharedTileType):
-        raise InternalError("an operand of tcgen05 is not in shared memory", where="tcgen05")
-    major = "k" if type.major.data == k_axis else "mn"
-    extent, k = type.shape[1 - k_axis], type.shape[k_axis]
-    return SharedOperand(major, extent, k, storage_bits(type.element_type), type.swizzle.data)
 
 
 def _names(op: tc.Tcgen05DotOp) -> tuple[str, str]:

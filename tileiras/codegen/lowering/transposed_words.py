@@ -18,7 +18,7 @@ from tileiras.dialects.layout.linear_layout import LinearLayout
 from tileiras.dialects.layout.offsets import offset_terms
 from tileiras.dialects.layout.shared import swizzled_panels
 from tileiras.dialects.layout.transposed_words import CHUNK_WORDS, transposed_words
-from tileiras.dialects.nv_tileas.pipeline import SharedTileType
+from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.dialects.nv_tileas.wgmma import SmemTransposeOp
 from tileiras.errors import InternalError
 
@@ -35,16 +35,16 @@ def transpose_words(ctx: KernelLowering, op: SmemTransposeOp, memory: SSAValue, 
     Copies are `each` bytes apart, a power of two.
     """
     b, type = ctx.b, op.tile.type
-    if not isinstance(type, SharedTileType) or not isinstance(op.result.type, SharedTileType):
+    if not is_in_smem(type) or not is_in_smem(op.result.type):
         raise InternalError("what is transposed is no tile", where="wgmma")
     if ctx.roles.next_copy is None:
         ctx.roles.next_copy = Variable(ctx, 0)
     place = ctx.roles.next_copy.get(b)
     ctx.roles.next_copy.set(b, b.xor(place, b.i32(each)))
-    k_axis = op.result.type.major.data
+    k_axis = op.result.type.major
     k, columns = type.shape[k_axis], type.shape[1 - k_axis]
-    shared = swizzled_panels((k, columns), 1, 8 * WORD, type.swizzle.data)
-    smem_transpose = SharedOperand("k", columns, k, 8 * WORD, op.result.type.swizzle.data).layout(0)
+    shared = swizzled_panels((k, columns), 1, 8 * WORD, type.swizzle)
+    smem_transpose = SharedOperand("k", columns, k, 8 * WORD, op.result.type.swizzle).layout(0)
     words = transposed_words((k, columns), ctx.num_warps)
     source = _Places(ctx, ctx.value(op.tile), words, shared)
     target = _Places(ctx, b.gep(memory, place), words, smem_transpose)

@@ -22,7 +22,7 @@ from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.llvm.types import integer_type, vector_type
 from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
 from tileiras.dialects.nv_tileaa.types import PointerType
-from tileiras.dialects.nv_tileas.pipeline import SharedTileType
+from tileiras.dialects.nv_tileas.memdesc import MemDescType
 from tileiras.errors import InternalError
 
 _I8 = integer_type(8)
@@ -34,8 +34,8 @@ _SMALL_FLOATS = (
 
 
 def element_type(type: Attribute) -> Attribute:
-    """The element type of a tensor or shared tile; a scalar type itself."""
-    return type.element_type if isinstance(type, TensorType | SharedTileType) else type
+    """The element type of a tensor or tile in memory; a scalar type itself."""
+    return type.element_type if isinstance(type, TensorType | MemDescType) else type
 
 
 def register_type(element: Attribute) -> Attribute:

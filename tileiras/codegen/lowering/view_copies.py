@@ -32,7 +32,7 @@ GROUP = 8
 
 
 @dataclass(frozen=True)
-class _Chunk:
+class Chunk:
     """A chunk of a thread: by how much it is apart from the first one, by tile dim and in a stage.
 
     The latter in two parts: what is exchanged (`^`) with the thread's own bits, and what is added.
@@ -44,7 +44,7 @@ class _Chunk:
 
 
 @dataclass(frozen=True)
-class _Bounds:
+class Bounds:
     """Limits of a thread's chunks: coordinates left from its first chunk on, None if never asked.
 
     `is_inside`: whether all dims along which its chunks do not differ are in bounds. `asked`: what
@@ -62,9 +62,9 @@ def lower_copy_load(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of copy_load got another operation")
     b, after = ctx.b, ctx.b.new_block()
     *hoped, proven = op.vectors.data
-    low = _ViewCopies(ctx, op, proven).low_bits() if hoped else None
+    low = ViewCopies(ctx, op, proven).low_bits() if hoped else None
     for vector in hoped:
-        copies = _ViewCopies(ctx, op, vector)
+        copies = ViewCopies(ctx, op, vector)
         fitting, otherwise = b.new_block(), b.new_block()
         rest = b.and_(low or b.i32(0), b.i32(copies.bytes - 1))
         b.cond_br(b.icmp("eq", rest, b.i32(0)), fitting, otherwise)
@@ -72,12 +72,12 @@ def lower_copy_load(ctx: KernelLowering, op: Operation) -> None:
         copies.copy_tile()
         b.br(after)
         b.at(otherwise)
-    _ViewCopies(ctx, op, proven).copy_tile()
+    ViewCopies(ctx, op, proven).copy_tile()
     b.br(after)
     b.at(after)
 
 
-class _ViewCopies(ViewAddressing):
+class ViewCopies(ViewAddressing):
     """A thread's copies of one tile."""
 
     def __init__(self, ctx: KernelLowering, op: pl.CopyLoadOp, vector: int):
@@ -92,7 +92,7 @@ class _ViewCopies(ViewAddressing):
         self.axis = op.axis.data
         self.bytes = vector * self.size
         self.terms = chunk_offsets(layout, self.axis, 8 * self.size, op.swizzle.data)
-        self.chunks = _chunks(self)
+        self.chunks = thread_chunks(self)
 
     def low_bits(self) -> SSAValue:
         """i32: bits that are zero in every chunk's address if they are in this one."""
@@ -138,7 +138,7 @@ class _ViewCopies(ViewAddressing):
             found = self.ctx.both(found, fits)
         return found
 
-    def bounds(self) -> _Bounds:
+    def bounds(self) -> Bounds:
         """What a thread's chunks are compared with."""
         b = self.ctx.b
         left: list[SSAValue | None] = []
@@ -154,9 +154,9 @@ class _ViewCopies(ViewAddressing):
             if axis != self.axis and not any(chunk.steps[axis] for chunk in self.chunks):
                 is_inside = self.ctx.both(is_inside, inside)
                 left[axis] = None
-        return _Bounds(tuple(left), is_inside)
+        return Bounds(tuple(left), is_inside)
 
-    def _copy(self, source: SSAValue, places: dict[int, SSAValue], bounds: _Bounds | None) -> None:
+    def _copy(self, source: SSAValue, places: dict[int, SSAValue], bounds: Bounds | None) -> None:
         """All chunks, row after row; elements in groups, for all loads of one to be under way."""
         b, before = self.ctx.b, (0,) * self.layout.rank
         row_bytes: dict[tuple[int, ...], SSAValue] = {}
@@ -179,7 +179,7 @@ class _ViewCopies(ViewAddressing):
                     b.store(value, target, self.bytes)
                 loaded = []
 
-    def _exists(self, chunk: _Chunk, bounds: _Bounds, element: int = 0) -> SSAValue | None:
+    def _exists(self, chunk: Chunk, bounds: Bounds, element: int = 0) -> SSAValue | None:
         """Whether an element of a chunk is in bounds: by the first, any of it."""
         exists = bounds.is_inside
         for axis, left in enumerate(bounds.left):
@@ -191,7 +191,7 @@ class _ViewCopies(ViewAddressing):
                 exists = self.ctx.both(exists, bounds.asked[axis, step])
         return exists
 
-    def _loaded(self, source: SSAValue, chunk: _Chunk, bounds: _Bounds | None) -> SSAValue:
+    def _loaded(self, source: SSAValue, chunk: Chunk, bounds: Bounds | None) -> SSAValue:
         """The elements of a chunk, loaded one by one, in an integer."""
         b, whole = self.ctx.b, integer_type(8 * self.bytes)
         part = integer_type(8 * self.piece)
@@ -205,7 +205,7 @@ class _ViewCopies(ViewAddressing):
         return b.zero(whole) if total is None else total
 
     def _copy_chunk(
-        self, source: SSAValue, target: SSAValue, chunk: _Chunk, bounds: _Bounds | None
+        self, source: SSAValue, target: SSAValue, chunk: Chunk, bounds: Bounds | None
     ) -> None:
         """One chunk, with what is in bounds of it."""
         b, cache = self.ctx.b, CACHES[self.bytes]
@@ -295,13 +295,13 @@ def _is_made_in(op: pl.CopyLoadOp, axis: int, block: Block | None) -> bool:
     return (owner.parent_block() if isinstance(owner, Operation) else owner) is block
 
 
-def _chunks(copies: _ViewCopies) -> list[_Chunk]:
+def thread_chunks(copies: ViewCopies) -> list[Chunk]:
     """The chunks of a thread, those of a row together, rows in the order of their numbers."""
     layout, terms, size = copies.layout, copies.terms, copies.size
     steps = [register_coordinates(layout, axis) for axis in range(layout.rank)]
     shared = thread_bits(terms)
     found = [
-        _Chunk(
+        Chunk(
             tuple(by_axis[register] for by_axis in steps),
             (offset & shared) * size,
             (offset & ~shared) * size,
@@ -309,7 +309,7 @@ def _chunks(copies: _ViewCopies) -> list[_Chunk]:
         for register, offset in enumerate(terms.register)
     ]
 
-    def order(chunk: _Chunk) -> tuple[Sequence[int], int]:
+    def order(chunk: Chunk) -> tuple[Sequence[int], int]:
         return row_of(chunk.steps, copies.axis), chunk.steps[copies.axis]
 
     return sorted(found, key=order)

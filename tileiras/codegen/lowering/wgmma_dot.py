@@ -24,6 +24,7 @@ from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.llvm.types import integer_type, lanes_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_smem
 from tileiras.errors import InternalError
 
 ROWS = 64
@@ -42,8 +43,8 @@ def lower_consumer_wait(ctx: KernelLowering, op: Operation) -> None:
     if pipeline.has_prologue_fill:
         b.fence_proxy_async(predicate=b.trunc(pipeline.first_round(ctx).get(b), i1))
     address = pipeline.stage_address(b, current)
-    for tile in op.tiles:
-        ctx.values[tile] = b.gep(address, _tile_type(tile).offset.data)
+    for tile, offset in zip(op.tiles, op.offsets.data, strict=True):
+        ctx.values[tile] = b.gep(address, offset)
     older.set(b, newest.get(b))
     newest.set(b, current)
     pipeline.advance(ctx)
@@ -85,8 +86,8 @@ def lower_uniform(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.result] = ctx.b.shfl("idx", ctx.value(op.source), 0)
 
 
-def _tile_type(tile: SSAValue) -> pl.SharedTileType:
-    if not isinstance(tile.type, pl.SharedTileType):
+def _tile_type(tile: SSAValue) -> MemDescType:
+    if not is_in_smem(tile.type):
         raise InternalError("an operand of wgmma is not in shared memory", where="wgmma")
     return tile.type
 
@@ -94,9 +95,9 @@ def _tile_type(tile: SSAValue) -> pl.SharedTileType:
 def _operand(tile: SSAValue, k_axis: int, count: int = 1) -> SharedOperand:
     """How `count` tiles lie, seen from the product: K runs along dim `k_axis`."""
     type = _tile_type(tile)
-    major = "k" if type.major.data == k_axis else "mn"
+    major = "k" if type.major == k_axis else "mn"
     extent, k = count * type.shape[1 - k_axis], type.shape[k_axis]
-    return SharedOperand(major, extent, k, storage_bits(type.element_type), type.swizzle.data)
+    return SharedOperand(major, extent, k, storage_bits(type.element_type), type.swizzle)
 
 
 def _family(
@@ -136,7 +137,7 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
         is_beside = fragments == "both" and family.operand_bits == 32
         if is_beside and repeats * len(rhs.k_offsets) <= FRAGMENTS_AT_ONCE:
             left = replace(left, is_whole=True)
-    elif isinstance(op.lhs.type, pl.SharedTileType):
+    elif is_in_smem(op.lhs.type):
         left_tile = op.rhs if is_transposed else op.lhs
         left = _left_in_shared(ctx, left_tile, 1 - k_axis, repeats)
     else:

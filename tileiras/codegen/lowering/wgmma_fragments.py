@@ -18,7 +18,7 @@ from tileiras.dialects.layout.offsets import offset_bases, vector_elements
 from tileiras.dialects.layout.shared import swizzled_panels
 from tileiras.dialects.layout.wgmma_rows import register_rows_fragments
 from tileiras.dialects.llvm.types import vector_type
-from tileiras.dialects.nv_tileas.pipeline import SharedTileType
+from tileiras.dialects.nv_tileas.memdesc import MemDescType
 from tileiras.errors import InternalError
 
 _MATRIX_LINES = (1, 4, 8 ^ 2, 2, 16)
@@ -46,12 +46,12 @@ class FragmentReader:
         self,
         ctx: KernelLowering,
         pointer: SSAValue,
-        type: SharedTileType,
+        type: MemDescType,
         k_axis: int,
         *,
         is_smem_transposed: bool = False,
     ):
-        if type.major.data == k_axis:
+        if type.major == k_axis:
             raise InternalError("fragments are read from K-major tiles by wgmma", where="wgmma")
         self._is_smem_transposed = is_smem_transposed
         self.ctx = ctx
@@ -59,7 +59,7 @@ class FragmentReader:
         self.bits = storage_bits(type.element_type)
         shape = (type.shape[1 - k_axis], type.shape[k_axis])
         layout = register_rows_fragments(shape, self.bits, ctx.num_warps // 4)
-        shared = swizzled_panels(shape, 0, self.bits, type.swizzle.data)
+        shared = swizzled_panels(shape, 0, self.bits, type.swizzle)
         bases = offset_bases(layout, shared)
         size = self.bits // 8
         registers = [vector * size for vector in bases.vectors("register")]

@@ -25,6 +25,7 @@ from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_smem
 from tileiras.errors import InternalError
 
 WARPGROUP_BARRIER = 2
@@ -44,13 +45,13 @@ Bases = tuple[list[int], list[int]]
 
 def lower_smem_transpose(ctx: KernelLowering, op: Operation) -> None:
     """Turns a tile of (K, columns); its pointer is where this warpgroup has it."""
-    if not isinstance(op, wg.SmemTransposeOp) or not isinstance(op.tile.type, pl.SharedTileType):
+    if not isinstance(op, wg.SmemTransposeOp) or not is_in_smem(op.tile.type):
         raise InternalError("the rule of smem_transpose got another operation")
     b, type, pointer = ctx.b, op.tile.type, ctx.value(op.tile)
     k, columns = type.shape
-    if not isinstance(op.result.type, pl.SharedTileType):
+    if not is_in_smem(op.result.type):
         raise InternalError("a transposed tile is no tile", where="wgmma")
-    bits, swizzle = storage_bits(type.element_type), op.result.type.swizzle.data
+    bits, swizzle = storage_bits(type.element_type), op.result.type.swizzle
     if bits == 32:
         transpose_words(ctx, op, *_memory(ctx, op, COPIES))
         return
@@ -96,7 +97,7 @@ def _all_turned(op: wg.SmemTransposeOp) -> Iterator[wg.SmemTransposeOp]:
 
 def _tile_bytes(op: wg.SmemTransposeOp) -> int:
     """Bytes of a tile that is transposed."""
-    if not isinstance(op.tile.type, pl.SharedTileType):
+    if not is_in_smem(op.tile.type):
         raise InternalError("what is transposed is no tile", where="wgmma")
     return prod(op.tile.type.shape) * storage_bytes(op.tile.type.element_type)
 
@@ -112,7 +113,7 @@ class _Turning:
         ctx: KernelLowering,
         source: SSAValue,
         target: SSAValue,
-        type: pl.SharedTileType,
+        type: MemDescType,
         operand: SharedOperand,
         copy_bytes: int,
     ):
@@ -121,7 +122,7 @@ class _Turning:
         self.target = target
         self.k, self.columns = type.shape
         bits = operand.element_bits
-        self.read = swizzled_panels(type.shape, 1, bits, type.swizzle.data).invert()
+        self.read = swizzled_panels(type.shape, 1, bits, type.swizzle).invert()
         self.written = operand.layout(0).invert()
         groups = ctx.num_warps // 4
         # Warps of a warpgroup divide the columns; each warpgroup writes a copy.

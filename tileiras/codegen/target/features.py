@@ -25,6 +25,8 @@ class Feature(Enum):
     """Tensor memory and `tcgen05.mma`."""
     TCGEN05_I8 = "tcgen05-i8"
     """... of 8-bit integers, `.kind::i8` (PTX ISA, "tcgen05.mma": not on sm_103)."""
+    TCGEN05_SCALED = "tcgen05-block-scale"
+    """... with scales in tensor memory, `.kind::mxf8f6f4`, `mxf4` and `mxf4nvf4`."""
     LDMATRIX = "ldmatrix"
     """`ldmatrix` of 8x8 matrices of 16-bit elements."""
     STMATRIX = "stmatrix"

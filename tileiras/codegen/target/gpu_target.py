@@ -19,6 +19,8 @@ class GpuTarget:
     `static_shared_limit` is what ptxas accepts in a module's `.shared` variables.
     `register_unit`: registers are handed out to threads in such units. `partitions`: parts of an SM
     with registers of their own, to which the warps of a CTA are dealt out.
+    `tmem_lanes` and `tmem_columns`: tensor memory of an SM, in cells of 32 bits; none without
+    tcgen05 (PTX ISA, "Tensor Memory").
     `performance`: how fast it is, for those who choose between correct programs.
     `llvm_processor` and `llvm_ptx_version` are what LLVM compiles for: `ptx_target` and
     `ptx_version` where LLVM knows these, else an older processor's. `ptxas_release` is the first
@@ -36,8 +38,11 @@ class GpuTarget:
     shared_memory_per_sm: int
     static_shared_limit: int
     max_warps_per_sm: int
+    max_ctas_per_sm: int
     max_cluster: int
     performance: Performance = HOPPER
+    tmem_lanes: int = 0
+    tmem_columns: int = 0
     registers_per_sm: int = 65536
     max_registers_per_thread: int = 255
     register_unit: int = 8

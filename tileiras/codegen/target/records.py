@@ -9,6 +9,7 @@ compiles for the nearest older processor, and the text says the newer target (se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tileiras.codegen.target.features import Feature
@@ -20,6 +21,9 @@ from tileiras.suggestions import did_you_mean
 _PTX_VERSION = 90
 _PTXAS_RELEASE = (13, 0)
 """ptxas 13.0 is the first that reads PTX ISA 9.0."""
+
+_CTAS: Mapping[str, int] = {"sm_86": 16, "sm_87": 16, "sm_88": 16, "sm_89": 24}
+"""CTAs that an SM holds, where it is not 32 with 64 warps and 24 with 48."""
 
 _KIB = 1024
 _OLD_STATIC_SHARED_KIB = 48
@@ -49,8 +53,10 @@ _SINCE_HOPPER = _ADA | {
 }
 _HOPPER = (_SINCE_HOPPER - {Feature.FP8_MMA_NATIVE}) | {Feature.WGMMA}
 _BLACKWELL = _SINCE_HOPPER | {Feature.FP4_CONVERT, Feature.WIDE_GLOBAL_ACCESS, Feature.F32X2}
-_DATACENTER_BLACKWELL = _BLACKWELL | {Feature.TCGEN05, Feature.REDUX_F32}
+_DATACENTER_BLACKWELL = _BLACKWELL | {Feature.TCGEN05, Feature.TCGEN05_SCALED, Feature.REDUX_F32}
 _MULTICAST_BLACKWELL = _DATACENTER_BLACKWELL | {Feature.MULTIMEM}
+_TENSOR_MEMORY = (128, 512)
+"""Lanes and columns of an SM (PTX ISA, "Tensor Memory")."""
 _WITH_I8 = frozenset({Feature.TCGEN05_I8})
 _CONSUMER_BLACKWELL = (_BLACKWELL - {Feature.WIDE_GLOBAL_ACCESS}) | {
     Feature.BLOCK_SCALED_MMA,
@@ -68,6 +74,7 @@ def _target(
 ) -> GpuTarget:
     """A record; shared memory in KiB per block (opt-in) and per SM."""
     clusters = Feature.CLUSTER_LAUNCH in features
+    tmem_lanes, tmem_columns = _TENSOR_MEMORY if Feature.TCGEN05 in features else (0, 0)
     return GpuTarget(
         name=name,
         ptx_target=name + suffix,
@@ -80,8 +87,11 @@ def _target(
         shared_memory_per_sm=sm_kib * _KIB,
         static_shared_limit=(block_kib if clusters else _OLD_STATIC_SHARED_KIB) * _KIB,
         max_warps_per_sm=warps,
+        max_ctas_per_sm=_CTAS.get(name, warps // 2),
         max_cluster=8 if clusters else 1,
         performance=PERFORMANCE[name],
+        tmem_lanes=tmem_lanes,
+        tmem_columns=tmem_columns,
     )
 
 

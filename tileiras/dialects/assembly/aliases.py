@@ -1,7 +1,8 @@
 """Aliases for layouts and long types, declared before the module.
 
 A layout is called after what it is for: `#blocked` for coalesced accesses, `#mma` for accumulators
-of tensor cores, `#operand` for what they multiply, `#linear` for the rest.
+of tensor cores, `#operand` for what they multiply, `#linear` for the rest. A tile in memory is
+`!smem` or `!tmem`, after which memory that is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import permutations
 from xdsl.dialects.builtin import ArrayAttr, ContainerType, FunctionType
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 
-from tileiras.dialects.assembly.spellings import TYPE_ALIASES
+from tileiras.dialects.assembly.spellings import alias_name
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.nv_tileas.assigned import FRAGMENTS
@@ -38,7 +39,7 @@ def collect_aliases(tops: Iterable[Operation]) -> dict[Attribute, str]:
     counts: dict[str, int] = {}
     aliases: dict[Attribute, str] = {}
     for attribute in found:
-        name = TYPE_ALIASES.get(type(attribute))
+        name = alias_name(attribute)
         if isinstance(attribute, LayoutEncodingAttr):
             name = f"#{_layout_name(attribute.data, roles)}"
         if name is not None:
@@ -65,7 +66,7 @@ def _collect(attribute: Attribute, found: dict[Attribute, None]) -> None:
         return
     for part in _parts(attribute):
         _collect(part, found)
-    if isinstance(attribute, LayoutEncodingAttr) or type(attribute) in TYPE_ALIASES:
+    if isinstance(attribute, LayoutEncodingAttr) or alias_name(attribute) is not None:
         found[attribute] = None
 
 

@@ -163,6 +163,11 @@ FORMS: dict[str, Row] = {
     "nv_tileas.create_accumulator": Row("", "result"),
     "nv_tileas.product_agent": Row("$body", ""),
     "nv_tileas.tcgen05_dot": Row("$lhs, $rhs into $accumulator", "lhs, rhs, accumulator"),
+    "nv_tileas.tcgen05_dot_scaled": Row(
+        "$lhs by $lhs_scale, $rhs by $rhs_scale into $accumulator",
+        "lhs, lhs_scale, rhs, rhs_scale, accumulator",
+    ),
+    "nv_tileas.async.scales_load": Row("$view[$indices] into $pipeline", "view"),
     "nv_tileas.accumulator_load": Row("$accumulator if $any", "accumulator -> result; any=i1"),
     "nv_tileas.async.pipeline.agent_switch": Row(
         "$DICTIONARY producer $producer consumer $consumer <?store $store ?>", ""
@@ -183,7 +188,7 @@ FORMS: dict[str, Row] = {
     "nv_tileas.async.pipeline.store_stage": Row(
         "$pipeline, $view[$indices] using $tensor_map", "view"
     ),
-    "nv_tileas.async.pipeline.consumer_wait": Row("$pipeline", "functional"),
+    "nv_tileas.async.pipeline.consumer_wait": Row("$pipeline at $offsets", "functional"),
     "nv_tileas.select_tile": Row(
         "$condition, $first, $second", "result; first=result, second=result"
     ),

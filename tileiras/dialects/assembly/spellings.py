@@ -3,6 +3,8 @@
     #blocked0 = #nv_tileas.layout<{register = [[0, 1]], lane = [[0, 2], ..], warp = []} -> 16x64>
     !memref0 = !nv_tileaa.memref<?x64xf16, strides = [?, 1]>
     !view0 = !nv_tileaa.tiled_view<128x64 of !memref0, steps = [128, 64], padding = zero>
+    #shared0 = #nv_tileas.nvmma_shared<swizzle = 128, major = 1>
+    !smem0 = !nv_tileas.memdesc<128x64xf16, #shared0, smem>
 
 What generic form has in place of these is read as well.
 """
@@ -33,8 +35,15 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.llvm.types import StructType
 from tileiras.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
-from tileiras.dialects.nv_tileas.pipeline import SharedTileType
-from tileiras.dialects.nv_tileas.tcgen05 import AccumulatorType
+from tileiras.dialects.nv_tileas.memdesc import (
+    ENCODINGS,
+    Encoding,
+    MemDescType,
+    MemorySpace,
+    NvmmaSharedAttr,
+    ScaleChunksAttr,
+    TensorMemoryAttr,
+)
 
 
 class TextPrinter(Printer):
@@ -129,16 +138,21 @@ def _view_text(type: TiledViewType, printer: TextPrinter) -> str:
     return f"!nv_tileaa.tiled_view<{', '.join(parts)}>"
 
 
-def _shared_tile_text(type: SharedTileType, printer: TextPrinter) -> str:
+def _memdesc_text(type: MemDescType, printer: TextPrinter) -> str:
     dims = "".join(f"{size}x" for size in type.shape)
-    numbers = f"major = {type.major.data}, offset = {type.offset.data}"
-    element = printer.text(type.element_type)
-    return f"!nv_tileas.shared_tile<{dims}{element}, {numbers}, swizzle = {type.swizzle.data}>"
+    element, encoding = printer.text(type.element_type), printer.text(type.encoding)
+    return f"!{type.name}<{dims}{element}, {encoding}, {type.space}>"
 
 
-def _accumulator_text(type: AccumulatorType, printer: TextPrinter) -> str:
-    dims = "".join(f"{size}x" for size in type.shape)
-    return f"!nv_tileas.accumulator<{dims}{printer.text(type.element_type)}>"
+def _encoding_text(attribute: Encoding, printer: TextPrinter) -> str:
+    """Its numbers, each with its name: `#nv_tileas.nvmma_shared<swizzle = 128, major = 1>`."""
+    fields = zip(_encoding_fields(type(attribute)), attribute.parameters, strict=True)
+    numbers = [f"{name} = {value.data}" for name, value in fields if isinstance(value, IntAttr)]
+    return f"#{attribute.name}<{', '.join(numbers)}>"
+
+
+def _encoding_fields(encoding: type[Encoding]) -> list[str]:
+    return [name for name, _ in encoding.get_irdl_definition().parameters]
 
 
 def _layout_text(attribute: LayoutEncodingAttr, printer: TextPrinter) -> str:
@@ -153,19 +167,27 @@ def _layout_text(attribute: LayoutEncodingAttr, printer: TextPrinter) -> str:
 SPELLINGS: dict[type[Attribute], Callable[[Any, TextPrinter], str]] = {
     MemRefType: _memref_text,
     TiledViewType: _view_text,
-    SharedTileType: _shared_tile_text,
-    AccumulatorType: _accumulator_text,
+    MemDescType: _memdesc_text,
+    **dict.fromkeys(ENCODINGS, _encoding_text),
     LayoutEncodingAttr: _layout_text,
 }
 
-TYPE_ALIASES: dict[type[Attribute], str] = {
+ALIASES: dict[type[Attribute], str] = {
     MemRefType: "!memref",
     TiledViewType: "!view",
-    SharedTileType: "!tile",
-    AccumulatorType: "!sum",
+    NvmmaSharedAttr: "#shared",
+    ScaleChunksAttr: "#scales",
+    TensorMemoryAttr: "#tmem",
     StructType: "!struct",
 }
-"""The types that get an alias, with its name less the number."""
+"""The types and attributes that get an alias, with its name less the number."""
+
+
+def alias_name(attribute: Attribute) -> str | None:
+    """The alias less its number, of what gets one by its class; tiles by their memory, too."""
+    if isinstance(attribute, MemDescType):
+        return f"!{attribute.space}"
+    return ALIASES.get(type(attribute))
 
 
 # Reading ---------------------------------------------------------------------------------------
@@ -226,24 +248,35 @@ def _read_view(parser: Parser) -> Attribute | None:
     return TiledViewType.new([memref, *numbers, padding, IntTupleAttr(sparse)])
 
 
-def _read_shared_tile(parser: Parser) -> Attribute | None:
+def _read_memdesc(parser: Parser) -> Attribute | None:
     if parser._current_token.text.startswith("#"):
         return None
     shape, element = parser.parse_ranked_shape()
-    numbers: list[int] = []
-    for key in ("major", "offset", "swizzle"):
-        parser.parse_punctuation(",")
-        parser.parse_keyword(key)
-        parser.parse_punctuation("=")
-        numbers.append(parser.parse_integer())
-    return SharedTileType(shape, element, *numbers)
+    parser.parse_punctuation(",")
+    encoding = parser.parse_attribute()
+    if not isinstance(encoding, ENCODINGS):
+        parser.raise_error(f"expected one of {', '.join(each.name for each in ENCODINGS)}")
+    parser.parse_punctuation(",")
+    space = parser.parse_str_enum(MemorySpace)
+    if space is not encoding.SPACE:
+        parser.raise_error(f"found '{space}', expected '{encoding.SPACE}' for {encoding.name}")
+    return MemDescType(shape, element, encoding)
 
 
-def _read_accumulator(parser: Parser) -> Attribute | None:
-    if parser._current_token.text.startswith("#"):
-        return None
-    shape, element = parser.parse_ranked_shape()
-    return AccumulatorType(shape, element)
+def _encoding_reader(encoding: type[Encoding]) -> Callable[[Parser], Attribute | None]:
+    def read(parser: Parser) -> Attribute | None:
+        if parser._current_token.text.startswith("#"):
+            return None
+        numbers: list[Attribute] = []
+        for name in _encoding_fields(encoding):
+            if numbers:
+                parser.parse_punctuation(",")
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+            numbers.append(IntAttr(parser.parse_integer()))
+        return encoding.new(numbers)
+
+    return read
 
 
 def _read_layout(parser: Parser) -> Attribute | None:
@@ -264,8 +297,8 @@ def _read_layout(parser: Parser) -> Attribute | None:
 READERS: dict[str, Callable[[Parser], Attribute | None]] = {
     MemRefType.name: _read_memref,
     TiledViewType.name: _read_view,
-    SharedTileType.name: _read_shared_tile,
-    AccumulatorType.name: _read_accumulator,
+    MemDescType.name: _read_memdesc,
+    **{encoding.name: _encoding_reader(encoding) for encoding in ENCODINGS},
     LayoutEncodingAttr.name: _read_layout,
 }
 """Reads what is between the angle brackets; None where it is the generic form."""

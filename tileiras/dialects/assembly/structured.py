@@ -49,7 +49,7 @@ def is_expressible(op: Operation) -> bool:
                 and _plain(op)
             )
         case ConstantOp():
-            return tile_type(op.result.type) == op.value.type and not op.attributes
+            return tile_type(op.result.type) == op.value.type and _plain(op)
         case BitsConstantOp():
             return _is_number(op.result.type) and not op.attributes
         case ThreadFuncOp():

@@ -185,8 +185,9 @@ def _read_constant(parser: AssemblyParser) -> Operation:
     tile = tile_type(type)
     if tile is None:
         parser.raise_error(f"a constant cannot be of type {type}")
-    value = DenseAttr(tile, packed(patterns, element_type_of(type)))
-    return ConstantOp.create(result_types=[type], properties={"value": value})
+    _, attributes = _read_attributes(parser, ConstantOp)
+    properties = {"value": DenseAttr(tile, packed(patterns, element_type_of(type)))}
+    return ConstantOp.create(result_types=[type], properties=properties, attributes=attributes)
 
 
 def _read_bits(parser: AssemblyParser) -> Operation:

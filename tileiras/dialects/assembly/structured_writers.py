@@ -89,6 +89,7 @@ def _write_constant(printer: AssemblyPrinter, op: ConstantOp) -> None:
     type = op.result.type
     patterns = unpacked(op.value.raw.data, element_type_of(type))
     printer.write(f" {elements_text(patterns, type)} : {printer.type(type)}")
+    _attributes(printer, op, ("value",))
 
 
 def _write_bits(printer: AssemblyPrinter, op: BitsConstantOp) -> None:

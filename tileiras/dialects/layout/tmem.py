@@ -17,6 +17,8 @@ BLOCK_ROWS = 128
 """Rows that lie in lanes; more lie beside them."""
 HALF_ROWS = 64
 """Rows of the smaller accumulator."""
+TMEM_COLUMNS = 512
+"""The most that a target has (PTX ISA, "Tensor Memory"): what text is checked against."""
 _LANES = {
     "16x256b": ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0)),
     "32x32b": ((1, 0), (2, 0), (4, 0), (8, 0), (16, 0)),

@@ -9,6 +9,7 @@ from xdsl.ir import Dialect
 from tileiras.dialects.nv_tileas.assigned import ASSIGNED_ATTRIBUTES
 from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp, MmaScaledDotOp
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded, layout_of
+from tileiras.dialects.nv_tileas.memdesc import ENCODINGS, MemDescType, MemorySpaceAttr
 from tileiras.dialects.nv_tileas.memory import (
     AsyncCopyOp,
     ConvertLayoutOp,
@@ -21,15 +22,19 @@ from tileiras.dialects.nv_tileas.memory import (
 from tileiras.dialects.nv_tileas.pipeline import (
     PIPELINE_OPS,
     PipelineType,
-    SharedTileType,
     TensorMapType,
 )
 from tileiras.dialects.nv_tileas.plan import PLAN_ATTRIBUTES
-from tileiras.dialects.nv_tileas.tcgen05 import TCGEN05_OPS, AccumulatorType
+from tileiras.dialects.nv_tileas.tcgen05 import (
+    TCGEN05_OPS,
+    ScalesLoadOp,
+    Tcgen05DotScaledOp,
+)
 from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
+from tileiras.dialects.nv_tileas.warp_roles import WARP_ROLE_ATTRIBUTES
 from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS
 
-WARP_ROLE_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS)
+WARP_ROLE_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS, ScalesLoadOp)
 """Operations that only warp-specialized kernels have."""
 
 NvTileAS = Dialect(
@@ -47,21 +52,26 @@ NvTileAS = Dialect(
         TiledStoreOp,
         *WARP_ROLE_OPS,
         *TCGEN05_OPS,
+        Tcgen05DotScaledOp,
     ],
     [
-        AccumulatorType,
         LayoutEncodingAttr,
         PipelineType,
-        SharedTileType,
+        MemDescType,
+        MemorySpaceAttr,
+        *ENCODINGS,
         TensorMapType,
         *PLAN_ATTRIBUTES,
         *ASSIGNED_ATTRIBUTES,
+        *WARP_ROLE_ATTRIBUTES,
     ],
 )
 
 __all__ = [
     "WARP_ROLE_OPS",
     "TCGEN05_OPS",
+    "ScalesLoadOp",
+    "Tcgen05DotScaledOp",
     "ConvertLayoutOp",
     "ReadStageOp",
     "FmaDotOp",

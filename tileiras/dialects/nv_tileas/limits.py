@@ -14,12 +14,12 @@ from xdsl.ir import Attribute, Operation
 
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.tmem import TMEM_COLUMNS
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.types import PointerType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
-from tileiras.dialects.nv_tileas.pipeline import SharedTileType
+from tileiras.dialects.nv_tileas.memdesc import MemDescType
 from tileiras.dialects.nv_tileas.plan import KernelPlanAttr
-from tileiras.dialects.nv_tileas.tcgen05 import TMEM_COLUMNS, AccumulatorType
 from tileiras.errors import BytecodeError
 
 MAX_ELEMENTS = 1 << 24
@@ -114,15 +114,7 @@ def _type_mistake(type: Attribute) -> str:
             # A producer holds pointers, masks and indices of the first element of what it copies.
             may_have_gaps = isinstance(type.element_type, PointerType | IntegerType)
             return _layout_mistake(layout, may_have_gaps)
-        case SharedTileType():
-            if type.swizzle.data not in _SWIZZLES:
-                return f"a swizzle of {type.swizzle.data} bytes, expected one of {_SWIZZLES}"
-            if not 0 <= type.major.data < len(type.shape):
-                return f"a tile of rank {len(type.shape)} with dim {type.major.data} contiguous"
-            if not 0 <= type.offset.data <= MAX_SHARED_BYTES:
-                return f"a tile at byte {type.offset.data} of a stage"
-            return _shape_mistake(type.shape)
-        case AccumulatorType():
+        case MemDescType():
             return _shape_mistake(type.shape)
         case TiledViewType():
             return _view_mistake(type)

@@ -10,11 +10,8 @@ their own position. What is done with the stages by wgmma is in `wgmma`, how til
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
-
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, UnitAttr
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Operation, OpResult, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -35,7 +32,7 @@ from xdsl.traits import NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
-from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileas.memdesc import IN_SMEM
 
 
 @irdl_attr_definition
@@ -50,45 +47,6 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
     """`!nv_tileas.tensor_map`: a TMA descriptor in global memory."""
 
     name = "nv_tileas.tensor_map"
-
-
-@irdl_attr_definition
-class SharedTileType(ParametrizedAttribute, TypeAttribute):
-    """A 2-d tile in a stage: panels of one `swizzle` span (bytes) along the contiguous dim `major`.
-
-    Panel p holds the elements p * span .. of every row, row after row; `offset` is where the tile
-    starts in the stage, in bytes.
-    """
-
-    name = "nv_tileas.shared_tile"
-    dims: IntTupleAttr
-    element_type: Attribute
-    major: IntAttr
-    offset: IntAttr
-    swizzle: IntAttr
-
-    def __init__(
-        self,
-        shape: Sequence[int],
-        element_type: Attribute,
-        major: int,
-        offset: int,
-        swizzle: int,
-    ):
-        numbers = (IntAttr(major), IntAttr(offset), IntAttr(swizzle))
-        super().__init__(IntTupleAttr(shape), element_type, *numbers)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the tile."""
-        return self.dims.data
-
-    @property
-    def next(self) -> SharedTileType:
-        """A tile of the same kind right behind this one."""
-        size = prod(self.shape) * storage_bytes(self.element_type)
-        numbers = (self.major.data, self.offset.data + size, self.swizzle.data)
-        return SharedTileType(self.shape, self.element_type, *numbers)
 
 
 PIPELINE = PipelineType()
@@ -316,11 +274,26 @@ class CopyLoadOp(IRDLOperation):
 
 @irdl_op_definition
 class ConsumerWaitOp(IRDLOperation):
-    """Waits until the next stage is full and gives its tiles."""
+    """Waits until the next stage is full and gives its tiles: those at `offsets`, in bytes."""
 
     name = "nv_tileas.async.pipeline.consumer_wait"
     pipeline = operand_def()
-    tiles = var_result_def()
+    offsets = prop_def(IntTupleAttr)
+    tiles = var_result_def(IN_SMEM)
+
+    def verify_(self) -> None:
+        """Each tile has its place in the stage."""
+        if len(self.offsets.data) != len(self.tiles):
+            found = f"{len(self.offsets.data)} offsets for {len(self.tiles)} tiles"
+            raise VerifyException(f"{self.name}: {found}")
+
+
+def stage_offset(tile: SSAValue) -> int | None:
+    """The byte of its stage at which a tile starts; None if it is not one that is waited for."""
+    wait = tile.owner
+    if not isinstance(tile, OpResult) or not isinstance(wait, ConsumerWaitOp):
+        return None
+    return wait.offsets.data[tile.index]
 
 
 @irdl_op_definition
@@ -329,10 +302,15 @@ class SelectTileOp(IRDLOperation):
 
     name = "nv_tileas.select_tile"
     condition = operand_def()
-    first = operand_def()
-    second = operand_def()
-    result = result_def()
+    first = operand_def(IN_SMEM)
+    second = operand_def(IN_SMEM)
+    result = result_def(IN_SMEM)
     traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """Both have the type of the result."""
+        if not self.first.type == self.second.type == self.result.type:
+            raise VerifyException(f"{self.name}: two tiles of different types")
 
 
 @irdl_op_definition

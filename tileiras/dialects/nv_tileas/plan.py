@@ -98,11 +98,13 @@ class Tcgen05Attr(NamedValues):
     """A product by tcgen05 from stages of pipelines, whose sum lies in tensor memory.
 
     The sum has `buffers` stages of `columns`, from column `column` on; `load` is the shape of the
-    instructions that bring it to registers.
+    instructions that bring it to registers. `scales` is the column where those of a block-scaled
+    product begin.
     """
 
     name = "nv_tileas.tcgen05"
     required: ClassVar[tuple[str, ...]] = ("column", "columns", "buffers", "load")
+    optional: ClassVar[tuple[str, ...]] = ("scales",)
 
 
 PLAN_ATTRIBUTES = (

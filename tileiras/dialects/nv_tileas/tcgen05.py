@@ -1,6 +1,6 @@
 """Products by tcgen05: one thread issues them, their sums lie in tensor memory.
 
-    %sum = create_accumulator {shape = 128x256, ...}
+    %sum = create_accumulator {stages = 2, ...} : memdesc<128x256xf32, #tmem, tmem>
     product_agent { accumulator_acquire %sum
                     for { %a, %b = consumer_wait %p; tcgen05_dot %sum, %a, %b; consumer_release %p }
                     accumulator_commit %sum }
@@ -8,17 +8,29 @@
 
 An accumulator is a pipeline whose stages are in tensor memory: with two of them the consumers read
 one tile while the products of the next one are computed.
+
+Scales of block-scaled products go through stages, as operands do:
+
+    scales_load %p, %view[%x, %i]                      (the producer's threads)
+    %a, %b, %sa, %sb = consumer_wait %p
+    tcgen05_dot_scaled %a by %sa, %b by %sb into %sum  (the warp that issues products)
+
+A tile of scales lies in chunks there (`#nv_tileas.scale_chunks`), without a swizzle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, TensorType
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+)
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -26,33 +38,16 @@ from xdsl.irdl import (
     region_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, SignednessAttr
-from tileiras.dialects.nv_tileas.pipeline import SharedTileType
+from tileiras.dialects.cuda_tile.attributes import SignednessAttr
+from tileiras.dialects.layout.tmem import TMEM_COLUMNS
+from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, IN_TMEM, MemDescType, is_in_tmem
 
-TMEM_COLUMNS = 512
-"""Of an SM (PTX ISA, "Tensor Memory")."""
 LOAD_SHAPES = ("16x256b", "32x32b")
-
-
-@irdl_attr_definition
-class AccumulatorType(ParametrizedAttribute, TypeAttribute):
-    """`!nv_tileas.accumulator<128x256xf32>`: sums in tensor memory, 128 rows side by side."""
-
-    name = "nv_tileas.accumulator"
-    dims: IntTupleAttr
-    element_type: Attribute
-
-    def __init__(self, shape: Sequence[int], element_type: Attribute):
-        super().__init__(IntTupleAttr(shape), element_type)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the tile."""
-        return self.dims.data
 
 
 @irdl_op_definition
@@ -67,15 +62,21 @@ class CreateAccumulatorOp(IRDLOperation):
     column = prop_def(IntAttr)
     columns = prop_def(IntAttr)
     readers = prop_def(IntAttr)
-    result = result_def(AccumulatorType)
+    result = result_def(IN_TMEM)
 
     def verify_(self) -> None:
-        """The stages lie in tensor memory."""
+        """The stages lie in tensor memory, and a stage has room for a tile."""
         end = self.column.data + self.stages.data * self.columns.data
         if min(self.stages.data, self.columns.data, self.readers.data) < 1 or end > TMEM_COLUMNS:
             raise VerifyException(
                 f"{self.name}: {self.stages.data} stages of {self.columns.data} columns from "
                 f"{self.column.data} on, expected at least one, of {TMEM_COLUMNS} columns together"
+            )
+        type = self.result.type
+        if is_in_tmem(type) and type.tmem_columns > self.columns.data:
+            raise VerifyException(
+                f"{self.name}: stages of {self.columns.data} columns, expected at least "
+                f"{type.tmem_columns} for a tile of {list(type.shape)}"
             )
 
 
@@ -93,7 +94,7 @@ class AccumulatorAcquireOp(IRDLOperation):
     """Waits until the next stage has been read: its sums start from zero."""
 
     name = "nv_tileas.accumulator_acquire"
-    accumulator = operand_def(AccumulatorType)
+    accumulator = operand_def(IN_TMEM)
 
 
 @irdl_op_definition
@@ -105,9 +106,9 @@ class Tcgen05DotOp(IRDLOperation):
     """
 
     name = "nv_tileas.tcgen05_dot"
-    accumulator = operand_def(AccumulatorType)
-    lhs = operand_def(SharedTileType)
-    rhs = operand_def(SharedTileType)
+    accumulator = operand_def(IN_TMEM)
+    lhs = operand_def(IN_SMEM)
+    rhs = operand_def(IN_SMEM)
     kind = prop_def(StringAttr)
     signedness_lhs = opt_prop_def(SignednessAttr)
     signedness_rhs = opt_prop_def(SignednessAttr)
@@ -133,7 +134,7 @@ class AccumulatorCommitOp(IRDLOperation):
     """Gives the stage to the consumers once its products are done."""
 
     name = "nv_tileas.accumulator_commit"
-    accumulator = operand_def(AccumulatorType)
+    accumulator = operand_def(IN_TMEM)
 
 
 @irdl_op_definition
@@ -145,7 +146,7 @@ class AccumulatorLoadOp(IRDLOperation):
     """
 
     name = "nv_tileas.accumulator_load"
-    accumulator = operand_def(AccumulatorType)
+    accumulator = operand_def(IN_TMEM)
     any = operand_def(IntegerType(1))
     shape = prop_def(StringAttr)
     result = result_def()
@@ -157,7 +158,7 @@ class AccumulatorLoadOp(IRDLOperation):
         type, source = self.result.type, self.accumulator.type
         if (
             not isinstance(type, TensorType)
-            or not isinstance(source, AccumulatorType)
+            or not is_in_tmem(source)
             or type.get_shape() != source.shape
             or type.element_type != source.element_type
         ):
@@ -167,7 +168,7 @@ class AccumulatorLoadOp(IRDLOperation):
 def _shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tile in a stage or of a sum."""
     type = value.type
-    return type.shape if isinstance(type, AccumulatorType | SharedTileType) else ()
+    return type.shape if isinstance(type, MemDescType) else ()
 
 
 TCGEN05_OPS = (
@@ -179,3 +180,64 @@ TCGEN05_OPS = (
     AccumulatorCommitOp,
     AccumulatorLoadOp,
 )
+
+F4_PER_BYTE = 2
+
+
+@irdl_op_definition
+class ScalesLoadOp(IRDLOperation):
+    """Copies one tile of scales of a view into the current stage at byte `offset`.
+
+    `axis` is the dim of the tile along K, `rows` the other one that counts. The producer's threads
+    copy `vector` scales along K at a time, by cp.async if these are 4 bytes. What is out of bounds
+    becomes zero. `inbounds` promises per dim that nothing is.
+    """
+
+    name = "nv_tileas.async.scales_load"
+    pipeline = operand_def()
+    view = operand_def()
+    indices = var_operand_def()
+    axis = prop_def(IntAttr)
+    rows = prop_def(IntAttr)
+    offset = prop_def(IntAttr)
+    vector = prop_def(IntAttr)
+    inbounds = prop_def(DenseArrayBase[IntegerType])
+
+
+@irdl_op_definition
+class Tcgen05DotScaledOp(IRDLOperation):
+    """`accumulator += (lhs * lhs_scale) @ (rhs * rhs_scale)`, without waiting for it.
+
+    All operands are tiles in stages; scales are copied to tensor memory, those of the left operand
+    to column `column` and on, those of the right one behind them. `kind` names a row of
+    `codegen.atoms.tcgen05_scaled`. `packed`: operands are i8, a byte is two f4 along K.
+    """
+
+    name = "nv_tileas.tcgen05_dot_scaled"
+    accumulator = operand_def(IN_TMEM)
+    lhs = operand_def(IN_SMEM)
+    rhs = operand_def(IN_SMEM)
+    lhs_scale = operand_def(IN_SMEM)
+    rhs_scale = operand_def(IN_SMEM)
+    kind = prop_def(StringAttr)
+    column = prop_def(IntAttr)
+    packed = opt_prop_def(UnitAttr)
+
+    @property
+    def depth(self) -> int:
+        """Elements along K."""
+        return _shape(self.lhs)[-1] * (1 if self.packed is None else F4_PER_BYTE)
+
+    def verify_(self) -> None:
+        """The shapes are those of a product, with as many scales along K on both sides."""
+        lhs, rhs = _shape(self.lhs), _shape(self.rhs)
+        is_product = len(lhs) == len(rhs) == 2 and lhs[1] == rhs[0]
+        if not is_product or _shape(self.accumulator) != (lhs[0], rhs[1]):
+            raise VerifyException(f"{self.name}: {lhs} @ {rhs} is not {_shape(self.accumulator)}")
+        left, right = _shape(self.lhs_scale), _shape(self.rhs_scale)
+        are_scales = len(left) == len(right) == 2 and left[1] == right[0]
+        if not are_scales or (left[0], right[1]) != (lhs[0], rhs[1]) or self.depth % left[1]:
+            raise VerifyException(f"{self.name}: scales {left} and {right} of {lhs} @ {rhs}")
+
+
+TCGEN05_SCALED_OPS = (ScalesLoadOp, Tcgen05DotScaledOp)

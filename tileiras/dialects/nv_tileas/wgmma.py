@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import prod
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import SSAValue
@@ -22,10 +23,12 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import SignednessAttr
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, is_in_smem
 from tileiras.dialects.nv_tileas.pipeline import (
     ConsumerReleaseOp,
     ConsumerWaitOp,
-    SharedTileType,
+    stage_offset,
 )
 
 
@@ -44,7 +47,7 @@ class WgmmaDotOp(IRDLOperation):
 
     name = "nv_tileas.wgmma_dot"
     lhs = operand_def()
-    rhs = operand_def()
+    rhs = operand_def(IN_SMEM)
     acc = operand_def()
     pending = opt_prop_def(IntAttr)
     two_level = opt_prop_def(UnitAttr)
@@ -53,6 +56,14 @@ class WgmmaDotOp(IRDLOperation):
     signedness_lhs = opt_prop_def(SignednessAttr)
     signedness_rhs = opt_prop_def(SignednessAttr)
     result = result_def()
+
+
+def is_behind(before: SSAValue, tile: SSAValue) -> bool:
+    """Whether a tile lies right behind another one of its type, in the same stage."""
+    type, start = before.type, stage_offset(before)
+    if start is None or not is_in_smem(type) or (type, before.owner) != (tile.type, tile.owner):
+        return False
+    return stage_offset(tile) == start + prod(type.shape) * storage_bytes(type.element_type)
 
 
 @irdl_op_definition
@@ -65,8 +76,8 @@ class WgmmaDotsOp(IRDLOperation):
     """
 
     name = "nv_tileas.wgmma_dots"
-    common = operand_def()
-    tiles = var_operand_def()
+    common = operand_def(IN_SMEM)
+    tiles = var_operand_def(IN_SMEM)
     accs = var_operand_def()
     pending = prop_def(IntAttr)
     transposed = opt_prop_def(UnitAttr)
@@ -81,13 +92,14 @@ class WgmmaDotsOp(IRDLOperation):
         return (self.common, tile) if self.transposed is None else (tile, self.common)
 
     def verify_(self) -> None:
-        """A sum for each tile; tiles of one type, each behind the one before."""
+        """A sum for each tile; tiles of one type, each behind the one before in their stage."""
         if not len(self.tiles) == len(self.accs) == len(self.sums) > 1:
             raise VerifyException(f"{self.name}: needs several tiles and a sum for each")
-        types = [tile.type for tile in self.tiles]
-        for before, type in pairwise(types):
-            if not isinstance(before, SharedTileType) or type != before.next:
-                raise VerifyException(f"{self.name}: {type} is not behind {before}")
+        for number, (before, tile) in enumerate(pairwise(self.tiles), 1):
+            if not is_behind(before, tile):
+                raise VerifyException(
+                    f"{self.name}: tile {number} is not behind the one before, or of another type"
+                )
 
 
 @irdl_op_definition
@@ -100,9 +112,9 @@ class SmemTransposeOp(IRDLOperation):
     """
 
     name = "nv_tileas.smem_transpose"
-    tile = operand_def()
+    tile = operand_def(IN_SMEM)
     running = opt_operand_def()
-    result = result_def()
+    result = result_def(IN_SMEM)
     finished = opt_result_def()
 
 

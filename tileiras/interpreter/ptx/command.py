@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tileiras.diagnostic_output import COLORS, say
 from tileiras.errors import TileirasError, UsageError
 from tileiras.interpreter.ptx.launch import run_ptx
 from tileiras.interpreter.ptx.state import Limits, Triple
@@ -57,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         help="instructions after which the run ends with an error",
     )
     parser.add_argument("--no-races", action="store_true", help="do not look for races")
+    parser.add_argument("--color", choices=COLORS, default=COLORS[0], metavar="WHEN")
     return parser
 
 
@@ -118,7 +120,7 @@ def run(arguments: Sequence[str]) -> int:
             filename=options.file,
         )
     except TileirasError as error:
-        print(error.render(), file=sys.stderr)
+        say(error.render())
         return 1
     for remark in done.log:
         print(f"remark: {remark}", file=sys.stderr)

@@ -298,8 +298,10 @@ def _scales(cta: Cta, issue: _Issue, address: int, rows: int, identifier: int) -
     chosen = np.ascontiguousarray(parts[:, identifier : identifier + count])
     if chosen.shape[1] != count:
         raise ValueError(f"{count} scale factors from byte {identifier} on")
-    fmt = FORMATS["ue8m0" if issue.instruction.scale_type == "ue8m0" else "e4m3"]
-    return decode(chosen, fmt)
+    if issue.instruction.scale_type == "ue8m0":
+        return decode(chosen, FORMATS["ue8m0"])
+    # ue4m3 has 7 bits.
+    return decode(chosen & np.uint8(0x7F), FORMATS["e4m3"])
 
 
 def _accumulate(cta: Cta, issue: _Issue, rows: int, total: np.ndarray) -> None:

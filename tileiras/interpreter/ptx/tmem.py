@@ -334,10 +334,13 @@ def copy(d: Decoder) -> Execute:
         for thread in on.index:
             target = int(spread(address(cta), cta)[thread])
             word = int(spread(read(cta), cta)[thread])
+            starts = None if cta.shadow is None else cta.shadow.issue(int(thread))
 
-            def finish(target: int = target, word: int = word) -> None:
+            def finish(target: int = target, word: int = word, starts: Any = starts) -> None:
                 for owner in pair_of(cta, group):
-                    _copy_rows(owner, target, word, (rows, size), multicast, line)
+                    at = _copy_rows(owner, target, word, (rows, size), multicast, line)
+                    if owner.shadow is not None:
+                        owner.shadow.async_read(owner, starts, at, line)
 
             cta.cluster.later(finish, line, text)
 
@@ -346,7 +349,8 @@ def copy(d: Decoder) -> Execute:
 
 def _copy_rows(
     cta: Cta, target: int, word: int, shape: tuple[int, int], multicast: str | None, line: int
-) -> None:
+) -> np.ndarray:
+    """Copies the rows; gives the addresses that were read."""
     rows, size = shape
     try:
         descriptor = tcgen05_descriptor(word)
@@ -361,12 +365,13 @@ def _copy_rows(
     if multicast is None:
         lanes = np.arange(rows) * (32 if rows == 4 else 1) + lane
         memory.cells[lanes[:, None], columns] = data
-        return
+        return at
     for number, partitions in enumerate(_PARTITIONS[multicast]):
         part = data[32 * number : 32 * number + 32]
         for partition in partitions:
             lanes = 32 * partition + np.arange(32)
             memory.cells[lanes[:, None], columns] = part
+    return at
 
 
 def pair_of(cta: Cta, group: int) -> list[Cta]:

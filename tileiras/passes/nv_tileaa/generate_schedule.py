@@ -13,7 +13,7 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.schedule import erase_schedule, loop_schedule
 from tileiras.errors import UsageError
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.explain_products import explain_refusals
+from tileiras.passes.nv_tileaa.explain_products import explain_operands, explain_refusals
 from tileiras.planning.operands.tma import root_load
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 from tileiras.suggestions import did_you_mean
@@ -89,6 +89,7 @@ def _has_roles(
         return True
     # Pipelined loads leave no trace of what there was to plan.
     explain_refusals(remarks, pass_name, func, refusals)
+    explain_operands(remarks, pass_name, func, target, refusals)
     return False
 
 
@@ -115,8 +116,10 @@ def _schedule_products(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTar
     from tileiras.planning.warp_roles.plan import plan_hopper
 
     dots = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
-    plan = plan_hopper(func, target) if dots else None
+    refusals: dict[str, str] = {}
+    plan = plan_hopper(func, target, refusals) if dots else None
     if plan is None:
+        explain_operands(remarks, GenerateSchedulePass.name, func, target, refusals)
         return False
     if all(root_load(dot.lhs) is not None for dot in dots):
         return True

@@ -15,14 +15,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr, bf16, f32
+from xdsl.dialects.builtin import (
+    Float4E2M1FNType,
+    ModuleOp,
+    TensorType,
+    UnitAttr,
+    bf16,
+    f32,
+)
 from xdsl.ir import Attribute, SSAValue
 
-from tileiras.codegen.target import GpuTarget
+from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import RoundingMode, RoundingModeAttr
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.pack_operands import erase_unused, packed_operand
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
@@ -39,7 +46,7 @@ class LegalizeScaledDotPass(IrPass):
     Before   %d = dot_scaled %a by %sa, %b by %sb, %c
     After    the same; of f4: %d = dot_scaled %bytes_a by %sa, %bytes_b by %sb, %c {packed}
              where there is no instruction: %d = dot (bf16(a * sa)), (bf16(b * sb)), %c
-    Requires nv_tileaa and a target
+    Requires nv_tileaa and a target; tcgen05 has all products of a kernel or none
     Leaves   products of operands that are packed already
     """
 
@@ -50,27 +57,75 @@ class LegalizeScaledDotPass(IrPass):
         """Goes through all products of all functions."""
         target = ctx.require_target()
         for func in [inner for inner in op.body.ops if isinstance(inner, aa.FuncOp)]:
-            for dot in [inner for inner in func.walk() if isinstance(inner, aa.DotScaledOp)]:
-                remark = _legalize(dot, func, target)
+            dots = [inner for inner in func.walk() if isinstance(inner, aa.DotScaledOp)]
+            refusal = _why_not_by_tcgen05(func, target) if dots and ctx.options.opt_level else None
+            for dot in dots:
+                remark = _legalize(dot, func, target, refusal)
                 if remark is not None:
                     ctx.remarks.add(remark)
 
 
-def _legalize(dot: aa.DotScaledOp, func: aa.FuncOp, target: GpuTarget) -> Remark | None:
-    """One product as the target computes it; the remark says which way that is."""
-    found = find_scaled_atom(dot, target)
+def _why_not_by_tcgen05(func: aa.FuncOp, target: GpuTarget) -> str | None:
+    """Why tcgen05 does not compute a kernel's products, "" if it does; None if there is none.
+
+    It is asked of a copy of the kernel, whose f4 are bytes already.
+    """
+    if not target.has(Feature.TCGEN05_SCALED) or not target.has(Feature.TMA):
+        return None
+    from tileiras.planning.mma.strategy import Tcgen05Strategy
+
+    copy = func.clone()
+    for dot in [inner for inner in copy.walk() if isinstance(inner, aa.DotScaledOp)]:
+        if _is_of_f4(dot):
+            _pack(dot)
+    products = [inner for inner in copy.walk() if isinstance(inner, aa.ProductOp)]
+    planned = Tcgen05Strategy().plan(products, target)
+    return planned if isinstance(planned, str) else ""
+
+
+def _is_of_f4(dot: aa.DotScaledOp) -> bool:
+    """Whether the operands of a product are f4 that are not bytes yet."""
+    return isinstance(element_of(dot.lhs), Float4E2M1FNType)
+
+
+def _legalize(
+    dot: aa.DotScaledOp, func: aa.FuncOp, target: GpuTarget, refusal: str | None
+) -> Remark | None:
+    """One product as the target computes it; the remark says which way that is.
+
+    `refusal`: what `_why_not_by_tcgen05` has found. Where tcgen05 is planned,
+    `tileaa-expand-scaled-dot` tells what came of it.
+    """
     if dot.packed is not None:
         return None
+    if refusal == "":
+        if _is_of_f4(dot):
+            _pack(dot)
+        return None
+    found = find_scaled_atom(dot, target) if refusal is None else refusal
+    if isinstance(found, str):
+        remark = scaled_remark(
+            func, dot, RemarkKind.MISSED, f"scales are multiplied in bf16: {found}"
+        )
+        builder = ScalarBuilder()
+        builder.location = dot.location
+        replace_product(builder, dot, expanded_product(builder, dot, dot.lhs, dot.rhs))
+        return remark
+    remark = scaled_remark(func, dot, RemarkKind.PASSED, f"scaled by {found.mnemonic}")
+    if found.depth != found.k:
+        _pack(dot)
+    return remark
+
+
+def _pack(dot: aa.DotScaledOp) -> None:
+    """Puts a product of bytes of two f4 in the place of one."""
     builder = ScalarBuilder()
     builder.location = dot.location
-    if isinstance(found, str):
-        result = _expanded(builder, dot)
-        remark = _remark(func, dot, RemarkKind.MISSED, f"scales are multiplied in bf16: {found}")
-    else:
-        remark = _remark(func, dot, RemarkKind.PASSED, f"scaled by {found.mnemonic}")
-        if found.depth == found.k:
-            return remark
-        result = _packed(builder, dot)
+    replace_product(builder, dot, _packed(builder, dot))
+
+
+def replace_product(builder: ScalarBuilder, dot: aa.DotScaledOp, result: SSAValue) -> None:
+    """Puts what was built in the place of a product, and takes away what led to it alone."""
     builder.put_before(dot)
     dot.result.replace_all_uses_with(result)
     operands = [dot.lhs, dot.rhs]
@@ -78,10 +133,9 @@ def _legalize(dot: aa.DotScaledOp, func: aa.FuncOp, target: GpuTarget) -> Remark
     dot.erase()
     for operand in operands:
         erase_unused(operand)
-    return remark
 
 
-def _remark(func: aa.FuncOp, dot: aa.DotScaledOp, kind: RemarkKind, text: str) -> Remark:
+def scaled_remark(func: aa.FuncOp, dot: aa.DotScaledOp, kind: RemarkKind, text: str) -> Remark:
     """What became of a product."""
     place, name = place_of(dot), func.sym_name.data
     arguments = (("Shape", str(list(shape_of(dot.result)))),)
@@ -99,11 +153,13 @@ def _packed(builder: ScalarBuilder, dot: aa.DotScaledOp) -> SSAValue:
     return builder.emit(aa.DotScaledOp, operands, [dot.result.type], properties).results[0]
 
 
-def _expanded(builder: ScalarBuilder, dot: aa.DotScaledOp) -> SSAValue:
-    """A product of bf16 operands, which accumulates in f32."""
+def expanded_product(
+    builder: ScalarBuilder, dot: aa.DotScaledOp, lhs: SSAValue, rhs: SSAValue
+) -> SSAValue:
+    """A product of bf16 operands made of the numbers `lhs` and `rhs`; it accumulates in f32."""
     operands = [
-        _scaled(builder, dot.lhs, dot.lhs_scale, -1),
-        _scaled(builder, dot.rhs, dot.rhs_scale, -2),
+        _scaled(builder, lhs, dot.lhs_scale, -1),
+        _scaled(builder, rhs, dot.rhs_scale, -2),
         dot.acc,
     ]
     return _value(builder, aa.DotOp, operands, dot.result.type)

@@ -50,6 +50,20 @@ def packed_operand(builder: ScalarBuilder, value: SSAValue, axis: int) -> SSAVal
     return _permuted(builder, _reshaped(builder, packed, halved), back)
 
 
+def unpacked_operand(builder: ScalarBuilder, value: SSAValue, axis: int) -> SSAValue:
+    """The f4 tile of bytes (i8) of pairs along `axis`, whose extent is doubled."""
+    shape = shape_of(value)
+    order = [*(dim for dim in range(len(shape)) if dim != axis), axis]
+    value = _permuted(builder, value, order)
+    flat = _reshaped(builder, value, (_size(shape),))
+    type = TensorType(Float4E2M1FNType(), (2 * _size(shape),))
+    pairs = builder.emit(aa.UnpackOp, [flat], [type]).results[0]
+    doubled = [shape[dim] for dim in order]
+    doubled[-1] *= 2
+    back = [order.index(dim) for dim in range(len(shape))]
+    return _permuted(builder, _reshaped(builder, pairs, doubled), back)
+
+
 def _as_loaded(builder: ScalarBuilder, value: SSAValue, axis: int) -> SSAValue | None:
     """The bytes that a tile was made of, None if its pairs do not lie along `axis`."""
     if not isinstance(value, OpResult):

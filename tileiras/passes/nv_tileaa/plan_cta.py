@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.explain_products import explain_refusals
+from tileiras.passes.nv_tileaa.explain_products import explain_operands, explain_refusals
 from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.model.written import write_plan
 
@@ -37,3 +37,4 @@ class PlanCtaPass(IrPass):
                 refusals: dict[str, str] = {}
                 write_plan(func, plan_kernel(func, target, ctx.options, refusals))
                 explain_refusals(ctx.remarks, self.name, func, refusals)
+                explain_operands(ctx.remarks, self.name, func, target, refusals)

@@ -32,8 +32,9 @@ class ConvertTileAAToTileASPass(IrPass):
              if it is marked {rematerialize}; constants, ranges, splats, reshapes, permutations and
              broadcasts stand in front of their users, in the layouts that these want
     Requires nv_tileaa with the plan of `tileas-plan-cta`, the layouts of
-             `tileas-assign-load-store-layouts` and the barriers of `insert-barriers`;
-             where a layout is missing or fits nothing that is an error at the operation
+             `tileas-assign-load-store-layouts`, the barriers of `insert-barriers` and the roles of
+             `tileas-assign-warp-roles`; where a layout or a role is missing or fits nothing that is
+             an error at the operation
     Leaves   the order of operations, scalars, control flow; where warps have roles, the plan of the
              kernel and of its pipelines, which have the least stages
     """

@@ -9,6 +9,8 @@ from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.passes.nv_tileas.pipeline_stages import PASS_NAME, PlannedKernel, wanted_stages
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 
+WARP_THREADS = 32
+
 
 def explain_pipelines(remarks: RemarkCollector, kernel: PlannedKernel) -> None:
     """One remark about roles; one more if pipelines are shorter than they should be."""
@@ -36,8 +38,8 @@ def _roles(kernel: PlannedKernel) -> str:
             stage = op.pieces.data * PIECE_BYTES
             count = counted(op.stages.data, "stage")
             pipelines += f"; for stores {count} of {stage} bytes a warpgroup"
-    gathers = any(op.gather_threads.data for op in made)
-    producer = "4 gathering producer warps" if gathers else "1 producer warp"
+    copying = max((op.gather_threads.data for op in made), default=0) // WARP_THREADS
+    producer = f"{copying} gathering producer warps" if copying > 1 else "1 producer warp"
     if kernel.has_store_warp:
         producer += ", 1 store warp"
     sums = [op for op in kernel.func.body.block.ops if isinstance(op, tc.CreateAccumulatorOp)]

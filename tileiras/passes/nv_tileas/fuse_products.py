@@ -25,6 +25,7 @@ from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.op_builder import OpBuilder
 
@@ -104,7 +105,7 @@ def _find(loop: aa.ForOp) -> _Pair | None:
 def _may_run_on(op: wg.WgmmaDotOp) -> bool:
     """Whether a product of two shared tiles is still unfinished when the next one starts."""
     is_plain = op.fragments is None and op.two_level is None
-    is_shared = isinstance(op.lhs.type, pl.SharedTileType)
+    is_shared = is_in_smem(op.lhs.type)
     return is_plain and is_shared and op.pending is not None and op.pending.data > 0
 
 
@@ -119,12 +120,11 @@ def _selected(first: SSAValue, value: SSAValue) -> tuple[SSAValue | None, SSAVal
 def _is_continued(first: SSAValue, second: SSAValue, axis: int) -> bool:
     """Whether a tile lies behind another and continues it along `axis`."""
     type = first.type
-    if not isinstance(type, pl.SharedTileType) or second.type != type.next:
+    if not is_in_smem(type) or not wg.is_behind(first, second):
         return False
     from tileiras.planning.operands.swap_ab import continues_behind
 
-    major, panel_bytes = type.major.data, type.swizzle.data
-    return continues_behind(type.shape, type.element_type, axis, major, panel_bytes)
+    return continues_behind(type.shape, type.element_type, axis, type.major, type.swizzle)
 
 
 def _fuse(pair: _Pair) -> None:

@@ -56,6 +56,10 @@ class OptimizeAllocTensorPass(IrPass):
                 kernel.choose_stages()
                 explain_pipelines(ctx.remarks, kernel)
                 kernel.forget_plan()
+            if not ctx.remarks.filter.is_empty:
+                from tileiras.passes.nv_tileas.explain import explain_operations
+
+                explain_operations(ctx.remarks, func, ctx.require_target())
 
 
 def _plan_of(func: aa.FuncOp) -> KernelPlanAttr | None:

@@ -21,6 +21,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.ir_pass import CompileContext, IrPass
 
 Stages = Mapping[Operation, SSAValue | None]
@@ -148,11 +149,7 @@ class _BlockWaits:
         """Waits for a product in front of an operation, then hands its stages back."""
         summands = self.running.pop(product)
         later = len(self.issued) - 1 - self.issued.index(product)
-        kept = {
-            summand.lhs: None
-            for summand in summands
-            if not isinstance(summand.lhs.type, pl.SharedTileType)
-        }
+        kept = {summand.lhs: None for summand in summands if not is_in_smem(summand.lhs.type)}
         wait = wg.DotWaitOp.create(
             operands=[product.result, *kept],
             result_types=[product.result.type],

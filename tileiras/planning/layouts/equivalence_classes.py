@@ -163,7 +163,8 @@ class EquivalenceClasses:
         self.tie([op.acc, op.result])
         *others, result = fragments_of(op)
         self.preference(op.result, PRIORITY_DOT, 0, result)
-        scales = scales_of(op)
+        # Of tcgen05 they are in tensor memory.
+        scales = scales_of(op) if others else ()
         for value, layout in zip(scales, others[len(others) - len(scales) :], strict=True):
             self.preference(value, PRIORITY_SCALE, 0, layout)
 

@@ -14,6 +14,7 @@ from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.planning.operands.tma import FIRST_SCALE
 
 _NAMES: dict[type[Attribute], str] = {Float8E4M3FNType: "e4m3", Float8E5M2Type: "e5m2"}
 """PTX's names of elements that have a byte each."""
@@ -22,9 +23,6 @@ _F4_ATOMS: dict[tuple[type[Attribute], int], str] = {
     (Float8E4M3FNType, 16): "m16n8k64_f32_e2m1_4x_ue4m3",
 }
 """Atoms for f4 by the type of the scales and the elements that share one."""
-
-FIRST_SCALE = 3
-"""Fixed: operands and accumulator of a product come first."""
 
 
 def is_scale_use(use: Use) -> bool:

@@ -56,6 +56,8 @@ class MmaSyncDot:
     """Whether the product is issued and waited for later."""
     copies: ClassVar[int] = 1
     """How many warps hold each row."""
+    scales: ClassVar[tuple[SharedOperand, ...]] = ()
+    """Scales that come through stages: those of mma.sync go to registers."""
     is_in_tmem: ClassVar[bool] = False
     """Whether the sum lies in tensor memory."""
 

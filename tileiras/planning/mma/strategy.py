@@ -29,6 +29,7 @@ from tileiras.planning.mma.instructions import find_instruction
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP, MmaSyncDot, unread_operand
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.mma.tcgen05_dots import placed_sums, tcgen05_dot
+from tileiras.planning.mma.tcgen05_scaled import tcgen05_scaled_dot
 from tileiras.planning.mma.wgmma_dots import is_of_few_rows, wgmma_dot
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.operands.staged import staged_operands
@@ -69,14 +70,18 @@ class MmaStrategy(Protocol):
         """The products with A and B swapped where that is better."""
         ...
 
-    def shaped(self, shape: CtaConfig, target: GpuTarget, gathers: bool) -> CtaConfig:
+    def shaped(
+        self, shape: CtaConfig, target: GpuTarget, gathers: bool, dots: Sequence[PlannedDot]
+    ) -> CtaConfig:
         """The CTA as this strategy divides its registers between the warp roles.
 
         `gathers`: the producer's warps copy, not TMA alone.
         """
         ...
 
-    def allotted(self, dots: Sequence[PlannedDot], shape: CtaConfig) -> list[PlannedDot] | str:
+    def allotted(
+        self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget
+    ) -> list[PlannedDot] | str:
         """The products with what they need of an SM beside registers, or why it has not enough."""
         ...
 
@@ -92,9 +97,8 @@ class Tcgen05Strategy:
         """All products, or why one of them has no place in tensor memory."""
         found: list[PlannedDot] = []
         for op in dots:
-            if isinstance(op, aa.DotScaledOp):
-                return "scales are not brought to tensor memory yet"
-            planned = tcgen05_dot(op, target)
+            has_scales = isinstance(op, aa.DotScaledOp)
+            planned = tcgen05_scaled_dot(op, target) if has_scales else tcgen05_dot(op, target)
             if isinstance(planned, str):
                 return planned
             found.append(planned)
@@ -104,22 +108,29 @@ class Tcgen05Strategy:
         """As they are: an instruction has 128 rows, and up to 256 columns."""
         return dict(loops)
 
-    def shaped(self, shape: CtaConfig, target: GpuTarget, gathers: bool) -> CtaConfig:
+    def shaped(
+        self, shape: CtaConfig, target: GpuTarget, gathers: bool, dots: Sequence[PlannedDot]
+    ) -> CtaConfig:
         """With a warp for the products beside those of the copies.
 
-        Of a warpgroup that copies nothing one warp copies. One that gathers is busy, and with a
-        warp beside it registers are not traded: a warpgroup trades them as a whole.
+        Of a warpgroup that copies nothing one warp copies; it keeps more where the other one moves
+        signs of scales (nvf4 128x64x256: 80 bytes spilled with 40 registers). One that gathers is
+        busy, and with a warp beside it registers are not traded: a warpgroup trades them as a
+        whole.
         """
         if shape.producer_warps > 1 and not gathers:
-            return shape
+            moves = any(isinstance(dot, Tcgen05Dot) and dot.moves_signs for dot in dots)
+            return _with_registers_for_producer(shape, target) if moves else shape
         warps = shape.consumer_warps + shape.producer_warps + 1
         launched = launched_registers(warps, shape.ctas, target)
         registers = launched if gathers else min(shape.registers, launched)
         return CtaConfig(shape.warpgroups, shape.ctas, shape.producer_warps + 1, registers)
 
-    def allotted(self, dots: Sequence[PlannedDot], shape: CtaConfig) -> list[PlannedDot] | str:
+    def allotted(
+        self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget
+    ) -> list[PlannedDot] | str:
         """With columns of tensor memory."""
-        placed = placed_sums([p for p in dots if isinstance(p, Tcgen05Dot)], shape)
+        placed = placed_sums([p for p in dots if isinstance(p, Tcgen05Dot)], shape, target)
         return placed if isinstance(placed, str) else list(placed)
 
 
@@ -138,9 +149,11 @@ class WgmmaStrategy:
         few_rows = any(isinstance(op, aa.DotOp) and is_of_few_rows(op) for op in dots)
         found: list[PlannedDot] = []
         for op in dots:
-            planned = None if isinstance(op, aa.DotScaledOp) else wgmma_dot(op, few_rows=few_rows)
-            if planned is None:
-                return "wgmma has no instructions for the types, shapes or operands of a product"
+            if isinstance(op, aa.DotScaledOp):
+                return "wgmma multiplies without scales"
+            planned = wgmma_dot(op, few_rows=few_rows)
+            if isinstance(planned, str):
+                return planned
             found.append(planned)
         return found
 
@@ -152,11 +165,15 @@ class WgmmaStrategy:
         }
         return {loop: list(dots) for loop, dots in oriented(func, own).items()}
 
-    def shaped(self, shape: CtaConfig, target: GpuTarget, gathers: bool) -> CtaConfig:
+    def shaped(
+        self, shape: CtaConfig, target: GpuTarget, gathers: bool, dots: Sequence[PlannedDot]
+    ) -> CtaConfig:
         """As it is."""
         return shape
 
-    def allotted(self, dots: Sequence[PlannedDot], shape: CtaConfig) -> list[PlannedDot] | str:
+    def allotted(
+        self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget
+    ) -> list[PlannedDot] | str:
         """As they are."""
         return list(dots)
 
@@ -197,26 +214,35 @@ class MmaSyncStrategy:
         """As they are: fragments of both operands are read alike."""
         return dict(loops)
 
-    def shaped(self, shape: CtaConfig, target: GpuTarget, gathers: bool) -> CtaConfig:
+    def shaped(
+        self, shape: CtaConfig, target: GpuTarget, gathers: bool, dots: Sequence[PlannedDot]
+    ) -> CtaConfig:
         """Of a CTA alone on its SM the producer keeps more: ptxas spills 8 to 16 bytes otherwise.
 
         Consumers have enough left: what their tiles may take (MAX_REGISTERS) and 40 others.
         """
-        more = PRODUCER_REGISTERS - shape.producer_registers
-        if not shape.producer_registers or shape.ctas > 1 or more <= 0:
-            return shape
-        given = -(-more // shape.warpgroups // target.register_unit) * target.register_unit
-        registers = shape.registers - given
-        return replace(
-            shape,
-            registers=registers,
-            producer_registers=PRODUCER_REGISTERS,
-            consumer_registers=registers,
-        )
+        return _with_registers_for_producer(shape, target)
 
-    def allotted(self, dots: Sequence[PlannedDot], shape: CtaConfig) -> list[PlannedDot] | str:
+    def allotted(
+        self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget
+    ) -> list[PlannedDot] | str:
         """As they are."""
         return list(dots)
+
+
+def _with_registers_for_producer(shape: CtaConfig, target: GpuTarget) -> CtaConfig:
+    """A CTA alone on its SM whose consumers leave more registers to the warps beside them."""
+    more = PRODUCER_REGISTERS - shape.producer_registers
+    if not shape.producer_registers or shape.ctas > 1 or more <= 0:
+        return shape
+    given = -(-more // shape.warpgroups // target.register_unit) * target.register_unit
+    registers = shape.registers - given
+    return replace(
+        shape,
+        registers=registers,
+        producer_registers=PRODUCER_REGISTERS,
+        consumer_registers=registers,
+    )
 
 
 PIPELINED: tuple[MmaStrategy, ...] = (Tcgen05Strategy(), WgmmaStrategy(), MmaSyncStrategy())

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tileiras.codegen.atoms.tcgen05 import Tcgen05Kind
+from tileiras.codegen.atoms.tcgen05_scaled import ScaledKind
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout import LinearLayout, scale_factors
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, tmem_accumulator
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.operands.tma import SharedOperand
@@ -23,29 +24,44 @@ LEAST_COLUMNS_OF_WARP = 16
 
 @dataclass(frozen=True)
 class Accumulator:
-    """Sums of a loop in tensor memory: from column `column` on, `buffers` times `columns`."""
+    """Sums in tensor memory: from column `column` on, `buffers` times `columns`.
+
+    Those of a whole loop, or of one iteration where the loop reads them.
+    """
 
     loop: aa.ForOp
     position: int
-    """Among the values that the loop carries."""
+    """Among the values that the loop carries; -1 for the sum of an iteration."""
+    dot: aa.DotOp | None = None
+    """The only product of the sum where it is one of an iteration."""
     column: int = 0
     columns: int = 0
     buffers: int = 1
+
+    @property
+    def is_of_iteration(self) -> bool:
+        """Whether consumers load the sum in each iteration, and add it to what they hold."""
+        return self.dot is not None
 
 
 @dataclass(frozen=True)
 class Tcgen05Dot:
     """A product by tcgen05: both operands in shared memory, the sum in tensor memory.
 
-    `load_shape`: of the instructions that bring the sum to registers, when the loop is over.
+    `load_shape`: of the instructions that bring the sum to registers, when the loop is over, or
+    in each iteration.
     """
 
-    dot: aa.DotOp
+    dot: aa.ProductOp
     lhs: SharedOperand
     rhs: SharedOperand
-    kind: Tcgen05Kind
+    kind: Tcgen05Kind | ScaledKind
     accumulator: Accumulator
     load_shape: str = "16x256b"
+    scales: tuple[SharedOperand, ...] = ()
+    """Those of the left and of the right operand, of a block-scaled product."""
+    scales_column: int = 0
+    """The column of tensor memory where they begin."""
 
     fragments: ClassVar[None] = None
     """No operand is read into registers for an instruction that would take it from memory."""
@@ -106,6 +122,19 @@ class Tcgen05Dot:
     def tmem_columns(self) -> int:
         """Columns of tensor memory for one stage of the sum."""
         return self.columns * max(1, self.rows // BLOCK_ROWS)
+
+    @property
+    def moves_signs(self) -> bool:
+        """Whether the warp that issues it looks at the signs of its scales."""
+        return isinstance(self.kind, ScaledKind) and not self.kind.has_signs
+
+    @property
+    def scale_columns(self) -> int:
+        """Columns of tensor memory for the scales of a stage."""
+        if not isinstance(self.dot, aa.DotScaledOp):
+            return 0
+        blocks = shape_of(self.dot.lhs_scale)[-1]
+        return sum(scale_factors.scale_columns(n, blocks) for n in (self.rows, self.columns))
 
 
 def accumulators(dots: Sequence[Tcgen05Dot]) -> list[Accumulator]:

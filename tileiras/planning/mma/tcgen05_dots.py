@@ -9,7 +9,6 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
 from tileiras.codegen.atoms.tcgen05 import (
-    COLUMNS,
     MOST_N,
     ROWS,
     Tcgen05Kind,
@@ -35,6 +34,8 @@ from tileiras.planning.resources.cta import CtaConfig
 LOAD_SHAPES = ("16x256b", "32x32b")
 """Fixed: of loads from tensor memory, the one to take where both are as good first."""
 _THREADS = ("lane", "warp")
+OF_ITERATION = -1
+"""Fixed: the position of a sum that a loop does not carry; positions of loops count from 0."""
 LEAST_BESIDE = 40
 """Policy: registers of a thread for addresses and work beside a sum that it has loaded."""
 MOST_BUFFERS = 2
@@ -88,32 +89,40 @@ def _is_unsigned(signedness: SignednessAttr | None) -> bool:
     return signedness is not None and signedness.data is Signedness.UNSIGNED
 
 
-def accumulator_of(op: aa.DotOp) -> Accumulator | str:
-    """The sum of a loop that the product adds to, or why it is none.
+def accumulator_of(op: aa.ProductOp) -> Accumulator | str:
+    """The sum that the product adds to, or why it has none in tensor memory.
 
-    The loop carries it from zero on, products of its body add to it one after another, and nothing
-    else reads it there.
+    That of a whole loop: the loop carries it from zero on, products of its body add to it one after
+    another, and nothing else reads it there. Where something does, that of one iteration.
     """
     loop = op.parent_op()
     if not isinstance(loop, aa.ForOp):
         return "a product stands in no loop"
-    value: SSAValue = op.acc
-    while isinstance(value, OpResult) and isinstance(value.op, aa.DotOp):
-        if value.op.parent_op() is not loop or not _has_one_use(value):
+    position = _carried_position(op, loop)
+    if position is None:
+        if not isinstance(op, aa.DotOp):
             return "a sum is read in its loop"
-        value = value.op.acc
-    arguments = loop.body.block.args[1:]
-    if value not in arguments or not _has_one_use(value):
-        return "a sum is read in its loop"
-    position = arguments.index(value)
-    if not _is_carried_on(op, loop, position):
-        return "a sum is read in its loop"
+        return Accumulator(loop, OF_ITERATION, op)
     if not is_zero(loop.init_values[position]):
         return "a sum does not start from zero"
     return Accumulator(loop, position)
 
 
-def _is_carried_on(op: aa.DotOp, loop: aa.ForOp, position: int) -> bool:
+def _carried_position(op: aa.ProductOp, loop: aa.ForOp) -> int | None:
+    """Which value of the loop only products read and add to, this one too; None if none is."""
+    value: SSAValue = op.acc
+    while isinstance(value, OpResult) and isinstance(value.op, aa.ProductOp):
+        if value.op.parent_op() is not loop or not _has_one_use(value):
+            return None
+        value = value.op.acc
+    arguments = loop.body.block.args[1:]
+    if value not in arguments or not _has_one_use(value):
+        return None
+    position = arguments.index(value)
+    return position if _is_carried_on(op, loop, position) else None
+
+
+def _is_carried_on(op: aa.ProductOp, loop: aa.ForOp, position: int) -> bool:
     """Whether nothing but further products and the next iteration reads the result."""
     result: SSAValue = op.result
     while True:
@@ -123,9 +132,9 @@ def _is_carried_on(op: aa.DotOp, loop: aa.ForOp, position: int) -> bool:
         user, index = uses[0].operation, uses[0].index
         if isinstance(user, aa.ContinueOp) and user.parent_op() is loop:
             return index == position
-        if not isinstance(user, aa.DotOp) or user.parent_op() is not loop:
+        if not isinstance(user, aa.ProductOp) or user.parent_op() is not loop:
             return False
-        if user.operands[index] is not user.acc or user.lhs is result or user.rhs is result:
+        if user.acc is not result or [*user.operands].count(result) > 1:
             return False
         result = user.result
 
@@ -134,37 +143,48 @@ def _has_one_use(value: SSAValue) -> bool:
     return len(list(value.uses)) == 1
 
 
-def placed_sums(dots: Sequence[Tcgen05Dot], shape: CtaConfig) -> list[Tcgen05Dot] | str:
+def placed_sums(
+    dots: Sequence[Tcgen05Dot], shape: CtaConfig, target: GpuTarget
+) -> list[Tcgen05Dot] | str:
     """The products with places for their sums in tensor memory, or that there is no room.
 
     Nor may there be too few registers to load a sum to.
 
     CTAs that share an SM share its columns, too, and each allocates a power of two of them.
     """
-    held = max(planned.accumulator_registers(shape.warpgroups) for planned in dots)
+    held = max(_held_registers(planned, shape.warpgroups) for planned in dots)
     if held + LEAST_BESIDE > shape.registers:
         return f"a thread has {shape.registers} registers, and {held} of them would be for a sum"
-    most = COLUMNS // shape.ctas
+    most = target.tmem_columns // shape.ctas
+    scales = max(planned.scale_columns for planned in dots)
     for buffers in range(MOST_BUFFERS, 0, -1):
-        column, places = 0, dict[tuple[Operation, int], Accumulator]()
+        column, places = 0, dict[Accumulator, Accumulator]()
         for planned in dots:
             own = planned.accumulator
-            key = (own.loop, own.position)
-            if key in places:
+            if own in places:
                 continue
-            count = buffers if _is_repeated(own.loop) else 1
-            places[key] = replace(own, column=column, columns=planned.tmem_columns, buffers=count)
+            is_repeated = own.is_of_iteration or _is_repeated(own.loop)
+            count = buffers if is_repeated else 1
+            places[own] = replace(own, column=column, columns=planned.tmem_columns, buffers=count)
             column += count * planned.tmem_columns
-        if allocated_columns(column) <= most:
+        if allocated_columns(column + scales) <= most:
             return [
                 replace(
                     planned,
-                    accumulator=places[planned.accumulator.loop, planned.accumulator.position],
+                    accumulator=places[planned.accumulator],
                     load_shape=load_shape(planned, shape.warpgroups),
+                    scales_column=column if planned.scales else 0,
                 )
                 for planned in dots
             ]
-    return f"the sums take more than {most} columns of tensor memory"
+    what = "sums and scales" if scales else "sums"
+    return f"the {what} take more than {most} columns of tensor memory"
+
+
+def _held_registers(planned: Tcgen05Dot, warpgroups: int) -> int:
+    """Registers of a thread for a sum; of an iteration's also for the one that it is added to."""
+    tiles = 1 + planned.accumulator.is_of_iteration
+    return tiles * planned.accumulator_registers(warpgroups)
 
 
 def _is_repeated(loop: Operation) -> bool:
@@ -184,7 +204,8 @@ def load_shape(planned: Tcgen05Dot, warpgroups: int) -> str:
     own, size = planned.accumulator, (planned.rows, planned.columns)
     if planned.rows == HALF_ROWS:
         return LOAD_SHAPES[0]
-    readers = list(_readers(own.loop.results[own.position]))
+    result = planned.dot.result if own.is_of_iteration else own.loop.results[own.position]
+    readers = list(_readers(result))
 
     def cost(shape: str) -> int:
         layout = tmem_accumulator(size, shape, warpgroups)

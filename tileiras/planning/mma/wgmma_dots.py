@@ -7,30 +7,35 @@ from dataclasses import replace
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout.transposed_words import is_word_transposable
 from tileiras.dialects.layout.wgmma_k_order import SMEM_TRANSPOSE_COLUMNS
-from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.mma.wgmma import Fragments, dot_family
 from tileiras.planning.model.dots import ROWS_PER_WARPGROUP, WgmmaDot
-from tileiras.planning.operands.staged import staged_operands
+from tileiras.planning.operands.staged import staged_operands, staged_or_why_not
 from tileiras.planning.operands.swap_ab import MOST_WARPGROUPS, may_be_transposed
 
 FEW_ROWS = (16, 32)
 """Fixed: rows of a left operand in registers of which the warps of a warpgroup can have copies."""
 
+_K_IS_STRIDED = "K is not contiguous in memory, and wgmma reads 8- and 32-bit operands along K only"
 
-def wgmma_dot(op: aa.DotOp, *, few_rows: bool = False) -> WgmmaDot | None:
-    """The product with its operands in shared memory, None if wgmma cannot do it.
+
+def wgmma_dot(op: aa.DotOp, *, few_rows: bool = False) -> WgmmaDot | str:
+    """The product with its operands in shared memory, or why wgmma cannot do it.
 
     `few_rows`: a left operand of 16 or 32 rows comes from registers, and warps have copies of it.
     """
     shape, depth = shape_of(op.result), shape_of(op.lhs)[-1:]
     family = dot_family(op)
-    if len(shape) != 2 or family is None:
-        return None
+    if len(shape) != 2:
+        return "wgmma multiplies no batches"
+    if family is None:
+        types = f"{element_of(op.lhs)} by {element_of(op.rhs)} into {element_of(op.result)}"
+        return f"wgmma does not multiply {types}"
     if depth[0] % family.k:
-        return None
-    operands = staged_operands(op)
-    if operands is None:
-        return None
+        return f"K is {depth[0]}, no multiple of wgmma's {family.k}"
+    operands = staged_or_why_not(op)
+    if isinstance(operands, str):
+        return operands
     lhs, rhs = operands.lhs, operands.rhs
     majors = (None if lhs is None else lhs.major_axis, rhs.major_axis)
     ways: dict[tuple[int | None, int], Fragments] = {(0, 0): "lhs", (1, 1): "rhs"}
@@ -38,17 +43,26 @@ def wgmma_dot(op: aa.DotOp, *, few_rows: bool = False) -> WgmmaDot | None:
         ways |= {(None, 1): "smem_transpose", (0, 1): "both"}
     is_direct = family.transposes or majors in ((None, 0), (1, 0))
     if family.operand_bits == 32 and majors == (0, 1):
-        return _transposed_words(WgmmaDot(op, lhs, rhs, family, "both"))
+        words = _transposed_words(WgmmaDot(op, lhs, rhs, family, "both"))
+        return words or _K_IS_STRIDED
     if not is_direct and majors not in ways:
-        return None
+        return _K_IS_STRIDED
     fragments = None if is_direct else ways[majors]
     if few_rows and shape[0] in FEW_ROWS and fragments is None:
         is_resident = lhs is None or lhs.load.parent_block() is not op.parent_block()
-        return WgmmaDot(op, None, rhs, family) if is_resident else None
+        if is_resident:
+            return WgmmaDot(op, None, rhs, family)
+        return f"a left operand of {shape[0]} rows is loaded in the loop"
     planned = WgmmaDot(op, lhs, rhs, family, fragments, fragments == "rhs")
     if planned.rows < ROWS_PER_WARPGROUP and may_be_transposed(planned):
         planned = replace(planned, transposed=True)
-    return planned if _is_legal(planned) else None
+    if _is_legal(planned):
+        return planned
+    rows, columns = shape
+    return (
+        f"a tile of {rows}x{columns} is no whole number of instructions: wgmma has "
+        f"{ROWS_PER_WARPGROUP} rows, and {family.sizes_n[0]} to {family.sizes_n[-1]} columns"
+    )
 
 
 def is_of_few_rows(op: aa.DotOp) -> bool:

@@ -48,6 +48,8 @@ class WgmmaDot:
 
     is_asynchronous: ClassVar[bool] = True
     """Whether the product is issued and waited for later."""
+    scales: ClassVar[tuple[SharedOperand, ...]] = ()
+    """Scales that come through stages."""
     is_in_tmem: ClassVar[bool] = False
     """Whether the sum lies in tensor memory."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation
 
 from tileiras.planning.model.dots import PlannedDot
-from tileiras.planning.operands.tma import OperandLoad, is_by_tma
+from tileiras.planning.operands.tma import OperandLoad, is_by_tma, is_scale_load
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,13 @@ class Pipeline:
 
     @property
     def gathers(self) -> bool:
-        """Whether threads copy into the stages, too, not TMA alone."""
-        return not all(map(is_by_tma, self.loads))
+        """Whether a warpgroup copies operands into the stages, too, not TMA alone."""
+        return not all(is_by_tma(load) or is_scale_load(load) for load in self.loads)
+
+    @property
+    def has_scales(self) -> bool:
+        """Whether threads copy scales into the stages."""
+        return any(map(is_scale_load, self.loads))
 
     def content(self, load: Operation) -> tuple[OperandLoad, ...]:
         """The loads that share a stage with this one, itself included, in the stage's order."""

@@ -29,6 +29,7 @@ from tileiras.planning.mma.instructions import find_instruction
 from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.mma.tcgen05_dots import tcgen05_dot
+from tileiras.planning.mma.tcgen05_scaled import tcgen05_scaled_dot
 from tileiras.planning.mma.wgmma import Fragments, dot_family
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan
@@ -152,9 +153,15 @@ def _written_dot(planned: PlannedDot) -> Attribute:
     """How a product is computed."""
     if isinstance(planned, Tcgen05Dot):
         own = planned.accumulator
-        return Tcgen05Attr.of(
-            column=own.column, columns=own.columns, buffers=own.buffers, load=planned.load_shape
-        )
+        values: dict[str, int | str] = {
+            "column": own.column,
+            "columns": own.columns,
+            "buffers": own.buffers,
+            "load": planned.load_shape,
+        }
+        if planned.scales:
+            values["scales"] = planned.scales_column
+        return Tcgen05Attr.of(**values)
     lhs = "registers" if planned.lhs is None else "smem"
     if isinstance(planned, MmaSyncDot):
         return StagedMmaSyncAttr.of(lhs=lhs, by_rows=int(planned.by_rows))
@@ -176,7 +183,7 @@ def _read_dots(func: aa.FuncOp, target: GpuTarget) -> Iterator[PlannedDot]:
 def read_dot(dot: aa.ProductOp, target: GpuTarget) -> PlannedDot:
     """A product with its operands."""
     mma, rhs = dot.attributes.get(MMA), shared_operand(dot.rhs)
-    if isinstance(mma, Tcgen05Attr) and isinstance(dot, aa.DotOp):
+    if isinstance(mma, Tcgen05Attr):
         return _read_tcgen05(dot, mma, target)
     if not isinstance(mma, WgmmaAttr | StagedMmaSyncAttr) or rhs is None:
         raise InternalError("a product of a specialised kernel is not planned", where="planning")
@@ -195,14 +202,20 @@ def read_dot(dot: aa.ProductOp, target: GpuTarget) -> PlannedDot:
     raise InternalError("a product cannot be computed as planned", where="planning")
 
 
-def _read_tcgen05(dot: aa.DotOp, mma: Tcgen05Attr, target: GpuTarget) -> Tcgen05Dot:
+def _read_tcgen05(dot: aa.ProductOp, mma: Tcgen05Attr, target: GpuTarget) -> Tcgen05Dot:
     """A product with its place in tensor memory."""
-    planned = tcgen05_dot(dot, target)
+    has_scales = isinstance(dot, aa.DotScaledOp)
+    planned = tcgen05_scaled_dot(dot, target) if has_scales else tcgen05_dot(dot, target)
     if isinstance(planned, str):
         raise InternalError(f"a product cannot be computed as planned: {planned}", where="planning")
     column, columns, buffers = map(mma.integer, ("column", "columns", "buffers"))
     place = replace(planned.accumulator, column=column, columns=columns, buffers=buffers)
-    return replace(planned, accumulator=place, load_shape=mma.word("load"))
+    return replace(
+        planned,
+        accumulator=place,
+        load_shape=mma.word("load"),
+        scales_column=mma.integer("scales"),
+    )
 
 
 def _fragments() -> tuple[str, ...]:

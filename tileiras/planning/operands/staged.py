@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.planning.operands.tma import OperandLoad, SharedOperand, root_load, shared_operand
+from tileiras.planning.operands.tma import OperandLoad, SharedOperand, root_load, shared_or_why_not
 from tileiras.planning.resources.stage_groups import is_for_products
 
 
@@ -19,21 +19,33 @@ class StagedOperands:
 
 def staged_operands(op: aa.ProductOp) -> StagedOperands | None:
     """The operands in stages; None where the right one cannot come, or the left one in no way."""
-    lhs, rhs = shared_operand(op.lhs), shared_operand(op.rhs)
+    found = staged_or_why_not(op)
+    return None if isinstance(found, str) else found
+
+
+def staged_or_why_not(op: aa.ProductOp) -> StagedOperands | str:
+    """The operands in stages, or why one of them cannot come."""
+    lhs, rhs = shared_or_why_not(op.lhs), shared_or_why_not(op.rhs)
     left_load = root_load(op.lhs)
     is_left_here = left_load is not None and _is_read_here(left_load, op)
     is_left_free = not is_left_here or (left_load is not None and is_for_products(left_load))
     if isinstance(left_load, aa.LoadOp) and not is_left_free:
         lhs = left_load = None
-    if rhs is None or not _is_of_loop(op) or not is_for_products(rhs.load):
-        return None
+    if isinstance(rhs, str):
+        return f"the right operand {rhs}"
+    if not _is_of_loop(op):
+        return "the product stands in no loop over K"
+    if not is_for_products(rhs.load):
+        return "the tile of the right operand has other readers than products"
     # What arrives in a stage is used up in the same iteration.
     if rhs.load.parent_block() is not op.parent_block():
-        return None
-    if lhs is None and left_load is not None:
-        return None
+        return "the right operand is not loaded in the loop of the product"
+    if left_load is None:
+        return StagedOperands(None if isinstance(lhs, str) else lhs, rhs)
+    if isinstance(lhs, str):
+        return f"the left operand {lhs}"
     if lhs is not None and not is_left_free:
-        return None
+        return "the tile of the left operand has other readers than products"
     return StagedOperands(lhs, rhs)
 
 

@@ -24,6 +24,7 @@ from tileiras.codegen.atoms.tma_boxes import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, PaddingValue
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.scale_factors import scale_bytes
 from tileiras.dialects.layout.shared import row_major
 from tileiras.dialects.nv_tileaa.rearranged import result_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
@@ -34,8 +35,13 @@ from tileiras.planning.hints import is_tma_allowed
 from tileiras.planning.operands.gather import gathered_axis
 from tileiras.planning.operands.view_copy import MAX_BOX, view_chunks
 
+MAX_RANK = 5
+"""Fixed: dims of a tensor map (CUDA Driver API)."""
 TMA_ALIGNMENT = 16
 """Fixed: bytes; addresses and strides of a tensor map are such multiples (PTX ISA)."""
+
+FIRST_SCALE = 3
+"""Fixed: operands and accumulator of a product come first."""
 
 OperandLoad = aa.TiledLoadOp | aa.LoadOp
 """A load whose tile may stay in shared memory: TMA or cp.async brings it, the latter cp.async."""
@@ -58,17 +64,26 @@ class SharedOperand:
 
 def shared_operand(value: SSAValue) -> SharedOperand | None:
     """The operand as TMA or cp.async would bring it, None if neither can."""
+    found = shared_or_why_not(value)
+    return None if isinstance(found, str) else found
+
+
+def shared_or_why_not(value: SSAValue) -> SharedOperand | str:
+    """The operand as TMA or cp.async would bring it, or why neither can."""
     root = root_load(value)
-    axis = contiguous_axis(root) if root is not None else None
-    if root is None or axis is None:
-        return None
-    if isinstance(root, aa.TiledLoadOp) and not is_by_tma(root) and not view_chunks(root, axis):
-        return None
+    if root is None:
+        return "is computed, or loaded through pointers whose rows are not known to be contiguous"
+    axis = contiguous_axis(root)
+    if axis is None:
+        return "has no contiguous dim of 16 bytes or more"
+    refusal = tma_refusal(root) if isinstance(root, aa.TiledLoadOp) else None
+    if refusal is not None and isinstance(root, aa.TiledLoadOp) and not view_chunks(root, axis):
+        return f"comes neither by TMA ({refusal}) nor by cp.async"
     layout = pushed(value, _plain_layout(root, axis))
     major = _major_axis(layout)
     # A reshape that cuts or joins rows would need the panels of other rows.
     if major is None or layout.shape[major] != shape_of(root.result)[axis]:
-        return None
+        return "is reshaped so that its rows are cut or joined"
     return SharedOperand(root, major, load_swizzle(root))
 
 
@@ -106,6 +121,18 @@ def tile_uses(load: OperandLoad | aa.ReadStageOp) -> Iterator[Use]:
     return (use for use in _uses(load) if not is_transparent(use.operation))
 
 
+def scale_uses(load: OperandLoad | aa.ReadStageOp) -> Iterator[Use]:
+    """Where a loaded tile is the scales of a product."""
+    for use in tile_uses(load):
+        if isinstance(use.operation, aa.DotScaledOp) and use.index >= FIRST_SCALE:
+            yield use
+
+
+def is_scale_load(load: OperandLoad) -> bool:
+    """Whether a load brings scales, which threads copy beside what TMA brings."""
+    return next(scale_uses(load), None) is not None
+
+
 def transparent_users(load: OperandLoad | aa.ReadStageOp) -> Iterator[Operation]:
     """The operations between a load and products, which see through them."""
     return (use.operation for use in _uses(load) if is_transparent(use.operation))
@@ -140,7 +167,17 @@ def tile_bytes(load: OperandLoad) -> int:
 
 def place_bytes(load: OperandLoad) -> int:
     """Bytes that the tile takes in a stage: what follows starts where swizzle patterns start."""
-    return -(-tile_bytes(load) // PATTERN_BYTES) * PATTERN_BYTES
+    scales = next(scale_uses(load), None)
+    size = tile_bytes(load) if scales is None else _scales_place(scales)
+    return -(-size // PATTERN_BYTES) * PATTERN_BYTES
+
+
+def _scales_place(use: Use) -> int:
+    """Bytes of a stage for the scales of a product (`layout/scale_factors`)."""
+    rows, blocks = shape_of(use.operation.operands[use.index])
+    if use.index != FIRST_SCALE:
+        rows, blocks = blocks, rows
+    return scale_bytes(rows, blocks)
 
 
 def contiguous_axis(load: OperandLoad) -> int | None:
@@ -193,41 +230,61 @@ def _major_axis(layout: LinearLayout) -> int | None:
 
 def is_by_tma(load: OperandLoad) -> TypeGuard[aa.TiledLoadOp]:
     """Whether the load meets TMA's conditions and may be done asynchronously."""
-    if not isinstance(load, aa.TiledLoadOp):
-        return False
+    return isinstance(load, aa.TiledLoadOp) and tma_refusal(load) is None
+
+
+def tma_refusal(load: aa.TiledLoadOp) -> str | None:
+    """Which of TMA's conditions a load does not meet, None if it meets all."""
     type = view_type_of(load.view)
     element = type.memref.element_type
-    if tensor_map_element(element) is None or type.sparse_dim is not None:
-        return False
-    if load.ordering.data != MemoryOrdering.WEAK or type.padding_value not in (
-        None,
-        PaddingValue.ZERO,
-    ):
-        return False
+    if tensor_map_element(element) is None:
+        return "a tensor map has no such element type"
+    if type.sparse_dim is not None:
+        return "its rows are gathered"
+    if load.ordering.data != MemoryOrdering.WEAK:
+        return "it is ordered with other accesses"
+    if type.padding_value not in (None, PaddingValue.ZERO):
+        return "it pads with other values than zero"
     if not is_tma_allowed(load):
-        return False
+        return "its author forbids it (allow_tma)"
+    if is_scale_load(load):
+        return "threads copy scales"
     rank = len(type.memref.strides)
     # Along the contiguous dim a tile comes in panels, a box each.
     panels = contiguous_axis(load)
     extents = [extent for axis, extent in enumerate(type.tile_shape) if axis != panels]
-    if rank > 5 or any(extent > MAX_BOX for extent in extents):
-        return False
+    if rank > MAX_RANK:
+        return "the tensor has more than 5 dims"
+    if any(extent > MAX_BOX for extent in extents):
+        return "the tile has more than 256 rows"
     # A tensor map has one unit stride; along a dim of one element no other is used.
     others = [dim for axis, dim in enumerate(type.dim_map) if axis != panels]
     long = [dim for dim in others if type.memref.shape[dim] != 1]
     if any(type.memref.strides[dim] == 1 for dim in long):
-        return False
+        return "more than one dim has stride 1"
     memref = memref_of(load.view)
     # A tensor map made again in a loop would change under the copies that are on their way.
-    return isinstance(memref.parent_op(), aa.FuncOp) and is_aligned(type, memref)
+    if not isinstance(memref.parent_op(), aa.FuncOp):
+        return "the view of the tensor is made in a loop or a branch"
+    return unaligned(type, memref)
 
 
 def is_aligned(type: aa.TiledViewType, memref: aa.MakeMemRefOp) -> bool:
     """Whether base and strides are proven to be multiples of 16 bytes."""
+    return unaligned(type, memref) is None
+
+
+def unaligned(type: aa.TiledViewType, memref: aa.MakeMemRefOp) -> str | None:
+    """What is not proven to be a multiple of 16 bytes: the base, or a stride; None if all is."""
     size = storage_bytes(type.memref.element_type)
     align = memref.base_align.value.data if memref.base_align is not None else 1
     divisors = memref.stride_divisor.data if memref.stride_divisor is not None else ()
-    if align % TMA_ALIGNMENT or not divisors:
-        return False
+    if align % TMA_ALIGNMENT:
+        return "the base pointer is not proven to be 16-byte aligned"
+    if not divisors:
+        return "no stride is proven to be a multiple of 16 bytes"
     strides = zip(type.memref.strides, divisors, strict=True)
-    return all(stride == 1 or divisor * size % TMA_ALIGNMENT == 0 for stride, divisor in strides)
+    for dim, (stride, divisor) in enumerate(strides):
+        if stride != 1 and divisor * size % TMA_ALIGNMENT:
+            return f"the stride of dim {dim} is not proven to be a multiple of 16 bytes"
+    return None

@@ -17,7 +17,7 @@ from tileiras.planning.hints import integer_hint
 from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.model.pipelines import is_read_by_threads
 from tileiras.planning.operands.gather import gather_registers
-from tileiras.planning.operands.tma import OperandLoad, is_by_tma
+from tileiras.planning.operands.tma import OperandLoad, is_by_tma, is_scale_load
 from tileiras.planning.operands.uniform import skipped_bytes
 from tileiras.planning.resources.cta import (
     ROWS_PER_WARPGROUP,
@@ -68,7 +68,7 @@ def requirements_of(
     }
     saved = {n: min(_saved_in_place(together, n) for together in loops.values()) for n in counts}
     at_work = {n: max(_at_work(together, n) for together in loops.values()) for n in counts}
-    gathered = [load for load in brought if not is_by_tma(load)]
+    gathered = [load for load in brought if not (is_by_tma(load) or is_scale_load(load))]
     warps = integer_hint(func, "num_worker_warps_per_cta")
     return Requirements(
         accumulators,

@@ -57,10 +57,12 @@ def stage_operands(group: Sequence[PlannedDot]) -> dict[OperandLoad, SharedOpera
     """The loads that fill a stage for these products, in its order, each with one that reads it.
 
     Left operands lie one behind the other, then right ones: one instruction may read several.
+    Scales come last.
     """
     left = [None if planned.is_lhs_resident else planned.lhs for planned in group]
     found: dict[OperandLoad, SharedOperand] = {}
-    for operand in (*left, *(planned.rhs for planned in group)):
+    scales = (scale for planned in group for scale in planned.scales)
+    for operand in (*left, *(planned.rhs for planned in group), *scales):
         if operand is not None:
             found.setdefault(operand.load, operand)
     return found

@@ -85,11 +85,12 @@ def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> Hoppe
     shape = choose_cta_config(requirements, target)
     if shape is None:
         return "no CTA has the registers and the shared memory"
-    shape = strategy.shaped(shape, target, any(pipeline.gathers for pipeline in pipelines))
-    allotted = strategy.allotted(chosen, shape)
+    gathers = any(pipeline.gathers for pipeline in pipelines)
+    shape = strategy.shaped(shape, target, gathers, chosen)
+    allotted = strategy.allotted(chosen, shape, target)
     if isinstance(allotted, str):
         return allotted
-    if any(pipeline.gathers for pipeline in pipelines) and not target.has(Feature.CP_ASYNC):
+    if gathers and not target.has(Feature.CP_ASYNC):
         return "an operand would be gathered, and there is no cp.async"
     products: dict[Operation, PlannedDot] = {planned.dot: planned for planned in allotted}
     loads = [load for pipeline in pipelines for load in pipeline.loads]

@@ -15,7 +15,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.planning.operands.tma import OperandLoad, is_by_tma
+from tileiras.planning.operands.tma import OperandLoad, is_by_tma, is_scale_load
 
 _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
 _ALLOWED = (
@@ -66,16 +66,21 @@ class ProducerSlice:
 
     @property
     def gathers(self) -> list[OperandLoad]:
-        """The operands that threads copy."""
+        """The operands that a warpgroup copies; scales are few, one warp is enough for these."""
         loads = (load for load in self.loads if isinstance(load, aa.TiledLoadOp | aa.LoadOp))
-        return [load for load in loads if not is_by_tma(load)]
+        return [load for load in loads if not (is_by_tma(load) or is_scale_load(load))]
 
 
-def producer_slice(func: aa.FuncOp, loads: Sequence[SlicedAccess]) -> ProducerSlice | None:
-    """The slice for these accesses; None if it would do what only all warps together can do."""
+def producer_slice(
+    func: aa.FuncOp, loads: Sequence[SlicedAccess], exit: Operation | None = None
+) -> ProducerSlice | None:
+    """The slice for these accesses; None if it would do what only all warps together can do.
+
+    `exit`: a branch that is over before warps have roles.
+    """
     slicer = _Slicer(loads)
     for op in func.walk():
-        if isinstance(op, aa.ReturnOp):
+        if isinstance(op, aa.ReturnOp) and (exit is None or not exit.is_ancestor(op)):
             slicer.keep(op)
     for load in loads:
         slicer.keep(load)
@@ -94,19 +99,9 @@ class _Slicer:
         if op in self.found.ops or isinstance(op, aa.FuncOp):
             return
         self.found.ops[op] = None
-        match op:
-            case aa.TiledLoadOp() | aa.TiledStoreOp() | aa.TiledAtomicRedOp():
-                self.pending += [op.view, *op.indices]
-            case aa.LoadOp():
-                values = [op.pointers, op.mask, None if op in self.found.loads else op.other]
-                self.pending += [value for value in values if value is not None]
-            case aa.ForOp():
-                self.pending += [op.lower_bound, op.upper_bound, op.step]
-                self._keep_exits(op)
-            case aa.LoopOp():
-                self._keep_exits(op)
-            case aa.IfOp():
-                self.pending.append(op.condition)
+        self.pending += _needed_by_access_or_branch(op, self.found)
+        if isinstance(op, aa.ForOp | aa.LoopOp):
+            self._keep_exits(op)
         parent = op.parent_op()
         if parent is not None:
             self.keep(parent)
@@ -143,6 +138,36 @@ class _Slicer:
             is_exit = isinstance(inner, aa.BreakOp | aa.ContinueOp)
             if is_exit and enclosing(inner, aa.ForOp, aa.LoopOp) is loop:
                 self.keep(inner)
+
+
+def _needed_by_access_or_branch(op: Operation, kept: ProducerSlice) -> list[SSAValue]:
+    """What accesses and control flow need whatever becomes of their results."""
+    match op:
+        case aa.TiledLoadOp() | aa.TiledStoreOp() | aa.TiledAtomicRedOp():
+            return [op.view, *op.indices]
+        case aa.LoadOp():
+            values = [op.pointers, op.mask, None if op in kept.loads else op.other]
+            return [value for value in values if value is not None]
+        case aa.ForOp():
+            return [op.lower_bound, op.upper_bound, op.step]
+        case aa.IfOp():
+            return [op.condition]
+        case _:
+            return []
+
+
+def needed_values(op: Operation, kept: ProducerSlice) -> list[SSAValue]:
+    """What a role needs to run an operation of its slice, and to hand on what it carries."""
+    needed = _needed_by_access_or_branch(op, kept)
+    if isinstance(op, (ElementwiseOp, *_ALLOWED)):
+        needed += op.operands
+    if isinstance(op, _STRUCTURED):
+        for index, result in enumerate(op.results):
+            needed += sources_of_result(op, index) if kept.carries(result) else ()
+        arguments = () if isinstance(op, aa.IfOp) else op.body.block.args
+        for argument in arguments:
+            needed += sources_of_argument(argument) if kept.carries(argument) else ()
+    return needed
 
 
 def _is_plain(load: OperandLoad) -> bool:

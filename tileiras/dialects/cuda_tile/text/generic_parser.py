@@ -95,6 +95,8 @@ class GenericParser(ValueParser):
         type = self.function_type()
         operands = self.check_types(uses, type.inputs.data)  # type: ignore[arg-type]
         known = cls.get_irdl_definition()
+        if cls is BuiltinModuleOp and (found := [len(one.blocks) for one in regions]) != [1]:
+            self.fail(f"'{name}' has regions of {found} blocks, expected one of 1 block", token)
         self._check_segments(token, known.options, properties, len(operands))
         if "inbounds" in known.properties and "inbounds" not in properties:
             # Versions up to 13.3 have no such flags: nothing is promised.

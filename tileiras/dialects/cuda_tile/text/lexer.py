@@ -132,8 +132,9 @@ class Lexer:
                 self._end = start
             else:
                 char = self.text[start]
-                if char == '"':
-                    raise self.error_at("string does not end on its line", start)
+                quote = start + (char == "@")
+                if self.text[quote : quote + 1] == '"':
+                    raise self.error_at("string does not end on its line", quote)
                 raise self.error_at(f"unexpected character {char!r}", start)
         return self._next
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.int_tuples import (
     IntTuple,
@@ -10,9 +12,9 @@ from tileiras.dialects.cute.algebra.int_tuples import (
     text_of,
 )
 from tileiras.dialects.cute.algebra.layout import Layout
-from tileiras.dialects.cute.algebra.leaves import Leaf, static
+from tileiras.dialects.cute.algebra.leaves import UNKNOWN, Dynamic, Leaf, divisor_of, static
 
-Coordinate = int | None | tuple["Coordinate", ...]
+Coordinate = int | Dynamic | None | tuple["Coordinate", ...]
 
 
 def coordinate_text(coordinate: Coordinate) -> str:
@@ -32,12 +34,16 @@ def has_free_mode(coordinate: Coordinate) -> bool:
 def crd2idx(coordinate: Coordinate, layout: Layout) -> Leaf:
     """The index of a coordinate of any level of nesting; `_` counts as 0.
 
+    A dynamic coordinate of a mode of several leaves has an index of which only a divisor is known.
+
     AlgebraError if the coordinate is nested deeper than the shape or has another rank.
     """
     if coordinate is None:
         return 0
     if isinstance(coordinate, int):
         return layout(coordinate)
+    if isinstance(coordinate, Dynamic):
+        return _dynamic_index(coordinate, layout)
     if not isinstance(layout.shape, tuple) or len(coordinate) != layout.rank:
         raise AlgebraError(
             f"coordinate {coordinate_text(coordinate)} does not fit shape {text_of(layout.shape)}"
@@ -46,6 +52,17 @@ def crd2idx(coordinate: Coordinate, layout: Layout) -> Leaf:
     for part, mode in zip(coordinate, layout.modes, strict=True):
         total = crd2idx(part, mode) + total
     return total
+
+
+def _dynamic_index(coordinate: Dynamic, layout: Layout) -> Leaf:
+    """The index of a coordinate that is known at run time."""
+    pairs = list(layout.pairs)
+    if len(pairs) == 1:
+        return pairs[0][1] * coordinate
+    strides = [stride for extent, stride in pairs if extent != 1 and stride != 0]
+    if not strides:
+        return 0
+    return Dynamic.symbol(UNKNOWN, gcd(*(divisor_of(stride) for stride in strides)))
 
 
 def idx2crd(index: int, shape: IntTuple, stride: IntTuple | None = None) -> IntTuple:
@@ -99,7 +116,7 @@ def _parted(coordinate: Coordinate, layout: Layout, keep_free: bool) -> list[Lay
     """The modes that face `_` (or, unless `keep_free`, a number)."""
     if coordinate is None:
         return [layout] if keep_free else []
-    if isinstance(coordinate, int):
+    if isinstance(coordinate, (int, Dynamic)):
         return [] if keep_free else [layout]
     if not isinstance(layout.shape, tuple) or len(coordinate) != layout.rank:
         raise AlgebraError(

@@ -27,7 +27,7 @@ def logical_divide(layout: Layout, tiler: Tiler) -> Layout:
     if isinstance(tiler, tuple):
         return by_mode(layout, tiler, logical_divide)
     tile = as_layout(tiler)
-    return composition(layout, Layout.of([tile, complement(tile, layout.static_size)]))
+    return composition(layout, Layout.of([tile, complement(tile, layout.size)]))
 
 
 def zipped_divide(layout: Layout, tiler: Tiler) -> Layout:

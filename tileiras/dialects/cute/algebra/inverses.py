@@ -5,11 +5,11 @@ from __future__ import annotations
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.int_tuples import compact_strides
 from tileiras.dialects.cute.algebra.layout import Layout
-from tileiras.dialects.cute.algebra.leaves import static
+from tileiras.dialects.cute.algebra.leaves import Dynamic, ceil_div, static
 from tileiras.dialects.cute.algebra.transforms import Pair, coalesce, flatten, of_pairs
 
 
-def complement(layout: Layout, size: int = 1) -> Layout:
+def complement(layout: Layout, size: int | Dynamic = 1) -> Layout:
     """The layout R of the repetitions: the indices of (layout, R) are distinct, and fill 0 to
     `size`, the gaps of the layout included.
 
@@ -30,7 +30,7 @@ def complement(layout: Layout, size: int = 1) -> Layout:
             )
         result.append((stride // reached, reached))
         reached, by = extent * stride, f"{extent}:{stride}"
-    result.append((-(-size // reached), reached))
+    result.append((ceil_div(size, reached), reached))
     return coalesce(of_pairs(result))
 
 

@@ -146,6 +146,22 @@ def equal_leaves(left: Leaf, right: Leaf) -> bool:
     return left == right
 
 
+def divisor_of(leaf: Leaf) -> int:
+    """The largest integer that is known to divide a leaf; 0 for 0, AlgebraError for coordinates."""
+    if isinstance(leaf, Basis):
+        raise AlgebraError(f"a coordinate {leaf} has no divisor")
+    return leaf.divisibility if isinstance(leaf, Dynamic) else abs(leaf)
+
+
+def ceil_div(leaf: Leaf, divisor: int) -> int | Dynamic:
+    """The quotient, rounded up; of a dynamic value `?`, unless it is known to be divisible."""
+    if isinstance(leaf, int):
+        return -(-leaf // divisor)
+    if divisor_of(leaf) % divisor == 0 and isinstance(leaf, Dynamic):
+        return leaf.divided_by(divisor)
+    return Dynamic.symbol(UNKNOWN)
+
+
 def static(leaf: Leaf, purpose: str) -> int:
     """The leaf as an int; AlgebraError, with what it is needed for, unless it is static."""
     if isinstance(leaf, int):

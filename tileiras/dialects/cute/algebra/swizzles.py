@@ -13,7 +13,7 @@ from tileiras.dialects.cute.algebra.coordinates import Coordinate, crd2idx
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.int_tuples import IntTuple
 from tileiras.dialects.cute.algebra.layout import Layout, Tiler
-from tileiras.dialects.cute.algebra.leaves import static
+from tileiras.dialects.cute.algebra.leaves import Leaf, static
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ComposedLayout:
     """
 
     inner: Swizzle | Layout
-    offset: int
+    offset: Leaf
     outer: Layout
 
     @property
@@ -79,7 +79,7 @@ class ComposedLayout:
 
     def __call__(self, coordinate: Coordinate) -> int:
         """The index of a coordinate; AlgebraError if it is not static."""
-        index = self.offset + static(crd2idx(coordinate, self.outer), "an index that is composed")
+        index = static(self.offset + crd2idx(coordinate, self.outer), "an index that is composed")
         return static(self.inner(index), "an index that is composed")
 
     @property

@@ -10,18 +10,19 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
-from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, Signedness, SignednessAttr
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, element_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import encoded
+from tileiras.dialects.nv_tileas.memdesc import MemDescType
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_prologue_fill import (
     one_time,
     place_prologue_fill,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import stage_for_tma_store
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import stage_offset, tile_type
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.smem_transpose import (
     smem_transposed_tile,
     transposed_words,
@@ -35,12 +36,11 @@ from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.tma import (
     OperandLoad,
     SharedOperand,
     is_by_tma,
-    root_load,
-    rounds_to_tf32,
 )
 from tileiras.planning.schedule.prologue import PrologueFill
 
@@ -53,16 +53,15 @@ class ConsumerSide:
     number.
     """
 
-    def __init__(
-        self, plan: HopperPlan, pipelines: Sequence[SSAValue], starts: Sequence[PrologueFill] = ()
-    ):
+    def __init__(self, plan: HopperPlan, roles: WarpRoles, pipelines: Sequence[SSAValue]):
         self.plan = plan
+        self.roles = roles
         self.pipelines = pipelines
-        self.starts = starts
+        self.starts = roles.fills
         self.postponed: list[OperandLoad] = []
         """Loads with a prologue fill that are waited for where their first reader is."""
-        self.tiles: dict[tuple[Operation, pl.SharedTileType], SSAValue] = {}
-        self.uniform = UniformOperands.of(plan.pipelines)
+        self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
+        self.uniform = UniformOperands(roles.uniform)
         self.store_maps: dict[Operation, SSAValue] = {}
         self.store_pipeline: SSAValue | None = None
         """Where tiles go that a warp of its own stores."""
@@ -79,8 +78,7 @@ class ConsumerSide:
 
     def absorbs(self, op: Operation) -> bool:
         """Whether products read what is under the operation, so that nothing is left of it."""
-        load = root_load(op.results[0]) if rounds_to_tf32(op) else None
-        return load is not None and self.brings(load)
+        return op in self.roles.elsewhere and op not in self.plan.dots
 
     def place_load(self, materializer: Materializer, op: OperandLoad) -> Sequence[SSAValue]:
         """Waits for the stage at the last load of the pipeline; the tile stays in shared memory.
@@ -117,22 +115,20 @@ class ConsumerSide:
         A tile that products read in different ways is given once for each.
         """
         loads, pipeline = self._content(op), self.pipelines[self._number(op)]
-        reads: dict[tuple[Operation, pl.SharedTileType], None] = {}
+        reads: dict[tuple[OperandLoad, MemDescType], None] = {}
         for planned in self.plan.dots.values():
             for operand, value in ((planned.lhs, planned.dot.lhs), (planned.rhs, planned.dot.rhs)):
                 if operand is not None and operand.load in loads:
-                    reads[operand.load, self._tile_type(operand, value)] = None
+                    reads[operand.load, tile_type(operand, value)] = None
         if any(read in self.tiles for read in reads):
             return
         in_order = [read for load in loads for read in reads if read[0] is load]
-        wait = materializer.emit(pl.ConsumerWaitOp, [pipeline], [type for _, type in in_order])
+        types = [type for _, type in in_order]
+        offsets = IntTupleAttr([stage_offset(self.plan, load) for load, _ in in_order])
+        wait = materializer.emit(pl.ConsumerWaitOp, [pipeline], types, {"offsets": offsets})
         self.tiles.update(zip(in_order, wait.results, strict=True))
         if not all(map(is_by_tma, loads)):
             materializer.emit(pl.ProxyFenceOp)
-
-    def _tile_type(self, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
-        """The tile of an operand in its stage, as a product reads it."""
-        return stage_for_tma_store(self.plan, operand, value)
 
     def _tile(
         self, materializer: Materializer, operand: SharedOperand, value: SSAValue
@@ -142,13 +138,13 @@ class ConsumerSide:
         One that may be the same as another's is read where that is, if it is.
         """
         self._wait_for_slot(materializer, operand.load)
-        type = self._tile_type(operand, value)
+        type = tile_type(operand, value)
         own = self.tiles[operand.load, type]
         same = self.uniform.conditions.get(operand.load)
         if same is None:
             return own
         first = replace(operand, load=self.uniform.firsts[operand.load])
-        other = self.tiles[first.load, self._tile_type(first, value)]
+        other = self.tiles[first.load, tile_type(first, value)]
         return materializer.emit(pl.SelectTileOp, [same, other, own], [type]).results[0]
 
     def place_dot(self, materializer: Materializer, op: aa.ProductOp) -> Sequence[SSAValue]:
@@ -160,10 +156,9 @@ class ConsumerSide:
         if isinstance(planned, MmaSyncDot):
             return self._place_mma_sync(materializer, planned)
         if isinstance(planned, Tcgen05Dot):
-            accumulator = self.held(op.result)
-            if accumulator is None:
+            if self.sums is None:
                 raise InternalError("a sum in tensor memory has no place")
-            return [accumulator]
+            return self.sums.place_dot(materializer, planned)
         if not isinstance(op.result.type, TensorType):
             raise InternalError("a product gives no tensor")
         *left, layout = materializer.operand_layouts(op, self._in_registers(planned))

@@ -1,53 +1,26 @@
-"""A tile block that ends at once does so before its warps are sent to their programs.
-
-Setting up mbarriers, registers and tensor maps takes a microsecond or two; a CTA that leaves at its
-first instructions takes nanoseconds.
-"""
+"""A tile block that ends at once does so before its warps are sent to their programs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure
 
-from tileiras.dialects import nv_tileaa as aa
-
-_PLACES = (aa.GetProgramIdOp, aa.GetNumProgramsOp)
+from tileiras.dialects.nv_tileas.warp_roles import NAMES
 
 
-def take_exit(source: Block, entry: Block) -> None:
-    """Moves the exit that a kernel starts with, if there is one, from `source` into `entry`."""
-    exit = _exit_of(source)
-    if exit is None:
+def take_exit(exit: Sequence[Operation], source: Block, entry: Block) -> None:
+    """Moves the exit, the last of these operations, from `source` into `entry`; the others make
+    its condition there, too.
+    """
+    if not exit:
         return
     values: dict[SSAValue, SSAValue] = dict(zip(source.args, entry.args, strict=True))
-    for op in _needed(exit):
-        entry.add_op(op.clone(values))
-    exit.detach()
-    exit.erase()
-
-
-def _exit_of(block: Block) -> aa.IfOp | None:
-    """The branch that ends the kernel, if all before it are scalars that cost nothing."""
-    for op in block.ops:
-        if isinstance(op, aa.IfOp):
-            then, other = op.then_region.first_block, op.else_region.first_block
-            ends = then is not None and isinstance(then.first_op, aa.ReturnOp)
-            goes_on = other is None or len(other.ops) <= 1
-            return op if ends and goes_on and not op.results else None
-        if op.regions or not (op.has_trait(Pure) or isinstance(op, _PLACES)):
-            return None
-    return None
-
-
-def _needed(exit: aa.IfOp) -> list[Operation]:
-    """What its condition is made of, and the exit itself, in order."""
-    block = exit.parent_block()
-    wanted: dict[Operation, None] = {exit: None}
-    pending: list[Operation] = [exit]
-    while pending:
-        for value in pending.pop().operands:
-            owner = value.owner
-            if isinstance(owner, Operation) and owner not in wanted:
-                wanted[owner] = None
-                pending.append(owner)
-    return [op for op in block.ops if op in wanted] if block is not None else []
+    for op in exit:
+        made = op.clone(values)
+        for inner in made.walk():
+            for name in NAMES:
+                inner.attributes.pop(name, None)
+        entry.add_op(made)
+    exit[-1].detach()
+    exit[-1].erase()

@@ -15,6 +15,8 @@ from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
+from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_prologue_fill import one_time
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import (
@@ -29,46 +31,42 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import (
 from tileiras.passes.op_builder import OpBuilder
 from tileiras.planning.clusters import Multicast
 from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.gather import chunk_elements, chunk_layout, run_elements
+from tileiras.planning.operands.scales import scale_dims, scale_vector
 from tileiras.planning.operands.tma import (
     OperandLoad,
     contiguous_axis,
     is_by_tma,
+    is_scale_load,
     load_swizzle,
     place_bytes,
     tile_bytes,
 )
 from tileiras.planning.operands.view_copy import view_chunks
 from tileiras.planning.schedule.prologue import PrologueFill
-from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts
-from tileiras.planning.warp_roles.producer_slice import ProducerSlice
 
 _TRUE = DenseAttr(TileType(i1), b"\xff")
 
 
 class ProducerBuilder(OpBuilder):
-    """Clones the slice; `pipelines` are the pipelines' values, by number."""
+    """Clones the slice of a role; `pipelines` are the pipelines' values, by number."""
 
     def __init__(
-        self,
-        kept: ProducerSlice,
-        layouts: ProducerLayouts,
-        plan: HopperPlan,
-        pipelines: Sequence[SSAValue],
-        multicast: Multicast,
-        starts: Sequence[PrologueFill],
+        self, role: str, plan: HopperPlan, roles: WarpRoles, pipelines: Sequence[SSAValue]
     ):
         super().__init__()
-        self.kept = kept
+        program, is_producer = roles.programs[role], role == PRODUCER
+        self.kept = program.kept
         self.plan = plan
-        self.multicast = multicast
-        self.starts = starts
-        self.uniform = UniformOperands.of(plan.pipelines)
+        self.multicast = roles.multicast if is_producer else Multicast(1)
+        self.starts = roles.fills if is_producer else ()
+        self.uniform = UniformOperands(roles.uniform if is_producer else {})
         self.peers: dict[SSAValue, SSAValue] = {}
         """What values that depend on the rank are in the other CTA of the cluster."""
         self.pipelines = pipelines
         self.values: dict[SSAValue, SSAValue] = {}
-        self.tensors = ProducerTensors(layouts, self.values, self.emit)
+        self.tensors = ProducerTensors(program, self.values, self.emit)
         self.maps: dict[tuple[SSAValue, Attribute, tuple[int, ...]], SSAValue] = {}
         """Descriptors by memref, type of the view, and box."""
 
@@ -216,10 +214,29 @@ class ProducerBuilder(OpBuilder):
             return
         if op is in_order[0]:
             self._acquire(pipe, loads)
+        offset = sum(place_bytes(other) for other in loads[: loads.index(op)])
+        if isinstance(op, aa.TiledLoadOp) and is_scale_load(op):
+            self._copy_scales(op, pipe, offset)
+        else:
+            self._copy_tile(op, pipe, offset)
+        if op is in_order[-1]:
+            self.emit(pl.ProducerCommitOp, [pipe])
+
+    def _copy_scales(self, op: aa.TiledLoadOp, pipe: SSAValue, offset: int) -> None:
+        """A tile of scales, which threads arrange as the tensor core wants it."""
+        dims = scale_dims(op)
+        numbers = {"axis": dims.k, "rows": dims.rows, "offset": offset}
+        numbers["vector"] = scale_vector(op)
+        properties: dict[str, Attribute] = {name: IntAttr(n) for name, n in numbers.items()}
+        properties["inbounds"] = op.inbounds
+        operands = [pipe, *(self.values[value] for value in (op.view, *op.indices))]
+        self.emit(ScalesLoadOp, operands, (), properties)
+
+    def _copy_tile(self, op: OperandLoad, pipe: SSAValue, offset: int) -> None:
+        """A tile to its place in the stage."""
         axis = contiguous_axis(op)
         if axis is None:
             raise InternalError("a tile brought to shared memory has no contiguous dim")
-        offset = sum(place_bytes(other) for other in loads[: loads.index(op)])
         properties: dict[str, Attribute] = {"axis": IntAttr(axis), "offset": IntAttr(offset)}
         if isinstance(op, aa.LoadOp):
             operands = [value for value in (op.pointers, op.mask) if value is not None]
@@ -248,8 +265,6 @@ class ProducerBuilder(OpBuilder):
             sizes = [1, 1, 1, len(op.indices), int(is_shared), int(skip_if is not None)]
             properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
             self.emit(pl.TmaLoadOp, operands, (), properties)
-        if op is in_order[-1]:
-            self.emit(pl.ProducerCommitOp, [pipe])
 
     def _acquire(self, pipe: SSAValue, loads: Sequence[OperandLoad]) -> None:
         """Waits for a stage and announces what TMA will bring, less what turns out to be there."""

@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 
 _LOADS = (tas.LoadOp, tas.TiledLoadOp)
 
@@ -45,7 +46,7 @@ def put_tma_before_gathers(block: Block) -> None:
             case pl.ProducerAcquireOp():
                 acquired[op.pipeline] = op
                 gathers.discard(op.pipeline)
-            case pl.GatherLoadOp() | pl.CopyLoadOp():
+            case pl.GatherLoadOp() | pl.CopyLoadOp() | ScalesLoadOp():
                 gathers.add(op.pipeline)
             case pl.TmaLoadOp() if op.pipeline in gathers and op.pipeline in acquired:
                 place = acquired[op.pipeline]

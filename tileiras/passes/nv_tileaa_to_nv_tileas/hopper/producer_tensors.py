@@ -10,10 +10,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.nv_tileaa.rearranged import source_layout
+from tileiras.dialects.nv_tileas.assigned import AccessAttr
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.errors import InternalError
-from tileiras.planning.access import AccessPlan, plan_pointer_access, plan_view_access
-from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts, source_layout
+from tileiras.planning.model.warp_roles import RoleProgram
 
 Emit = Callable[..., Operation]
 
@@ -21,8 +22,8 @@ Emit = Callable[..., Operation]
 class ProducerTensors:
     """Tiles of the producer by value and layout; `scalars` has everything else."""
 
-    def __init__(self, layouts: ProducerLayouts, scalars: dict[SSAValue, SSAValue], emit: Emit):
-        self.layouts = layouts
+    def __init__(self, program: RoleProgram, scalars: dict[SSAValue, SSAValue], emit: Emit):
+        self.layouts, self.accesses = program.layouts, program.accesses
         self.scalars = scalars
         self.emit = emit
         self._made: dict[tuple[SSAValue, LinearLayout], SSAValue] = {}
@@ -77,10 +78,9 @@ class ProducerTensors:
         """The tile of one operation in one layout."""
         match op:
             case aa.LoadOp():
-                access = plan_pointer_access(op, self.layouts.warps)
-                return self._load(op, layout, type, access)
+                return self._load(op, layout, type, self.accesses.get(op))
             case aa.TiledLoadOp():
-                access = plan_view_access(op.view, self.layouts.warps)
+                access = self.accesses.get(op)
                 operands = [self.scalars[value] for value in (op.view, *op.indices)]
                 properties = _properties(op, access, [1, len(op.indices), 0])
                 types = [type, op.result_token.type]
@@ -103,7 +103,7 @@ class ProducerTensors:
         op: aa.LoadOp,
         layout: LinearLayout | None,
         type: Attribute,
-        access: AccessPlan | None,
+        access: AccessAttr | None,
     ) -> SSAValue:
         """A load without its token: nothing that the producer reads is written meanwhile."""
         values = [op.pointers, op.mask, op.other]
@@ -118,10 +118,10 @@ class ProducerTensors:
 
 
 def _properties(
-    op: Operation, access: AccessPlan | None, sizes: Sequence[int]
+    op: Operation, access: AccessAttr | None, sizes: Sequence[int]
 ) -> dict[str, Attribute]:
     """An access's own properties, how its elements move, and its operands without a token."""
-    vector, axis = (access.vector, access.axis) if access is not None else (1, 0)
+    vector, axis = (access.vector.data, access.axis.data) if access is not None else (1, 0)
     return dict(op.properties) | {
         "vector": IntAttr(vector),
         "axis": IntAttr(axis),

@@ -2,34 +2,42 @@
 
 It walks its own copy of the loops around products, waits for stages, issues, and lets the tensor
 core hand stages back. In front of a loop it waits until the consumers have read the sums of a tile
-before, behind it it gives them the new ones.
+before, behind it it gives them the new ones; a sum that its loop reads is given in each iteration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas.memdesc import (
+    MemDescType,
+    NvmmaSharedAttr,
+    ScaleChunksAttr,
+    accumulator_type,
+)
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
+from tileiras.dialects.nv_tileas.warp_roles import PRODUCT
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import UniformOperands
-from tileiras.planning.clusters import Multicast
+from tileiras.planning.layouts.written import scales_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
+from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.tma import (
     OperandLoad,
     SharedOperand,
     is_by_tma,
     place_bytes,
 )
-from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts, producer_layouts
-from tileiras.planning.warp_roles.producer_slice import ProducerSlice, producer_slice
 
 Accumulators = dict[Accumulator, SSAValue]
 """The sums of a kernel and what has been made for them."""
@@ -40,16 +48,14 @@ class ProductAgentBuilder(ProducerBuilder):
 
     def __init__(
         self,
-        part: ProducerSlice,
-        layouts: ProducerLayouts,
         plan: HopperPlan,
+        roles: WarpRoles,
         pipelines: Sequence[SSAValue],
         sums: Accumulators,
     ):
-        super().__init__(part, layouts, plan, pipelines, Multicast(1), ())
-        self.uniform = UniformOperands({})
+        super().__init__(PRODUCT, plan, roles, pipelines)
         self.sums = sums
-        self.tiles: dict[tuple[OperandLoad, pl.SharedTileType], SSAValue] = {}
+        self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
 
     def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
@@ -62,10 +68,14 @@ class ProductAgentBuilder(ProducerBuilder):
     def copy_op(self, op: Operation) -> None:
         """Products, loops around them and the end are the warp role's own."""
         match op:
-            case aa.DotOp():
+            case aa.DotOp() | aa.DotScaledOp():
                 self._multiply(op)
             case aa.ForOp():
-                here = [self.sums[own] for own in self.plan.sums if own.loop is op]
+                here = [
+                    self.sums[own]
+                    for own in self.plan.sums
+                    if own.loop is op and not own.is_of_iteration
+                ]
                 for accumulator in here:
                     self.emit(tc.AccumulatorAcquireOp, [accumulator])
                 super().copy_op(op)
@@ -76,7 +86,7 @@ class ProductAgentBuilder(ProducerBuilder):
             case _:
                 super().copy_op(op)
 
-    def _multiply(self, op: aa.DotOp) -> None:
+    def _multiply(self, op: aa.ProductOp) -> None:
         """A product; behind the last one of a stage the stage goes back."""
         planned = self.plan.dots[op]
         if not isinstance(planned, Tcgen05Dot):
@@ -84,19 +94,26 @@ class ProductAgentBuilder(ProducerBuilder):
         number = self.plan.pipeline_of(planned.rhs.load)
         if number is None:
             raise InternalError("a product of the warp role reads no pipeline")
-        operands = [self._tile(planned.lhs, op.lhs), self._tile(planned.rhs, op.rhs)]
+        operands = [self._tile(operand, value) for operand, value in staged_values(planned)]
         properties: dict[str, Attribute] = {"kind": StringAttr(planned.kind.name)}
-        for key in ("signedness_lhs", "signedness_rhs"):
+        if planned.scales:
+            properties["column"] = IntAttr(planned.scales_column)
+        for key in ("signedness_lhs", "signedness_rhs", "packed"):
             if key in op.properties:
                 properties[key] = op.properties[key]
         accumulator = self.sums[planned.accumulator]
-        self.emit(tc.Tcgen05DotOp, [accumulator, *operands], (), properties)
+        if planned.accumulator.is_of_iteration:
+            self.emit(tc.AccumulatorAcquireOp, [accumulator])
+        op_class = Tcgen05DotScaledOp if planned.scales else tc.Tcgen05DotOp
+        self.emit(op_class, [accumulator, *operands], (), properties)
         if planned is self.plan.products_sharing_stages(planned)[-1]:
             self.emit(tc.StageReleaseOp, [self.pipelines[number]])
+        if planned.accumulator.is_of_iteration:
+            self.emit(tc.AccumulatorCommitOp, [accumulator])
 
     def _tile(self, operand: SharedOperand, value: SSAValue) -> SSAValue:
         """An operand in its stage, which has been waited for or is now, for all that read it."""
-        key = (operand.load, self._tile_type(operand, value))
+        key = (operand.load, tile_type(operand, value))
         if key not in self.tiles:
             self._wait(operand.load)
         return self.tiles[key]
@@ -107,33 +124,44 @@ class ProductAgentBuilder(ProducerBuilder):
         if number is None:
             raise InternalError("a load without a pipeline was taken for one with")
         loads = self.plan.pipelines[number].content(load)
-        reads: dict[tuple[OperandLoad, pl.SharedTileType], None] = {}
+        reads: dict[tuple[OperandLoad, MemDescType], None] = {}
         for planned in self.plan.dots.values():
-            for operand, value in ((planned.lhs, planned.dot.lhs), (planned.rhs, planned.dot.rhs)):
-                if operand is not None and operand.load in loads:
-                    reads[operand.load, self._tile_type(operand, value)] = None
+            for operand, value in staged_values(planned):
+                if operand.load in loads:
+                    reads[operand.load, tile_type(operand, value)] = None
         types = [type for _, type in reads]
-        wait = self.emit(pl.ConsumerWaitOp, [self.pipelines[number]], types)
+        offsets = IntTupleAttr([stage_offset(self.plan, read) for read, _ in reads])
+        wait = self.emit(pl.ConsumerWaitOp, [self.pipelines[number]], types, {"offsets": offsets})
         self.tiles.update(zip(reads, wait.results, strict=True))
         if not all(map(is_by_tma, loads)):
             self.emit(pl.ProxyFenceOp)
 
-    def _tile_type(self, operand: SharedOperand, value: SSAValue) -> pl.SharedTileType:
-        """The tile of an operand in its stage, as a product reads it."""
-        return stage_for_tma_store(self.plan, operand, value)
+
+def staged_values(planned: PlannedDot) -> Iterator[tuple[SharedOperand, SSAValue]]:
+    """What a product reads in stages, operands first: how it comes, and the value."""
+    values = (planned.dot.lhs, planned.dot.rhs, *scales_of(planned.dot))
+    for operand, value in zip((planned.lhs, planned.rhs, *planned.scales), values, strict=False):
+        if operand is not None:
+            yield operand, value
 
 
-def stage_for_tma_store(
-    plan: HopperPlan, operand: SharedOperand, value: SSAValue
-) -> pl.SharedTileType:
+def tile_type(operand: SharedOperand, value: SSAValue) -> MemDescType:
     """The tile of an operand in its stage, as a product reads it."""
-    number = plan.pipeline_of(operand.load)
-    if number is None or not isinstance(value.type, TensorType):
-        raise InternalError("an operand comes through no pipeline")
-    loads = plan.pipelines[number].content(operand.load)
-    offset = sum(place_bytes(load) for load in loads[: loads.index(operand.load)])
+    if not isinstance(value.type, TensorType):
+        raise InternalError("an operand is no tensor")
     shape, element = value.type.get_shape(), value.type.element_type
-    return pl.SharedTileType(shape, element, operand.major_axis, offset, operand.swizzle)
+    if not operand.swizzle:
+        return MemDescType(shape, element, ScaleChunksAttr(operand.major_axis))
+    return MemDescType(shape, element, NvmmaSharedAttr(operand.swizzle, operand.major_axis))
+
+
+def stage_offset(plan: HopperPlan, load: OperandLoad) -> int:
+    """Where the tile of a load starts in its stage, in bytes."""
+    number = plan.pipeline_of(load)
+    if number is None:
+        raise InternalError("an operand comes through no pipeline")
+    loads = plan.pipelines[number].content(load)
+    return sum(place_bytes(before) for before in loads[: loads.index(load)])
 
 
 def create_accumulators(entry: Block, plan: HopperPlan) -> Accumulators:
@@ -150,7 +178,7 @@ def create_accumulators(entry: Block, plan: HopperPlan) -> Accumulators:
             "readers": plan.shape.consumer_warps,
         }
         op = tc.CreateAccumulatorOp.create(
-            result_types=[tc.AccumulatorType(shape_of(result), element_of(result))],
+            result_types=[accumulator_type(shape_of(result), element_of(result))],
             properties={name: IntAttr(number) for name, number in numbers.items()},
         )
         entry.add_op(op)
@@ -161,15 +189,12 @@ def create_accumulators(entry: Block, plan: HopperPlan) -> Accumulators:
 def build_product_agent(
     func: aa.FuncOp,
     plan: HopperPlan,
+    roles: WarpRoles,
     entry: Block,
     pipelines: Sequence[SSAValue],
     sums: Accumulators,
 ) -> tc.ProductAgentOp:
     """The warp role's program; `entry` has the kernel's arguments."""
-    part = producer_slice(func, [planned.dot for planned in plan.dots.values()])
-    layouts = producer_layouts(part) if part is not None else None
-    if part is None or layouts is None:
-        raise InternalError("a planned product warp role has no program", where="hopper")
-    builder = ProductAgentBuilder(part, layouts, plan, pipelines, sums)
+    builder = ProductAgentBuilder(plan, roles, pipelines, sums)
     region = builder.build(func.body.block, list(entry.args))
     return tc.ProductAgentOp.create(regions=[region], location=func.location)

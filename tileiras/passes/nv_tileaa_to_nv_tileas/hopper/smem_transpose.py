@@ -11,6 +11,7 @@ from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.dialects.nv_tileas.memdesc import MemDescType, NvmmaSharedAttr, is_in_smem
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 
@@ -45,16 +46,16 @@ def transposed_words(
     return results[0], results[1] if sums else None
 
 
-def _transposed_type(tile: SSAValue) -> pl.SharedTileType:
+def _transposed_type(tile: SSAValue) -> MemDescType:
     """The type of a tile once its other dim is contiguous."""
     old = tile.type
-    if not isinstance(old, pl.SharedTileType):
+    if not is_in_smem(old):
         raise InternalError("what is transposed is no tile", where="hopper")
-    major = 1 - old.major.data
+    major = 1 - old.major
     swizzle = widest_swizzle(old.shape[major] * storage_bytes(old.element_type))
     if swizzle is None:
         raise InternalError("what is transposed has no swizzle", where="hopper")
-    return pl.SharedTileType(old.shape, old.element_type, major, 0, swizzle)
+    return MemDescType(old.shape, old.element_type, NvmmaSharedAttr(swizzle, major))
 
 
 def _move_up(wait: Operation, *others: Operation) -> None:

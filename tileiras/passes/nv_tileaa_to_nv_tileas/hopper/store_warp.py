@@ -15,14 +15,12 @@ from tileiras.codegen.atoms.store_pieces import BUFFERS
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
-from tileiras.errors import InternalError
+from tileiras.dialects.nv_tileas.warp_roles import STORE
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import UniformOperands
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
-from tileiras.planning.clusters import Multicast
 from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.tma_stores import TmaWrite
-from tileiras.planning.warp_roles.store_warp import StoreSlice, store_slice
 
 
 class StoreWarpBuilder(ProducerBuilder):
@@ -30,13 +28,12 @@ class StoreWarpBuilder(ProducerBuilder):
 
     def __init__(
         self,
-        part: StoreSlice,
         plan: HopperPlan,
+        roles: WarpRoles,
         pipeline: SSAValue,
         store_maps: dict[Operation, SSAValue],
     ):
-        super().__init__(part.kept, part.layouts, plan, (), Multicast(1), ())
-        self.uniform = UniformOperands({})
+        super().__init__(STORE, plan, roles, ())
         self.pipeline = pipeline
         self.store_maps = store_maps
 
@@ -72,15 +69,13 @@ class StoreWarpBuilder(ProducerBuilder):
 def build_store_warp(
     func: aa.FuncOp,
     plan: HopperPlan,
+    roles: WarpRoles,
     entry: Block,
     pipeline: SSAValue,
     store_maps: dict[Operation, SSAValue],
 ) -> Region:
     """The warp role's program; `entry` has the kernel's arguments."""
-    part = store_slice(func, plan.stores)
-    if part is None:
-        raise InternalError("a planned store warp has no program", where="hopper")
-    builder = StoreWarpBuilder(part, plan, pipeline, store_maps)
+    builder = StoreWarpBuilder(plan, roles, pipeline, store_maps)
     return builder.build(func.body.block, list(entry.args))
 
 

@@ -1,5 +1,7 @@
 """The consumers' side of sums in tensor memory: they are loaded when a loop of products is over.
 
+Those that their loop reads are loaded where the product stood, and added to what threads hold.
+
 In the consumers' copy of a loop nothing is left of its products: the value that carried a sum
 stands for its place. A loop with nothing else in it goes.
 """
@@ -8,23 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import StringAttr, i1
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerType, StringAttr, i1, i32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
     ComparisonPredicateAttr,
+    IntegerOverflow,
+    IntegerOverflowAttr,
+    RoundingMode,
+    RoundingModeAttr,
     Signedness,
     SignednessAttr,
 )
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.encoding import encoded
+from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import Accumulators
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
+from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.model.kernel import HopperPlan
 
 
@@ -37,10 +45,12 @@ class SumsInTmem:
         self.held: dict[SSAValue, SSAValue] = {}
         """The accumulator by every value that is in it: carried ones, and results of loops."""
         for own, accumulator in made.items():
+            if own.is_of_iteration:
+                continue
             self.held[own.loop.body.block.args[1 + own.position]] = accumulator
             self.held[own.loop.results[own.position]] = accumulator
         for planned in plan.dots.values():
-            if isinstance(planned, Tcgen05Dot):
+            if isinstance(planned, Tcgen05Dot) and not planned.accumulator.is_of_iteration:
                 self.held[planned.dot.result] = made[planned.accumulator]
 
     def load(
@@ -53,28 +63,67 @@ class SumsInTmem:
                 continue
             own = planned.accumulator
             position = own.position
-            if own.loop is not loop or not isinstance(found[position].type, tc.AccumulatorType):
+            if own.loop is not loop or own.is_of_iteration:
+                continue
+            if not is_in_tmem(found[position].type):
                 continue
             result = loop.results[position]
-            (layout,) = materializer.operand_layouts(planned.dot, [planned.dot.acc])
-            loaded = materializer.emit(
-                tc.AccumulatorLoadOp,
-                [self.made[own], _runs(materializer, own.loop)],
-                [encoded(element_of(result), layout)],
-                {"shape": StringAttr(planned.load_shape)},
-            )
-            found[position] = materializer.settle(result, loaded.results[0])
+            loaded = self._load(materializer, planned, _runs(materializer, own.loop))
+            found[position] = materializer.settle(result, loaded)
         return found
+
+    def place_dot(self, materializer: Materializer, planned: Tcgen05Dot) -> Sequence[SSAValue]:
+        """What stands in place of a product: the place of its sum, or the sum itself."""
+        op, own = planned.dot, planned.accumulator
+        if not own.is_of_iteration:
+            return [self.held[op.result]]
+        total = self._load(materializer, planned, _always(materializer))
+        if not is_zero(op.acc):
+            (layout,) = materializer.operand_layouts(op, [op.acc])
+            acc = materializer.in_layout(op.acc, layout)
+            is_integer = isinstance(element_of(op.result), IntegerType)
+            properties: dict[str, Attribute] = (
+                {"overflow": IntegerOverflowAttr(IntegerOverflow.NONE)}
+                if is_integer
+                else {"rounding_mode": RoundingModeAttr(RoundingMode.NEAREST_EVEN)}
+            )
+            add = aa.AddIOp if is_integer else aa.AddFOp
+            total = materializer.emit(add, [acc, total], [total.type], properties).results[0]
+        return [materializer.settle(op.result, total)]
+
+    def _load(self, materializer: Materializer, planned: Tcgen05Dot, any: SSAValue) -> SSAValue:
+        """The sum in registers; zeros unless there was a product."""
+        op = planned.dot
+        (layout,) = materializer.operand_layouts(op, [op.acc])
+        return materializer.emit(
+            tc.AccumulatorLoadOp,
+            [self.made[planned.accumulator], any],
+            [encoded(element_of(op.result), layout)],
+            {"shape": StringAttr(planned.load_shape)},
+        ).results[0]
 
 
 def _runs(materializer: Materializer, loop: aa.ForOp) -> SSAValue:
     """i1: whether a loop has an iteration."""
     is_unsigned = loop.unsigned_cmp is not None
+    bounds = [materializer.plain(loop.lower_bound), materializer.plain(loop.upper_bound)]
+    return _is_less(materializer, bounds, is_unsigned=is_unsigned)
+
+
+def _always(materializer: Materializer) -> SSAValue:
+    """i1: true, which is folded where it is selected by."""
+    bounds = [materializer.integer(0, i32), materializer.integer(1, i32)]
+    return _is_less(materializer, bounds, is_unsigned=False)
+
+
+def _is_less(
+    materializer: Materializer, bounds: Sequence[SSAValue], *, is_unsigned: bool
+) -> SSAValue:
+    """i1: whether the first of two numbers is less than the other."""
     properties = {
         "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
         "signedness": SignednessAttr(Signedness.UNSIGNED if is_unsigned else Signedness.SIGNED),
     }
-    bounds = [materializer.plain(loop.lower_bound), materializer.plain(loop.upper_bound)]
     return materializer.emit(aa.CmpIOp, bounds, [i1], properties).results[0]
 
 
@@ -98,5 +147,8 @@ def _is_without_effect(op: Operation) -> bool:
 
 def _computed(loop: aa.ForOp) -> list[SSAValue]:
     """What a loop computes: its results, but for tokens and places of sums."""
-    placeholders = (tc.AccumulatorType, aa.MemTokenType)
-    return [result for result in loop.results if not isinstance(result.type, placeholders)]
+    return [
+        result
+        for result in loop.results
+        if not isinstance(result.type, aa.MemTokenType) and not is_in_tmem(result.type)
+    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
@@ -18,10 +17,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.passes.op_builder import OpBuilder
 from tileiras.planning.operands.tma import OperandLoad
-from tileiras.planning.operands.uniform import differing_indices, uniform_loads_of
-
-if TYPE_CHECKING:
-    from tileiras.planning.model.pipelines import Pipeline
+from tileiras.planning.operands.uniform import differing_indices
 
 _EQUAL = {
     "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.EQUAL),
@@ -46,11 +42,6 @@ class UniformOperands:
 
     firsts: dict[OperandLoad, OperandLoad]
     conditions: dict[OperandLoad, SSAValue] = field(default_factory=dict[OperandLoad, SSAValue])
-
-    @classmethod
-    def of(cls, pipelines: Iterable[Pipeline]) -> UniformOperands:
-        """Those of all pipelines."""
-        return cls(uniform_loads_of(pipelines))
 
     def compare(
         self, builder: OpBuilder, loop: Operation, values: Mapping[SSAValue, SSAValue]

@@ -11,6 +11,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.plan import PIPELINES, PLAN
+from tileiras.dialects.nv_tileas.warp_roles import PRODUCER, TILE_ORDER
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.early_exit import take_exit
@@ -25,15 +26,13 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_warp import (
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import make_store_maps
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem, drop_empty_loops
-from tileiras.planning.clusters import Multicast, find_multicast
-from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
+from tileiras.planning.clusters import Multicast
+from tileiras.planning.mma.mma_sync import WARP_THREADS, WARPS_PER_WARPGROUP
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.pipelines import Pipeline
+from tileiras.planning.model.warp_roles import WarpRoles
+from tileiras.planning.model.written_warp_roles import read_warp_roles
 from tileiras.planning.operands.gather import GATHER_WARPS
-from tileiras.planning.schedule.prologue import prologue_fills
-from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
-from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts, producer_layouts
-from tileiras.planning.warp_roles.producer_slice import ProducerSlice, producer_slice
 
 PlaceBody = Callable[[ConsumerSide, Block, Block], None]
 
@@ -42,12 +41,9 @@ def specialised(func: aa.FuncOp, plan: HopperPlan, place_body: PlaceBody) -> aa.
     """The kernel as pipelines and a warp role switch; `place_body` fills the consumer's block."""
     source = func.body.block
     entry = Block(arg_types=[arg.type for arg in source.args])
-    switches = _switches(func)
-    # CTAs of a cluster wait for each other, so that none may leave alone.
-    may_leave = not switches and func.cluster_size == 1
-    if may_leave:
-        take_exit(source, entry)
-    _fill(func, plan, place_body, entry, switches)
+    roles = read_warp_roles(func, plan, "convert-tileaa-to-tileas")
+    take_exit(roles.exit, source, entry)
+    _fill(func, plan, place_body, entry, roles)
     properties = dict(func.properties)
     properties["num_warps"] = IntegerAttr(plan.shape.consumer_warps, i32)
     return aa.FuncOp.create(
@@ -58,41 +54,32 @@ def specialised(func: aa.FuncOp, plan: HopperPlan, place_body: PlaceBody) -> aa.
     )
 
 
-def _switches(func: aa.FuncOp) -> dict[str, Attribute]:
-    """Which tile block a CTA computes, where that is not the one of its number."""
-    order = longest_tile_first(func) if func.cluster_size == 1 else None
-    return {} if order is None else {"longest_tile_first": IntTupleAttr(order)}
-
-
 def _fill(
     func: aa.FuncOp,
     plan: HopperPlan,
     place_body: PlaceBody,
     entry: Block,
-    switches: dict[str, Attribute],
+    roles: WarpRoles,
 ) -> None:
     """The programs of all warp roles into the kernel's new block."""
     source = func.body.block
-    multicast = find_multicast(func, plan)
-    pipelines = _create_all(entry, func, plan, multicast)
+    pipelines = _create_all(entry, func, plan, roles.multicast)
     store_pipeline = create_store_pipeline(entry) if plan.has_store_warp else None
     store_maps = make_store_maps(plan.stores, source, entry)
-    kept, layouts = _producer_part(func, plan)
-    starts = prologue_fills(func, plan, multicast, kept)
-    builder = ProducerBuilder(kept, layouts, plan, pipelines, multicast, starts)
+    builder = ProducerBuilder(PRODUCER, plan, roles, pipelines)
     body = Block()
     regions = [builder.build(source, list(entry.args)), Region(body)]
     if store_pipeline is not None:
-        regions.append(build_store_warp(func, plan, entry, store_pipeline, store_maps))
-    properties = {**switches, **_shape_properties(plan, layouts.warps)}
+        regions.append(build_store_warp(func, plan, roles, entry, store_pipeline, store_maps))
+    properties = _shape_properties(plan, roles)
     switch = pl.AgentSwitchOp.create(properties=properties, regions=regions, location=func.location)
     entry.add_op(switch)
     entry.add_op(aa.ReturnOp.create(location=func.location))
-    consumer = ConsumerSide(plan, pipelines, starts)
+    consumer = ConsumerSide(plan, roles, pipelines)
     consumer.store_maps, consumer.store_pipeline = store_maps, store_pipeline
     if plan.is_in_tmem:
         _place_with_products(
-            func, plan, consumer, switch, lambda: place_body(consumer, entry, body)
+            func, plan, roles, consumer, switch, lambda: place_body(consumer, entry, body)
         )
         return
     place_body(consumer, entry, body)
@@ -101,6 +88,7 @@ def _fill(
 def _place_with_products(
     func: aa.FuncOp,
     plan: HopperPlan,
+    roles: WarpRoles,
     consumer: ConsumerSide,
     switch: pl.AgentSwitchOp,
     place_body: Callable[[], None],
@@ -111,7 +99,7 @@ def _place_with_products(
         raise InternalError("a warp role switch stands nowhere", where="hopper")
     entry_ops = Block()
     sums = create_accumulators(entry_ops, plan)
-    entry_ops.add_op(build_product_agent(func, plan, entry, consumer.pipelines, sums))
+    entry_ops.add_op(build_product_agent(func, plan, roles, entry, consumer.pipelines, sums))
     for op in list(entry_ops.ops):
         op.detach()
         entry.insert_op_before(op, switch)
@@ -120,27 +108,21 @@ def _place_with_products(
     drop_empty_loops(switch.consumer.block)
 
 
-def _producer_part(func: aa.FuncOp, plan: HopperPlan) -> tuple[ProducerSlice, ProducerLayouts]:
-    """What the producer runs of the kernel, and how its threads hold tensors."""
-    kept = producer_slice(func, [load for pipeline in plan.pipelines for load in pipeline.loads])
-    layouts = producer_layouts(kept) if kept is not None else None
-    if kept is None or layouts is None:
-        raise InternalError("a planned kernel has no producer")
-    return kept, layouts
-
-
-def _shape_properties(plan: HopperPlan, working_warps: int) -> dict[str, Attribute]:
-    """Warps and registers of the warp roles."""
+def _shape_properties(plan: HopperPlan, roles: WarpRoles) -> dict[str, Attribute]:
+    """Warps and registers of the warp roles, and which tile block they compute."""
     shape = plan.shape
     numbers = {
         "consumer_warps": shape.consumer_warps,
         "producer_warps": shape.producer_warps,
-        "working_warps": working_warps,
+        "working_warps": roles.producer.layouts.warps,
         "producer_registers": shape.producer_registers,
         "consumer_registers": shape.consumer_registers,
         "ctas": shape.ctas,
     }
-    return {name: IntAttr(number) for name, number in numbers.items()}
+    properties: dict[str, Attribute] = {n: IntAttr(number) for n, number in numbers.items()}
+    if roles.tile_order is not None:
+        properties[TILE_ORDER] = IntTupleAttr(roles.tile_order)
+    return properties
 
 
 def _create_all(
@@ -175,11 +157,14 @@ def _create(
 ) -> OpResult:
     """A pipeline at the start of the kernel, with the least stages, and what says how many more."""
     pipeline = plan.pipelines[number]
+    is_gathered = any(other.gathers for other in plan.pipelines)
+    copying = GATHER_WARPS if is_gathered else 1
+    copying = copying if pipeline.gathers or pipeline.has_scales else 0
     properties: dict[str, Attribute] = {
         "stages": IntAttr(pipeline.least),
         "stage_bytes": IntAttr(pipeline.bytes),
         "consumers": IntAttr(_releasers(plan, pipeline)),
-        "gather_threads": IntAttr(32 * GATHER_WARPS if pipeline.gathers else 0),
+        "gather_threads": IntAttr(WARP_THREADS * copying),
     }
     if any(load in multicast.loads for load in pipeline.loads):
         properties["shared"] = UnitAttr()

@@ -1,0 +1,36 @@
+"""Operands of tcgen05 in their stages: what they are, and which columns their scales take."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tileiras.codegen.atoms.shared_operands import SharedOperand
+from tileiras.codegen.lowering.types import storage_bits
+from tileiras.dialects.layout.scale_factors import scale_columns
+from tileiras.dialects.nv_tileas.memdesc import is_in_smem
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
+from tileiras.errors import InternalError
+
+
+def operand_in_stage(tile: SSAValue, k_axis: int) -> SharedOperand:
+    """How a tile lies, seen from the product: K runs along dim `k_axis`."""
+    type = tile.type
+    if not is_in_smem(type):
+        raise InternalError("an operand of tcgen05 is not in shared memory", where="tcgen05")
+    major = "k" if type.major == k_axis else "mn"
+    extent, k = type.shape[1 - k_axis], type.shape[k_axis]
+    return SharedOperand(major, extent, k, storage_bits(type.element_type), type.swizzle)
+
+
+def scale_columns_end(op: Tcgen05DotScaledOp) -> int:
+    """The column behind the scales of a product."""
+    rows, columns = operand_in_stage(op.lhs, 1).extent, operand_in_stage(op.rhs, 0).extent
+    blocks = scale_blocks(op.lhs_scale)
+    return op.column.data + scale_columns(rows, blocks) + scale_columns(columns, blocks)
+
+
+def scale_blocks(lhs_scale: SSAValue) -> int:
+    """Scales along K."""
+    if not is_in_smem(lhs_scale.type):
+        raise InternalError("scales are not in a stage", where="tcgen05")
+    return lhs_scale.type.shape[1]

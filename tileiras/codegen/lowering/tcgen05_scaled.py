@@ -1,0 +1,124 @@
+"""Block-scaled products by tcgen05: scales go to tensor memory, then instructions read them there.
+
+One lane issues both, and the tensor core does them in order (PTX ISA, "tcgen05 memory consistency
+model", implicitly pipelined instructions): no one waits between a copy and the products that read
+it, nor between these and the next copy to the same columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.codegen.atoms.element_names import wgmma_operand
+from tileiras.codegen.atoms.tcgen05 import MOST_N
+from tileiras.codegen.atoms.tcgen05_scaled import SCALED_ROWS, ScaledKind, get_scaled_kind
+from tileiras.codegen.llvmir.tcgen05_builder import ScaledStep
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.scale_signs import SignedOperand, apply_signs
+from tileiras.codegen.lowering.tcgen05_dot import tensor_memory
+from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_blocks
+from tileiras.codegen.lowering.types import element_type
+from tileiras.dialects.layout.scale_factors import (
+    CHUNK_BYTES,
+    CHUNK_COLUMNS,
+    GROUP_BYTES,
+    WORD_BLOCKS,
+    chunk_number,
+    chunks,
+    scale_columns,
+)
+from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
+from tileiras.errors import InternalError
+
+_F4 = "e2m1"
+
+
+def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
+    """Copies the scales, then issues instructions for all blocks of rows and columns, along K."""
+    if not isinstance(op, Tcgen05DotScaledOp):
+        raise InternalError("the rule of tcgen05_dot_scaled got another operation")
+    b, memory = ctx.b, tensor_memory(ctx)
+    pipeline, kind = memory.pipeline(op.accumulator), get_scaled_kind(op.kind.data)
+    lhs, rhs = operand_in_stage(op.lhs, 1), operand_in_stage(op.rhs, 0)
+    blocks = scale_blocks(op.lhs_scale)
+    if not kind.has_signs:
+        sides = ((op.lhs, lhs, op.lhs_scale), (op.rhs, rhs, op.rhs_scale))
+        signed = (
+            SignedOperand(ctx.value(tile), operand, ctx.value(scale), blocks)
+            for tile, operand, scale in sides
+        )
+        apply_signs(ctx, tuple(signed))
+    behind = scale_columns(lhs.extent, blocks)
+    scales = b.add(memory.address(), b.i32(op.column.data))
+    _copy_scales(ctx, op.lhs_scale, scales, chunks(lhs.extent, blocks), 0)
+    _copy_scales(ctx, op.rhs_scale, scales, chunks(rhs.extent, blocks), behind)
+    n = min(rhs.extent, MOST_N)
+    a = b.tcgen05_descriptor(ctx.value(op.lhs), lhs)
+    right = b.tcgen05_descriptor(ctx.value(op.rhs), rhs)
+    first = b.add(memory.address(), pipeline.offset(b))
+    adds = b.trunc(pipeline.adds.get(b), i1)
+    transposed = (lhs.major == "mn", rhs.major == "mn")
+    for row in range(0, lhs.extent, SCALED_ROWS):
+        for column in range(0, rhs.extent, n):
+            to = row // SCALED_ROWS * rhs.extent + column
+            steps: list[ScaledStep] = []
+            for step, (to_a, to_b) in enumerate(zip(lhs.k_offsets, rhs.k_offsets, strict=True)):
+                word, byte = kind.scale_place(step)
+                block = word * WORD_BLOCKS
+                steps.append(
+                    ScaledStep(
+                        kind.descriptor(
+                            *_names(op, kind), SCALED_ROWS, n, byte, transposed=transposed
+                        ),
+                        lhs.extent_offset(row) + to_a,
+                        rhs.extent_offset(column) + to_b,
+                        chunk_number(row, block, lhs.extent) * CHUNK_COLUMNS,
+                        behind + chunk_number(column, block, rhs.extent) * CHUNK_COLUMNS,
+                    )
+                )
+            b.tcgen05_mma_scaled(
+                kind.name,
+                kind.vector,
+                b.add(first, b.i32(to)) if to else first,
+                a,
+                right,
+                scales,
+                adds,
+                steps,
+                predicate=memory.leader,
+            )
+    pipeline.adds.set(b, b.i32(1))
+
+
+def _copy_scales(
+    ctx: KernelLowering, tile: SSAValue, scales: SSAValue, count: int, column: int
+) -> None:
+    """Copies the scales of an operand to the columns from `column` behind `scales` on."""
+    source = ctx.b.tcgen05_chunk_descriptor(ctx.value(tile), GROUP_BYTES)
+    numbers = range(count)
+    ctx.b.tcgen05_cp(
+        scales,
+        source,
+        [number * CHUNK_BYTES for number in numbers],
+        [column + number * CHUNK_COLUMNS for number in numbers],
+        tensor_memory(ctx).leader,
+    )
+
+
+def _names(op: Tcgen05DotScaledOp, kind: ScaledKind) -> tuple[str, str]:
+    """PTX's names of the operands' types."""
+    if op.packed is not None:
+        return _F4, _F4
+    lhs, rhs = (wgmma_operand(element_type(tile.type), False) for tile in (op.lhs, op.rhs))
+    if lhs is None or rhs is None:
+        raise InternalError(f"no {kind.name} of {op.lhs.type} and {op.rhs.type}", where="tcgen05")
+    return lhs, rhs
+
+
+RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+    Tcgen05DotScaledOp: lower_tcgen05_dot_scaled,
+}
+"""Block-scaled products by class."""

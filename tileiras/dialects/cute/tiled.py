@@ -1,0 +1,307 @@
+"""Copies and products of tensors, and how threads share them: tiled copies, tiled MMAs.
+
+A tiled copy is an atom and a TV layout, (thread, value) -> index in a tile. A tiled MMA is an atom,
+whose operands are (thread, value) -> index as well, and the layout of the atoms of a tile: which
+group of threads computes which of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from tileiras.dialects.cute.algebra.composition import composition
+from tileiras.dialects.cute.algebra.coordinates import slice_and_offset
+from tileiras.dialects.cute.algebra.divides import zipped_divide
+from tileiras.dialects.cute.algebra.errors import AlgebraError
+from tileiras.dialects.cute.algebra.int_tuples import IntTuple, text_of
+from tileiras.dialects.cute.algebra.layout import Layout
+from tileiras.dialects.cute.algebra.leaves import Leaf
+from tileiras.dialects.cute.algebra.linear import distributed_from_linear
+from tileiras.dialects.cute.algebra.partitions import tv_layout
+from tileiras.dialects.cute.construction import make_fragment_like
+from tileiras.dialects.cute.operation import CuteOp, operation
+from tileiras.dialects.cute.values import (
+    CopyAtom,
+    MmaAtom,
+    Tensor,
+    TiledCopy,
+    TiledMma,
+    element_bits,
+    for_thread,
+    is_static,
+    on_layout,
+    plain_layout,
+)
+from tileiras.dialects.layout.errors import LayoutError
+from tileiras.dialects.layout.mma import Operand, mma_fragments
+
+OPERANDS: dict[Operand, tuple[int, int]] = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
+"""The dims of (M, N, K) that each operand has, in CuTe's order: A is (M,K), B (N,K), C (M,N)."""
+
+
+# Copies ---------------------------------------------------------------------------------------
+
+
+def make_tiled_copy(atom: CopyAtom, threads: Layout, values: Layout) -> TiledCopy:
+    """The tiled copy of threads that hold values each, both (coordinates) -> number."""
+    layout, tile = tv_layout(threads, values)
+    extents = tile if isinstance(tile, tuple) else (tile,)
+    return make_tiled_copy_tv(atom, layout, extents)
+
+
+def make_tiled_copy_tv(atom: CopyAtom, layout: Layout, tile: Any) -> TiledCopy:
+    """The tiled copy of a TV layout in a tile."""
+    extents = tile if isinstance(tile, tuple) else (tile,)
+    if layout.rank != 2:
+        raise AlgebraError(f"a TV layout is (thread, value), found {layout}")
+    if not all(isinstance(extent, int) for extent in extents) or not is_static(layout):
+        raise AlgebraError("a tiled copy has a static TV layout and a tile (M,N,..)")
+    if sorted(set(map(int, map(str, layout.indices)))) != list(range(prod(extents))):
+        raise AlgebraError(f"{layout} does not cover the tile {text_of(extents)}")
+    return TiledCopy(atom, layout, extents)
+
+
+def partition(copy: TiledCopy, view: Any, thread: Leaf) -> Any:
+    """The elements of one thread: modes (V, RM, RN), RM x RN tiles."""
+
+    def change(layout: Layout) -> tuple[Layout, Leaf]:
+        tiles = _tiles(layout, copy.tile)
+        parts = Layout.of([composition(tiles[0], copy.layout), *tiles.modes[1:]])
+        return for_thread(
+            thread, copy.layout[0].static_size, lambda number: _of_thread(parts, number)
+        )
+
+    return on_layout(view, change)
+
+
+def _tiles(layout: Layout, tile: tuple[int, ...]) -> Layout:
+    """(tile, RM, RN): AlgebraError where the layout has fewer modes than the tile, or is cut."""
+    if layout.rank < len(tile):
+        raise AlgebraError(f"a tile {text_of(tile)} has more modes than {layout}")
+    for mode, extent in zip(layout.modes, tile, strict=False):
+        if isinstance(mode.size, int) and mode.size % extent:
+            raise AlgebraError(f"{layout} is not made of whole tiles {text_of(tile)}")
+    divided = zipped_divide(layout, tile)
+    return Layout.of([divided[0], *divided[1].modes])
+
+
+def _of_thread(parts: Layout, thread: int) -> tuple[Layout, Leaf]:
+    """((thread, value), rest ..) at a thread: (value, rest ..)."""
+    free = (None,) * (parts.rank - 1)
+    return slice_and_offset(((thread, None), *free), parts)
+
+
+def retile(copy: TiledCopy, view: Tensor) -> Tensor:
+    """Registers that another tiled operation has partitioned, as (V, rest) of this copy."""
+    values = copy.layout[1].static_size
+
+    def change(layout: Layout) -> Layout:
+        if layout.static_size % values:
+            raise AlgebraError(f"{layout} does not hold vectors of {values} values")
+        return composition(layout, Layout.compact((values, layout.static_size // values)))
+
+    if view.engine.space != "rmem":
+        raise AlgebraError(f"registers are retiled, not {view.engine.space}")
+    return on_layout(view, change)
+
+
+# Products -------------------------------------------------------------------------------------
+
+
+def make_tiled_mma(atom: MmaAtom, layout: Layout) -> TiledMma:
+    """The atom, repeated over (M, N, K); indices of the layout number groups of threads."""
+    if layout.rank != 3:
+        raise AlgebraError(f"the atoms of a tile have a layout (M,N,K), found {layout}")
+    if not is_static(layout) or sorted(set(map(int, map(str, layout.indices)))) != list(
+        range(int(str(layout.cosize)))
+    ):
+        raise AlgebraError(f"{layout} does not number groups of threads from 0 on")
+    atom_layout(atom, "A")
+    return TiledMma(atom, layout)
+
+
+def atom_layout(atom: MmaAtom, which: Operand) -> Layout:
+    """(thread, value) -> index of an operand of an atom."""
+    m, n, k = atom.shape
+    if atom.kind == "universal":
+        if atom.shape != (1, 1, 1):
+            raise AlgebraError(f"the universal atom is (1,1,1), found {text_of(atom.shape)}")
+        return Layout((1, 1), (0, 0))
+    if atom.kind != "warp":
+        raise AlgebraError(f"the operands of '{atom.kind}' are in no registers of threads")
+    try:
+        fragments = mma_fragments(m, n, k, element_bits(atom.elements[0]))
+        linear = fragments.operand(which)
+    except LayoutError as error:
+        raise AlgebraError(str(error)) from error
+    if which == "B":
+        linear = linear.permute((1, 0))
+    return distributed_from_linear(linear)
+
+
+def threads_of(mma: TiledMma) -> int:
+    """The number of threads of a tiled MMA."""
+    groups = mma.layout.cosize
+    return int(str(groups)) * atom_layout(mma.atom, "C")[0].static_size
+
+
+def tile_of(mma: TiledMma, which: Operand) -> tuple[int, ...]:
+    """The tile of an operand that all threads compute at once."""
+    extents = [mode.static_size for mode in mma.layout.modes]
+    return tuple(mma.atom.shape[dim] * extents[dim] for dim in OPERANDS[which])
+
+
+def _partition_operand(which: Operand) -> Callable[..., Any]:
+    """The elements of one thread of operand `which`: modes (V, rest, rest)."""
+
+    def apply(mma: TiledMma, view: Any, thread: Leaf) -> Any:
+        values = atom_layout(mma.atom, which)
+        lanes = values[0].static_size
+
+        def change(layout: Layout) -> tuple[Layout, Leaf]:
+            if layout.rank != 2:
+                raise AlgebraError(f"operand {which} has two modes, found {layout}")
+            parts = _operand_parts(mma, which, layout, values)
+            return for_thread(
+                thread,
+                threads_of(mma),
+                lambda number: _operand_of(mma, which, parts, number, lanes),
+            )
+
+        return on_layout(view, change)
+
+    return apply
+
+
+def _operand_parts(mma: TiledMma, which: Operand, layout: Layout, values: Layout) -> Layout:
+    """((thread, value), (atom in the tile per dim), rest, rest)."""
+    dims = OPERANDS[which]
+    tiles = _tiles(layout, tile_of(mma, which))
+    atoms = zipped_divide(tiles[0], tuple(mma.atom.shape[dim] for dim in dims))
+    return Layout.of([composition(atoms[0], values), atoms[1], *tiles.modes[1:]])
+
+
+def _operand_of(
+    mma: TiledMma, which: Operand, parts: Layout, thread: int, lanes: int
+) -> tuple[Layout, Leaf]:
+    """What a thread holds: its lane of the atom that its group has."""
+    group, lane = divmod(thread, lanes)
+    number = mma.layout.indices.index(group)
+    extents = [mode.static_size for mode in mma.layout.modes]
+    place: list[int] = []
+    for extent in extents:
+        place.append(number % extent)
+        number //= extent
+    dims = OPERANDS[which]
+    free = (None,) * (parts.rank - 2)
+    return slice_and_offset(((lane, None), tuple(place[dim] for dim in dims), *free), parts)
+
+
+def _fragment(which: Operand) -> Callable[[TiledMma, Tensor], Tensor]:
+    """Registers for a partitioned operand."""
+
+    def apply(mma: TiledMma, view: Tensor) -> Tensor:
+        values = atom_layout(mma.atom, which)[1].static_size
+        layout = plain_layout(view)
+        if layout[0].static_size != values:
+            raise AlgebraError(
+                f"operand {which} has {values} values in a thread, found {layout[0]}"
+            )
+        wanted = mma.atom.elements["ABC".index(which)]
+        if view.engine.element != wanted:
+            raise AlgebraError(
+                f"operand {which} has elements {wanted}, found {view.engine.element}"
+            )
+        # Compact: the values of an atom are in the order of the instruction's registers.
+        return Tensor(make_fragment_like(view).engine, Layout.compact(layout.shape))
+
+    return apply
+
+
+def tile_size_mnk(mma: TiledMma) -> IntTuple:
+    """(M, N, K) of what all threads compute at once."""
+    extents = [mode.static_size for mode in mma.layout.modes]
+    return tuple(size * extent for size, extent in zip(mma.atom.shape, extents, strict=True))
+
+
+def tile_size_of_copy(copy: TiledCopy) -> IntTuple:
+    """The tile that all threads copy at once."""
+    return copy.tile
+
+
+def _operand_row(which: Operand, dims: str) -> tuple[type[CuteOp], type[CuteOp]]:
+    low = which.lower()
+    return (
+        operation(
+            f"partition_{low}",
+            "tiled_mma, view, int -> view",
+            _partition_operand(which),
+            f"The elements of {which} {dims} that a thread holds: `R(v, i, j) = "
+            f"{which}(tile(i, j) + tv(t, v))`.",
+        ),
+        operation(
+            f"make_fragment_{low}",
+            "tiled_mma, tensor -> tensor",
+            _fragment(which),
+            f"New registers for a partitioned {which}: `shape(R) = shape(partition_{low})`.",
+            pure=False,
+        ),
+    )
+
+
+OPERATIONS: tuple[type[CuteOp], ...] = (
+    operation(
+        "make_tiled_copy",
+        "copy_atom, layout, layout -> tiled_copy",
+        make_tiled_copy,
+        "Threads and values of a copy: `tv(t, v) = index where threads = t and values = v`.",
+    ),
+    operation(
+        "make_tiled_copy_tv",
+        "copy_atom, layout, shape|coord -> tiled_copy",
+        make_tiled_copy_tv,
+        "A copy with a TV layout: `R(t, v) = tv(t, v)` in the tile.",
+    ),
+    operation(
+        "partition_s",
+        "tiled_copy, view, int -> view",
+        partition,
+        "What a thread reads: `R(v, i, j) = T(tile(i, j) + tv(t, v))`.",
+    ),
+    operation(
+        "partition_d",
+        "tiled_copy, view, int -> view",
+        partition,
+        "What a thread writes: `R(v, i, j) = T(tile(i, j) + tv(t, v))`.",
+    ),
+    operation(
+        "retile",
+        "tiled_copy, tensor -> tensor",
+        retile,
+        "Registers as vectors of a copy: `retile(T)(v, i) = T(v + V * i)`.",
+    ),
+    operation(
+        "copy_tile",
+        "tiled_copy -> shape",
+        tile_size_of_copy,
+        "The tile that all threads copy: `copy_tile(c) = shape of the image of tv`.",
+    ),
+    operation(
+        "make_tiled_mma",
+        "mma_atom, layout -> tiled_mma",
+        make_tiled_mma,
+        "An atom repeated over (M,N,K): `group of threads = layout(m, n, k)`.",
+    ),
+    operation(
+        "mma_tile",
+        "tiled_mma -> shape",
+        tile_size_mnk,
+        "(M,N,K) of all threads: `mma_tile(m)_i = shape(atom)_i * shape(layout)_i`.",
+    ),
+    *_operand_row("A", "(M,K)"),
+    *_operand_row("B", "(N,K)"),
+    *_operand_row("C", "(M,N)"),
+)
+"""The operations of this chapter."""

@@ -1,0 +1,219 @@
+"""Tiles in memory: `memdesc` types say what lies there, how, and in which memory.
+
+    #shared0 = #nv_tileas.nvmma_shared<swizzle = 128, major = 1>
+    #scales0 = #nv_tileas.scale_chunks<k_axis = 1>
+    #tmem0 = #nv_tileas.tensor_memory<block_m = 128>
+    !smem0 = !nv_tileas.memdesc<128x64xf16, #shared0, smem>
+    !smem1 = !nv_tileas.memdesc<128x4xf8E8M0FNU, #scales0, smem>
+    !tmem0 = !nv_tileas.memdesc<128x256xf32, #tmem0, tmem>
+
+A type is that of one tile. How many stages there are is said where they are made
+(`create_pipeline`, `create_accumulator`), and where in its stage a tile starts where it is waited
+for (`consumer_wait`). Sums of wgmma and mma.sync are in registers: tensors with a layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, TypeGuard
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import AnyAttr, EqAttrConstraint, ParamAttrConstraint, irdl_attr_definition
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
+
+from tileiras.dialects.cuda_tile.attributes import InAngleBrackets, IntTupleAttr
+from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS, TMEM_COLUMNS
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.errors import InternalError
+
+SPANS = (32, 64, 128)
+"""Bytes of the swizzle spans of tiles that products read (PTX ISA, "Swizzling modes")."""
+
+
+class MemorySpace(StrEnum):
+    """A memory of an SM that tiles lie in."""
+
+    SMEM = "smem"
+    TMEM = "tmem"
+
+
+@irdl_attr_definition
+class MemorySpaceAttr(InAngleBrackets, EnumAttribute[MemorySpace]):
+    """`#nv_tileas.memory_space<smem>`: shared memory or tensor memory."""
+
+    name = "nv_tileas.memory_space"
+
+
+@irdl_attr_definition
+class NvmmaSharedAttr(ParametrizedAttribute):
+    """As TMA writes and tensor cores read: panels of one `swizzle` span (bytes) along dim `major`.
+
+    Panel p holds the elements p * span .. of every row, row after row; `major` is contiguous.
+    """
+
+    name = "nv_tileas.nvmma_shared"
+    SPACE: ClassVar[MemorySpace] = MemorySpace.SMEM
+    swizzle: IntAttr
+    major: IntAttr
+
+    def __init__(self, swizzle: int, major: int):
+        super().__init__(IntAttr(swizzle), IntAttr(major))
+
+    def verify(self) -> None:
+        """The span is one that TMA and tensor cores know."""
+        if self.swizzle.data not in SPANS:
+            found = self.swizzle.data
+            raise VerifyException(
+                f"{self.name}: a swizzle of {found} bytes, expected one of {SPANS}"
+            )
+
+
+@irdl_attr_definition
+class ScaleChunksAttr(ParametrizedAttribute):
+    """Scales of a product whose K runs along dim `k_axis`, in chunks of 512 bytes.
+
+    They lie as `dialects/layout/scale_factors` says, for `tcgen05.cp` to bring to tensor memory.
+    """
+
+    name = "nv_tileas.scale_chunks"
+    SPACE: ClassVar[MemorySpace] = MemorySpace.SMEM
+    k_axis: IntAttr
+
+    def __init__(self, k_axis: int):
+        super().__init__(IntAttr(k_axis))
+
+
+@irdl_attr_definition
+class TensorMemoryAttr(ParametrizedAttribute):
+    """Blocks of `block_m` rows side by side: a row is in a lane, an element of 32 bits in a column.
+
+    128 rows are in all lanes, 64 in the lower 16 of each warp (PTX ISA, "Data path layout").
+    """
+
+    name = "nv_tileas.tensor_memory"
+    SPACE: ClassVar[MemorySpace] = MemorySpace.TMEM
+    block_m: IntAttr
+
+    def __init__(self, block_m: int):
+        super().__init__(IntAttr(block_m))
+
+    def verify(self) -> None:
+        """The block is that of an instruction."""
+        if self.block_m.data not in (HALF_ROWS, BLOCK_ROWS):
+            found = self.block_m.data
+            raise VerifyException(f"{self.name}: blocks of {found} rows, expected 64 or 128")
+
+
+Encoding = NvmmaSharedAttr | ScaleChunksAttr | TensorMemoryAttr
+ENCODINGS = (NvmmaSharedAttr, ScaleChunksAttr, TensorMemoryAttr)
+"""The ways in which a tile may lie in memory; each is of one memory."""
+
+
+@irdl_attr_definition
+class MemDescType(ParametrizedAttribute, TypeAttribute):
+    """`!nv_tileas.memdesc<128x64xf16, #shared, smem>`: a tile in shared or tensor memory."""
+
+    name = "nv_tileas.memdesc"
+    dims: IntTupleAttr
+    element_type: Attribute
+    encoding: Attribute
+    memory_space: MemorySpaceAttr
+
+    def __init__(self, shape: Sequence[int], element_type: Attribute, encoding: Encoding):
+        space = MemorySpaceAttr(encoding.SPACE)
+        super().__init__(IntTupleAttr(shape), element_type, encoding, space)
+
+    def verify(self) -> None:
+        """A tile of two dims that may lie so, in the memory of its encoding."""
+        wrong = self._mistake()
+        if wrong:
+            raise VerifyException(f"{self.name}: {wrong}")
+
+    def _mistake(self) -> str:
+        encoding, rank = self.encoding, len(self.shape)
+        if rank != 2:
+            return f"a tile of rank {rank}, expected 2"
+        if min(self.shape) < 1:
+            return f"a tile of shape {list(self.shape)}, expected sizes"
+        if not isinstance(encoding, ENCODINGS) or self.space is not encoding.SPACE:
+            return f"a tile in {self.space} that lies as {encoding.name} says"
+        if isinstance(encoding, TensorMemoryAttr):
+            return self._tmem_mistake(encoding.block_m.data)
+        if not 0 <= self.major < rank:
+            return f"a tile of rank {rank} with dim {self.major} contiguous"
+        row = self.shape[self.major] * storage_bytes(self.element_type)
+        if self.swizzle and row % self.swizzle:
+            return f"rows of {row} bytes in panels of {self.swizzle}"
+        return ""
+
+    def _tmem_mistake(self, block_m: int) -> str:
+        """What is wrong with a tile in tensor memory: lanes are for a block, columns for all."""
+        rows = self.shape[0]
+        if rows % block_m:
+            return f"{rows} rows in blocks of {block_m}"
+        if self.tmem_columns > TMEM_COLUMNS:
+            return f"a tile of {self.tmem_columns} columns, expected at most {TMEM_COLUMNS}"
+        return ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tile."""
+        return self.dims.data
+
+    @property
+    def space(self) -> MemorySpace:
+        """The memory that it lies in."""
+        return self.memory_space.data
+
+    @property
+    def major(self) -> int:
+        """The contiguous dim of a tile in shared memory; of scales, the one along K."""
+        match self.encoding:
+            case NvmmaSharedAttr():
+                return self.encoding.major.data
+            case ScaleChunksAttr():
+                return self.encoding.k_axis.data
+            case _:
+                raise InternalError(f"no dim of {self} is contiguous", where="memdesc")
+
+    @property
+    def swizzle(self) -> int:
+        """Bytes of a swizzle span; 0 of a tile that lies in another way."""
+        return self.encoding.swizzle.data if isinstance(self.encoding, NvmmaSharedAttr) else 0
+
+    @property
+    def tmem_columns(self) -> int:
+        """Columns of tensor memory that the tile takes there."""
+        if not isinstance(self.encoding, TensorMemoryAttr):
+            raise InternalError(f"{self} is not in tensor memory", where="memdesc")
+        rows, columns = self.shape
+        return columns * (rows // self.encoding.block_m.data)
+
+
+def accumulator_type(shape: Sequence[int], element_type: Attribute) -> MemDescType:
+    """The type of sums in tensor memory: blocks of 128 rows, or one of fewer."""
+    return MemDescType(shape, element_type, TensorMemoryAttr(min(shape[0], BLOCK_ROWS)))
+
+
+def is_in_smem(type: Attribute) -> TypeGuard[MemDescType]:
+    """Whether values of the type are tiles in shared memory."""
+    return isinstance(type, MemDescType) and type.space is MemorySpace.SMEM
+
+
+def is_in_tmem(type: Attribute) -> TypeGuard[MemDescType]:
+    """Whether values of the type are tiles in tensor memory."""
+    return isinstance(type, MemDescType) and type.space is MemorySpace.TMEM
+
+
+def _lying_in(space: MemorySpace) -> ParamAttrConstraint[MemDescType]:
+    found = EqAttrConstraint(MemorySpaceAttr(space))
+    return ParamAttrConstraint(MemDescType, (AnyAttr(), AnyAttr(), AnyAttr(), found))
+
+
+IN_SMEM = _lying_in(MemorySpace.SMEM)
+"""What an operand in shared memory has to be."""
+IN_TMEM = _lying_in(MemorySpace.TMEM)
+"""What an operand in tensor memory has to be."""

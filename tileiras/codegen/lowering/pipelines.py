@@ -274,6 +274,8 @@ class RoleState:
         ready: SSAValue | None = None
         done: SSAValue | None = None
         store_maps: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+        stale: dict[Operation, Variable] = field(default_factory=dict[Operation, Variable])
+        """1 while the maps of a group (by its last maker) have to be made before their next use."""
 
     pipelines: dict[SSAValue, Pipeline] = field(default_factory=dict[SSAValue, Pipeline])
     store_pipelines: dict[SSAValue, StorePipeline] = field(

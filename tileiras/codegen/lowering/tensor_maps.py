@@ -16,11 +16,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.codegen.atoms.tma_boxes import contiguous_dim
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import RoleState
+from tileiras.codegen.lowering.pipelines import RoleState, Variable
 from tileiras.codegen.lowering.tma import (
     element_name,
     tma_dims,
     view_operand,
+    wait_for_copies,
 )
 from tileiras.codegen.lowering.types import storage_bytes
 from tileiras.dialects import nv_tileas as tas
@@ -203,8 +204,47 @@ def lower_make_tiled_tma_desc(ctx: KernelLowering, op: Operation) -> None:
         ctx.roles.store_makers.append(op)
         return
     group = next(group for group in maps.groups if op in group)
-    if op is group[-1]:
+    if op is not group[-1]:
+        return
+    if op.renewed is None:
         _make_group(ctx, maps, group)
+    else:
+        _note_stale(ctx, maps, group)
+
+
+def _note_stale(
+    ctx: KernelLowering, maps: RoleState.Maps, group: Sequence[pl.MakeTensorMapOp]
+) -> None:
+    """The views are new: their maps have places, and are made before their next use."""
+    if maps.pointer is None:
+        raise InternalError("tensor maps are made before there is a place for them")
+    start = _first_map(maps, group)
+    for number, maker in enumerate(maker for makers in _alike(group) for maker in makers):
+        ctx.values[maker.result] = ctx.b.tensor_map(maps.pointer, start + number)
+    stale = maps.stale.setdefault(group[-1], Variable(ctx, 0))
+    stale.set(ctx.b, ctx.b.i32(1))
+
+
+def lower_renew_tiled_tma_descs(ctx: KernelLowering, op: Operation) -> None:
+    """Makes maps whose views are new, once no copy by the maps before is under way."""
+    maps = ctx.roles.maps
+    if not isinstance(op, pl.RenewTensorMapsOp) or maps is None:
+        raise InternalError("the rule of renew_tiled_tma_descs got another operation")
+    b = ctx.b
+    for group in maps.groups:
+        if not any(maker.result in op.tensor_maps for maker in group):
+            continue
+        stale = maps.stale[group[-1]]
+        make, after = b.new_block(), b.new_block()
+        b.cond_br(b.icmp("ne", stale.get(b), b.i32(0)), make, after)
+        ctx.start_block(make)
+        for pipeline in op.pipelines:
+            wait_for_copies(ctx, pipeline)
+        _fill_group(ctx, maps, _alike(group))
+        _publish_group(ctx, maps, group, [ctx.values[maker.result] for maker in group])
+        stale.set(b, b.i32(0))
+        b.br(after)
+        ctx.start_block(after)
 
 
 def _make_group(
@@ -216,36 +256,60 @@ def _make_group(
         maps.pointer = _kept_or_made(ctx, maps, fills[0])
         meet(ctx)
     else:
-        after = ctx.roles.enter_first_producer_warp(ctx)
-        done = 0
-        for makers in fills:
-            fill = _fill(ctx, makers)
-            fill.emit(ctx, ctx.b.gep(maps.scratch, done * TENSOR_MAP_BYTES))
-            done += len(makers)
-        ctx.roles.leave_first_producer_warp(ctx, after)
+        _fill_group(ctx, maps, fills)
         if group[-1] is maps.meets_at:
             meet(ctx)
     if maps.pointer is None:
         raise InternalError("tensor maps are made before there is a place for them")
-    start = sum(len(before) for before in maps.groups[: maps.groups.index(group)])
-    target = ctx.b.tensor_map(maps.pointer, start)
+    start = _first_map(maps, group)
     for number, maker in enumerate(maker for makers in fills for maker in makers):
         if maker in ctx.roles.store_makers:
             maps.store_maps[maker.result] = start + number
         else:
             ctx.values[maker.result] = ctx.b.tensor_map(maps.pointer, start + number)
+    fresh = [ctx.values[maker.result] for maker in group if maker not in ctx.roles.store_makers]
+    _publish_group(ctx, maps, group, fresh)
+    if maps.ready is not None and group[0] in ctx.roles.store_makers:
+        ctx.b.mbarrier_arrive(maps.ready, predicate=ctx.roles.elected(ctx))
+
+
+def _first_map(maps: RoleState.Maps, group: Sequence[pl.MakeTensorMapOp]) -> int:
+    """The number of a group's first map in the slot."""
+    return sum(len(before) for before in maps.groups[: maps.groups.index(group)])
+
+
+def _fill_group(
+    ctx: KernelLowering, maps: RoleState.Maps, fills: Sequence[Sequence[pl.MakeTensorMapOp]]
+) -> None:
+    """Fills in maps in shared memory."""
+    after = ctx.roles.enter_first_producer_warp(ctx)
+    done = 0
+    for makers in fills:
+        fill = _fill(ctx, makers)
+        fill.emit(ctx, ctx.b.gep(maps.scratch, done * TENSOR_MAP_BYTES))
+        done += len(makers)
+    ctx.roles.leave_first_producer_warp(ctx, after)
+
+
+def _publish_group(
+    ctx: KernelLowering,
+    maps: RoleState.Maps,
+    group: Sequence[pl.MakeTensorMapOp],
+    fresh: Sequence[SSAValue],
+) -> None:
+    """Copies filled in maps to their places; the producer may use the `fresh` ones from now on."""
+    if maps.pointer is None:
+        raise InternalError("tensor maps are made before there is a place for them")
+    target = ctx.b.tensor_map(maps.pointer, _first_map(maps, group))
     after = ctx.roles.enter_first_producer_warp(ctx)
     if not maps.table.keeps:
         ctx.b.publish_tensor_maps(maps.scratch, target, len(group))
-    fresh = [ctx.values[maker.result] for maker in group if maker not in ctx.roles.store_makers]
     for tensor_map in fresh:
         ctx.b.acquire_tensor_map(tensor_map)
     # Not before the last acquire: that empties the cache of maps, and waits for those under way.
     for tensor_map in fresh:
         ctx.b.prefetch_tensormap(tensor_map)
     ctx.roles.leave_first_producer_warp(ctx, after)
-    if maps.ready is not None and group[0] in ctx.roles.store_makers:
-        ctx.b.mbarrier_arrive(maps.ready, predicate=ctx.roles.elected(ctx))
 
 
 def _alike(group: Sequence[pl.MakeTensorMapOp]) -> list[list[pl.MakeTensorMapOp]]:

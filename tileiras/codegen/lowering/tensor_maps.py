@@ -42,6 +42,7 @@ _LINE_BITS = 8
 def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     """Table and shared memory for the maps of the producer's program, if it has any."""
     groups = map_groups(op.producer.block)
+    own = map_groups(op.store.block) if op.store is not None else []
     meets_at = meets_first(op.producer.block, groups)
     stores = ctx.roles.store_makers
     if stores:
@@ -51,20 +52,23 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
         else:
             groups[position] = [*stores, *groups[position]]
     makers = [maker for group in groups for maker in group]
-    if not makers:
+    total = len(makers) + sum(map(len, own))
+    if not total:
         return
     # The producer makes all of them at once, and alone, in a kernel in which cycles count.
     keeps = (
         ctx.roles.hurries
         and not stores
+        and not own
         and len(groups) == 1
         and op.working_warps.data == 1
         and makers[-1] is meets_at
         and len(_alike(makers)) == 1
     )
     name = ctx.symbols.unique("tensor_maps")
-    table = TensorMapTable.make(name, len(makers), TENSOR_MAP_SLOTS, keeps=keeps)
-    size = TENSOR_MAP_BYTES * max(map(len, groups))
+    table = TensorMapTable.make(name, total, TENSOR_MAP_SLOTS, keeps=keeps)
+    for_producer = TENSOR_MAP_BYTES * max(map(len, groups), default=0)
+    size = for_producer + TENSOR_MAP_BYTES * max(map(len, own), default=0)
     scratch = llvm_memory.GlobalOp.make(
         ctx.symbols.unique("tensor_map_scratch"), size, SHARED, TENSOR_MAP_BYTES
     )
@@ -77,10 +81,12 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
         table,
         ctx.prologue.address_of(scratch),
         ctx.prologue.address_of(place),
-        groups,
+        [*groups, *own],
         meets_at,
     )
-    if stores:
+    if own:
+        ctx.roles.maps.store_scratch = ctx.prologue.gep(ctx.roles.maps.scratch, for_producer)
+    if stores or own:
         size = 8 if op.store is None else 16
         ready = llvm_memory.GlobalOp.make(ctx.symbols.unique("maps_ready"), size, SHARED, 8)
         ctx.add_globals(ready)
@@ -216,11 +222,9 @@ def _note_stale(
     ctx: KernelLowering, maps: RoleState.Maps, group: Sequence[pl.MakeTensorMapOp]
 ) -> None:
     """The views are new: their maps have places, and are made before their next use."""
-    if maps.pointer is None:
-        raise InternalError("tensor maps are made before there is a place for them")
-    start = _first_map(maps, group)
+    start, slot = _first_map(maps, group), _slot(ctx, maps)
     for number, maker in enumerate(maker for makers in _alike(group) for maker in makers):
-        ctx.values[maker.result] = ctx.b.tensor_map(maps.pointer, start + number)
+        ctx.values[maker.result] = ctx.b.tensor_map(slot, start + number)
     stale = maps.stale.setdefault(group[-1], Variable(ctx, 0))
     stale.set(ctx.b, ctx.b.i32(1))
 
@@ -240,6 +244,8 @@ def lower_renew_tiled_tma_descs(ctx: KernelLowering, op: Operation) -> None:
         ctx.start_block(make)
         for pipeline in op.pipelines:
             wait_for_copies(ctx, pipeline)
+        if ctx.roles.is_store_warp:
+            b.tma_store_wait(0)
         _fill_group(ctx, maps, _alike(group))
         _publish_group(ctx, maps, group, [ctx.values[maker.result] for maker in group])
         stale.set(b, b.i32(0))
@@ -273,6 +279,22 @@ def _make_group(
         ctx.b.mbarrier_arrive(maps.ready, predicate=ctx.roles.elected(ctx))
 
 
+def _slot(ctx: KernelLowering, maps: RoleState.Maps) -> SSAValue:
+    """The CTA's place in the table, as the producer or the store warp knows it."""
+    slot = maps.store_pointer if ctx.roles.is_store_warp else maps.pointer
+    if slot is None:
+        raise InternalError("tensor maps are made before there is a place for them")
+    return slot
+
+
+def _scratch(ctx: KernelLowering, maps: RoleState.Maps) -> SSAValue:
+    """Where the warp role fills in maps."""
+    scratch = maps.store_scratch if ctx.roles.is_store_warp else maps.scratch
+    if scratch is None:
+        raise InternalError("the store warp has no place to fill in tensor maps")
+    return scratch
+
+
 def _first_map(maps: RoleState.Maps, group: Sequence[pl.MakeTensorMapOp]) -> int:
     """The number of a group's first map in the slot."""
     return sum(len(before) for before in maps.groups[: maps.groups.index(group)])
@@ -283,10 +305,10 @@ def _fill_group(
 ) -> None:
     """Fills in maps in shared memory."""
     after = ctx.roles.enter_first_producer_warp(ctx)
-    done = 0
+    done, scratch = 0, _scratch(ctx, maps)
     for makers in fills:
         fill = _fill(ctx, makers)
-        fill.emit(ctx, ctx.b.gep(maps.scratch, done * TENSOR_MAP_BYTES))
+        fill.emit(ctx, ctx.b.gep(scratch, done * TENSOR_MAP_BYTES))
         done += len(makers)
     ctx.roles.leave_first_producer_warp(ctx, after)
 
@@ -298,12 +320,10 @@ def _publish_group(
     fresh: Sequence[SSAValue],
 ) -> None:
     """Copies filled in maps to their places; the producer may use the `fresh` ones from now on."""
-    if maps.pointer is None:
-        raise InternalError("tensor maps are made before there is a place for them")
-    target = ctx.b.tensor_map(maps.pointer, _first_map(maps, group))
+    target = ctx.b.tensor_map(_slot(ctx, maps), _first_map(maps, group))
     after = ctx.roles.enter_first_producer_warp(ctx)
     if not maps.table.keeps:
-        ctx.b.publish_tensor_maps(maps.scratch, target, len(group))
+        ctx.b.publish_tensor_maps(_scratch(ctx, maps), target, len(group))
     for tensor_map in fresh:
         ctx.b.acquire_tensor_map(tensor_map)
     # Not before the last acquire: that empties the cache of maps, and waits for those under way.

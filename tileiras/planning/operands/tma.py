@@ -268,9 +268,9 @@ def tma_refusal(load: aa.TiledLoadOp) -> str | None:
     return unaligned(type, memref)
 
 
-def has_renewed_map(load: aa.TiledLoadOp) -> bool:
+def has_renewed_map(access: aa.TiledLoadOp | aa.TiledStoreOp | aa.TiledAtomicRedOp) -> bool:
     """Whether the tensor map is made again: its view is made in a loop or a branch."""
-    return not isinstance(memref_of(load.view).parent_op(), aa.FuncOp)
+    return not isinstance(memref_of(access.view).parent_op(), aa.FuncOp)
 
 
 def _is_copied_in_loop(load: aa.TiledLoadOp) -> bool:

@@ -167,10 +167,7 @@ class ProducerBuilder(OpBuilder):
             self.tensors.receive(arg, made)
         self.copy_block(source, block)
         if self.renewed:
-            sizes = DenseArrayBase.from_list(i32, [len(self.renewed), len(self.pipelines)])
-            properties = {"operandSegmentSizes": sizes}
-            values = [*self.renewed, *self.pipelines]
-            self.emit(pl.RenewTensorMapsOp, values, (), properties)
+            self.renew(list(self.renewed))
             self.renewed = {}
         if isinstance(op, aa.ForOp):
             results = [op.results[i] for i in carried]
@@ -180,6 +177,12 @@ class ProducerBuilder(OpBuilder):
             types = [self.tensors.type_of(result) for result in results]
         copy = self.emit(type_of(op), operands, types, op.properties, [Region(block)])
         self._receive_needed(results, copy.results)
+
+    def renew(self, maps: Sequence[SSAValue]) -> None:
+        """Makes descriptors whose views are new, behind all copies of before."""
+        sizes = DenseArrayBase.from_list(i32, [len(maps), len(self.pipelines)])
+        properties = {"operandSegmentSizes": sizes}
+        self.emit(pl.RenewTensorMapsOp, [*maps, *self.pipelines], (), properties)
 
     def _skip(self, start: PrologueFill, bounds: Sequence[SSAValue]) -> SSAValue:
         """Leaves stages to the consumers; gives the first iteration that they leave."""

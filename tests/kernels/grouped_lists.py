@@ -16,7 +16,7 @@ Sizes = tuple[int, int, int]
 """M, N and K of a group."""
 
 _ARRAY = """
-    %{x}row, %{x}t = load_view_tko weak %{x}list[%g, %zero]
+    %{x}row, %{x}t = load_view_tko weak %{x}list[{g}, %zero]
       : partition_view<tile=(1x8), tensor_view<?x5xi64, strides=[5,1]>>, tile<i32>
         -> tile<1x8xi64>, token
     %{x}e0 = extract %{x}row[%zero, %zero] : tile<1x8xi64> -> tile<1x1xi64>
@@ -54,6 +54,7 @@ entry @grouped(%data: tile<ptr<f16>>, %alist: tile<ptr<i64>>, %blist: tile<ptr<i
   %first, %y, %z = get_tile_block_id : tile<i32>
   %step, %ny, %nz = get_num_tile_blocks : tile<i32>
 {lists}
+{before}
   %end:3 = for %g in (%zero to %groups, step %one) : tile<i32>
       iter_values(%before = %zero, %tile = %first, %t0 = %token)
       -> (tile<i32>, tile<i32>, token) {{
@@ -115,16 +116,22 @@ _LIST = """
 """
 
 
-def grouped_lists(tile: Sizes, *, computed_index: bool = False) -> str:
-    """The kernel with tiles of M, N and K; `computed_index`: one slice's place is an argument."""
+def grouped_lists(tile: Sizes, *, computed_index: bool = False, common: str = "") -> str:
+    """The kernel with tiles of M, N and K; `computed_index`: one slice's place is an argument.
+
+    Of arrays in `common` ("B") all groups have the first: its view is made before the loops.
+    """
     tm, tn, tk = tile
     third = "%third" if computed_index else "%three"
+    early = "".join(_ARRAY.format(x=x, third=third, g="%zero") for x in common)
+    own = [x for x in "ABC" if x not in common]
     return _KERNEL.format(
         tm=tm,
         tn=tn,
         tk=tk,
         lists="".join(_LIST.format(x=x, low=x.lower()) for x in "ABC"),
-        arrays="".join(_ARRAY.format(x=x, third=third) for x in "ABC"),
+        before=early,
+        arrays="".join(_ARRAY.format(x=x, third=third, g="%g") for x in own),
     )
 
 
@@ -135,6 +142,7 @@ class Groups:
     sizes: tuple[Sizes, ...]
     data: np.ndarray
     tables: tuple[np.ndarray, np.ndarray, np.ndarray]
+    common: str = ""
 
     def arguments(self) -> list[Any]:
         """What the kernel gets."""
@@ -151,14 +159,20 @@ class Groups:
         """The groups whose C is not A times B."""
         found = []
         for group in range(len(self.sizes)):
-            a, b = (self.matrix(which, group).astype(np.float64) for which in (0, 1))
+            a, b = (
+                self.matrix(which, 0 if "AB"[which] in self.common else group).astype(np.float64)
+                for which in (0, 1)
+            )
             if not np.array_equal(a @ b, self.matrix(2, group).astype(np.float64)):
                 found.append(group)
         return found
 
 
-def make_groups(sizes: tuple[Sizes, ...], seed: int = 0) -> Groups:
-    """Random groups; rows are padded to 16 bytes, the padding of A and B is not zero."""
+def make_groups(sizes: tuple[Sizes, ...], seed: int = 0, common: str = "") -> Groups:
+    """Random groups; rows are padded to 16 bytes, the padding of A and B is not zero.
+
+    Of matrices in `common` (see `grouped_lists`) the first is every group's.
+    """
     random = np.random.default_rng(seed)
     tables = tuple(np.zeros((len(sizes), 5), np.int64) for _ in range(3))
     end = 0
@@ -167,7 +181,7 @@ def make_groups(sizes: tuple[Sizes, ...], seed: int = 0) -> Groups:
         tables[which][group] = (2 * end, rows, columns, stride, 1)
         end += rows * stride
     data = random.integers(-2, 3, end).astype(np.float16)
-    made = Groups(sizes, data, (tables[0], tables[1], tables[2]))
+    made = Groups(sizes, data, (tables[0], tables[1], tables[2]), common)
     for group in range(len(sizes)):
         made.matrix(2, group)[...] = -7
     return made

@@ -287,8 +287,7 @@ def _wait_together(cta: Cta, warps: np.ndarray, allowed: int, line: int) -> None
     needed = max((int(issued.number[now].max()) + 1 for issued, now in ended), default=0)
 
     def poll() -> bool:
-        absent = together & (pipeline.issued < needed)
-        return not (absent & cta.live().reshape(-1, WARP).any(axis=1)).any()
+        return not (together & (pipeline.issued < needed)).any()
 
     def resume() -> None:
         _finish_until(cta, pipeline, together, needed)

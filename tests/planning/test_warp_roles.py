@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.utils.exceptions import VerifyException
 
+from tests.kernels.assigned import BORDER, LAST, TARGET, assigned, first, plan_of, read, run
 from tests.kernels.planned import ALIKE, SPECIALISED, kernel_of
-from tests.kernels.stage_comparison import passes
-from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.layout.blocked import blocked
@@ -30,51 +28,16 @@ from tileiras.dialects.nv_tileas.warp_roles import (
     role_attribute,
     roles_attribute,
 )
-from tileiras.driver import compile_module, read_source
 from tileiras.errors import BytecodeError, CompileError
 from tileiras.ir_text import parse_text
-from tileiras.options import CompileOptions
 from tileiras.planning.model.cta import CtaPlan
-from tileiras.planning.model.kernel import HopperPlan
-from tileiras.planning.model.warp_roles import WarpRoles
-from tileiras.planning.model.written import read_plan, write_plan
+from tileiras.planning.model.written import write_plan
 from tileiras.planning.model.written_warp_roles import (
     carried_arguments,
     erase_warp_roles,
-    read_warp_roles,
 )
 from tileiras.planning.warp_roles.assignment import assign_roles
 from tileiras.stages import print_stage
-
-LAST, BORDER = "tileas-assign-warp-roles", "convert-tileaa-to-tileas"
-TARGET = get_target("sm_90")
-
-
-def assigned(source: bytes) -> ModuleOp:
-    """A kernel with roles beside its operations."""
-    module = read_source(source)
-    for done, _ in passes(module, (), "sm_90"):
-        if done == LAST:
-            return module
-    raise AssertionError(f"there is no pass {LAST}")
-
-
-def plan_of(func: aa.FuncOp) -> HopperPlan:
-    """What has been planned for a kernel."""
-    plan = read_plan(func, TARGET)
-    assert plan is not None and plan.hopper is not None
-    return plan.hopper
-
-
-def read(func: aa.FuncOp) -> WarpRoles:
-    """The roles that are written."""
-    return read_warp_roles(func, plan_of(func), BORDER)
-
-
-def run(module: ModuleOp, name: str) -> str:
-    """What a pass makes of the text of a module."""
-    text, options = print_stage(module).encode(), CompileOptions(gpu_name="sm_90")
-    return compile_module(text, options, "k.mlir", pass_names=(name,)).output.decode()
 
 
 @pytest.mark.parametrize("name", SPECIALISED)
@@ -134,11 +97,6 @@ def test_conversion_without_roles_is_refused() -> None:
     erase_warp_roles(kernel_of(module))
     with pytest.raises(CompileError, match="has no warp roles: .* tileas-assign-warp-roles"):
         run(module, BORDER)
-
-
-def first(func: aa.FuncOp, kind: type[Operation]) -> dict[str, Attribute]:
-    """The attributes of the first operation of a kind."""
-    return next(op.attributes for op in func.walk() if isinstance(op, kind))
 
 
 FEW_WARPS = blocked((64,), (0,), 1, 2)

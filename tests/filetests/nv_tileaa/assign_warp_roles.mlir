@@ -10,7 +10,7 @@
 // CHECK: nv_tileaa.tiled_load
 // CHECK: roles = #nv_tileas.roles<producer, consumer>
 // CHECK: nv_tileaa.dot
-// CHECK-NEXT: layouts = [#mma0], operand_layouts = [#mma0]} :
+// CHECK-NEXT: layouts = [#mma0], operand_layouts = [#mma0], pending = 1 : i32} :
 // CHECK-NEXT: nv_tileaa.continue %{{.*}} {roles = #nv_tileas.roles<producer, consumer>}
 // CHECK: nv_tileaa.tiled_store
 // CHECK-NEXT: {access = #nv_tileas.access<vector = 1, axis = 1, layout = #mma0>} :
@@ -121,6 +121,51 @@ cuda_tile.module @m {
     }
     %u = store_view_tko weak %sum, %cv[%x, %y] token = %t
       : tile<128x128xf32>, partition_view<tile=(128x128), tensor_view<1024x1024xf32, strides=[1024,1]>>,
+        tile<i32> -> token
+    return
+  }
+}
+// -----
+// leaves_a_product_whose_sum_is_read_in_its_loop_to_be_waited_for_later
+// CHECK: nv_tileaa.dot
+// CHECK-NOT: pending
+// CHECK: nv_tileaa.mulf
+cuda_tile.module @m {
+  entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {
+    %a0 = assume div_by<16>, %A : tile<ptr<f16>>
+    %b0 = assume div_by<16>, %B : tile<ptr<f16>>
+    %t = make_token : token
+    %at = make_tensor_view %a0, shape = [1024, 1024], strides = [1024, 1]
+      : tensor_view<1024x1024xf16, strides=[1024,1]>
+    %bt = make_tensor_view %b0, shape = [1024, 1024], strides = [1024, 1]
+      : tensor_view<1024x1024xf16, strides=[1024,1]>
+    %ct = make_tensor_view %C, shape = [1024, 1024], strides = [1024, 1]
+      : tensor_view<1024x1024xf32, strides=[1024,1]>
+    %av = make_partition_view %at
+      : partition_view<tile=(64x64), tensor_view<1024x1024xf16, strides=[1024,1]>>
+    %bv = make_partition_view %bt
+      : partition_view<tile=(64x128), tensor_view<1024x1024xf16, strides=[1024,1]>>
+    %cv = make_partition_view %ct
+      : partition_view<tile=(64x128), tensor_view<1024x1024xf32, strides=[1024,1]>>
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %c0 = constant <i32: 0> : tile<i32>
+    %c1 = constant <i32: 1> : tile<i32>
+    %zero = constant <f32: 0.0> : tile<64x128xf32>
+    %sum = for %k in (%c0 to %n, step %c1) : tile<i32>
+        iter_values(%s = %zero) -> (tile<64x128xf32>) {
+      %a, %ta = load_view_tko weak %av[%x, %k] token = %t
+        : partition_view<tile=(64x64), tensor_view<1024x1024xf16, strides=[1024,1]>>, tile<i32>
+        -> tile<64x64xf16>, token
+      %b, %tb = load_view_tko weak %bv[%k, %y] token = %t
+        : partition_view<tile=(64x128), tensor_view<1024x1024xf16, strides=[1024,1]>>, tile<i32>
+        -> tile<64x128xf16>, token
+      %p = mmaf %a, %b, %zero : tile<64x64xf16>, tile<64x128xf16>, tile<64x128xf32>
+      %e = mulf %s, %s : tile<64x128xf32>
+      %d = addf %p, %e : tile<64x128xf32>
+      continue %d : tile<64x128xf32>
+    }
+    %u = store_view_tko weak %sum, %cv[%x, %y] token = %t
+      : tile<64x128xf32>, partition_view<tile=(64x128), tensor_view<1024x1024xf32, strides=[1024,1]>>,
         tile<i32> -> token
     return
   }

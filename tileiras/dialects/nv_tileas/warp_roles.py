@@ -41,8 +41,11 @@ UNIFORM_WITH = "uniform_with"
 """Of a load: the place in its stage of one that may bring the same tile; both roles compare."""
 PROLOGUE_FILLS = "prologue_fills"
 """Of a loop, a branch or a load: the stages that consumers fill before it."""
+PENDING = "pending"
+"""Of a product: how many may be unfinished when it has been issued, the newest ones. Where nothing
+is said it is finished before the first reader of its sum."""
 
-NAMES = (WARP_ROLES, ROLES, TILE_ORDER, MULTICAST, FOR_PEER, UNIFORM_WITH, PROLOGUE_FILLS)
+NAMES = (WARP_ROLES, ROLES, TILE_ORDER, MULTICAST, FOR_PEER, UNIFORM_WITH, PROLOGUE_FILLS, PENDING)
 
 ENTRY, CONSUMER, PRODUCER, STORE, PRODUCT = "entry", "consumer", "producer", "store", "product"
 """All warps before they have roles; those that compute; that copies; that stores; that multiplies

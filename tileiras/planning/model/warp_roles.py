@@ -41,6 +41,8 @@ class WarpRoles:
     """What consumers do not run: what products read through, the exit, products of another role."""
     tile_order: tuple[int, int, int] | None
     """Which tile block a CTA computes, where that is not the one of its number."""
+    pending: dict[Operation, int] = field(default_factory=dict[Operation, int])
+    """Products behind which so many may be unfinished."""
 
     @property
     def producer(self) -> RoleProgram:

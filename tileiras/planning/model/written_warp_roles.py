@@ -39,6 +39,7 @@ from tileiras.planning.layouts.written import contradiction
 from tileiras.planning.model.checked_warp_roles import check_against_plan
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
+from tileiras.planning.model.written_products import read_products, write_products
 from tileiras.planning.operands.tma import OperandLoad
 from tileiras.planning.schedule.prologue import PrologueFill
 from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts
@@ -76,6 +77,7 @@ def write_warp_roles(func: aa.FuncOp, plan: HopperPlan, roles: WarpRoles) -> Non
                 place = pipeline.content(load).index(roles.uniform[load])
                 load.attributes[UNIFORM_WITH] = IntAttr(place)
     _write_fills(roles.fills)
+    write_products(roles)
 
 
 def erase_warp_roles(func: aa.FuncOp) -> None:
@@ -176,6 +178,7 @@ def read_warp_roles(func: aa.FuncOp, plan: HopperPlan, asked_by: str) -> WarpRol
         _read_multicast(op, roles.multicast)
     for role, program in programs.items():
         _check(role, program)
+    read_products(func, plan, roles)
     check_against_plan(func, written, plan, roles)
     return roles
 

@@ -23,6 +23,7 @@ from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
 from tileiras.planning.operands.tma import root_load, rounds_to_tf32
 from tileiras.planning.operands.uniform import uniform_loads_of
 from tileiras.planning.schedule.prologue import prologue_fills
+from tileiras.planning.schedule.unfinished_products import unfinished_products
 from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
 from tileiras.planning.warp_roles.early_exit import early_exit, with_condition
 from tileiras.planning.warp_roles.producer_layouts import producer_layouts
@@ -52,6 +53,7 @@ def assign_roles(func: aa.FuncOp, plan: HopperPlan) -> WarpRoles:
         () if exit is None else tuple(with_condition(exit)),
         dict.fromkeys(_elsewhere(func, plan, exit)),
         order,
+        unfinished_products(plan),
     )
 
 

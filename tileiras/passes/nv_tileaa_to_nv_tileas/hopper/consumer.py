@@ -31,10 +31,10 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import UniformOperands
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.planning.layouts.written import scales_of
-from tileiras.planning.mma.accumulation import is_running, running_position
+from tileiras.planning.mma.accumulation import running_position
 from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
-from tileiras.planning.model.dots import PlannedDot, WgmmaDot
+from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.tma import (
@@ -148,7 +148,7 @@ class ConsumerSide:
         return materializer.emit(pl.SelectTileOp, [same, other, own], [type]).results[0]
 
     def place_dot(self, materializer: Materializer, op: aa.ProductOp) -> Sequence[SSAValue]:
-        """A product from shared memory: finished at once, or as `_pending` says.
+        """A product from shared memory: finished at once, or as its `pending` says.
 
         `tileas-optimize-dot-accumulation` puts waits off.
         """
@@ -174,7 +174,7 @@ class ConsumerSide:
         operands = [self._left(materializer, planned, left), right]
         if planned.transposes_words:
             smem_transpose = 0 if planned.transposed else 1
-            running = acc if self._runs_on(group) else None
+            running = acc if self.roles.pending[op] else None
             operands[smem_transpose], finished = transposed_words(
                 materializer, operands[smem_transpose], running
             )
@@ -189,7 +189,7 @@ class ConsumerSide:
             properties["fragments"] = StringAttr(planned.fragments)
         if planned.transposed and planned.fragments != "rhs":
             properties["transposed"] = UnitAttr()
-        pending = self._pending(planned, group)
+        pending = self.roles.pending.get(op)
         if pending is not None:
             properties["pending"] = IntAttr(pending)
         product = materializer.emit(wg.WgmmaDotOp, [*operands, acc], [type], properties).results[0]
@@ -234,33 +234,6 @@ class ConsumerSide:
         if not self.plan.is_asynchronous:
             properties["by_warps"] = UnitAttr()
         materializer.emit(pl.ConsumerReleaseOp, [pipeline], (), properties)
-
-    def _pending(self, planned: WgmmaDot, group: Sequence[PlannedDot]) -> int | None:
-        """How many products the one that is issued leaves unfinished; None if waits may be put off.
-
-        What threads read or add themselves is finished at once; of products that share stages,
-        those of the iteration before are. Where threads read, only the newest product may be
-        unfinished.
-        """
-        if self._runs_on(group):
-            return len(group) if all(other.fragments is None for other in group) else 1
-        return 0 if planned.is_two_level or planned.fragments is not None else None
-
-    def _runs_on(self, group: Sequence[PlannedDot]) -> bool:
-        """Whether products that share stages stay unfinished over the end of an iteration.
-
-        One whose words are transposed does if all such ones of its loop do: at the next but one
-        turn nobody may read its copy any more, so each turn has to wait for what runs beside it.
-        """
-        loop = group[0].dot.parent_op()
-        if not is_running(group) or loop is None:
-            return False
-        if not any(planned.transposes_words for planned in group):
-            return True
-        others = (other for other in self.plan.dots.values() if loop.is_ancestor(other.dot))
-        return all(
-            running_position(other) is not None for other in others if other.transposes_words
-        )
 
     def _in_registers(self, planned: PlannedDot) -> list[SSAValue]:
         """The operands that threads hold."""
@@ -336,8 +309,8 @@ class ConsumerSide:
         finished = list(results)
         for planned in self.plan.dots.values():
             group = self.plan.products_sharing_stages(planned)
-            position = running_position(planned)
-            if position is None or planned.dot.parent_op() is not op or not self._runs_on(group):
+            position = running_position(planned) if self.roles.pending.get(planned.dot) else None
+            if position is None or planned.dot.parent_op() is not op:
                 continue
             acc = finished[position]
             wait = materializer.emit(wg.DotWaitOp, [acc], [acc.type], FINISHED)

@@ -1,0 +1,52 @@
+"""Kernels with roles of warps beside their operations, in front of the conversion."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation
+
+from tests.kernels.stage_comparison import passes
+from tileiras.codegen.target import GpuTarget, get_target
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.driver import compile_module, read_source
+from tileiras.options import CompileOptions
+from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.warp_roles import WarpRoles
+from tileiras.planning.model.written import read_plan
+from tileiras.planning.model.written_warp_roles import read_warp_roles
+from tileiras.stages import print_stage
+
+LAST, BORDER = "tileas-assign-warp-roles", "convert-tileaa-to-tileas"
+TARGET = get_target("sm_90")
+
+
+def assigned(source: bytes, gpu_name: str = "sm_90") -> ModuleOp:
+    """A kernel with roles beside its operations."""
+    module = read_source(source)
+    for done, _ in passes(module, (), gpu_name):
+        if done == LAST:
+            return module
+    raise AssertionError(f"there is no pass {LAST}")
+
+
+def plan_of(func: aa.FuncOp, target: GpuTarget = TARGET) -> HopperPlan:
+    """What has been planned for a kernel."""
+    plan = read_plan(func, target)
+    assert plan is not None and plan.hopper is not None
+    return plan.hopper
+
+
+def read(func: aa.FuncOp, target: GpuTarget = TARGET) -> WarpRoles:
+    """The roles that are written."""
+    return read_warp_roles(func, plan_of(func, target), BORDER)
+
+
+def run(module: ModuleOp, name: str, gpu_name: str = "sm_90") -> str:
+    """What a pass makes of the text of a module."""
+    text, options = print_stage(module).encode(), CompileOptions(gpu_name=gpu_name)
+    return compile_module(text, options, "k.mlir", pass_names=(name,)).output.decode()
+
+
+def first(func: aa.FuncOp, kind: type[Operation]) -> dict[str, Attribute]:
+    """The attributes of the first operation of a kind."""
+    return next(op.attributes for op in func.walk() if isinstance(op, kind))

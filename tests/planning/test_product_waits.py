@@ -1,17 +1,17 @@
-"""Which products stay unfinished: what is written, what is refused, and that it is acted on."""
+"""When products are finished and stages handed back: what is written, refused, and acted on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i32
+from xdsl.ir import Attribute, Operation
 
 from tests.kernels.assigned import BORDER, assigned, first, plan_of, read, run
 from tests.kernels.planned import SPECIALISED, kernel_of
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileas.warp_roles import PENDING
+from tileiras.dialects.nv_tileas.warp_roles import PENDING, RELEASES
 from tileiras.errors import CompileError
 from tileiras.planning.warp_roles.assignment import assign_roles
 
@@ -51,6 +51,21 @@ def spoil(value: Attribute | None) -> Callable[[aa.FuncOp], object]:
     return change
 
 
+def released(*numbers: int) -> Attribute:
+    """Pipelines as they stand beside what hands their stages back."""
+    return DenseArrayBase.from_list(i32, numbers)
+
+
+def release(kind: type[Operation], value: Attribute | None) -> Callable[[aa.FuncOp], object]:
+    """Writes other pipelines beside the first operation of a kind, or none."""
+
+    def change(func: aa.FuncOp) -> object:
+        attributes = first(func, kind)
+        return attributes.pop(RELEASES) if value is None else attributes.update({RELEASES: value})
+
+    return change
+
+
 SPOILED: dict[str, tuple[str, Callable[[aa.FuncOp], object], str]] = {
     "more than there are": ("gemm", spoil(number(2)), "leaves 2 products unfinished, at most 1"),
     "a negative number": ("gemm", spoil(number(-1)), "leaves -1 products unfinished, at most 1"),
@@ -67,6 +82,35 @@ SPOILED: dict[str, tuple[str, Callable[[aa.FuncOp], object], str]] = {
         "gemm",
         lambda f: first(f, aa.ForOp).update({PENDING: number(0)}),
         "'for' op has 'pending', and is no product by wgmma",
+    ),
+    "a stage that stays": ("gemm", release(aa.DotOp, None), "has no 'releases', and is the last"),
+    "no pipeline": ("gemm", release(aa.DotOp, released(1)), "has 'releases' of no pipeline"),
+    "no list": ("gemm", release(aa.DotOp, number(0)), "has 'releases' of no pipeline"),
+    "an empty list": ("gemm", release(aa.DotOp, released()), "has 'releases' of no pipeline"),
+    "a stage that is read again": (
+        "shared operands",
+        release(aa.DotOp, released(0)),
+        "'dot' op hands back pipeline 0, and is not its last reader",
+    ),
+    "another one's stage": (
+        "attention",
+        release(aa.DotOp, released(1)),
+        "'dot' op hands back pipeline 1, and is not its last reader",
+    ),
+    "a stage of products by a loop": (
+        "gemm",
+        release(aa.ForOp, released(0)),
+        "'for' op hands back pipeline 0, and is not its last reader",
+    ),
+    "a tile that products still read": (
+        "attention",
+        release(aa.ForOp, released(2)),
+        "hands back pipeline 2, and is not its last reader",
+    ),
+    "a tile that stays for ever": (
+        "attention",
+        lambda f: [op.attributes.pop(RELEASES, 0) for op in f.walk() if isinstance(op, aa.IfOp)],
+        "'if' op reads pipeline 2, which is handed back 0 times, expected once",
     ),
 }
 
@@ -91,3 +135,29 @@ def test_conversion_does_what_is_written(pending: int | None, kept: int) -> None
     assert waits == (0 if pending == 0 else 1)
     assert text.count("consumer_release") == 1 + kept
     assert ("keep = 1" in text) == bool(kept)
+
+
+RELEASES_OF: dict[str, list[tuple[int, ...] | None]] = {
+    "gemm": [(0,)],
+    "joined in rounds": [None, (0,), (0,)],
+    "joined blocks": [None, (0,), (1,)],
+    "turned bytes": [(0,)],
+    "attention": [(0,), (1,)] * 4,
+    "shared operands": [None, (0,)],
+}
+"""The pipelines that get a stage back behind each product."""
+
+
+@pytest.mark.parametrize("name", RELEASES_OF)
+def test_last_product_of_a_stage_hands_it_back(name: str) -> None:
+    func = kernel_of(assigned(SPECIALISED[name]()))
+    plan, found = plan_of(func), read(func).releases
+    assert [found.get(dot) for dot in plan.dots] == RELEASES_OF[name]
+    assert found == assign_roles(func, plan).releases
+
+
+def test_tile_that_stays_is_handed_back_behind_the_last_branch_that_reads_it() -> None:
+    func = kernel_of(assigned(SPECIALISED["attention"]()))
+    others = {op: n for op, n in read(func).releases.items() if not isinstance(op, aa.DotOp)}
+    assert list(others.values()) == [(2,)]
+    assert [type(op) for op in others] == [aa.IfOp]

@@ -4,7 +4,8 @@
 // CHECK: nv_tileaa.for
 // CHECK: roles = #nv_tileas.roles<producer, product, consumer>
 // CHECK: nv_tileaa.dot
-// CHECK: roles = #nv_tileas.roles<product>
+// CHECK: roles = #nv_tileas.roles<product>,
+// CHECK-NEXT: releases = array<i32: 0>}
 cuda_tile.module @m {
   entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {
     %a0 = assume div_by<16>, %A : tile<ptr<f16>>

@@ -44,8 +44,20 @@ PROLOGUE_FILLS = "prologue_fills"
 PENDING = "pending"
 """Of a product: how many may be unfinished when it has been issued, the newest ones. Where nothing
 is said it is finished before the first reader of its sum."""
+RELEASES = "releases"
+"""Of a product, a loop or a branch: the pipelines that get a stage back behind it, by number."""
 
-NAMES = (WARP_ROLES, ROLES, TILE_ORDER, MULTICAST, FOR_PEER, UNIFORM_WITH, PROLOGUE_FILLS, PENDING)
+NAMES = (
+    WARP_ROLES,
+    ROLES,
+    TILE_ORDER,
+    MULTICAST,
+    FOR_PEER,
+    UNIFORM_WITH,
+    PROLOGUE_FILLS,
+    PENDING,
+    RELEASES,
+)
 
 ENTRY, CONSUMER, PRODUCER, STORE, PRODUCT = "entry", "consumer", "producer", "store", "product"
 """All warps before they have roles; those that compute; that copies; that stores; that multiplies

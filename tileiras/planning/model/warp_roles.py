@@ -43,6 +43,10 @@ class WarpRoles:
     """Which tile block a CTA computes, where that is not the one of its number."""
     pending: dict[Operation, int] = field(default_factory=dict[Operation, int])
     """Products behind which so many may be unfinished."""
+    releases: dict[Operation, tuple[int, ...]] = field(
+        default_factory=dict[Operation, tuple[int, ...]]
+    )
+    """The pipelines that get a stage back behind an operation."""
 
     @property
     def producer(self) -> RoleProgram:

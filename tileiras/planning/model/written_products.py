@@ -1,30 +1,41 @@
-"""When products are finished, as attributes beside them, and back."""
+"""When products are finished and stages handed back, as attributes beside operations, and back."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32
 from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileas.warp_roles import PENDING
+from tileiras.dialects.nv_tileas.warp_roles import PENDING, RELEASES
 from tileiras.planning.layouts.written import contradiction
 from tileiras.planning.model.dots import WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.warp_roles import WarpRoles
+from tileiras.planning.schedule.stage_releases import Releasing, is_last_reader, resident_users
 from tileiras.planning.schedule.unfinished_products import finishes_at_once, most_unfinished
 
 
 def write_products(roles: WarpRoles) -> None:
-    """Says beside products how many may be unfinished."""
+    """Says beside products how many may be unfinished, and where stages go back."""
     for dot, pending in roles.pending.items():
         dot.attributes[PENDING] = IntegerAttr(pending, i32)
+    for op, numbers in roles.releases.items():
+        op.attributes[RELEASES] = DenseArrayBase.from_list(i32, numbers)
 
 
 def read_products(func: aa.FuncOp, plan: HopperPlan, roles: WarpRoles) -> None:
-    """Notes how many products may be unfinished. Raises CompileError where they may not be."""
+    """Notes what stands beside operations. Raises CompileError where it cannot be so."""
     for op in func.body.walk():
         if PENDING in op.attributes:
             roles.pending[op] = _read_pending(op, plan)
+        if RELEASES in op.attributes:
+            roles.releases[op] = _read_releases(op, plan)
+    _check_pending(plan, roles)
+    _check_releases(plan, roles)
+
+
+def _check_pending(plan: HopperPlan, roles: WarpRoles) -> None:
+    """Whether products are finished that have to be, and those of a stage together."""
     for planned in plan.dots.values():
         if not isinstance(planned, WgmmaDot):
             continue
@@ -45,3 +56,39 @@ def _read_pending(op: Operation, plan: HopperPlan) -> int:
     if not 0 <= number <= most:
         raise contradiction(op, f"leaves {number} products unfinished, at most {most} may be")
     return number
+
+
+def _read_releases(op: Operation, plan: HopperPlan) -> tuple[int, ...]:
+    """The pipelines that get a stage back behind an operation."""
+    found = op.attributes[RELEASES]
+    numbers = found.get_values() if isinstance(found, DenseArrayBase) else ()
+    if not numbers or not all(number in range(len(plan.pipelines)) for number in numbers):
+        raise contradiction(op, f"has '{RELEASES}' of no pipeline")
+    for number in numbers:
+        if not _may_release(op, int(number), plan):
+            raise contradiction(op, f"hands back pipeline {number}, and is not its last reader")
+    return tuple(map(int, numbers))
+
+
+def _may_release(op: Operation, number: int, plan: HopperPlan) -> bool:
+    """Whether no product reads the stage of a pipeline behind the operation, and one did before."""
+    planned = plan.dots.get(op)
+    if planned is not None:
+        return plan.pipeline_of(planned.rhs.load) == number and is_last_reader(planned, plan)
+    users, block = resident_users(number, plan), op.parent_block()
+    if not users or block is not users[-1].parent_block() or not isinstance(op, Releasing):
+        return False
+    return op is users[-1] or users[-1].is_before_in_block(op)
+
+
+def _check_releases(plan: HopperPlan, roles: WarpRoles) -> None:
+    """Whether each stage is handed back once."""
+    for planned in plan.dots.values():
+        if is_last_reader(planned, plan) and planned.dot not in roles.releases:
+            raise contradiction(planned.dot, f"has no '{RELEASES}', and is the last of its stage")
+    for number in range(len(plan.pipelines)):
+        users = resident_users(number, plan)
+        times = sum(number in numbers for numbers in roles.releases.values())
+        if users and times != 1:
+            said = f"pipeline {number}, which is handed back {times} times"
+            raise contradiction(users[-1], f"reads {said}, expected once")

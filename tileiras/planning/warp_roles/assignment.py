@@ -23,6 +23,7 @@ from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
 from tileiras.planning.operands.tma import root_load, rounds_to_tf32
 from tileiras.planning.operands.uniform import uniform_loads_of
 from tileiras.planning.schedule.prologue import prologue_fills
+from tileiras.planning.schedule.stage_releases import stage_releases
 from tileiras.planning.schedule.unfinished_products import unfinished_products
 from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
 from tileiras.planning.warp_roles.early_exit import early_exit, with_condition
@@ -54,6 +55,7 @@ def assign_roles(func: aa.FuncOp, plan: HopperPlan) -> WarpRoles:
         dict.fromkeys(_elsewhere(func, plan, exit)),
         order,
         unfinished_products(plan),
+        stage_releases(plan),
     )
 
 

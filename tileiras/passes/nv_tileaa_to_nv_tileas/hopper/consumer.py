@@ -163,14 +163,12 @@ class ConsumerSide:
             raise InternalError("a product gives no tensor")
         *left, layout = materializer.operand_layouts(op, self._in_registers(planned))
         acc = materializer.in_layout(op.acc, layout)
-        number = self._number(planned.rhs.load)
-        group = self.plan.products_sharing_stages(planned)
+        released = self._released(op)
         right = self._tile(materializer, planned.rhs, planned.dot.rhs)
         is_smem_transposed = planned.fragments == "smem_transpose"
         if planned.is_smem_transposed and not planned.transposes_words:
-            right = smem_transposed_tile(
-                materializer, right, self.pipelines[number] if is_smem_transposed else None
-            )
+            early = released if is_smem_transposed else ()
+            right = smem_transposed_tile(materializer, right, early)
         operands = [self._left(materializer, planned, left), right]
         if planned.transposes_words:
             smem_transpose = 0 if planned.transposed else 1
@@ -180,7 +178,6 @@ class ConsumerSide:
             )
             acc = finished or acc
         type = encoded(op.result.type.element_type, layout)
-        pipeline = self.pipelines[number] if planned is group[-1] else None
         kept = ("signedness_lhs", "signedness_rhs")
         properties = {key: op.properties[key] for key in kept if key in op.properties}
         if planned.is_two_level:
@@ -195,10 +192,9 @@ class ConsumerSide:
         product = materializer.emit(wg.WgmmaDotOp, [*operands, acc], [type], properties).results[0]
         if pending is None:
             product = materializer.emit(wg.DotWaitOp, [product], [type], FINISHED).results[0]
-        if pipeline is not None and not is_smem_transposed:
+        for pipeline in () if is_smem_transposed else released:
             keep = 0 if planned.transposes_words else min(pending or 0, 1)
-            release = {"keep": IntAttr(keep)}
-            materializer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
+            self._release(materializer, pipeline, keep)
         return [materializer.settle(op.result, product)]
 
     def _place_mma_sync(
@@ -207,7 +203,6 @@ class ConsumerSide:
         """A product on fragments that each warp reads from the stage, which it then hands back."""
         op, warpgroups = planned.dot, self.plan.warpgroups
         *fragments, layout = materializer.operand_layouts(op, self._in_registers(planned))
-        group = self.plan.products_sharing_stages(planned)
         left = self._left(materializer, planned, fragments)
         right = self._tile(materializer, planned.rhs, op.rhs)
         acc = materializer.in_layout(op.acc, layout)
@@ -224,9 +219,13 @@ class ConsumerSide:
             operands += [materializer.in_layout(value, layout) for value, layout in pairs]
             op_class = tas.MmaScaledDotOp
         built = materializer.emit(op_class, operands, [type], properties)
-        if planned is group[-1]:
-            self._release(materializer, self.pipelines[self._number(planned.rhs.load)])
+        for pipeline in self._released(op):
+            self._release(materializer, pipeline)
         return [materializer.settle(op.result, built.results[0])]
+
+    def _released(self, op: Operation) -> list[SSAValue]:
+        """The pipelines that get a stage back behind an operation."""
+        return [self.pipelines[number] for number in self.roles.releases.get(op, ())]
 
     def _release(self, materializer: Materializer, pipeline: SSAValue, keep: int = 0) -> None:
         """Hands stages back; of mma.sync each warp does when all its lanes have read."""
@@ -308,32 +307,18 @@ class ConsumerSide:
             return self.sums.load(materializer, op, results)
         finished = list(results)
         for planned in self.plan.dots.values():
-            group = self.plan.products_sharing_stages(planned)
             position = running_position(planned) if self.roles.pending.get(planned.dot) else None
             if position is None or planned.dot.parent_op() is not op:
                 continue
             acc = finished[position]
             wait = materializer.emit(wg.DotWaitOp, [acc], [acc.type], FINISHED)
             finished[position] = wait.results[0]
-            if planned is group[-1] and not planned.transposes_words:
-                pipeline = self.pipelines[self._number(planned.rhs.load)]
-                release = {"keep": IntAttr(0)}
-                materializer.emit(pl.ConsumerReleaseOp, [pipeline], (), release)
+            for pipeline in () if planned.transposes_words else self._released(planned.dot):
+                self._release(materializer, pipeline)
         self.release_kept(materializer, op)
         return finished
 
     def release_kept(self, materializer: Materializer, loop: Operation) -> None:
-        """After the last loop (or if) that needs them: hands back left operands that were kept."""
-        for number, pipeline in enumerate(self.plan.pipelines):
-            load = pipeline.loads[0]
-            readers = [
-                planned.dot
-                for planned in self.plan.dots.values()
-                if planned.lhs is not None and planned.is_lhs_resident and planned.lhs.load is load
-            ]
-            block = load.parent_block()
-            if not readers or block is None or loop.parent_block() is not block:
-                continue
-            users = [op for op in block.ops if any(op.is_ancestor(dot) for dot in readers)]
-            if users and users[-1] is loop:
-                self._release(materializer, self.pipelines[number])
+        """After a loop or a branch: hands back left operands that were kept until then."""
+        for pipeline in self._released(loop):
+            self._release(materializer, pipeline)

@@ -55,6 +55,7 @@ class ProductAgentBuilder(ProducerBuilder):
     ):
         super().__init__(PRODUCT, plan, roles, pipelines)
         self.sums = sums
+        self.released = roles.releases
         self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
 
@@ -87,13 +88,10 @@ class ProductAgentBuilder(ProducerBuilder):
                 super().copy_op(op)
 
     def _multiply(self, op: aa.ProductOp) -> None:
-        """A product; behind the last one of a stage the stage goes back."""
+        """A product; behind it stages go back, as it says."""
         planned = self.plan.dots[op]
         if not isinstance(planned, Tcgen05Dot):
             raise InternalError("a product of the warp role has no sum in tensor memory")
-        number = self.plan.pipeline_of(planned.rhs.load)
-        if number is None:
-            raise InternalError("a product of the warp role reads no pipeline")
         operands = [self._tile(operand, value) for operand, value in staged_values(planned)]
         properties: dict[str, Attribute] = {"kind": StringAttr(planned.kind.name)}
         if planned.scales:
@@ -106,7 +104,7 @@ class ProductAgentBuilder(ProducerBuilder):
             self.emit(tc.AccumulatorAcquireOp, [accumulator])
         op_class = Tcgen05DotScaledOp if planned.scales else tc.Tcgen05DotOp
         self.emit(op_class, [accumulator, *operands], (), properties)
-        if planned is self.plan.products_sharing_stages(planned)[-1]:
+        for number in self.released.get(op, ()):
             self.emit(tc.StageReleaseOp, [self.pipelines[number]])
         if planned.accumulator.is_of_iteration:
             self.emit(tc.AccumulatorCommitOp, [accumulator])

@@ -4,6 +4,8 @@ running.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -17,9 +19,9 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 
 
 def smem_transposed_tile(
-    materializer: Materializer, tile: SSAValue, pipeline: SSAValue | None
+    materializer: Materializer, tile: SSAValue, released: Sequence[SSAValue]
 ) -> SSAValue:
-    """The tile of a stage with its other dim contiguous; the stage is handed back to a `pipeline`.
+    """The tile of a stage with its other dim contiguous; `released` pipelines get theirs back then.
 
     All of it moves up behind the last product in front of it, whose operands need nothing from it.
     """
@@ -27,9 +29,12 @@ def smem_transposed_tile(
     if not isinstance(wait, pl.ConsumerWaitOp):
         raise InternalError("what is transposed is no tile of a stage", where="hopper")
     transpose = materializer.emit(wg.SmemTransposeOp, [tile], [_transposed_type(tile)])
-    if pipeline is not None:
-        release = materializer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(0)})
-        _move_up(wait, transpose, release)
+    releases = [
+        materializer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(0)})
+        for pipeline in released
+    ]
+    if releases:
+        _move_up(wait, transpose, *releases)
     return transpose.results[0]
 
 

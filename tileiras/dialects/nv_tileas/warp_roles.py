@@ -82,12 +82,13 @@ class WarpRolesAttr(NamedValues):
 class PrologueFillAttr(NamedValues):
     """Consumers fill the first `stages` of a pipeline with its first contents; all if none is said.
 
-    `by_bytes`: with fewer predicates. `hurried`: in the first cycles of the kernel.
+    `by_bytes`: with fewer predicates. `hurried`: in the first cycles of the kernel. `if_taken`:
+    only where the branch that they come before is; without it stages get zeros where it is not.
     """
 
     name = "nv_tileas.prologue_fill"
     required: ClassVar[tuple[str, ...]] = ("pipeline",)
-    optional: ClassVar[tuple[str, ...]] = ("stages", "by_bytes", "hurried")
+    optional: ClassVar[tuple[str, ...]] = ("stages", "by_bytes", "hurried", "if_taken")
 
 
 @irdl_attr_definition

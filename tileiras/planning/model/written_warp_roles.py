@@ -41,10 +41,12 @@ from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
 from tileiras.planning.model.written_products import read_products, write_products
 from tileiras.planning.operands.tma import OperandLoad
-from tileiras.planning.schedule.prologue import PrologueFill
+from tileiras.planning.schedule.prologue import PrologueFill, serves_others
 from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts
 from tileiras.planning.warp_roles.producer_slice import ProducerSlice, SlicedAccess, needed_values
 
+FLAGS = ("by_bytes", "hurried", "if_taken")
+"""What prologue fills may be said to be, in the order of `PrologueFill`."""
 _Structured = aa.ForOp | aa.LoopOp | aa.IfOp
 
 
@@ -133,7 +135,7 @@ def _write_fills(fills: Sequence[PrologueFill]) -> None:
         values = {"pipeline": fill.pipeline}
         if fill.stages is not None:
             values["stages"] = fill.stages
-        values |= {name: 1 for name in ("by_bytes", "hurried") if getattr(fill, name)}
+        values |= {name: 1 for name in FLAGS if getattr(fill, name)}
         by_place.setdefault(fill.before, []).append(PrologueFillAttr.of(**values))
     for before, found in by_place.items():
         before.attributes[PROLOGUE_FILLS] = ArrayAttr(found)
@@ -178,6 +180,7 @@ def read_warp_roles(func: aa.FuncOp, plan: HopperPlan, asked_by: str) -> WarpRol
         _read_multicast(op, roles.multicast)
     for role, program in programs.items():
         _check(role, program)
+    _check_fills(roles.fills, plan)
     read_products(func, plan, roles)
     check_against_plan(func, written, plan, roles)
     return roles
@@ -316,9 +319,18 @@ def _read_fill(op: Operation, fill: Attribute, plan: HopperPlan) -> PrologueFill
     loads = tuple(load for load in content if isinstance(load, aa.TiledLoadOp))
     if len(loads) != len(content):
         raise contradiction(op, f"has '{PROLOGUE_FILLS}' of a pipeline that is gathered")
-    stages, flags = fill.optional_integer("stages"), ("by_bytes", "hurried")
-    by_bytes, hurried = (bool(fill.integer(flag)) for flag in flags)
-    return PrologueFill(op, number, loads, stages, by_bytes, hurried)
+    flags = [bool(fill.integer(flag)) for flag in FLAGS]
+    return PrologueFill(op, number, loads, fill.optional_integer("stages"), *flags)
+
+
+def _check_fills(fills: Sequence[PrologueFill], plan: HopperPlan) -> None:
+    """Whether fills before a branch whose stages others need, too, depend on it, and no others."""
+    for fill in fills:
+        if fill.if_taken and not isinstance(fill.before, aa.IfOp):
+            raise contradiction(fill.before, f"has '{PROLOGUE_FILLS}' if_taken, and is no branch")
+        if serves_others(fill, fills, plan) and not fill.if_taken:
+            said = f"'{PROLOGUE_FILLS}' of stages that others need, too, without if_taken"
+            raise contradiction(fill.before, f"has {said}")
 
 
 def _read_order(func: aa.FuncOp) -> tuple[int, int, int] | None:

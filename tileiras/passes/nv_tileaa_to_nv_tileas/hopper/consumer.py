@@ -253,14 +253,13 @@ class ConsumerSide:
         """Before a loop with these bounds, or a branch with this condition: copies first tiles."""
         bounds = operands
         starts = [start for start in self.starts if start.before is op]
+        if guarded := [start for start in starts if start.if_taken]:
+            self._start_branch(materializer, guarded, operands[0])
+        starts = [start for start in starts if not start.if_taken]
         if starts and isinstance(op, aa.IfOp):
-            if self._serve_others(starts, op):
-                self._start_branch(materializer, starts, operands[0])
-                starts = []
-            else:
-                unsigned = {"signedness": SignednessAttr(Signedness.UNSIGNED)}
-                count = materializer.emit(aa.ExtIOp, operands, [i32], unsigned).results[0]
-                bounds = [materializer.integer(0, i32), count, materializer.integer(1, i32)]
+            unsigned = {"signedness": SignednessAttr(Signedness.UNSIGNED)}
+            count = materializer.emit(aa.ExtIOp, operands, [i32], unsigned).results[0]
+            bounds = [materializer.integer(0, i32), count, materializer.integer(1, i32)]
         for load, same in self.uniform.compare(materializer, op, materializer.values).items():
             uniform = materializer.emit(pl.UniformOp, [same], [same.type])
             self.uniform.conditions[load] = uniform.results[0]
@@ -272,19 +271,10 @@ class ConsumerSide:
                 self.postponed.remove(load)
                 self._wait_for_slot(materializer, load)
 
-    def _serve_others(self, starts: Sequence[PrologueFill], branch: aa.IfOp) -> bool:
-        """Whether stages of a branch get tiles of loops outside of it, too."""
-        loads = [load for start in starts for load in self.plan.pipelines[start.pipeline].loads]
-        return not all(map(branch.is_ancestor, loads))
-
     def _start_branch(
         self, materializer: Materializer, starts: Sequence[PrologueFill], condition: SSAValue
     ) -> None:
-        """Before a branch that is taken under a condition: its first tiles, if it is.
-
-        Where it is not, threads would write zeros, beside the tile that comes for a later loop. If
-        none comes they may: a branch costs full attention of 128x64 5 % (921, 966 us on one H100).
-        """
+        """Before a branch that is taken under a condition: its first tiles, if it is."""
         outer = materializer.block
         materializer.block = taken = Block()
         for start in starts:

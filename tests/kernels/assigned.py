@@ -5,15 +5,18 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
-from tests.kernels.stage_comparison import passes
 from tileiras.codegen.target import GpuTarget, get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.driver import compile_module, read_source
+from tileiras.ir_pass import CompileContext
 from tileiras.options import CompileOptions
+from tileiras.pipeline import select_steps
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.model.written import read_plan
 from tileiras.planning.model.written_warp_roles import read_warp_roles
+from tileiras.registry import load_pass
+from tileiras.remarks import RemarkCollector
 from tileiras.stages import print_stage
 
 LAST, BORDER = "tileas-assign-warp-roles", "convert-tileaa-to-tileas"
@@ -22,9 +25,12 @@ TARGET = get_target("sm_90")
 
 def assigned(source: bytes, gpu_name: str = "sm_90") -> ModuleOp:
     """A kernel with roles beside its operations."""
-    module = read_source(source)
-    for done, _ in passes(module, (), gpu_name):
-        if done == LAST:
+    module, target = read_source(source), get_target(gpu_name)
+    options = CompileOptions(opt_level=3, gpu_name=gpu_name)
+    context = CompileContext(target=target, options=options, remarks=RemarkCollector())
+    for step in select_steps(options, target):
+        load_pass(step.pass_name)().apply(context, module)
+        if step.pass_name == LAST:
             return module
     raise AssertionError(f"there is no pass {LAST}")
 

@@ -2,6 +2,7 @@
 // gives_products_to_their_own_warp_alone
 // CHECK: producer = 1, product = 1>
 // CHECK: nv_tileaa.for
+// CHECK: accumulators = array<i32: 0>
 // CHECK: roles = #nv_tileas.roles<producer, product, consumer>
 // CHECK: nv_tileaa.dot
 // CHECK: roles = #nv_tileas.roles<product>,

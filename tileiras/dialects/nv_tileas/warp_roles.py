@@ -46,6 +46,9 @@ PENDING = "pending"
 is said it is finished before the first reader of its sum."""
 RELEASES = "releases"
 """Of a product, a loop or a branch: the pipelines that get a stage back behind it, by number."""
+ACCUMULATORS = "accumulators"
+"""Of a loop or a product: the sums in tensor memory that are acquired before it and committed
+behind it, by their first columns. Consumers load them then."""
 
 NAMES = (
     WARP_ROLES,
@@ -57,6 +60,7 @@ NAMES = (
     PROLOGUE_FILLS,
     PENDING,
     RELEASES,
+    ACCUMULATORS,
 )
 
 ENTRY, CONSUMER, PRODUCER, STORE, PRODUCT = "entry", "consumer", "producer", "store", "product"

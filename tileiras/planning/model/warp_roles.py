@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 from tileiras.dialects.nv_tileas.assigned import AccessAttr
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
 from tileiras.planning.clusters import Multicast
+from tileiras.planning.mma.tcgen05 import Accumulator
 from tileiras.planning.operands.tma import OperandLoad
 from tileiras.planning.schedule.prologue import PrologueFill
 from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts
@@ -47,6 +48,10 @@ class WarpRoles:
         default_factory=dict[Operation, tuple[int, ...]]
     )
     """The pipelines that get a stage back behind an operation."""
+    accumulators: dict[Operation, tuple[Accumulator, ...]] = field(
+        default_factory=dict[Operation, tuple[Accumulator, ...]]
+    )
+    """The sums that are acquired before an operation and committed behind it."""
 
     @property
     def producer(self) -> RoleProgram:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileas.warp_roles import PENDING, RELEASES
+from tileiras.dialects.nv_tileas.warp_roles import ACCUMULATORS, PENDING, RELEASES
 from tileiras.planning.layouts.written import contradiction
+from tileiras.planning.mma.tcgen05 import Accumulator
 from tileiras.planning.model.dots import WgmmaDot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.warp_roles import WarpRoles
+from tileiras.planning.schedule.accumulator_use import summing_op
 from tileiras.planning.schedule.stage_releases import Releasing, is_last_reader, resident_users
 from tileiras.planning.schedule.unfinished_products import finishes_at_once, most_unfinished
 
 
 def write_products(roles: WarpRoles) -> None:
-    """Says beside products how many may be unfinished, and where stages go back."""
+    """Says how many products may be unfinished, where stages go back, and where sums are made."""
     for dot, pending in roles.pending.items():
         dot.attributes[PENDING] = IntegerAttr(pending, i32)
     for op, numbers in roles.releases.items():
         op.attributes[RELEASES] = DenseArrayBase.from_list(i32, numbers)
+    for op, sums in roles.accumulators.items():
+        columns = [own.column for own in sums]
+        op.attributes[ACCUMULATORS] = DenseArrayBase.from_list(i32, columns)
 
 
 def read_products(func: aa.FuncOp, plan: HopperPlan, roles: WarpRoles) -> None:
@@ -30,8 +35,14 @@ def read_products(func: aa.FuncOp, plan: HopperPlan, roles: WarpRoles) -> None:
             roles.pending[op] = _read_pending(op, plan)
         if RELEASES in op.attributes:
             roles.releases[op] = _read_releases(op, plan)
+        if ACCUMULATORS in op.attributes:
+            roles.accumulators[op] = _read_accumulators(op, plan)
     _check_pending(plan, roles)
     _check_releases(plan, roles)
+    for own in plan.sums:
+        op = summing_op(own)
+        if own not in roles.accumulators.get(op, ()):
+            raise contradiction(op, f"has no '{ACCUMULATORS}' with {own.column}, its sum's column")
 
 
 def _check_pending(plan: HopperPlan, roles: WarpRoles) -> None:
@@ -60,14 +71,13 @@ def _read_pending(op: Operation, plan: HopperPlan) -> int:
 
 def _read_releases(op: Operation, plan: HopperPlan) -> tuple[int, ...]:
     """The pipelines that get a stage back behind an operation."""
-    found = op.attributes[RELEASES]
-    numbers = found.get_values() if isinstance(found, DenseArrayBase) else ()
+    numbers = _numbers(op.attributes[RELEASES])
     if not numbers or not all(number in range(len(plan.pipelines)) for number in numbers):
         raise contradiction(op, f"has '{RELEASES}' of no pipeline")
     for number in numbers:
-        if not _may_release(op, int(number), plan):
+        if not _may_release(op, number, plan):
             raise contradiction(op, f"hands back pipeline {number}, and is not its last reader")
-    return tuple(map(int, numbers))
+    return numbers
 
 
 def _may_release(op: Operation, number: int, plan: HopperPlan) -> bool:
@@ -92,3 +102,17 @@ def _check_releases(plan: HopperPlan, roles: WarpRoles) -> None:
         if users and times != 1:
             said = f"pipeline {number}, which is handed back {times} times"
             raise contradiction(users[-1], f"reads {said}, expected once")
+
+
+def _read_accumulators(op: Operation, plan: HopperPlan) -> tuple[Accumulator, ...]:
+    """The sums that are acquired before an operation and committed behind it."""
+    made = {own.column: own for own in plan.sums if summing_op(own) is op}
+    columns = _numbers(op.attributes[ACCUMULATORS])
+    if not columns or not all(column in made for column in columns):
+        raise contradiction(op, f"has '{ACCUMULATORS}' where it makes no sum")
+    return tuple(made[column] for column in columns)
+
+
+def _numbers(found: Attribute) -> tuple[int, ...]:
+    """The integers of an attribute; none if it is no list of them."""
+    return tuple(map(int, found.get_values())) if isinstance(found, DenseArrayBase) else ()

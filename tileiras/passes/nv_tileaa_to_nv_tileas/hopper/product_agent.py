@@ -56,6 +56,7 @@ class ProductAgentBuilder(ProducerBuilder):
         super().__init__(PRODUCT, plan, roles, pipelines)
         self.sums = sums
         self.released = roles.releases
+        self.acquired = roles.accumulators
         self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
 
@@ -72,16 +73,9 @@ class ProductAgentBuilder(ProducerBuilder):
             case aa.DotOp() | aa.DotScaledOp():
                 self._multiply(op)
             case aa.ForOp():
-                here = [
-                    self.sums[own]
-                    for own in self.plan.sums
-                    if own.loop is op and not own.is_of_iteration
-                ]
-                for accumulator in here:
-                    self.emit(tc.AccumulatorAcquireOp, [accumulator])
+                self._acquire_sums(op)
                 super().copy_op(op)
-                for accumulator in here:
-                    self.emit(tc.AccumulatorCommitOp, [accumulator])
+                self._commit_sums(op)
             case aa.ReturnOp():
                 self.emit(aa.ReturnOp)
             case _:
@@ -100,14 +94,22 @@ class ProductAgentBuilder(ProducerBuilder):
             if key in op.properties:
                 properties[key] = op.properties[key]
         accumulator = self.sums[planned.accumulator]
-        if planned.accumulator.is_of_iteration:
-            self.emit(tc.AccumulatorAcquireOp, [accumulator])
+        self._acquire_sums(op)
         op_class = Tcgen05DotScaledOp if planned.scales else tc.Tcgen05DotOp
         self.emit(op_class, [accumulator, *operands], (), properties)
         for number in self.released.get(op, ()):
             self.emit(tc.StageReleaseOp, [self.pipelines[number]])
-        if planned.accumulator.is_of_iteration:
-            self.emit(tc.AccumulatorCommitOp, [accumulator])
+        self._commit_sums(op)
+
+    def _acquire_sums(self, op: Operation) -> None:
+        """Waits until the sums that an operation makes have been read."""
+        for own in self.acquired.get(op, ()):
+            self.emit(tc.AccumulatorAcquireOp, [self.sums[own]])
+
+    def _commit_sums(self, op: Operation) -> None:
+        """Gives the consumers the sums that an operation has made."""
+        for own in self.acquired.get(op, ()):
+            self.emit(tc.AccumulatorCommitOp, [self.sums[own]])
 
     def _tile(self, operand: SharedOperand, value: SSAValue) -> SSAValue:
         """An operand in its stage, which has been waited for or is now, for all that read it."""

@@ -31,26 +31,31 @@ from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import Accumulators
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
-from tileiras.planning.mma.tcgen05 import Tcgen05Dot
+from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.warp_roles import WarpRoles
 
 
 class SumsInTmem:
     """What consumers have in place of sums; `made` are the accumulators."""
 
-    def __init__(self, plan: HopperPlan, made: Accumulators):
-        self.plan = plan
+    def __init__(self, plan: HopperPlan, roles: WarpRoles, made: Accumulators):
         self.made = made
+        self.acquired = roles.accumulators
+        self.firsts: dict[Accumulator, Tcgen05Dot] = {}
+        """The first product of each sum."""
         self.held: dict[SSAValue, SSAValue] = {}
         """The accumulator by every value that is in it: carried ones, and results of loops."""
         for own, accumulator in made.items():
-            if own.is_of_iteration:
-                continue
-            self.held[own.loop.body.block.args[1 + own.position]] = accumulator
-            self.held[own.loop.results[own.position]] = accumulator
+            if own in self.acquired.get(own.loop, ()):
+                self.held[own.loop.body.block.args[1 + own.position]] = accumulator
+                self.held[own.loop.results[own.position]] = accumulator
         for planned in plan.dots.values():
-            if isinstance(planned, Tcgen05Dot) and not planned.accumulator.is_of_iteration:
+            if not isinstance(planned, Tcgen05Dot):
+                continue
+            self.firsts.setdefault(planned.accumulator, planned)
+            if planned.dot not in self.acquired:
                 self.held[planned.dot.result] = made[planned.accumulator]
 
     def load(
@@ -58,24 +63,15 @@ class SumsInTmem:
     ) -> list[SSAValue]:
         """What a loop gives, with its sums in registers."""
         found = list(results)
-        for planned in self.plan.dots.values():
-            if not isinstance(planned, Tcgen05Dot):
-                continue
-            own = planned.accumulator
-            position = own.position
-            if own.loop is not loop or own.is_of_iteration:
-                continue
-            if not is_in_tmem(found[position].type):
-                continue
-            result = loop.results[position]
-            loaded = self._load(materializer, planned, _runs(materializer, own.loop))
-            found[position] = materializer.settle(result, loaded)
+        for own in self.acquired.get(loop, ()):
+            loaded = self._load(materializer, self.firsts[own], _runs(materializer, own.loop))
+            found[own.position] = materializer.settle(loop.results[own.position], loaded)
         return found
 
     def place_dot(self, materializer: Materializer, planned: Tcgen05Dot) -> Sequence[SSAValue]:
         """What stands in place of a product: the place of its sum, or the sum itself."""
-        op, own = planned.dot, planned.accumulator
-        if not own.is_of_iteration:
+        op = planned.dot
+        if op not in self.acquired:
             return [self.held[op.result]]
         total = self._load(materializer, planned, _always(materializer))
         if not is_zero(op.acc):

@@ -103,7 +103,7 @@ def _place_with_products(
     for op in list(entry_ops.ops):
         op.detach()
         entry.insert_op_before(op, switch)
-    consumer.sums = SumsInTmem(plan, sums)
+    consumer.sums = SumsInTmem(plan, roles, sums)
     place_body()
     drop_empty_loops(switch.consumer.block)
 

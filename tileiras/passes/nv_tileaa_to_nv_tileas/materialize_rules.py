@@ -83,9 +83,10 @@ def _place_for(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
     operands = [materializer.plain(value) for value in bounds]
     if materializer.consumer is not None:
         materializer.consumer.start(materializer, op, operands)
-    operands += [
-        _like(materializer, v, arg) for v, arg in zip(op.init_values, carried, strict=True)
-    ]
+    initial = [_like(materializer, v, arg) for v, arg in zip(op.init_values, carried, strict=True)]
+    if materializer.consumer is not None and materializer.consumer.passes_over(op):
+        return materializer.consumer.finish_loop(materializer, op, initial)
+    operands += initial
     for dot in op.body.block.ops:
         if isinstance(dot, aa.ProductOp):
             for value, layout in operands_before_loop(dot):

@@ -49,6 +49,10 @@ class PipelineReader(Protocol):
         """Whether nothing is left of an operation."""
         ...
 
+    def passes_over(self, op: Operation) -> bool:
+        """Whether nothing is left of a loop but its sums."""
+        ...
+
     def brings(self, load: Operation) -> bool:
         """Whether a pipeline brings the tile of a load."""
         ...

@@ -17,6 +17,7 @@ from tileiras.planning.layouts.written import contradiction
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
 from tileiras.planning.operands.tma import root_load, rounds_to_tf32
+from tileiras.planning.warp_roles.consumer_loops import is_of_others
 from tileiras.planning.warp_roles.early_exit import early_exit, with_condition
 from tileiras.planning.warp_roles.producer_layouts import producer_warps
 
@@ -60,6 +61,10 @@ def _check_exit(func: aa.FuncOp, roles: WarpRoles) -> None:
 def _check_consumer(op: Operation, plan: HopperPlan, roles: WarpRoles) -> None:
     """Whether consumers run an operation if, and only if, it is theirs."""
     planned = _is_elsewhere(op, plan) or (isinstance(op, aa.IfOp) and op in roles.exit)
+    if isinstance(op, aa.ForOp) and op in roles.elsewhere:
+        planned = is_of_others(op, plan)
+    elif isinstance(loop := op.parent_op(), aa.ForOp) and loop in roles.elsewhere:
+        planned = True
     if op in roles.elsewhere and not planned:
         raise contradiction(op, "has roles without consumer, which has to run it")
     if planned and op not in roles.elsewhere:

@@ -39,7 +39,9 @@ class WarpRoles:
     exit: tuple[Operation, ...]
     """What all warps run before they have roles: a branch that ends the kernel, its condition."""
     elsewhere: dict[Operation, None]
-    """What consumers do not run: what products read through, the exit, products of another role."""
+    """What consumers do not run: what products read through, the exit, products of another role,
+    and loops in which there is nothing else.
+    """
     tile_order: tuple[int, int, int] | None
     """Which tile block a CTA computes, where that is not the one of its number."""
     pending: dict[Operation, int] = field(default_factory=dict[Operation, int])

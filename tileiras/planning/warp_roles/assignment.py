@@ -27,6 +27,7 @@ from tileiras.planning.schedule.prologue import prologue_fills
 from tileiras.planning.schedule.stage_releases import stage_releases
 from tileiras.planning.schedule.unfinished_products import unfinished_products
 from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
+from tileiras.planning.warp_roles.consumer_loops import loops_of_others
 from tileiras.planning.warp_roles.early_exit import early_exit, with_condition
 from tileiras.planning.warp_roles.producer_layouts import producer_layouts
 from tileiras.planning.warp_roles.producer_slice import SlicedAccess, producer_slice
@@ -92,6 +93,8 @@ def _elsewhere(func: aa.FuncOp, plan: HopperPlan, exit: aa.IfOp | None) -> Itera
     """What consumers do not run."""
     if exit is not None:
         yield exit
+    for loop in loops_of_others(func, plan):
+        yield from loop.walk()
     for op in func.walk():
         if rounds_to_tf32(op):
             load = root_load(op.results[0])

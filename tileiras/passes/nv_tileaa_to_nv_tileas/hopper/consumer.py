@@ -78,7 +78,13 @@ class ConsumerSide:
 
     def absorbs(self, op: Operation) -> bool:
         """Whether products read what is under the operation, so that nothing is left of it."""
-        return op in self.roles.elsewhere and op not in self.plan.dots
+        if isinstance(op, aa.ForOp) or op in self.plan.dots:
+            return False
+        return op in self.roles.elsewhere
+
+    def passes_over(self, op: Operation) -> bool:
+        """Whether others run a loop, which gives consumers its sums."""
+        return op in self.roles.elsewhere
 
     def place_load(self, materializer: Materializer, op: OperandLoad) -> Sequence[SSAValue]:
         """Waits for the stage at the last load of the pipeline; the tile stays in shared memory.

@@ -3,7 +3,7 @@
 Those that their loop reads are loaded where the product stood, and added to what threads hold.
 
 In the consumers' copy of a loop nothing is left of its products: the value that carried a sum
-stands for its place. A loop with nothing else in it goes.
+stands for its place.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerType, StringAttr, i1, i32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -28,7 +27,6 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.encoding import encoded
-from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import Accumulators
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
@@ -121,30 +119,3 @@ def _is_less(
         "signedness": SignednessAttr(Signedness.UNSIGNED if is_unsigned else Signedness.SIGNED),
     }
     return materializer.emit(aa.CmpIOp, bounds, [i1], properties).results[0]
-
-
-def drop_empty_loops(body: Block) -> None:
-    """Takes loops away of which nothing is left but the products of another warp role."""
-    for loop in [op for op in body.walk() if isinstance(op, aa.ForOp)]:
-        if not all(map(_is_without_effect, loop.body.block.ops)):
-            continue
-        if any(result.uses for result in _computed(loop)):
-            continue
-        for result, initial in zip(loop.results, loop.init_values, strict=True):
-            result.replace_all_uses_with(initial)
-        loop.detach()
-        loop.erase()
-
-
-def _is_without_effect(op: Operation) -> bool:
-    is_plain = isinstance(op, aa.ContinueOp | aa.CreateMemTokenOp) or op.has_trait(Pure)
-    return is_plain and not op.regions
-
-
-def _computed(loop: aa.ForOp) -> list[SSAValue]:
-    """What a loop computes: its results, but for tokens and places of sums."""
-    return [
-        result
-        for result in loop.results
-        if not isinstance(result.type, aa.MemTokenType) and not is_in_tmem(result.type)
-    ]

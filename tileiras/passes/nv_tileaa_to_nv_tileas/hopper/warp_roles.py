@@ -25,7 +25,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_warp import (
     create_store_pipeline,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import make_store_maps
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem, drop_empty_loops
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem
 from tileiras.planning.clusters import Multicast
 from tileiras.planning.mma.mma_sync import WARP_THREADS, WARPS_PER_WARPGROUP
 from tileiras.planning.model.kernel import HopperPlan
@@ -105,7 +105,6 @@ def _place_with_products(
         entry.insert_op_before(op, switch)
     consumer.sums = SumsInTmem(plan, roles, sums)
     place_body()
-    drop_empty_loops(switch.consumer.block)
 
 
 def _shape_properties(plan: HopperPlan, roles: WarpRoles) -> dict[str, Attribute]:

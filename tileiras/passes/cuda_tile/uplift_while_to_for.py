@@ -41,7 +41,8 @@ class UpliftWhileToForPass(IrPass):
     After    for %i in (%a to %n, step 1) iter_values(%s = %z) { ...; continue %t }
     Requires canonical form.
     Leaves   loops with another break or a return, whose step is not 1 (or may overflow), whose
-             bound changes, or that do something before they ask for it
+             bound changes, that do something before they ask for it, or whose counter is wanted
+             behind them where the step is not 1
     """
 
     name = "uplift-while-to-for"
@@ -98,7 +99,10 @@ def _count(loop: ct.LoopOp) -> _Count | None:
     step = _step(loop, counter, comparison.signedness)
     if step is None or not all(_is_known(value, loop) for value in last.operands):
         return None
-    if step > 1 and any(value is counter for value in last.operands):
+    ends_used = (
+        value for value, result in zip(last.operands, loop.results, strict=True) if result.first_use
+    )
+    if step > 1 and any(value is counter for value in ends_used):
         return None
     is_signed = comparison.signedness.data == Signedness.SIGNED
     return _Count(counter.index, bound, tuple(early), step, is_signed, leaves, last)
@@ -225,9 +229,9 @@ def _rebuild(loop: ct.LoopOp, count: _Count) -> None:
     around.insert_op_before(made, loop)
     finals: dict[SSAValue, SSAValue] = dict(zip(others, made.results, strict=True))
     for result, value in zip(loop.results, wanted, strict=True):
-        if value is counter:
+        if value is counter and result.first_use:
             finals[counter] = finals.get(counter) or _end(loop, count)
-        result.replace_all_uses_with(finals[value] if value in finals else value)
+        result.replace_all_uses_with(finals.get(value, value))
     loop.detach()
     loop.erase()
 

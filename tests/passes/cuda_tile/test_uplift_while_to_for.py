@@ -1,4 +1,4 @@
-"""uplift-while-to-for: loops that count give what they gave, whatever they begin with and end at."""
+"""uplift-while-to-for: loops that count give what they gave, wherever they begin and end."""
 
 from __future__ import annotations
 

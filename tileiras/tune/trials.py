@@ -115,6 +115,8 @@ class Trials:
     commands: Commands = Commands()
     numbers: Iterator[int] = field(default_factory=count)
     making_now: dict[int, ChildProcess] = field(default_factory=dict[int, ChildProcess])
+    made_before: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    """What the process told that made a point, by its key."""
 
     @contextmanager
     def making(self, points: Sequence[Point]) -> Iterator[Callable[[Point], Made]]:
@@ -157,19 +159,21 @@ class Trials:
         """Compiles a point and starts its process."""
         folder = os.path.join(self.folder, f"candidate{number}")
         os.mkdir(folder)
-        subject = self.subject
-        words = [*self.commands.maker, "make", subject.path, subject.variable, folder]
-        words += [self.target, json.dumps(point)]
-        try:
-            with ChildProcess(words, os.path.join(folder, "make.log")) as child:
-                self.making_now[number] = child
-                child.limit(self.seconds_to_make)
-                told = child.ask()
-        except ChildFailed as failure:
-            return Made(failure=failure.message)
-        finally:
-            self.making_now.pop(number, None)
-        x, y, z = subject.grids[key_of(point)]
+        subject, key = self.subject, key_of(point)
+        told = self.made_before.get(key)
+        if told is None:
+            words = [*self.commands.maker, "make", subject.path, subject.variable, folder]
+            words += [self.target, json.dumps(point)]
+            try:
+                with ChildProcess(words, os.path.join(folder, "make.log")) as child:
+                    self.making_now[number] = child
+                    child.limit(self.seconds_to_make)
+                    told = self.made_before[key] = child.ask()
+            except ChildFailed as failure:
+                return Made(failure=failure.message)
+            finally:
+                self.making_now.pop(number, None)
+        x, y, z = subject.grids[key]
         arguments = tuple(
             ArrayFile(value.file) if isinstance(value, ArgumentFile) else value
             for value in subject.arguments

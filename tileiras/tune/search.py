@@ -87,7 +87,9 @@ class Search:
         return None if self.best is None else self.times[key_of(self.best)]
 
     def reason_to_stop(self, limits: Limits, seconds: float) -> str:
-        """Why to try no more after so many seconds; empty: go on."""
+        """Why to try no more after so many seconds; empty: go on. The defaults are always tried."""
+        if not self.times:
+            return ""
         if len(self.times) >= len(self.points):
             return "every point was tried"
         if len(self.times) >= limits.most:

@@ -67,17 +67,19 @@ class Made:
     resources: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-def read_subject(
+def start_reading(
     path: str, variable: str, folder: str, seconds: float, commands: Commands
-) -> Subject:
-    """What the file says, read in a process of its own; arrays go to the folder.
-
-    Raises ChildFailed where the file is wrong, its code fails or does not end.
-    """
+) -> ChildProcess:
+    """A process that reads the file; arrays go to the folder."""
     words = [*commands.maker, "describe", path, variable, folder]
-    with ChildProcess(words, os.path.join(folder, "describe.log")) as child:
-        child.limit(seconds)
-        told = child.ask()
+    child = ChildProcess(words, os.path.join(folder, "describe.log"))
+    child.limit(seconds)
+    return child
+
+
+def read_subject(child: ChildProcess, path: str, variable: str) -> Subject:
+    """What the file says. Raises ChildFailed where it is wrong, its code fails or does not end."""
+    told = child.ask()
     arguments: list[ArgumentFile | int | float] = [
         ArgumentFile(
             one["name"], one["file"], one["dtype"], tuple(one["shape"]), one.get("expected", "")

@@ -18,7 +18,7 @@ from tileiras.tune.description import Point, label_of
 from tileiras.tune.progress import Tell, progress
 from tileiras.tune.report import Report
 from tileiras.tune.search import Limits, Search
-from tileiras.tune.trials import Commands, Subject, Trials, read_subject
+from tileiras.tune.trials import Commands, Subject, Trials, read_subject, start_reading
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,13 @@ def tune(plan: Plan, folder: str, commands: Commands, start: float) -> Report:
     """
     if not os.path.isfile(plan.path):
         raise UsageError(f"unable to read input file '{plan.path}': no such file")
-    device = ask_device(folder, commands.launcher)
-    try:
-        subject = read_subject(plan.path, plan.variable, folder, plan.seconds_to_make, commands)
-    except ChildFailed as failure:
-        raise UsageError(f"'{plan.path}': {failure.message}") from failure
+    limit = plan.seconds_to_make
+    with start_reading(plan.path, plan.variable, folder, limit, commands) as child:
+        device = ask_device(folder, commands.launcher)
+        try:
+            subject = read_subject(child, plan.path, plan.variable)
+        except ChildFailed as failure:
+            raise UsageError(f"'{plan.path}': {failure.message}") from failure
     trials = Trials(
         subject,
         plan.target or device.target,

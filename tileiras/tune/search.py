@@ -61,10 +61,8 @@ class Search:
 
     def next_points(self) -> list[Point]:
         """What to try next, the most promising first; empty when everything was tried."""
-        if not self.times:
-            return list(self.points[:1])
         left = [point for point in self.points if key_of(point) not in self.times]
-        near = [point for point in left if _distance(point, self.points[0]) == 1]
+        near = [point for point in left if _distance(point, self.points[0]) <= 1]
         if near or not left:
             return near
         model = _Model([(point, self._cost(point)) for point in self.points if self._tried(point)])

@@ -242,7 +242,7 @@ def make(path: str, variable: str, folder: str, target: str, point: str) -> dict
     }
 
 
-def _work(words: list[str], say: Callable[..., None]) -> None:
+def do(words: list[str], say: Callable[..., None]) -> None:
     """Does what the command line says."""
     what, *rest = words
     try:
@@ -252,4 +252,4 @@ def _work(words: list[str], say: Callable[..., None]) -> None:
 
 
 if __name__ == "__main__":
-    serve(lambda say, _: _work(sys.argv[1:], say))
+    serve(lambda say, _: do(sys.argv[1:], say))

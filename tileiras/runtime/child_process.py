@@ -79,7 +79,7 @@ class ChildProcess:
         """The child's next message; raises ChildFailed where it fails, ends or takes too long."""
         line = self._line()
         if line is None:
-            raise self._ended()
+            raise ChildFailed(CRASH, self._how_it_ended())
         try:
             message = json.loads(line)
         except ValueError:
@@ -129,13 +129,14 @@ class ChildProcess:
             self.end()
             raise ChildFailed(HANG, f"it did not end within {self._limit:g} seconds")
 
-    def _ended(self) -> ChildFailed:
-        """What to say of a child that closed its output without an answer."""
+    def _how_it_ended(self) -> str:
+        """What to say of a child that closed its output without an answer.
+
+        Raises ChildFailed where it does not end in time.
+        """
         watched = os.pidfd_open(self._number)
         try:
             self._wait_for(watched)
-        except ChildFailed as failure:
-            return failure
         finally:
             os.close(watched)
         status = self._collect()
@@ -143,7 +144,7 @@ class ChildProcess:
         if status < 0:
             how = f"was ended by {signal.Signals(-status).name}"
         note = self._last_words()
-        return ChildFailed(CRASH, f"its process {how}{f': {note}' if note else ''}")
+        return f"its process {how}{f': {note}' if note else ''}"
 
     def _collect(self) -> int:
         """The exit status of a child that has ended or is about to."""

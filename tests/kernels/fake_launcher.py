@@ -4,8 +4,9 @@
     python tests/kernels/fake_launcher.py PLAN device
 
 The process is the real one of `tileiras.runtime.isolated_worker` but for the driver. PLAN is a JSON
-file: what happens to kernels by a part of their name: milliseconds, or one of the words below. Each
-launch is noted in PLAN.log. Without a plan for a kernel a launch takes 0.25 ms.
+file: what happens to kernels by a part of their name: milliseconds, or one of the words below;
+`second` and a word is for every other kernel that is loaded. What is loaded and launched is noted
+in PLAN.log. Without a plan for a kernel a launch takes 0.25 ms.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Misbehaving(FakeDriver):
 
     def __init__(self, plan: dict[str, Any], log: str) -> None:
         super().__init__()
-        self.plan, self.log, self.what = plan, log, 0.25
+        self.plan, self.log = plan, log
+        self.what: Any = 0.25
 
     def _cuDeviceGetName(self, *_: object) -> tuple[bytes]:
         return (b"a GPU in Python\0\0",)
@@ -40,16 +42,28 @@ class Misbehaving(FakeDriver):
     def _cuDriverGetVersion(self) -> tuple[int]:
         return (13000,)
 
+    def _cuModuleLoadData(self, cubin: bytes) -> tuple[str]:
+        self.note(f"cubin {len(cubin)}")
+        return ("module",)
+
+    def note(self, line: str) -> int:
+        """Adds a line to the log; how many there are that say the same."""
+        with open(self.log, "a+") as stream:
+            stream.write(f"{line}\n")
+            stream.seek(0)
+            return stream.read().splitlines().count(line)
+
     def _cuModuleGetFunction(self, _: object, name: bytes) -> tuple[str]:
         found = [what for part, what in self.plan.items() if part in name.decode()]
         self.what = found[0] if found else 0.25
-        with open(self.log, "a") as stream:
-            stream.write(f"load {name.decode()}\n")
+        times = self.note(f"load {name.decode()}")
+        if isinstance(self.what, str) and self.what.startswith("second "):
+            self.what = self.what.removeprefix("second ") if times % 2 == 0 else 0.25
+        self.noise = float(times) if self.what == "drift" else 0.0
         return (name.decode(),)
 
     def _cuLaunchKernel(self, function: object, *rest: Any) -> tuple[()]:
-        with open(self.log, "a") as stream:
-            stream.write(f"launch {function} {rest[:3]}\n")
+        self.note(f"launch {function} {rest[:3]}")
         match self.what:
             case "hang":
                 time.sleep(1000)

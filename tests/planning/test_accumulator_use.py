@@ -104,6 +104,7 @@ SPOILED: dict[str, tuple[bytes, Callable[[aa.FuncOp], object], str]] = {
     ),
     "another column": (GEMM, put(aa.ForOp, 128), "'for' op has 'accumulators' where it makes no"),
     "no column": (GEMM, put(aa.ForOp), "'for' op has 'accumulators' where it makes no sum"),
+    "a sum twice": (GEMM, put(aa.ForOp, 0, 0), r"'accumulators' \[0, 0\], expected rising ones"),
     "a product of a loop's sum": (
         GEMM,
         put(aa.DotOp, 0),

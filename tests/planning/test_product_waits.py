@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, f32, i32
 from xdsl.ir import Attribute, Operation
 
 from tests.kernels.assigned import BORDER, assigned, first, plan_of, read, run
@@ -85,7 +85,13 @@ SPOILED: dict[str, tuple[str, Callable[[aa.FuncOp], object], str]] = {
     ),
     "a stage that stays": ("gemm", release(aa.DotOp, None), "has no 'releases', and is the last"),
     "no pipeline": ("gemm", release(aa.DotOp, released(1)), "has 'releases' of no pipeline"),
-    "no list": ("gemm", release(aa.DotOp, number(0)), "has 'releases' of no pipeline"),
+    "no list": ("gemm", release(aa.DotOp, number(0)), "has 'releases' that are no integers"),
+    "no integers": (
+        "gemm",
+        release(aa.DotOp, DenseArrayBase.from_list(f32, [0.0])),
+        "has 'releases' that are no integers",
+    ),
+    "a stage twice": ("gemm", release(aa.DotOp, released(0, 0)), "expected rising ones"),
     "an empty list": ("gemm", release(aa.DotOp, released()), "has 'releases' of no pipeline"),
     "a stage that is read again": (
         "shared operands",

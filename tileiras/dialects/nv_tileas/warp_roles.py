@@ -5,10 +5,11 @@
       for ...           {roles = #nv_tileas.roles<producer(arguments = [0]), consumer>,
                          prologue_fills = [#nv_tileas.prologue_fill<pipeline = 0>]} {
         %a = load ...   {roles = #nv_tileas.roles<producer, consumer>}
-        %d = dot ...
+        %d = dot ...    {pending = 1 : i32, releases = array<i32: 0>}
 
-An operation without `roles` is the consumers' alone. They last until `convert-tileaa-to-tileas` has
-acted on them.
+An operation without `roles` is the consumers' alone. Beside products and what is around them stands
+where roles meet: when products are finished, stages handed back, and sums committed. All of it
+lasts until `convert-tileaa-to-tileas` has acted on it.
 """
 
 from __future__ import annotations

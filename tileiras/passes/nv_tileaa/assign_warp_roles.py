@@ -25,7 +25,9 @@ class AssignWarpRolesPass(IrPass):
     After    func @gemm attributes {plan = ..., warp_roles = #nv_tileas.warp_roles<consumer = 8,
              producer = 1>} { %i = muli %x, %c {roles = #nv_tileas.roles<producer, consumer>};
              for { %a = load %p[%i] {pipeline = ..., roles = #nv_tileas.roles<producer, consumer>};
-             %d = dot %a, %b, %s } }; what has no roles is the consumers' alone
+             %d = dot %a, %b, %s {pending = 1 : i32, releases = array<i32: 0>} } };
+             what has no roles is the consumers' alone; beside products stands how many of them may
+             be unfinished, and which pipelines get a stage back
     Requires the plan of `tileas-plan-cta`, and the barriers of `insert-barriers`
     Leaves   the program: nothing but attributes is written; kernels whose warps all do the same
     """

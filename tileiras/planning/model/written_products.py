@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, i32
+from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.warp_roles import ACCUMULATORS, PENDING, RELEASES
@@ -71,7 +71,7 @@ def _read_pending(op: Operation, plan: HopperPlan) -> int:
 
 def _read_releases(op: Operation, plan: HopperPlan) -> tuple[int, ...]:
     """The pipelines that get a stage back behind an operation."""
-    numbers = _numbers(op.attributes[RELEASES])
+    numbers = _numbers(op, RELEASES)
     if not numbers or not all(number in range(len(plan.pipelines)) for number in numbers):
         raise contradiction(op, f"has '{RELEASES}' of no pipeline")
     for number in numbers:
@@ -107,12 +107,18 @@ def _check_releases(plan: HopperPlan, roles: WarpRoles) -> None:
 def _read_accumulators(op: Operation, plan: HopperPlan) -> tuple[Accumulator, ...]:
     """The sums that are acquired before an operation and committed behind it."""
     made = {own.column: own for own in plan.sums if summing_op(own) is op}
-    columns = _numbers(op.attributes[ACCUMULATORS])
+    columns = _numbers(op, ACCUMULATORS)
     if not columns or not all(column in made for column in columns):
         raise contradiction(op, f"has '{ACCUMULATORS}' where it makes no sum")
     return tuple(made[column] for column in columns)
 
 
-def _numbers(found: Attribute) -> tuple[int, ...]:
-    """The integers of an attribute; none if it is no list of them."""
-    return tuple(map(int, found.get_values())) if isinstance(found, DenseArrayBase) else ()
+def _numbers(op: Operation, name: str) -> tuple[int, ...]:
+    """The integers of an attribute, each once."""
+    found = op.attributes[name]
+    if not isinstance(found, DenseArrayBase) or not isinstance(found.elt_type, IntegerType):
+        raise contradiction(op, f"has '{name}' that are no integers")
+    numbers = tuple(map(int, found.get_values()))
+    if list(numbers) != sorted(set(numbers)):
+        raise contradiction(op, f"has '{name}' {list(numbers)}, expected rising ones")
+    return numbers

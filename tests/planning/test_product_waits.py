@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, f32, i32
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Block, Operation, Region
 
 from tests.kernels.assigned import BORDER, assigned, first, plan_of, read, run
 from tests.kernels.planned import SPECIALISED, kernel_of
@@ -167,3 +167,14 @@ def test_tile_that_stays_is_handed_back_behind_the_last_branch_that_reads_it() -
     others = {op: n for op, n in read(func).releases.items() if not isinstance(op, aa.DotOp)}
     assert list(others.values()) == [(2,)]
     assert [type(op) for op in others] == [aa.IfOp]
+
+
+def test_tile_may_stay_until_a_later_branch() -> None:
+    func = kernel_of(assigned(SPECIALISED["attention"]()))
+    (branch,) = (op for op in read(func).releases if isinstance(op, aa.IfOp))
+    later = aa.IfOp.create(
+        operands=[branch.condition], regions=[Region(Block([aa.YieldOp.create()])), Region()]
+    )
+    func.body.block.insert_op_after(later, branch)
+    later.attributes[RELEASES] = branch.attributes.pop(RELEASES)
+    assert read(func).releases[later] == (2,)

@@ -76,6 +76,13 @@ PIPELINE: tuple[Step, ...] = (
         "tiles beyond the register file become loops, while every dim is still as good as another",
     ),
     Step(
+        "choose-strategy",
+        "nv_tileaa",
+        "tiles have the rows and columns that they keep; what cuts K and sums asks who multiplies",
+        min_opt=1,
+        needs=("TMA",),
+    ),
+    Step(
         "split-k",
         "nv_tileaa",
         "steps of K whose operands do not fit become several, once rows and columns do",
@@ -105,6 +112,13 @@ PIPELINE: tuple[Step, ...] = (
         "loads of a critical section stand in front of its branches; only then is it one of places",
         min_opt=1,
         needs=("CLUSTER_LAUNCH", "MBARRIER_TRY_WAIT"),
+    ),
+    Step(
+        "choose-strategy",
+        "nv_tileaa",
+        "loads, addresses and locks have changed some kernels; how tile blocks go together depends",
+        min_opt=1,
+        needs=("TMA",),
     ),
     Step(
         "tiles-per-cta",
@@ -146,6 +160,13 @@ PIPELINE: tuple[Step, ...] = (
         "nv_tileaa",
         "no pass rebuilds loops any more; accesses still have the hints of their author",
         needs_target=True,
+    ),
+    Step(
+        "choose-strategy",
+        "nv_tileaa",
+        "loops that overlap are other loops; no pass but one changes a kernel before the plan",
+        min_opt=1,
+        needs=("TMA",),
     ),
     Step(
         "tileaa-expand-scaled-dot",

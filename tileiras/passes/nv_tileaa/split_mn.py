@@ -13,7 +13,7 @@ from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.passes.nv_tileaa.split_k import split_steps
 from tileiras.passes.nv_tileaa.split_products import MAX_EXTENT, is_longer, split_products
-from tileiras.planning.warp_roles.plan import plan_hopper
+from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 
 
 def split_mn(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:
@@ -23,7 +23,7 @@ def split_mn(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:
         return func, []
     if _is_specialised(func, target):
         return func, []
-    changed = func.clone()
+    changed = without_strategy(func)
     done = split_products(changed, 1, MAX_EXTENT)
     if not done or not _is_specialised(changed, target):
         return func, []
@@ -31,5 +31,7 @@ def split_mn(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:
 
 
 def _is_specialised(func: aa.FuncOp, target: GpuTarget) -> bool:
-    """Whether a kernel will be, steps of K being cut where they must."""
-    return plan_hopper(split_steps(func, target)[0], target) is not None
+    """Whether a kernel would be, steps of K being cut where they must."""
+    copy = without_strategy(func)
+    would_specialise(copy, target)
+    return strategy_of(split_steps(copy, target)[0], target) is not None

@@ -44,7 +44,7 @@ def choose_strategy(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     choice = plan_hopper(func, target)
     func.attributes[STRATEGY] = StrategyAttr.of(chosen=choice.name, **choice.refusals)
     if choice.plan is not None:
-        write_roles(func, choice.plan, choice.plan.shape.consumer_warps)
+        write_roles(func, choice.plan, choice.plan.shape.consumer_warps, with_stores=False)
     return choice.plan
 
 

@@ -1,4 +1,4 @@
-// RUN: tileaa-expand-scaled-dot --gpu-name=sm_100
+// RUN: choose-strategy,tileaa-expand-scaled-dot --gpu-name=sm_100
 // multiplies_scales_in_where_no_plan_has_room
 // CHECK-NOT: nv_tileaa.dot_scaled
 // CHECK: nv_tileaa.unpack

@@ -1,4 +1,4 @@
-// RUN: tileas-generate-schedule
+// RUN: choose-strategy,tileas-generate-schedule
 // puts_the_second_product_beside_the_powers_of_the_next_iteration
 // CHECK: nv_tileaa.for
 // CHECK-SAME: iter_args(

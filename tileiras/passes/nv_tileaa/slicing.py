@@ -95,7 +95,6 @@ def _split_mn(func: aa.FuncOp, module: ModuleOp, ctx: CompileContext) -> None:
     if done:
         module.body.block.insert_op_before(changed, func)
         func.detach()
-        _forget_strategy(changed)
     for text in done:
         ctx.remarks.add(_remark(changed, text))
 

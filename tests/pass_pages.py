@@ -103,14 +103,13 @@ def place(step: Step) -> str:
     where = ", if the target is known" if step.needs_target else where
     stages = f"on {before}" if before == step.stage else f"from {before} to {step.stage}"
     reasons = [
-        f"in front of `{PIPELINE[position + 1].pass_name}`: {other.reason}"
-        for position, other in enumerate(PIPELINE)
+        f"in front of `{following.pass_name}` ({other.reason})"
+        for other, following in zip(PIPELINE, PIPELINE[1:])
         if other.pass_name == step.pass_name
     ]
-    if len(reasons) == 1:
+    if len(reasons) < 2:
         return f"Runs {stages}, {level}{where}. Its place in the pipeline: {step.reason}."
-    listed = "; ".join(reasons)
-    return f"Runs {stages}, {level}{where}. It has {len(reasons)} places, {listed}."
+    return f"Runs {stages}, {level}{where}. It has several places: {', '.join(reasons)}."
 
 
 def page(step: Step, shown: ShownPass) -> str:
@@ -178,8 +177,8 @@ def index() -> str:
             MADE,
             "",
             "In the order in which they run; `choose-strategy` runs again later. The names are the",
-            "interface: `--print-before=NAME`, `--print-after=NAME`, `--pass-pipeline=NAME,NAME`,",
-            "dumps and timings use them.",
+            "interface: `--print-before=NAME`, `--print-after=NAME`, `--pass-pipeline=NAME,NAME`, dumps",
+            "and timings use them.",
             "",
             "| pass | from | to | what it does |",
             "|---|---|---|---|",

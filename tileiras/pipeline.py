@@ -116,7 +116,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(
         "choose-strategy",
         "nv_tileaa",
-        "loads, addresses and locks have changed some kernels; how tile blocks go together depends",
+        "what passes since then have changed may be another one; joining tile blocks asks for it",
         min_opt=1,
         needs=("TMA",),
     ),
@@ -164,7 +164,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(
         "choose-strategy",
         "nv_tileaa",
-        "loops that overlap are other loops; no pass but one changes a kernel before the plan",
+        "loops that overlap are other loops; from here on only the next pass changes a kernel",
         min_opt=1,
         needs=("TMA",),
     ),

@@ -43,5 +43,5 @@ class ExpandSchedulePass(IrPass):
                 from tileiras.passes.nv_tileaa.schedule.expand import expand_schedules
                 from tileiras.planning.strategy import drop_strategy
 
-                drop_strategy(func)
-                expand_schedules(func)
+                if expand_schedules(func):
+                    drop_strategy(func)

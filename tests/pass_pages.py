@@ -94,7 +94,7 @@ def option_rows(pass_class: type[IrPass]) -> list[str]:
 
 
 def place(step: Step) -> str:
-    """When the pass runs, in words."""
+    """When the pass runs, in words; a pass with several places is described by its first."""
     position = PIPELINE.index(step)
     before = PIPELINE[position - 1].stage if position else "cuda_tile"
     level = f"from -O{step.min_opt}" if step.min_opt else "at every -O level"
@@ -102,7 +102,14 @@ def place(step: Step) -> str:
     where = f", on targets with {' and '.join(needs)}" if needs else ""
     where = ", if the target is known" if step.needs_target else where
     stages = f"on {before}" if before == step.stage else f"from {before} to {step.stage}"
-    return f"Runs {stages}, {level}{where}. Its place in the pipeline: {step.reason}."
+    reasons = [
+        f"in front of `{following.pass_name}` ({other.reason})"
+        for other, following in zip(PIPELINE, PIPELINE[1:])
+        if other.pass_name == step.pass_name
+    ]
+    if len(reasons) < 2:
+        return f"Runs {stages}, {level}{where}. Its place in the pipeline: {step.reason}."
+    return f"Runs {stages}, {level}{where}. It has several places: {', '.join(reasons)}."
 
 
 def page(step: Step, shown: ShownPass) -> str:
@@ -132,23 +139,32 @@ def page(step: Step, shown: ShownPass) -> str:
     return "\n\n".join(pieces) + "\n"
 
 
+def first_places() -> list[Step]:
+    """The step of each pass, the first one of a pass with several."""
+    found: dict[str, Step] = {}
+    for step in PIPELINE:
+        found.setdefault(step.pass_name, step)
+    return list(found.values())
+
+
 def pages() -> dict[str, str]:
     """Pass -> the generated part of its page."""
     cases = cases_of_passes()
     return {
         step.pass_name: page(step, show(cases[step.pass_name][0]))
-        for step in PIPELINE
+        for step in first_places()
         if cases[step.pass_name]
     }
 
 
 def index() -> str:
     """docs/passes.md, its generated part."""
-    before = ["cuda_tile", *(step.stage for step in PIPELINE)]
+    steps = first_places()
+    before = ["cuda_tile", *(step.stage for step in steps)]
     rows = [
         f"| [`{step.pass_name}`](passes/{step.pass_name}.md) | {start} | {step.stage} "
         f"| {summary(step)} |"
-        for start, step in zip(before, PIPELINE)
+        for start, step in zip(before, steps)
     ]
     seeds = [
         f"| `{name}` | {f'[`{ours}`](passes/{ours}.md)' if ours else 'nothing'} | {what} |"
@@ -160,8 +176,9 @@ def index() -> str:
             "",
             MADE,
             "",
-            "In the order in which they run. The names are the interface: `--print-before=NAME`,",
-            "`--print-after=NAME`, `--pass-pipeline=NAME,NAME`, dumps and timings use them.",
+            "In the order in which they run; `choose-strategy` runs again later. The names are the",
+            "interface: `--print-before=NAME`, `--print-after=NAME`, `--pass-pipeline=NAME,NAME`,",
+            "dumps and timings use them.",
             "",
             "| pass | from | to | what it does |",
             "|---|---|---|---|",

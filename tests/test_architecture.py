@@ -183,6 +183,43 @@ def circles(graph: dict[str, list[str]]) -> list[tuple[str, ...]]:
     return sorted(found)
 
 
+ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
+    "plan_hopper": ("planning/strategy.py", "planning/warp_roles/plan.py"),
+    "choose_strategy": ("planning/strategy.py", "passes/nv_tileaa/choose_strategy.py"),
+    "would_specialise": (
+        "planning/strategy.py",
+        "passes/nv_tileaa/coarsen_locks.py",
+        "passes/nv_tileaa/expand_scaled_dot.py",
+        "passes/nv_tileaa/form_clusters.py",
+        "passes/nv_tileaa/generate_schedule.py",
+        "passes/nv_tileaa/split_k.py",
+        "passes/nv_tileaa/split_mn.py",
+        "passes/nv_tileaa/tiles_per_cta.py",
+    ),
+}
+"""Who plans the warps of a kernel: one pass, and passes that try a change on a copy. Others read
+what stands on the kernel (decision 0030).
+"""
+
+
+@pytest.mark.parametrize("path", sources(), ids=name_of)
+def test_kernels_are_planned_in_one_place(path: Path) -> None:
+    """A pass that wants to know how a kernel is computed reads its strategy."""
+    own = path.relative_to(PACKAGE).as_posix()
+    for node in ast.walk(tree_of(path)):
+        names = [getattr(node, key, "") for key in ("id", "attr", "name")]
+        for name, known_to in ASKS_FOR_PLANS.items():
+            where = f"{name_of(path)}:{getattr(node, 'lineno', 0)} asks {name}"
+            assert name not in names or own in known_to, where
+
+
+def test_passes_that_may_ask_do() -> None:
+    """The list above has nobody who does not."""
+    for name, known_to in ASKS_FOR_PLANS.items():
+        for path in known_to:
+            assert name in (PACKAGE / path).read_text(encoding="utf-8"), (name, path)
+
+
 def test_modules_do_not_import_each_other() -> None:
     """Not in functions either, nor for types only."""
     assert circles(import_graph()) == []
@@ -371,6 +408,14 @@ def test_tests_share_kernels_and_not_each_other(path: Path) -> None:
         ("import tileiras.interpreter\n", test_imports_point_down),
         ("from tileiras.codegen.lowering import context\n", test_imports_point_down),
         ("def f():\n    from tileiras.pipeline import PIPELINE\n", test_imports_point_down),
+        (
+            "from tileiras.planning.warp_roles.plan import plan_hopper\n",
+            test_kernels_are_planned_in_one_place,
+        ),
+        (
+            "from tileiras.planning import strategy\nstrategy.would_specialise(1, 2)\n",
+            test_kernels_are_planned_in_one_place,
+        ),
         ("x = 1\n" * 601, test_files_are_short),
     ],
 )

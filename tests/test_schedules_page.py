@@ -17,6 +17,7 @@ from tileiras.options import CompileOptions
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "schedules.md"
 KERNELS = ROOT / "tests" / "filetests" / "nv_tileaa" / "generate_schedule.mlir"
+CHOOSE = "choose-strategy"
 GENERATE, EXPAND = "tileas-generate-schedule", "tileas-expand-schedule"
 TEXT = ("source", "reservations")
 NUMBERS = tuple(field.name for field in fields(Performance) if field.name not in TEXT)
@@ -62,8 +63,8 @@ def listing(*names: str) -> str:
 MADE: dict[str, Callable[[], str]] = {
     "units": units_table,
     "performance": performance_table,
-    "generated": lambda: listing(GENERATE),
-    "expanded": lambda: listing(GENERATE, EXPAND),
+    "generated": lambda: listing(CHOOSE, GENERATE),
+    "expanded": lambda: listing(CHOOSE, GENERATE, EXPAND),
 }
 
 

@@ -82,6 +82,13 @@ PIPELINE: tuple[Step, ...] = (
         "tiles beyond the register file become loops, while every dim is still as good as another",
     ),
     Step(
+        "choose-strategy",
+        "nv_tileaa",
+        "tiles have the rows and columns that they keep; what cuts K and sums asks who multiplies",
+        min_opt=1,
+        needs=("TMA",),
+    ),
+    Step(
         "split-k",
         "nv_tileaa",
         "steps of K whose operands do not fit become several, once rows and columns do",
@@ -111,6 +118,13 @@ PIPELINE: tuple[Step, ...] = (
         "loads of a critical section stand in front of its branches; only then is it one of places",
         min_opt=1,
         needs=("CLUSTER_LAUNCH", "MBARRIER_TRY_WAIT"),
+    ),
+    Step(
+        "choose-strategy",
+        "nv_tileaa",
+        "what passes since then have changed may be another one; joining tile blocks asks for it",
+        min_opt=1,
+        needs=("TMA",),
     ),
     Step(
         "tiles-per-cta",
@@ -152,6 +166,13 @@ PIPELINE: tuple[Step, ...] = (
         "nv_tileaa",
         "no pass rebuilds loops any more; accesses still have the hints of their author",
         needs_target=True,
+    ),
+    Step(
+        "choose-strategy",
+        "nv_tileaa",
+        "loops that overlap are other loops; from here on only the next pass changes a kernel",
+        min_opt=1,
+        needs=("TMA",),
     ),
     Step(
         "tileaa-expand-scaled-dot",

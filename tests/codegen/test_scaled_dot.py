@@ -151,7 +151,7 @@ def test_a_remark_says_how_a_product_is_computed(kernel: ScaledKernel, gpu: str,
 def test_a_product_that_was_not_legalised_is_an_error() -> None:
     module = parse_module(product(EXPANDED[0]))
     context = CompileContext(target=get_target("sm_120"), options=CompileOptions())
-    for name in ("convert-cudatile-to-tileaa", "tileas-plan-cta"):
+    for name in ("convert-cudatile-to-tileaa", "choose-strategy", "tileas-plan-cta"):
         load_pass(name)().apply(context, module)
     with pytest.raises(CompileError, match="has no instruction: tileaa-legalize-scaled-dot"):
         load_pass("tileas-assign-dot-layouts")().apply(context, module)

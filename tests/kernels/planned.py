@@ -14,9 +14,13 @@ from tests.kernels.random_products import FEW_ROWS, aligned_result
 from tests.kernels.shared_operands import shared_operands
 from tests.kernels.softmax_attention import softmax_attention
 from tests.kernels.stage_comparison import passes
+from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.driver import read_source
-from tileiras.planning.model.written import erase_plan
+from tileiras.options import CompileOptions
+from tileiras.planning.kernel import plan_kernel
+from tileiras.planning.model.cta import CtaPlan
+from tileiras.planning.strategy import choose_strategy, drop_strategy
 
 
 def product(element: str, tile: tuple[int, int, int], **form: object) -> bytes:
@@ -51,8 +55,14 @@ def ready(source: bytes) -> ModuleOp:
     for name, _ in passes(module, (), "sm_90"):
         if name == "tileas-plan-cta":
             break
-    erase_plan(kernel_of(module))
+    drop_strategy(kernel_of(module))
     return module
+
+
+def planned(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> CtaPlan:
+    """The plan of a kernel, whose strategy is chosen for that."""
+    choose_strategy(func, target)
+    return plan_kernel(func, target, options)
 
 
 def kernel_of(module: ModuleOp) -> aa.FuncOp:

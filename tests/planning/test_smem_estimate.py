@@ -7,11 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.pass_runs import OPTIONS
-from tests.kernels.planned import SPECIALISED, ready
+from tests.kernels.planned import SPECIALISED, planned, ready
 from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.planning import kernel as planning
-from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.resources.stages import has_room
 
@@ -25,7 +23,7 @@ def kernel(name: str) -> aa.FuncOp:
 
 def roles(func: aa.FuncOp) -> HopperPlan:
     """Its plan, which has roles."""
-    plan = plan_kernel(func, TARGET, OPTIONS).hopper
+    plan = planned(func, TARGET, OPTIONS).hopper
     assert plan is not None
     return plan
 
@@ -56,4 +54,4 @@ def test_without_room_stores_are_given_up_first_and_then_roles(
     monkeypatch.setattr(module, lambda func, plan, target: not plan.stores)
     assert not roles(func).stores and not roles(func).has_store_warp
     monkeypatch.setattr(module, lambda func, plan, target: False)
-    assert planning.plan_kernel(func, TARGET, OPTIONS).hopper is None
+    assert planned(func, TARGET, OPTIONS).hopper is None

@@ -29,6 +29,7 @@ from tileiras.planning.mma.strategy import pipelined_strategies
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.written import read_plan, write_plan
+from tileiras.planning.strategy import refusals_of
 from tileiras.registry import load_pass
 from tileiras.remarks import RemarkCollector
 
@@ -44,8 +45,8 @@ def planned(source: bytes) -> tuple[aa.FuncOp, HopperPlan | None, dict[str, str]
         if step.pass_name == "tileas-plan-cta":
             break
         load_pass(step.pass_name)().apply(context, module)
-    func, refusals = kernel_of(module), dict[str, str]()
-    return func, plan_kernel(func, TARGET, OPTIONS, refusals).hopper, refusals
+    func = kernel_of(module)
+    return func, plan_kernel(func, TARGET, OPTIONS).hopper, refusals_of(func)
 
 
 def sums(plan: HopperPlan | None) -> list[tuple[int, int, int]]:

@@ -24,6 +24,7 @@ from tileiras.dialects.nv_tileas.warp_roles import (
     UNIFORM_WITH,
     WARP_ROLES,
     PrologueFillAttr,
+    RolesAttr,
     WarpRolesAttr,
     role_attribute,
     roles_attribute,
@@ -36,6 +37,7 @@ from tileiras.planning.model.written_warp_roles import (
     carried_arguments,
     erase_warp_roles,
 )
+from tileiras.planning.operands.tma import rounds_to_tf32
 from tileiras.planning.warp_roles.assignment import assign_roles
 from tileiras.stages import print_stage
 
@@ -155,7 +157,7 @@ SPOILED: dict[str, tuple[Callable[[aa.FuncOp], object], str]] = {
     ),
     "an axis": (
         lambda f: f.attributes.update({TILE_ORDER: IntTupleAttr((9, 9, 9))}),
-        "'func' op has a 'longest_tile_first' that no kernel of its plan can have",
+        r"'func' op has a 'longest_tile_first' of \[9, 9, 9\], its loops ask for none",
     ),
     "a store of nobody": (
         lambda f: first(f, aa.TiledStoreOp).update({ROLES: roles_attribute(())}),
@@ -204,6 +206,103 @@ SPOILED: dict[str, tuple[Callable[[aa.FuncOp], object], str]] = {
 def test_roles_that_contradict_the_program_are_refused_where_they_stand(what: str) -> None:
     change, message = SPOILED[what]
     module = assigned(SPECIALISED["gemm"]())
+    change(kernel_of(module))
+    with pytest.raises(CompileError, match=message):
+        read(kernel_of(module))
+
+
+def without_role(func: aa.FuncOp, role: str) -> None:
+    """Takes a role away from a kernel and all its operations."""
+    for op in func.walk():
+        roles = op.attributes.get(ROLES)
+        if isinstance(roles, RolesAttr):
+            left = tuple(own for own in roles.roles if own.role.data != role)
+            op.attributes[ROLES] = roles_attribute(left)
+    warps = {name: number for name, number in warps_of(func).items() if name != role}
+    func.attributes[WARP_ROLES] = WarpRolesAttr.of(**warps)
+
+
+def warps_of(func: aa.FuncOp) -> dict[str, int]:
+    """The roles of a kernel with the number of their warps."""
+    written = func.attributes[WARP_ROLES]
+    assert isinstance(written, WarpRolesAttr)
+    return {name: written.integer(name) for name, _ in written.data}
+
+
+def with_store_role(func: aa.FuncOp) -> None:
+    """Gives a kernel a warp that runs nothing but its ends."""
+    func.attributes[WARP_ROLES] = WarpRolesAttr.of(**warps_of(func), store=1)
+    for op in func.walk():
+        if isinstance(op, aa.ReturnOp):
+            both = tuple(map(role_attribute, (PRODUCER, "consumer", STORE)))
+            op.attributes[ROLES] = roles_attribute(both)
+
+
+def read_by_consumers(func: aa.FuncOp) -> None:
+    """Puts an operation that reads what products read through in front of a product."""
+    rounded = next(op for op in func.walk() if rounds_to_tf32(op))
+    value = rounded.results[0]
+    block = rounded.parent_block()
+    assert block is not None
+    block.insert_op_after(aa.NegFOp.create(operands=[value], result_types=[value.type]), rounded)
+
+
+def decides_nothing(func: aa.FuncOp) -> None:
+    """Lets warps compute the condition of an early exit when they have roles."""
+    entry = [op for op in func.walk() if "entry" in str(op.attributes.get(ROLES, ""))]
+    both = tuple(map(role_attribute, (PRODUCER, "consumer")))
+    entry[0].attributes[ROLES] = roles_attribute(both)
+
+
+OTHERS: dict[str, tuple[str, Callable[[aa.FuncOp], object], str]] = {
+    "no store warp": (
+        "stores by a warp",
+        lambda f: without_role(f, STORE),
+        "'func' op has 'warp_roles' against its plan, which asks for store",
+    ),
+    "a store warp": (
+        "gemm",
+        with_store_role,
+        "'func' op has 'warp_roles' against its plan, which has not store",
+    ),
+    "a rounding by consumers": (
+        "turned words",
+        lambda f: [op.attributes.pop(ROLES, 0) for op in f.walk() if rounds_to_tf32(op)],
+        "'fp_to_fp' op has the role consumer, which does not run it",
+    ),
+    "an operand of nobody": (
+        "turned words",
+        read_by_consumers,
+        "'negf' op has the role consumer, what makes its operands has not",
+    ),
+    "a condition of some warps": (
+        "joined blocks",
+        decides_nothing,
+        "op decides an early exit, but has not the role entry",
+    ),
+    "no order": (
+        "causal softmax",
+        lambda f: f.attributes.pop(TILE_ORDER),
+        r"'func' op has no 'longest_tile_first', its loops ask for \[0, 1, 8\]",
+    ),
+    "the shortest first": (
+        "causal softmax",
+        lambda f: f.attributes.update({TILE_ORDER: IntTupleAttr((0, 0, 8))}),
+        r"has a 'longest_tile_first' of \[0, 0, 8\], its loops ask for \[0, 1, 8\]",
+    ),
+    "groups of another size": (
+        "causal softmax",
+        lambda f: f.attributes.update({TILE_ORDER: IntTupleAttr((0, 1, 4))}),
+        r"has a 'longest_tile_first' of \[0, 1, 4\], its loops ask for \[0, 1, 8\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_what_the_plan_asks_for_is_compared_with_what_is_written(what: str) -> None:
+    name, change, message = OTHERS[what]
+    module = assigned(SPECIALISED[name]())
+    assert read(kernel_of(module))
     change(kernel_of(module))
     with pytest.raises(CompileError, match=message):
         read(kernel_of(module))

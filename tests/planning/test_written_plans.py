@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from xdsl.utils.exceptions import VerifyException
 
-from tests.kernels.planned import ALIKE, SPECIALISED, kernel_of, ready
+from tests.kernels.planned import ALIKE, SPECIALISED, kernel_of, planned, ready
 from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.plan import (
@@ -25,7 +25,6 @@ from tileiras.driver import compile_module
 from tileiras.errors import CompileError, InternalError
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
-from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.model.written import erase_plan, read_plan, write_plan
 from tileiras.stages import print_stage
@@ -36,7 +35,7 @@ OPTIONS = CompileOptions(gpu_name="sm_90")
 
 def written(func: aa.FuncOp) -> CtaPlan:
     """Writes the plan of a kernel, and reads it back."""
-    write_plan(func, plan_kernel(func, TARGET, OPTIONS))
+    write_plan(func, planned(func, TARGET, OPTIONS))
     plan = read_plan(func, TARGET)
     assert plan is not None
     return plan
@@ -45,11 +44,11 @@ def written(func: aa.FuncOp) -> CtaPlan:
 @pytest.mark.parametrize("name", SPECIALISED)
 def test_plan_is_read_as_it_was_made(name: str) -> None:
     func = kernel_of(ready(SPECIALISED[name]()))
-    planned, found = plan_kernel(func, TARGET, OPTIONS), written(func)
-    assert planned.hopper is not None and found.hopper is not None
-    assert found == planned
-    assert list(found.hopper.dots) == list(planned.hopper.dots)
-    assert found.hopper.stores == planned.hopper.stores
+    made, found = planned(func, TARGET, OPTIONS), written(func)
+    assert made.hopper is not None and found.hopper is not None
+    assert found == made
+    assert list(found.hopper.dots) == list(made.hopper.dots)
+    assert found.hopper.stores == made.hopper.stores
 
 
 @pytest.mark.parametrize("name", SPECIALISED)
@@ -68,15 +67,15 @@ def test_plan_survives_text(name: str) -> None:
 @pytest.mark.parametrize("name", ALIKE)
 def test_only_warps_are_planned_where_all_do_the_same(name: str) -> None:
     func = kernel_of(ready(ALIKE[name]()))
-    planned = plan_kernel(func, TARGET, OPTIONS)
-    assert written(func) == planned and planned.hopper is None
+    made = planned(func, TARGET, OPTIONS)
+    assert written(func) == made and made.hopper is None
     assert [op for op in func.walk() if set(op.attributes) & set(NAMES)] == [func]
 
 
 def test_plan_is_taken_away_whole_and_replaced() -> None:
     module = ready(SPECIALISED["stores by a warp"]())
     func, before = kernel_of(module), print_stage(module)
-    write_plan(func, plan_kernel(func, TARGET, OPTIONS))
+    write_plan(func, planned(func, TARGET, OPTIONS))
     assert print_stage(module) != before
     write_plan(func, CtaPlan(4, TARGET))
     assert read_plan(func, TARGET) == CtaPlan(4, TARGET)

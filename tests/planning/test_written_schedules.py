@@ -31,7 +31,7 @@ from tileiras.pipeline import select_steps
 from tileiras.stages import print_stage
 
 ROOT = Path(__file__).resolve().parents[2]
-BEFORE = ("canonicalize", "cse", "convert-cudatile-to-tileaa")
+BEFORE = ("canonicalize", "cse", "convert-cudatile-to-tileaa", "choose-strategy")
 GENERATE, EXPAND = "tileas-generate-schedule", "tileas-expand-schedule"
 SERIAL = f"{GENERATE}{{scheduler=serial}}"
 ATTENTION = with_ctas(softmax_attention("full", 128, 64, 64), 1)

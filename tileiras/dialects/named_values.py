@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Self
 
 from xdsl.ir import Data
@@ -10,6 +11,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 Value = int | str
+_WORD = re.compile(r"[A-Za-z_][\w$.]*")
 
 
 class NamedValues(Data[tuple[tuple[str, Value], ...]]):
@@ -91,5 +93,5 @@ class NamedValues(Data[tuple[tuple[str, Value], ...]]):
 
 
 def _written(value: Value) -> str:
-    """A number or a word; quoted if it does not begin as words do."""
-    return f'"{value}"' if isinstance(value, str) and value[:1].isdigit() else str(value)
+    """A number or a word; quoted if it is more than one word, or does not begin as words do."""
+    return f'"{value}"' if isinstance(value, str) and not _WORD.fullmatch(value) else str(value)

@@ -21,21 +21,16 @@ def has_products(func: aa.FuncOp) -> bool:
     return any(isinstance(op, aa.ProductOp) for op in func.walk())
 
 
-def plan_kernel(
-    func: aa.FuncOp,
-    target: GpuTarget,
-    options: CompileOptions,
-    refusals: dict[str, str] | None = None,
-) -> CtaPlan:
-    """Specialised warps where that is better, else (and at -O0) warps that all do the same.
+def plan_kernel(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> CtaPlan:
+    """Specialised warps where a strategy was chosen, else (and at -O0) warps that all do the same.
 
-    `refusals` gets, by its name, why a strategy of the target was not chosen (`plan_hopper`).
+    Raises CompileError where none has been chosen yet (`planning.strategy`).
     """
     if options.opt_level > 0 and has_products(func):
         from tileiras.planning.resources.stages import has_room
-        from tileiras.planning.warp_roles.plan import plan_hopper
+        from tileiras.planning.strategy import strategy_of
 
-        hopper = plan_hopper(func, target, refusals)
+        hopper = strategy_of(func, target)
         plans = _with_and_without_stores(func, hopper, target, options) if hopper else ()
         for plan in plans:
             if has_room(func, plan, target):

@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,tileas-assign-dot-layouts
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,tileas-assign-dot-layouts
 // computes_in_shared_memory_what_is_planned_for_wgmma
 // CHECK: nv_tileaa.dot
 // CHECK-SAME: mma = #nv_tileas.wgmma<lhs = smem, fragments = none, transposed = 0>, fragments = [#mma0]

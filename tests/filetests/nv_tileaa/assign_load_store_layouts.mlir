@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts
 // gives_what_lies_between_load_and_store_one_layout
 // CHECK: #blocked0 = #nv_tileas.layout<{register = {{\[\[1\], \[2\].*}}} -> 1024>
 // CHECK-NOT: #blocked1

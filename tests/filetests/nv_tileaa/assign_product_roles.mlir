@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,insert-barriers,tileas-assign-warp-roles --gpu-name=sm_100
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,insert-barriers,tileas-assign-warp-roles --gpu-name=sm_100
 // gives_products_to_their_own_warp_alone
 // CHECK: producer = 1, product = 1>
 // CHECK: nv_tileaa.for

@@ -1,4 +1,4 @@
-// RUN: tileaa-expand-scaled-dot --gpu-name=sm_100
+// RUN: choose-strategy,tileaa-expand-scaled-dot --gpu-name=sm_100
 // multiplies_scales_in_where_no_plan_has_room
 // CHECK-NOT: nv_tileaa.dot_scaled
 // CHECK: nv_tileaa.unpack
@@ -14,7 +14,8 @@ builtin.module {
 // -----
 // keeps_what_is_planned_with_tensor_memory
 // CHECK-NOT: nv_tileaa.unpack
-// CHECK: nv_tileaa.dot_scaled {{.*}} {packed}
+// CHECK: nv_tileaa.dot_scaled
+// CHECK-SAME: {packed
 builtin.module {
   nv_tileaa.func @gemm(%a: !nv_tileaa.ptr<i8>, %b: !nv_tileaa.ptr<i8>, %sa: !nv_tileaa.ptr<f8E4M3FN>, %sb: !nv_tileaa.ptr<f8E4M3FN>, %c: !nv_tileaa.ptr<f32>, %n: i32) {
     %c0 = nv_tileaa.constant 0 : i32

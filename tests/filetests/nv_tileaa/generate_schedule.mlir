@@ -1,17 +1,21 @@
-// RUN: tileas-generate-schedule
+// RUN: choose-strategy,tileas-generate-schedule
 // puts_the_second_product_beside_the_powers_of_the_next_iteration
 // CHECK: nv_tileaa.for
 // CHECK-SAME: iter_args(
 // CHECK-NEXT: attributes {{.}}loop_schedule = #nv_tileaa.loop_schedule<stages = 2, initiation_interval = 1920, serial = 2432>
 // CHECK: nv_tileaa.tiled_load
-// CHECK-SAME: schedule = #nv_tileaa.op_schedule<stage = 0, order = 0, cycle = 0,
+// CHECK: schedule = #nv_tileaa.op_schedule<stage = 0, order = 0,
+// CHECK: cycle = 0
 // CHECK: nv_tileaa.permute %k [1, 0] :
-// CHECK: nv_tileaa.dot {{.*}}schedule = #nv_tileaa.op_schedule<stage = 0, order = 1, cycle = 0, unit = tensor_core>
+// CHECK: nv_tileaa.dot
+// CHECK: schedule = #nv_tileaa.op_schedule<stage = 0, order = 1, cycle = 0, unit = tensor_core>
 // CHECK: nv_tileaa.exp2 {{.*}}schedule = #nv_tileaa.op_schedule<stage = 0, order = 4, cycle = 640, unit = mufu>
 // CHECK: nv_tileaa.fp_to_fp {{.*}}schedule = #nv_tileaa.op_schedule<stage = 0, order = 5, cycle = 1664, unit = convert>
 // CHECK: nv_tileaa.tiled_load
-// CHECK-SAME: schedule = #nv_tileaa.op_schedule<stage = 1, order = 2, cycle = 512,
-// CHECK: nv_tileaa.dot {{.*}}schedule = #nv_tileaa.op_schedule<stage = 1, order = 3, cycle = 512, unit = tensor_core>
+// CHECK: schedule = #nv_tileaa.op_schedule<stage = 1, order = 2,
+// CHECK: cycle = 512
+// CHECK: nv_tileaa.dot
+// CHECK: schedule = #nv_tileaa.op_schedule<stage = 1, order = 3, cycle = 512, unit = tensor_core>
 // CHECK: nv_tileaa.continue
 // CHECK-NOT: schedule
 !memref0 = !nv_tileaa.memref<?x64xf16, strides = [64, 1]>

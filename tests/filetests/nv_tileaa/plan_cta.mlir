@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta
 // plans_a_product_in_a_loop
 // CHECK: plan = #nv_tileas.kernel_plan<num_warps = 4, warpgroups = 1
 // CHECK: pipelines = [#nv_tileas.pipeline_plan<bytes = 24576, least = 2, may_grow = 1>]

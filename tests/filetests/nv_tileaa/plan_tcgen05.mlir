@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta --gpu-name=sm_100
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta --gpu-name=sm_100
 // plans_a_sum_in_tensor_memory
 // CHECK: plan = #nv_tileas.kernel_plan<num_warps = 8, warpgroups = 2
 // CHECK: pipelines = [#nv_tileas.pipeline_plan<bytes = 32768, least = 2, may_grow = 1>]

@@ -1,7 +1,8 @@
 // RUN: ...,split-k
 // CHECK: nv_tileaa.for
 // CHECK-NOT: nv_tileaa.for
-// CHECK: nv_tileaa.dot {{.*}}: tensor<128x64xf16>, tensor<64x256xf16> -> tensor<128x256xf32>
+// CHECK: nv_tileaa.dot
+// CHECK: : tensor<128x64xf16>, tensor<64x256xf16> -> tensor<128x256xf32>
 cuda_tile.module @m {
   entry @cuts_steps_of_which_two_do_not_fit(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f16>>,
               %M: tile<i32>, %N: tile<i32>, %K: tile<i32>) {
@@ -42,7 +43,8 @@ cuda_tile.module @m {
   }
 }
 // -----
-// CHECK: nv_tileaa.dot {{.*}}: tensor<128x64xf16>, tensor<64x256xf16> -> tensor<128x256xf32>
+// CHECK: nv_tileaa.dot
+// CHECK: : tensor<128x64xf16>, tensor<64x256xf16> -> tensor<128x256xf32>
 cuda_tile.module @m {
   entry @leaves_steps_that_fit(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f16>>,
               %M: tile<i32>, %N: tile<i32>, %K: tile<i32>) {

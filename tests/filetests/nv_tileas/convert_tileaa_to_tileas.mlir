@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,tileas-assign-warp-roles,convert-tileaa-to-tileas
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,tileas-assign-warp-roles,convert-tileaa-to-tileas
 // converts_where_two_layouts_meet
 // CHECK: %tile, %{{.*}} = nv_tileas.tiled_load
 // CHECK: nv_tileas.convert_layout %tile : tensor<64x64xf32, #blocked0> -> tensor<64x64xf32, #blocked1>

@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,insert-barriers,tileas-assign-warp-roles,convert-tileaa-to-tileas,tileas-fuse-products
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,insert-barriers,tileas-assign-warp-roles,convert-tileaa-to-tileas,tileas-fuse-products
 // products_with_a_common_left_operand_become_one
 // CHECK: nv_tileas.wgmma_dots
 // CHECK-NOT: nv_tileas.wgmma_dot %

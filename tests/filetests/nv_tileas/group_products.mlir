@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,tileas-assign-warp-roles,convert-tileaa-to-tileas,tileas-group-products
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,tileas-assign-warp-roles,convert-tileaa-to-tileas,tileas-group-products
 // moves_a_product_up_to_one_with_the_same_left_operand
 // CHECK: nv_tileas.fma_dot
 // CHECK-NEXT: nv_tileas.fma_dot

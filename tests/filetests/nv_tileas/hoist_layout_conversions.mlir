@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,tileas-assign-warp-roles,convert-tileaa-to-tileas,tileas-hoist-layout-conversions
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,tileas-assign-warp-roles,convert-tileaa-to-tileas,tileas-hoist-layout-conversions
 // converts_once_what_both_branches_store
 // CHECK: %[[STORED:.*]] = nv_tileas.convert_layout %tile
 // CHECK-NEXT: nv_tileaa.if

@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,insert-barriers,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,tileas-assign-warp-roles,convert-tileaa-to-tileas --gpu-name=sm_100
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,insert-barriers,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,tileas-assign-warp-roles,convert-tileaa-to-tileas --gpu-name=sm_100
 // gives_products_to_a_warp_of_their_own
 // CHECK: #tmem0 = #nv_tileas.tensor_memory<block_m = 128>
 // CHECK-NEXT: !tmem0 = !nv_tileas.memdesc<128x128xf32, #tmem0, tmem>

@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,insert-barriers,tileas-assign-warp-roles,convert-tileaa-to-tileas,tileas-remove-barriers
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,insert-barriers,tileas-assign-warp-roles,convert-tileaa-to-tileas,tileas-remove-barriers
 // removes_the_barrier_where_threads_store_what_they_have_loaded
 // CHECK: nv_tileas.tiled_load
 // CHECK-NOT: nv_tileaa.barrier

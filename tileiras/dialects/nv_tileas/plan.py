@@ -1,4 +1,4 @@
-"""What `tileas-plan-cta` decides, as attributes beside the operations of nv_tileaa.
+"""What `choose-strategy` and `tileas-plan-cta` decide, as attributes of nv_tileaa.
 
     nv_tileaa.func @gemm attributes {
       plan = #nv_tileas.kernel_plan<num_warps = 8, warpgroups = 2, ...>,
@@ -22,6 +22,26 @@ from tileiras.dialects.named_values import NamedValues
 
 PLAN, PIPELINES, PIPELINE, MMA, BY_TMA = NAMES = ("plan", "pipelines", "pipeline", "mma", "by_tma")
 """Names of the attributes: of functions, functions, loads, products and stores."""
+STRATEGY = "strategy"
+"""The attribute of a function that says which strategy the other attributes are of."""
+
+
+@irdl_attr_definition
+class StrategyAttr(NamedValues):
+    """Which strategy computes the products of a kernel, and why those before it do not.
+
+    Of a function, from `choose-strategy` to `tileas-plan-cta`. `chosen` is `none` where all warps
+    do the same. The others are strategies that were asked first, with their reasons.
+    """
+
+    name = "nv_tileas.strategy"
+    required: ClassVar[tuple[str, ...]] = ("chosen",)
+    optional: ClassVar[tuple[str, ...]] = ("tcgen05", "wgmma", "mma_sync")
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Strategy -> why it does not compute the kernel."""
+        return {name: str(value) for name, value in self.data if name in self.optional}
 
 
 @irdl_attr_definition
@@ -112,6 +132,7 @@ PLAN_ATTRIBUTES = (
     KernelPlanAttr,
     PipelinePlanAttr,
     StagedMmaSyncAttr,
+    StrategyAttr,
     Tcgen05Attr,
     WgmmaAttr,
 )

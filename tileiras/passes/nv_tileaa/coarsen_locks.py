@@ -29,6 +29,7 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
 from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.types import MemTokenType
+from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.split_k import split_function
 from tileiras.planning.hints import integer_hint
@@ -60,7 +61,7 @@ class CoarsenLocksPass(IrPass):
     After    %p = cluster's first + rank; %t = f(%p); %s = share_tiles %t; if last rank { loop {
              atomic_cas %lock .. }; loads; await_shared %s; section(read_shared %s, ..); stores;
              atomic_rmw xchg %lock } else { send_shared %s }
-    Requires nv_tileaa, a target with clusters
+    Requires nv_tileaa, with the strategies of kernels; a target with clusters
     Leaves   kernels that do not end with a critical section (`planning/critical_sections`), whose
              section uses scalars that differ between tile blocks; tiles that are small, or too
              large
@@ -71,24 +72,40 @@ class CoarsenLocksPass(IrPass):
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Tries all functions."""
-        from tileiras.planning.critical_sections import find_section
-
+        target = ctx.require_target()
         for func in list(op.body.ops):
             if not isinstance(func, aa.FuncOp) or not _has_lock(func) or func.cluster_size > 1:
                 continue
-            section = find_section(func)
-            if section is None:
-                continue
-            found = _contributions(func, section)
-            if found is None:
-                continue
-            axis, tiles = found
-            size = _cluster_size(func, axis, tiles, ctx.require_target())
-            if size > 1:
-                _coarsen(func, section, axis, tiles, size)
-                ctx.remarks.add(_remark(func, size))
+            if _find_turn(func, target) is not None:
+                coarsened, size = _coarsened(func, target)
+                op.body.block.insert_op_before(coarsened, func)
+                func.detach()
+                ctx.remarks.add(_remark(coarsened, size))
                 # Pipelines get half of the shared memory now (`hopper/requirements`).
-                split_function(ctx, func)
+                split_function(ctx, coarsened)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A critical section that a cluster can perform at once: what differs between its CTAs."""
+
+    section: Section
+    axis: int
+    tiles: list[SSAValue]
+    size: int
+
+
+def _find_turn(func: aa.FuncOp, target: GpuTarget) -> _Turn | None:
+    """What a cluster would do at once, None if nothing."""
+    from tileiras.planning.critical_sections import find_section
+
+    section = find_section(func)
+    found = _contributions(func, section) if section is not None else None
+    if section is None or found is None:
+        return None
+    axis, tiles = found
+    size = _cluster_size(func, axis, tiles, target)
+    return _Turn(section, axis, tiles, size) if size > 1 else None
 
 
 def _has_lock(func: aa.FuncOp) -> bool:
@@ -191,17 +208,22 @@ def _cluster_size(func: aa.FuncOp, axis: int, tiles: list[SSAValue], target: Gpu
     return size
 
 
-def _coarsen(
-    func: aa.FuncOp, section: Section, axis: int, tiles: list[SSAValue], size: int
-) -> None:
-    """Changes a function in place."""
+def _coarsened(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, int]:
+    """A copy of a kernel with such a turn whose clusters take the lock once; CTAs of a cluster."""
     from tileiras.passes.nv_tileaa.lock_clusters import renumber_tile_blocks, share_section
+    from tileiras.planning.strategy import without_strategy, would_specialise
 
-    blocks = renumber_tile_blocks(func, section, axis, size)
-    share_section(section, tiles, blocks)
-    func.properties["cluster"] = IntegerAttr(size, i32)
-    func.properties["clustered"] = UnitAttr()
-    func.properties["cluster_axis"] = IntegerAttr(axis, i32)
+    changed = without_strategy(func)
+    turn = _find_turn(changed, target)
+    if turn is None:
+        raise InternalError("a copy has another critical section", where=CoarsenLocksPass.name)
+    blocks = renumber_tile_blocks(changed, turn.section, turn.axis, turn.size)
+    share_section(turn.section, turn.tiles, blocks)
+    changed.properties["cluster"] = IntegerAttr(turn.size, i32)
+    changed.properties["clustered"] = UnitAttr()
+    changed.properties["cluster_axis"] = IntegerAttr(turn.axis, i32)
+    would_specialise(changed, target)
+    return changed, turn.size
 
 
 __all__ = ["CoarsenLocksPass"]

@@ -20,6 +20,7 @@ from tileiras.passes.nv_tileaa.pack_operands import unpacked_operand
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.mma.tcgen05_scaled import scaled_kind
+from tileiras.planning.strategy import refusals_of, without_strategy, would_specialise
 from tileiras.remarks import RemarkKind
 
 
@@ -30,7 +31,8 @@ class ExpandScaledDotPass(IrPass):
     Before   %d = dot_scaled %bytes_a by %sa, %bytes_b by %sb, %c {packed}
     After    the same; where the plan of the kernel has no room for it in tensor memory:
              %a = unpack %bytes_a; .. %d = dot (bf16(a * sa)), (bf16(b * sb)), %c
-    Requires nv_tileaa that no other pass changes before the CTA is planned
+    Requires nv_tileaa that no other pass changes before the CTA is planned, with the strategies of
+             kernels
     Leaves   targets with block-scaled mma.sync, which takes what tcgen05 does not
     """
 
@@ -38,27 +40,37 @@ class ExpandScaledDotPass(IrPass):
     title: ClassVar[str] = "Expand products with scales that have no room"
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
-        """Plans every kernel with such products, and looks who computes them."""
+        """Looks by the strategy of every kernel with such products who computes them."""
         target = ctx.require_target()
         if target.has(Feature.BLOCK_SCALED_MMA):
             return
         for func in [inner for inner in op.body.ops if isinstance(inner, aa.FuncOp)]:
-            dots = [inner for inner in func.walk() if isinstance(inner, aa.DotScaledOp)]
+            dots = _scaled_products(func)
             if not dots:
                 continue
-            refusals: dict[str, str] = {}
-            hopper = plan_kernel(func, target, ctx.options, refusals).hopper
+            hopper = plan_kernel(func, target, ctx.options).hopper
             if hopper is not None and hopper.is_in_tmem:
                 for dot in dots:
                     kind = scaled_kind(dot)
                     text = f"scaled by tcgen05.mma.kind::{kind.name if kind is not None else ''}"
                     ctx.remarks.add(scaled_remark(func, dot, RemarkKind.PASSED, text))
                 continue
-            why = refusals.get("tcgen05", "the kernel has no warp roles")
+            why = refusals_of(func).get("tcgen05", "the kernel has no warp roles")
             for dot in dots:
                 text = f"scales are multiplied in bf16: {why}"
                 ctx.remarks.add(scaled_remark(func, dot, RemarkKind.MISSED, text))
+            expanded = without_strategy(func)
+            for dot in _scaled_products(expanded):
                 _expand(dot)
+            if ctx.options.opt_level > 0:
+                would_specialise(expanded, target)
+            op.body.block.insert_op_before(expanded, func)
+            func.detach()
+
+
+def _scaled_products(func: aa.FuncOp) -> list[aa.DotScaledOp]:
+    """The products with scales, in order."""
+    return [op for op in func.walk() if isinstance(op, aa.DotScaledOp)]
 
 
 def _expand(dot: aa.DotScaledOp) -> None:

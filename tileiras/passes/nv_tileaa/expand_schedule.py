@@ -26,7 +26,8 @@ class ExpandSchedulePass(IrPass):
     After    if lower < upper { the first %s and %p;
              for %i { %s = dot(%q, %k); %o2 = dot(%p_before, %v_before, %o); %p = exp2(%s) };
              the last %o2 }
-    Requires nv_tileaa, schedules as `tileas-generate-schedule` writes them
+    Requires nv_tileaa, schedules as `tileas-generate-schedule` writes them; a kernel that it
+             changes loses its strategy
     Leaves   loops without a schedule alone; of a schedule of one stage takes the attributes away
     """
 
@@ -40,5 +41,7 @@ class ExpandSchedulePass(IrPass):
                 continue
             if any(isinstance(inner, aa.ForOp) and loop_schedule(inner) for inner in func.walk()):
                 from tileiras.passes.nv_tileaa.schedule.expand import expand_schedules
+                from tileiras.planning.strategy import drop_strategy
 
-                expand_schedules(func)
+                if expand_schedules(func):
+                    drop_strategy(func)

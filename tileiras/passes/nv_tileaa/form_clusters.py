@@ -22,12 +22,14 @@ from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.hints import integer_hint
+from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 from tileiras.planning.tiling.product_region import STORES
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
     from tileiras.planning.model.dots import PlannedDot
+    from tileiras.planning.model.kernel import HopperPlan
 
 CLUSTER = 2
 """Policy: CTAs of a cluster that is formed."""
@@ -46,7 +48,7 @@ class FormClustersPass(IrPass):
     After    %c = get_program_id 0;  %r = get_cluster_rank;  %base = 2 * %c
              for %b in [%base, %n) step %s { %t = %b + %r, or %b if there is no such tile block;
              ... if it exists { tiled_store } }
-    Requires nv_tileaa, a target with wgmma, TMA and clusters
+    Requires nv_tileaa, with the strategies of kernels; a target with wgmma, TMA and clusters
     Leaves   kernels that are not specialised, whose tile blocks may wait for each other, or whose
              control flow around copies depends on the tile block in any other way; loops over tiles
              that carry more than tokens, for one CTA may run an iteration more
@@ -61,7 +63,7 @@ class FormClustersPass(IrPass):
         for func in list(op.body.ops):
             if isinstance(func, aa.FuncOp) and _is_candidate(func):
                 if _shares_work(func):
-                    clustered = _clustered(func, target)
+                    clustered = _clustered(func, strategy_of(func, target), target)
                 else:
                     clustered = _statically_scheduled(func, target, ctx.options)
                 if clustered is not None:
@@ -121,12 +123,11 @@ def _statically_scheduled(
     """
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
     from tileiras.planning.operands.tma_stores import tma_stores
-    from tileiras.planning.warp_roles.plan import plan_hopper
     from tileiras.planning.warp_roles.store_warp import with_store_warp
 
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
-    plan = plan_hopper(func, target)
+    plan = strategy_of(func, target)
     if plan is None or len(plan.dots) != 1 or plan.warpgroups == 1:
         return None
     [planned] = plan.dots.values()
@@ -135,8 +136,8 @@ def _statically_scheduled(
     looped = with_static_tile_scheduler(func)
     if looped is None:
         return None
-    clustered = _clustered(looped, target)
-    plan = plan_hopper(clustered, target) if clustered is not None else None
+    clustered = _clustered(looped, would_specialise(looped, target), target)
+    plan = strategy_of(clustered, target) if clustered is not None else None
     if clustered is None or plan is None:
         return None
     plan = replace(plan, stores=tma_stores(clustered, plan, target, None))
@@ -148,21 +149,19 @@ def _is_plain(planned: PlannedDot) -> bool:
     return planned.lhs is not None and planned.fragments is None and not planned.transposed
 
 
-def _clustered(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
+def _clustered(func: aa.FuncOp, plan: HopperPlan | None, target: GpuTarget) -> aa.FuncOp | None:
     """The kernel for a cluster, None if nothing would be shared."""
     from tileiras.planning.clusters import find_multicast
-    from tileiras.planning.warp_roles.plan import plan_hopper
 
-    plan = plan_hopper(func, target)
     if plan is None or plan.shape.ctas > 1 or not all(map(is_repeatable, func.walk())):
         return None
     if any(carries(op) for op in func.walk() if _starts_from_number(op)):
         return None
-    changed = func.clone()
+    changed = without_strategy(func)
     changed.properties["cluster"] = IntegerAttr(CLUSTER, i32)
     changed.properties["clustered"] = UnitAttr()
     _renumber(changed)
-    plan = plan_hopper(changed, target)
+    plan = would_specialise(changed, target)
     return changed if plan is not None and find_multicast(changed, plan).loads else None
 
 

@@ -41,7 +41,8 @@ class GenerateSchedulePass(IrPass):
                %s = dot(%q, %k) {schedule = <stage = 0, order = 0, cycle = 0>}
                %p = exp2(%s) {schedule = <stage = 0, order = 2, cycle = 512>}
                %o2 = dot(%p, %v, %o) {schedule = <stage = 1, order = 1, cycle = 0>} }
-    Requires nv_tileaa, a target with cp.async; for products wgmma and TMA
+    Requires nv_tileaa, with the strategies of kernels; a target with cp.async; for products wgmma
+             and TMA
     Leaves   the program: nothing but attributes is written. Loops for which no schedule fits or
              pays get none; functions with a scheduled loop are left alone
     """
@@ -82,11 +83,11 @@ def _has_roles(
     """Whether a kernel's loads will be those of a producer warp."""
     if not target.has(Feature.TMA) or not any(isinstance(op, aa.ProductOp) for op in func.walk()):
         return False
-    from tileiras.planning.warp_roles.plan import plan_hopper
+    from tileiras.planning.strategy import refusals_of, strategy_of
 
-    refusals: dict[str, str] = {}
-    if plan_hopper(func, target, refusals) is not None:
+    if strategy_of(func, target) is not None:
         return True
+    refusals = refusals_of(func)
     # Pipelined loads leave no trace of what there was to plan.
     explain_refusals(remarks, pass_name, func, refusals)
     explain_operands(remarks, pass_name, func, target, refusals)
@@ -113,13 +114,12 @@ def _schedule_products(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTar
     """
     from tileiras.planning.schedule.overlap import overlap_products
     from tileiras.planning.schedule.written import write_overlap
-    from tileiras.planning.warp_roles.plan import plan_hopper
+    from tileiras.planning.strategy import refusals_of, strategy_of
 
     dots = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
-    refusals: dict[str, str] = {}
-    plan = plan_hopper(func, target, refusals) if dots else None
+    plan = strategy_of(func, target)
     if plan is None:
-        explain_operands(remarks, GenerateSchedulePass.name, func, target, refusals)
+        explain_operands(remarks, GenerateSchedulePass.name, func, target, refusals_of(func))
         return False
     if all(root_load(dot.lhs) is not None for dot in dots):
         return True
@@ -142,11 +142,11 @@ def _keeps_ctas(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> bool:
     CTAs that share an SM overlap by themselves, and more than a rotated loop does.
     """
     from tileiras.passes.nv_tileaa.schedule.expand import expand_schedules
-    from tileiras.planning.warp_roles.plan import plan_hopper
+    from tileiras.planning.strategy import without_strategy, would_specialise
 
-    trial = func.clone()
+    trial = without_strategy(func)
     expand_schedules(trial)
-    after = plan_hopper(trial, target)
+    after = would_specialise(trial, target)
     return after is not None and after.shape.ctas >= plan.shape.ctas
 
 

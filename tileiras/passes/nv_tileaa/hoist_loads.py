@@ -21,6 +21,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.memory import StoreBase, TiledStoreBase
+from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
@@ -45,7 +46,7 @@ class HoistLoadsPass(IrPass):
 
     Before   %c = f(load ..); if %c { .. } else { %x = tiled_load %v[%i] .. }
     After    %c = f(load ..); %x = tiled_load %v[%i]; if %c { .. } else { .. }
-    Requires nv_tileaa
+    Requires nv_tileaa; a kernel that it changes loses its strategy
     Leaves   loads of elements that the other branch does not access: they might not be there to be
              read; loads ordered after something in their branch; conditions known without memory
     """
@@ -57,15 +58,25 @@ class HoistLoadsPass(IrPass):
         """Goes through all branches, inner ones first."""
         branches = [branch for branch in op.walk(reverse=True) if isinstance(branch, aa.IfOp)]
         for branch in branches:
-            if _is_loaded(branch.condition, branch.parent_block()):
-                _hoist(branch)
+            if _is_loaded(branch.condition, branch.parent_block()) and _hoist(branch):
+                _forget_strategy(branch)
 
 
-def _hoist(branch: aa.IfOp) -> None:
-    """Moves what may be moved out of one branch."""
+def _forget_strategy(branch: aa.IfOp) -> None:
+    """The kernel is another one now."""
+    from tileiras.planning.strategy import drop_strategy
+
+    func = enclosing(branch, aa.FuncOp)
+    if isinstance(func, aa.FuncOp):
+        drop_strategy(func)
+
+
+def _hoist(branch: aa.IfOp) -> bool:
+    """Moves what may be moved out of one branch; False if that is nothing."""
     blocks = [region.block for region in branch.regions if region.blocks]
     if len(blocks) != 2:
-        return
+        return False
+    has_moved = False
     for mine, other in (blocks, blocks[::-1]):
         accesses = list(_accesses(other))
         for load in list(_accesses(mine)):
@@ -75,6 +86,8 @@ def _hoist(branch: aa.IfOp) -> None:
             if is_there and _are_writes_ordered(other):
                 _move(load, branch)
                 _order_after(other, load)
+                has_moved = True
+    return has_moved
 
 
 def _accesses(block: Block) -> Iterator[TiledAccess]:

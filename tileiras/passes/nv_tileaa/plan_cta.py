@@ -12,18 +12,23 @@ from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.explain_products import explain_operands, explain_refusals
 from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.model.written import write_plan
+from tileiras.planning.strategy import refusals_of
 
 
 @dataclass(frozen=True)
 class PlanCtaPass(IrPass):
     """Decides how many warps compute a kernel, in which roles, and how its operands reach them.
 
+    What `choose-strategy` has written is completed: which tiles leave by TMA, whether a warp of its
+    own stores, and whether there is room for all that.
+
     Before   func @gemm { for { %a = load; %b = load; %d = dot %a, %b } store }
     After    func @gemm attributes {plan = #nv_tileas.kernel_plan<...>, pipelines = [...]} {
              for { %a = load {pipeline = ...}; %b = load {pipeline = ...}; %d = dot {mma = ...} }
              store {by_tma} }; where all warps do the same only the number of warps is planned
-    Requires nv_tileaa that no other pass of it changes any more
-    Leaves   the program: nothing but attributes is written
+    Requires nv_tileaa that no other pass of it changes any more, with the strategy of every kernel
+             with products
+    Leaves   the program: nothing but attributes is written; the strategy is taken away
     """
 
     name = "tileas-plan-cta"
@@ -34,7 +39,7 @@ class PlanCtaPass(IrPass):
         target = ctx.require_target()
         for func in op.body.ops:
             if isinstance(func, aa.FuncOp):
-                refusals: dict[str, str] = {}
-                write_plan(func, plan_kernel(func, target, ctx.options, refusals))
+                plan, refusals = plan_kernel(func, target, ctx.options), refusals_of(func)
+                write_plan(func, plan)
                 explain_refusals(ctx.remarks, self.name, func, refusals)
                 explain_operands(ctx.remarks, self.name, func, target, refusals)

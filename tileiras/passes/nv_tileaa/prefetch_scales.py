@@ -25,6 +25,7 @@ from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.mma.block_scaled import is_scale_use
+from tileiras.planning.strategy import drop_strategy
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class PrefetchScalesPass(IrPass):
     Before   for %i { %s = tiled_load %v[%x, %i]; %d = dot_scaled %a by %s, .. }
     After    %s0 = tiled_load %v[%x, %lower]; for %i iter(%s = %s0) {
              %n = tiled_load %v[%x, %i + %step]; %d = dot_scaled %a by %s, ..; continue %n }
-    Requires nv_tileaa, with the loads that start several iterations early out of the way
+    Requires nv_tileaa, with the loads that start several iterations early out of the way; a kernel
+             that it changes loses its strategy
     Leaves   loads that others read or wait for, that wait for something in the loop, or whose
              indices are not computed from the induction variable alone
     """
@@ -43,11 +45,21 @@ class PrefetchScalesPass(IrPass):
     title: ClassVar[str] = "Load scales of products an iteration early"
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
-        """Goes through all loops."""
-        for loop in [inner for inner in op.walk() if isinstance(inner, aa.ForOp)]:
-            loads = [load for load in loop.body.block.ops if _may_be_early(load, loop)]
-            if loads:
-                _prefetch(loop, [load for load in loads if isinstance(load, aa.TiledLoadOp)])
+        """Goes through the loops of all functions."""
+        for func in op.body.ops:
+            if isinstance(func, aa.FuncOp) and _prefetch_in(func):
+                drop_strategy(func)
+
+
+def _prefetch_in(func: aa.FuncOp) -> bool:
+    """Rebuilds the loops of a function; False if none has such loads."""
+    done = False
+    for loop in [inner for inner in func.walk() if isinstance(inner, aa.ForOp)]:
+        loads = [load for load in loop.body.block.ops if _may_be_early(load, loop)]
+        if loads:
+            _prefetch(loop, [load for load in loads if isinstance(load, aa.TiledLoadOp)])
+            done = True
+    return done
 
 
 def _may_be_early(load: Operation, loop: aa.ForOp) -> bool:

@@ -38,7 +38,8 @@ class SimplifyAddressesPass(IrPass):
 
     Before   for %k { %p = addptr(%base, addi(%rows, %k64)); %m = cmpi(exti %a, exti %b) }
     After    %r = addptr(%base, %rows); for %k { %p = addptr(%r, %k64); %m = cmpi(%a, %b) }
-    Requires nv_tileaa, with the facts about pointers and masks on their users
+    Requires nv_tileaa, with the facts about pointers and masks on their users; a kernel that it
+             changes loses its strategy
     Leaves   offsets without an invariant part, or narrower than addresses; comparisons of what was
              widened in different ways
     """
@@ -48,30 +49,40 @@ class SimplifyAddressesPass(IrPass):
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Narrows all comparisons, then goes through all loops, inner ones first."""
-        for compare in [inner for inner in op.walk() if isinstance(inner, aa.CmpIOp)]:
-            _narrow(compare)
-        loops = [inner for inner in op.walk(reverse=True) if isinstance(inner, aa.ForOp)]
-        for loop in loops:
-            for pointers in [inner for inner in loop.walk() if isinstance(inner, aa.AddPtrOp)]:
-                _split(pointers, loop)
+        for func in op.body.ops:
+            if isinstance(func, aa.FuncOp) and _simplify(func):
+                from tileiras.planning.strategy import drop_strategy
+
+                drop_strategy(func)
 
 
-def _narrow(compare: aa.CmpIOp) -> None:
+def _simplify(func: aa.FuncOp) -> bool:
+    """Simplifies a function; False if there is nothing to do."""
+    done = [_narrow(op) for op in list(func.walk()) if isinstance(op, aa.CmpIOp)]
+    loops = [inner for inner in func.walk(reverse=True) if isinstance(inner, aa.ForOp)]
+    for loop in loops:
+        pointers = [inner for inner in loop.walk() if isinstance(inner, aa.AddPtrOp)]
+        done += [_split(op, loop) for op in pointers]
+    return any(done)
+
+
+def _narrow(compare: aa.CmpIOp) -> bool:
     """Compares before both sides are widened: widening keeps the order, of unsigned numbers too."""
     sides = [_widened(value) for value in compare.operands]
     if sides[0] is None or sides[1] is None:
-        return
+        return False
     first, second = sides[0], sides[1]
     if element_of(first.source) != element_of(second.source):
-        return
+        return False
     if first.signedness.data is not second.signedness.data:
-        return
+        return False
     wide = list(compare.operands)
     compare.operands = [_without(value) for value in wide]
     for value in wide:
         _erase_unused(value)
     if first.signedness.data is Signedness.UNSIGNED:
         compare.properties["signedness"] = SignednessAttr(Signedness.UNSIGNED)
+    return True
 
 
 def _widened(value: SSAValue) -> aa.ExtIOp | None:
@@ -93,24 +104,25 @@ def _without(value: SSAValue) -> SSAValue:
     return _put_before(value.op, value.op, [source], with_element(value.type, element_of(source)))
 
 
-def _split(pointers: aa.AddPtrOp, loop: aa.ForOp) -> None:
+def _split(pointers: aa.AddPtrOp, loop: aa.ForOp) -> bool:
     """Adds the invariant terms of an offset to the pointers before the loop.
 
     Only offsets as wide as addresses: a narrow sum may wrap where that of wide terms does not.
     """
     base, offset = pointers.operands
     if element_of(offset) != IntegerType(ADDRESS_BITS):
-        return
+        return False
     terms = _terms(offset)
     invariant = [term for term in terms if _is_invariant(term, loop)]
     varying = [term for term in terms if not _is_invariant(term, loop)]
     if not invariant or not varying or not _is_invariant(base, loop):
-        return
+        return False
     values = [_before(value, loop) for value in (base, *invariant)]
     rows = _put_before(pointers, loop, [values[0], _sum(values[1:], loop)], pointers.result.type)
     pointers.operands = [rows, _sum(varying, pointers)]
     _erase_unused(base)
     _erase_unused(offset)
+    return True
 
 
 def _erase_unused(value: SSAValue) -> None:

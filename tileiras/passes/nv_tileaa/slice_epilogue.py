@@ -59,7 +59,7 @@ class SliceEpiloguePass(IrPass):
 
     Before   %s = for { dot } : 128x256;  %t = addf %s, %bias;  store %t;  store (tanh %t)
     After    %s0 = extract %s[0, 0] : 128x128;  the rest on it;  the same with extract %s[0, 1]
-    Requires nv_tileaa
+    Requires nv_tileaa, with the strategies of kernels, of which it takes those that it slices away
     Leaves   epilogues that fit into registers;
              accesses that token order keeps in their places;
              sums that are reduced or go on into another loop
@@ -91,14 +91,15 @@ def _slice_func(func: aa.FuncOp, target: GpuTarget) -> None:
     large = [block for block in blocks if _is_too_large(find_epilogue_cut(block, 2, COLUMNS))]
     if not large:
         return
-    from tileiras.planning.warp_roles.plan import plan_hopper
+    from tileiras.planning.strategy import drop_strategy, strategy_of
 
-    hopper = plan_hopper(func, target)
+    hopper = strategy_of(func, target)
     warps = hopper.shape.consumer_warps if hopper is not None else plan_cta(func, target).num_warps
     plan = CtaPlan(warps, target, hopper)
     for block in large:
-        if _is_too_large(find_epilogue_cut(block, 2, COLUMNS), _threads(plan)):
-            _slice_block(block, plan)
+        found = find_epilogue_cut(block, 2, COLUMNS)
+        if _is_too_large(found, _threads(plan)) and _slice_block(block, plan):
+            drop_strategy(func)
 
 
 def _threads(plan: CtaPlan) -> int:
@@ -111,12 +112,13 @@ def _is_too_large(found: EpilogueCut | None, threads: int = 0) -> bool:
     return found is not None and _registers(found, 1, threads) > MAX_REGISTERS
 
 
-def _slice_block(block: Block, plan: CtaPlan) -> None:
-    """Slices the epilogue of a block into as many parts as it takes."""
+def _slice_block(block: Block, plan: CtaPlan) -> bool:
+    """Slices the epilogue of a block into as many parts as it takes; False if it cannot be cut."""
     cuts = (_best_cut(block, dim, plan) for dim in _dims(block, plan))
     found = [cut for cut in cuts if cut is not None]
     if found:
         build_epilogue_slices(min(found, key=lambda cut: _excess(cut, plan)))
+    return bool(found)
 
 
 def _dims(block: Block, plan: CtaPlan) -> tuple[int, int]:

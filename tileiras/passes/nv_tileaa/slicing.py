@@ -12,6 +12,7 @@ from tileiras.analysis.register_pressure import tensor_words
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileas.plan import STRATEGY
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.part_loops import Limits, split_block
 from tileiras.passes.nv_tileaa.split_products import split_products
@@ -40,7 +41,7 @@ class SlicingPass(IrPass):
     After    for %i in [0, 128) { the same on tensor<8192xf32>, at the index * 128 + %i }
     Before   dot : 64x512, which wgmma does not take
     After    dot : 64x256;  dot : 64x256, if it takes these
-    Requires nv_tileaa
+    Requires nv_tileaa; strategies that stand in its text are forgotten
     Leaves   tiles that fit into registers; values that come from a scan, a gather along the cut
              or an atomic; products with a store in their loop; loads that a store must not overtake
     """
@@ -52,6 +53,8 @@ class SlicingPass(IrPass):
         """Splits in all functions."""
         for func in list(op.body.ops):
             if isinstance(func, aa.FuncOp):
+                if STRATEGY in func.attributes:  # chosen by an earlier run, for any target
+                    _forget_strategy(func)
                 for text in _split_loops(func, ctx.target):
                     ctx.remarks.add(_remark(func, text))
                 _split_mn(func, op, ctx)
@@ -62,6 +65,12 @@ class SlicingPass(IrPass):
         for func in large:
             for region in _regions(func):
                 split_block(region.block, Limits(MAX_WORDS, PART_WORDS))
+
+
+def _forget_strategy(func: aa.FuncOp) -> None:
+    from tileiras.planning.strategy import drop_strategy
+
+    drop_strategy(func)
 
 
 def _split_loops(func: aa.FuncOp, target: GpuTarget | None) -> list[str]:

@@ -51,7 +51,7 @@ class SplitKPass(IrPass):
     Before   for %k in [0, %n) { %a = tiled_load : 128x256;  %b = tiled_load : 256x256;  dot }
     After    for %j in [0, 4 * %n) { tiled_load : 128x64;  tiled_load : 64x256;  dot }
              with %j >> 2 as %k; two loops, one in the other, if there is more in the loop
-    Requires nv_tileaa
+    Requires nv_tileaa, with the strategies of kernels
     Leaves   loops whose pipelines have stages to spare, or whose operands fit into registers and
              stages where all warps do the same
     """
@@ -80,14 +80,17 @@ def split_function(ctx: CompileContext, func: aa.FuncOp) -> None:
 
 
 def split_steps(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:
-    """The function with cut products, and what was done; itself where that is nothing."""
+    """The function with cut products, and what was done; itself where that is nothing.
+
+    A strategy stands on the function, and on the one that is returned.
+    """
     if not any(_is_long(dot) for dot in func.walk() if isinstance(dot, aa.DotOp)):
         return func, []
     from tileiras.planning.resources.cta import MOST_PIPELINE_BYTES
     from tileiras.planning.resources.stages import has_spare_stages, pipeline_smem
-    from tileiras.planning.warp_roles.plan import plan_hopper
+    from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 
-    plan = plan_hopper(func, target)
+    plan = strategy_of(func, target)
     if plan is not None and has_spare_stages(plan, target):
         return func, []
     room = (
@@ -95,13 +98,13 @@ def split_steps(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str
         if plan is None
         else min(MOST_PIPELINE_BYTES, pipeline_smem(plan, target))
     )
-    changed = func.clone()
+    changed = without_strategy(func)
     done: list[str] = []
     if _may_be_specialised(func, target):
         done = _split_steps(changed, lambda dots: _parts_for_stages(dots, room // STAGES))
-        done = done if _is_better(plan_hopper(changed, target), plan) else []
+        done = done if done and _is_better(would_specialise(changed, target), plan) else []
     if plan is None and not done:
-        changed = func.clone()
+        changed = without_strategy(func)
         registers, live = _registers(changed, target), live_at_products(changed.body.block)
         copied = target.shared_memory_of_each(1) if target.has(Feature.CP_ASYNC) else None
 
@@ -112,7 +115,9 @@ def split_steps(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str
             )
 
         done = _split_steps(changed, parts_of)
-    return changed, done
+        if done:
+            would_specialise(changed, target)
+    return (changed, done) if done else (func, [])
 
 
 def _is_better(after: HopperPlan | None, before: HopperPlan | None) -> bool:

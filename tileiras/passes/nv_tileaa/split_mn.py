@@ -13,7 +13,7 @@ from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.passes.nv_tileaa.split_k import split_steps
 from tileiras.passes.nv_tileaa.split_products import MAX_EXTENT, is_longer, split_products
-from tileiras.planning.warp_roles.plan import plan_hopper
+from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 
 
 def split_mn(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:
@@ -21,15 +21,16 @@ def split_mn(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:
     long = [op for op in func.walk() if isinstance(op, aa.DotOp) and is_longer(op, MAX_EXTENT)]
     if not long or not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
         return func, []
-    if _is_specialised(func, target):
+    if _would_be_specialised(without_strategy(func), target):
         return func, []
-    changed = func.clone()
+    changed = without_strategy(func)
     done = split_products(changed, 1, MAX_EXTENT)
-    if not done or not _is_specialised(changed, target):
+    if not done or not _would_be_specialised(changed, target):
         return func, []
     return changed, done
 
 
-def _is_specialised(func: aa.FuncOp, target: GpuTarget) -> bool:
-    """Whether a kernel will be, steps of K being cut where they must."""
-    return plan_hopper(split_steps(func, target)[0], target) is not None
+def _would_be_specialised(copy: aa.FuncOp, target: GpuTarget) -> bool:
+    """Whether a kernel would be, steps of K being cut where they must."""
+    would_specialise(copy, target)
+    return strategy_of(split_steps(copy, target)[0], target) is not None

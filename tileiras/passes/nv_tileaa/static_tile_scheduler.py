@@ -30,6 +30,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.nv_tileaa.two_tiles import product_loop
+from tileiras.planning.strategy import without_strategy
 
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 _QUOTIENT = {"rounding": RoundingModeAttr(RoundingMode.ZERO), "signedness": _UNSIGNED}
@@ -46,7 +47,7 @@ def with_static_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
     returns = [op for op in func.walk() if isinstance(op, aa.ReturnOp)]
     if products is None or loops != [products] or len(returns) != 1:
         return None
-    changed = func.clone()
+    changed = without_strategy(func)
     source = changed.body.block
     numbers = [op for op in changed.walk() if isinstance(op, aa.GetProgramIdOp)]
     if not numbers or any(op.parent_op() is not changed for op in numbers):

@@ -42,7 +42,7 @@ class TilesPerCtaPass(IrPass):
              } else { the same as before } }
              so that no tile block has more to do than before: in the last round, if there are no
              more tiles left than tile blocks, each computes one
-    Requires nv_tileaa, a target with wgmma and TMA
+    Requires nv_tileaa, with the strategies of kernels; a target with wgmma and TMA
     Leaves   kernels that are not specialised, that ask for clusters, whose tile blocks may wait for
              each other, whose loops over K depend on the tile or do more than to add products up,
              whose tiles could have nothing in common, or would want more registers or stages than
@@ -146,18 +146,18 @@ def _two_tiles(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
     from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
     from tileiras.planning.resources.stages import has_spare_stages
-    from tileiras.planning.warp_roles.plan import plan_hopper
+    from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 
-    plan = plan_hopper(func, target)
+    plan = strategy_of(func, target)
     if plan is None or plan.shape.ctas > 1 or not _only_adds_up(plan):
         return None
-    changed = func.clone()
+    changed = without_strategy(func)
     loop = _tile_loop(changed)
     joiner = TwoTilesOfGrid(changed, target.performance) if loop is None else TwoTilesOfLoop(loop)
     if not joiner.join():
         return None
     changed.properties["two_tiles"] = StringAttr("blocks" if loop is None else "rounds")
-    plan = plan_hopper(changed, target)
+    plan = would_specialise(changed, target)
     if plan is None or plan.shape.ctas > 1 or not _fits(plan):
         return None
     return changed if _have_in_common(plan) and has_spare_stages(plan, target) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.warp_roles import (
@@ -17,6 +17,7 @@ from tileiras.planning.layouts.written import contradiction
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
 from tileiras.planning.operands.tma import root_load, rounds_to_tf32
+from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
 from tileiras.planning.warp_roles.consumer_loops import is_of_others
 from tileiras.planning.warp_roles.early_exit import early_exit, with_condition
 from tileiras.planning.warp_roles.producer_layouts import producer_warps
@@ -29,6 +30,7 @@ def check_against_plan(
     _check_exit(func, roles)
     for op in func.body.walk():
         _check_consumer(op, plan, roles)
+        _check_operands(op, plan, roles)
     for role, program in roles.programs.items():
         _check_program(func, role, program, roles)
     for role, is_planned in ((STORE, plan.has_store_warp), (PRODUCT, plan.is_in_tmem)):
@@ -71,6 +73,25 @@ def _check_consumer(op: Operation, plan: HopperPlan, roles: WarpRoles) -> None:
         raise contradiction(op, "has the role consumer, which does not run it")
 
 
+def _check_operands(op: Operation, plan: HopperPlan, roles: WarpRoles) -> None:
+    """Whether consumers make what an operation of theirs reads, or find it in memory."""
+    if op in roles.elsewhere:
+        return
+    for value in op.operands:
+        maker = value.owner
+        if maker in roles.elsewhere and not _is_in_memory(op, value, plan):
+            raise contradiction(op, "has the role consumer, what makes its operands has not")
+
+
+def _is_in_memory(op: Operation, value: SSAValue, plan: HopperPlan) -> bool:
+    """Whether consumers read a value from a stage, as a product does, or from tensor memory."""
+    planned = plan.dots.get(op)
+    if planned is not None and value is planned.dot.lhs:
+        return planned.lhs is not None
+    # Of a loop without consumers they read sums alone: `is_of_others`.
+    return planned is not None or value.owner in plan.dots or isinstance(value.owner, aa.ForOp)
+
+
 def _is_elsewhere(op: Operation, plan: HopperPlan) -> bool:
     """Whether products read through an operation, or another role issues it."""
     if rounds_to_tf32(op):
@@ -92,9 +113,16 @@ def _check_program(func: aa.FuncOp, role: str, program: RoleProgram, roles: Warp
 
 
 def _check_order(func: aa.FuncOp, roles: WarpRoles) -> None:
-    """Whether the order of tile blocks can be one: an axis, a direction, and CTAs of a group."""
-    if roles.tile_order is None:
+    """Whether the order of tile blocks is the one that the kernel's loops ask for."""
+    asked = longest_tile_first(func) if func.cluster_size == 1 else None
+    if roles.tile_order == asked:
         return
-    axis, rises, group = roles.tile_order
-    if axis not in range(3) or rises not in (0, 1) or group < 1 or func.cluster_size != 1:
-        raise contradiction(func, f"has a '{TILE_ORDER}' that no kernel of its plan can have")
+    if roles.tile_order is None:
+        raise contradiction(func, f"has no '{TILE_ORDER}', its loops ask for {_order(asked)}")
+    said = f"has a '{TILE_ORDER}' of {_order(roles.tile_order)}"
+    raise contradiction(func, f"{said}, its loops ask for {_order(asked)}")
+
+
+def _order(order: tuple[int, int, int] | None) -> str:
+    """An order of tile blocks: axis, direction, blocks of a group."""
+    return f"[{', '.join(map(str, order))}]" if order is not None else "none"

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileas.plan import NAMES, PLAN, KernelPlanAttr
+from tileiras.dialects.nv_tileas.plan import NAMES, PLAN, STRATEGY, KernelPlanAttr
 from tileiras.planning.model.cta import CtaPlan
 
 
 def write_plan(func: aa.FuncOp, plan: CtaPlan) -> None:
-    """Puts a plan into the attributes of a function and its operations; an older one goes."""
+    """Puts a plan into the attributes of a function and its operations; an older one goes.
+
+    The strategy that it completes goes, too.
+    """
     erase_plan(func)
+    func.attributes.pop(STRATEGY, None)
     if plan.hopper is None:
         func.attributes[PLAN] = KernelPlanAttr.of(num_warps=plan.num_warps)
         return

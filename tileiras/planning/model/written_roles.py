@@ -41,9 +41,15 @@ from tileiras.planning.resources.cta import CtaConfig
 from tileiras.planning.resources.stages import extra_stages
 
 
-def write_roles(func: aa.FuncOp, hopper: HopperPlan, num_warps: int) -> None:
-    """Puts the plan of a specialised kernel into attributes."""
+def write_roles(
+    func: aa.FuncOp, hopper: HopperPlan, num_warps: int, with_stores: bool = True
+) -> None:
+    """Puts the plan of a specialised kernel into attributes; how it stores if that is decided."""
     shape = hopper.shape
+    stores: dict[str, int] = {}
+    if with_stores:
+        stores["stores_delayed"] = int(hopper.are_stores_delayed)
+        stores["store_warp"] = int(hopper.has_store_warp)
     func.attributes[PLAN] = KernelPlanAttr.of(
         num_warps=num_warps,
         warpgroups=shape.warpgroups,
@@ -54,8 +60,7 @@ def write_roles(func: aa.FuncOp, hopper: HopperPlan, num_warps: int) -> None:
         consumer_registers=shape.consumer_registers,
         smem_transpose=hopper.smem_transpose,
         scratch=hopper.scratch,
-        stores_delayed=int(hopper.are_stores_delayed),
-        store_warp=int(hopper.has_store_warp),
+        **stores,
     )
     func.attributes[PIPELINES] = ArrayAttr(
         [_described(described) for described in hopper.pipelines]
@@ -83,7 +88,7 @@ def read_roles(func: aa.FuncOp, kernel: KernelPlanAttr, target: GpuTarget) -> Ho
         {planned.dot: planned for planned in _read_dots(func, target)},
         _read_pipelines(func),
         tuple(op for op in func.walk() if isinstance(op, TmaWrite) and BY_TMA in op.attributes),
-        bool(kernel.integer("stores_delayed")),
+        kernel.optional_integer("stores_delayed") != 0,
         bool(kernel.integer("store_warp")),
         kernel.integer("smem_transpose"),
         kernel.integer("scratch"),

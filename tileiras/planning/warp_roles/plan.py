@@ -7,7 +7,8 @@ accumulators; and addresses that the producer can compute by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, Operation
 
@@ -26,31 +27,43 @@ from tileiras.planning.resources.stage_groups import stage_groups, stage_operand
 from tileiras.planning.warp_roles.producer_layouts import producer_layouts
 from tileiras.planning.warp_roles.producer_slice import SlicedAccess, producer_slice
 
+NO_STRATEGY = "none"
+"""In place of a strategy's name."""
 MAX_SCRATCH_BYTES = 32 * 1024
 """Policy: shared memory that a single operation may want at once."""
 
 
-def plan_hopper(
-    func: aa.FuncOp, target: GpuTarget, refusals: dict[str, str] | None = None
-) -> HopperPlan | None:
-    """The plan, or None where another way of computing is better or the only one.
+@dataclass(frozen=True)
+class Choice:
+    """The first strategy that can compute a kernel, or none; why those before it cannot."""
 
-    `refusals` gets, by the name of every strategy that was asked and not chosen, why it was not.
+    name: str
+    plan: HopperPlan | None
+    refusals: Mapping[str, str]
+
+
+def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> Choice:
+    """How a kernel would be specialised; by none where another way is better or the only one.
+
+    Only `planning.strategy` asks: everybody else reads what it has written on the kernel.
     """
-    if not target.has(Feature.TMA):
-        return None
-    if any(calls_runtime(op) or scratch_bytes(op) > MAX_SCRATCH_BYTES for op in func.walk()):
-        return None
-    # Pipelined loads would be left operands in registers, beside the pipelines.
-    if any(isinstance(op, aa.CircularBufferOp) for op in func.walk()):
-        return None
+    refusals: dict[str, str] = {}
+    if not target.has(Feature.TMA) or _is_for_all_warps(func):
+        return Choice(NO_STRATEGY, None, refusals)
     for strategy in pipelined_strategies(target):
         plan = _plan_by(strategy, func, target)
         if not isinstance(plan, str):
-            return plan
-        if refusals is not None:
-            refusals[strategy.name] = plan
-    return None
+            return Choice(strategy.name, plan, refusals)
+        refusals[strategy.name] = plan
+    return Choice(NO_STRATEGY, None, refusals)
+
+
+def _is_for_all_warps(func: aa.FuncOp) -> bool:
+    """Whether operations of the kernel rule warp roles out, whatever computes its products."""
+    if any(calls_runtime(op) or scratch_bytes(op) > MAX_SCRATCH_BYTES for op in func.walk()):
+        return True
+    # Pipelined loads would be left operands in registers, beside the pipelines.
+    return any(isinstance(op, aa.CircularBufferOp) for op in func.walk())
 
 
 def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> HopperPlan | str:

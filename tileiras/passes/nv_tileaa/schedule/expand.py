@@ -11,20 +11,25 @@ from tileiras.passes.nv_tileaa.schedule.rotate import rotate
 from tileiras.passes.nv_tileaa.schedule.start_early import start_early
 
 
-def expand_schedules(func: aa.FuncOp) -> None:
+def expand_schedules(func: aa.FuncOp) -> bool:
     """Expands the scheduled loops, outer ones first, and takes the schedules away.
+
+    False if that is all: every loop runs its iterations one after another.
 
     Raises BytecodeError for a schedule that cannot be run.
     """
     buffers: dict[int, SSAValue] = {}
     waits: list[aa.AsyncWaitGroupOp] = []
+    has_changed = False
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp) and loop_schedule(op)]
     for loop in loops:
         schedule = loop_schedule(loop)
         if any(prefetch_of(op) for op in loop.body.block.ops):
             waits.append(start_early(loop, buffers))
+            has_changed = True
         elif schedule is not None and schedule.integer("stages") > 1:
             rotate(loop)
+            has_changed = True
         else:
             erase_schedule(loop)
     # The next loop has the same memory, and threads read what others have copied to it.
@@ -32,3 +37,4 @@ def expand_schedules(func: aa.FuncOp) -> None:
         for op in func.walk():
             if isinstance(op, aa.AsyncWaitGroupOp):
                 op.properties["meet"] = UnitAttr()
+    return has_changed

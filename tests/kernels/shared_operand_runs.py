@@ -41,13 +41,13 @@ def arguments(element: str, transposed: str = "") -> list[np.ndarray]:
     return [*found, *(np.zeros(ROWS * COLUMNS, np.float32) for _ in range(2))]
 
 
-def run_stages(text: str, element: str, transposed: str = ""):
+def run_stages(text: str, element: str, transposed: str = "", arch: str = "sm_90"):
     """Runs the kernel after every pass; memory must stay the same. Returns the last module."""
     module = read_source(text.encode())
     wanted = arguments(element, transposed)
     run_entry(module, "shared", wanted, GRID)
     assert wanted[-1].any()
-    for name, _ in passes(module, (), "sm_90"):
+    for name, _ in passes(module, (), arch):
         found = arguments(element, transposed)
         run_entry(module, "shared", found, GRID)
         for one, other in zip(wanted[-2:], found[-2:], strict=True):

@@ -10,6 +10,7 @@ from tests.kernels.shared_operands import (
     FORMS,
     shared_operands,
 )
+from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 
@@ -23,6 +24,13 @@ def test_products_share_stages(form):
     module = run_stages(shared_operands(form), "f16")
     assert count(module, pl.CreatePipelineOp) == 1
     assert count(module, pl.TmaLoadOp) == len({part for part in FORMS[form] if part in "ABDE"})
+
+
+def test_mma_sync_reads_a_shared_tile_from_its_stage() -> None:
+    """Each product by itself: there are no registers that two of them could read."""
+    module = run_stages(shared_operands("left"), "f16", arch="sm_120")
+    assert count(module, tas.MmaDotOp) == 2
+    assert count(module, pl.TmaLoadOp) == len({part for part in FORMS["left"] if part in "ABDE"})
 
 
 @pytest.mark.parametrize(("element", "step", "transposed"), PLACEMENTS)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, Operation, OpResult
 from xdsl.traits import Pure
 
@@ -152,10 +152,12 @@ class _Group:
 
 
 def _is_staged(op: Product, which: Operand) -> bool:
-    """Whether an operand goes through shared memory."""
+    """Whether an operand in registers goes through shared memory on its way to the product."""
     if isinstance(op, tas.FmaDotOp):
         return True
     value = op.lhs if which == "A" else op.rhs
+    if not isinstance(value.type, TensorType):  # a tile of a stage: each product reads it there
+        return False
     warps = (op.warps_m.data, op.warps_n.data)
     rows = get_mma_atom(op.atom.data).layouts()
     fragments = mma_operand_layout(rows.operand(which), shape_of(value), warps, which)

@@ -57,7 +57,10 @@ def _is_read_here(load: OperandLoad, op: aa.ProductOp) -> bool:
 def _is_of_loop(op: aa.ProductOp) -> bool:
     """Whether the product stands in the body of a loop, or was peeled off one beside it."""
     block = op.parent_block()
-    if isinstance(op.parent_op(), aa.ForOp) or block is None:
+    around = op.parent_op()
+    while isinstance(around, aa.IfOp):
+        around = around.parent_op()
+    if isinstance(around, aa.ForOp) or block is None:
         return block is not None
     loops = [other for other in block.ops if isinstance(other, aa.ForOp)]
     return any(isinstance(inner, aa.ProductOp) for loop in loops for inner in loop.body.block.ops)

@@ -1,8 +1,9 @@
-"""Compiles kernels of the cute dialect to one thread's program in llvm and nvvm.
+"""Compiles kernels of the cute dialects to one thread's program in llvm and nvvm.
 
 The program is run as the interpreter runs it, with the algebra's own functions, but what is known
 at run time only is a symbol for a 64-bit value: an offset is then a polynomial, which is written
-out where memory is accessed. Registers are values by their static index; loops are unrolled.
+out where memory is accessed. Registers are values by their static index. Loops with static bounds
+are unrolled, others stay (`regions`); instructions of `cute_nvgpu` are in `instructions`.
 
 A kernel's parameters: a tensor or pointer is its address, followed by the dynamic leaves of its
 layout as i32, from left to right, shape first.
@@ -27,24 +28,28 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from tileiras.codegen.atoms.mma import MmaAtom as MmaRow
-from tileiras.codegen.atoms.mma import mma_atoms_of
+from tileiras.codegen.cute.instructions import INSTRUCTIONS, copy_by_atom
 from tileiras.codegen.cute.memory import (
     Address,
+    Map,
     Registers,
     access_bytes,
     index_in,
     register_type,
     vectors_of,
 )
-from tileiras.codegen.target import TARGET_NAMES, GpuTarget, get_target
+from tileiras.codegen.cute.regions import lower_if, lower_loop
+from tileiras.codegen.cute.targets import check_feature, row_of
+from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.codegen.target import GpuTarget
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.algebra.leaves import Dynamic, Leaf, static
 from tileiras.dialects.cute.algebra.swizzles import ComposedLayout, Swizzle
 from tileiras.dialects.cute.operation import CuteOp, value_of_type
-from tileiras.dialects.cute.structure import ConstantOp, ForOp, FuncOp, LoadOp, YieldOp
+from tileiras.dialects.cute.structure import ConstantOp, ForOp, FuncOp, IfOp, LoadOp, YieldOp
 from tileiras.dialects.cute.values import (
+    CopyAtom,
     MmaAtom,
     PointerInfo,
     RunTime,
@@ -53,6 +58,7 @@ from tileiras.dialects.cute.values import (
     element_bits,
     plain_layout,
 )
+from tileiras.dialects.cute_nvgpu.types import TmaAtom
 from tileiras.dialects.llvm import arithmetic as arith
 from tileiras.dialects.llvm import constants, control, memory, vectors
 from tileiras.dialects.llvm.constants import BitsAttr
@@ -61,16 +67,11 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nvvm import matrix, threads
 from tileiras.errors import CompileError, TargetError
 
-PTX_ELEMENTS = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "i8": "s8", "i32": "s32"}
-"""What PTX calls elements of products by another name."""
-
-MAX_UNROLLED = 4096
-"""Turns of loops that are written out; beyond it a program is longer than instruction caches."""
 AXES = "xyz"
 SPACES = {"gmem": GLOBAL, "smem": SHARED, "generic": GENERIC}
 
 
-class _Kernel:
+class Kernel:
     """The compilation of one function."""
 
     def __init__(self, func: FuncOp, target: GpuTarget):
@@ -80,20 +81,29 @@ class _Kernel:
         self.symbols: dict[str, SSAValue] = {}
         self.values: dict[SSAValue, Any] = {}
         self.unrolled = 0
+        self.files: list[Registers] = []
+        """All registers that there are, for the blocks in which paths meet."""
+        self.products: list[tuple[Any, SSAValue]] = []
+        """Accumulators that products of warpgroups still write, and where they go."""
         kinds = [kind for argument in func.body.block.args for kind in _parameters(argument.type)]
         name = func.sym_name.data
         self.made = control.FuncOp.make_kernel(name, kinds, threads=func.threads.data)
         self.made.location = func.location
-        self.builder = Builder(InsertPoint.at_end(self.made.entry))
+        self.enter(self.made.entry)
 
     def lower(self) -> control.FuncOp:
         """The function; CompileError with the place of what cannot be compiled."""
         parameters = iter(self.made.entry.args)
         for argument in self.func.body.block.args:
             self.values[argument] = self._argument(value_of_type(argument.type), parameters)
-        self._block(self.func.body.block)
+        self.block(self.func.body.block)
         self.add(control.ReturnOp.create())
         return self.made
+
+    def enter(self, block: Block) -> None:
+        """What follows is written at the end of this block."""
+        self.builder = Builder(InsertPoint.at_end(block))
+        self.thread = ThreadBuilder(block)
 
     def add(self, op: Operation) -> Operation:
         """Writes an operation."""
@@ -124,6 +134,8 @@ class _Kernel:
         """What a parameter stands for."""
         if isinstance(held, PointerInfo):
             return self._address(held, next(parameters))
+        if isinstance(held, TmaAtom):
+            return Map(held, self.value(arith.IntToPtrOp, [next(parameters)], PointerType(GLOBAL)))
         if not isinstance(held, Tensor):
             return next(parameters)
         address = self._address(held.engine, next(parameters))
@@ -155,17 +167,18 @@ class _Kernel:
 
         AlgebraError for another table.
         """
-        entries = [static(entry, "the offset of a thread") for entry in table]
-        steps = [entries[1 << bit] - entries[0] for bit in range((len(entries) - 1).bit_length())]
-        for number, entry in enumerate(entries):
-            bits = (step for bit, step in enumerate(steps) if number >> bit & 1)
-            if entry != entries[0] + sum(bits):
+        entries = list(table)
+        back = entries[0] * -1
+        steps = [entries[1 << bit] + back for bit in range((len(entries) - 1).bit_length())]
+        for number, entry in enumerate(entries[1:], 1):
+            low = number & -number
+            if entry != entries[number - low] + steps[low.bit_length() - 1]:
                 raise AlgebraError("the offsets of threads are no sums over the bits of a thread")
         total: Leaf = entries[0]
         bit = 0
         while bit < len(steps):
             count = 1
-            while bit + count < len(steps) and steps[bit + count] == steps[bit] << count:
+            while bit + count < len(steps) and steps[bit + count] == steps[bit] * (1 << count):
                 count += 1
             if steps[bit]:
                 part = self.value(arith.LShrOp, [index, self.constant(bit)], i64)
@@ -191,7 +204,7 @@ class _Kernel:
 
     # Memory ----------------------------------------------------------------------------------
 
-    def _pointer(self, tensor: Tensor, index: Leaf) -> SSAValue:
+    def pointer(self, tensor: Tensor, index: Leaf) -> SSAValue:
         """The address of the element with an index of the plain layout."""
         engine: Address = tensor.engine
         layout = tensor.layout
@@ -231,7 +244,7 @@ class _Kernel:
         element = register_type(tensor.engine.element)
         kind = VectorType(element, [count]) if count > 1 else element
         load = memory.LoadOp.create(
-            operands=[self._pointer(tensor, index)],
+            operands=[self.pointer(tensor, index)],
             properties={"align": IntAttr(access_bytes(tensor, count))},
             result_types=[kind],
         )
@@ -248,14 +261,14 @@ class _Kernel:
                 tensor.engine.values[tensor.engine.at(index + k)] = value
             return
         element = register_type(tensor.engine.element)
-        stored = self._vector(values, element) if len(values) > 1 else values[0]
+        stored = self.vector(values, element) if len(values) > 1 else values[0]
         store = memory.StoreOp.create(
-            operands=[stored, self._pointer(tensor, index)],
+            operands=[stored, self.pointer(tensor, index)],
             properties={"align": IntAttr(access_bytes(tensor, len(values)))},
         )
         self.add(store)
 
-    def _vector(self, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
+    def vector(self, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
         """Elements as one vector."""
         kind = VectorType(element, [len(values)])
         made = self.add(constants.PoisonOp.create(result_types=[kind])).results[0]
@@ -270,7 +283,8 @@ class _Kernel:
         info: PointerInfo = kind.engine
         register_type(info.element)
         if info.space == "rmem":
-            return Tensor(Registers([None] * size, info.element), kind.layout)
+            self.files.append(Registers([None] * size, info.element))
+            return Tensor(self.files[-1], kind.layout)
         number = len(self.globals)
         name = f"{self.func.sym_name.data}_smem{number}"
         made = memory.GlobalOp.create(
@@ -291,7 +305,7 @@ class _Kernel:
 
     # Operations ------------------------------------------------------------------------------
 
-    def _block(self, block: Block) -> list[Any]:
+    def block(self, block: Block) -> list[Any]:
         """Compiles the operations of a block; gives what its terminator hands on."""
         for op in block.ops:
             try:
@@ -308,11 +322,13 @@ class _Kernel:
             case ConstantOp():
                 self.values[op.result] = self._number(op)
             case LoadOp():
-                tensor, coordinate = (self._integer_of(value) for value in op.operands)
+                tensor, coordinate = (self.integer_of(value) for value in op.operands)
                 found = self.read(tensor, index_in(tensor, coordinate))
                 self.values[op.result] = found[0]
             case ForOp():
-                self._loop(op)
+                lower_loop(self, op)
+            case IfOp():
+                lower_if(self, op)
             case CuteOp():
                 self._row(op)
             case _:
@@ -328,21 +344,7 @@ class _Kernel:
         number = op.value.value.data  # pyright: ignore[reportAttributeAccessIssue]
         return self.constant(number, op.result.type)
 
-    def _loop(self, op: ForOp) -> None:
-        lower, upper, step, *carried = (self.values[value] for value in op.operands)
-        if not all(isinstance(bound, int) for bound in (lower, upper, step)):
-            raise AlgebraError("bounds of loops that are compiled are static")
-        turns = range(lower, upper, step)
-        self.unrolled += len(turns)
-        if self.unrolled > MAX_UNROLLED:
-            raise AlgebraError(f"loops have {self.unrolled} turns, at most {MAX_UNROLLED} compile")
-        block = op.body.block
-        for counter in turns:
-            self.values.update(zip(block.args, [counter, *carried], strict=True))
-            carried = self._block(block)
-        self.values.update(zip(op.results_, carried, strict=True))
-
-    def _integer_of(self, value: SSAValue) -> Any:
+    def integer_of(self, value: SSAValue) -> Any:
         """What a value holds; a 32-bit integer as a leaf."""
         held = self.values[value]
         if isinstance(held, SSAValue) and held.type == i32:
@@ -351,6 +353,9 @@ class _Kernel:
 
     def _row(self, op: CuteOp) -> None:
         name = op.name.removeprefix("cute.")
+        if name in INSTRUCTIONS:
+            INSTRUCTIONS[name](self, op, [self.integer_of(value) for value in op.inputs])
+            return
         if name in _REGISTERS:
             register = f"{_REGISTERS[name]}.{AXES[op.statics[0]]}"
             sreg = threads.ReadSregOp.create(
@@ -367,17 +372,32 @@ class _Kernel:
         elif not op.outputs:
             raise AlgebraError("is not compiled")
         else:
-            operands = [self._integer_of(value) for value in op.inputs]
-            found = operands[0] if name == "assume" else op.apply(operands)
-            if isinstance(found, TiledMma) and found.atom.kind == "warp":
-                _instruction(found.atom, self.target)
+            operands = [self.integer_of(value) for value in op.inputs]
+            found = operands[0] if name == "assume" else self._computed(name, op, operands)
+            if isinstance(found, TiledMma | MmaAtom):
+                row_of(getattr(found, "atom", found), self.target)
+            if isinstance(found, CopyAtom):
+                check_feature(found, self.target)
             self.values[op.outputs[0]] = found
+
+    def _computed(self, name: str, op: CuteOp, operands: list[Any]) -> Any:
+        """The value of an operation without effect: an instruction where no table knows it."""
+        found = op.apply(operands)
+        is_unknown = isinstance(found, Dynamic) and not found.is_known
+        if not is_unknown or name not in _SCALARS or not all(map(is_number, operands)):
+            return found
+        written = _SCALARS[name](self.thread, *(self.integer(operand) for operand in operands))
+        return written if written.type == IntegerType(1) else self.symbol(written)
 
     # Effects ---------------------------------------------------------------------------------
 
     def copy(self, atom: Any, source: Tensor, target: Tensor) -> None:
         """Vectors of the atom's width; AlgebraError where elements do not lie side by side."""
-        bits = getattr(atom, "atom", atom).bits
+        one: CopyAtom = getattr(atom, "atom", atom)
+        if one.kind != "universal":
+            copy_by_atom(self, one, source, target)
+            return
+        bits = one.bits
         count = bits // element_bits(source.engine.element)
         places = [vectors_of(tensor, count) for tensor in (source, target)]
         for first, second in zip(*places, strict=True):
@@ -426,7 +446,9 @@ class _Kernel:
     def gemm(self, mma: Any, d: Tensor, a: Tensor, b: Tensor, c: Tensor) -> None:
         """An mma.sync for each atom of the fragments."""
         atom: MmaAtom = mma.atom if isinstance(mma, TiledMma) else mma
-        row = _instruction(atom, self.target)
+        if atom.kind != "warp":
+            raise AlgebraError(f"fragments are multiplied by atoms of kind warp, not {atom.kind}")
+        row = row_of(atom, self.target)
         parts = {name: plain_layout(tensor) for name, tensor in zip("ABC", (a, b, c), strict=True)}
         m, n, k = (parts["A"][1].static_size, parts["B"][1].static_size, parts["A"][2].static_size)
         for j in range(n):
@@ -447,7 +469,7 @@ class _Kernel:
         """The values of an atom as the instruction's vector."""
         indices = [index_in(tensor, (v, i, j)) for v in range(layout[0].static_size)]
         values = [self.read(tensor, index)[0] for index in indices]
-        return self._vector(values, register_type(tensor.engine.element))
+        return self.vector(values, register_type(tensor.engine.element))
 
     def _scatter(self, tensor: Tensor, layout: Layout, i: int, j: int, vector: SSAValue) -> None:
         element = register_type(tensor.engine.element)
@@ -458,17 +480,24 @@ class _Kernel:
 
 
 _REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "grid_dim": "nctaid"}
+_SCALARS: dict[str, Callable[..., SSAValue]] = {
+    "tuple_div": ThreadBuilder.udiv,
+    "tuple_mod": ThreadBuilder.urem,
+    "equal": lambda thread, a, b: thread.icmp("eq", a, b),
+    "elem_less": lambda thread, a, b: thread.icmp("slt", a, b),
+}
+"""What is computed from numbers at run time, none of which is negative where it is divided."""
 _MUL = (arith.FMulOp, arith.MulOp)
 _ADD = (arith.FAddOp, arith.AddOp)
 _EFFECTS: dict[str, Callable[..., None]] = {
-    "copy": _Kernel.copy,
-    "fill": _Kernel.fill,
-    "clear": _Kernel.clear,
-    "axpby": _Kernel.axpby,
+    "copy": Kernel.copy,
+    "fill": Kernel.fill,
+    "clear": Kernel.clear,
+    "axpby": Kernel.axpby,
     "add": lambda kernel, a, b, d: kernel.each(_ADD, a, b, d),
     "mul": lambda kernel, a, b, d: kernel.each(_MUL, a, b, d),
-    "store": _Kernel.store,
-    "gemm": _Kernel.gemm,
+    "store": Kernel.store,
+    "gemm": Kernel.gemm,
 }
 """Operations that read or write elements."""
 
@@ -477,6 +506,8 @@ def _parameters(kind: Attribute) -> list[Attribute]:
     """The types of the parameters of a function's argument."""
     held = value_of_type(kind)
     if isinstance(held, PointerInfo):
+        return [i64]
+    if isinstance(held, TmaAtom):
         return [i64]
     if not isinstance(held, Tensor):
         return [kind]
@@ -495,17 +526,9 @@ def _dynamic_leaves(value: Any) -> int:
             return int(isinstance(value, Dynamic))
 
 
-def _instruction(atom: MmaAtom, target: GpuTarget) -> MmaRow:
-    """The row of an atom; AlgebraError if there is none, TargetError if the target lacks it."""
-    a, b, c = (PTX_ELEMENTS.get(element, element) for element in atom.elements)
-    rows = mma_atoms_of(a, b, c)
-    row = next((row for row in rows if (row.m, row.n, row.k) == atom.shape), None)
-    if atom.kind != "warp" or row is None:
-        raise AlgebraError(f"there is no instruction for the atom {atom}")
-    if not target.has(row.feature):
-        names = [name for name in TARGET_NAMES if get_target(name).has(row.feature)]
-        raise TargetError(f"{target.name} has no {row.name}, {', '.join(names)} have it")
-    return row
+def is_number(value: Any) -> bool:
+    """Whether it is a number that is known, at least at run time."""
+    return isinstance(value, int) or (isinstance(value, Dynamic) and value.is_known)
 
 
 def lower_module(module: ModuleOp, target: GpuTarget) -> ModuleOp:
@@ -513,7 +536,7 @@ def lower_module(module: ModuleOp, target: GpuTarget) -> ModuleOp:
     made: list[Operation] = []
     for func in module.body.block.ops:
         if isinstance(func, FuncOp):
-            kernel = _Kernel(func, target)
+            kernel = Kernel(func, target)
             lowered = kernel.lower()
             made += [*kernel.globals, lowered]
     return ModuleOp(made)

@@ -78,6 +78,12 @@ _RESULTS: dict[str, type[t.CuteType]] = {
 }
 
 
+def add_kind(kind: str, type: type[t.CuteType]) -> None:
+    """Makes a kind of operands and results known, whose one type another dialect brings."""
+    KINDS[kind] = (type.name,)
+    _RESULTS[kind] = type
+
+
 @dataclass(frozen=True)
 class Parameter:
     """An operand of a signature."""
@@ -320,8 +326,9 @@ def operation(
     statics: int | range = 0,
     pure: bool = True,
     given: bool = False,
+    dialect: str = "cute",
 ) -> type[CuteOp]:
-    """The class of `cute.<name>`; `doc` is a sentence with an equation.
+    """The class of `<dialect>.<name>`; `doc` is a sentence with an equation.
 
     `given`: the user writes the type of the result, and `function` gets its value first.
     """
@@ -331,7 +338,7 @@ def operation(
         "__doc__": doc,
         "__module__": __name__,
         "__annotations__": dict.fromkeys(("SIGNATURE", "FUNCTION", "GIVEN"), ClassVar[Any]),
-        "name": f"cute.{name}",
+        "name": f"{dialect}.{name}",
         "SIGNATURE": Signature.of(signature, counts),
         "FUNCTION": staticmethod(function),
         "GIVEN": given,

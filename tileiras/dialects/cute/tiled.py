@@ -95,7 +95,7 @@ def _of_thread(parts: Layout, thread: int) -> tuple[Layout, Leaf]:
 
 def retile(copy: TiledCopy, view: Tensor) -> Tensor:
     """Registers that another tiled operation has partitioned, as (V, rest) of this copy."""
-    values = copy.layout[1].static_size
+    values = copy.atom.held if copy.atom.is_matrix else copy.layout[1].static_size
 
     def change(layout: Layout) -> Layout:
         if layout.static_size % values:
@@ -118,7 +118,7 @@ def make_tiled_mma(atom: MmaAtom, layout: Layout) -> TiledMma:
         range(int(str(layout.cosize)))
     ):
         raise AlgebraError(f"{layout} does not number groups of threads from 0 on")
-    atom_layout(atom, "A")
+    atom_layout(atom, "C")
     return TiledMma(atom, layout)
 
 
@@ -129,6 +129,8 @@ def atom_layout(atom: MmaAtom, which: Operand) -> Layout:
         if atom.shape != (1, 1, 1):
             raise AlgebraError(f"the universal atom is (1,1,1), found {text_of(atom.shape)}")
         return Layout((1, 1), (0, 0))
+    if which == "C" and atom.kind in ("warpgroup", "tcgen05"):
+        return _accumulator(atom)
     if atom.kind != "warp":
         raise AlgebraError(f"the operands of '{atom.kind}' are in no registers of threads")
     try:
@@ -139,6 +141,23 @@ def atom_layout(atom: MmaAtom, which: Operand) -> Layout:
     if which == "B":
         linear = linear.permute((1, 0))
     return distributed_from_linear(linear)
+
+
+def _accumulator(atom: MmaAtom) -> Layout:
+    """The accumulator of a warpgroup as its registers hold it.
+
+    PTX ISA, "Register Fragments" of wgmma.m64nNk16 (D); of tcgen05, a thread has a row: what
+    "tcgen05.ld" of shape 32x32b gives.
+    """
+    m, n, _ = atom.shape
+    rows = 64 if atom.kind == "warpgroup" else 128
+    if m != rows or n % 8 or not 8 <= n <= 256:
+        raise AlgebraError(
+            f"the atom {atom} has no accumulator of {rows} rows and 8 to 256 columns"
+        )
+    if atom.kind == "tcgen05":
+        return Layout((rows, n), (1, rows))
+    return Layout(((4, 8, 4), (2, 2, n // 8)), ((2 * m, 1, 16), (m, 8, 8 * m)))
 
 
 def threads_of(mma: TiledMma) -> int:
@@ -215,7 +234,8 @@ def _fragment(which: Operand) -> Callable[[TiledMma, Tensor], Tensor]:
                 f"operand {which} has elements {wanted}, found {view.engine.element}"
             )
         # Compact: the values of an atom are in the order of the instruction's registers.
-        return Tensor(make_fragment_like(view).engine, Layout.compact(layout.shape))
+        compact = Tensor(view.engine, Layout.compact(layout.shape))
+        return Tensor(make_fragment_like(compact).engine, compact.layout)
 
     return apply
 

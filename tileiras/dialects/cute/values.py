@@ -38,6 +38,14 @@ SPACES = ("gmem", "smem", "rmem", "generic")
 """Memory spaces of pointers, by CuTe's names."""
 
 
+MATRIX_KINDS = ("ldmatrix", "ldmatrix_trans", "stmatrix", "stmatrix_trans")
+"""Copy atoms of whole warps (PTX ISA, "ldmatrix", "stmatrix")."""
+MATRIX_BITS = 16
+"""Bits of an element of the matrices that they move."""
+MATRIX_ROW = 8
+"""Elements of a row."""
+
+
 def element_bits(element: str) -> int:
     """The bits of an element; AlgebraError for a type that is none."""
     if element not in ELEMENT_BITS:
@@ -118,6 +126,16 @@ class CopyAtom:
     kind: str
     bits: int
 
+    @property
+    def is_matrix(self) -> bool:
+        """Whether a whole warp moves 8x8 matrices: one side is rows that threads address."""
+        return self.kind in MATRIX_KINDS
+
+    @property
+    def held(self) -> int:
+        """Values that a thread holds of what such an atom moves."""
+        return self.bits // MATRIX_BITS
+
     def __str__(self) -> str:
         return f"{self.kind}, {self.bits}"
 
@@ -129,6 +147,8 @@ class MmaAtom:
     kind: str
     shape: tuple[int, int, int]
     elements: tuple[str, str, str]
+    accumulate: Any = field(default=True, compare=False)
+    """Whether a product is added to what the accumulator holds: `cute_nvgpu.atom_set_value`."""
 
     def __str__(self) -> str:
         return f"{self.kind}, {text_of(self.shape)}, {', '.join(self.elements)}"

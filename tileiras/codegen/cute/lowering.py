@@ -374,9 +374,11 @@ class Kernel:
         else:
             operands = [self.integer_of(value) for value in op.inputs]
             found = operands[0] if name == "assume" else self._computed(name, op, operands)
-            if isinstance(found, TiledMma | MmaAtom):
-                row_of(getattr(found, "atom", found), self.target)
-            if isinstance(found, CopyAtom):
+            if isinstance(found, TiledMma):
+                row_of(found.atom, self.target)
+            elif isinstance(found, MmaAtom) and name != "static":
+                row_of(found, self.target)
+            elif isinstance(found, CopyAtom) and name != "static":
                 check_feature(found, self.target)
             self.values[op.outputs[0]] = found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import prod
+from functools import cache
 from typing import Any
 
 from tileiras.dialects.cute.algebra.errors import AlgebraError
@@ -19,6 +19,7 @@ from tileiras.dialects.cute.tiled import (
     OPERANDS,
     atom_layout,
     make_tiled_copy_tv,
+    places_of,
     threads_of,
     tile_of,
 )
@@ -103,6 +104,7 @@ def _tiled_copy(which: Operand) -> Callable[[CopyAtom, TiledMma], TiledCopy]:
     `retile`d. A product's tile with fewer matrices than the atom is repeated along M or N.
     """
 
+    @cache
     def apply(atom: CopyAtom, mma: TiledMma) -> TiledCopy:
         tile = tile_of(mma, which)
         held = _held(mma, which)
@@ -139,13 +141,11 @@ def _held(mma: TiledMma, which: Operand) -> list[list[int]]:
     indices = [int(str(index)) for index in values.indices]
     tile, dims = tile_of(mma, which), OPERANDS[which]
     rows = mma.atom.shape[dims[0]]
-    extents = [mode.static_size for mode in mma.layout.modes]
-    groups = [int(str(index)) for index in mma.layout.indices]
+    places = places_of(mma, which)
     found: list[list[int]] = []
     for thread in range(threads_of(mma)):
         group, lane = divmod(thread, lanes)
-        number = groups.index(group)
-        place = [number // prod(extents[:dim]) % extents[dim] for dim in dims]
+        place = places[group]
         found.append([])
         for value in range(count):
             index = indices[lane + value * lanes]

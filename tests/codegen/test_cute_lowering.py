@@ -143,15 +143,6 @@ REGISTERS = "%r = cute.alloc() -> !cute.tensor<f32, rmem, align<16>, 8:1>\n"
         (
             kernel(
                 "%z = cute.static() -> !cute.int<0>\n%o = cute.static() -> !cute.int<1>\n"
-                "cute.for %i = %z to %n step %o {\n}",
-                ROW,
-            ),
-            4,
-            "bounds of loops that are compiled are static",
-        ),
-        (
-            kernel(
-                "%z = cute.static() -> !cute.int<0>\n%o = cute.static() -> !cute.int<1>\n"
                 "%e = cute.static() -> !cute.int<5000>\ncute.for %i = %z to %e step %o {\n}"
             ),
             5,

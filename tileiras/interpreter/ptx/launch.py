@@ -41,7 +41,8 @@ def run_ptx(
     `arguments` follow the kernel's parameters: a contiguous numpy array for a pointer, an int or
     float for a number, bytes (or a `TensorMap`) for a structure passed by value, a `TensorMap` for
     a pointer to one. `block` and `cluster` may come from the directives `.reqntid` and
-    `.reqnctapercluster`. PtxError, with the line, for PTX that is malformed and for programs that fault.
+    `.reqnctapercluster`. PtxError, with the line, for PTX that is
+    malformed and for programs that fault.
     """
     try:
         module = parse_module(text)

@@ -76,6 +76,22 @@ def reduce() -> None:
     run()
 
 
+def explain() -> None:
+    """The command `tileiras-explain`."""
+    _complete("tileiras-explain")
+    from tileiras.explain.command import main as run
+
+    run()
+
+
+def bench() -> None:
+    """The command `tileiras-bench`."""
+    _complete("tileiras-bench")
+    from tileiras.bench.command import main as run
+
+    run()
+
+
 def run_ptx() -> None:
     """The command `tileiras-run`."""
     from tileiras.interpreter.ptx.command import main as run

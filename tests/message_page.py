@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.prose import wrapped
 from tileiras.driver import compile_module
 from tileiras.errors import TileirasError
 from tileiras.options import CompileOptions
@@ -107,7 +108,7 @@ def said(mistake: Mistake) -> str:
 
 
 def page() -> str:
-    """The page."""
+    """The page, its prose wrapped."""
     parts = [INTRODUCTION]
     for number, mistake in enumerate(MISTAKES, 1):
         gpu = "" if mistake.gpu_name == "sm_90" else f" (`--gpu-name {mistake.gpu_name}`)"
@@ -115,4 +116,4 @@ def page() -> str:
             f"## {number}. {mistake.title}{gpu}\n\n```\n{mistake.text}```\n\n"
             f"```\n{said(mistake)}\n```\n\nrustc, of one like it: *{mistake.model}*\n"
         )
-    return "\n".join(parts)
+    return wrapped("\n".join(parts))

@@ -49,6 +49,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("reducer",),
     ("cli", "__main__", "api"),
     ("reduce_command",),
+    ("explain",),
+    ("bench", "c_launcher"),
     ("completion",),
     ("resident",),
     ("native_launcher",),

@@ -20,6 +20,8 @@ COMMANDS = {
     "tileirdisasm": "disassemble",
     "tileirasm": "assemble",
     "tileiras-reduce": "reduce",
+    "tileiras-explain": "explain",
+    "tileiras-bench": "bench",
     "tileiras-run": "run_ptx",
     "tileiras-layout": "layout",
 }

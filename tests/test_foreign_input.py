@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tileiras.cli import run
+from tileiras.cli import run, run_disassembler
 
 
 @pytest.fixture(autouse=True)
@@ -48,3 +48,20 @@ def test_text_in_another_encoding(content: bytes, capsys: pytest.CaptureFixture[
     said = "byte 0xe9 is no part of UTF-8, the encoding of text"
     assert shown.startswith(f'loc("bad.mlir":{place}): error: {said}\n')
     assert shown.endswith("error: input is not valid Tile IR text: 1 mistake\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"entry @f() {}", "error: input is text, expected bytecode; tileirasm writes"),
+        (b"hello", "loc(\"k\":1:1): error: found 'hello', expected Tile IR"),
+        (b"\x7fELF\0", "error: input does not correspond to Tile IR bytecode\n"),
+    ],
+)
+def test_input_of_the_disassembler(
+    content: bytes, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Text is told to be text; what is neither as by the compiler."""
+    Path("k").write_bytes(content)
+    assert run_disassembler(["k"]) == 3
+    assert capsys.readouterr().err.startswith(said)

@@ -557,10 +557,8 @@ def _disassemble(argv: Sequence[str]) -> None:
     from tileiras import driver
     from tileiras.dialects.cuda_tile.text import print_module
 
-    if not driver.is_bytecode(source):
-        from tileiras.foreign_input import NOT_TILE_IR
-
-        raise BytecodeError(NOT_TILE_IR)
+    if driver.input_kind(source, _input_file(values)) == "text":
+        raise BytecodeError("input is text, expected bytecode; tileirasm writes bytecode from text")
     module = driver.read_source(source)
     driver.verify_input(module, from_bytecode=True)
     text = print_module(module, generic=False, debug_info=_flag(values, "print-debug-info"))

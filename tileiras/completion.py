@@ -116,11 +116,25 @@ def _reducer_options() -> tuple[Option, ...]:
     return OPTIONS
 
 
+def _explainer_options() -> tuple[Option, ...]:
+    from tileiras.explain.command import OPTIONS
+
+    return OPTIONS
+
+
+def _bench_options() -> tuple[Option, ...]:
+    from tileiras.bench.command import OPTIONS
+
+    return OPTIONS
+
+
 _OPTIONS: dict[str, Callable[[], tuple[Option, ...]]] = {
     "tileiras": _compiler_options,
     "tileirdisasm": lambda: DISASSEMBLER_OPTIONS,
     "tileirasm": _assembler_options,
     "tileiras-reduce": _reducer_options,
+    "tileiras-explain": _explainer_options,
+    "tileiras-bench": _bench_options,
 }
 """The commands and their options.
 

@@ -26,6 +26,7 @@ from tests.gpu.differential.programs import (  # noqa: E402
     OPERATIONS_LEFT_OUT,
     make_wide_program,
 )
+from tests.gpu.differential.slices import slices  # noqa: E402
 from tileiras.bytecode.opcodes import OPERATIONS  # noqa: E402
 from tileiras.driver import verify_input  # noqa: E402
 from tileiras.interpreter import memory_access, run_entry  # noqa: E402
@@ -121,3 +122,38 @@ def test_prepared_folder_has_a_launch_for_every_program(tmp_path: Path) -> None:
     found = list(launches(tmp_path))
     assert [launch.case.name for launch in found] == ["p40", "p41"]
     assert all(launch.cubin.read_bytes()[:4] == b"\x7fELF" for launch in found)
+
+
+def test_cubin_of_its_own_counts_more_than_that_of_the_group(tmp_path: Path) -> None:
+    cases = [make_case(make_wide_program(seed)).to_json() for seed in (0, 1)]
+    (tmp_path / "g00000.json").write_text(json.dumps({"cases": cases}))
+    for name in ("g00000.theirs.cubin", "g00000.theirs.p1.cubin", "g00000.ours.p0.cubin"):
+        (tmp_path / name).write_bytes(b"")
+    found = [(launch.case.name, launch.cubin.name) for launch in launches(tmp_path)]
+    assert found == [
+        ("p0", "g00000.ours.p0.cubin"),
+        ("p0", "g00000.theirs.cubin"),
+        ("p1", "g00000.theirs.p1.cubin"),
+    ]
+
+
+@pytest.mark.parametrize(("seed", "output"), [(870, 3), (2169, 3), (1367, 5), (192, 4)])
+def test_slices_compute_the_output_of_their_program(seed: int, output: int) -> None:
+    """The first one from the same inputs; the others are smaller programs that are right, too."""
+    whole = make_case(make_wide_program(seed))
+    found = [(name, program, make_case(program, name)) for name, program in slices(seed, output)]
+    first = found[0][2]
+    assert (first.name, first.wanted[output]) == (f"p{seed}_o{output}", whole.wanted[output])
+    assert first.arrays == whole.arrays
+    untouched = [n for n in range(len(whole.wanted)) if n != output]
+    assert any(first.wanted[n] != whole.wanted[n] for n in untouched)  # they are not written
+    assert len(found) > 1
+    for name, program, case in found[1:]:
+        verify_input(program.kernel.module, from_bytecode=False)
+        assert name.startswith(f"p{seed}_o{output}_")
+        assert len(case.arrays) == len(whole.arrays) + 1
+
+
+def test_slices_are_smaller_than_their_program() -> None:
+    whole = len(list(make_wide_program(870).kernel.block.ops))
+    assert max(len(list(program.kernel.block.ops)) for _, program in slices(870, 3)) < whole / 2

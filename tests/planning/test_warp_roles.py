@@ -24,6 +24,7 @@ from tileiras.dialects.nv_tileas.warp_roles import (
     STORE,
     TILE_ORDER,
     UNIFORM_WITH,
+    WARP_ROLES,
     PrologueFillAttr,
     WarpRolesAttr,
     role_attribute,
@@ -193,6 +194,50 @@ SPOILED: dict[str, tuple[Callable[[aa.FuncOp], object], str]] = {
     "an order": (
         lambda f: f.attributes.update({TILE_ORDER: IntTupleAttr((1, 2))}),
         "'func' op has a 'longest_tile_first' that is no axis, direction and group",
+    ),
+    "an axis": (
+        lambda f: f.attributes.update({TILE_ORDER: IntTupleAttr((9, 9, 9))}),
+        "'func' op has a 'longest_tile_first' that no kernel of its plan can have",
+    ),
+    "a store of nobody": (
+        lambda f: first(f, aa.TiledStoreOp).update({ROLES: roles_attribute(())}),
+        "'tiled_store' op has roles without consumer, which has to run it",
+    ),
+    "a product of nobody": (
+        lambda f: first(f, aa.DotOp).update({ROLES: roles_attribute(())}),
+        "'dot' op has roles without consumer, which has to run it",
+    ),
+    "a load of nobody": (
+        lambda f: first(f, aa.TiledLoadOp).update({ROLES: roles_attribute(())}),
+        "'tiled_load' op has roles without consumer, which has to run it",
+    ),
+    "a consumer's operand": (
+        lambda f: first(f, aa.GetProgramIdOp).update(
+            {ROLES: roles_attribute((role_attribute(PRODUCER),))}
+        ),
+        "'get_program_id' op has roles without consumer, which has to run it",
+    ),
+    "a copy without the producer": (
+        lambda f: first(f, aa.TiledLoadOp).pop(ROLES),
+        "'tiled_load' op has not the role producer, which is planned for it",
+    ),
+    "an end without the producer": (
+        lambda f: first(f, aa.ReturnOp).pop(ROLES),
+        "'return' op has not the role producer, whose program ends there",
+    ),
+    "a store before the roles": (
+        lambda f: first(f, aa.TiledStoreOp).update(
+            {ROLES: roles_attribute((role_attribute("entry"),))}
+        ),
+        "'tiled_store' op has the role entry, but does not decide an early exit",
+    ),
+    "warps of the producer": (
+        lambda f: f.attributes.update({WARP_ROLES: WarpRolesAttr.of(consumer=8, producer=3)}),
+        "'func' op has in 'warp_roles' 3 warps of role producer, its plan asks for 1",
+    ),
+    "warps of the consumers": (
+        lambda f: f.attributes.update({WARP_ROLES: WarpRolesAttr.of(consumer=64, producer=1)}),
+        "'func' op has in 'warp_roles' 64 warps of role consumer, its plan asks for",
     ),
 }
 

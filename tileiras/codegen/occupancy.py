@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tileiras.codegen.atoms.tcgen05 import COLUMNS
 from tileiras.codegen.target.gpu_target import GpuTarget
 
 SHARED_UNIT = 128
@@ -52,7 +51,7 @@ def occupancy(
         "CTAs of an SM": target.max_ctas_per_sm,
     }
     if columns:
-        allowed["tensor memory"] = COLUMNS // columns
+        allowed["tensor memory"] = target.tmem_columns // columns
     limit = min(allowed, key=lambda resource: allowed[resource])
     ctas = allowed[limit]
     most = target.max_warps_per_sm

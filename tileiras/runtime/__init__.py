@@ -11,7 +11,7 @@ there is none. Times are in milliseconds, sizes in bytes, grids in tile blocks.
 from __future__ import annotations
 
 from tileiras.runtime.arguments import pack_scalar
-from tileiras.runtime.comparison import Comparison, compare
+from tileiras.runtime.comparison import Comparison, compare, time_kernel
 from tileiras.runtime.cuda_driver import GpuError, current_target, has_gpu
 from tileiras.runtime.launching import Kernel, Module
 from tileiras.runtime.streams import Graph, Stream, capture, time_calls
@@ -29,4 +29,5 @@ __all__ = [
     "has_gpu",
     "pack_scalar",
     "time_calls",
+    "time_kernel",
 ]

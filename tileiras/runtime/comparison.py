@@ -71,14 +71,16 @@ def compare(
         agrees = agrees and bool((distance <= allowed).all())
         errors[position] = float(distance.max(initial=0.0))
     times = [
-        _times(kernel, blocks, args, repeats)
+        time_kernel(kernel, blocks, args, repeats)
         for kernel, blocks in ((first, grid), (second, second_grid or grid))
     ]
     return Comparison(agrees, errors, times[0], times[1])
 
 
-def _times(kernel: Kernel, grid: Grid, args: Sequence[Any], repeats: int) -> tuple[float, ...]:
-    """The times of launches on arrays that are copied to the GPU once."""
+def time_kernel(
+    kernel: Kernel, grid: Grid, args: Sequence[Any], repeats: int = 20
+) -> tuple[float, ...]:
+    """The milliseconds of launches on numpy arguments that are copied to the GPU once."""
     copies: list[HostCopy] = []
     ready: list[Any] = []
     try:

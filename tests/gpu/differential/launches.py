@@ -43,14 +43,14 @@ class Launch:
 
 
 def launches(folder: Path) -> Iterator[Launch]:
-    """All that there are cubins for, group by group."""
+    """All that there are cubins for, by groups; one of its own counts more than the group's."""
     for manifest in sorted(folder.glob("g?????.json")):
         cases = [Case.from_json(data) for data in json.loads(manifest.read_text())["cases"]]
         for compiler in COMPILERS:
             together = folder / f"{manifest.stem}.{compiler}.cubin"
             for case in cases:
                 alone = folder / f"{manifest.stem}.{compiler}.{case.name}.cubin"
-                cubin = together if together.exists() else alone
+                cubin = alone if alone.exists() else together
                 if cubin.exists():
                     yield Launch(compiler, cubin, case)
 

@@ -20,6 +20,7 @@ from xdsl.ir import Block, Region
 
 from tests.gpu.differential.cases import Array, Case, digest, flushed
 from tests.gpu.differential.programs import Loose, make_wide_program
+from tests.gpu.differential.slices import slices
 from tests.kernels.exact_program import EXACT_UP_TO, INPUT_SIZE
 from tileiras.bytecode.writer import write_module
 from tileiras.dialects import cuda_tile as ct
@@ -63,7 +64,7 @@ def joined(modules: Sequence[ModuleOp]) -> ModuleOp:
     return ModuleOp([top])
 
 
-def make_case(program: Loose) -> Case:
+def make_case(program: Loose, called: str = "") -> Case:
     """Inputs as they are made again, and digests or elements of the outputs."""
     arguments = program.arguments()
     run_entry(program.kernel.module, "kernel", arguments, program.grid)
@@ -81,7 +82,8 @@ def make_case(program: Loose) -> Case:
         found = flushed(found) if flushes else found
         arrays.append(Array(name, count, 0, is_output=True, ulps=ulps, flushes=flushes))
         wanted.append(found.tobytes().hex() if ulps else digest(found, name))
-    return Case(entry_name(program.seed), program.seed, program.grid, arrays, wanted)
+    called = called or entry_name(program.seed)
+    return Case(called, program.seed, program.grid, arrays, wanted)
 
 
 def _check_format(form: Any, array: np.ndarray) -> None:
@@ -196,4 +198,31 @@ def prepare(folder: Path, first: int, count: int, jobs: int, vendor: str) -> int
             for case, message in refused.items():
                 print(f"{name} {case}: {message}", flush=True)
     print(f"{count} programs, {total} refused")
+    return total
+
+
+def prepare_slices(folder: Path, outputs: Sequence[str], vendor: str) -> int:
+    """Writes parts of programs (`slices`) for outputs such as `870:3`, each with cubins of its own.
+
+    The number that a compiler refused.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    total = 0
+    for number, output in enumerate(outputs):
+        found = list(slices(*map(int, output.split(":"))))
+        cases = [make_case(program, name) for name, program in found]
+        for name, program in found:
+            program.kernel.entry.properties["sym_name"] = StringAttr(name)
+        group = Group(cases, [p.kernel.module for _, p in found], [name for name, _ in found])
+        compilers = {"ours": compile_ours, "theirs": lambda one: compile_theirs(vendor, one)}
+        for compiler, run in compilers.items():
+            for name, module in zip(group.names, group.modules):
+                try:
+                    path = folder / f"g{number:05}.{compiler}.{name}.cubin"
+                    path.write_bytes(run([module]))
+                except (TileirasError, VendorError) as error:
+                    total += 1
+                    print(f"{compiler} {name}: {str(error)[:300]}", flush=True)
+        content = {"cases": [case.to_json() for case in cases], "refused": {}}
+        (folder / f"g{number:05}.json").write_text(json.dumps(content))
     return total

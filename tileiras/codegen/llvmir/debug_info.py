@@ -1,11 +1,21 @@
 """Metadata of the LLVM module: line information and loop hints.
 
-Lines only (`DebugDirectivesOnly`): PTX gets `.file` and `.loc`, and no DWARF sections.
+With `--lineinfo` PTX gets `.file` and `.loc` only (`DebugDirectivesOnly`), for debugging also the
+DWARF sections that describe the compile unit, its functions and what is inlined where (`FullDebug`;
+variables are not described). LLVM 22 writes no `inlined_at` into `.loc`: chains of calls stand in
+the DWARF sections only, and lines alone are those of the innermost function.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tileiras.codegen.llvmir.type_text import string_text
+from tileiras.dialects.cuda_tile.debug_info import (
+    DISubprogramAttr,
+    InlineFrame,
+    enclosing_subprogram,
+)
 from tileiras.errors import SourceLocation
 
 MAX_LINE, MAX_COLUMN = 2**32 - 1, 2**16 - 1
@@ -20,10 +30,12 @@ def _within(number: int, most: int) -> int:
 class Metadata:
     """Numbered metadata nodes of one module. Node 0 is empty (`!invariant.load` points to it)."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_full: bool = False) -> None:
+        self._is_full = is_full
         self.nodes: list[str] = ["!{}"]
         self._known: dict[str, int] = {}
         self._unit: int | None = None
+        self._functions: dict[DISubprogramAttr, int] = {}
 
     def node(self, text: str) -> int:
         """The number of a node with this text; equal texts share one."""
@@ -53,10 +65,12 @@ class Metadata:
         """A function that begins at `position`."""
         file = self.file(position.filename)
         if self._unit is None:
+            emission = "FullDebug" if self._is_full else "DebugDirectivesOnly"
+            optimized = "false" if self._is_full else "true"
             self._unit = self._append(
                 f"distinct !DICompileUnit(language: DW_LANG_C, file: !{file}, "
-                f'producer: "tileiras", isOptimized: true, runtimeVersion: 0, '
-                f"emissionKind: DebugDirectivesOnly)"
+                f'producer: "tileiras", isOptimized: {optimized}, runtimeVersion: 0, '
+                f"emissionKind: {emission})"
             )
         types = self.node("!DISubroutineType(types: !0)")
         line = _within(position.line, MAX_LINE)
@@ -76,6 +90,41 @@ class Metadata:
             )
         line, column = _within(position.line, MAX_LINE), _within(position.column, MAX_COLUMN)
         return self.node(f"!DILocation(line: {line}, column: {column}, scope: !{scope})")
+
+    def place(self, subprogram: int, home: str, frames: Sequence[InlineFrame]) -> int:
+        """Where code comes from, the innermost function first, `subprogram` last.
+
+        Functions are known by the scopes of the frames: what is inlined from a place in none counts
+        as the caller's own.
+        """
+        if not self._is_full:
+            return self.position(subprogram, home, frames[0].location)
+        outer = frames[-1]
+        number = self.position(subprogram, home, outer.location)
+        for frame in reversed(frames[:-1]):
+            function = None if frame.scope is None else enclosing_subprogram(frame.scope)
+            if function is None:
+                return self.position(subprogram, home, frames[0].location)
+            number = self._inlined(function, frame.location, number)
+        return number
+
+    def _inlined(self, function: DISubprogramAttr, position: SourceLocation, caller: int) -> int:
+        """A line in a function that is inlined at the line `caller`."""
+        own = self._functions.get(function)
+        if own is None:
+            path, line = function.file.path, function.line.data
+            own = self._functions[function] = self.subprogram(
+                function.sub_name.data, SourceLocation(path, line, 0)
+            )
+        scope = own
+        if position.filename != function.file.path:
+            file = self.file(position.filename)
+            scope = self.node(
+                f"!DILexicalBlockFile(scope: !{own}, file: !{file}, discriminator: 0)"
+            )
+        line, column = _within(position.line, MAX_LINE), _within(position.column, MAX_COLUMN)
+        place = f"line: {line}, column: {column}, scope: !{scope}, inlinedAt: !{caller}"
+        return self.node(f"!DILocation({place})")
 
     def lines(self) -> list[str]:
         """The module's metadata as text."""

@@ -19,7 +19,7 @@ from tileiras.codegen.llvmir.print_nvvm_ops import nvvm_rule, required_feature
 from tileiras.codegen.llvmir.symbols import check_symbol
 from tileiras.codegen.llvmir.type_text import string_text, symbol_text, type_text
 from tileiras.codegen.target import GpuTarget
-from tileiras.dialects.cuda_tile.debug_info import source_location
+from tileiras.dialects.cuda_tile.debug_info import InlineFrame, inline_frames, source_location
 from tileiras.dialects.llvm.control import BrOp, CondBrOp, FuncOp, ReturnOp, UnreachableOp
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.errors import InternalError, SourceLocation
@@ -49,16 +49,17 @@ def print_module(
     InternalError for an op or type that has no LLVM form, or that `target` does not have.
     """
     line_info = options is not None and (options.line_info or options.device_debug)
-    return _ModuleText(target, line_info).print(module)
+    is_full = options is not None and options.device_debug
+    return _ModuleText(target, line_info, is_full).print(module)
 
 
 class _ModuleText:
     """What is shared by the functions of one module."""
 
-    def __init__(self, target: GpuTarget | None, line_info: bool):
+    def __init__(self, target: GpuTarget | None, line_info: bool, is_full: bool = False):
         self.target = target
         self.line_info = line_info
-        self.metadata = Metadata()
+        self.metadata = Metadata(is_full)
         self.declarations: dict[str, str] = {}
 
     def declare(self, name: str, line: str) -> None:
@@ -151,9 +152,9 @@ class _FunctionPrinter:
     def _debug_suffix(self, op: Operation) -> str:
         if self._subprogram is None or self._home is None:
             return ""
-        position = source_location(op.location) or self._home
-        home = self._home.filename
-        return f", !dbg !{self.module.metadata.position(self._subprogram, home, position)}"
+        frames = list(inline_frames(op.location)) or [InlineFrame(self._home, None)]
+        metadata, home = self.module.metadata, self._home.filename
+        return f", !dbg !{metadata.place(self._subprogram, home, frames)}"
 
     def _print_op(self, op: Operation) -> None:
         text = self.text

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
+from tileiras.codegen.lowering.choosing_body import chooses_alike
 from tileiras.codegen.lowering.constants import element_bits
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.elementwise import lower_elementwise
@@ -48,12 +50,15 @@ class CombineBody:
             raise InternalError("the body of a reduction has no yield", where="lowering")
         return last.operands
 
-    @property
+    @cached_property
     def is_commutative(self) -> bool:
-        """Whether each operand is combined by itself with an operation that is known to commute."""
-        return all(
-            self._own_op(index, _COMMUTATIVE) is not None for index in range(len(self.yielded))
-        )
+        """Whether the order of two elements does not matter.
+
+        Each operand is combined by itself with an operation that is known to commute, or one of the
+        two elements is chosen, whichever comes first.
+        """
+        own = (self._own_op(index, _COMMUTATIVE) for index in range(len(self.yielded)))
+        return all(op is not None for op in own) or chooses_alike(self.block)
 
     def _own_op(self, index: int, classes: tuple[type[Operation], ...]) -> Operation | None:
         """The operation of one of the classes that combines operand `index` alone, if it does."""

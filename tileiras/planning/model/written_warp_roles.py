@@ -36,6 +36,7 @@ from tileiras.dialects.nv_tileas.warp_roles import (
 from tileiras.errors import CompileError
 from tileiras.planning.clusters import Multicast
 from tileiras.planning.layouts.written import contradiction
+from tileiras.planning.model.checked_warp_roles import check_against_plan
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
 from tileiras.planning.operands.tma import OperandLoad
@@ -175,6 +176,7 @@ def read_warp_roles(func: aa.FuncOp, plan: HopperPlan, asked_by: str) -> WarpRol
         _read_multicast(op, roles.multicast)
     for role, program in programs.items():
         _check(role, program)
+    check_against_plan(func, written, plan, roles)
     return roles
 
 

@@ -41,8 +41,6 @@ def from_libdevice(name: str) -> Rule:
     return lower
 
 
-lower_cos = from_libdevice("cos")
-lower_sin = from_libdevice("sin")
 lower_tan = from_libdevice("tan")
 lower_cosh = from_libdevice("cosh")
 lower_sinh = from_libdevice("sinh")

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from xdsl.ir import Operation
 
-from tileiras.codegen.atoms.tcgen05 import COLUMNS, allocated_columns
+from tileiras.codegen.atoms.tcgen05 import allocated_columns
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.layout.tmem import TMEM_COLUMNS
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.passes.nv_tileas.explain.telling import Teller
@@ -27,7 +28,7 @@ def explain_stages(teller: Teller) -> None:
     sums = [op for op in teller.func.walk() if isinstance(op, tc.CreateAccumulatorOp)]
     if sums:
         used = max(op.column.data + op.stages.data * op.columns.data for op in sums)
-        teller.note("tensor_memory_columns", allocated_columns(min(used, COLUMNS)))
+        teller.note("tensor_memory_columns", allocated_columns(min(used, TMEM_COLUMNS)))
 
 
 def explain_loop(teller: Teller, op: Operation) -> None:

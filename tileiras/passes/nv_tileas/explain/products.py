@@ -12,7 +12,7 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.dialects.nv_tileas.pipeline import SharedTileType
+from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_smem, is_in_tmem
 from tileiras.passes.nv_tileas.explain.telling import Teller, shape_text, type_text
 from tileiras.remarks import RemarkCategory, RemarkKind
 
@@ -57,7 +57,7 @@ def _columns(op: wg.WgmmaDotOp) -> int:
 def _shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tile in a stage or in registers."""
     type = value.type
-    if isinstance(type, SharedTileType):
+    if is_in_smem(type):
         return type.shape
     return type.get_shape() if isinstance(type, TensorType) else (0, 0)
 
@@ -65,13 +65,13 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
 def _bits(value: SSAValue) -> int:
     """Bits of an element of a tile in a stage or in registers."""
     type = value.type
-    is_tile = isinstance(type, SharedTileType | TensorType)
+    is_tile = isinstance(type, MemDescType | TensorType)
     return storage_bits(type.element_type) if is_tile else 16
 
 
 def _operand(value: SSAValue) -> str:
     """Where an operand lies."""
-    return "shared memory" if isinstance(value.type, SharedTileType) else "registers"
+    return "shared memory" if is_in_smem(value.type) else "registers"
 
 
 def _places(places: Sequence[str]) -> str:
@@ -130,7 +130,7 @@ def _tell_wgmma(
 
 def _tell_tcgen05(teller: Teller, op: tc.Tcgen05DotOp | tc.Tcgen05DotScaledOp) -> None:
     type = op.accumulator.type
-    rows, columns = type.shape if isinstance(type, tc.AccumulatorType) else (0, 0)
+    rows, columns = type.shape if is_in_tmem(type) else (0, 0)
     bits = _bits(op.lhs)
     shape = (min(rows, 128), min(columns, MOST_COLUMNS), K_BITS // max(bits, 8))
     scaled = ", with block scales" if isinstance(op, tc.Tcgen05DotScaledOp) else ""

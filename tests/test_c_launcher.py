@@ -1,0 +1,155 @@
+"""The C launcher: its types, its names, and that a C program launches with it.
+
+Without a GPU: the program of integrations/c is compiled against a driver in C whose one kernel adds
+two vectors, from the parameters that `cuLaunchKernel` gets.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tileiras import cli
+from tileiras.c_launcher import c_name, c_type, run, to_header
+from tileiras.errors import UsageError
+
+ROOT = Path(__file__).resolve().parent.parent
+VECTOR_ADD = ROOT / "examples" / "vector_add.mlir"
+
+DRIVER_HEADER = """
+#pragma once
+#include <stddef.h>
+typedef int CUresult;
+typedef unsigned long long CUdeviceptr;
+typedef int CUdevice;
+typedef struct context *CUcontext;
+typedef struct module *CUmodule;
+typedef struct function *CUfunction;
+typedef struct stream *CUstream;
+enum { CUDA_SUCCESS = 0 };
+CUresult cuInit(unsigned);
+CUresult cuDeviceGet(CUdevice *, int);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *, CUdevice);
+CUresult cuCtxSetCurrent(CUcontext);
+CUresult cuModuleLoad(CUmodule *, const char *);
+CUresult cuModuleGetFunction(CUfunction *, CUmodule, const char *);
+CUresult cuMemAlloc(CUdeviceptr *, size_t);
+CUresult cuMemcpyHtoD(CUdeviceptr, const void *, size_t);
+CUresult cuMemcpyDtoH(void *, CUdeviceptr, size_t);
+CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                        unsigned, CUstream, void **, void **);
+"""
+DRIVER = """
+#include "cuda.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+CUresult cuInit(unsigned flags) { return flags; }
+CUresult cuDeviceGet(CUdevice *device, int number) { *device = number; return 0; }
+CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) { *c = 0; return d; }
+CUresult cuCtxSetCurrent(CUcontext context) { return context != 0; }
+CUresult cuModuleLoad(CUmodule *module, const char *path) {
+  FILE *file = fopen(path, "rb");
+  *module = 0;
+  return file == 0 || fgetc(file) != 0x7f;
+}
+CUresult cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name) {
+  *f = 0;
+  return module != 0 || strcmp(name, "vector_add") != 0;
+}
+CUresult cuMemAlloc(CUdeviceptr *p, size_t size) { *p = (CUdeviceptr)malloc(size); return 0; }
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t size) {
+  memcpy((void *)to, from, size);
+  return 0;
+}
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t size) {
+  memcpy(to, (void *)from, size);
+  return 0;
+}
+CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                        unsigned by, unsigned bz, unsigned shared, CUstream stream, void **given,
+                        void **extra) {
+  float *a = *(float **)given[0], *b = *(float **)given[1], *c = *(float **)given[2];
+  int n = *(int *)given[3];
+  if (f || gx != 2 || gy != 1 || gz != 1 || bx * by * bz != BLOCK || shared || stream || extra)
+    return 1;
+  for (int i = 0; i < n; i++) c[i] = a[i] + b[i];
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "type"),
+    [
+        ("ptr<f16>", 8, "CUdeviceptr"),
+        ("f32", 4, "float"),
+        ("f64", 8, "double"),
+        ("f16", 2, "uint16_t"),
+        ("f8E4M3FN", 1, "uint8_t"),
+        ("i1", 1, "int8_t"),
+        ("i32", 4, "int32_t"),
+        ("i64", 8, "int64_t"),
+    ],
+)
+def test_types_have_the_size_of_the_parameter(kind: str, size: int, type: str) -> None:
+    assert c_type(kind, size) == type
+
+
+def test_sizes_that_c_has_not_are_refused() -> None:
+    with pytest.raises(UsageError, match="type i128 has 16 bytes, expected 1, 2, 4 or 8"):
+        c_type("i128", 16)
+
+
+def test_names_are_those_of_c() -> None:
+    assert c_name("vector_add") == "vector_add"
+    assert c_name("a.b$c") == "a_b_c"
+    assert c_name("while") == "launch_while" and c_name("0k") == "launch_0k"
+
+
+@pytest.mark.parametrize("launch", ["tile", "explicit"])
+def test_program_launches(launch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the block of the launch information; warnings are errors."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler is installed")
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--gpu-name=sm_90", f"--launch={launch}", "--emit-launch-info=k.json", "-o", "k"]
+    assert cli.run([str(VECTOR_ADD), *arguments]) == 0
+    assert run(["k.json", "-o", "vector_add.h"]) == 0
+    x, y, z = json.loads(Path("k.json").read_text())["kernels"][0]["block"]
+    Path("cuda.h").write_text(DRIVER_HEADER)
+    Path("driver.c").write_text(DRIVER)
+    shutil.copy(ROOT / "integrations" / "c" / "main.c", ".")
+    words = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-I.", f"-DBLOCK={x * y * z}"]
+    subprocess.run([*words, "main.c", "driver.c", "-o", "main"], check=True)
+    done = subprocess.run(["./main", "k"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "1500 sums are right\n")
+    assert subprocess.run(["./main", "k.json"], capture_output=True).returncode == 1
+
+
+def test_header_is_the_same_each_time() -> None:
+    kernel = {"name": "k", "target": "sm_90", "block": [1, 1, 1], "parameters": []}
+    text = to_header({"kernels": [kernel, {**kernel, "name": "l"}]})
+    assert text == to_header({"kernels": [kernel, {**kernel, "name": "l"}]})
+    assert text.count("static inline CUresult") == 2 and "{0}" in text
+
+
+def test_kernels_of_one_name_in_c_are_refused() -> None:
+    kernel = {"name": "a.b", "target": "sm_90", "block": [1, 1, 1], "parameters": []}
+    with pytest.raises(UsageError, match="kernel 'a.b' and another are both 'a_b' in C"):
+        to_header({"kernels": [kernel, {**kernel, "name": "a_b"}]})
+
+
+def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "k.json"
+    for content, message in (("{", "is no JSON"), ("{}", "has no launch information")):
+        path.write_text(content)
+        assert run([str(path)]) == 1
+        assert message in capsys.readouterr().err
+    assert run([]) == 1
+    assert "no input file provided" in capsys.readouterr().err

@@ -1,0 +1,55 @@
+"""Prose of README, CONTRIBUTING and docs, generated pages included, has at most 100 columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.prose import LIMIT, long_lines, wrapped
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+WORDS = "word " * 30
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_prose_is_at_most_100_columns(page: Path) -> None:
+    """A page that fails is wrapped by `tests.prose.wrapped`, or its generator does it."""
+    assert long_lines(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "text", [WORDS, f"- {WORDS}", f"- short\n  {WORDS}", f"1. a\n\n   {WORDS}"]
+)
+def test_long_prose_is_found(text: str) -> None:
+    """In paragraphs and in items of lists."""
+    assert len(long_lines(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text", [f"| {WORDS} |", f"```\n{WORDS}\n```", f"text:\n\n    {WORDS}", f"# {WORDS}", "x" * 120]
+)
+def test_tables_listings_headings_and_single_words_may_be_long(text: str) -> None:
+    """They cannot be broken."""
+    assert long_lines(text) == []
+
+
+def test_wrapping_keeps_words_and_the_indent_of_an_item() -> None:
+    """Only the paragraph that is too long changes."""
+    text = f"short\nlines\n\n- {WORDS}\n- `{'code ' * 5}` stays\n"
+    result = wrapped(text)
+    lines = result.splitlines()
+    assert result.split() == text.split()
+    assert lines[:3] == ["short", "lines", ""]
+    assert lines[4].startswith("  word")
+    assert max(map(len, lines)) <= LIMIT
+
+
+def test_wrapping_does_not_open_a_list() -> None:
+    """A dash between words stays behind a word."""
+    assert not any(line.startswith("- ") for line in wrapped("wordy - " * 20).splitlines())

@@ -1,0 +1,117 @@
+"""Times a kernel on the GPU and puts them beside what the GPU could do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from tileiras.codegen.target.rates import RATES
+from tileiras.explain.analysis import Explanation, explain
+from tileiras.explain.prediction import Shape
+from tileiras.runtime import Comparison, Module, compare
+from tileiras.runtime.comparison import time_kernel
+
+
+@dataclass(frozen=True)
+class Times:
+    """Milliseconds of single launches."""
+
+    each: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """Half of the launches take as long or longer."""
+        return median(self.each)
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation, as a part of the mean."""
+        mean = sum(self.each) / len(self.each)
+        variance = sum((time - mean) ** 2 for time in self.each) / len(self.each)
+        return math.sqrt(variance) / mean if mean else 0.0
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A kernel on this GPU. `bytes` and `flops` are what its program asks for, by its shape.
+
+    `comparison` is there if it was measured against another kernel.
+    """
+
+    explanation: Explanation
+    times: Times
+    bytes: float
+    flops: float
+    comparison: Comparison | None = None
+    other: str = ""
+
+    @property
+    def gigabytes(self) -> float:
+        """GB/s, every tensor once each way."""
+        return self.bytes / self.times.median / 1e6 if self.times.median else 0.0
+
+    @property
+    def teraflops(self) -> float:
+        """TFLOP/s of products."""
+        return self.flops / self.times.median / 1e9 if self.times.median else 0.0
+
+    @property
+    def of_prediction(self) -> float:
+        """The predicted time as a part of the measured one, 0 without a prediction."""
+        predicted = self.explanation.prediction.time / 1000
+        return predicted / self.times.median if self.times.median else 0.0
+
+    def fact(self, key: str) -> str:
+        """A fact of the remark about resources, empty if there is none."""
+        for remark in self.explanation.remarks:
+            if remark.name == "Resources":
+                return dict(remark.arguments).get(key, "")
+        return ""
+
+
+def explained(
+    source: bytes, filename: str, target: str, entry: str, shape: Shape
+) -> tuple[Explanation, float, float]:
+    """The kernel with its prediction where the GPU's rates are known, bytes and flops."""
+    known = target in RATES
+    found = explain(source, filename, target, entry, shape if known else None)
+    lines = found.prediction.lines
+    flops = sum(sum(line.work.flops.values()) for line in lines) * shape.blocks
+    memory = found.prediction.times.get("memory", 0.0)
+    bytes = memory * RATES[target].memory * 1e3 if known else 0.0
+    return found, bytes, flops if known else 0.0
+
+
+def measure(
+    module: Module,
+    found: tuple[Explanation, float, float],
+    shape: Shape,
+    arguments: Sequence[Any],
+    repeats: int,
+    other: tuple[str, Module] | None = None,
+    tolerance: tuple[float, float] = (0.0, 0.0),
+) -> Measurement:
+    """Launches the kernel, and another on copies of the same arguments if there is one.
+
+    `tolerance`: relative and absolute difference of results that agree. Raises GpuError.
+    """
+    explanation, bytes, flops = found
+    name = explanation.kernel.name
+    kernel = module.kernel(name)
+    if other is None:
+        times = Times(time_kernel(kernel, shape.grid, arguments, repeats))
+        return Measurement(explanation, times, bytes, flops)
+    label, second = other
+    done = compare(
+        kernel,
+        second.kernel(name),
+        shape.grid,
+        arguments,
+        relative=tolerance[0],
+        absolute=tolerance[1],
+        repeats=repeats,
+    )
+    return Measurement(explanation, Times(done.first_times), bytes, flops, done, label)

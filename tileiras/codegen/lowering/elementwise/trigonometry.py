@@ -1,0 +1,121 @@
+"""Sine and cosine of f32, f16 and bf16: a polynomial for all lanes at once, libdevice for the rest.
+
+Arguments below `LIMIT` are reduced to the nearest multiple of pi / 2 in three steps (Cody, Waite:
+"Software Manual for the Elementary Functions", 1980) without a branch or a conversion, so that the
+lanes of a thread overlap. Only where a lane is larger, its thread asks libdevice for all of them,
+behind a branch: there that has its loop over the digits of 2 / pi, in local memory. A lane's result
+never depends on other lanes. f16 ends below the limit.
+"""
+
+from __future__ import annotations
+
+from math import pi
+
+from xdsl.dialects.builtin import Float16Type, Float64Type
+from xdsl.ir import SSAValue
+
+from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.codegen.lowering.elementwise.request import Request
+from tileiras.dialects.llvm.types import integer_type, lanes_of, vector_type
+
+LIMIT = 105615.0
+"""Derived: up to it the number of the multiple has 17 bits, and its product with the first part of
+pi / 2, of 24 bits, leaves the argument exactly."""
+LANES = 8
+"""Policy: lanes between two branches: enough to overlap; more would take registers."""
+_HALF_PI = tuple(map(float.fromhex, ("0x1.921fb4p+0", "0x1.4442dp-24", "0x1.84698ap-48")))
+"""Fixed: pi / 2 in three f32, the first two rounded to zero: their products keep the sign of -0."""
+_ROUND = 1.5 * 2.0**23
+"""Fixed: f32 of this size are integers; the last bits of the sum say which."""
+_SINE = tuple(map(float.fromhex, ("-0x1.555546p-3", "0x1.11075cp-7", "-0x1.994cf8p-13")))
+"""Derived: (sin(r) / r - 1) / r**2 as a polynomial in r**2 up to pi / 4, minimax, error 2**-28."""
+_COSINE = (-0.5, *map(float.fromhex, ("0x1.55554ap-5", "-0x1.6c0c86p-10", "0x1.9a00cap-16")))
+"""Derived: (cos(r) - 1) / r**2, error 2**-33."""
+
+
+def lower_sin(request: Request) -> SSAValue:
+    """Sine, 2 ulp."""
+    return _lower(request, "sin", 0)
+
+
+def lower_cos(request: Request) -> SSAValue:
+    """Cosine, 2 ulp: the sine a quarter of a turn later."""
+    return _lower(request, "cos", 1)
+
+
+def _lower(request: Request, name: str, quarters: int) -> SSAValue:
+    b = request.builder
+    match request.source:
+        case Float64Type():
+            return b.libdevice(f"__nv_{name}", *request.args)
+        case Float16Type():
+            return request.in_f32(lambda angle: _sine(b, angle, quarters))
+        case _ if request.is_half():
+            return request.in_f32(lambda angle: _anywhere(request, angle, name, quarters))
+        case _:
+            return _anywhere(request, request.args[0], name, quarters)
+
+
+def _anywhere(request: Request, angle: SSAValue, name: str, quarters: int) -> SSAValue:
+    """`_checked` on a few lanes after the other."""
+    b, lanes = request.builder, lanes_of(angle.type)
+    if lanes is None or lanes <= LANES:
+        return _checked(b, angle, name, quarters)
+    starts = range(0, lanes, LANES)
+    pieces = [b.slice(angle, start, min(LANES, lanes - start)) for start in starts]
+    return b.concat([_checked(b, piece, name, quarters) for piece in pieces])
+
+
+def _checked(b: ThreadBuilder, angle: SSAValue, name: str, quarters: int) -> SSAValue:
+    """The polynomial's result; that of libdevice in lanes that are large or not finite."""
+    near = _sine(b, angle, quarters)
+    size = b.unary_intrinsic("llvm.fabs", angle)
+    is_large = b.fcmp("uge", size, b.const_float(angle.type, LIMIT))
+    far, after = b.new_block(), b.new_block([near.type])
+    b.cond_br(_any(b, is_large), far, after, (), [near])
+    b.at(far)
+    b.br(after, [b.select(is_large, b.libdevice(f"__nv_{name}f", angle), near)])
+    b.at(after)
+    return after.args[0]
+
+
+def _any(b: ThreadBuilder, flags: SSAValue) -> SSAValue:
+    """Whether one lane is true."""
+    lanes = lanes_of(flags.type)
+    if lanes is None:
+        return flags
+    found = b.extract(flags, 0)
+    for lane in range(1, lanes):
+        found = b.or_(found, b.extract(flags, lane))
+    return found
+
+
+def _sine(b: ThreadBuilder, angle: SSAValue, quarters: int) -> SSAValue:
+    """The sine of f32 below the limit, so many quarters of a turn later; NaN of infinities."""
+    type, word = angle.type, integer_type(32)
+    lanes = lanes_of(type)
+    bits = word if lanes is None else vector_type(word, lanes)
+
+    def number(value: float) -> SSAValue:
+        return b.const_float(type, value)
+
+    def fma(lhs: SSAValue, rhs: SSAValue, addend: SSAValue) -> SSAValue:
+        return b.unary_intrinsic("llvm.fma", lhs, rhs, addend)
+
+    shifted = fma(angle, number(2 / pi), number(_ROUND))
+    count, rest = b.fsub(shifted, number(_ROUND)), angle
+    for part in _HALF_PI:
+        rest = fma(count, number(-part), rest)
+    turn = b.add(b.bitcast(shifted, bits), b.const_int(bits, quarters))
+    is_cosine = b.icmp("ne", b.and_(turn, b.const_int(bits, 1)), b.const_int(bits, 0))
+    square = b.fmul(rest, rest)
+    factor = b.select(
+        is_cosine, fma(square, number(_COSINE[3]), number(_COSINE[2])), number(_SINE[2])
+    )
+    factor = fma(factor, square, b.select(is_cosine, number(_COSINE[1]), number(_SINE[1])))
+    factor = fma(factor, square, b.select(is_cosine, number(_COSINE[0]), number(_SINE[0])))
+    first = b.select(is_cosine, number(1.0), rest)
+    # Of -0 the product plus 0 is 0, and the result -0.
+    value = fma(factor, fma(square, first, number(0.0)), first)
+    sign = b.shl(b.and_(turn, b.const_int(bits, 2)), b.const_int(bits, 30))
+    return b.bitcast(b.xor(b.bitcast(value, bits), sign), type)

@@ -36,7 +36,7 @@ from tileiras.dialects.llvm.types import vector_type
 from tileiras.errors import InternalError
 
 if TYPE_CHECKING:
-    from tileiras.codegen.cute.lowering import Kernel
+    from tileiras.codegen.cute.kernel import Kernel
 
 WARPGROUP = 128
 _Rule = Callable[["Kernel", CuteOp, Sequence[Any]], None]

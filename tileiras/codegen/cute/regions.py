@@ -17,7 +17,7 @@ from tileiras.dialects.cute.algebra.leaves import Dynamic
 from tileiras.dialects.cute.structure import ForOp, IfOp
 
 if TYPE_CHECKING:
-    from tileiras.codegen.cute.lowering import Kernel
+    from tileiras.codegen.cute.kernel import Kernel
 
 MAX_UNROLLED = 4096
 """Turns of loops that are written out; beyond it a program is longer than instruction caches."""

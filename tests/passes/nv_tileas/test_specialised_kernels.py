@@ -192,6 +192,10 @@ def test_hints_for_company_cost_no_spills(source):
     assert not any("C75" in note for note in notes)
 
 
+OF_A_KERNEL = ("Warps", "Specialized", "PipelineStages", "TilesPerCTA")
+"""Names of remarks about a kernel; the others are about single operations."""
+
+
 def test_remarks_say_whether_a_kernel_is_specialised():
     def told(source: bytes) -> list[str]:
         wanted = dict.fromkeys(RemarkKind, "all")
@@ -200,7 +204,7 @@ def test_remarks_say_whether_a_kernel_is_specialised():
             CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
         )
         found = compile_module(source, options, remarks=remarks).remarks.remarks
-        return [f"{remark.kind.value}: {remark.message}" for remark in found]
+        return [f"{one.kind.value}: {one.message}" for one in found if one.name in OF_A_KERNEL]
 
     assert told(gemm(128, 256, 64)) == [
         "analysis: 8 warps",
@@ -229,7 +233,7 @@ def test_a_remark_tells_of_spilled_registers():
     found = compile_module(
         gemm(256, 256, 64, stores=True), options, remarks=remarks
     ).remarks.remarks
-    assert [remark.name for remark in found] == ["RegisterSpills"]
+    assert [remark.name for remark in found].count("RegisterSpills") == 1
 
 
 def test_a_lock_around_the_epilogue_does_not_keep_a_kernel_together():

@@ -341,7 +341,7 @@ def _going(cta: Cta, waits: Sequence[_Wait | None]) -> list[int]:
     for number, wait in enumerate(waits):
         if wait is None or number in done:
             continue
-        op, operands = wait
+        op = wait[0]
         if op.name == "cute_nvgpu.mbarrier_wait":
             if _checked(op, lambda wait=wait: is_over(cta, wait[1])):
                 going.append(number)

@@ -14,7 +14,14 @@ import numpy as np
 
 from tileiras.dialects.cute.operation import CuteOp
 from tileiras.dialects.cute.tiled import atom_layout, places_of, tile_of
-from tileiras.dialects.cute.values import MATRIX_ROW, CopyAtom, Tensor, TiledMma, index_of
+from tileiras.dialects.cute.values import (
+    MATRIX_ROW,
+    CopyAtom,
+    Tensor,
+    TiledMma,
+    index_of,
+    plain_layout,
+)
 from tileiras.dialects.cute_nvgpu.bulk_copies import coordinates_of
 from tileiras.dialects.cute_nvgpu.products import check_operands
 from tileiras.interpreter.cute_state import (
@@ -219,14 +226,9 @@ def _warpgroup_mma(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list
 
 def _matrix(tensor: Tensor) -> np.ndarray[Any, Any]:
     """An operand in shared memory as a matrix, in f32 for sums; integers stay."""
-    rows, columns = (mode.static_size for mode in _modes(tensor))
+    rows, columns = (mode.static_size for mode in plain_layout(tensor).modes)
     found = read(tensor).reshape(columns, rows).T
     return found.astype(np.int32 if found.dtype.kind == "i" else np.float32)
-
-
-def _modes(tensor: Tensor) -> tuple[Any, ...]:
-    layout = tensor.layout
-    return tuple(getattr(layout, "outer", layout).modes)
 
 
 def _accumulates(mma: TiledMma) -> bool:

@@ -162,6 +162,16 @@ REGISTERS = "%r = cute.alloc() -> !cute.tensor<f32, rmem, align<16>, 8:1>\n"
             6,
             "a value i32 fills no f32",
         ),
+        (
+            kernel(
+                "%z = cute.static() -> !cute.int<0>\n%o = cute.static() -> !cute.int<1>\n"
+                "%e = cute.to_int(%n)\n%l = cute.static() -> !cute.layout<4,1>\n"
+                "%r = cute.for %i = %z to %e step %o carries (%x = %l) {\ncute.yield(%x)\n}",
+                ROW,
+            ),
+            6,
+            "loops that are not unrolled carry numbers",
+        ),
     ],
 )
 def test_what_is_not_compiled_is_said_with_its_place(text: str, line: int, message: str) -> None:
@@ -171,6 +181,16 @@ def test_what_is_not_compiled_is_said_with_its_place(text: str, line: int, messa
     assert message in raised.value.message
     assert raised.value.location is not None
     assert raised.value.location.line == line
+
+
+def test_a_loop_that_is_unrolled_carries_layouts() -> None:
+    """Where it stays a loop, numbers only."""
+    body = (
+        "%z = cute.static() -> !cute.int<0>\n%o = cute.static() -> !cute.int<1>\n"
+        "%l = cute.static() -> !cute.layout<4,1>\n"
+        "%r = cute.for %i = %z to %o step %o carries (%x = %l) {\ncute.yield(%x)\n}"
+    )
+    assert b".entry k" in compiled(kernel(body))
 
 
 def test_an_atom_that_the_target_lacks_names_those_that_have_it() -> None:

@@ -260,8 +260,8 @@ class Kernel(ABC):
         kind: Tensor = value_of_type(op.outputs[0].type)
         size = static(kind.layout.cosize, "the size of memory")
         info: PointerInfo = kind.engine
-        register_type(info.element)
         if info.space == "rmem":
+            register_type(info.element)
             self.files.append(Registers([None] * size, info.element))
             return Tensor(self.files[-1], kind.layout)
         number = len(self.globals)

@@ -30,7 +30,8 @@ def need(target: GpuTarget, feature: Feature, what: str) -> None:
     """TargetError, with the targets that have it, unless the target has a feature."""
     if not target.has(feature):
         names = [name for name in TARGET_NAMES if get_target(name).has(feature)]
-        raise TargetError(f"{target.name} has no {what}, {', '.join(names)} have it")
+        verb = "has" if len(names) == 1 else "have"
+        raise TargetError(f"{target.name} has no {what}, {', '.join(names)} {verb} it")
 
 
 def check_feature(atom: CopyAtom, target: GpuTarget) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dialects.cute_nvgpu.operation_examples import EXAMPLES, GROUPS, A, B, D
-from tests.dialects.cute_nvgpu.test_rejected_programs import program
+from tests.kernels.cute_nvgpu_operations import EXAMPLES, GROUPS, A, B, D, program
 from tileiras.codegen.cute.instructions import INSTRUCTIONS
 from tileiras.driver import compile_module
 from tileiras.errors import CompileError, TargetError

@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from tests.dialects.cute.operation_examples import EXAMPLES as CUTE_EXAMPLES
-from tests.dialects.cute_nvgpu.operation_examples import EXAMPLES as NVGPU_EXAMPLES
+from tests.kernels.cute_nvgpu_operations import EXAMPLES as NVGPU_EXAMPLES
+from tests.kernels.cute_operations import EXAMPLES as CUTE_EXAMPLES
 from tileiras.dialects.assembly.reading import read_module
 from tileiras.dialects.cute import dialect as cute
 from tileiras.dialects.cute.operation import CuteOp, value_of_type

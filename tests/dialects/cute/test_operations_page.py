@@ -16,10 +16,10 @@ from tileiras.dialects.cute_nvgpu import types as cute_nvgpu_types
 DOCS = Path(__file__).parents[3] / "docs"
 HEAD = """# Operations of the {name} dialect
 
-Made from the classes of `tileiras/dialects/{name}` by `tests/dialects/cute/test_operations_page.py`.
-[cute.md](cute.md) says how programs are written. `|` separates kinds of operands, `?` marks one
-that may be left out, `*` one that may come any number of times; `<n>` is the number of static
-parameters.
+Made from the classes of `tileiras/dialects/{name}` by
+`tests/dialects/cute/test_operations_page.py`. [cute.md](cute.md) says how programs are written. `|`
+separates kinds of operands, `?` marks one that may be left out, `*` one that may come any number of
+times; `<n>` is the number of static parameters.
 """
 PAGES = {
     "cute-operations.md": ("cute", cute, cute_types),

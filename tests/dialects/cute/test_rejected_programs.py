@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dialects.cute.operation_examples import COPY, GMEM, INT, MMA, SWIZZLED, WARP, A, layout
+from tests.kernels.cute_operations import COPY, GMEM, INT, MMA, SWIZZLED, WARP, A, layout
 from tileiras.cli import run
 from tileiras.errors import BytecodeError
 from tileiras.ir_text import parse_text

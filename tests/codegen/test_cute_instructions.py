@@ -36,6 +36,7 @@ WRITTEN = {
     },
     "tma_store_commit": ("sm_90", "cp.async.bulk.commit_group", "sm_80"),
     "tma_store_wait": ("sm_90", "cp.async.bulk.wait_group 7;", "sm_80"),
+    "tma_store_wait_read": ("sm_90", "cp.async.bulk.wait_group.read 1;", "sm_80"),
     "warpgroup_arrive": ("sm_90", "wgmma.fence.sync.aligned", "sm_100"),
     "warpgroup_mma": ("sm_90", "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16", "sm_100"),
     "warpgroup_commit_batch": ("sm_90", "wgmma.commit_group", "sm_100"),

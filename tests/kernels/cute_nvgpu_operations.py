@@ -74,6 +74,7 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     *(row(f"tma_reduce_{kind}", [TMA, A, AT], "") for kind in REDUCTIONS),
     row("tma_store_commit", [], ""),
     row("tma_store_wait", [], "", "7"),
+    row("tma_store_wait_read", [], "", "1"),
     row("warpgroup_arrive", [], ""),
     row("warpgroup_mma", [GROUPS, D, A, B], ""),
     row("warpgroup_commit_batch", [], ""),

@@ -154,6 +154,7 @@ RULES: dict[str, Rule] = {
     "tma_reduce_xor": _tma_store(np.bitwise_xor),
     "tma_store_commit": _nothing,
     "tma_store_wait": _nothing,
+    "tma_store_wait_read": _nothing,
     "warpgroup_arrive": _nothing,
     "warpgroup_commit_batch": _nothing,
     "warpgroup_wait": _nothing,

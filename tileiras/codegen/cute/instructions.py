@@ -188,6 +188,11 @@ def _store(reduction: str | None) -> _Rule:
     return rule
 
 
+def _read_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    need(kernel.target, Feature.TMA, "tma_store_wait_read")
+    kernel.thread.tma_store_wait(op.statics[0], read=True)
+
+
 # Products -------------------------------------------------------------------------------------
 
 
@@ -293,6 +298,8 @@ def _product(
         scale_d=scale if isinstance(scale, SSAValue) else None,
         fence=True,
     )
+    for number in numbers:
+        d.engine.values[number] = None
     kernel.products.append(((d.engine.values, numbers), made))
 
 
@@ -389,6 +396,7 @@ _RULES: dict[str, _Rule] = {
     **{f"tma_reduce_{kind}": _store(kind) for kind in ("add", "min", "max", "and", "or", "xor")},
     "tma_store_commit": _plain("tma_store_commit", _TMA),
     "tma_store_wait": _plain("tma_store_wait", _TMA),
+    "tma_store_wait_read": _read_wait,
     "warpgroup_arrive": _plain("wgmma_fence", Feature.WGMMA),
     "warpgroup_mma": _warpgroup_mma,
     "warpgroup_commit_batch": _plain("wgmma_commit", Feature.WGMMA),

@@ -176,6 +176,21 @@ class FunctionLowering(Kernel):
             found = self._binary(kinds, self.read(a, first)[0], self.read(b, second)[0])
             self.write(d, third, [found])
 
+    def cast(self, source: Tensor, target: Tensor) -> None:
+        """Floats to floats of another width; AlgebraError for integers."""
+        kind = register_type(target.engine.element)
+        for first, second in zip(vectors_of(source, 1), vectors_of(target, 1), strict=True):
+            value = self.read(source, first)[0]
+            if isinstance(value.type, IntegerType) or isinstance(kind, IntegerType):
+                raise AlgebraError(f"elements {value.type} are not cast to {kind}")
+            bits = [element_bits(tensor.engine.element) for tensor in (source, target)]
+            if bits[0] == bits[1] and value.type != kind:
+                raise AlgebraError(f"elements {value.type} are not cast to {kind}")
+            if bits[0] != bits[1]:
+                change = self.thread.fptrunc if bits[0] > bits[1] else self.thread.fpext
+                value = change(value, kind)
+            self.write(target, second, [value])
+
     def store(self, value: SSAValue, tensor: Tensor, coordinate: Any) -> None:
         """One element."""
         if isinstance(coordinate, SSAValue):
@@ -233,6 +248,7 @@ _EFFECTS: dict[str, Callable[..., None]] = {
     "fill": FunctionLowering.fill,
     "clear": FunctionLowering.clear,
     "axpby": FunctionLowering.axpby,
+    "cast": FunctionLowering.cast,
     "add": lambda kernel, a, b, d: kernel.each(_ADD, a, b, d),
     "mul": lambda kernel, a, b, d: kernel.each(_MUL, a, b, d),
     "store": FunctionLowering.store,

@@ -1,7 +1,8 @@
 """Loops and conditions of the cute dialect: unrolled, or blocks in which paths meet.
 
 Where a path may be taken or not, every register that holds a value becomes an argument of the block
-in which paths meet. One that is written in the path only holds nothing after it.
+in which paths meet. One that is written in the path only holds nothing after it. A product of
+warpgroups may stay unfinished over a meeting if it is so on both paths.
 """
 
 from __future__ import annotations
@@ -43,30 +44,52 @@ def lower_loop(kernel: Kernel, op: ForOp) -> None:
     kernel.values.update(zip(op.results_, carried, strict=True))
 
 
-def _held(kernel: Kernel) -> _Places:
-    """The registers that hold values; AlgebraError while products of warpgroups write some."""
-    if kernel.products:
-        raise AlgebraError("paths meet while products are unfinished, 'warpgroup_wait' comes first")
-    return [
+_Products = list[Any]
+"""Where unfinished products of warpgroups write: `Kernel.products` without the values."""
+
+
+def _held(kernel: Kernel) -> tuple[_Places, _Products]:
+    """The registers that hold values, and the unfinished products, which hold others."""
+    places = [
         (file.values, number)
         for file in kernel.files
         for number, value in enumerate(file.values)
         if value is not None
     ]
+    return places, [place for place, _ in kernel.products]
 
 
-def _values(places: _Places) -> list[SSAValue]:
-    """What registers hold."""
-    return [value for values, number in places if (value := values[number]) is not None]
+def _values(kernel: Kernel, places: _Places) -> list[SSAValue]:
+    """What registers and unfinished products hold."""
+    held = [value for values, number in places if (value := values[number]) is not None]
+    return [*held, *(value for _, value in kernel.products)]
 
 
-def _set(kernel: Kernel, places: _Places, values: Sequence[SSAValue], files: int) -> None:
+def _check_same(kernel: Kernel, before: _Products) -> None:
+    """AlgebraError unless a path leaves as many products unfinished as there were, on the same."""
+    after = _held(kernel)[1]
+    same = len(after) == len(before) and all(
+        one[0] is other[0] and one[1] == other[1]
+        for one, other in zip(after, before, strict=True)
+    )
+    if not same:
+        raise AlgebraError(
+            f"paths meet with {len(before)} and {len(after)} products unfinished or with others, "
+            "'warpgroup_wait<0>' finishes them"
+        )
+
+
+def _set(
+    kernel: Kernel, held: tuple[_Places, _Products], values: Sequence[SSAValue], files: int
+) -> None:
     """Registers hold these values, others nothing; those made since `files` are forgotten."""
+    places, products = held
     del kernel.files[files:]
     for file in kernel.files:
         file.values[:] = [None] * len(file.values)
-    for (held, number), value in zip(places, values, strict=True):
-        held[number] = value
+    for (file_values, number), value in zip(places, values, strict=False):
+        file_values[number] = value
+    kernel.products = list(zip(products, values[len(places) :], strict=True))
 
 
 def _types(values: Sequence[SSAValue]) -> list[Attribute]:
@@ -90,8 +113,8 @@ def _seen(kernel: Kernel, value: SSAValue) -> Any:
 def _keep_loop(kernel: Kernel, op: ForOp, bounds: list[Any], carried: list[Any]) -> None:
     """`head(i, carried, registers): if i < upper: body, head(i + step, ..)`."""
     lower, upper, step = (kernel.integer(bound) for bound in bounds)
-    places, files, count = _held(kernel), len(kernel.files), 1 + len(carried)
-    first = [lower, *(_number(kernel, value) for value in carried), *_values(places)]
+    held, files, count = _held(kernel), len(kernel.files), 1 + len(carried)
+    first = [lower, *(_number(kernel, value) for value in carried), *_values(kernel, held[0])]
     head, body, after = (kernel.thread.new_block(_types(first)), *_blocks(kernel, 2))
     kernel.thread.br(head, first)
     kernel.enter(head)
@@ -99,15 +122,16 @@ def _keep_loop(kernel: Kernel, op: ForOp, bounds: list[Any], carried: list[Any])
     less = kernel.thread.icmp("slt", arguments[0], upper)
     kernel.thread.cond_br(less, body, after)
     kernel.enter(body)
-    _set(kernel, places, arguments[count:], files)
+    _set(kernel, held, arguments[count:], files)
     seen = [_seen(kernel, value) for value in arguments[:count]]
     kernel.values.update(zip(op.body.block.args, seen, strict=True))
     given = [_number(kernel, value) for value in kernel.block(op.body.block)]
-    _held(kernel)
+    _check_same(kernel, held[1])
     following = kernel.thread.add(arguments[0], step)
-    kernel.thread.br(head, [following, *given, *_values(places)], no_unroll=True)
+    turned = [following, *given, *_values(kernel, held[0])]
+    kernel.thread.br(head, turned, no_unroll=True)
     kernel.enter(after)
-    _set(kernel, places, arguments[count:], files)
+    _set(kernel, held, arguments[count:], files)
     last = [_seen(kernel, value) for value in arguments[1:count]]
     kernel.values.update(zip(op.results_, last, strict=True))
 
@@ -125,13 +149,13 @@ def lower_if(kernel: Kernel, op: IfOp) -> None:
         return
     if not isinstance(condition, SSAValue):
         raise AlgebraError("the condition is not known at run time")
-    places, files = _held(kernel), len(kernel.files)
-    before = _values(places)
+    held, files = _held(kernel), len(kernel.files)
+    before = _values(kernel, held[0])
     body, after = (kernel.thread.new_block(), kernel.thread.new_block(_types(before)))
     kernel.thread.cond_br(condition, body, after, (), before)
     kernel.enter(body)
     kernel.block(op.body.block)
-    _held(kernel)
-    kernel.thread.br(after, _values(places))
+    _check_same(kernel, held[1])
+    kernel.thread.br(after, _values(kernel, held[0]))
     kernel.enter(after)
-    _set(kernel, places, list(after.args), files)
+    _set(kernel, held, list(after.args), files)

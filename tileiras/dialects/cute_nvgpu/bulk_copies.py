@@ -100,5 +100,12 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         "Waits for groups of stores: `wait<n>: unfinished groups <= n`.",
         statics=1,
     ),
+    effect(
+        "tma_store_wait_read",
+        "",
+        check_pending,
+        "Waits until stores have read their boxes: `wait<n>: groups that still read <= n`.",
+        statics=1,
+    ),
 )
 """The operations of this chapter."""

@@ -41,6 +41,22 @@ def test_ldmatrix_feeds_warps_through_two_stages() -> None:
     assert ptx.count("mma.sync") == 16
 
 
+def test_sums_stay_in_registers_one_product_behind() -> None:
+    """Two CTAs take four tiles, five steps turn through four stages; f16 by stmatrix and TMA."""
+    a, b = matrix(512, 320, 0), matrix(256, 320, 1)
+    d = np.zeros((512, 256), np.float16)
+
+    def mapped(array: np.ndarray, rows: int) -> TensorMap:
+        shape, steps = (array.shape[1], array.shape[0]), (array.shape[1] * 2,)
+        return TensorMap(0, "f16", shape, steps, (64, rows), swizzle="128B", array=array)
+
+    ptx = ptx_of("persistent_gemm", "sm_90")
+    run_ptx(ptx, [mapped(a, 128), mapped(b, 256), mapped(d, 16), 16, 4, 5], (2, 1, 1))
+    assert (d == product(a, b).astype(np.float16)).all() and d.any()
+    assert ptx.count("wgmma.wait_group.sync.aligned 1;") == 1
+    assert ptx.count("stmatrix.sync.aligned.m8n8.x4") == 16
+
+
 def test_a_warp_brings_tiles_that_warpgroups_multiply() -> None:
     """Three CTAs take four tiles, five steps of K turn through three stages."""
     a, b = matrix(256, 160, 0), matrix(128, 160, 1)

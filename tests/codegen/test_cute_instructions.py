@@ -103,35 +103,68 @@ def test_a_target_that_lacks_it_is_told_who_has_it(name: str) -> None:
     assert f"cute_nvgpu.{name}" in line or "tiled_mma" in line
 
 
-def paths(wait: str) -> str:
-    """A product, a wait or none, and a condition that is known at run time only."""
+def paths(before: str, inside: str) -> str:
+    """A loop whose bounds and a condition that are known at run time only, after products."""
     lines = (
         "%first = cute_nvgpu.elect_sync()",
         f"%a = cute.alloc() -> {A}",
         f"%b = cute.alloc() -> {B}",
         f"%d = cute.alloc() -> {D}",
         f"%m = cute.static() -> {GROUPS}",
-        "cute.clear(%d)",
-        f"cute_nvgpu.warpgroup_mma(%m, %d, %a, %b){wait}",
-        "cute.if %first {",
-        "cute_nvgpu.fence_proxy_async()",
+        "%one = cute.static() -> !cute.int<1>",
+        f"cute.clear(%d){before}",
+        "cute.for %i = %one to %n step %one {",
+        inside,
         "}",
         "cute_nvgpu.warpgroup_wait<0>()",
+        "cute.copy(%word, %d, %out)",
         "cute.return",
     )
-    return "\n".join(["cute.func @k() threads 256 {", *lines, "}"])
+    word = "%word = cute.static() -> !cute.copy_atom<universal, 32>"
+    out = f"%out: {D.replace('rmem', 'gmem')}"
+    return "\n".join([f"cute.func @k(%n: i32, {out}) threads 256 {{", word, *lines, "}"])
 
 
-def test_paths_meet_where_products_are_finished() -> None:
+START = "\ncute_nvgpu.warpgroup_mma(%m, %d, %a, %b)"
+WAIT = "\ncute_nvgpu.warpgroup_wait<0>()"
+WITHIN = "cute.if %first {{{}\n}}".format
+
+
+@pytest.mark.parametrize(
+    ("before", "inside"),
+    [
+        (START + WAIT, WITHIN("\ncute_nvgpu.fence_proxy_async()")),
+        (START, WITHIN("\ncute_nvgpu.fence_proxy_async()")),
+        (START, START),
+        ("", START + WAIT),
+        ("", WITHIN(START + WAIT)),
+    ],
+)
+def test_paths_meet_with_the_same_products_unfinished(before: str, inside: str) -> None:
+    """None, or one that writes the same registers; sums are read after the last wait."""
+    assert "wgmma.mma_async" in ptx_of(paths(before, inside), "sm_90")
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "line", "message"),
+    [
+        ("", START, 10, "paths meet with 0 and 1 products unfinished or with others"),
+        (START, WAIT, 11, "paths meet with 1 and 0 products unfinished or with others"),
+        ("", WITHIN(START), 11, "paths meet with 0 and 1 products unfinished or with others"),
+        (START, "cute.copy(%word, %d, %out)", 12, "a register is read that a product still writes"),
+    ],
+)
+def test_paths_do_not_meet_with_other_products_unfinished(
+    before: str, inside: str, line: int, message: str
+) -> None:
     """Registers that a product still writes are no values that a block may be given."""
-    assert "wgmma.mma_async" in ptx_of(paths("\ncute_nvgpu.warpgroup_wait<0>()"), "sm_90")
+    text = paths(before, inside)
     with pytest.raises(CompileError) as raised:
-        ptx_of(paths(""), "sm_90")
-    assert "paths meet while products are unfinished, 'warpgroup_wait' comes first" in (
-        raised.value.message
-    )
+        ptx_of(text, "sm_90")
+    assert message in raised.value.message
+    assert "'warpgroup_wait<0>' " in raised.value.message
     assert raised.value.location is not None
-    assert raised.value.location.line == 9
+    assert raised.value.location.line == line
 
 
 PREPARED = f"""%a = cute.alloc() -> {A}

@@ -136,6 +136,22 @@ REGISTERS = "%r = cute.alloc() -> !cute.tensor<f32, rmem, align<16>, 8:1>\n"
             "a register is read that nothing has written",
         ),
         (
+            kernel(
+                REGISTERS + "cute.clear(%r)\n"
+                "%h = cute.alloc() -> !cute.tensor<i32, rmem, align<16>, 8:1>\ncute.cast(%r, %h)"
+            ),
+            5,
+            "elements f32 are not cast to i32",
+        ),
+        (
+            kernel(
+                "%h = cute.alloc() -> !cute.tensor<f16, rmem, align<16>, 8:1>\ncute.clear(%h)\n"
+                "%b = cute.alloc() -> !cute.tensor<bf16, rmem, align<16>, 8:1>\ncute.cast(%h, %b)"
+            ),
+            5,
+            "elements f16 are not cast to bf16",
+        ),
+        (
             kernel(REGISTERS + "%x = cute.load(%r, %n) : f32", ROW),
             3,
             "the index of a register must be static",
@@ -257,6 +273,23 @@ def test_other_atoms_multiply(atom: str, kinds: tuple[Any, Any]) -> None:
     run_ptx(compiled(kernel(body, arguments)).decode(), [a, b, d], (1, 1, 1))
     wanted = a.reshape(m, k).astype(kinds[1]) @ b.reshape(n, k).T.astype(kinds[1])
     assert (d.reshape(m, n) == wanted).all()
+
+
+@pytest.mark.parametrize(("source", "target"), [("f32", "f16"), ("f16", "f64"), ("f32", "f32")])
+def test_floats_are_cast(source: str, target: str) -> None:
+    """To fewer bits, to more, to as many; halves are exact in all of them."""
+    tensor = "!cute.tensor<{}, gmem, align<16>, 32:1>".format
+    types = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+    body = """%zero = cute.static() -> !cute.int<0>
+    %tid = cute.thread_idx<0>()
+    %one = cute.static() -> !cute.layout<32,1>
+    %x = cute.local_partition(%a, %one, %tid)
+    %y = cute.local_partition(%b, %one, %tid)
+    cute.cast(%x, %y)"""
+    a, b = integers(32, types[source]) / types[source](2), np.zeros(32, types[target])
+    text = kernel(body, f"%a: {tensor(source)}, %b: {tensor(target)}")
+    run_ptx(compiled(text).decode(), [a, b], (1, 1, 1))
+    assert (b == a).all() and a.any()
 
 
 def test_a_stage_that_is_skipped_is_not_printed() -> None:

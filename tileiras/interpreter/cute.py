@@ -214,7 +214,7 @@ EFFECTS: dict[str, Callable[..., None]] = {
     "cute.axpby": lambda alpha, x, beta, y: write(y, alpha * read(x) + beta * read(y)),
     "cute.add": lambda a, b, d: write(d, read(a) + read(b)),
     "cute.mul": lambda a, b, d: write(d, read(a) * read(b)),
-    "cute.cast": _copy,
+    "cute.cast": lambda source, target: write(target, read(source)),
     "cute.gemm": _gemm,
     "cute.store": lambda value, tensor, coordinate: tensor.engine.memory.__setitem__(
         tensor.engine.at(int(str(index_of(tensor, coordinate)))), value

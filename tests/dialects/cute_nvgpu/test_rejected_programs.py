@@ -163,7 +163,12 @@ BAD: tuple[tuple[str, ...], ...] = (
     _bad("mbarrier_wait", [BARRIER, INT(2)], "", "the parity of a phase is 0 or 1, found 2"),
     *(
         _bad(name, [], "8", "a wait leaves 0 to 7 groups, found 8")
-        for name in ("cp_async_wait_group", "tma_store_wait", "tma_store_wait_read", "warpgroup_wait")
+        for name in (
+            "cp_async_wait_group",
+            "tma_store_wait",
+            "tma_store_wait_read",
+            "warpgroup_wait",
+        )
     ),
     _bad("make_exec_tma", [A], "", "expected !cute_nvgpu.tma_atom"),
     _bad("prefetch_tma_desc", [A], "", "expected !cute_nvgpu.tma_atom"),

@@ -218,6 +218,12 @@ class Kernel(ABC):
             found = [tensor.engine.values[tensor.engine.at(index + k)] for k in range(count)]
             values = [value for value in found if value is not None]
             if len(values) != count:
+                file = tensor.engine.values
+                if any(file is place[0] for place, _ in self.products):
+                    raise AlgebraError(
+                        "a register is read that a product still writes, 'warpgroup_wait<0>' "
+                        "comes first"
+                    )
                 raise AlgebraError("a register is read that nothing has written")
             return values
         element = register_type(tensor.engine.element)

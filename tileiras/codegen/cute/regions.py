@@ -69,8 +69,7 @@ def _check_same(kernel: Kernel, before: _Products) -> None:
     """AlgebraError unless a path leaves as many products unfinished as there were, on the same."""
     after = _held(kernel)[1]
     same = len(after) == len(before) and all(
-        one[0] is other[0] and one[1] == other[1]
-        for one, other in zip(after, before, strict=True)
+        one[0] is other[0] and one[1] == other[1] for one, other in zip(after, before, strict=True)
     )
     if not same:
         raise AlgebraError(

@@ -44,6 +44,7 @@ DIALECTS: dict[str, str] = {
     "llvm": "tileiras.dialects.llvm:LLVM",
     "nvvm": "tileiras.dialects.nvvm:NVVM",
     "cute": "tileiras.dialects.cute.dialect:Cute",
+    "cute_nvgpu": "tileiras.dialects.cute_nvgpu.dialect:CuteNvgpu",
 }
 """Dialect name -> "module:Dialect object"; read only where IR text is parsed."""
 

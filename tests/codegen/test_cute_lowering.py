@@ -136,18 +136,25 @@ REGISTERS = "%r = cute.alloc() -> !cute.tensor<f32, rmem, align<16>, 8:1>\n"
             "a register is read that nothing has written",
         ),
         (
-            kernel(REGISTERS + "%x = cute.load(%r, %n) : f32", ROW),
-            3,
-            "the index of a register must be static",
+            kernel(
+                REGISTERS + "cute.clear(%r)\n"
+                "%h = cute.alloc() -> !cute.tensor<i32, rmem, align<16>, 8:1>\ncute.cast(%r, %h)"
+            ),
+            5,
+            "elements f32 are not cast to i32",
         ),
         (
             kernel(
-                "%z = cute.static() -> !cute.int<0>\n%o = cute.static() -> !cute.int<1>\n"
-                "cute.for %i = %z to %n step %o {\n}",
-                ROW,
+                "%h = cute.alloc() -> !cute.tensor<f16, rmem, align<16>, 8:1>\ncute.clear(%h)\n"
+                "%b = cute.alloc() -> !cute.tensor<bf16, rmem, align<16>, 8:1>\ncute.cast(%h, %b)"
             ),
-            4,
-            "bounds of loops that are compiled are static",
+            5,
+            "elements f16 are not cast to bf16",
+        ),
+        (
+            kernel(REGISTERS + "%x = cute.load(%r, %n) : f32", ROW),
+            3,
+            "the index of a register must be static",
         ),
         (
             kernel(
@@ -171,6 +178,16 @@ REGISTERS = "%r = cute.alloc() -> !cute.tensor<f32, rmem, align<16>, 8:1>\n"
             6,
             "a value i32 fills no f32",
         ),
+        (
+            kernel(
+                "%z = cute.static() -> !cute.int<0>\n%o = cute.static() -> !cute.int<1>\n"
+                "%e = cute.to_int(%n)\n%l = cute.static() -> !cute.layout<4,1>\n"
+                "%r = cute.for %i = %z to %e step %o carries (%x = %l) {\ncute.yield(%x)\n}",
+                ROW,
+            ),
+            6,
+            "loops that are not unrolled carry numbers",
+        ),
     ],
 )
 def test_what_is_not_compiled_is_said_with_its_place(text: str, line: int, message: str) -> None:
@@ -180,6 +197,16 @@ def test_what_is_not_compiled_is_said_with_its_place(text: str, line: int, messa
     assert message in raised.value.message
     assert raised.value.location is not None
     assert raised.value.location.line == line
+
+
+def test_a_loop_that_is_unrolled_carries_layouts() -> None:
+    """Where it stays a loop, numbers only."""
+    body = (
+        "%z = cute.static() -> !cute.int<0>\n%o = cute.static() -> !cute.int<1>\n"
+        "%l = cute.static() -> !cute.layout<4,1>\n"
+        "%r = cute.for %i = %z to %o step %o carries (%x = %l) {\ncute.yield(%x)\n}"
+    )
+    assert b".entry k" in compiled(kernel(body))
 
 
 def test_an_atom_that_the_target_lacks_names_those_that_have_it() -> None:
@@ -246,6 +273,23 @@ def test_other_atoms_multiply(atom: str, kinds: tuple[Any, Any]) -> None:
     run_ptx(compiled(kernel(body, arguments)).decode(), [a, b, d], (1, 1, 1))
     wanted = a.reshape(m, k).astype(kinds[1]) @ b.reshape(n, k).T.astype(kinds[1])
     assert (d.reshape(m, n) == wanted).all()
+
+
+@pytest.mark.parametrize(("source", "target"), [("f32", "f16"), ("f16", "f64"), ("f32", "f32")])
+def test_floats_are_cast(source: str, target: str) -> None:
+    """To fewer bits, to more, to as many; halves are exact in all of them."""
+    tensor = "!cute.tensor<{}, gmem, align<16>, 32:1>".format
+    types = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+    body = """%zero = cute.static() -> !cute.int<0>
+    %tid = cute.thread_idx<0>()
+    %one = cute.static() -> !cute.layout<32,1>
+    %x = cute.local_partition(%a, %one, %tid)
+    %y = cute.local_partition(%b, %one, %tid)
+    cute.cast(%x, %y)"""
+    a, b = integers(32, types[source]) / types[source](2), np.zeros(32, types[target])
+    text = kernel(body, f"%a: {tensor(source)}, %b: {tensor(target)}")
+    run_ptx(compiled(text).decode(), [a, b], (1, 1, 1))
+    assert (b == a).all() and a.any()
 
 
 def test_a_stage_that_is_skipped_is_not_printed() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tileiras.dialects.cute.algebra.layout import Layout
-from tileiras.interpreter.cute import run_kernel, tensor_of
+from tileiras.interpreter.cute import run_kernel
+from tileiras.interpreter.cute_state import tensor_of
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.ir_text import parse_text
 

@@ -2,14 +2,13 @@
 
 An operation without effect is its function applied to numbers (`CuteOp.apply`), so that what types
 infer and what runs is one definition. Here are the memory, the threads, and the operations with
-effects. Threads of a CTA take turns between the places where they meet: `cute.sync_threads`, and
-products of whole warps.
+effects; `cute_instructions` has those of `cute_nvgpu`. Threads of a CTA take turns between the
+places where they wait: for all threads, for those of their warp or warpgroup, for a barrier.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -20,29 +19,34 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.operation import CuteOp
-from tileiras.dialects.cute.structure import ConstantOp, ForOp, FuncOp, LoadOp, ReturnOp, YieldOp
+from tileiras.dialects.cute.structure import (
+    ConstantOp,
+    ForOp,
+    FuncOp,
+    IfOp,
+    LoadOp,
+    ReturnOp,
+    YieldOp,
+)
 from tileiras.dialects.cute.tiled import atom_layout
 from tileiras.dialects.cute.values import (
     CopyAtom,
     Tensor,
     TiledMma,
-    element_bits,
     index_of,
     plain_layout,
 )
+from tileiras.interpreter.cute_instructions import GROUP_RULES, RULES, copy_matrices, is_over
+from tileiras.interpreter.cute_state import (
+    WARP,
+    WARPGROUP,
+    Cta,
+    Pointer,
+    number_type,
+    read,
+    write,
+)
 from tileiras.interpreter.errors import InterpreterError
-
-NUMBERS: dict[str, Any] = {
-    "i1": np.bool_,
-    "i8": np.int8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-    "f16": np.float16,
-    "f32": np.float32,
-    "f64": np.float64,
-}
-"""The elements that are computed with."""
 
 ALLOCATIONS = (
     "cute.alloc",
@@ -53,74 +57,7 @@ ALLOCATIONS = (
 )
 """Operations that make memory."""
 
-WARP = 32
-
-
-def number_type(element: str) -> Any:
-    """The numpy type of an element; InterpreterError for one without."""
-    if element not in NUMBERS:
-        raise InterpreterError(f"elements {element} are not computed with")
-    return NUMBERS[element]
-
-
-@dataclass(frozen=True, eq=False)
-class Pointer:
-    """A place in an array, in elements."""
-
-    memory: np.ndarray[Any, Any]
-    element: str
-    space: str
-    offset: int = 0
-
-    def advanced(self, offset: Any) -> Pointer:
-        """The pointer so many elements further."""
-        return Pointer(self.memory, self.element, self.space, self.offset + int(offset))
-
-    def recast(self, element: str) -> Pointer:
-        """The same place as one of other elements."""
-        bits = self.offset * element_bits(self.element)
-        memory = self.memory.view(number_type(element))
-        return Pointer(memory, element, self.space, bits // element_bits(element))
-
-    def at(self, index: int) -> int:
-        """The place of an element; InterpreterError outside of the array."""
-        place = self.offset + index
-        if not 0 <= place < len(self.memory):
-            raise InterpreterError(
-                f"element {place} of {len(self.memory)} is accessed in {self.space}"
-            )
-        return place
-
-
-def tensor_of(array: np.ndarray[Any, Any], layout: Layout, element: str) -> Tensor:
-    """An argument of a kernel: an array of one dim in global memory."""
-    return Tensor(Pointer(array, element, "gmem"), layout)
-
-
-def places(tensor: Tensor) -> list[int]:
-    """The places of all elements, in order."""
-    return [tensor.engine.at(int(str(index))) for index in tensor.layout.indices]
-
-
-def read(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """All elements, in order."""
-    return tensor.engine.memory[places(tensor)]
-
-
-def write(tensor: Tensor, values: Any) -> None:
-    """Writes all elements, in order."""
-    memory = tensor.engine.memory
-    memory[places(tensor)] = np.asarray(values).astype(memory.dtype)
-
-
-@dataclass
-class _Cta:
-    """What the threads of a CTA share."""
-
-    block: tuple[int, int, int]
-    grid: tuple[int, int, int]
-    shared: dict[Operation, Pointer]
-
+NVGPU = "cute_nvgpu."
 
 _Turn = Generator[tuple[Operation, list[Any]], None, list[Any]]
 
@@ -128,7 +65,7 @@ _Turn = Generator[tuple[Operation, list[Any]], None, list[Any]]
 class _Thread:
     """One thread: its values, and its run through the program."""
 
-    def __init__(self, number: int, cta: _Cta):
+    def __init__(self, number: int, cta: Cta):
         self.number = number
         self.cta = cta
         self.values: dict[SSAValue, Any] = {}
@@ -147,6 +84,9 @@ class _Thread:
                     return self.of(op.arguments)
                 case ForOp():
                     yield from self._loop(op)
+                case IfOp():
+                    if self.values[op.condition]:
+                        yield from self.run(op.body.block)
                 case ConstantOp():
                     self.values[op.result] = _constant(op)
                 case LoadOp():
@@ -170,18 +110,21 @@ class _Thread:
             self.values[result] = value
 
     def _row(self, op: CuteOp) -> Generator[tuple[Operation, list[Any]], None, None]:
-        operands = self.of(op.inputs)
-        if op.name == "cute.sync_threads" or (op.name == "cute.gemm" and _of_warps(operands[0])):
+        operands = [int(v) if isinstance(v, np.integer) else v for v in self.of(op.inputs)]
+        if _waits(op, operands):
             yield op, operands
             return
         try:
             if op.name in EFFECTS:
-                EFFECTS[op.name](*operands)
+                EFFECTS[op.name](*self.of(op.inputs))
                 return
             value = self._value(op, operands)
         except AlgebraError as error:
             raise InterpreterError(str(error), op) from error
-        self.values[op.outputs[0]] = value
+        except InterpreterError as error:
+            raise error.located(op) from error
+        if op.outputs:
+            self.values[op.outputs[0]] = value
 
     def _value(self, op: CuteOp, operands: list[Any]) -> Any:
         axis = op.statics[0] if op.statics else 0
@@ -194,18 +137,20 @@ class _Thread:
                 return self.cta.block[axis]
             case "cute.grid_dim":
                 return self.cta.grid[axis]
+            case _ if (rule := RULES.get(op.name.removeprefix(NVGPU))) is not None:
+                return rule(self.cta, self.number, op, operands)
             case _:
-                return op.apply([int(v) if isinstance(v, np.integer) else v for v in operands])
+                return op.apply(operands)
 
     def _memory(self, op: CuteOp) -> Tensor:
         """Memory for the tensor of a result: a thread's own, or one for the CTA."""
         kind = op.outputs[0].type.data  # pyright: ignore[reportAttributeAccessIssue]
-        size, element, space = kind.layout.cosize, kind.engine.element, kind.engine.space
-        if space == "smem":
-            if op not in self.cta.shared:
-                self.cta.shared[op] = _new(element, space, size)
-            return Tensor(self.cta.shared[op], kind.layout)
-        return Tensor(_new(element, space, size), kind.layout)
+        found = self.cta.shared.get(op)
+        if found is None:
+            found = _new(kind.engine.element, kind.engine.space, kind.layout.cosize)
+        if found.space == "smem":
+            self.cta.shared[op] = found
+        return Tensor(found, kind.layout)
 
 
 def _new(element: str, space: str, size: int) -> Pointer:
@@ -220,6 +165,19 @@ def _constant(op: ConstantOp) -> Any:
 def _of_warps(mma: Any) -> bool:
     atom = mma.atom if isinstance(mma, TiledMma) else mma
     return atom.kind != "universal"
+
+
+def _waits(op: CuteOp, operands: list[Any]) -> bool:
+    """Whether a thread stops at an operation until others have come, or until a phase is over."""
+    match op.name:
+        case "cute.sync_threads" | "cute_nvgpu.mbarrier_wait":
+            return True
+        case "cute.gemm":
+            return _of_warps(operands[0])
+        case "cute.copy":
+            return getattr(operands[0], "atom", operands[0]).is_matrix
+        case _:
+            return op.name.removeprefix(NVGPU) in GROUP_RULES
 
 
 # Effects --------------------------------------------------------------------------------------
@@ -256,7 +214,7 @@ EFFECTS: dict[str, Callable[..., None]] = {
     "cute.axpby": lambda alpha, x, beta, y: write(y, alpha * read(x) + beta * read(y)),
     "cute.add": lambda a, b, d: write(d, read(a) + read(b)),
     "cute.mul": lambda a, b, d: write(d, read(a) * read(b)),
-    "cute.cast": _copy,
+    "cute.cast": lambda source, target: write(target, read(source)),
     "cute.gemm": _gemm,
     "cute.store": lambda value, tensor, coordinate: tensor.engine.memory.__setitem__(
         tensor.engine.at(int(str(index_of(tensor, coordinate)))), value
@@ -268,7 +226,7 @@ EFFECTS: dict[str, Callable[..., None]] = {
 # Products of warps ----------------------------------------------------------------------------
 
 
-def _warp_product(operands: Sequence[list[Any]]) -> None:
+def _warp_product(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list[Any]]) -> None:
     """The product of all threads of one warp; `operands` by lane: mma, D, A, B, C."""
     mma = operands[0][0]
     atom = mma.atom if isinstance(mma, TiledMma) else mma
@@ -329,8 +287,9 @@ def _place(tensor: Tensor, value: int, i: int, j: int) -> int:
 def run_kernel(
     module: ModuleOp, name: str, arguments: Sequence[Any], grid: tuple[int, int, int] = (1, 1, 1)
 ) -> None:
-    """Runs every thread of every CTA of a kernel; arguments are tensors (`tensor_of`) and numbers.
+    """Runs every thread of every CTA of a kernel.
 
+    Arguments are tensors (`cute_state.tensor_of`), mapped tensors, and numbers.
     InterpreterError for a kernel that there is not, and for what a thread does wrong.
     """
     found = (op for op in module.body.block.ops if isinstance(op, FuncOp))
@@ -341,25 +300,77 @@ def run_kernel(
         wanted = len(func.body.block.args)
         raise InterpreterError(f"kernel '{name}' has {wanted} arguments, found {len(arguments)}")
     for z, y, x in product(range(grid[2]), range(grid[1]), range(grid[0])):
-        _run_cta(func, arguments, _Cta((x, y, z), grid, {}))
+        _run_cta(func, arguments, Cta((x, y, z), grid, func.threads.data))
 
 
-def _run_cta(func: FuncOp, arguments: Sequence[Any], cta: _Cta) -> None:
-    """All threads take turns from one meeting to the next."""
+_Wait = tuple[Any, list[Any]]
+
+
+def _run_cta(func: FuncOp, arguments: Sequence[Any], cta: Cta) -> None:
+    """Threads take turns: those that need not wait any longer run to the next place to wait."""
     turns: list[_Turn] = []
-    for number in range(func.threads.data):
+    for number in range(cta.threads):
         thread = _Thread(number, cta)
         thread.values.update(zip(func.body.block.args, arguments, strict=True))
         turns.append(thread.run(func.body.block))
-    while True:
-        meetings = [next(turn, None) for turn in turns]
-        if all(meeting is None for meeting in meetings):
-            return
-        ops = dict.fromkeys(None if meeting is None else meeting[0] for meeting in meetings)
-        op = next(op for op in ops if op is not None)
-        if len(ops) != 1:
-            raise InterpreterError("not all threads of the CTA come here", op)
-        if op.name == "cute.gemm":
-            operands = [meeting[1] for meeting in meetings if meeting is not None]
-            for first in range(0, len(operands), WARP):
-                _warp_product(operands[first : first + WARP])
+    waits: list[_Wait | None] = [next(turn, None) for turn in turns]
+    while any(wait is not None for wait in waits):
+        going = _going(cta, waits)
+        if not going:
+            op = next(wait[0] for wait in waits if wait is not None)
+            raise InterpreterError(_why_stuck(op), op)
+        for number in going:
+            waits[number] = next(turns[number], None)
+
+
+def _why_stuck(op: Operation) -> str:
+    if op.name == "cute_nvgpu.mbarrier_wait":
+        return "nobody ends the phase that is waited for"
+    size, _ = _group_of(op)
+    return f"not all threads of the {_GROUP_NAMES[size]} come here"
+
+
+def _group_of(op: Operation) -> tuple[int, Callable[..., None]]:
+    return _GROUPS.get(op.name) or GROUP_RULES[op.name.removeprefix(NVGPU)]
+
+
+def _going(cta: Cta, waits: Sequence[_Wait | None]) -> list[int]:
+    """The threads that go on; what a group of threads does together is done."""
+    going: list[int] = []
+    done: set[int] = set()
+    for number, wait in enumerate(waits):
+        if wait is None or number in done:
+            continue
+        op = wait[0]
+        if op.name == "cute_nvgpu.mbarrier_wait":
+            if _checked(op, lambda wait=wait: is_over(cta, wait[1])):
+                going.append(number)
+            continue
+        size, rule = _group_of(op)
+        size = size or cta.threads
+        threads = range(number // size * size, min(number // size * size + size, cta.threads))
+        done.update(threads)
+        there = [other[1] for each in threads if (other := waits[each]) and other[0] is op]
+        if len(there) == len(threads):
+            _checked(op, lambda op=op, rule=rule, t=threads, v=there: rule(cta, t, op, v))
+            going += threads
+    return going
+
+
+def _checked(op: Operation, action: Callable[[], Any]) -> Any:
+    """What an action gives; its errors have the place of the operation."""
+    try:
+        return action()
+    except AlgebraError as error:
+        raise InterpreterError(str(error), op) from error
+    except InterpreterError as error:
+        raise error.located(op) from error
+
+
+_GROUPS: dict[str, tuple[int, Callable[..., None]]] = {
+    "cute.sync_threads": (0, lambda cta, threads, op, operands: None),
+    "cute.gemm": (WARP, _warp_product),
+    "cute.copy": (WARP, copy_matrices),
+}
+"""Operations of `cute` of so many threads together; 0 are all."""
+_GROUP_NAMES = {0: "CTA", WARP: "warp", WARPGROUP: "warpgroup"}

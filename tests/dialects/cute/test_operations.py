@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from tests.dialects.cute.operation_examples import EXAMPLES
+from tests.kernels.cute_nvgpu_operations import EXAMPLES as NVGPU_EXAMPLES
+from tests.kernels.cute_operations import EXAMPLES as CUTE_EXAMPLES
 from tileiras.dialects.assembly.reading import read_module
-from tileiras.dialects.cute.dialect import CHAPTERS, OPERATIONS
+from tileiras.dialects.cute import dialect as cute
 from tileiras.dialects.cute.operation import CuteOp, value_of_type
 from tileiras.dialects.cute.text import print_module
 from tileiras.dialects.cute.values import is_static
+from tileiras.dialects.cute_nvgpu import dialect as cute_nvgpu
 from tileiras.ir_text import parse_text, register_dialects
 from tileiras.options import TextStyle
 from tileiras.stages import print_stage
 
-LEAST_OPERATIONS = 85
+EXAMPLES = (*CUTE_EXAMPLES, *NVGPU_EXAMPLES)
+LEAST_OPERATIONS = {"cute": 85, "cute_nvgpu": 30}
 
 
 def program(name: str, operands: str, result: str, statics: str, types: bool = True) -> str:
-    """One operation, and the values that it needs, as generic operations that nobody checks."""
+    """One operation, and the values that it needs, as generic operations that nobody checks.
+
+    An operation of another dialect has a name with a dot.
+    """
+    full = name if "." in name else f"cute.{name}"
     kinds = operands.split("|") if operands else []
     lines = [f'  %{number} = "test.value"() : () -> {kind}' for number, kind in enumerate(kinds)]
     uses = ", ".join(f"%{number}" for number in range(len(kinds)))
     left = "%r = " if result else ""
     right = f" : ({', '.join(kinds)}) -> {result or '()'}" if types else ""
     parameters = f"<{statics}>" if statics else ""
-    lines.append(f"  {left}cute.{name}{parameters}({uses}){right}")
+    lines.append(f"  {left}{full}{parameters}({uses}){right}")
     return "\n".join(["builtin.module {", *lines, "}"])
 
 
@@ -102,21 +111,24 @@ class TestEveryOperation:
 
 def test_every_operation_has_an_example() -> None:
     """So that none goes untested."""
-    rows = {op.name.removeprefix("cute.") for op in OPERATIONS if issubclass(op, CuteOp)}
+    every = (*cute.OPERATIONS, *cute_nvgpu.OPERATIONS)
+    rows = {op.name.removeprefix("cute.") for op in every if issubclass(op, CuteOp)}
     assert rows == {example[0] for example in EXAMPLES}
 
 
 def test_every_operation_says_its_equation() -> None:
     """In its docstring, between backticks."""
-    for op in OPERATIONS:
+    for op in (*cute.OPERATIONS, *cute_nvgpu.OPERATIONS):
         assert op.__doc__ and op.__doc__.count("`") >= 2, op.name
 
 
-def test_the_dialect_has_the_published_operations() -> None:
+@pytest.mark.parametrize("dialect", [cute, cute_nvgpu], ids=list(LEAST_OPERATIONS))
+def test_the_dialects_have_the_published_operations(dialect: ModuleType) -> None:
     """At least as many, each once."""
-    names = [op.name for op in OPERATIONS]
-    assert len(names) == len(set(names)) >= LEAST_OPERATIONS
-    assert all(chapter.__doc__ for chapter in CHAPTERS)
+    names = [op.name for op in dialect.OPERATIONS]
+    prefix = names[0].partition(".")[0]
+    assert len(names) == len(set(names)) >= LEAST_OPERATIONS[prefix]
+    assert all(chapter.__doc__ for chapter in dialect.CHAPTERS)
 
 
 def test_text_of_the_stage_is_printed_as_read() -> None:

@@ -1,23 +1,30 @@
-"""`docs/cute-operations.md` lists the operations; `--bless` writes it."""
+"""The pages of the operations of `cute` and `cute_nvgpu`; `--bless` writes them."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from tileiras.dialects.cute.dialect import CHAPTERS
+from tileiras.dialects.cute import dialect as cute
+from tileiras.dialects.cute import types as cute_types
 from tileiras.dialects.cute.operation import CuteOp
-from tileiras.dialects.cute.types import TYPES
+from tileiras.dialects.cute_nvgpu import dialect as cute_nvgpu
+from tileiras.dialects.cute_nvgpu import types as cute_nvgpu_types
 
-PAGE = Path(__file__).parents[3] / "docs" / "cute-operations.md"
-HEAD = """# Operations of the cute dialect
+DOCS = Path(__file__).parents[3] / "docs"
+HEAD = """# Operations of the {name} dialect
 
-Made from the classes of `tileiras/dialects/cute` by `tests/dialects/cute/test_operations_page.py`.
-[cute.md](cute.md) says how programs are written. `|` separates kinds of operands, `?` marks one
-that may be left out, `*` one that may come any number of times; `<n>` is the number of static
-parameters.
+Made from the classes of `tileiras/dialects/{name}` by
+`tests/dialects/cute/test_operations_page.py`. [cute.md](cute.md) says how programs are written. `|`
+separates kinds of operands, `?` marks one that may be left out, `*` one that may come any number of
+times; `<n>` is the number of static parameters.
 """
+PAGES = {
+    "cute-operations.md": ("cute", cute, cute_types),
+    "cute-nvgpu-operations.md": ("cute_nvgpu", cute_nvgpu, cute_nvgpu_types),
+}
 
 
 def _operands(op: type[CuteOp]) -> str:
@@ -28,16 +35,17 @@ def _operands(op: type[CuteOp]) -> str:
     return f"{statics}{', '.join(parts)}".strip()
 
 
-def page() -> str:
+def page(name: str, dialect: ModuleType, types: ModuleType) -> str:
     """The page's text."""
-    lines = [HEAD, "## Types", "", "| type | what |", "|---|---|"]
+    lines = [HEAD.format(name=name), "## Types", "", "| type | what |", "|---|---|"]
     lines += [
         f"| `!{each.name}` | {' '.join(str(each.__doc__).split()).replace('|', chr(92) + '|')} |"
-        for each in TYPES
+        for each in types.TYPES
     ]
-    for chapter in CHAPTERS:
+    for chapter in dialect.CHAPTERS:
         title = str(chapter.__doc__).splitlines()[0]
-        lines += ["", f"## {chapter.__name__.rpartition('.')[2].capitalize()}", "", title, ""]
+        heading = chapter.__name__.rpartition(".")[2].replace("_", " ").capitalize()
+        lines += ["", f"## {heading}", "", title, ""]
         lines += ["| operation | operands | result | what |", "|---|---|---|---|"]
         for op in chapter.OPERATIONS:
             says = " ".join(str(op.__doc__).split("\n\n")[0].split()).replace("|", "\\|")
@@ -48,9 +56,10 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_page_is_of_these_operations(pytestconfig: pytest.Config) -> None:
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_of_these_operations(name: str, pytestconfig: pytest.Config) -> None:
     """Blessed, or made by hand: the same text."""
-    made = page()
+    made = page(*PAGES[name])
     if pytestconfig.getoption("--bless"):
-        PAGE.write_text(made)
-    assert PAGE.read_text() == made
+        (DOCS / name).write_text(made)
+    assert (DOCS / name).read_text() == made

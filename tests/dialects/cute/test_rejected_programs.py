@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dialects.cute.operation_examples import COPY, GMEM, INT, MMA, SWIZZLED, WARP, A, layout
+from tests.kernels.cute_operations import COPY, GMEM, INT, MMA, SWIZZLED, WARP, A, layout
 from tileiras.cli import run
 from tileiras.errors import BytecodeError
 from tileiras.ir_text import parse_text
@@ -101,7 +101,7 @@ BAD: tuple[tuple[str, tuple[str, ...], str, str, str], ...] = (
         (WARP.replace("warp", "tcgen05"), layout("(1,1,1):(0,0,0)")),
         "",
         "",
-        "the operands of 'tcgen05' are in no registers",
+        "is no atom of 128 rows and 8 to 256 columns",
     ),
     ("partition_a", (MMA, layout("(24,16):(16,1)"), INT(0)), "", "", "not made of whole tiles"),
     ("partition_b", (MMA, layout("(16):(1)"), INT(0)), "", "", "operand B has two modes"),

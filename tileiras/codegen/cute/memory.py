@@ -13,6 +13,7 @@ from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.leaves import Leaf, static
 from tileiras.dialects.cute.algebra.swizzles import AnyLayout, ComposedLayout, Swizzle
 from tileiras.dialects.cute.values import Tensor, element_bits, plain_layout
+from tileiras.dialects.cute_nvgpu.types import TmaAtom
 
 ELEMENTS: dict[str, Attribute] = {
     "i8": IntegerType(8),
@@ -66,6 +67,14 @@ class Registers:
     def at(self, index: Leaf) -> int:
         """The number of a register; AlgebraError for a dynamic one."""
         return static(self.offset + index, "the index of a register")
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """A TMA atom, and where its tensor map lies."""
+
+    atom: TmaAtom
+    pointer: SSAValue
 
 
 def index_in(tensor: Tensor, coordinate: Any) -> Leaf:

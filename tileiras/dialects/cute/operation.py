@@ -78,6 +78,12 @@ _RESULTS: dict[str, type[t.CuteType]] = {
 }
 
 
+def add_kind(kind: str, type: type[t.CuteType]) -> None:
+    """Makes a kind of operands and results known, whose one type another dialect brings."""
+    KINDS[kind] = (type.name,)
+    _RESULTS[kind] = type
+
+
 @dataclass(frozen=True)
 class Parameter:
     """An operand of a signature."""
@@ -201,11 +207,7 @@ class CuteOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Operands are of their kinds, the algebra takes them, and the result is what it gives."""
-        self.SIGNATURE.check([operand.type for operand in self.inputs])
-        if len(self.statics) not in self.SIGNATURE.statics:
-            least, most = self.SIGNATURE.statics[0], self.SIGNATURE.statics[-1]
-            wanted = str(least) if least == most else f"{least} to {most}"
-            raise VerifyException(f"has {len(self.statics)} static parameters, expected {wanted}")
+        self._check_parameters()
         wanted_results = int(bool(self.SIGNATURE.result))
         if len(self.outputs) != wanted_results:
             raise VerifyException(f"has {len(self.outputs)} results, expected {wanted_results}")
@@ -217,6 +219,14 @@ class CuteOp(IRDLOperation):
             raise VerifyException(str(error)) from error
         if inferred is not None and inferred != self.outputs[0].type:
             raise VerifyException(f"result is {self.outputs[0].type}, expected {inferred}")
+
+    def _check_parameters(self) -> None:
+        """Operands are of their kinds, static parameters as many as wanted."""
+        self.SIGNATURE.check([operand.type for operand in self.inputs])
+        if len(self.statics) not in self.SIGNATURE.statics:
+            least, most = self.SIGNATURE.statics[0], self.SIGNATURE.statics[-1]
+            wanted = str(least) if least == most else f"{least} to {most}"
+            raise VerifyException(f"has {len(self.statics)} static parameters, expected {wanted}")
 
     def _check_given(self) -> None:
         types = Parameter(tuple(self.SIGNATURE.result.split("|")), "").types
@@ -276,9 +286,9 @@ class CuteOp(IRDLOperation):
         op = cls.create(operands=operands, properties=properties)
         found: t.CuteType | None = None
         try:
-            cls.SIGNATURE.check([operand.type for operand in operands])
+            op._check_parameters()
             found = op.inferred()
-        except (AlgebraError, VerifyException, TypeError) as error:
+        except (AlgebraError, VerifyException) as error:
             op.erase()
             parser.raise_error(f"'{cls.name}' op {error}", start, start)
         op.erase()
@@ -320,8 +330,9 @@ def operation(
     statics: int | range = 0,
     pure: bool = True,
     given: bool = False,
+    dialect: str = "cute",
 ) -> type[CuteOp]:
-    """The class of `cute.<name>`; `doc` is a sentence with an equation.
+    """The class of `<dialect>.<name>`; `doc` is a sentence with an equation.
 
     `given`: the user writes the type of the result, and `function` gets its value first.
     """
@@ -331,7 +342,7 @@ def operation(
         "__doc__": doc,
         "__module__": __name__,
         "__annotations__": dict.fromkeys(("SIGNATURE", "FUNCTION", "GIVEN"), ClassVar[Any]),
-        "name": f"cute.{name}",
+        "name": f"{dialect}.{name}",
         "SIGNATURE": Signature.of(signature, counts),
         "FUNCTION": staticmethod(function),
         "GIVEN": given,

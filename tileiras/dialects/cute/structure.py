@@ -47,6 +47,8 @@ from tileiras.dialects.cute.tensors import check_element
 MAX_THREADS = 1024
 """Threads of a CTA (CUDA programming guide, "Compute Capabilities")."""
 AXES = 3
+ARGUMENTS = ("cute.tensor", "cute.ptr", "cute_nvgpu.tma_atom", *KINDS["scalar"])
+"""The types of a kernel's arguments."""
 
 
 def _index(axis: int) -> Dynamic:
@@ -200,6 +202,8 @@ class YieldOp(IRDLOperation):
     def verify_(self) -> None:
         """It stands in a loop, and gives what the loop carries."""
         parent = self.parent_op()
+        if isinstance(parent, IfOp) and not self.arguments:
+            return
         if not isinstance(parent, ForOp):
             raise VerifyException("stands outside of 'cute.for'")
         found = [value.type for value in self.arguments]
@@ -308,6 +312,42 @@ class ForOp(IRDLOperation):
 
 
 @irdl_op_definition
+class IfOp(IRDLOperation):
+    """Runs its body where a condition holds: `if c { body }`; it gives nothing."""
+
+    name = "cute.if"
+    condition = operand_def()
+    body = region_def("single_block")
+
+    def verify_(self) -> None:
+        """The condition is a truth value, and the body takes nothing."""
+        if type_name(self.condition.type) != "cute.bool":
+            raise VerifyException(f"condition is {self.condition.type}, expected !cute.bool")
+        if self.body.block.args:
+            raise VerifyException("the body has arguments")
+        if not isinstance(self.body.block.last_op, YieldOp):
+            raise VerifyException("does not end with 'cute.yield'")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IfOp:
+        """`%condition { .. }`."""
+        condition = defined_value(parser, parser.parse_unresolved_operand())
+        body = parser.parse_region()
+        if not body.blocks:
+            body = Region(Block())
+        if not isinstance(body.block.last_op, YieldOp):
+            body.block.add_op(YieldOp.create())
+        return cls.create(operands=[condition], regions=[body])
+
+    def print(self, printer: Printer) -> None:
+        """`%condition { .. }`."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.condition)
+        printer.print_string(" ")
+        printer.print_region(self.body)
+
+
+@irdl_op_definition
 class FuncOp(IRDLOperation):
     """A kernel: every thread of every CTA runs `func(arguments)`."""
 
@@ -322,7 +362,7 @@ class FuncOp(IRDLOperation):
         if not 1 <= self.threads.data <= MAX_THREADS:
             raise VerifyException(f"has {self.threads.data} threads, expected 1 to {MAX_THREADS}")
         for argument in self.body.block.args:
-            if type_name(argument.type) not in ("cute.tensor", "cute.ptr", *KINDS["scalar"]):
+            if type_name(argument.type) not in ARGUMENTS:
                 found = argument.type
                 raise VerifyException(f"argument is {found}, expected a tensor, pointer or number")
             held = value_of_type(argument.type)
@@ -359,5 +399,5 @@ class FuncOp(IRDLOperation):
         printer.print_region(self.body, print_entry_block_args=False)
 
 
-OPERATIONS = (*ROWS, ConstantOp, LoadOp, ForOp, YieldOp, FuncOp, ReturnOp)
+OPERATIONS = (*ROWS, ConstantOp, LoadOp, ForOp, IfOp, YieldOp, FuncOp, ReturnOp)
 """The operations of this chapter."""

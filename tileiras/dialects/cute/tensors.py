@@ -9,6 +9,8 @@ from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.operation import CuteOp, operation
 from tileiras.dialects.cute.tiled import OPERANDS, atom_layout
 from tileiras.dialects.cute.values import (
+    MATRIX_BITS,
+    MATRIX_ROW,
     CopyAtom,
     MmaAtom,
     Tensor,
@@ -44,9 +46,18 @@ def check_writable(tensor: Tensor) -> None:
 
 def _copy(atom: CopyAtom | TiledCopy, source: Tensor, target: Tensor) -> None:
     """Elements that face each other, and vectors that both sides hold whole."""
+    one = atom if isinstance(atom, CopyAtom) else atom.atom
+    if one.is_matrix:
+        _check_matrices(one, source, target)
+        return
     check_same_size(source, target)
     check_writable(target)
-    bits = atom.bits if isinstance(atom, CopyAtom) else atom.atom.bits
+    if one.kind == "cp_async" and (source.engine.space, target.engine.space) != ("gmem", "smem"):
+        raise AlgebraError(
+            f"cp_async copies from gmem to smem, found {source.engine.space} to "
+            f"{target.engine.space}"
+        )
+    bits = one.bits
     width = element_bits(source.engine.element)
     if bits % width:
         raise AlgebraError(f"an access of {bits} bits holds no elements of {width} bits")
@@ -60,6 +71,24 @@ def _copy(atom: CopyAtom | TiledCopy, source: Tensor, target: Tensor) -> None:
                 f"the {name} is aligned to {tensor.engine.alignment} bytes, an access of {bits} "
                 f"bits needs {bits // 8}"
             )
+
+
+def _check_matrices(atom: CopyAtom, source: Tensor, target: Tensor) -> None:
+    """Rows of 8 elements in shared memory on one side, registers on the other."""
+    rows, held = (source, target) if atom.kind.startswith("ld") else (target, source)
+    if (rows.engine.space, held.engine.space) != ("smem", "rmem"):
+        raise AlgebraError(f"{atom.kind} moves between smem and rmem")
+    elements = {tensor.engine.element for tensor in (rows, held)}
+    if len(elements) != 1 or element_bits(rows.engine.element) != MATRIX_BITS:
+        raise AlgebraError(f"{atom.kind} moves elements of 16 bits, found {sorted(elements)}")
+    sizes = [plain_layout(tensor).static_size for tensor in (rows, held)]
+    if sizes[0] * atom.held != sizes[1] * MATRIX_ROW:
+        raise AlgebraError(
+            f"{sizes[0]} elements of rows face {sizes[1]} in registers, {atom.kind} moves "
+            f"{MATRIX_ROW} and {atom.held}"
+        )
+    if rows.engine.alignment * 8 < MATRIX_ROW * MATRIX_BITS:
+        raise AlgebraError(f"rows are aligned to {rows.engine.alignment} bytes, expected 16")
 
 
 def _copy_if(atom: CopyAtom, predicate: Tensor, source: Tensor, target: Tensor) -> None:

@@ -12,12 +12,12 @@ from math import prod
 from typing import Any
 
 from tileiras.dialects.cute.algebra.composition import composition
-from tileiras.dialects.cute.algebra.coordinates import slice_and_offset
+from tileiras.dialects.cute.algebra.coordinates import crd2idx, slice_and_offset
 from tileiras.dialects.cute.algebra.divides import zipped_divide
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.int_tuples import IntTuple, text_of
 from tileiras.dialects.cute.algebra.layout import Layout
-from tileiras.dialects.cute.algebra.leaves import Leaf
+from tileiras.dialects.cute.algebra.leaves import Leaf, static
 from tileiras.dialects.cute.algebra.linear import distributed_from_linear
 from tileiras.dialects.cute.algebra.partitions import tv_layout
 from tileiras.dialects.cute.construction import make_fragment_like
@@ -58,7 +58,7 @@ def make_tiled_copy_tv(atom: CopyAtom, layout: Layout, tile: Any) -> TiledCopy:
         raise AlgebraError(f"a TV layout is (thread, value), found {layout}")
     if not all(isinstance(extent, int) for extent in extents) or not is_static(layout):
         raise AlgebraError("a tiled copy has a static TV layout and a tile (M,N,..)")
-    if sorted(set(map(int, map(str, layout.indices)))) != list(range(prod(extents))):
+    if set(layout.indices) != set(range(prod(extents))):
         raise AlgebraError(f"{layout} does not cover the tile {text_of(extents)}")
     return TiledCopy(atom, layout, extents)
 
@@ -69,9 +69,9 @@ def partition(copy: TiledCopy, view: Any, thread: Leaf) -> Any:
     def change(layout: Layout) -> tuple[Layout, Leaf]:
         tiles = _tiles(layout, copy.tile)
         parts = Layout.of([composition(tiles[0], copy.layout), *tiles.modes[1:]])
-        return for_thread(
-            thread, copy.layout[0].static_size, lambda number: _of_thread(parts, number)
-        )
+        threads = parts[0][0]
+        size = copy.layout[0].static_size
+        return for_thread(thread, size, lambda number: _of_thread(parts, number), threads)
 
     return on_layout(view, change)
 
@@ -95,7 +95,7 @@ def _of_thread(parts: Layout, thread: int) -> tuple[Layout, Leaf]:
 
 def retile(copy: TiledCopy, view: Tensor) -> Tensor:
     """Registers that another tiled operation has partitioned, as (V, rest) of this copy."""
-    values = copy.layout[1].static_size
+    values = copy.atom.held if copy.atom.is_matrix else copy.layout[1].static_size
 
     def change(layout: Layout) -> Layout:
         if layout.static_size % values:
@@ -114,11 +114,10 @@ def make_tiled_mma(atom: MmaAtom, layout: Layout) -> TiledMma:
     """The atom, repeated over (M, N, K); indices of the layout number groups of threads."""
     if layout.rank != 3:
         raise AlgebraError(f"the atoms of a tile have a layout (M,N,K), found {layout}")
-    if not is_static(layout) or sorted(set(map(int, map(str, layout.indices)))) != list(
-        range(int(str(layout.cosize)))
-    ):
+    groups = static(layout.cosize, "the number of groups of threads")
+    if not is_static(layout) or set(layout.indices) != set(range(groups)):
         raise AlgebraError(f"{layout} does not number groups of threads from 0 on")
-    atom_layout(atom, "A")
+    atom_layout(atom, "C")
     return TiledMma(atom, layout)
 
 
@@ -129,6 +128,8 @@ def atom_layout(atom: MmaAtom, which: Operand) -> Layout:
         if atom.shape != (1, 1, 1):
             raise AlgebraError(f"the universal atom is (1,1,1), found {text_of(atom.shape)}")
         return Layout((1, 1), (0, 0))
+    if which == "C" and atom.kind in ("warpgroup", "tcgen05"):
+        return _accumulator(atom)
     if atom.kind != "warp":
         raise AlgebraError(f"the operands of '{atom.kind}' are in no registers of threads")
     try:
@@ -139,6 +140,21 @@ def atom_layout(atom: MmaAtom, which: Operand) -> Layout:
     if which == "B":
         linear = linear.permute((1, 0))
     return distributed_from_linear(linear)
+
+
+def _accumulator(atom: MmaAtom) -> Layout:
+    """The accumulator of a warpgroup as its registers hold it.
+
+    PTX ISA, "Register Fragments" of wgmma.m64nNk16 (D); of tcgen05, a thread has a row: what
+    "tcgen05.ld" of shape 32x32b gives.
+    """
+    m, n, _ = atom.shape
+    rows = 64 if atom.kind == "warpgroup" else 128
+    if m != rows or n % 8 or not 8 <= n <= 256:
+        raise AlgebraError(f"{atom} is no atom of {rows} rows and 8 to 256 columns")
+    if atom.kind == "tcgen05":
+        return Layout((rows, n), (1, rows))
+    return Layout(((4, 8, 4), (2, 2, n // 8)), ((2 * m, 1, 16), (m, 8, 8 * m)))
 
 
 def threads_of(mma: TiledMma) -> int:
@@ -164,11 +180,18 @@ def _partition_operand(which: Operand) -> Callable[..., Any]:
             if layout.rank != 2:
                 raise AlgebraError(f"operand {which} has two modes, found {layout}")
             parts = _operand_parts(mma, which, layout, values)
-            return for_thread(
-                thread,
-                threads_of(mma),
-                lambda number: _operand_of(mma, which, parts, number, lanes),
-            )
+            places = places_of(mma, which)
+            lane, atom = parts[0][0], parts[1]
+
+            def offset(number: int) -> Leaf:
+                return crd2idx(places[number // lanes], atom) + lane(number % lanes)
+
+            def part(number: int) -> tuple[Layout, Leaf]:
+                free = (None,) * (parts.rank - 2)
+                chosen = (number % lanes, None), places[number // lanes]
+                return slice_and_offset((*chosen, *free), parts)
+
+            return for_thread(thread, threads_of(mma), part, offset)
 
         return on_layout(view, change)
 
@@ -183,20 +206,15 @@ def _operand_parts(mma: TiledMma, which: Operand, layout: Layout, values: Layout
     return Layout.of([composition(atoms[0], values), atoms[1], *tiles.modes[1:]])
 
 
-def _operand_of(
-    mma: TiledMma, which: Operand, parts: Layout, thread: int, lanes: int
-) -> tuple[Layout, Leaf]:
-    """What a thread holds: its lane of the atom that its group has."""
-    group, lane = divmod(thread, lanes)
-    number = mma.layout.indices.index(group)
+def places_of(mma: TiledMma, which: Operand) -> list[tuple[int, ...]]:
+    """By group of threads, the atom of the operand's tile that it has."""
     extents = [mode.static_size for mode in mma.layout.modes]
-    place: list[int] = []
-    for extent in extents:
-        place.append(number % extent)
-        number //= extent
-    dims = OPERANDS[which]
-    free = (None,) * (parts.rank - 2)
-    return slice_and_offset(((lane, None), tuple(place[dim] for dim in dims), *free), parts)
+    found: dict[Leaf, tuple[int, ...]] = {}
+    for number, group in enumerate(mma.layout.indices):
+        row, rest = number % extents[0], number // extents[0]
+        place = (row, rest % extents[1], rest // extents[1])
+        found.setdefault(group, tuple(place[dim] for dim in OPERANDS[which]))
+    return [found[group] for group in range(len(found))]
 
 
 def _fragment(which: Operand) -> Callable[[TiledMma, Tensor], Tensor]:
@@ -215,7 +233,8 @@ def _fragment(which: Operand) -> Callable[[TiledMma, Tensor], Tensor]:
                 f"operand {which} has elements {wanted}, found {view.engine.element}"
             )
         # Compact: the values of an atom are in the order of the instruction's registers.
-        return Tensor(make_fragment_like(view).engine, Layout.compact(layout.shape))
+        compact = Tensor(view.engine, Layout.compact(layout.shape))
+        return Tensor(make_fragment_like(compact).engine, compact.layout)
 
     return apply
 

@@ -38,6 +38,14 @@ SPACES = ("gmem", "smem", "rmem", "generic")
 """Memory spaces of pointers, by CuTe's names."""
 
 
+MATRIX_KINDS = ("ldmatrix", "ldmatrix_trans", "stmatrix", "stmatrix_trans")
+"""Copy atoms of whole warps (PTX ISA, "ldmatrix", "stmatrix")."""
+MATRIX_BITS = 16
+"""Bits of an element of the matrices that they move."""
+MATRIX_ROW = 8
+"""Elements of a row."""
+
+
 def element_bits(element: str) -> int:
     """The bits of an element; AlgebraError for a type that is none."""
     if element not in ELEMENT_BITS:
@@ -118,6 +126,16 @@ class CopyAtom:
     kind: str
     bits: int
 
+    @property
+    def is_matrix(self) -> bool:
+        """Whether a whole warp moves 8x8 matrices: one side is rows that threads address."""
+        return self.kind in MATRIX_KINDS
+
+    @property
+    def held(self) -> int:
+        """Values that a thread holds of what such an atom moves."""
+        return self.bits // MATRIX_BITS
+
     def __str__(self) -> str:
         return f"{self.kind}, {self.bits}"
 
@@ -129,6 +147,8 @@ class MmaAtom:
     kind: str
     shape: tuple[int, int, int]
     elements: tuple[str, str, str]
+    accumulate: Any = field(default=True, compare=False)
+    """Whether a product is added to what the accumulator holds: `cute_nvgpu.atom_set_value`."""
 
     def __str__(self) -> str:
         return f"{self.kind}, {text_of(self.shape)}, {', '.join(self.elements)}"
@@ -246,9 +266,14 @@ def index_of(view: Any, coordinate: Coordinate) -> Leaf:
 
 
 def for_thread(
-    thread: Leaf, threads: int, part: Callable[[int], tuple[Layout, Leaf]]
+    thread: Leaf,
+    threads: int,
+    part: Callable[[int], tuple[Layout, Leaf]],
+    offset: Callable[[int], Leaf] | None = None,
 ) -> tuple[Layout, Leaf]:
     """What `part` gives for a thread: for a dynamic one, the layout that all threads have.
+
+    `offset`: all threads have the layout of the first, and this gives where theirs begin.
 
     The offset of a dynamic thread is `?` with the divisor of all offsets. AlgebraError for a thread
     that is none of `threads`, or where threads have different layouts.
@@ -257,14 +282,16 @@ def for_thread(
         if not 0 <= thread < threads:
             raise AlgebraError(f"there is no thread {thread} among {threads}")
         return part(thread)
-    parts = [part(number) for number in range(threads)]
-    layouts = dict.fromkeys(layout for layout, _ in parts)
-    if len(layouts) != 1:
-        raise AlgebraError("threads have parts of different layouts, the thread must be static")
-    offsets = [offset for _, offset in parts]
+    if offset is not None:
+        layout, offsets = part(0)[0], [offset(number) for number in range(threads)]
+    else:
+        parts = [part(number) for number in range(threads)]
+        layout, offsets = parts[0][0], [offset for _, offset in parts]
+        if len(dict.fromkeys(layout for layout, _ in parts)) != 1:
+            raise AlgebraError("threads have parts of different layouts, the thread must be static")
     if isinstance(thread, RunTime) and len(dict.fromkeys(offsets)) > 1:
-        return parts[0][0], thread.choose(offsets)
-    return parts[0][0], _unknown_among(offsets)
+        return layout, thread.choose(offsets)
+    return layout, _unknown_among(offsets)
 
 
 def _unknown_among(offsets: Sequence[Leaf]) -> Leaf:

@@ -16,6 +16,7 @@ from tileiras.interpreter.ptx.program import Kernel, align_of, link, size_of
 from tileiras.interpreter.ptx.schedule import run_grid
 from tileiras.interpreter.ptx.state import Grid, Limits, Triple
 from tileiras.interpreter.ptx.syntax import Module, Sum, Variable
+from tileiras.interpreter.ptx.tensor_maps import TensorMap
 from tileiras.interpreter.ptx.types import TYPES
 
 _SLACK = 1 << 22
@@ -38,9 +39,10 @@ def run_ptx(
     """Runs a kernel over its grid; arrays among the arguments are changed in place.
 
     `arguments` follow the kernel's parameters: a contiguous numpy array for a pointer, an int or
-    float for a number, bytes (or a `TensorMap`) for a structure passed by value. `block` and
-    `cluster` may come from the directives `.reqntid` and `.reqnctapercluster`. PtxError, with the
-    line, for PTX that is malformed and for programs that fault.
+    float for a number, bytes (or a `TensorMap`) for a structure passed by value, a `TensorMap` for
+    a pointer to one. `block` and `cluster` may come from the directives `.reqntid` and
+    `.reqnctapercluster`. PtxError, with the line, for PTX that is
+    malformed and for programs that fault.
     """
     try:
         module = parse_module(text)
@@ -86,6 +88,8 @@ def _launch(
     arrays = [value for value in arguments if isinstance(value, np.ndarray)]
     sizes = sum(value.nbytes + 1024 for value in arrays)
     sizes += sum(size_of(variable) + align_of(variable) for variable in _variables(kernel))
+    maps = [value.array for value in arguments if isinstance(value, TensorMap)]
+    sizes += sum(getattr(array, "nbytes", 0) + 2048 for array in maps)
     memory = Arena(sizes + kernel.parameter_bytes + _SLACK)
     addresses = _place_variables(kernel, memory)
     parameters_at = memory.allocate(max(kernel.parameter_bytes, 1))
@@ -209,6 +213,8 @@ def _argument_bytes(
         return address.to_bytes(8, "little")
     if hasattr(value, "to_bytes_at"):
         data = value.to_bytes_at(lambda array: _known_place(array, places, memory))
+        if size == 8:
+            data = _place_bytes(data, memory).to_bytes(8, "little")
     elif isinstance(value, bytes):
         data = value
     elif isinstance(value, float):
@@ -222,6 +228,14 @@ def _argument_bytes(
     if len(data) != size:
         raise PtxRuntimeError(f"{len(data)} bytes for '{variable.name}', expected {size}")
     return data
+
+
+def _place_bytes(data: bytes, memory: Arena) -> int:
+    """The address of bytes in global memory: those of a tensor map to which a pointer leads."""
+    address = memory.allocate(len(data), len(data))
+    start = address - ARENA
+    memory.data[start : start + len(data)] = np.frombuffer(data, np.uint8)
+    return address
 
 
 def _known_place(array: np.ndarray, places: list[tuple[np.ndarray, int]], memory: Arena) -> int:

@@ -92,7 +92,8 @@ class Layout:
     @property
     def static_size(self) -> int:
         """The size as an int; AlgebraError if it is dynamic."""
-        return static(self.size, f"the size of {self}")
+        size = self.size
+        return size if isinstance(size, int) else static(size, f"the size of {self}")
 
     @property
     def cosize(self) -> Leaf:
@@ -113,7 +114,9 @@ class Layout:
         total: Leaf = 0
         pairs = list(self.pairs)
         for extent, stride in pairs[:-1]:
-            size = static(extent, f"an extent before the last of {self}")
+            size = extent
+            if not isinstance(size, int):
+                size = static(size, f"an extent before the last of {self}")
             total = total + stride * (index % size)
             index //= size
         return total + pairs[-1][1] * index if pairs else total
@@ -121,7 +124,18 @@ class Layout:
     @property
     def indices(self) -> list[Leaf]:
         """The index of every coordinate, in order; AlgebraError if the size is dynamic."""
-        return [self(i) for i in range(self.static_size)]
+        found: list[Leaf] = [0]
+        for extent, stride in self.pairs:
+            if not isinstance(extent, int):
+                static(extent, f"the size of {self}")
+                break
+            found = [step + index for step in self._steps(extent, stride) for index in found]
+        return found
+
+    @staticmethod
+    def _steps(extent: int, stride: Leaf) -> list[Leaf]:
+        """The multiples of a stride."""
+        return [stride * i for i in range(extent)]
 
     def __str__(self) -> str:
         return f"{text_of(self.shape)}:{text_of(self.stride)}"

@@ -52,6 +52,8 @@ class Dynamic:
             case int():
                 return _collected([*self.terms, ((), other)])
             case Dynamic():
+                if not (self.is_known or other.is_known):
+                    return Dynamic.symbol(UNKNOWN, gcd(self.divisibility, other.divisibility))
                 return _collected([*self.terms, *other.terms])
             case _:
                 return NotImplemented

@@ -160,6 +160,21 @@ def _of_images(images: Sequence[Sequence[int]]) -> Layout:
     return Layout.of(coalesce(of_pairs([(2, index) for index in bits])) for bits in images)
 
 
+def of_indices(table: Sequence[Sequence[int]]) -> Layout:
+    """The layout (i, j) -> `table[i][j]`; AlgebraError unless it is a sum over bits of i and j."""
+    sizes = len(table), len(table[0])
+    if any(size & (size - 1) for size in sizes):
+        raise AlgebraError(f"a table of {sizes[0]} x {sizes[1]} indices is none over bits")
+    first = [table[1 << bit][0] for bit in range(sizes[0].bit_length() - 1)]
+    second = [table[0][1 << bit] for bit in range(sizes[1].bit_length() - 1)]
+    for i, line in enumerate(table):
+        start = sum(step for bit, step in enumerate(first) if i >> bit & 1)
+        for j, index in enumerate(line):
+            if index != start + sum(step for bit, step in enumerate(second) if j >> bit & 1):
+                raise AlgebraError(f"index {index} at ({i},{j}) is no sum over bits")
+    return _of_images([first, second])
+
+
 def _is_plain(images: Sequence[Sequence[int]]) -> bool:
     """Whether all images are single bits."""
     return all(index and not index & (index - 1) for bits in images for index in bits)

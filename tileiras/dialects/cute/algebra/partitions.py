@@ -21,9 +21,14 @@ Part = tuple[Layout, Leaf]
 
 
 def inner_partition(layout: Layout, tiler: Tiler, coordinate: Coordinate) -> Part:
-    """The tile at `coordinate` of the tiles: `zipped_divide(layout, tiler)(_, coordinate)`."""
+    """The tile at `coordinate` of the tiles: `zipped_divide(layout, tiler)(_, coordinate)`.
+
+    The modes of the tile come first, then those that the coordinate leaves free.
+    """
     tile, offset = slice_and_offset((None, coordinate), zipped_divide(layout, tiler))
-    return (tile[0] if tile.rank == 1 else tile), offset
+    if tile.rank == 1:
+        return tile[0], offset
+    return Layout.of([*tile[0].modes, *tile.modes[1:]]), offset
 
 
 def outer_partition(layout: Layout, tiler: Tiler, coordinate: Coordinate) -> Part:

@@ -1,0 +1,1 @@
+"""Instructions of GPUs on tensors with CuTe layouts: copies, products, barriers."""

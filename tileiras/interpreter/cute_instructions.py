@@ -1,0 +1,259 @@
+"""What the operations of `cute_nvgpu` mean, one CTA at a time.
+
+What is asynchronous on a GPU is done where it is issued: of the orders that a GPU may take this is
+the first. A program without the waits that it needs may be right here; the PTX machine tells.
+Threads that act together (a warp, a warpgroup) meet, then one rule acts for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tileiras.dialects.cute.operation import CuteOp
+from tileiras.dialects.cute.tiled import atom_layout, places_of, tile_of
+from tileiras.dialects.cute.values import (
+    MATRIX_ROW,
+    CopyAtom,
+    Tensor,
+    TiledMma,
+    index_of,
+    plain_layout,
+)
+from tileiras.dialects.cute_nvgpu.bulk_copies import coordinates_of
+from tileiras.dialects.cute_nvgpu.products import check_operands
+from tileiras.interpreter.cute_state import (
+    LANES,
+    WARP,
+    WARPGROUP,
+    Cta,
+    MappedTensor,
+    box_places,
+    places,
+    read,
+    write,
+)
+from tileiras.interpreter.errors import InterpreterError
+
+Rule = Callable[[Cta, int, CuteOp, list[Any]], Any]
+"""(CTA, number of the thread, operation, operands) -> result."""
+GroupRule = Callable[[Cta, range, CuteOp, Sequence[list[Any]]], None]
+"""(CTA, numbers of the threads, operation, operands by thread)."""
+
+
+# One thread -----------------------------------------------------------------------------------
+
+
+def _nothing(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    """What is done where it is issued needs no order."""
+
+
+def _init(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    cta.make_barrier(operands[0], op.statics[0])
+
+
+def _arrive(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    cta.barrier(operands[0]).arrive(1, op.statics[0] if op.statics else 0)
+
+
+def is_over(cta: Cta, operands: list[Any]) -> bool:
+    """Whether the phase of a parity that `mbarrier_wait` waits for is over."""
+    return cta.barrier(operands[0]).phase % 2 != int(operands[1])
+
+
+def _tma_load(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    """Elements outside of the mapped tensor are 0."""
+    mapped, target, barrier, coordinate = operands
+    corner = _corner(mapped, coordinate)
+    box = np.zeros(tuple(reversed(mapped.atom.box)), mapped.array.dtype)
+    inside, outside = _overlap(mapped, corner)
+    box[inside] = mapped.array[outside]
+    memory = target.engine.memory
+    memory[box_places(target, box.size)] = box.reshape(-1).astype(memory.dtype)
+    cta.barrier(barrier).arrive(0, -mapped.atom.bytes)
+
+
+def _tma_store(combine: Callable[[Any, Any], Any]) -> Rule:
+    """What lies outside of the mapped tensor is not written."""
+
+    def rule(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+        mapped, source, coordinate = operands
+        inside, outside = _overlap(mapped, _corner(mapped, coordinate))
+        extents = tuple(reversed(mapped.atom.box))
+        box = source.engine.memory[box_places(source, int(np.prod(extents)))].reshape(extents)
+        mapped.array[outside] = combine(mapped.array[outside], box[inside])
+
+    return rule
+
+
+def _corner(mapped: Any, coordinate: Any) -> tuple[int, ...]:
+    """Where a box begins, in the order of the array's dims; InterpreterError for another rank."""
+    corner = tuple(int(str(part)) for part in reversed(coordinates_of(coordinate)))
+    if not isinstance(mapped, MappedTensor) or mapped.array.ndim != len(corner):
+        raise InterpreterError(f"a TMA atom is run with an array of {len(corner)} dims")
+    return corner
+
+
+def _overlap(
+    mapped: MappedTensor, corner: tuple[int, ...]
+) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """The part of a box that is in the tensor: in the box, and in the tensor."""
+    inside: list[slice] = []
+    outside: list[slice] = []
+    extents = reversed(mapped.atom.box)
+    for start, extent, size in zip(corner, extents, mapped.array.shape, strict=True):
+        low, high = min(max(start, 0), size), min(max(start + extent, 0), size)
+        outside.append(slice(low, high))
+        inside.append(slice(low - start, high - start) if low < high else slice(0, 0))
+    return tuple(inside), tuple(outside)
+
+
+def _multicast(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    raise InterpreterError("CTAs run one after the other, boxes for a cluster are not loaded", op)
+
+
+def _tcgen05_mma(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    mma, address, a, b = operands
+    m, n, _ = check_operands(mma, "tcgen05", a, b)
+    if mma.atom.elements[2] != "f32":
+        raise InterpreterError(f"sums of {mma.atom.elements[2]} in tensor memory are not computed")
+    lane, columns = cta.in_tensor_memory(int(address), n)
+    held = cta.tensor_memory[lane : lane + m, columns]
+    held[:] = _matrix(a) @ _matrix(b).T + (held if _accumulates(mma) else 0)
+
+
+def _tcgen05_load(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    address, target = operands
+    lane, columns = cta.in_tensor_memory(int(address), target.layout.static_size)
+    write(target, cta.tensor_memory[lane + thread % LANES, columns])
+
+
+RULES: dict[str, Rule] = {
+    "elect_sync": lambda cta, thread, op, operands: thread % WARP == 0,
+    "warp_idx": lambda cta, thread, op, operands: thread // WARP,
+    "lane_idx": lambda cta, thread, op, operands: thread % WARP,
+    "mbarrier_init": _init,
+    "mbarrier_init_fence": _nothing,
+    "mbarrier_arrive": _arrive,
+    "mbarrier_arrive_and_expect_tx": _arrive,
+    "mbarrier_arrive_copies": _arrive,
+    "fence_proxy_async": _nothing,
+    "cp_async_commit_group": _nothing,
+    "cp_async_wait_group": _nothing,
+    "prefetch_tma_desc": _nothing,
+    "tma_load": _tma_load,
+    "tma_load_multicast": _multicast,
+    "tma_store": _tma_store(lambda old, new: new),
+    "tma_reduce_add": _tma_store(np.add),
+    "tma_reduce_min": _tma_store(np.minimum),
+    "tma_reduce_max": _tma_store(np.maximum),
+    "tma_reduce_and": _tma_store(np.bitwise_and),
+    "tma_reduce_or": _tma_store(np.bitwise_or),
+    "tma_reduce_xor": _tma_store(np.bitwise_xor),
+    "tma_store_commit": _nothing,
+    "tma_store_wait": _nothing,
+    "tma_store_wait_read": _nothing,
+    "warpgroup_arrive": _nothing,
+    "warpgroup_commit_batch": _nothing,
+    "warpgroup_wait": _nothing,
+    "tmem_address": lambda cta, thread, op, operands: int(read(operands[0])[0]),
+    "tcgen05_mma": _tcgen05_mma,
+    "tcgen05_commit": _arrive,
+    "tcgen05_load": _tcgen05_load,
+    "tcgen05_fence_before": _nothing,
+    "tcgen05_fence_after": _nothing,
+}
+"""Operations that a thread does alone; those that make atoms are functions of the algebra."""
+
+
+# A warp, a warpgroup --------------------------------------------------------------------------
+
+
+def copy_matrices(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list[Any]]) -> None:
+    """ldmatrix and stmatrix: lane 8 i + r addresses row r of matrix i, lane 4 r + c / 2 has words.
+
+    PTX ISA, "ldmatrix": a word of lane l is elements 2 (l % 4) and the next of row l / 4, or of
+    column l / 4 if transposed.
+    """
+    first = operands[0][0]
+    atom: CopyAtom = getattr(first, "atom", first)
+    loads, transposed = atom.kind.startswith("ld"), atom.kind.endswith("_trans")
+    sources, targets = ([line[which] for line in operands] for which in (1, 2))
+    rows, held = (sources, targets) if loads else (targets, sources)
+    row_places, held_places = ([places(t) for t in tensors] for tensors in (rows, held))
+    for number in range(len(held_places[0]) // atom.held):
+        for lane in range(WARP):
+            for value in range(atom.held):
+                line, place = lane // 4, 2 * (lane % 4) + value % 2
+                if transposed:
+                    line, place = place, line
+                owner = value // 2 * MATRIX_ROW + line
+                there = row_places[owner][number * MATRIX_ROW + place]
+                here = held_places[lane][number * atom.held + value]
+                if loads:
+                    held[lane].engine.memory[here] = rows[owner].engine.memory[there]
+                else:
+                    rows[owner].engine.memory[there] = held[lane].engine.memory[here]
+
+
+def _warpgroup_mma(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list[Any]]) -> None:
+    """Warpgroup w of the CTA has the blocks of group w of the tiled MMA."""
+    mma, _, a, b = operands[0]
+    m, n, _ = check_operands(mma, "warpgroup", a, b)
+    groups = places_of(mma, "C")
+    group = threads.start // WARPGROUP
+    if group >= len(groups):
+        raise InterpreterError(f"warpgroup {group} is none of the {len(groups)} of the product", op)
+    total = _matrix(a) @ _matrix(b).T
+    layout, tile = atom_layout(mma.atom, "C"), tile_of(mma, "C")
+    lanes, count = (mode.static_size for mode in layout.modes)
+    indices = [int(str(index)) for index in layout.indices]
+    rows, columns = mma.atom.shape[:2]
+    accumulates = _accumulates(mma)
+    for i in range(m // tile[0]):
+        for j in range(n // tile[1]):
+            top = i * tile[0] + groups[group][0] * rows
+            left = j * tile[1] + groups[group][1] * columns
+            for lane in range(lanes):
+                d: Tensor = operands[lane][1]
+                for value in range(count):
+                    index = indices[lane + value * lanes]
+                    found = total[top + index % rows, left + index // rows]
+                    at = d.engine.at(int(str(index_of(d, (value, i, j)))))
+                    d.engine.memory[at] = found + (d.engine.memory[at] if accumulates else 0)
+
+
+def _matrix(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """An operand in shared memory as a matrix, in f32 for sums; integers stay."""
+    rows, columns = (mode.static_size for mode in plain_layout(tensor).modes)
+    found = read(tensor).reshape(columns, rows).T
+    return found.astype(np.int32 if found.dtype.kind == "i" else np.float32)
+
+
+def _accumulates(mma: TiledMma) -> bool:
+    """Whether what the accumulator holds is added to."""
+    return bool(int(mma.atom.accumulate))
+
+
+def _alloc(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list[Any]]) -> None:
+    tensor = operands[0][0]
+    tensor.engine.memory[tensor.engine.at(0)] = cta.allocate_columns(op.statics[0])
+
+
+def _dealloc(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list[Any]]) -> None:
+    cta.free_columns(int(operands[0][0]), op.statics[0])
+
+
+def _meet(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list[Any]]) -> None:
+    """Nothing but the meeting."""
+
+
+GROUP_RULES: dict[str, tuple[int, GroupRule]] = {
+    "sync_warp": (WARP, _meet),
+    "warpgroup_mma": (WARPGROUP, _warpgroup_mma),
+    "tmem_alloc": (WARP, _alloc),
+    "tmem_dealloc": (WARP, _dealloc),
+}
+"""Operations of so many threads together."""

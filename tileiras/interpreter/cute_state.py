@@ -1,0 +1,185 @@
+"""What the threads of a CTA share while a program in CuTe's dialect runs: memory, barriers, tensor
+memory; and how elements of tensors are found in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from tileiras.dialects.cute.algebra.layout import Layout
+from tileiras.dialects.cute.algebra.swizzles import ComposedLayout
+from tileiras.dialects.cute.values import Tensor, element_bits
+from tileiras.dialects.cute_nvgpu.types import TmaAtom
+from tileiras.interpreter.errors import InterpreterError
+
+NUMBERS: dict[str, Any] = {
+    "i1": np.bool_,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+}
+"""The elements that are computed with."""
+
+WARP = 32
+WARPGROUP = 128
+LANES = 128
+COLUMNS = 512
+"""Of tensor memory (PTX ISA, "Tensor Memory Addressing")."""
+LANE_SHIFT = 16
+"""An address of tensor memory has the lane in its upper half."""
+
+
+def number_type(element: str) -> Any:
+    """The numpy type of an element; InterpreterError for one without."""
+    if element not in NUMBERS:
+        raise InterpreterError(f"elements {element} are not computed with")
+    return NUMBERS[element]
+
+
+@dataclass(frozen=True, eq=False)
+class Pointer:
+    """A place in an array, in elements."""
+
+    memory: np.ndarray[Any, Any]
+    element: str
+    space: str
+    offset: int = 0
+
+    def advanced(self, offset: Any) -> Pointer:
+        """The pointer so many elements further."""
+        return Pointer(self.memory, self.element, self.space, self.offset + int(offset))
+
+    def recast(self, element: str) -> Pointer:
+        """The same place as one of other elements."""
+        bits = self.offset * element_bits(self.element)
+        memory = self.memory.view(number_type(element))
+        return Pointer(memory, element, self.space, bits // element_bits(element))
+
+    def at(self, index: int) -> int:
+        """The place of an element; InterpreterError outside of the array."""
+        place = self.offset + index
+        if not 0 <= place < len(self.memory):
+            raise InterpreterError(
+                f"element {place} of {len(self.memory)} is accessed in {self.space}"
+            )
+        return place
+
+
+@dataclass(frozen=True, eq=False)
+class MappedTensor:
+    """A TMA atom, and the array that its tensor map describes, the contiguous dim last."""
+
+    atom: TmaAtom
+    array: np.ndarray[Any, Any]
+
+
+def tensor_of(array: np.ndarray[Any, Any], layout: Layout, element: str) -> Tensor:
+    """An argument of a kernel: an array of one dim in global memory."""
+    return Tensor(Pointer(array, element, "gmem"), layout)
+
+
+def places(tensor: Tensor) -> list[int]:
+    """The places of all elements, in order."""
+    return [tensor.engine.at(int(str(index))) for index in tensor.layout.indices]
+
+
+def box_places(tensor: Tensor, count: int) -> list[int]:
+    """The places of a box that lies there compactly, in the order of memory before its swizzle."""
+    layout = tensor.layout
+    if isinstance(layout, ComposedLayout):
+        start = int(str(layout.offset))
+        return [tensor.engine.at(int(str(layout.inner(start + k)))) for k in range(count)]
+    return [tensor.engine.at(k) for k in range(count)]
+
+
+def read(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """All elements, in order."""
+    return tensor.engine.memory[places(tensor)]
+
+
+def write(tensor: Tensor, values: Any) -> None:
+    """Writes all elements, in order."""
+    memory = tensor.engine.memory
+    memory[places(tensor)] = np.asarray(values).astype(memory.dtype)
+
+
+@dataclass
+class Barrier:
+    """An mbarrier: a phase ends when all have arrived and all announced bytes are there."""
+
+    count: int
+    pending: int
+    bytes: int = 0
+    phase: int = 0
+
+    def arrive(self, arrivals: int = 1, announced: int = 0) -> None:
+        """Arrivals, bytes that will come (negative: that have come); may end the phase."""
+        if self.pending < arrivals:
+            raise InterpreterError(f"more than {self.count} arrivals at a barrier in one phase")
+        self.pending -= arrivals
+        self.bytes += announced
+        if not self.pending and not self.bytes:
+            self.phase, self.pending = self.phase + 1, self.count
+
+
+@dataclass
+class Cta:
+    """What the threads of a CTA share."""
+
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int]
+    threads: int = WARP
+    shared: dict[Operation, Pointer] = field(default_factory=dict)
+    barriers: dict[tuple[int, int], Barrier] = field(default_factory=dict)
+    tensor_memory: np.ndarray[Any, Any] = field(
+        default_factory=lambda: np.zeros((LANES, COLUMNS), np.float32)
+    )
+    columns: dict[int, int] = field(default_factory=dict)
+    """Allocations of tensor memory: first column -> number."""
+
+    def barrier(self, pointer: Pointer) -> Barrier:
+        """The barrier at a place; InterpreterError where none has been made."""
+        found = self.barriers.get(_place(pointer))
+        if found is None:
+            raise InterpreterError("there is no barrier here, 'mbarrier_init' comes first")
+        return found
+
+    def make_barrier(self, pointer: Pointer, count: int) -> None:
+        """A barrier whose phases end with `count` arrivals."""
+        self.barriers[_place(pointer)] = Barrier(count, count)
+
+    def allocate_columns(self, count: int) -> int:
+        """The first of so many columns of tensor memory; InterpreterError if they are not free."""
+        for first in range(0, COLUMNS, count):
+            wanted = range(first, first + count)
+            taken = (range(begin, begin + size) for begin, size in self.columns.items())
+            if not any(one.start < wanted.stop and wanted.start < one.stop for one in taken):
+                self.columns[first] = count
+                return first
+        raise InterpreterError(f"{count} columns of tensor memory are not free")
+
+    def free_columns(self, first: int, count: int) -> None:
+        """Gives columns back; InterpreterError for what was not allocated."""
+        if self.columns.get(first) != count:
+            raise InterpreterError(f"{count} columns from {first} on were not allocated")
+        del self.columns[first]
+
+    def in_tensor_memory(self, address: int, count: int) -> tuple[int, slice]:
+        """The lane and the columns of an address; InterpreterError for columns of no allocation."""
+        lane, column = divmod(address, 1 << LANE_SHIFT)
+        held = self.columns.items()
+        if not any(first <= column and column + count <= first + size for first, size in held):
+            raise InterpreterError(f"{count} columns from {column} on were not allocated")
+        return lane, slice(column, column + count)
+
+
+def _place(pointer: Pointer) -> tuple[int, int]:
+    return id(pointer.memory), pointer.at(0)

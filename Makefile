@@ -101,7 +101,8 @@ format:  ## let ruff rewrite what it can
 
 bless:  ## rewrite the expected outputs of the exact file tests and of docs; read the diff
 	$(RUN) -m pytest -q tests/filetests tests/test_looking_inside.py tests/test_pass_pages.py \
-	    tests/test_walk.py tests/test_schedules_page.py tests/test_targets_page.py tests/test_message_page.py --bless
+	    tests/test_walk.py tests/test_schedules_page.py tests/test_targets_page.py tests/test_message_page.py \
+	    tests/test_page_runs.py tests/test_site.py --bless
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis corpus-summary.json

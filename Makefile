@@ -17,7 +17,7 @@ AS       =
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu test-blackwell sanitizer determinism corpus replay stages machine pythons fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless clean
+.PHONY: help install example test test-gpu test-blackwell sanitizer determinism corpus replay stages machine pythons fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -101,7 +101,12 @@ format:  ## let ruff rewrite what it can
 
 bless:  ## rewrite the expected outputs of the exact file tests and of docs; read the diff
 	$(RUN) -m pytest -q tests/filetests tests/test_looking_inside.py tests/test_pass_pages.py \
-	    tests/test_walk.py tests/test_schedules_page.py tests/test_targets_page.py tests/test_message_page.py --bless
+	    tests/test_walk.py tests/test_schedules_page.py tests/test_targets_page.py tests/test_message_page.py \
+	    tests/test_page_runs.py tests/test_site.py --bless
+
+docs: $(BIN)/tileiras  ## the site of docs/ in build/site; needs the extra: .venv/bin/pip install -e '.[docs]'
+	@$(BIN)/python -c 'import mkdocs' || { echo "make docs needs $(BIN)/pip install -e '.[docs]'"; exit 1; }
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis corpus-summary.json

@@ -77,6 +77,7 @@ def test_folder_has_sass_where_nvdisasm_is_installed(
     monkeypatch.setenv("CUDA_HOME", "")
     monkeypatch.setenv("CUDA_PATH", "")
     monkeypatch.setenv("PATH", f"{tools}:/bin:/usr/bin")
+    monkeypatch.setattr("tileiras.codegen.nvdisasm.find_nvdisasm", lambda knobs: str(program))
     assert compiled("--emit=cubin", "--dump-dir=with") == 0
     assert [p.read_text() for p in Path("with").glob("*.sass")] == ["disassembled\n"]
     assert len(list(Path("with").glob("*.cubin"))) == 1

@@ -135,20 +135,34 @@ def rich_table(outcome: dict[str, Any]) -> None:
     Console(width=200).print(table)
 
 
+LEGEND = {
+    "ours, vendor, library": "the median time of a launch, warm, and the speed: TFLOP/s, or GB/s "
+    "where memory is the floor",
+    "x library, x vendor, x floor": "our speed as a multiple of theirs; the floor is the larger of "
+    "operations over the tensor cores' rate, and bytes over the speed of a copy",
+    "asked": "the multiple of the library's speed that this project aims at",
+    "specialised": "whether warps have roles, as in a producer and consumers",
+    "faults": "wrong results, errors, spills, or products that ptxas serialises",
+}
+"""What the columns of a table are."""
+
+
 def markdown(outcome: dict[str, Any], chart: str) -> str:
     """The page docs/performance.md."""
     machine = outcome["machine"]
     lines = [
         "# Performance",
         "",
-        f"Measured on one {machine.get('device', 'GPU')} by `make bench-gpu`: cubins of this",
-        "compiler and of NVIDIA's tileiras 13.5 from the same bytecode, and the libraries (cuBLAS,",
-        "cuDNN or the kernels of torch), in one process, in turns. A cell has the median time of a",
-        "launch, warm, and the speed: TFLOP/s, or GB/s where memory is the floor. Results are",
-        "checked against float64 before anything is timed. `x library`, `x vendor` and `x floor`",
-        "are our speed as a multiple of theirs; the floor is the larger of operations over the",
-        f"tensor cores' rate and bytes over the speed of a copy"
-        f" ({machine.get('copy', DEFAULT_COPY) / 1e12:.2f} TB/s here).",
+        f"Measured on one {machine.get('device', 'GPU')} by `make bench-gpu`. Three contenders run",
+        "in one process, in turns: cubins of this compiler (ours) and of NVIDIA's tileiras 13.5",
+        "(vendor), made from the same bytecode, and the library (cuBLAS, cuDNN or the kernels of",
+        "torch). Results are checked against float64 before anything is timed.",
+        "",
+        "| column | what |",
+        "|---|---|",
+        *(f"| {column} | {what} |" for column, what in LEGEND.items()),
+        "",
+        f"A copy moves {machine.get('copy', DEFAULT_COPY) / 1e12:.2f} TB/s here.",
         "",
         f"![Speed relative to the library]({chart})",
     ]

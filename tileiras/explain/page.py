@@ -25,7 +25,8 @@ tr.cost { border-top: 1px solid #8884; }
 .latency { background: #c56b4a; } .compute { background: #9a6fb0; }
 details { margin: .2rem 0; } summary { cursor: pointer; }
 li.missed { color: #b3541e; } li.missed::marker { content: "! "; }
-footer { margin-top: 2rem; color: #777; font-size: .85rem; }
+footer { margin-top: 2rem; color: #666; font-size: .85rem; }
+@media (prefers-color-scheme: dark) { li.missed { color: #e8935f; } footer { color: #999; } }
 """
 
 

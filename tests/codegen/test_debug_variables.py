@@ -11,17 +11,21 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import IntAttr, StringAttr, f32, i1, i32
 
-from tests.codegen.test_debug_information import CHAIN, DEBUG, KERNEL, LINES, TARGET, at
+from tests.kernels.debug_places import CHAIN, KERNEL, at
 from tests.kernels.debugged_kernel import SOURCE, write_kernel
-from tests.kernels.thread_programs import kernel_module
+from tests.kernels.thread_programs import kernel_module, options_with
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.printer import print_module
+from tileiras.codegen.target import get_target
 from tileiras.dialects.llvm.memory import DebugValueOp
 from tileiras.driver import compile_module
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
 
+TARGET = get_target("sm_90")
+LINES = options_with(line_info=True)
+DEBUG = options_with(device_debug=True, opt_level=0)
 DEBUG_CUBIN = CompileOptions(gpu_name="sm_90", opt_level=0, device_debug=True)
 LOCALS = ["block", "rest", "step", "tile", "total", "twice", "result"]
 PARAMETERS = [

@@ -98,6 +98,7 @@ def place(step: Step) -> str:
     position = PIPELINE.index(step)
     before = PIPELINE[position - 1].stage if position else "cuda_tile"
     level = f"from -O{step.min_opt}" if step.min_opt else "at every -O level"
+    level += ", with `-g` alone" if step.only_debug else ""
     needs = [f"`{name.lower()}`" for name in step.needs]
     where = f", on targets with {' and '.join(needs)}" if needs else ""
     where = ", if the target is known" if step.needs_target else where

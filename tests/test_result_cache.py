@@ -61,6 +61,7 @@ def test_nothing_is_kept_without_the_variable(cache: Path, monkeypatch: pytest.M
     [
         ("-v",),
         ("--time-passes",),
+        ("-g", "-O0"),
         ("--remarks=all",),
         ("--dump-dir=dumps",),
         ("--print-after=cse",),

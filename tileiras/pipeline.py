@@ -3,7 +3,8 @@
 Read this file first to understand the compiler. `stage` is the level that the module is on after
 the pass; `--emit=STAGE` stops after the last pass of that stage. `min_opt` is the lowest -O level
 that runs the pass, `needs` the target features without which it has nothing to do. Without a target
-(`--emit=nv_tileaa` with no GPU named) those that `needs_target` are left out, too.
+(`--emit=nv_tileaa` with no GPU named) those that `needs_target` are left out, too; those that are
+`only_debug` run with `-g` alone.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Step:
     min_opt: int = 0
     needs: tuple[str, ...] = ()
     needs_target: bool = False
+    only_debug: bool = False
 
 
 PIPELINE: tuple[Step, ...] = (
@@ -69,6 +71,12 @@ PIPELINE: tuple[Step, ...] = (
         "convert-cudatile-to-tileaa",
         "nv_tileaa",
         "makes memory order and pointer facts explicit, before anything is placed",
+    ),
+    Step(
+        "tileaa-name-variables",
+        "nv_tileaa",
+        "operations are still those of the source; what follows keeps the values that have names",
+        only_debug=True,
     ),
     Step(
         "tileaa-legalize-scaled-dot",
@@ -261,6 +269,8 @@ PIPELINE: tuple[Step, ...] = (
 
 def _applies(step: Step, options: CompileOptions, target: GpuTarget | None) -> bool:
     """Whether the options and the target select the step."""
+    if step.only_debug and not options.device_debug:
+        return False
     if options.opt_level < step.min_opt:
         return False
     if not step.needs:

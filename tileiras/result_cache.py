@@ -48,8 +48,12 @@ _SAID_OR_WRITTEN = (
     "dump_dir",
     "verbose",
     "time_passes",
+    "device_debug",
 )
-"""Options of compilations that make more than their output."""
+"""Options of compilations that make more than their output, or are made of more than the input.
+
+For debugging, names are read from the source that the input was made from.
+"""
 
 
 class ResultCache:

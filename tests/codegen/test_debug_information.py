@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from xdsl.dialects.builtin import IntAttr, StringAttr, f32
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import f32
 
+from tests.kernels.debug_places import CHAIN, KERNEL, at
 from tests.kernels.thread_programs import kernel_module, options_with
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.builder import ThreadBuilder
@@ -19,41 +19,11 @@ from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.nvdisasm import find_nvdisasm
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
 from tileiras.codegen.target import get_target
-from tileiras.dialects.cuda_tile.debug_info import (
-    DICallSiteLoc,
-    DICompileUnitAttr,
-    DIFileAttr,
-    DILocAttr,
-    DISubprogramAttr,
-)
 from tileiras.options import CompileOptions
 
 TARGET = get_target("sm_90")
 LINES = options_with(line_info=True)
 DEBUG = options_with(device_debug=True, opt_level=0)
-
-
-def function(name: str, path: str, line: int) -> DISubprogramAttr:
-    """A function of the source."""
-    file = DIFileAttr(path, "/src")
-    names = StringAttr(name), StringAttr(name)
-    return DISubprogramAttr(file, IntAttr(line), *names, DICompileUnitAttr(file), IntAttr(line))
-
-
-KERNEL = function("k", "kernel.py", 10)
-OUTER = function("scaled", "lib.py", 20)
-INNER = function("twice", "lib.py", 30)
-
-
-def at(scope: Attribute, path: str, line: int) -> DILocAttr:
-    """A line in a function."""
-    return DILocAttr(scope, StringAttr(f"/src/{path}"), IntAttr(line), IntAttr(5))
-
-
-CHAIN = DICallSiteLoc(
-    at(INNER, "lib.py", 31),
-    DICallSiteLoc(at(OUTER, "lib.py", 22), at(KERNEL, "kernel.py", 13)),
-)
 
 
 def _body(b: ThreadBuilder, args) -> None:

@@ -276,6 +276,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.BlockTileOp: tensor_views.block_tile,
     aa.AsyncCommitGroupOp: async_copy.commit,
     aa.CreateMemTokenOp: _token,
+    aa.DebugValueOp: _token,
     aa.FenceAliasOp: _token,
     aa.ReadStageOp: async_copy.finish,
     aa.GetGlobalOp: _get_global,

@@ -1,8 +1,8 @@
 """Metadata of the LLVM module: line information and loop hints.
 
 With `--lineinfo` PTX gets `.file` and `.loc` only (`DebugDirectivesOnly`), for debugging also the
-DWARF sections that describe the compile unit, its functions and what is inlined where (`FullDebug`;
-variables are not described). LLVM 22 writes no `inlined_at` into `.loc`: chains of calls stand in
+DWARF sections that describe the compile unit, its functions, what is inlined where and variables
+(`FullDebug`). LLVM 22 writes no `inlined_at` into `.loc`: chains of calls stand in
 the DWARF sections only, and lines alone are those of the innermost function.
 """
 
@@ -20,6 +20,29 @@ from tileiras.errors import SourceLocation
 
 MAX_LINE, MAX_COLUMN = 2**32 - 1, 2**16 - 1
 """What LLVM's metadata holds."""
+
+
+_SIGNED, _FLOAT = "DW_ATE_signed", "DW_ATE_float"
+_SHOWN = {
+    "i1": ("bool", "DW_ATE_boolean", 8),
+    "i8": ("signed char", "DW_ATE_signed_char", 8),
+    "i16": ("short", _SIGNED, 16),
+    "i32": ("int", _SIGNED, 32),
+    "i64": ("long long", _SIGNED, 64),
+    "f16": ("_Float16", _FLOAT, 16),
+    "bf16": ("__bf16", _FLOAT, 16),
+    "f32": ("float", _FLOAT, 32),
+    "tf32": ("float", _FLOAT, 32),
+    "f64": ("double", _FLOAT, 64),
+}
+"""How debuggers know Tile IR's types: C's name, DWARF's encoding, bits in memory."""
+
+
+def _bits_of(name: str) -> int:
+    """Bits in memory of what a pointer points to; pointers have 64, small floats 8."""
+    if name.startswith("ptr<"):
+        return 64
+    return _SHOWN[name][2] if name in _SHOWN else 8
 
 
 def _within(number: int, most: int) -> int:
@@ -61,8 +84,8 @@ class Metadata:
         fields = f"filename: {string_text(name)}, directory: {string_text(directory)}"
         return self.node(f"!DIFile({fields})")
 
-    def subprogram(self, name: str, position: SourceLocation) -> int:
-        """A function that begins at `position`."""
+    def subprogram(self, name: str, position: SourceLocation, symbol: str | None = None) -> int:
+        """A function that begins at `position`; its symbol is its name unless it has another."""
         file = self.file(position.filename)
         if self._unit is None:
             emission = "FullDebug" if self._is_full else "DebugDirectivesOnly"
@@ -74,8 +97,9 @@ class Metadata:
             )
         types = self.node("!DISubroutineType(types: !0)")
         line = _within(position.line, MAX_LINE)
+        linkage = string_text(symbol or name)
         return self._append(
-            f"distinct !DISubprogram(name: {string_text(name)}, linkageName: {string_text(name)}, "
+            f"distinct !DISubprogram(name: {string_text(name)}, linkageName: {linkage}, "
             f"scope: !{file}, file: !{file}, line: {line}, type: !{types}, scopeLine: {line}, "
             f"spFlags: DISPFlagDefinition, unit: !{self._unit})"
         )
@@ -125,6 +149,49 @@ class Metadata:
         line, column = _within(position.line, MAX_LINE), _within(position.column, MAX_COLUMN)
         place = f"line: {line}, column: {column}, scope: !{scope}, inlinedAt: !{caller}"
         return self.node(f"!DILocation({place})")
+
+    def function_of(self, subprogram: int, frames: Sequence[InlineFrame]) -> int:
+        """The function that `place` puts such frames into."""
+        functions = [
+            None if frame.scope is None else enclosing_subprogram(frame.scope) for frame in frames
+        ]
+        inner = functions[0]
+        if len(frames) == 1 or inner is None or None in functions[:-1]:
+            return subprogram
+        return self._functions[inner]
+
+    def basic_type(self, name: str, bits: int) -> int:
+        """A scalar type by the name that Tile IR has for it, or a pointer to one.
+
+        Types that no debugger knows are shown as the number that their bits are.
+        """
+        if name.startswith("ptr<"):
+            pointee = name.removeprefix("ptr<").removesuffix(">")
+            base = self.basic_type(pointee, _bits_of(pointee))
+            return self.node(
+                f"!DIDerivedType(tag: DW_TAG_pointer_type, baseType: !{base}, size: {bits})"
+            )
+        shown, encoding, size = _SHOWN.get(name, (name, "DW_ATE_unsigned", bits))
+        return self.node(
+            f"!DIBasicType(name: {string_text(shown)}, size: {size}, encoding: {encoding})"
+        )
+
+    def array_type(self, element: int, count: int, bits: int) -> int:
+        """An array of `count` elements."""
+        ranges = self.node(f"!{{!{self.node(f'!DISubrange(count: {count})')}}}")
+        fields = f"baseType: !{element}, size: {bits}, elements: !{ranges}"
+        return self.node(f"!DICompositeType(tag: DW_TAG_array_type, {fields})")
+
+    def variable(
+        self, name: str, parameter: int, scope: int, position: SourceLocation, type: int
+    ) -> int:
+        """A variable of the function `scope`; its parameter of that number unless that is 0."""
+        file = self.file(position.filename)
+        number = f"arg: {parameter}, " if parameter else ""
+        return self.node(
+            f"!DILocalVariable(name: {string_text(name)}, {number}scope: !{scope}, file: !{file}, "
+            f"line: {_within(position.line, MAX_LINE)}, type: !{type})"
+        )
 
     def lines(self) -> list[str]:
         """The module's metadata as text."""

@@ -7,7 +7,7 @@ about two microseconds per line. The text is a pure function of the module.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -19,11 +19,19 @@ from tileiras.codegen.llvmir.print_nvvm_ops import nvvm_rule, required_feature
 from tileiras.codegen.llvmir.symbols import check_symbol
 from tileiras.codegen.llvmir.type_text import string_text, symbol_text, type_text
 from tileiras.codegen.target import GpuTarget
-from tileiras.dialects.cuda_tile.debug_info import InlineFrame, inline_frames, source_location
+from tileiras.dialects.cuda_tile.debug_info import (
+    InlineFrame,
+    enclosing_subprogram,
+    inline_frames,
+    source_location,
+)
 from tileiras.dialects.llvm.control import BrOp, CondBrOp, FuncOp, ReturnOp, UnreachableOp
-from tileiras.dialects.llvm.memory import GlobalOp
+from tileiras.dialects.llvm.memory import DebugValueOp, GlobalOp
 from tileiras.errors import InternalError, SourceLocation
 from tileiras.options import CompileOptions
+
+if TYPE_CHECKING:
+    from tileiras.codegen.llvmir.debug_variables import DebugVariables
 
 TRIPLE = "nvptx64-nvidia-cuda"
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -59,6 +67,7 @@ class _ModuleText:
     def __init__(self, target: GpuTarget | None, line_info: bool, is_full: bool = False):
         self.target = target
         self.line_info = line_info
+        self.is_full = is_full
         self.metadata = Metadata(is_full)
         self.declarations: dict[str, str] = {}
 
@@ -112,6 +121,7 @@ class _FunctionPrinter:
         self.text = FunctionText(module.declare)
         self._subprogram: int | None = None
         self._home: SourceLocation | None = None
+        self._variables: DebugVariables | None = None
 
     def print(self) -> list[str]:
         """The function's lines, with an empty one at the end."""
@@ -120,6 +130,8 @@ class _FunctionPrinter:
         header = self._header()
         for block in _reverse_post_order(self.func.entry):
             self.text.start_block(block, is_entry=block is self.func.entry)
+            if self._variables is not None and block is self.func.entry:
+                self._variables.reserve(self.func, self.text)
             for op in block.ops:
                 self._print_op(op)
         self.text.finish_phis()
@@ -147,7 +159,14 @@ class _FunctionPrinter:
             home = next((position for position in found if position is not None), None)
         if home is not None:
             self._home = home
-            self._subprogram = self.module.metadata.subprogram(self.func.sym_name.data, home)
+            symbol = self.func.sym_name.data
+            name = _source_name(self.func) if self.module.is_full else None
+            self._subprogram = self.module.metadata.subprogram(name or symbol, home, symbol)
+            if self.module.is_full:
+                from tileiras.codegen.llvmir.debug_variables import DebugVariables
+
+                metadata = self.module.metadata
+                self._variables = DebugVariables(metadata, self._subprogram, home.filename)
 
     def _debug_suffix(self, op: Operation) -> str:
         if self._subprogram is None or self._home is None:
@@ -171,6 +190,9 @@ class _FunctionPrinter:
                 text.emit(f"br label %{text.label_of(op.target)}{hint}")
             case CondBrOp():
                 self._print_cond_br(op)
+            case DebugValueOp():
+                if self._variables is not None:
+                    self._variables.store(op, text)
             case ReturnOp():
                 text.emit("ret void")
             case UnreachableOp():
@@ -212,6 +234,14 @@ class _FunctionPrinter:
         self._edge(op.else_block, op.else_arguments)
         then_label, else_label = text.label_of(op.then_block), text.label_of(op.else_block)
         text.emit(f"br i1 {condition}, label %{then_label}, label %{else_label}{hint}")
+
+
+def _source_name(func: FuncOp) -> str | None:
+    """What the source calls a kernel, where its location says so."""
+    frame = next(inline_frames(func.location), None)
+    scope = frame.scope if frame is not None else None
+    function = enclosing_subprogram(scope) if scope is not None else None
+    return function.sub_name.data if function is not None else None
 
 
 def _launch_attributes(func: FuncOp) -> list[str]:

@@ -69,6 +69,7 @@ _ELSEWHERE: dict[str, tuple[type[Operation], ...]] = {
         aa.FenceAliasOp,
         aa.GridDependencyOp,
     ),
+    "debug_values": (aa.DebugValueOp,),
     "exchange": EXCHANGE_OPS,
     "fma_dot": (tas.FmaDotOp,),
     "mma_dot": (tas.MmaDotOp, tas.MmaScaledDotOp),

@@ -138,6 +138,23 @@ class AllocaOp(IRDLOperation):
 
 
 @irdl_op_definition
+class DebugValueOp(IRDLOperation):
+    """Stores the value of a variable of the source to its own place in local memory.
+
+    `element` is the type of a value or of a vector's lanes as the source has it, such as `bf16` or
+    `ptr<f32>`; `parameter` the number of the kernel's parameter from 1, or 0. Without `-g` it is
+    nothing.
+    """
+
+    name = "llvm.debug_value"
+    value = operand_def()
+    variable = prop_def(StringAttr)
+    element = prop_def(StringAttr)
+    parameter = prop_def(IntAttr)
+    traits = traits_def(MemoryWriteEffect())
+
+
+@irdl_op_definition
 class FenceOp(IRDLOperation):
     """A memory fence at a sync scope ("" system, "device", "cluster", "block")."""
 
@@ -212,4 +229,4 @@ class GlobalOp(IRDLOperation):
         return GlobalOp.create(properties=properties)
 
 
-MEMORY_OPS = (LoadOp, StoreOp, GEPOp, AllocaOp, FenceOp, GlobalOp)
+MEMORY_OPS = (LoadOp, StoreOp, GEPOp, AllocaOp, DebugValueOp, FenceOp, GlobalOp)

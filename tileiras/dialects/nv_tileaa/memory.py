@@ -290,6 +290,21 @@ class AssertOp(IRDLOperation):
 
 
 @irdl_op_definition
+class DebugValueOp(IRDLOperation):
+    """From here on the variable `variable` of the source has this value.
+
+    `parameter` is the number of the kernel's parameter that it is, from 1; 0 for other variables.
+    Only `-g` makes it, and only where code for debugging is made it becomes an instruction: a store
+    to the place where the debugger looks.
+    """
+
+    name = "nv_tileaa.debug_value"
+    value = operand_def()
+    variable = prop_def(StringAttr)
+    parameter = prop_def(IntAttr)
+
+
+@irdl_op_definition
 class GlobalOp(IRDLOperation):
     """A variable in global memory."""
 

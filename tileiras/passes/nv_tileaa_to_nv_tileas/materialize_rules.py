@@ -362,5 +362,6 @@ MATERIALIZE_RULES: dict[type[Operation], MaterializeRule] = {
     aa.UnpackOp: _place_rearranging,
     aa.PrintOp: _place_rearranging,
     aa.AssertOp: _place_rearranging,
+    aa.DebugValueOp: _place_rearranging,
     aa.UnsplatOp: _place_unsplat,
 }

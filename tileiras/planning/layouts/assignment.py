@@ -51,6 +51,7 @@ _REARRANGING = (
     aa.UnpackOp,
     aa.PrintOp,
     aa.AssertOp,
+    aa.DebugValueOp,
 )
 """Operations that take their operands as they lie."""
 

@@ -9,6 +9,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import erase_schedule, loop_schedule, prefetch_of
 from tileiras.passes.nv_tileaa.schedule.rotate import rotate
 from tileiras.passes.nv_tileaa.schedule.start_early import start_early
+from tileiras.passes.nv_tileaa.schedule.unroll import unroll
 
 
 def expand_schedules(func: aa.FuncOp) -> None:
@@ -25,6 +26,8 @@ def expand_schedules(func: aa.FuncOp) -> None:
             waits.append(start_early(loop, buffers))
         elif schedule is not None and schedule.integer("stages") > 1:
             rotate(loop)
+        elif schedule is not None and schedule.has("unrolled"):
+            unroll(loop, schedule.integer("unrolled"))
         else:
             erase_schedule(loop)
     # The next loop has the same memory, and threads read what others have copied to it.

@@ -92,6 +92,14 @@ def bench() -> None:
     run()
 
 
+def tune() -> None:
+    """The command `tileiras-tune`."""
+    _complete("tileiras-tune")
+    from tileiras.tune.command import main as run
+
+    run()
+
+
 def run_ptx() -> None:
     """The command `tileiras-run`."""
     from tileiras.interpreter.ptx.command import main as run

@@ -51,6 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("reduce_command",),
     ("explain",),
     ("bench", "c_launcher"),
+    ("tune",),
     ("completion",),
     ("resident",),
     ("native_launcher",),
@@ -68,7 +69,13 @@ CODE_GENERATION_KNOWN_TO: dict[str, tuple[str, ...]] = {
     "interpreter": ("tileiras.codegen.atoms",),
 }
 """Parts that know of code generation only this."""
-ENVIRONMENT_READERS = ("native_launcher/__main__.py", "cli.py", "driver.py", "reduce_command.py")
+ENVIRONMENT_READERS = (
+    "native_launcher/__main__.py",
+    "cli.py",
+    "driver.py",
+    "reduce_command.py",
+    "tune/command.py",
+)
 CAPABILITY_NAMES = re.compile(r"^(sm|cc|arch|sm_version|capability|compute_capability)$")
 VAGUE_FILE_NAMES = ("utils.py", "util.py", "helpers.py", "helper.py", "misc.py", "common.py")
 

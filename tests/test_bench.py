@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,6 @@ import pytest
 np = pytest.importorskip("numpy")
 
 import tileiras  # noqa: E402
-from tests.kernels.fake_driver import FakeDriver, use  # noqa: E402
 from tileiras.bench.arguments import make_arguments, parse_shape, scalars_of  # noqa: E402
 from tileiras.bench.command import run  # noqa: E402
 from tileiras.bench.measurement import Times  # noqa: E402
@@ -24,18 +25,33 @@ VECTOR_ADD = str(ROOT / "examples" / "vector_add.mlir")
 SHAPE = ("--grid=2", "--shape=1500,1500,1500,1500")
 
 
-class Drifting(FakeDriver):
-    """A driver whose results grow with every launch: no two kernels agree."""
+class Gpu:
+    """A GPU in Python, in whose processes kernels do what is planned."""
 
-    def _cuLaunchKernel(self, function: object, *rest: Any) -> tuple[()]:
-        self.noise += 1.0
-        return super()._cuLaunchKernel(function, *rest)
+    def __init__(self, folder: Path):
+        self.plan = folder / "plan.json"
+        self.plans()
+
+    def plans(self, **kernels: object) -> None:
+        """Sets what happens to kernels; what is not named takes 0.25 ms."""
+        self.plan.write_text(json.dumps(kernels))
+
+    def bench(self, *words: str) -> int:
+        """The command; its exit code."""
+        launcher = ROOT / "tests" / "kernels" / "fake_launcher.py"
+        return run(words, (sys.executable, str(launcher), str(self.plan)))
+
+    def notes(self, what: str) -> list[str]:
+        """What was launched or loaded."""
+        path = Path(f"{self.plan}.log")
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in lines if line.startswith(what)]
 
 
 @pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    """A GPU whose only kernel adds two f32 arrays, each launch in 0.25 ms."""
-    return use(FakeDriver(), monkeypatch)
+def gpu(tmp_path: Path) -> Gpu:
+    """A GPU whose only kernel adds two f32 arrays."""
+    return Gpu(tmp_path)
 
 
 def kernel(*types: str) -> KernelLaunch:
@@ -86,51 +102,79 @@ def test_spread_is_that_of_the_launches() -> None:
 
 
 def test_kernel_is_timed_and_told(
-    driver: FakeDriver, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    gpu: Gpu, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "k.json"
-    assert run([VECTOR_ADD, *SHAPE, "--repeats=5", "--json", str(path)]) == 0
+    assert gpu.bench(VECTOR_ADD, *SHAPE, "--repeats=5", "--json", str(path)) == 0
     text = capsys.readouterr().out
     assert "0.2500 ms (of 5: 0.2500 to 0.2500, spread 0.0 %)" in text
     assert "bound by latency" in text and "occupancy  100 %, limited by warps" in text
     data = json.loads(path.read_text())
     assert data["times_ms"] == [0.25] * 5 and "against" not in data
     assert data["gigabytes_per_second"] == pytest.approx(3 * 4 * 1500 / 0.25e-3 / 1e9)
-    launched = [call for call in driver.calls if call[0] == "cuLaunchKernel"]
-    assert len(launched) == 8 and launched[0][2:5] == (2, 1, 1)
-    assert driver.memory == {}
+    launched = gpu.notes("launch")
+    assert len(launched) == 9 and launched[0] == "launch vector_add (2, 1, 1)"
+    assert not list(Path("/tmp").glob(f"tileiras-bench*-{os.getpid()}-*"))
 
 
 def test_kernel_is_compared_with_tile_ir(
-    driver: FakeDriver, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    gpu: Gpu, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "k.json"
-    assert run([VECTOR_ADD, *SHAPE, "--against", VECTOR_ADD, "--json", str(path)]) == 0
+    assert gpu.bench(VECTOR_ADD, *SHAPE, "--against", VECTOR_ADD, "--json", str(path)) == 0
     text = capsys.readouterr().out
     assert "results" in text and "agree, largest difference 0" in text
     assert json.loads(path.read_text())["against"]["speedup"] == 1.0
 
 
-def test_kernel_is_compared_with_a_cubin(driver: FakeDriver, tmp_path: Path) -> None:
+def test_kernel_is_compared_with_a_cubin(gpu: Gpu, tmp_path: Path) -> None:
     cubin = tmp_path / "other.cubin"
     cubin.write_bytes(tileiras.compile(Path(VECTOR_ADD), "sm_90").cubin)
-    assert run([VECTOR_ADD, *SHAPE, "--against", str(cubin)]) == 0
-    loaded = [call[1] for call in driver.calls if call[0] == "cuModuleLoadData"]
-    assert cubin.read_bytes() in loaded and len(loaded) == 2
+    assert gpu.bench(VECTOR_ADD, *SHAPE, "--against", str(cubin)) == 0
+    assert gpu.notes("cubin") == [f"cubin {len(cubin.read_bytes())}"] * 2
 
 
-def test_different_results_are_an_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    use(Drifting(), monkeypatch)
-    assert run([VECTOR_ADD, *SHAPE, "--against", VECTOR_ADD]) == 1
+def test_different_results_are_an_error(gpu: Gpu, capsys: pytest.CaptureFixture[str]) -> None:
+    gpu.plans(vector_add="drift")
+    assert gpu.bench(VECTOR_ADD, *SHAPE, "--against", VECTOR_ADD) == 1
     assert "DIFFER, largest difference 1" in capsys.readouterr().out
-    use(Drifting(), monkeypatch)
-    assert run([VECTOR_ADD, *SHAPE, "--against", VECTOR_ADD, "--absolute=1.5"]) == 0
+    assert gpu.bench(VECTOR_ADD, *SHAPE, "--against", VECTOR_ADD, "--absolute=1.5") == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("hang", "it did not end within 3 seconds"),
+        ("hang later", "it did not end within 3 seconds"),
+        ("crash", "its process was ended by SIGSEGV"),
+        ("break", "cuCtxSynchronize failed: CUDA_ERROR_716"),
+    ],
+)
+def test_kernel_that_hangs_or_crashes_is_given_up(
+    gpu: Gpu, what: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu.plans(vector_add=what)
+    start = time.monotonic()
+    assert gpu.bench(VECTOR_ADD, *SHAPE, "--timeout=3") == 2
+    assert f"error: {message}" in capsys.readouterr().err and time.monotonic() - start < 30
+
+
+@pytest.mark.parametrize("what", ["hang", "crash", "break"])
+def test_other_kernel_that_fails_leaves_the_first_ones_numbers(
+    gpu: Gpu, what: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    gpu.plans(vector_add=f"second {what}")
+    path = tmp_path / "k.json"
+    words = [VECTOR_ADD, *SHAPE, "--against", VECTOR_ADD, "--timeout=3", "--json", str(path)]
+    assert gpu.bench(*words) == 2
+    text = capsys.readouterr().out
+    assert "0.2500 ms" in text and "FAILED: " in text and "speedup" not in text
+    data = json.loads(path.read_text())
+    assert data["median_ms"] == 0.25 and data["against"]["failure"]
 
 
 def test_vendors_compiler_is_found_in_the_toolkit(
-    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+    gpu: Gpu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
 ) -> None:
     """And runs on the same file, for the same GPU; what it says is passed on."""
     from tileiras.codegen import cuda_toolkit
@@ -143,17 +187,17 @@ def test_vendors_compiler_is_found_in_the_toolkit(
     program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/words\ncp {cubin} "$3"\n')
     program.chmod(0o755)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    assert run([VECTOR_ADD, *SHAPE, "--against", "vendor"]) == 0
+    assert gpu.bench(VECTOR_ADD, *SHAPE, "--against", "vendor") == 0
     words = (tmp_path / "words").read_text().split()
     assert words[0] == VECTOR_ADD and words[3:] == ["--gpu-name", "sm_90", "-O3"]
     assert not os.path.exists(os.path.dirname(words[2]))
     program.write_text("#!/bin/sh\necho 'no such operation' >&2\nexit 3\n")
-    assert run([VECTOR_ADD, *SHAPE, "--against", "vendor"]) == 2
+    assert gpu.bench(VECTOR_ADD, *SHAPE, "--against", "vendor") == 2
     assert "NVIDIA's compiler refuses" in (err := capsys.readouterr().err)
     assert "no such operation" in err
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "nothing"))
     monkeypatch.delenv("CUDA_PATH", raising=False)
-    assert run([VECTOR_ADD, *SHAPE, "--against", "vendor"]) == 2
+    assert gpu.bench(VECTOR_ADD, *SHAPE, "--against", "vendor") == 2
     assert "NVIDIA's compiler is not found" in capsys.readouterr().err
 
 
@@ -165,22 +209,21 @@ def test_vendors_compiler_is_found_in_the_toolkit(
         ([VECTOR_ADD, "--grid=1"], "no shape given, expected --shape"),
         ([VECTOR_ADD, *SHAPE, "--repeats=0"], "--repeats is '0', expected a positive number"),
         ([VECTOR_ADD, *SHAPE, "--relative=x"], "--relative is 'x', expected a number"),
+        ([VECTOR_ADD, *SHAPE, "--timeout=x"], "--timeout is 'x', expected a number"),
         ([VECTOR_ADD, *SHAPE, "--entry=f"], "no entry 'f', found: vector_add"),
         ([VECTOR_ADD, "--grid=1", "--shape=8,8"], "kernel 'vector_add' takes 4 arguments"),
         ([VECTOR_ADD, *SHAPE, "--against=/no/such"], "/no/such"),
     ],
 )
 def test_mistakes_are_told(
-    driver: FakeDriver, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    gpu: Gpu, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(arguments) in (1, 2)
+    assert gpu.bench(*arguments) in (1, 2)
     assert message in capsys.readouterr().err
-    assert "cuLaunchKernel" not in driver.names()
+    assert gpu.notes("launch") == []
 
 
-def test_machine_without_a_gpu_is_told(
-    driver: FakeDriver, capsys: pytest.CaptureFixture[str]
-) -> None:
-    driver.failing["cuInit"] = 100
-    assert run([VECTOR_ADD, *SHAPE]) == 2
+def test_machine_without_a_gpu_is_told(gpu: Gpu, capsys: pytest.CaptureFixture[str]) -> None:
+    gpu.plan.write_text('{"no GPU": true}')
+    assert gpu.bench(VECTOR_ADD, *SHAPE) == 2
     assert "error: no GPU: cuInit failed: CUDA_ERROR_100" in capsys.readouterr().err

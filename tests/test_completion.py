@@ -22,6 +22,7 @@ COMMANDS = {
     "tileiras-reduce": "reduce",
     "tileiras-explain": "explain",
     "tileiras-bench": "bench",
+    "tileiras-tune": "tune",
     "tileiras-run": "run_ptx",
     "tileiras-layout": "layout",
 }

@@ -128,6 +128,12 @@ def _bench_options() -> tuple[Option, ...]:
     return OPTIONS
 
 
+def _tune_options() -> tuple[Option, ...]:
+    from tileiras.tune.command import OPTIONS
+
+    return OPTIONS
+
+
 _OPTIONS: dict[str, Callable[[], tuple[Option, ...]]] = {
     "tileiras": _compiler_options,
     "tileirdisasm": lambda: DISASSEMBLER_OPTIONS,
@@ -135,6 +141,7 @@ _OPTIONS: dict[str, Callable[[], tuple[Option, ...]]] = {
     "tileiras-reduce": _reducer_options,
     "tileiras-explain": _explainer_options,
     "tileiras-bench": _bench_options,
+    "tileiras-tune": _tune_options,
 }
 """The commands and their options.
 

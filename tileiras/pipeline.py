@@ -42,6 +42,12 @@ PIPELINE: tuple[Step, ...] = (
         min_opt=1,
     ),
     Step(
+        "uplift-while-to-for",
+        "cuda_tile",
+        "bounds and steps are constants by now, and all that follows knows `for` best",
+        min_opt=1,
+    ),
+    Step(
         "unroll-loops",
         "cuda_tile",
         "bounds are constants by now, and cse merges what iterations of several loops load",

@@ -66,17 +66,12 @@ class ResultCache:
         """
         if any(getattr(options, name) for name in _SAID_OR_WRITTEN):
             return None
-        try:
-            tools = [find_llvm_library(), find_ptxas(options.knobs), find_libdevice(options.knobs)]
-        except TileirasError:
+        versions = compiler_state(options.knobs)
+        if versions is None:
             return None
         plain = replace(options, knobs={})
         given = [(field.name, getattr(plain, field.name)) for field in fields(plain)]
         knobs = sorted(item for item in options.knobs.items() if item[0].startswith("TILEIR_"))
-        try:
-            versions = [(path, *_state(path)) for path in (*tools, *_our_sources())]
-        except OSError:
-            return None
         parts = (__version__, sys.version, given, knobs, versions, len(source))
         return sha256(repr(parts).encode(errors="surrogateescape") + source).hexdigest()
 
@@ -168,6 +163,15 @@ def look_up(
     name = b"" if source.startswith(MAGIC) else filename.encode(errors="surrogateescape")
     key = cache.key(name + b"\0" + source, options)
     return None if key is None else KeptResult(cache, key)
+
+
+def compiler_state(knobs: Mapping[str, str]) -> list[tuple[str, int, int]] | None:
+    """Everything that compiles, by when it was changed; None where something cannot be found."""
+    try:
+        tools = [find_llvm_library(), find_ptxas(knobs), find_libdevice(knobs)]
+        return [(path, *_state(path)) for path in (*tools, *_our_sources())]
+    except (TileirasError, OSError):
+        return None
 
 
 def _state(path: str) -> tuple[int, int]:

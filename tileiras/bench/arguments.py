@@ -73,28 +73,37 @@ def _array(word: str, kind: str, place: int, where: str) -> np.ndarray:
     """An array of random values: normal ones of floats, small ones of integers."""
     if not _EXTENTS.fullmatch(word) or "0" in word.split("x"):
         raise UsageError(f"{where} is '{word}', expected extents such as 128x64 for ptr<{kind}>")
-    try:
-        import numpy as np
-    except ImportError as error:
-        raise UsageError("arrays need numpy: install tileiras[gpu]") from error
     extents = tuple(map(int, word.split("x")))
-    type = _numpy_type(kind, where)
+    return random_array(_numpy_type(kind, where), extents, place, where, truth=kind == "i1")
+
+
+def random_array(
+    type: np.dtype[Any], extents: tuple[int, ...], seed: int, where: str, truth: bool = False
+) -> np.ndarray:
+    """An array of random values: normal ones of floats, small ones of integers, or 0 and 1.
+
+    Raises UsageError for one that is too large; `where` says which it is.
+    """
+    import numpy as np
+
     size = type.itemsize
     for extent in extents:
         size *= extent
     if size > MOST_BYTES:
         raise UsageError(f"{where} has {size} bytes, expected {MOST_BYTES} at most")
-    random = np.random.default_rng(place)
-    if kind in _INTEGERS:
-        least, most = (0, 2) if kind == "i1" else (LEAST, MOST)
+    random = np.random.default_rng(seed)
+    if type.kind in "iu":
+        least, most = (0, 2) if truth else (LEAST, MOST)
         return random.integers(least, most, extents).astype(type)
     return random.standard_normal(extents, dtype=np.float32).astype(type)
 
 
 def _numpy_type(kind: str, where: str) -> np.dtype:
     """numpy's type of an element; raises UsageError for one that has none."""
-    import numpy as np
-
+    try:
+        import numpy as np
+    except ImportError as error:
+        raise UsageError("arrays need numpy: install tileiras[gpu]") from error
     if kind in _FLOATS or kind in _INTEGERS:
         return np.dtype({**_FLOATS, **_INTEGERS}[kind])
     if kind in _OTHERS:

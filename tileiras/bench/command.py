@@ -9,11 +9,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tileiras import cli
 from tileiras.command_line import INPUT, Option, Values, color_option
 from tileiras.errors import TargetError, UsageError
 from tileiras.file_io import read_input, write_output
+from tileiras.runtime.cuda_driver import GpuError
+from tileiras.runtime.isolated import WORKER, ArrayFile, ChildFailed, IsolatedKernel, Job
+from tileiras.termination import make_folder, remove_folder
+
+if TYPE_CHECKING:
+    from tileiras.bench.measurement import Launched, Measurement
+    from tileiras.launch_info import KernelLaunch
 
 OPTIONS: tuple[Option, ...] = (
     Option("grid", "Tile blocks along each axis, such as 64,64,1.", "X,Y,Z"),
@@ -31,6 +39,7 @@ OPTIONS: tuple[Option, ...] = (
         "FILE",
     ),
     Option("repeats", "How many launches are timed (20).", "N"),
+    Option("timeout", "Seconds that a kernel may take on the GPU, all launches (60).", "S"),
     Option("relative", "Relative difference of results that agree (0).", "X"),
     Option("absolute", "Absolute difference of results that agree (0).", "X"),
     Option("output-file", "Name of the table (standard output).", "FILE", ("o",)),
@@ -51,15 +60,21 @@ def main() -> None:
     cli.run_as_process(run, sys.argv[1:])
 
 
-def run(argv: Sequence[str]) -> int:
-    """`tileiras-bench` with these arguments; returns the exit code and never raises."""
-    agrees: list[bool] = []
-    code = cli.guarded("tileiras-bench", argv, lambda words: _bench(words, agrees))
-    return code or (DIFFERENT if False in agrees else 0)
+def run(argv: Sequence[str], launcher: Sequence[str] = WORKER) -> int:
+    """`tileiras-bench` with these arguments; returns the exit code and never raises.
+
+    `launcher` is the program in whose process a kernel runs.
+    """
+    found: list[Measurement] = []
+    code = cli.guarded("tileiras-bench", argv, lambda words: _bench(words, launcher, found))
+    if not code and found and found[0].failure:
+        return GpuError.exit_code
+    differs = found and found[0].comparison is not None and not found[0].comparison.agrees
+    return code or (DIFFERENT if differs else 0)
 
 
-def _bench(argv: Sequence[str], agrees: list[bool]) -> None:
-    """The body of the command; `agrees` gets whether results do."""
+def _bench(argv: Sequence[str], launcher: Sequence[str], done: list[Measurement]) -> None:
+    """The body of the command; `done` gets the measurement."""
     summary = "Times a kernel on this machine's GPU, alone or against another."
     values = cli.parse_command_line("tileiras-bench", argv, OPTIONS, summary)
     if "version" in values:
@@ -72,21 +87,34 @@ def _bench(argv: Sequence[str], agrees: list[bool]) -> None:
     for name in ("grid", "shape"):
         if name not in values:
             raise UsageError(f"no {name} given, expected --{name}")
-    from tileiras import runtime
+    from tileiras.bench.report import to_json, to_text
+
+    folder = _folder("tileiras-bench")
+    make_folder(folder)
+    try:
+        found = _measure(values, launcher, folder)
+    finally:
+        remove_folder(folder)
+    write_output(values.get("output-file", ["-"])[-1], to_text(found).encode())
+    if "json" in values:
+        write_output(values["json"][-1], to_json(found).encode())
+    done.append(found)
+
+
+def _measure(values: Values, launcher: Sequence[str], folder: str) -> Measurement:
+    """Compiles and launches; `folder` is for files that go after it."""
     from tileiras.api import compile
     from tileiras.bench.arguments import make_arguments, parse_shape, scalars_of
     from tileiras.bench.measurement import explained, measure
-    from tileiras.bench.report import to_json, to_text
     from tileiras.explain.command import grid_of
     from tileiras.explain.prediction import Shape
+    from tileiras.runtime.isolated import ask_device
 
-    grid = grid_of(values)
-    repeats, tolerance = (
-        _repeats(values),
-        (_number(values, "relative"), _number(values, "absolute")),
-    )
+    grid, repeats = grid_of(values), _repeats(values)
+    tolerance = _number(values, "relative", "0"), _number(values, "absolute", "0")
+    seconds = _number(values, "timeout", "60")
     path = values[INPUT][0]
-    source, target = read_input(path), runtime.current_target()
+    source, target = read_input(path), ask_device(folder, launcher).target
     compiled = compile(source, target, filename=path)
     entry = values.get("entry", [""])[-1] or compiled.name
     kernel = next((one for one in compiled.kernels if one.name == entry), None)
@@ -95,17 +123,69 @@ def _bench(argv: Sequence[str], agrees: list[bool]) -> None:
         raise UsageError(f"no entry '{entry}', found: {names}")
     arguments = make_arguments(parse_shape(values["shape"][-1], kernel), kernel)
     shape = Shape(grid, scalars_of(arguments))
-    other = None
+    launching = _Launching(kernel, grid, arguments, repeats, seconds, launcher, folder)
+    second = None
     if "against" in values:
         label = values["against"][-1]
-        other = label, runtime.Module(_other(label, path, target), compiled.kernels)
+        second = label, _other(label, path, target)
     told = explained(source, path, target, entry, shape)
-    found = measure(compiled.load(), told, shape, arguments, repeats, other, tolerance)
-    write_output(values.get("output-file", ["-"])[-1], to_text(found).encode())
-    if "json" in values:
-        write_output(values["json"][-1], to_json(found).encode())
-    if found.comparison is not None:
-        agrees.append(found.comparison.agrees)
+    ours = launching.launch(compiled.cubin, "ours")
+    if second is None:
+        return measure(told, ours, arguments)
+    label, cubin = second
+    try:
+        theirs = launching.launch(cubin, "other")
+    except ChildFailed as failure:
+        return measure(told, ours, arguments, (label, failure.message))
+    return measure(told, ours, arguments, (label, theirs), tolerance)
+
+
+class _Launching:
+    """How kernels are launched: on the same arguments, each in a process of its own."""
+
+    def __init__(
+        self,
+        kernel: KernelLaunch,
+        grid: tuple[int, int, int],
+        arguments: Sequence[Any],
+        repeats: int,
+        seconds: float,
+        launcher: Sequence[str],
+        folder: str,
+    ) -> None:
+        self._kernel, self._grid, self._repeats, self._seconds = kernel, grid, repeats, seconds
+        self._launcher, self._folder = launcher, folder
+        self._arguments: list[ArrayFile | int | float] = []
+        for place, value in enumerate(arguments):
+            if hasattr(value, "tofile"):
+                path = os.path.join(folder, f"argument{place}")
+                value.tofile(path)
+                value = ArrayFile(path)
+            self._arguments.append(value)
+
+    def launch(self, cubin: bytes, name: str) -> Launched:
+        """Launches and times a cubin; raises ChildFailed."""
+        from tileiras.bench.measurement import Launched
+
+        folder = os.path.join(self._folder, name)
+        os.mkdir(folder)
+        path = os.path.join(folder, "kernel.cubin")
+        write_output(path, cubin)
+        kernel = self._kernel
+        types = tuple(parameter.type for parameter in kernel.parameters)
+        job = Job(path, kernel.name, self._grid, kernel.block, types, tuple(self._arguments))
+        with IsolatedKernel(job, folder, self._launcher) as isolated:
+            results = isolated.launch(self._seconds)
+            return Launched(tuple(isolated.time(self._repeats)), results)
+
+
+def _folder(name: str) -> str:
+    """Where to put a folder for files that go after it."""
+    from tileiras.driver import with_environment
+    from tileiras.options import CompileOptions
+
+    place = with_environment(CompileOptions()).knobs.get("TMPDIR") or "/tmp"
+    return os.path.join(place, f"{name}-{os.getpid()}-{os.urandom(4).hex()}")
 
 
 def _repeats(values: Values) -> int:
@@ -116,9 +196,9 @@ def _repeats(values: Values) -> int:
     return int(text)
 
 
-def _number(values: Values, name: str) -> float:
-    """A tolerance."""
-    text = values.get(name, ["0"])[-1]
+def _number(values: Values, name: str, default: str) -> float:
+    """A tolerance, or seconds."""
+    text = values.get(name, [default])[-1]
     try:
         return float(text)
     except ValueError:
@@ -144,7 +224,6 @@ def _vendors(path: str, target: str) -> bytes:
     from tileiras.codegen.cuda_toolkit import candidates
     from tileiras.driver import with_environment
     from tileiras.options import CompileOptions
-    from tileiras.termination import make_folder, remove_folder
 
     knobs = with_environment(CompileOptions()).knobs
     places = candidates(knobs, ("cu13/bin/tileiras",), "bin/tileiras", on_path="")
@@ -154,9 +233,7 @@ def _vendors(path: str, target: str) -> bytes:
             "NVIDIA's compiler is not found: install nvidia-cuda-tileiras, or set CUDA_HOME to a "
             "toolkit that has it"
         )
-    folder = os.path.join(
-        knobs.get("TMPDIR") or "/tmp", f"tileiras-bench-{os.getpid()}-{os.urandom(4).hex()}"
-    )
+    folder = _folder("tileiras-bench-vendor")
     make_folder(folder)
     try:
         cubin = os.path.join(folder, "k.cubin")

@@ -1,9 +1,9 @@
-"""Times a kernel on the GPU and puts them beside what the GPU could do."""
+"""What a kernel took on the GPU beside what the GPU could do."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -11,8 +11,7 @@ from typing import Any
 from tileiras.codegen.target.rates import RATES
 from tileiras.explain.analysis import Explanation, explain
 from tileiras.explain.prediction import Shape
-from tileiras.runtime import Comparison, Module, compare
-from tileiras.runtime.comparison import time_kernel
+from tileiras.runtime.comparison import Comparison, difference
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,8 @@ class Times:
 class Measurement:
     """A kernel on this GPU. `bytes` and `flops` are what its program asks for, by its shape.
 
-    `comparison` is there if it was measured against another kernel.
+    `comparison` is there if it was measured against another kernel that ran; `failure` says why
+    that did not.
     """
 
     explanation: Explanation
@@ -47,6 +47,7 @@ class Measurement:
     flops: float
     comparison: Comparison | None = None
     other: str = ""
+    failure: str = ""
 
     @property
     def gigabytes(self) -> float:
@@ -85,33 +86,47 @@ def explained(
     return found, bytes, flops if known else 0.0
 
 
+@dataclass(frozen=True)
+class Launched:
+    """A kernel that ran in a process of its own: its times, and files with its arrays after it."""
+
+    times: tuple[float, ...]
+    results: Mapping[int, str]
+
+
 def measure(
-    module: Module,
     found: tuple[Explanation, float, float],
-    shape: Shape,
+    ours: Launched,
     arguments: Sequence[Any],
-    repeats: int,
-    other: tuple[str, Module] | None = None,
+    other: tuple[str, Launched | str] | None = None,
     tolerance: tuple[float, float] = (0.0, 0.0),
 ) -> Measurement:
-    """Launches the kernel, and another on copies of the same arguments if there is one.
+    """Puts together what is known of a kernel, and of another where there is one.
 
-    `tolerance`: relative and absolute difference of results that agree. Raises GpuError.
+    `other`: its name with what it did, or why it failed. `tolerance`: relative and absolute
+    difference of results that agree.
     """
     explanation, bytes, flops = found
-    name = explanation.kernel.name
-    kernel = module.kernel(name)
+    times = Times(ours.times)
     if other is None:
-        times = Times(time_kernel(kernel, shape.grid, arguments, repeats))
         return Measurement(explanation, times, bytes, flops)
-    label, second = other
-    done = compare(
-        kernel,
-        second.kernel(name),
-        shape.grid,
-        arguments,
-        relative=tolerance[0],
-        absolute=tolerance[1],
-        repeats=repeats,
-    )
-    return Measurement(explanation, Times(done.first_times), bytes, flops, done, label)
+    label, theirs = other
+    if isinstance(theirs, str):
+        return Measurement(explanation, times, bytes, flops, other=label, failure=theirs)
+    done = _compare(ours, theirs, arguments, *tolerance)
+    return Measurement(explanation, times, bytes, flops, done, label)
+
+
+def _compare(
+    ours: Launched, theirs: Launched, arguments: Sequence[Any], relative: float, absolute: float
+) -> Comparison:
+    """The results of two kernels, array by array."""
+    import numpy as np
+
+    agrees, errors = True, dict[int, float]()
+    for place, path in ours.results.items():
+        kind = arguments[place].dtype
+        first, second = (np.fromfile(name, kind) for name in (path, theirs.results[place]))
+        same, errors[place] = difference(first, second, relative, absolute)
+        agrees = agrees and same
+    return Comparison(agrees, errors, ours.times, theirs.times)

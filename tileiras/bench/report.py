@@ -41,6 +41,8 @@ def rows(found: Measurement) -> list[tuple[str, str]]:
         worst = max(other.largest_errors.values(), default=0.0)
         verdict = "agree" if other.agrees else "DIFFER"
         table.append(("results", f"{verdict}, largest difference {worst:g}"))
+    elif found.failure:
+        table.append((found.other, f"FAILED: {found.failure}"))
     return table
 
 
@@ -82,4 +84,6 @@ def to_json(found: Measurement) -> str:
             "agrees": other.agrees,
             "largest_errors": {str(place): error for place, error in other.largest_errors.items()},
         }
+    elif found.failure:
+        data["against"] = {"name": found.other, "failure": found.failure}
     return json.dumps(data, indent=2) + "\n"

@@ -157,7 +157,7 @@ def _advance(run: BlockRun, op: pl.ProducerCommitOp) -> list[Any]:
     return []
 
 
-def _drain(run: BlockRun, op: pl.ProducerTailOp) -> list[Any]:
+def _drain(run: BlockRun, op: pl.ProducerTailOp | pl.RenewTensorMapsOp) -> list[Any]:
     return []
 
 
@@ -535,6 +535,7 @@ def effect_rules(
         pl.ProducerAcquireOp: _acquire,
         pl.ProducerCommitOp: _advance,
         pl.ProducerTailOp: _drain,
+        pl.RenewTensorMapsOp: _drain,
         pl.ProxyFenceOp: _proxy_fence,
         pl.TmaLoadOp: _tma_load,
         pl.PrologueFillOp: _prologue_fill,

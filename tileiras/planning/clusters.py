@@ -19,7 +19,7 @@ from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.planning.model.kernel import HopperPlan
-from tileiras.planning.operands.tma import OperandLoad, contiguous_axis
+from tileiras.planning.operands.tma import OperandLoad, contiguous_axis, has_renewed_map
 
 _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
 
@@ -58,7 +58,10 @@ def find_multicast(func: aa.FuncOp, plan: HopperPlan) -> Multicast:
 def _add(
     multicast: Multicast, func: aa.FuncOp, load: aa.TiledLoadOp, ranked: dict[SSAValue, None]
 ) -> None:
-    """Adds a load if it can be shared."""
+    """Adds a load if it can be shared: not one whose map changes, as copies into other CTAs are
+    not waited for before that."""
+    if has_renewed_map(load):
+        return
     axis = contiguous_axis(load)
     if axis is None or tile_cut(view_type_of(load.view), axis, func.cluster_size) is None:
         return

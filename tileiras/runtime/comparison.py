@@ -48,8 +48,6 @@ def compare(
     `args` are left as they are. Raises GpuError where there is no array to compare or a launch
     fails.
     """
-    import numpy as np
-
     if not any(is_host_array(value) for value in args):
         raise GpuError("there is nothing to compare: no argument is a numpy array")
     outcomes: list[list[Any]] = []
@@ -59,22 +57,27 @@ def compare(
         outcomes.append(copied)
     agrees, errors = True, dict[int, float]()
     for position, (one, other) in enumerate(zip(*outcomes)):
-        if not is_host_array(one):
-            continue
-        mine, theirs = (np.asarray(array).astype(np.float64) for array in (one, other))
-        same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
-        with np.errstate(invalid="ignore"):
-            distance = np.where(same, 0.0, np.abs(mine - theirs))
-        distance = np.where(np.isfinite(distance), distance, np.inf)
-        with np.errstate(invalid="ignore"):
-            allowed = absolute + relative * np.where(np.isfinite(theirs), np.abs(theirs), 0.0)
-        agrees = agrees and bool((distance <= allowed).all())
-        errors[position] = float(distance.max(initial=0.0))
+        if is_host_array(one):
+            same, errors[position] = difference(one, other, relative, absolute)
+            agrees = agrees and same
     times = [
         time_kernel(kernel, blocks, args, repeats)
         for kernel, blocks in ((first, grid), (second, second_grid or grid))
     ]
     return Comparison(agrees, errors, times[0], times[1])
+
+
+def difference(mine: Any, theirs: Any, relative: float, absolute: float) -> tuple[bool, float]:
+    """Whether two numpy arrays agree as `compare` says, and the largest absolute difference."""
+    import numpy as np
+
+    first, second = (np.asarray(array).astype(np.float64) for array in (mine, theirs))
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    with np.errstate(invalid="ignore"):
+        distance = np.where(same, 0.0, np.abs(first - second))
+        distance = np.where(np.isfinite(distance), distance, np.inf)
+        allowed = absolute + relative * np.where(np.isfinite(second), np.abs(second), 0.0)
+    return bool((distance <= allowed).all()), float(distance.max(initial=0.0))
 
 
 def time_kernel(

@@ -49,6 +49,12 @@ def swizzled_rows(matrix: np.ndarray) -> np.ndarray:
     return result.reshape(-1)
 
 
+def wgmma_data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A, B and their bytes in shared memory."""
+    a, b = small((64, 64)), small((8, 64))
+    return a, b, np.concatenate([swizzled_rows(a), swizzled_rows(b)])
+
+
 FILL = """
 mov.u32 %r1, s; mov.u32 %r2, %i;
 FILL: shl.b32 %r3, %r2, 2; cvt.u64.u32 %d1, %r3; add.u64 %d1, %d1, %p1; ld.global.b32 %r4, [%d1];

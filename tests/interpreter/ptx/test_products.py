@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.interpreter.ptx.product_programs import FILL, RNG, TMA, small, swizzled_rows
+from tests.interpreter.ptx.product_programs import (
+    FILL,
+    RNG,
+    TMA,
+    small,
+    swizzled_rows,
+    wgmma_data,
+)
 from tileiras.interpreter.ptx import PtxRuntimeError, TensorMap, run_ptx
 
 from .small_kernels import HEADER, kernel, run
@@ -145,12 +152,6 @@ def wgmma_kernel(fence: str = "fence.proxy.async;", wait: int = 0, first: str = 
     wgmma.wait_group.sync.aligned {wait};
     mad.lo.u64 %d4, %w, 16, %p0; st.global.v4.f32 [%d4], {{%f0, %f1, %f2, %f3}};"""
     return kernel(body, 2, ".shared .align 1024 .b8 s[9216];\n")
-
-
-def wgmma_data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A, B and their bytes in shared memory."""
-    a, b = small((64, 64)), small((8, 64))
-    return a, b, np.concatenate([swizzled_rows(a), swizzled_rows(b)])
 
 
 def test_wgmma_reads_swizzled_tiles() -> None:

@@ -261,7 +261,8 @@ class RoleState:
         reads it (`pointer`) when it meets the others, at the maker `meets_at` or at once; `tried`
         is what the producer's own first try to claim one gave. Maps of
         stores are number `store_maps` of the stage, to use after waiting at `ready`: for consumers,
-        or for the store warp, which gives the stage back when the producer is `done`, too.
+        or for the store warp, which gives the stage back when the producer is `done`, too. Maps of
+        views that are made in loops the store warp makes itself, at `store_scratch`.
         """
 
         table: TensorMapTable
@@ -271,9 +272,13 @@ class RoleState:
         meets_at: Operation | None
         pointer: SSAValue | None = None
         tried: tuple[SSAValue, SSAValue] | None = None
+        store_pointer: SSAValue | None = None
+        store_scratch: SSAValue | None = None
         ready: SSAValue | None = None
         done: SSAValue | None = None
         store_maps: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+        stale: dict[Operation, Variable] = field(default_factory=dict[Operation, Variable])
+        """1 while the maps of a group (by its last maker) have to be made before their next use."""
 
     pipelines: dict[SSAValue, Pipeline] = field(default_factory=dict[SSAValue, Pipeline])
     store_pipelines: dict[SSAValue, StorePipeline] = field(

@@ -110,13 +110,14 @@ def _contents(pieces: Sequence[Piece], pipeline: StorePipeline) -> Iterator[Sequ
 
 
 def start_store_warp(ctx: KernelLowering) -> None:
-    """Meets the others, then waits until the producer has made the tensor maps."""
+    """Meets the others, then waits until the producer has made the tensor maps that it makes."""
     b, maps = ctx.b, ctx.roles.maps
     if maps is None or maps.ready is None:
         raise InternalError("a store warp without tensor maps", where="store_warp")
     ctx.roles.meet(ctx)
-    address = b.load(maps.place, pointer_type(GLOBAL), 8)
-    b.mbarrier_wait(maps.ready, b.i32(0))
+    address = maps.store_pointer = b.load(maps.place, pointer_type(GLOBAL), 8)
+    if maps.store_maps:
+        b.mbarrier_wait(maps.ready, b.i32(0))
     for maker, number in maps.store_maps.items():
         ctx.values[maker] = b.tensor_map(address, number)
         b.acquire_tensor_map(ctx.values[maker])

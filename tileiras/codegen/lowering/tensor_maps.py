@@ -16,11 +16,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.codegen.atoms.tma_boxes import contiguous_dim
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import RoleState
+from tileiras.codegen.lowering.pipelines import RoleState, Variable
 from tileiras.codegen.lowering.tma import (
     element_name,
     tma_dims,
     view_operand,
+    wait_for_copies,
 )
 from tileiras.codegen.lowering.types import storage_bytes
 from tileiras.dialects import nv_tileas as tas
@@ -41,6 +42,7 @@ _LINE_BITS = 8
 def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     """Table and shared memory for the maps of the producer's program, if it has any."""
     groups = map_groups(op.producer.block)
+    own = map_groups(op.store.block) if op.store is not None else []
     meets_at = meets_first(op.producer.block, groups)
     stores = ctx.roles.store_makers
     if stores:
@@ -50,20 +52,23 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
         else:
             groups[position] = [*stores, *groups[position]]
     makers = [maker for group in groups for maker in group]
-    if not makers:
+    total = len(makers) + sum(map(len, own))
+    if not total:
         return
     # The producer makes all of them at once, and alone, in a kernel in which cycles count.
     keeps = (
         ctx.roles.hurries
         and not stores
+        and not own
         and len(groups) == 1
         and op.working_warps.data == 1
         and makers[-1] is meets_at
         and len(_alike(makers)) == 1
     )
     name = ctx.symbols.unique("tensor_maps")
-    table = TensorMapTable.make(name, len(makers), TENSOR_MAP_SLOTS, keeps=keeps)
-    size = TENSOR_MAP_BYTES * max(map(len, groups))
+    table = TensorMapTable.make(name, total, TENSOR_MAP_SLOTS, keeps=keeps)
+    for_producer = TENSOR_MAP_BYTES * max(map(len, groups), default=0)
+    size = for_producer + TENSOR_MAP_BYTES * max(map(len, own), default=0)
     scratch = llvm_memory.GlobalOp.make(
         ctx.symbols.unique("tensor_map_scratch"), size, SHARED, TENSOR_MAP_BYTES
     )
@@ -76,10 +81,12 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
         table,
         ctx.prologue.address_of(scratch),
         ctx.prologue.address_of(place),
-        groups,
+        [*groups, *own],
         meets_at,
     )
-    if stores:
+    if own:
+        ctx.roles.maps.store_scratch = ctx.prologue.gep(ctx.roles.maps.scratch, for_producer)
+    if stores or own:
         size = 8 if op.store is None else 16
         ready = llvm_memory.GlobalOp.make(ctx.symbols.unique("maps_ready"), size, SHARED, 8)
         ctx.add_globals(ready)
@@ -203,8 +210,47 @@ def lower_make_tiled_tma_desc(ctx: KernelLowering, op: Operation) -> None:
         ctx.roles.store_makers.append(op)
         return
     group = next(group for group in maps.groups if op in group)
-    if op is group[-1]:
+    if op is not group[-1]:
+        return
+    if op.renewed is None:
         _make_group(ctx, maps, group)
+    else:
+        _note_stale(ctx, maps, group)
+
+
+def _note_stale(
+    ctx: KernelLowering, maps: RoleState.Maps, group: Sequence[pl.MakeTensorMapOp]
+) -> None:
+    """The views are new: their maps have places, and are made before their next use."""
+    start, slot = _first_map(maps, group), _slot(ctx, maps)
+    for number, maker in enumerate(maker for makers in _alike(group) for maker in makers):
+        ctx.values[maker.result] = ctx.b.tensor_map(slot, start + number)
+    stale = maps.stale.setdefault(group[-1], Variable(ctx, 0))
+    stale.set(ctx.b, ctx.b.i32(1))
+
+
+def lower_renew_tiled_tma_descs(ctx: KernelLowering, op: Operation) -> None:
+    """Makes maps whose views are new, once no copy by the maps before is under way."""
+    maps = ctx.roles.maps
+    if not isinstance(op, pl.RenewTensorMapsOp) or maps is None:
+        raise InternalError("the rule of renew_tiled_tma_descs got another operation")
+    b = ctx.b
+    for group in maps.groups:
+        if not any(maker.result in op.tensor_maps for maker in group):
+            continue
+        stale = maps.stale[group[-1]]
+        make, after = b.new_block(), b.new_block()
+        b.cond_br(b.icmp("ne", stale.get(b), b.i32(0)), make, after)
+        ctx.start_block(make)
+        for pipeline in op.pipelines:
+            wait_for_copies(ctx, pipeline)
+        if ctx.roles.is_store_warp:
+            b.tma_store_wait(0)
+        _fill_group(ctx, maps, _alike(group))
+        _publish_group(ctx, maps, group, [ctx.values[maker.result] for maker in group])
+        stale.set(b, b.i32(0))
+        b.br(after)
+        ctx.start_block(after)
 
 
 def _make_group(
@@ -216,36 +262,74 @@ def _make_group(
         maps.pointer = _kept_or_made(ctx, maps, fills[0])
         meet(ctx)
     else:
-        after = ctx.roles.enter_first_producer_warp(ctx)
-        done = 0
-        for makers in fills:
-            fill = _fill(ctx, makers)
-            fill.emit(ctx, ctx.b.gep(maps.scratch, done * TENSOR_MAP_BYTES))
-            done += len(makers)
-        ctx.roles.leave_first_producer_warp(ctx, after)
+        _fill_group(ctx, maps, fills)
         if group[-1] is maps.meets_at:
             meet(ctx)
     if maps.pointer is None:
         raise InternalError("tensor maps are made before there is a place for them")
-    start = sum(len(before) for before in maps.groups[: maps.groups.index(group)])
-    target = ctx.b.tensor_map(maps.pointer, start)
+    start = _first_map(maps, group)
     for number, maker in enumerate(maker for makers in fills for maker in makers):
         if maker in ctx.roles.store_makers:
             maps.store_maps[maker.result] = start + number
         else:
             ctx.values[maker.result] = ctx.b.tensor_map(maps.pointer, start + number)
+    fresh = [ctx.values[maker.result] for maker in group if maker not in ctx.roles.store_makers]
+    _publish_group(ctx, maps, group, fresh)
+    if maps.ready is not None and group[0] in ctx.roles.store_makers:
+        ctx.b.mbarrier_arrive(maps.ready, predicate=ctx.roles.elected(ctx))
+
+
+def _slot(ctx: KernelLowering, maps: RoleState.Maps) -> SSAValue:
+    """The CTA's place in the table, as the producer or the store warp knows it."""
+    slot = maps.store_pointer if ctx.roles.is_store_warp else maps.pointer
+    if slot is None:
+        raise InternalError("tensor maps are made before there is a place for them")
+    return slot
+
+
+def _scratch(ctx: KernelLowering, maps: RoleState.Maps) -> SSAValue:
+    """Where the warp role fills in maps."""
+    scratch = maps.store_scratch if ctx.roles.is_store_warp else maps.scratch
+    if scratch is None:
+        raise InternalError("the store warp has no place to fill in tensor maps")
+    return scratch
+
+
+def _first_map(maps: RoleState.Maps, group: Sequence[pl.MakeTensorMapOp]) -> int:
+    """The number of a group's first map in the slot."""
+    return sum(len(before) for before in maps.groups[: maps.groups.index(group)])
+
+
+def _fill_group(
+    ctx: KernelLowering, maps: RoleState.Maps, fills: Sequence[Sequence[pl.MakeTensorMapOp]]
+) -> None:
+    """Fills in maps in shared memory."""
+    after = ctx.roles.enter_first_producer_warp(ctx)
+    done, scratch = 0, _scratch(ctx, maps)
+    for makers in fills:
+        fill = _fill(ctx, makers)
+        fill.emit(ctx, ctx.b.gep(scratch, done * TENSOR_MAP_BYTES))
+        done += len(makers)
+    ctx.roles.leave_first_producer_warp(ctx, after)
+
+
+def _publish_group(
+    ctx: KernelLowering,
+    maps: RoleState.Maps,
+    group: Sequence[pl.MakeTensorMapOp],
+    fresh: Sequence[SSAValue],
+) -> None:
+    """Copies filled in maps to their places; the producer may use the `fresh` ones from now on."""
+    target = ctx.b.tensor_map(_slot(ctx, maps), _first_map(maps, group))
     after = ctx.roles.enter_first_producer_warp(ctx)
     if not maps.table.keeps:
-        ctx.b.publish_tensor_maps(maps.scratch, target, len(group))
-    fresh = [ctx.values[maker.result] for maker in group if maker not in ctx.roles.store_makers]
+        ctx.b.publish_tensor_maps(_scratch(ctx, maps), target, len(group))
     for tensor_map in fresh:
         ctx.b.acquire_tensor_map(tensor_map)
     # Not before the last acquire: that empties the cache of maps, and waits for those under way.
     for tensor_map in fresh:
         ctx.b.prefetch_tensormap(tensor_map)
     ctx.roles.leave_first_producer_warp(ctx, after)
-    if maps.ready is not None and group[0] in ctx.roles.store_makers:
-        ctx.b.mbarrier_arrive(maps.ready, predicate=ctx.roles.elected(ctx))
 
 
 def _alike(group: Sequence[pl.MakeTensorMapOp]) -> list[list[pl.MakeTensorMapOp]]:

@@ -88,15 +88,21 @@ def lower_producer_commit(ctx: KernelLowering, op: Operation) -> None:
 
 
 def lower_producer_tail(ctx: KernelLowering, op: Operation) -> None:
-    """Waits until all copies have landed, so that the tensor maps may be given up.
+    """Waits until all copies have landed, so that the tensor maps may be given up."""
+    wait_for_copies(ctx, op.operands[0])
+
+
+def wait_for_copies(ctx: KernelLowering, value: SSAValue) -> None:
+    """Waits until all copies into a pipeline have landed; the position stays.
 
     Not until the stages are handed back: what the producer has to do then would keep the CTA, which
     is about to end, from making room for the next one. Where CTAs share a pipeline it is: then no
     other CTA reaches into this one any more.
     """
-    pipeline = ctx.roles.pipeline(op.operands[0])
+    pipeline = ctx.roles.pipeline(value)
     b = ctx.b
     stage, parity = pipeline.position(ctx)
+    before = parity.get(b)
     for _ in range(pipeline.stages):
         # The phase of the last contents; one that is over already where there was none.
         current = stage.get(b)
@@ -105,6 +111,7 @@ def lower_producer_tail(ctx: KernelLowering, op: Operation) -> None:
             barrier = pipeline.empty_barrier(b, current)
         b.mbarrier_wait(barrier, b.xor(parity.get(b), b.i32(1)))
         pipeline.advance(ctx)
+    parity.set(b, before)
 
 
 def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:

@@ -344,6 +344,7 @@ def _where(ctx: KernelLowering, condition: SSAValue | None) -> Iterator[None]:
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.CreatePipelineOp: lower_create_pipeline,
     pl.MakeTensorMapOp: tensor_maps.lower_make_tiled_tma_desc,
+    pl.RenewTensorMapsOp: tensor_maps.lower_renew_tiled_tma_descs,
     pl.ProducerAcquireOp: tma.lower_producer_acquire,
     pl.ProducerCommitOp: tma.lower_producer_commit,
     pl.ProducerTailOp: tma.lower_producer_tail,

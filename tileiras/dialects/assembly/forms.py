@@ -173,6 +173,7 @@ FORMS: dict[str, Row] = {
         "$DICTIONARY producer $producer consumer $consumer <?store $store ?>", ""
     ),
     "nv_tileas.make_tiled_tma_desc": Row("$view box $box", "view"),
+    "nv_tileas.renew_tiled_tma_descs": Row("[$tensor_maps] after [$pipelines]", ""),
     "nv_tileas.async.tiled_tma_load": Row(
         "$view[$indices] into $pipeline using $tensor_map "
         "<?multicast_if = $multicast_if ?><?skip_if = $skip_if ?>",

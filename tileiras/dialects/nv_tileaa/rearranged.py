@@ -5,14 +5,18 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.nv_tileaa.tensors import BroadcastOp, PermuteOp, ReshapeOp
+from tileiras.dialects.nv_tileaa.tensors import BroadcastOp, ExtractOp, PermuteOp, ReshapeOp
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.errors import InternalError
 
 
 def source_layout(op: Operation, layout: LinearLayout) -> LinearLayout:
-    """Where the source of a broadcast, reshape or permutation lies if the result is in `layout`."""
+    """Where the source of a broadcast, reshape, permutation or slice lies if the result is in
+    `layout`: of a slice, every thread holds its share of all slices, in registers.
+    """
     match op:
+        case ExtractOp():
+            return layout.with_registers_for(shape_of(op.source))
         case BroadcastOp():
             pairs = zip(shape_of(op.source), shape_of(op.result), strict=True)
             for axis, (before, after) in enumerate(pairs):

@@ -120,14 +120,37 @@ def switches_of(func: Operation) -> list[AgentSwitchOp]:
 class MakeTensorMapOp(IRDLOperation):
     """A TMA descriptor for boxes of a view; `box` has one extent per memref dim.
 
-    Rows of a box are `swizzle` bytes in shared memory, one swizzle span.
+    Rows of a box are `swizzle` bytes in shared memory, one swizzle span. One that is `renewed`
+    stands in a loop, and is made by the `renew_tiled_tma_descs` before its next use.
     """
 
     name = "nv_tileas.make_tiled_tma_desc"
     view = operand_def()
     box = prop_def(IntTupleAttr)
     swizzle = prop_def(IntAttr)
+    renewed = opt_prop_def(UnitAttr)
     result = result_def()
+
+
+@irdl_op_definition
+class RenewTensorMapsOp(IRDLOperation):
+    """Descriptors whose `make_tiled_tma_desc` was passed since they were made are made now.
+
+    They take the place of those before, so all copies into the `pipelines` land first: the
+    hardware may read a descriptor until then. What nobody copies costs nothing.
+    """
+
+    name = "nv_tileas.renew_tiled_tma_descs"
+    tensor_maps = var_operand_def(TensorMapType)
+    pipelines = var_operand_def(PipelineType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def verify_(self) -> None:
+        """Only descriptors that are `renewed` change."""
+        for value in self.tensor_maps:
+            made = value.owner
+            if isinstance(made, MakeTensorMapOp) and made.renewed is None:
+                raise VerifyException("a descriptor is not 'renewed': nothing changes it")
 
 
 @irdl_op_definition
@@ -359,6 +382,7 @@ PIPELINE_OPS = (
     CreatePipelineOp,
     AgentSwitchOp,
     MakeTensorMapOp,
+    RenewTensorMapsOp,
     ProducerAcquireOp,
     ProducerCommitOp,
     ProducerTailOp,

@@ -135,6 +135,12 @@ class Shadow:
         clock[:, agent] = epoch
         return Start(clock, agent, epoch)
 
+    def learn_end(self, warps: np.ndarray, epoch: int) -> None:
+        """Warps learn that the CTA's asynchronous work up to an epoch has ended."""
+        agent = self.first + self.clocks.per_cta - 1
+        known = self.clocks.now[self.first + warps, :, agent]
+        self.clocks.now[self.first + warps, :, agent] = np.maximum(known, epoch)
+
     # Accesses of threads ----------------------------------------------------------------------
 
     def _places(

@@ -1,9 +1,11 @@
 """Asynchronous products of a warpgroup (PTX ISA, "Asynchronous Warpgroup Level Matrix
 Instructions").
 
-A product reads its operands, and changes its accumulator, when a warp waits for it: so whatever
-overwrites an operand too early spoils the result, and registers of an unfinished product cannot
-be used. Every warp computes its 16 rows by itself.
+A product reads its operands, and changes its accumulator, when the first warp of its warpgroup
+waits for it: so whatever overwrites an operand too early spoils the result. It is one operation of
+four warps, so that a warp that has waited knows that all four rows of warps have been read, and
+one thread may say for all that a stage is free; and no wait ends before all four have issued it.
+Registers of a product cannot be used by a warp that has not waited itself.
 """
 
 from __future__ import annotations
@@ -27,30 +29,41 @@ from tileiras.interpreter.ptx.elements import (
 from tileiras.interpreter.ptx.matrix import operand_places
 from tileiras.interpreter.ptx.program import Reg
 from tileiras.interpreter.ptx.rules import rule
-from tileiras.interpreter.ptx.state import WARP, Active, Cta
+from tileiras.interpreter.ptx.state import WARP, Active, Cta, Waiter
 from tileiras.interpreter.ptx.syntax import Immediate, Vector
 from tileiras.interpreter.ptx.types import B64, PRED
 
 ROWS = 16
 """Rows of the 64 that one warp computes."""
 
+GROUP = 4
+"""Warps of a warpgroup."""
+
 
 @dataclass
 class Issued:
-    """A product under way: for which warps, in which group of each warp."""
+    """A product under way: warps that have not waited, warps whose rows are not computed, and per
+    warp its group and its number.
+    """
 
     product: Wgmma
     left: np.ndarray
+    due: np.ndarray
     group: np.ndarray
+    number: np.ndarray
     values: tuple[np.ndarray, ...]
     starts: Any = None
 
 
 @dataclass
 class Pipeline:
-    """The products of a CTA; `committed` counts the groups of each warp."""
+    """The products of a CTA; `committed` counts the groups of each warp, `issued` its products.
+    `epochs`: per warpgroup, what the race detector calls the end of each finished product.
+    """
 
     committed: np.ndarray
+    issued: np.ndarray
+    epochs: dict[int, list[int]] = field(default_factory=dict)
     under_way: list[Issued] = field(default_factory=list)
     unfenced: dict[int, np.ndarray] = field(default_factory=dict)
 
@@ -58,7 +71,8 @@ class Pipeline:
 def pipeline_of(cta: Cta) -> Pipeline:
     """The CTA's products."""
     if cta.wgmma is None:
-        cta.wgmma = Pipeline(np.zeros(cta.threads // WARP, np.int64))
+        warps = cta.threads // WARP
+        cta.wgmma = Pipeline(np.zeros(warps, np.int64), np.zeros(warps, np.int64))
     return cta.wgmma
 
 
@@ -188,7 +202,7 @@ def wgmma(d: Decoder) -> Execute:
         case "commit_group":
             return _commit
         case "wait_group":
-            return _wait(_constant(d, 0, 0))
+            return _wait(_constant(d, 0, 0), d.line)
         case "mma_async":
             return _issue(_decoded(d), d)
     return d.error("unknown instruction")
@@ -221,7 +235,9 @@ def _issue(product: Wgmma, d: Decoder) -> Execute:
         )
         warps = np.zeros(cta.threads // WARP, np.bool_)
         warps[on.warps] = True
-        issued = Issued(product, warps, pipeline.committed.copy(), values)
+        groups, numbers = pipeline.committed.copy(), pipeline.issued.copy()
+        issued = Issued(product, warps, warps.copy(), groups, numbers, values)
+        pipeline.issued[on.warps] += 1
         if cta.shadow is not None:
             issued.starts = {int(w): cta.shadow.issue(int(w) * WARP) for w in on.warps}
         pipeline.under_way.append(issued)
@@ -244,22 +260,72 @@ def _mark_unfinished(cta: Cta, pipeline: Pipeline, slots: tuple[int, ...]) -> No
             cta.unfinished.pop(slot, None)
 
 
-def _wait(allowed: int) -> Execute:
+def _wait(allowed: int, line: int) -> Execute:
     def run(cta: Cta, on: Active) -> None:
-        pipeline = pipeline_of(cta)
-        warps = np.zeros(cta.threads // WARP, np.bool_)
-        warps[on.warps] = True
+        by_group: dict[int, list[int]] = {}
+        for warp in on.warps:
+            by_group.setdefault(int(warp) // GROUP, []).append(int(warp))
+        for warps in by_group.values():
+            _wait_together(cta, np.array(warps), allowed, line)
+
+    return run
+
+
+def _wait_together(cta: Cta, warps: np.ndarray, allowed: int, line: int) -> None:
+    """Warps of one warpgroup wait: until the others have issued the same products, too."""
+    pipeline = pipeline_of(cta)
+    waiting = np.zeros(cta.threads // WARP, np.bool_)
+    waiting[warps] = True
+    first = int(warps[0]) // GROUP * GROUP
+    together = np.zeros_like(waiting)
+    together[first : first + GROUP] = True
+    ended = [
+        (issued, issued.left & waiting & (issued.group < pipeline.committed - allowed))
+        for issued in pipeline.under_way
+    ]
+    ended = [(issued, now) for issued, now in ended if now.any()]
+    needed = max((int(issued.number[now].max()) + 1 for issued, now in ended), default=0)
+
+    def poll() -> bool:
+        return not (together & (pipeline.issued < needed)).any()
+
+    def resume() -> None:
+        _finish_until(cta, pipeline, together, needed)
         done: list[int] = []
-        for issued in pipeline.under_way:
-            now = warps & issued.left & (issued.group < pipeline.committed - allowed)
-            if now.any():
-                _finish(cta, issued, np.flatnonzero(now))
-                issued.left = issued.left & ~now
-                done.extend(issued.product.results)
+        for issued, now in ended:
+            issued.left = issued.left & ~now
+            done.extend(issued.product.results)
+        if cta.shadow is not None and ended:
+            cta.shadow.learn_end(warps, pipeline.epochs[first][needed - 1])
         pipeline.under_way = [issued for issued in pipeline.under_way if issued.left.any()]
         _mark_unfinished(cta, pipeline, tuple(dict.fromkeys(done)))
 
-    return run
+    if poll():
+        resume()
+        return
+    mask = np.repeat(waiting, WARP) & cta.live()
+    what = "wgmma.wait_group: the other warps of the warpgroup do not issue the product"
+    cta.block(mask, Waiter(mask, poll, resume, line, what))
+
+
+def _finish_until(cta: Cta, pipeline: Pipeline, together: np.ndarray, needed: int) -> None:
+    """Computes a warpgroup's products below a number that are not computed yet."""
+    epochs = pipeline.epochs.setdefault(int(together.argmax()), [])
+    for issued in pipeline.under_way:
+        now = np.flatnonzero(issued.due & together & (issued.number < needed))
+        if not len(now):
+            continue
+        _finish(cta, issued, now)
+        issued.due[now] = False
+        if issued.starts is None:
+            continue
+        for warp in now:
+            epoch = max(issued.starts[int(warp)].epoch, epochs[-1] if epochs else 0)
+            number = int(issued.number[warp])
+            if number == len(epochs):
+                epochs.append(epoch)
+            else:
+                epochs[number] = max(epochs[number], epoch)
 
 
 def _finish(cta: Cta, issued: Issued, warps: np.ndarray) -> None:
@@ -306,7 +372,6 @@ def _compute(cta: Cta, issued: Issued, warps: np.ndarray, word_a: int, word_b: i
             for at in used:
                 start = issued.starts[int(warp)]
                 cta.shadow.async_read(cta, start, at, product.line)
-                cta.shadow.join(int(warp) * WARP, start)
     total = (a @ b.T) * (product.signs[0] * product.signs[1])
     _write_result(cta, product, warps, total, issued.values[2][warps])
 

@@ -229,16 +229,16 @@ def _stored_by_tma(
     materializer: Materializer, op: aa.TiledStoreOp | aa.TiledAtomicRedOp
 ) -> Sequence[SSAValue] | None:
     """The placed operation if TMA is to do it."""
-    if materializer.consumer is None or op not in materializer.consumer.store_maps:
+    if materializer.consumer is None or op not in materializer.consumer.plan.stores:
         return None
     from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import place_tma_store
 
-    plan, map = materializer.consumer.plan, materializer.consumer.store_maps[op]
     if materializer.consumer.store_pipeline is not None:
         from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_warp import place_staged
 
         return place_staged(materializer, op, materializer.consumer.store_pipeline)
-    return place_tma_store(materializer, op, map, plan)
+    map = materializer.consumer.store_maps[op]
+    return place_tma_store(materializer, op, map, materializer.consumer.plan)
 
 
 def _place_tiled_store(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:

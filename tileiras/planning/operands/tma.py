@@ -263,10 +263,29 @@ def tma_refusal(load: aa.TiledLoadOp) -> str | None:
     if any(type.memref.strides[dim] == 1 for dim in long):
         return "more than one dim has stride 1"
     memref = memref_of(load.view)
-    # A tensor map made again in a loop would change under the copies that are on their way.
-    if not isinstance(memref.parent_op(), aa.FuncOp):
-        return "the view of the tensor is made in a loop or a branch"
+    if has_renewed_map(load) and not _is_copied_in_loop(load):
+        return "the view of the tensor is made again for each copy"
     return unaligned(type, memref)
+
+
+def has_renewed_map(access: aa.TiledLoadOp | aa.TiledStoreOp | aa.TiledAtomicRedOp) -> bool:
+    """Whether the tensor map is made again: its view is made in a loop or a branch."""
+    return not isinstance(memref_of(access.view).parent_op(), aa.FuncOp)
+
+
+def _is_copied_in_loop(load: aa.TiledLoadOp) -> bool:
+    """Whether a loop around the load stands behind the view, so that one map serves many copies."""
+    block = memref_of(load.view).parent_block()
+    op = load.parent_op()
+    while op is not None and not isinstance(op, aa.FuncOp):
+        if isinstance(op, aa.ForOp | aa.LoopOp):
+            break
+        op = op.parent_op()
+    while op is not None:
+        if op.parent_block() is block:
+            return not isinstance(op, aa.FuncOp)
+        op = op.parent_op()
+    return False
 
 
 def is_aligned(type: aa.TiledViewType, memref: aa.MakeMemRefOp) -> bool:

@@ -31,7 +31,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.planning.hints import is_tma_allowed
 from tileiras.planning.memory_order import WRITES, follows_write, precedes_write
-from tileiras.planning.operands.tma import MAX_BOX, is_aligned
+from tileiras.planning.operands.tma import MAX_BOX, has_renewed_map, is_aligned
 from tileiras.planning.resources.cta import (
     FIXED_BYTES,
     LEAST_SCRATCH,
@@ -130,7 +130,7 @@ def _suits(op: TmaWrite, plan: HopperPlan) -> bool:
         return False
     if widest_swizzle(columns * storage_bytes(element)) is None:
         return False
-    if not _is_from_arguments(op.view):
+    if not (_is_from_arguments(op.view) or has_renewed_map(op)):
         return False
     return _is_from_product(op.value, (rows, columns))
 

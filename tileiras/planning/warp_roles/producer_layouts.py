@@ -121,6 +121,8 @@ def _sources(value: SSAValue, layout: LinearLayout) -> list[tuple[SSAValue, Line
             return None
         case aa.BroadcastOp() | aa.ReshapeOp() | aa.PermuteOp():
             return [(op.operands[0], source_layout(op, layout))]
+        case aa.ExtractOp():
+            return [(op.source, source_layout(op, layout))]
         case ElementwiseOp():
             return [(operand, layout) for operand in op.operands]
         case _:

@@ -32,6 +32,7 @@ _ALLOWED = (
     aa.BroadcastOp,
     aa.ReshapeOp,
     aa.PermuteOp,
+    aa.ExtractOp,
 )
 
 

@@ -9,6 +9,7 @@ from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.planning.memory_order import follows_write, precedes_write
 from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.operands.tma import has_renewed_map
 from tileiras.planning.operands.tma_stores import TmaWrite, is_in_loop
 from tileiras.planning.resources.cta import CtaConfig, launched_registers
 from tileiras.planning.warp_roles.producer_layouts import producer_layouts
@@ -19,13 +20,15 @@ def with_store_warp(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> Hop
     """The plan with a store warp, if tiles of loops leave by TMA and a warp can walk these loops.
 
     Not where the wait for a store is to follow it at once: waiting later is what the warp role is
-    for.
+    for. Tensor maps of views that are made in loops are made by that warp: without it none of
+    the tiles leaves by TMA.
     """
+    without = replace(plan, stores=()) if any(map(has_renewed_map, plan.stores)) else plan
     if not plan.are_stores_delayed or not any(is_in_loop(store) for store in plan.stores):
-        return plan
+        return without
     shape = _with_warp(plan, target)
     if shape is None or not _can_store(func, plan.stores):
-        return plan
+        return without
     return replace(plan, shape=shape, has_store_warp=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, TensorType, i1, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, TensorType, UnitAttr, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.codegen.atoms.tma_boxes import tile_cut
@@ -37,6 +37,7 @@ from tileiras.planning.operands.scales import scale_dims, scale_vector
 from tileiras.planning.operands.tma import (
     OperandLoad,
     contiguous_axis,
+    has_renewed_map,
     is_by_tma,
     is_scale_load,
     load_swizzle,
@@ -69,6 +70,8 @@ class ProducerBuilder(OpBuilder):
         self.tensors = ProducerTensors(program, self.values, self.emit)
         self.maps: dict[tuple[SSAValue, Attribute, tuple[int, ...]], SSAValue] = {}
         """Descriptors by memref, type of the view, and box."""
+        self.renewed: dict[SSAValue, None] = {}
+        """Descriptors that copies of the loop that is being built need, and that may change."""
 
     def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
         """The program for a function body whose arguments are given as values from outside."""
@@ -163,6 +166,9 @@ class ProducerBuilder(OpBuilder):
         for arg, made in zip(kept_args, block.args, strict=True):
             self.tensors.receive(arg, made)
         self.copy_block(source, block)
+        if self.renewed:
+            self.renew(list(self.renewed))
+            self.renewed = {}
         if isinstance(op, aa.ForOp):
             results = [op.results[i] for i in carried]
             types = [arg.type for arg in block.args[1:]]
@@ -171,6 +177,12 @@ class ProducerBuilder(OpBuilder):
             types = [self.tensors.type_of(result) for result in results]
         copy = self.emit(type_of(op), operands, types, op.properties, [Region(block)])
         self._receive_needed(results, copy.results)
+
+    def renew(self, maps: Sequence[SSAValue]) -> None:
+        """Makes descriptors whose views are new, behind all copies of before."""
+        sizes = DenseArrayBase.from_list(i32, [len(maps), len(self.pipelines)])
+        properties = {"operandSegmentSizes": sizes}
+        self.emit(pl.RenewTensorMapsOp, [*maps, *self.pipelines], (), properties)
 
     def _skip(self, start: PrologueFill, bounds: Sequence[SSAValue]) -> SSAValue:
         """Leaves stages to the consumers; gives the first iteration that they leave."""
@@ -254,7 +266,10 @@ class ProducerBuilder(OpBuilder):
             self.emit(pl.CopyLoadOp, operands, (), properties)
         else:
             view = self.values[op.view]
-            operands = [pipe, self._tensor_map(op, view), view]
+            tensor_map = self._tensor_map(op, view)
+            if has_renewed_map(op):
+                self.renewed[tensor_map] = None
+            operands = [pipe, tensor_map, view]
             operands += [self.values[index] for index in op.indices]
             is_shared = op in self.multicast.loads
             if is_shared:
@@ -298,10 +313,14 @@ class ProducerBuilder(OpBuilder):
         for extent, dim in zip(extents, type.dim_map, strict=True):
             box[dim] = extent
         owner = moved_to_its_memref(view)
+        properties: dict[str, Attribute] = {"box": IntTupleAttr(box)}
+        properties["swizzle"] = IntAttr(load_swizzle(op))
+        if has_renewed_map(op):
+            properties["renewed"] = UnitAttr()
         made = pl.MakeTensorMapOp.create(
             operands=[view],
             result_types=[pl.TENSOR_MAP],
-            properties={"box": IntTupleAttr(box), "swizzle": IntAttr(load_swizzle(op))},
+            properties=properties,
             location=owner.location,
         )
         block = owner.parent_block()

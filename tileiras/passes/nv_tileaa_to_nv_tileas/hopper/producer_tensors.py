@@ -85,7 +85,7 @@ class ProducerTensors:
                 properties = _properties(op, access, [1, len(op.indices), 0])
                 types = [type, op.result_token.type]
                 return self.emit(tas.TiledLoadOp, operands, types, properties).results[0]
-            case aa.BroadcastOp() | aa.ReshapeOp() | aa.PermuteOp():
+            case aa.BroadcastOp() | aa.ReshapeOp() | aa.PermuteOp() | aa.ExtractOp():
                 layout = source_layout(op, layout)
             case _:
                 pass

@@ -16,10 +16,16 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas.warp_roles import STORE
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import (
+    ProducerBuilder,
+    moved_to_its_memref,
+    op_block,
+)
+from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import store_map
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.planning.model.kernel import HopperPlan
 from tileiras.planning.model.warp_roles import WarpRoles
+from tileiras.planning.operands.tma import has_renewed_map
 from tileiras.planning.operands.tma_stores import TmaWrite
 
 
@@ -36,6 +42,8 @@ class StoreWarpBuilder(ProducerBuilder):
         super().__init__(STORE, plan, roles, ())
         self.pipeline = pipeline
         self.store_maps = store_maps
+        self.own_maps: dict[SSAValue, SSAValue] = {}
+        """Descriptors that this warp makes, by view."""
 
     def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
         """The program for a function body whose arguments are given as values from outside."""
@@ -56,7 +64,7 @@ class StoreWarpBuilder(ProducerBuilder):
                 super().copy_op(op)
 
     def _store(self, op: TmaWrite) -> None:
-        operands = [self.pipeline, self.store_maps[op], self.values[op.view]]
+        operands = [self.pipeline, self._store_map(op), self.values[op.view]]
         operands += [self.values[index] for index in op.indices]
         properties: dict[str, Attribute] = {}
         if isinstance(op, aa.TiledAtomicRedOp):
@@ -64,6 +72,19 @@ class StoreWarpBuilder(ProducerBuilder):
         if self.plan.is_transposed:
             properties["transposed"] = UnitAttr()
         self.emit(ts.StoreStageOp, operands, (), properties)
+
+    def _store_map(self, op: TmaWrite) -> SSAValue:
+        """The tensor map of a store; that of a view of a loop is made again where it is new."""
+        if not has_renewed_map(op):
+            return self.store_maps[op]
+        view = self.values[op.view]
+        if view not in self.own_maps:
+            owner = moved_to_its_memref(view)
+            made = store_map(op, view)
+            op_block(owner).insert_op_after(made, owner)
+            self.own_maps[view] = made.result
+        self.renew([self.own_maps[view]])
+        return self.own_maps[view]
 
 
 def build_store_warp(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.builtin import IntAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.tma_boxes import tile_swizzle
@@ -17,6 +17,7 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
+from tileiras.planning.operands.tma import has_renewed_map
 from tileiras.planning.operands.tma_stores import TmaWrite
 from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP
 
@@ -27,26 +28,38 @@ if TYPE_CHECKING:
 def make_store_maps(
     stores: Sequence[TmaWrite], source: Block, entry: Block
 ) -> dict[Operation, SSAValue]:
-    """The tensor maps of the stores, at the start of the kernel; `entry` has its new arguments."""
+    """The tensor maps of the stores, at the start of the kernel; `entry` has its new arguments.
+
+    Not those of views that are made in loops: the store warp makes them where it comes by.
+    """
     values: dict[SSAValue, SSAValue] = dict(zip(source.args, entry.args, strict=True))
     maps: dict[SSAValue, SSAValue] = {}
-    for store in stores:
+    early = [store for store in stores if not has_renewed_map(store)]
+    for store in early:
         view = _copied(store.view, values, entry)
         if view not in maps:
-            type = view_type_of(store.view)
-            box = [1] * len(type.dim_map)
-            swizzle = tile_swizzle(type, len(type.tile_shape) - 1)
-            box[type.dim_map[-1]] = swizzle // storage_bytes(type.memref.element_type)
-            box[type.dim_map[-2]] = ROWS_PER_WARPGROUP
-            made = pl.MakeTensorMapOp.create(
-                operands=[view],
-                result_types=[pl.TENSOR_MAP],
-                properties={"box": IntTupleAttr(box), "swizzle": IntAttr(swizzle)},
-                location=store.location,
-            )
+            made = store_map(store, view)
             entry.add_op(made)
             maps[view] = made.result
-    return {store: maps[values[store.view]] for store in stores}
+    return {store: maps[values[store.view]] for store in early}
+
+
+def store_map(store: TmaWrite, view: SSAValue) -> pl.MakeTensorMapOp:
+    """The tensor map of a store, whose boxes are pieces of a warpgroup."""
+    type = view_type_of(store.view)
+    box = [1] * len(type.dim_map)
+    swizzle = tile_swizzle(type, len(type.tile_shape) - 1)
+    box[type.dim_map[-1]] = swizzle // storage_bytes(type.memref.element_type)
+    box[type.dim_map[-2]] = ROWS_PER_WARPGROUP
+    properties: dict[str, Attribute] = {"box": IntTupleAttr(box), "swizzle": IntAttr(swizzle)}
+    if has_renewed_map(store):
+        properties["renewed"] = UnitAttr()
+    return pl.MakeTensorMapOp.create(
+        operands=[view],
+        result_types=[pl.TENSOR_MAP],
+        properties=properties,
+        location=store.location,
+    )
 
 
 def _copied(value: SSAValue, values: dict[SSAValue, SSAValue], entry: Block) -> SSAValue:

@@ -1,0 +1,57 @@
+"""Grouped products over lists of arrays, specialised, on the PTX machine: values and races.
+
+Tensor maps of the groups' arrays are made again while copies of the group before may be under way.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels.grouped_lists import Sizes, grouped_lists, make_groups
+from tileiras.driver import compile_module, read_source
+from tileiras.interpreter import run_entry
+from tileiras.interpreter.ptx import run_ptx
+from tileiras.options import CompileOptions
+
+SIZES: tuple[Sizes, ...] = ((128, 128, 128), (72, 200, 104), (8, 8, 0), (64, 72, 320))
+"""Whole tiles, ragged ones, no iteration of K, and a group of fewer tiles than CTAs."""
+EQUAL: tuple[Sizes, ...] = ((128, 136, 96), (200, 136, 96), (64, 136, 96))
+"""Groups that may have one B in common."""
+
+
+def ptx_of(source: str) -> str:
+    """PTX for sm_90."""
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_90")
+    return compile_module(source.encode(), options).output.decode()
+
+
+@pytest.mark.parametrize("tile", [(64, 64, 64), (128, 128, 64)], ids=str)
+@pytest.mark.parametrize("computed_index", [False, True], ids=["known", "computed"])
+def test_warp_roles_compute_all_groups(tile: Sizes, computed_index: bool) -> None:
+    text = ptx_of(grouped_lists(tile, computed_index=computed_index))
+    assert "wgmma.mma_async" in text and "mma.sync" not in text
+    assert "cp.async.bulk.tensor.2d.shared" in text and "cp.async.cg" not in text
+    assert "cp.async.bulk.tensor.2d.global" in text
+    groups = make_groups(SIZES)
+    assert groups.wrong()
+    run_ptx(text, groups.arguments(), (3, 1, 1))
+    assert groups.wrong() == []
+
+
+@pytest.mark.parametrize("common", ["A", "B"])
+def test_an_array_of_all_groups_has_one_map(common: str) -> None:
+    """A view that is made before the loops stands beside those that are made in them."""
+    equal = EQUAL if common == "B" else tuple((n, m, k) for m, n, k in EQUAL)
+    text = ptx_of(grouped_lists((64, 64, 64), common=common))
+    assert text.count("tensormap.cp_fenceproxy") == 3
+    groups = make_groups(equal, common=common)
+    run_ptx(text, groups.arguments(), (3, 1, 1))
+    assert groups.wrong() == []
+
+
+@pytest.mark.parametrize("common", ["", "B"])
+def test_the_tile_interpreter_computes_the_same(common: str) -> None:
+    groups = make_groups(EQUAL if common else SIZES, common=common)
+    module = read_source(grouped_lists((64, 64, 64), common=common).encode())
+    run_entry(module, "grouped", groups.arguments(), (3, 1, 1))
+    assert groups.wrong() == []

@@ -30,7 +30,8 @@ ITEM_BYTES = {
 class Array:
     """An array argument. `fill` says what the worker puts in it; "output" is what is checked.
 
-    A "sum" is an output that the kernel adds to: zero at first, and more with every launch.
+    A "sum" is an output that the kernel adds to: zero at first, and more with every launch. "below
+    N" is random integers less than N.
 
     `order` lists the dims from slowest to fastest; empty is row-major.
     """
@@ -403,18 +404,18 @@ def memory_bound() -> Iterator[Entry]:
     )
     for shape, tile in (((65536, 16384), 4096), ((1000, 4000), 4096)):
         yield _rows("layer norm bf16", "layer_norm", shape, (tile,), "bfloat16", "layer_norm")
-    rows, columns = 8192, 16384
-    yield Entry(
-        "column sums f16 8192x16384 64x128",
-        "memory",
-        "column_sums",
-        (Array("float16", (rows, columns)), Array("float32", (columns,), "output")),
-        (64, 128),
-        (columns // 128, 1, 1),
-        "column_sums",
-        0,
-        2 * rows * columns,
-    )
+    for rows, columns in ((8192, 16384), (8192, 4096), (2048, 65536), (65536, 2048), (32768, 1024)):
+        yield Entry(
+            f"column sums f16 {rows}x{columns} 64x128",
+            "memory",
+            "column_sums",
+            (Array("float16", (rows, columns)), Array("float32", (columns,), "output")),
+            (64, 128),
+            (columns // 128, 1, 1),
+            "column_sums",
+            0,
+            2 * rows * columns,
+        )
     rows, columns = 12288, 4096
     yield Entry(
         "transpose f16 12288x4096 64x64",
@@ -457,5 +458,7 @@ def _rows(
 def entries() -> list[Entry]:
     """Everything, in the order of the report."""
     from elementwise_catalogue import elementwise
+    from training_catalogue import training
 
-    return [*plain_gemms(), *other_gemms(), *attentions(), *memory_bound(), *elementwise()]
+    rows = [*memory_bound(), *elementwise(), *training()]
+    return [*plain_gemms(), *other_gemms(), *attentions(), *rows]

@@ -24,6 +24,15 @@ def elementwise() -> Iterator[Entry]:
         heads = tile // 64
         shapes = ((8192, 32, 128), (8192, 64), (8192, 64))
         yield _entry("rope", "rope", "rope", shapes, (heads, 64), (8192, 32 // heads))
+    for tokens, heads in ((2048, 32), (16384, 32), (8192, 8), (4096, 64)):
+        shapes = ((tokens, heads, 128), (tokens, 64), (tokens, 64))
+        yield _entry("rope", "rope", "rope", shapes, (8, 64), (tokens, heads // 8))
+    for count in (1 << 20, 1 << 22, 1 << 27, 3 << 22):
+        grid, shapes = (count // 1024,), ((count,),)
+        yield _entry("dropout", "dropout", "dropout", shapes, (1024,), grid, (7,))
+    for rows, columns in ((4096, 11264), (8192, 8192), (8192, 14336), (16384, 4096)):
+        shapes, grid = ((rows, columns),) * 2, (rows, columns // 1024)
+        yield _entry("swiglu", "swiglu", "swiglu", shapes, (1024,), grid)
     for columns in (2048, 8192):
         for tile in (512, 1024):
             shapes, grid = ((128, columns),) * 2, (128, columns // tile)

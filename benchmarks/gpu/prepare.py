@@ -28,6 +28,7 @@ from typing import Any
 import cuda.tile as ct
 import elementwise_kernels
 import kernels
+import training_kernels
 from catalogue import ITEM_BYTES, Array, Entry, entries
 from cuda.tile.compilation import (
     ArrayConstraint,
@@ -67,7 +68,8 @@ def constraint(argument: Array | int | float) -> Any:
 
 def export(entry: Entry) -> bytes:
     """The client's bytecode."""
-    module = kernels if hasattr(kernels, entry.kernel) else elementwise_kernels
+    modules = (kernels, elementwise_kernels, training_kernels)
+    module = next(module for module in modules if hasattr(module, entry.kernel))
     kernel = getattr(module, entry.kernel).replace_hints(**entry.hints)
     parameters = [*map(constraint, entry.arguments), *entry.constants]
     signature = KernelSignature(parameters, CallingConvention.cutile_python_v1(), SYMBOL)

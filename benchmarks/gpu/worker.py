@@ -24,6 +24,7 @@ from typing import Any
 import elementwise_references
 import references
 import torch
+import training_references
 from cuda.bindings import driver
 
 HANG_SECONDS = 10.0
@@ -33,8 +34,9 @@ BATCH_MS = 1.5
 ENTRY_MS = 1200.0
 MAX_BATCH = 64
 DEVICE = "cuda"
-EXPECTED = references.EXPECTED | elementwise_references.EXPECTED
-LIBRARY = references.LIBRARY | elementwise_references.LIBRARY
+_REFERENCES = (references, elementwise_references, training_references)
+EXPECTED = {name: f for module in _REFERENCES for name, f in module.EXPECTED.items()}
+LIBRARY = {name: f for module in _REFERENCES for name, f in module.LIBRARY.items()}
 
 
 def say(**message: Any) -> None:
@@ -85,6 +87,9 @@ def make_array(array: dict[str, Any], seed: int, entry: dict[str, Any]) -> torch
 
             owners = [group for group, count in enumerate(GROUP_TILES) for _ in range(count)]
             flat = torch.tensor(owners, device=DEVICE, dtype=dtype)
+        case fill if fill.startswith("below "):
+            end = int(fill.removeprefix("below "))
+            flat = torch.randint(end, (size,), generator=generator, device=DEVICE, dtype=dtype)
         case _:
             flat = torch.zeros(size, device=DEVICE, dtype=dtype)
     return torch.as_strided(flat, shape, array["strides"])

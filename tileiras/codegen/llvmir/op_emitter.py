@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -44,6 +45,17 @@ class OpEmitter:
         """Moves the insertion point to the end of `block`."""
         self.block = block
         self.before = None
+
+    @contextmanager
+    def at_definition(self, value: SSAValue) -> Iterator[None]:
+        """Inserts behind what defines a value: out of the loops that it does not change in."""
+        block, before, owner = self.block, self.before, value.owner
+        if isinstance(owner, Block):
+            self.block, self.before = owner, owner.first_op
+        elif owner.parent is not None:
+            self.block, self.before = owner.parent, owner.next_op
+        yield
+        self.block, self.before = block, before
 
     def append(
         self,

@@ -27,12 +27,12 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
 from tileiras.dialects.layout.offsets import offset_bases, register_representatives
-from tileiras.dialects.llvm.types import lanes_of, vector_type
+from tileiras.dialects.llvm.types import integer_type, lanes_of, vector_type
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.errors import InternalError
 
-CELL_BYTES = 16
+CELL_BYTES, WORD_BYTES = 16, 4
 COPY_BYTES = (4, 8, 16)
 """What cp.async copies at once. 16 bytes might pass by L1 (`.cg`): decoding of 256 times 4096 keys
 took 281 us on one H100 then, and 183 without.
@@ -250,20 +250,31 @@ def lower_read_stage(ctx: KernelLowering, op: Operation) -> None:
     loaded = b.concat(parts)
     bits = padding_bits(type_.memref.element_type, type_.padding_value)
     if bits and access.guard is not None:
-        loaded = b.select(_each(ctx, access), loaded, b.const_bits(loaded.type, bits))
+        loaded = _padded(ctx, access, loaded, size, bits)
     ordered = b.shuffle(loaded, None, gather_order(layout, access.registers))
     ctx.values[op.result] = register_form(ctx, ordered, element)
 
 
-def _each(ctx: KernelLowering, access: TileAccess) -> SSAValue:
-    """For each element that is read whether it is in bounds."""
-    guard = access.guard
+def _padded(
+    ctx: KernelLowering, access: TileAccess, loaded: SSAValue, size: int, bits: int
+) -> SSAValue:
+    """What was read, with the padding's `bits` where an element of `size` bytes is out of bounds.
+
+    Elements of a word are in bounds together, for copies are of whole words: a choice for each.
+    """
+    b, elements = ctx.b, max(1, WORD_BYTES // size)
+    guard, count, type = access.guard, len(access.registers), loaded.type
     if guard is None:
         raise InternalError("an access without bounds")
-    elements = range(len(access.registers))
     if lanes_of(guard.type) is not None:
-        return ctx.b.shuffle(guard, None, [i // access.vector for i in elements])
-    return ctx.b.splat(guard, len(access.registers))
+        each = b.shuffle(guard, None, [i // access.vector for i in range(0, count, elements)])
+    else:
+        each = b.splat(guard, count // elements)
+    padding = b.const_bits(type, bits)
+    if elements > 1:
+        words = vector_type(integer_type(8 * WORD_BYTES), count // elements)
+        loaded, padding = b.bitcast(loaded, words), b.bitcast(padding, words)
+    return b.bitcast(b.select(each, loaded, padding), type)
 
 
 def lower_nothing(ctx: KernelLowering, op: Operation) -> None:

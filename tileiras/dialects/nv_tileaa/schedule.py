@@ -65,11 +65,17 @@ class LoopScheduleAttr(NamedValues):
 
     Of a `for`. `serial`: cycles of an iteration whose operations run one after the other.
     `frees_stages`: what follows the loop finds room in the shared memory of its prefetched tiles.
+    `unrolled`: so many iterations wait for their loads together.
     """
 
     name = "nv_tileaa.loop_schedule"
     required: ClassVar[tuple[str, ...]] = ("stages",)
-    optional: ClassVar[tuple[str, ...]] = ("initiation_interval", "serial", "frees_stages")
+    optional: ClassVar[tuple[str, ...]] = (
+        "initiation_interval",
+        "serial",
+        "frees_stages",
+        "unrolled",
+    )
 
 
 @irdl_attr_definition

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tileiras.planning.model.kernel import HopperPlan
     from tileiras.planning.schedule.overlap import Schedule
     from tileiras.planning.schedule.prefetch import PrefetchPlan
+    from tileiras.planning.schedule.prefetch_distance import LoadSchedule
 
 SCHEDULERS = ("modulo", "serial")
 
@@ -185,20 +186,27 @@ def _explain_loads(remarks: RemarkCollector, func: aa.FuncOp, plan: PrefetchPlan
     schedules = [schedule for _, schedule in plan.loops]
     count = sum(len(schedule.loads) for schedule in schedules)
     if schedules:
-        parts = [
-            f"{len(s.loads)} by {counted(s.distance, 'iteration')} in {s.bytes} bytes of shared "
-            f"memory"
-            + (f", {s.interval} of {s.serial} cycles" if s.serial else "")
-            + (", products read them there" if s.shared else "")
-            + (", for more there is no room" if s.is_cut else "")
-            for s in schedules
-        ]
+        parts = [_explain_loop(schedule) for schedule in schedules]
         text = f"{count} of {plan.candidates} loads in loops are started early: {'; '.join(parts)}"
         if plan.resident is not None:
             text += f"; rows of up to {plan.resident.bytes} bytes are kept from loop to loop"
     else:
         text = "loads in loops are waited for where they stand: no schedule fits or pays"
     _remark(remarks, func, "PipelinedLoads", text, ("Loads", count))
+
+
+def _explain_loop(schedule: LoadSchedule) -> str:
+    """What is said of one loop."""
+    count = len(schedule.loads)
+    if schedule.unrolled:
+        return f"{count} of {counted(schedule.unrolled, 'iteration')} at once, in registers"
+    return (
+        f"{count} by {counted(schedule.distance, 'iteration')} in {schedule.bytes} bytes of shared "
+        f"memory"
+        + (f", {schedule.interval} of {schedule.serial} cycles" if schedule.serial else "")
+        + (", products read them there" if schedule.shared else "")
+        + (", for more there is no room" if schedule.is_cut else "")
+    )
 
 
 def _remark(

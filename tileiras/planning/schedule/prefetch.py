@@ -47,6 +47,7 @@ from tileiras.planning.schedule.resident_tiles import (
     schedule_beside_resident,
 )
 from tileiras.planning.schedule.smem_operands import schedule_operands
+from tileiras.planning.schedule.unrolled_loads import schedule_unrolled, waits_in_registers
 
 WORK_REGISTERS = 40
 """Policy: registers of a thread for addresses, predicates, scalars and intermediate results."""
@@ -150,6 +151,8 @@ class _SharedMemory:
         found = schedule_loads(loop, loads, costs, smem)
         if found is not None:
             return found
+        if waits_in_registers(loop, loads, costs):
+            return schedule_unrolled(loads, costs)
         most = _ctas(func, loop, plan)
         counts = range(most if _is_asked_for(func) else 1, most + 1)
         each = partial(self._each, taken + self.least)

@@ -50,7 +50,8 @@ class LoadSchedule:
     `is_cut`: with more shared memory more loads, or more iterations ahead, would be quicker.
     `shared`: of the loads those whose tiles products read where they were copied to; `ctas` tile
     blocks find room on an SM then. `starts`: the cycle of the interval in which each load begins to
-    keep memory busy, where a modulo schedule says it.
+    keep memory busy, where a modulo schedule says it. `unrolled`: so many iterations wait for their
+    loads together, in registers, instead.
     """
 
     loads: tuple[PipelinedLoad, ...]
@@ -62,6 +63,7 @@ class LoadSchedule:
     shared: tuple[PipelinedLoad, ...] = ()
     ctas: int = 1
     starts: tuple[int, ...] = ()
+    unrolled: int = 0
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,11 @@ def write_prefetch(
     loop: aa.ForOp, schedule: LoadSchedule, kept: ResidentTiles | None, costs: TileCosts
 ) -> None:
     """A schedule of loads that are started in earlier iterations; all else stays as it is."""
+    if schedule.unrolled:
+        loop.attributes[LOOP_SCHEDULE] = LoopScheduleAttr.of(stages=1, unrolled=schedule.unrolled)
+        for order, op in enumerate(_placed(loop, ())):
+            _place(op, 0, order, _unit(op, costs), None)
+        return
     values = {"stages": schedule.distance + 1}
     if schedule.interval:
         values |= {"initiation_interval": schedule.interval, "serial": schedule.serial}

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
-from tileiras.codegen.lowering.elementwise import conversions, floats, integers, math, trigonometry
+from tileiras.codegen.lowering.elementwise import (
+    conversions,
+    division,
+    floats,
+    integers,
+    math,
+    trigonometry,
+)
 from tileiras.codegen.lowering.elementwise.request import Request, Rule
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects.nv_tileaa import arithmetic as arithmetic_ops
@@ -26,7 +33,7 @@ _ELSEWHERE: dict[type[Operation], Rule] = {
 
 def _rules() -> dict[type[Operation], Rule]:
     """`nv_tileaa.cos` becomes what `lower_cos` says, in one of the files of this package."""
-    modules = (conversions, math, floats, integers, trigonometry)
+    modules = (conversions, division, floats, integers, math, trigonometry)
     known = {name: rule for module in modules for name, rule in vars(module).items()}
     found: dict[type[Operation], Rule] = {}
     for op in operations_of(arithmetic_ops, math_ops, conversion_ops):

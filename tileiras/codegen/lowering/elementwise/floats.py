@@ -89,20 +89,6 @@ def lower_fma(request: Request) -> SSAValue:
     return rounded_arithmetic(request, "fma", plain, native_half=True)
 
 
-def lower_divf(request: Request) -> SSAValue:
-    """`lhs / rhs`: correctly rounded, or `div.approx` / `div.full` on f32 (2 ulp)."""
-    b = request.builder
-    match request.rounding:
-        case (RoundingMode.APPROX | RoundingMode.FULL) as mode:
-            if not isinstance(request.source, Float32Type):
-                raise request.unsupported(f"has rounding '{mode.value}' on f32 only")
-            flush = ".ftz" if request.flush_to_zero else ""
-            name = f"div.approx{flush}.f" if mode is RoundingMode.APPROX else f"div.full{flush}"
-            return b.unary_intrinsic(f"llvm.nvvm.{name}", *request.args)
-        case _:
-            return rounded_arithmetic(request, "div", b.fdiv, native_half=False)
-
-
 def lower_sqrt(request: Request) -> SSAValue:
     """Square root: correctly rounded, or `sqrt.approx` on f32."""
     b = request.builder

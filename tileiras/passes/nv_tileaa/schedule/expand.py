@@ -9,6 +9,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import erase_schedule, loop_schedule, prefetch_of
 from tileiras.passes.nv_tileaa.schedule.rotate import rotate
 from tileiras.passes.nv_tileaa.schedule.start_early import start_early
+from tileiras.passes.nv_tileaa.schedule.unroll import unroll
 
 
 def expand_schedules(func: aa.FuncOp) -> bool:
@@ -29,6 +30,9 @@ def expand_schedules(func: aa.FuncOp) -> bool:
             has_changed = True
         elif schedule is not None and schedule.integer("stages") > 1:
             rotate(loop)
+            has_changed = True
+        elif schedule is not None and schedule.has("unrolled"):
+            unroll(loop, schedule.integer("unrolled"))
             has_changed = True
         else:
             erase_schedule(loop)

@@ -1,11 +1,12 @@
 """A process that launches kernels on a GPU in Python, which can hang, crash, fail and be wrong.
 
-    python tests/kernels/fake_launcher.py PLAN FOLDER
+    python tests/kernels/fake_launcher.py PLAN serve
     python tests/kernels/fake_launcher.py PLAN device
 
 The process is the real one of `tileiras.runtime.isolated_worker` but for the driver. PLAN is a JSON
-file: what happens to kernels by a part of their name: milliseconds, or one of the words below;
-`second` and a word is for every other kernel that is loaded. What is loaded and launched is noted
+file: what happens to kernels by a part of their name: milliseconds, one of the words below, or a
+list of either for one load after the other, the last one for all others; `second` and a word is for
+every other kernel that is loaded. What is loaded and launched is noted
 in PLAN.log. Without a plan for a kernel a launch takes 0.25 ms.
 """
 
@@ -35,6 +36,10 @@ class Misbehaving(FakeDriver):
         super().__init__()
         self.plan, self.log = plan, log
         self.what: Any = 0.25
+        self.plans: dict[tuple[str, int], tuple[Any, float]] = {}
+        self.enqueued, self.recording = 0.0, False
+        self.graphs: list[float] = [0.0]
+        self.between: list[float] = []
 
     def _cuDeviceGetName(self, *_: object) -> tuple[bytes]:
         return (b"a GPU in Python\0\0",)
@@ -43,6 +48,7 @@ class Misbehaving(FakeDriver):
         return (13000,)
 
     def _cuModuleLoadData(self, cubin: bytes) -> tuple[str]:
+        self.note(f"process {os.getpid()}")
         self.note(f"cubin {len(cubin)}")
         return ("module",)
 
@@ -53,17 +59,47 @@ class Misbehaving(FakeDriver):
             stream.seek(0)
             return stream.read().splitlines().count(line)
 
-    def _cuModuleGetFunction(self, _: object, name: bytes) -> tuple[str]:
+    def _cuModuleGetFunction(self, _: object, name: bytes) -> tuple[tuple[str, int]]:
         found = [what for part, what in self.plan.items() if part in name.decode()]
         self.what = found[0] if found else 0.25
         times = self.note(f"load {name.decode()}")
+        if isinstance(self.what, list):
+            self.what = self.what[min(times, len(self.what)) - 1]
         if isinstance(self.what, str) and self.what.startswith("second "):
             self.what = self.what.removeprefix("second ") if times % 2 == 0 else 0.25
-        self.noise = float(times) if self.what == "drift" else 0.0
-        return (name.decode(),)
+        noise = float(times) if self.what == "drift" else 0.0
+        self.plans[name.decode(), times] = self.what, noise
+        return ((name.decode(), times),)
 
-    def _cuLaunchKernel(self, function: object, *rest: Any) -> tuple[()]:
-        self.note(f"launch {function} {rest[:3]}")
+    def _cuStreamBeginCapture(self, *_: object) -> tuple[()]:
+        self.recording = True
+        self.graphs.append(0.0)
+        return ()
+
+    def _cuStreamEndCapture(self, *_: object) -> tuple[int]:
+        self.recording = False
+        return (len(self.graphs) - 1,)
+
+    def _cuGraphInstantiate(self, graph: int, *_: object) -> tuple[int]:
+        return (graph,)
+
+    def _cuGraphLaunch(self, graph: int, *_: object) -> tuple[()]:
+        self.enqueued += self.graphs[graph]
+        return ()
+
+    def _cuEventRecord(self, *_: object) -> tuple[()]:
+        self.between.append(self.enqueued)
+        self.enqueued = 0.0
+        return ()
+
+    def _cuLaunchKernel(self, function: Any, *rest: Any) -> tuple[()]:
+        self.note(f"launch {function[0]} {rest[:3]}")
+        self.what, self.noise = self.plans[function]
+        took = self.what if isinstance(self.what, float) else 0.25
+        if self.recording:
+            self.graphs[-1] += took
+        else:
+            self.enqueued += took
         match self.what:
             case "hang":
                 time.sleep(1000)
@@ -82,7 +118,7 @@ class Misbehaving(FakeDriver):
         return super()._cuLaunchKernel(function, *rest)
 
     def _cuEventElapsedTime(self, *_: object) -> tuple[float]:
-        return (self.what if isinstance(self.what, float) else 0.25,)
+        return (self.between[-1],)
 
 
 if __name__ == "__main__":

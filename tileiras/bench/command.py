@@ -16,7 +16,7 @@ from tileiras.command_line import INPUT, Option, Values, color_option
 from tileiras.errors import TargetError, UsageError
 from tileiras.file_io import read_input, write_output
 from tileiras.runtime.cuda_driver import GpuError
-from tileiras.runtime.isolated import WORKER, ArrayFile, ChildFailed, IsolatedKernel, Job
+from tileiras.runtime.isolated import WORKER, ArrayFile, ChildFailed, Job, KernelProcess
 from tileiras.termination import make_folder, remove_folder
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ OPTIONS: tuple[Option, ...] = (
         "what NVIDIA's compiler makes of FILE.",
         "FILE",
     ),
-    Option("repeats", "How many launches are timed (20).", "N"),
+    Option("repeats", "How many batches of launches are timed (20).", "N"),
     Option("timeout", "Seconds that a kernel may take on the GPU, all launches (60).", "S"),
     Option("relative", "Relative difference of results that agree (0).", "X"),
     Option("absolute", "Absolute difference of results that agree (0).", "X"),
@@ -129,19 +129,19 @@ def _measure(values: Values, launcher: Sequence[str], folder: str) -> Measuremen
         label = values["against"][-1]
         second = label, _other(label, path, target)
     told = explained(source, path, target, entry, shape)
-    ours = launching.launch(compiled.cubin, "ours")
+    (ours,) = launching.launch(compiled.cubin)
     if second is None:
         return measure(told, ours, arguments)
     label, cubin = second
     try:
-        theirs = launching.launch(cubin, "other")
+        theirs, ours = launching.launch(cubin, compiled.cubin)
     except ChildFailed as failure:
         return measure(told, ours, arguments, (label, failure.message))
     return measure(told, ours, arguments, (label, theirs), tolerance)
 
 
 class _Launching:
-    """How kernels are launched: on the same arguments, each in a process of its own."""
+    """How kernels are launched: on the same arguments, each time in a new process."""
 
     def __init__(
         self,
@@ -163,28 +163,33 @@ class _Launching:
                 value = ArrayFile(path)
             self._arguments.append(value)
 
-    def launch(self, cubin: bytes, name: str) -> Launched:
-        """Launches and times a cubin; raises ChildFailed."""
+    def launch(self, *cubins: bytes) -> list[Launched]:
+        """Launches cubins, then times them by turns; raises ChildFailed."""
         from tileiras.bench.measurement import Launched
 
-        folder = os.path.join(self._folder, name)
-        os.mkdir(folder)
-        path = os.path.join(folder, "kernel.cubin")
-        write_output(path, cubin)
         kernel = self._kernel
         types = tuple(parameter.type for parameter in kernel.parameters)
-        job = Job(path, kernel.name, self._grid, kernel.block, types, tuple(self._arguments))
-        with IsolatedKernel(job, folder, self._launcher) as isolated:
-            results = isolated.launch(self._seconds)
-            return Launched(tuple(isolated.time(self._repeats)), results)
+        results: list[dict[int, str]] = []
+        with KernelProcess(self._folder, self._launcher) as process:
+            for cubin in cubins:
+                folder = _folder("kernel", self._folder)
+                os.mkdir(folder)
+                path = os.path.join(folder, "kernel.cubin")
+                write_output(path, cubin)
+                job = Job(
+                    path, kernel.name, self._grid, kernel.block, types, tuple(self._arguments)
+                )
+                results.append(process.launch(job, folder, self._seconds))
+            times = process.time(self._repeats)
+        return [Launched(tuple(one), files) for one, files in zip(times, results)]
 
 
-def _folder(name: str) -> str:
+def _folder(name: str, place: str = "") -> str:
     """Where to put a folder for files that go after it."""
     from tileiras.driver import with_environment
     from tileiras.options import CompileOptions
 
-    place = with_environment(CompileOptions()).knobs.get("TMPDIR") or "/tmp"
+    place = place or with_environment(CompileOptions()).knobs.get("TMPDIR") or "/tmp"
     return os.path.join(place, f"{name}-{os.getpid()}-{os.urandom(4).hex()}")
 
 

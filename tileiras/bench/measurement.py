@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -11,26 +10,25 @@ from typing import Any
 from tileiras.codegen.target.rates import RATES
 from tileiras.explain.analysis import Explanation, explain
 from tileiras.explain.prediction import Shape
+from tileiras.runtime.batches import spread
 from tileiras.runtime.comparison import Comparison, difference
 
 
 @dataclass(frozen=True)
 class Times:
-    """Milliseconds of single launches."""
+    """Milliseconds of a launch, one for each batch of them."""
 
     each: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """Half of the launches take as long or longer."""
+        """In half of the batches a launch takes as long or longer."""
         return median(self.each)
 
     @property
     def spread(self) -> float:
-        """The standard deviation, as a part of the mean."""
-        mean = sum(self.each) / len(self.each)
-        variance = sum((time - mean) ** 2 for time in self.each) / len(self.each)
-        return math.sqrt(variance) / mean if mean else 0.0
+        """The width of the middle half of the times, as a part of their median."""
+        return spread(self.each)
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def explained(
 
 @dataclass(frozen=True)
 class Launched:
-    """A kernel that ran in a process of its own: its times, and files with its arrays after it."""
+    """A kernel that ran in another process: its times, and files with its arrays after it."""
 
     times: tuple[float, ...]
     results: Mapping[int, str]

@@ -1,8 +1,8 @@
-"""A kernel in a process of its own: one that hangs or breaks the context costs that process only.
+"""Kernels in a process of their own: one that hangs or breaks the context costs that process only.
 
-    with IsolatedKernel(job, folder) as kernel:
-        results = kernel.launch(seconds=20)       # files with what the arrays are now
-        times = kernel.time(repeats=20)           # milliseconds
+    with KernelProcess(folder) as process:
+        results = process.launch(job, folder, seconds=20)   # files with what the arrays are now
+        (times,) = process.time(repeats=20)                 # milliseconds
 
 Arrays are files of their bytes, since a process of its own has its own memory.
 """
@@ -19,7 +19,7 @@ from typing import Any
 from tileiras.runtime.child_process import ChildFailed, ChildProcess
 
 WORKER = (sys.executable, "-m", "tileiras.runtime.isolated_worker")
-"""The command of the process; a folder follows, or `device`."""
+"""The command of the process; `serve` follows, or `device`."""
 
 SECONDS_TO_START = 60.0
 """Policy: for Python and the driver's library."""
@@ -56,57 +56,81 @@ class Device:
     driver: str
 
 
-class IsolatedKernel:
-    """A process that is ready to launch a kernel. It touches the GPU when it is asked to.
+class KernelProcess:
+    """A process that launches one kernel after another, as long as none of them fails.
 
-    `folder` gets its files: what to do, results, log. `with` ends it, whatever it is doing.
+    Its context and the arrays are made once. It touches the GPU when the first kernel comes.
+    `folder` gets its log. `with` ends it, whatever it is doing.
     """
 
-    def __init__(self, job: Job, folder: str, command: Sequence[str] = WORKER):
-        self._results: dict[int, str] = {}
+    def __init__(self, folder: str, command: Sequence[str] = WORKER):
+        log = os.path.join(folder, f"launch{os.urandom(4).hex()}.log")
+        self._child = ChildProcess([*command, "serve"], log)
+        self._child.limit(SECONDS_TO_START)
+        self._started = self._failed = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether a kernel failed: then the process is of no more use."""
+        return self._failed
+
+    def launch(self, job: Job, folder: str, seconds: float) -> dict[int, str]:
+        """Loads a kernel and launches it once; `folder` gets its files.
+
+        Returns the files with the arrays after it, by the arguments' places. From now on the
+        process has so many seconds for all launches. Raises ChildFailed.
+        """
+        results: dict[int, str] = {}
         arguments: list[Any] = []
         for place, value in enumerate(job.arguments):
             if isinstance(value, ArrayFile):
-                self._results[place] = os.path.join(folder, f"result{place}")
-                arguments.append({"array": value.path, "result": self._results[place]})
+                results[place] = os.path.join(folder, f"result{place}")
+                arguments.append({"array": value.path, "result": results[place]})
             else:
                 arguments.append({"value": value})
-        with open(os.path.join(folder, "job.json"), "w") as stream:
+        path = os.path.join(folder, "job.json")
+        with open(path, "w") as stream:
             json.dump({**asdict(job), "arguments": arguments}, stream)
-        log = os.path.join(folder, "launch.log")
-        self._child = ChildProcess([*command, folder], log)
-        self._child.limit(SECONDS_TO_START)
-        self._started = False
-
-    def launch(self, seconds: float) -> dict[int, str]:
-        """Launches once; the files with the arrays after it, by the arguments' places.
-
-        From now on the process has so many seconds for everything. Raises ChildFailed.
-        """
-        self._child.ask()
+        if not self._started:
+            self._ask()
+            self._started = True
         self._child.limit(seconds)
-        self._child.send(begin=True)
-        self._child.ask()
-        return self._results
+        self._ask(load=path)
+        return results
 
-    def time(self, repeats: int, warm_up: int = 3, enough: float | None = None) -> list[float]:
-        """The milliseconds of launches, after some that do not count. Raises ChildFailed.
+    def time(self, repeats: int, enough: float | None = None) -> list[list[float]]:
+        """The milliseconds of each kernel that is loaded, batch by batch, which alternate.
 
-        Where the first few all take longer than `enough`, the others are left out.
+        Where the first few of a single one all take longer than `enough`, the others are left out.
+        Raises ChildFailed.
         """
-        self._child.send(repeats=repeats, warm_up=warm_up, enough=enough)
-        return [float(time) for time in self._child.ask()["times"]]
+        return self._ask(repeats=repeats, enough=enough)["times"]
+
+    def forget(self) -> None:
+        """Unloads all kernels. Raises ChildFailed."""
+        self._ask(forget=True)
 
     def close(self) -> None:
         """Ends the process; a second time does nothing."""
         self._child.end()
 
-    def __enter__(self) -> IsolatedKernel:
-        """The kernel itself."""
+    def _ask(self, **message: Any) -> dict[str, Any]:
+        """The answer to a message, or the next message."""
+        try:
+            if message:
+                self._child.send(**message)
+            return self._child.ask()
+        except ChildFailed:
+            self._failed = True
+            self.close()
+            raise
+
+    def __enter__(self) -> KernelProcess:
+        """The process itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends the process."""
+        """Ends it."""
         self.close()
 
 
@@ -117,4 +141,4 @@ def ask_device(folder: str, command: Sequence[str] = WORKER) -> Device:
         return Device(**child.ask())
 
 
-__all__ = ["ArrayFile", "ChildFailed", "Device", "IsolatedKernel", "Job", "ask_device"]
+__all__ = ["ArrayFile", "ChildFailed", "Device", "Job", "KernelProcess", "ask_device"]

@@ -1,6 +1,6 @@
-"""The process of `tileiras.runtime.isolated`: launches one kernel as it is told.
+"""The process of `tileiras.runtime.isolated`: launches kernels as it is told.
 
-python -m tileiras.runtime.isolated_worker FOLDER      # which has job.json
+python -m tileiras.runtime.isolated_worker serve
 python -m tileiras.runtime.isolated_worker device
 """
 
@@ -15,13 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tileiras.runtime.batches import time_batches
 from tileiras.runtime.child_process import serve
 from tileiras.runtime.cuda_driver import call, current_target, enumerator
-from tileiras.runtime.launching import Kernel, Module
-from tileiras.runtime.streams import time_calls
-
-FEW = 3
-"""Policy: launches after which a kernel that is too slow is given up."""
+from tileiras.runtime.launching import Module
+from tileiras.runtime.streams import Stream
 
 
 @dataclass(frozen=True)
@@ -42,21 +40,25 @@ class _Information:
 
 @dataclass(frozen=True)
 class _DeviceArray:
-    """The bytes of a file on the GPU, as an argument that every pointer parameter takes."""
+    """Bytes on the GPU for those of a file, as an argument that every pointer takes."""
 
     address: int
     size: int
 
     @classmethod
-    def upload(cls, path: str) -> _DeviceArray:
-        """Copies a file to the GPU."""
+    def allocate(cls, path: str) -> _DeviceArray:
+        """Memory for a file."""
         size = os.path.getsize(path)
-        address = int(call("cuMemAlloc", max(size, 1)))
-        if size:
-            with open(path, "rb") as stream:
-                view = mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_COPY)
-            call("cuMemcpyHtoD", address, ctypes.addressof(ctypes.c_char.from_buffer(view)), size)
-        return cls(address, size)
+        return cls(int(call("cuMemAlloc", max(size, 1))), size)
+
+    def upload(self, path: str) -> None:
+        """Copies the file to the GPU."""
+        if not self.size:
+            return
+        with open(path, "rb") as stream:
+            view = mmap.mmap(stream.fileno(), self.size, access=mmap.ACCESS_COPY)
+        place = ctypes.addressof(ctypes.c_char.from_buffer(view))
+        call("cuMemcpyHtoD", self.address, place, self.size)
 
     def download(self, path: str) -> None:
         """Copies into a file."""
@@ -74,54 +76,68 @@ class _DeviceArray:
         return {"data": (self.address, False), "shape": (self.size,), "typestr": "|u1"}
 
 
-def launch_as_told(
-    folder: str, say: Callable[..., None], hear: Callable[[], dict[str, Any]]
-) -> None:
-    """One job: says when it could begin, launches when told, times when told."""
-    with open(os.path.join(folder, "job.json")) as stream:
-        job = json.load(stream)
+class _Loaded:
+    """A kernel that is loaded, with its arguments on the GPU."""
+
+    def __init__(self, job: dict[str, Any], arrays: dict[str, _DeviceArray]):
+        with open(job["cubin"], "rb") as stream:
+            cubin = stream.read()
+        parameters = tuple(_Parameter(kind) for kind in job["types"])
+        known = [_Information(job["entry"], tuple(job["block"]), parameters)]
+        self._module = Module(cubin, known if parameters else ())
+        self._kernel = self._module.kernel(job["entry"])
+        self._grid, self._told = tuple(job["grid"]), job["arguments"]
+        self._arguments: list[Any] = []
+        for one in self._told:
+            if "array" in one:
+                path = one["array"]
+                if path not in arrays:
+                    arrays[path] = _DeviceArray.allocate(path)
+                arrays[path].upload(path)
+                self._arguments.append(arrays[path])
+            else:
+                self._arguments.append(one["value"])
+
+    def launch(self, stream: Stream | None = None) -> None:
+        """Enqueues it."""
+        self._kernel.launch(self._grid, self._arguments, stream)
+
+    def write_results(self) -> None:
+        """Waits, and writes what the arrays are now."""
+        call("cuCtxSynchronize")
+        for one, value in zip(self._told, self._arguments):
+            if isinstance(value, _DeviceArray):
+                value.download(one["result"])
+
+    def unload(self) -> None:
+        """Gives the module back."""
+        self._module.unload()
+
+
+def launch_as_told(say: Callable[..., None], hear: Callable[[], dict[str, Any]]) -> None:
+    """Says when it could begin; then loads and launches kernels, times them, forgets them.
+
+    Kernels share their arrays, which have the bytes of their files again before each first launch.
+    """
     enumerator("CUevent_flags", "CU_EVENT_DEFAULT")  # imports the driver's library
     say(ready=True)
-    hear()
-    kernel, arguments = _load(job)
-    grid = tuple(job["grid"])
-
-    def launch() -> None:
-        kernel.launch(grid, arguments)
-
-    launch()
-    call("cuCtxSynchronize")
-    for one, value in zip(job["arguments"], arguments):
-        if isinstance(value, _DeviceArray):
-            value.download(one["result"])
-    say(launched=True)
+    arrays: dict[str, _DeviceArray] = {}
+    kernels: list[_Loaded] = []
     while True:
         told = hear()
-        say(times=_times(launch, told["repeats"], told["warm_up"], told["enough"]))
-
-
-def _load(job: dict[str, Any]) -> tuple[Kernel, list[Any]]:
-    """The kernel, and its arguments on the GPU."""
-    with open(job["cubin"], "rb") as stream:
-        cubin = stream.read()
-    parameters = tuple(_Parameter(kind) for kind in job["types"])
-    known = [_Information(job["entry"], tuple(job["block"]), parameters)]
-    kernel = Module(cubin, known if parameters else ()).kernel(job["entry"])
-    arguments = [
-        _DeviceArray.upload(one["array"]) if "array" in one else one["value"]
-        for one in job["arguments"]
-    ]
-    return kernel, arguments
-
-
-def _times(
-    launch: Callable[[], None], repeats: int, warm_up: int, enough: float | None
-) -> list[float]:
-    """The milliseconds of launches, of a few only where they take longer than is enough."""
-    first = time_calls(launch, repeats=min(FEW, repeats), warm_up=warm_up)
-    if repeats <= FEW or (enough is not None and min(first) > enough):
-        return first
-    return first + time_calls(launch, repeats=repeats - FEW, warm_up=0)
+        if "load" in told:
+            with open(told["load"]) as stream:
+                kernels.append(_Loaded(json.load(stream), arrays))
+            kernels[-1].launch()
+            kernels[-1].write_results()
+            say(launched=True)
+        elif "repeats" in told:
+            works = [kernel.launch for kernel in kernels]
+            say(times=time_batches(works, told["repeats"], told["enough"]))
+        else:
+            while kernels:
+                kernels.pop().unload()
+            say(forgotten=True)
 
 
 def tell_device(say: Callable[..., None], _: Callable[[], dict[str, Any]]) -> None:
@@ -139,7 +155,7 @@ def main(argument: str) -> None:
     """Does what the command line says. Ends the process."""
     if argument == "device":
         serve(tell_device)
-    serve(lambda say, hear: launch_as_told(argument, say, hear))
+    serve(launch_as_told)
 
 
 if __name__ == "__main__":

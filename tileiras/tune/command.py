@@ -28,7 +28,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("seconds", "Stop after so many seconds (0: never).", "S"),
     Option("timeout", "Seconds that a candidate may take on the GPU (20).", "S"),
     Option("compile-timeout", "Seconds that making a candidate may take (120).", "S"),
-    Option("repeats", "How many launches are timed (20).", "N"),
+    Option("repeats", "How many batches of launches are timed (20).", "N"),
     Option("cache", "Folder of results (tune in the user's cache; empty: none).", "DIR"),
     Option("retry", "Try points again that failed in an earlier run."),
     Option("fresh", "Try all points again."),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from tileiras.runtime.batches import spread
 from tileiras.tune.cache import Result
 from tileiras.tune.description import Point, label_of
 
@@ -26,10 +27,38 @@ _FAILURES = {
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """The defaults and the best that the search found, in milliseconds of alternating batches.
+
+    `failure` says why there are none.
+    """
+
+    defaults: tuple[float, ...] = ()
+    found: tuple[float, ...] = ()
+    failure: str = ""
+
+    @property
+    def gain(self) -> float:
+        """How many times as long the defaults take."""
+        return median(self.defaults) / median(self.found) if self.defaults else 1.0
+
+    @property
+    def spread(self) -> float:
+        """The larger of the two spreads: a smaller difference means nothing."""
+        return max(spread(self.defaults), spread(self.found))
+
+    @property
+    def is_better(self) -> bool:
+        """Whether what was found is faster than the defaults by more than the spread."""
+        return self.gain > 1 + self.spread
+
+
+@dataclass(frozen=True)
 class Report:
     """The results in the order in which they were found; the first is that of the defaults.
 
-    `again` are the milliseconds of the defaults and of the best, measured once more at the end.
+    `found` is the best point of the search, `final` its comparison with the defaults: None where it
+    is the defaults, or where these fail.
     """
 
     name: str
@@ -37,8 +66,8 @@ class Report:
     target: str
     points: int
     results: tuple[Result, ...]
-    best: Point | None
-    again: tuple[tuple[float, ...], tuple[float, ...]] | None
+    found: Point | None
+    final: Comparison | None
     known: int
     """How many results are from an earlier run."""
     reason: str
@@ -50,19 +79,18 @@ class Report:
         return self.results[0]
 
     @property
-    def best_result(self) -> Result | None:
-        """That of the best point."""
-        return next((one for one in self.results if one.point == self.best), None)
+    def best(self) -> Point | None:
+        """What was found if it is better than the defaults, else these; None where nothing runs."""
+        if self.final is None or self.final.is_better:
+            return self.found
+        return self.defaults.point
 
     @property
     def gain(self) -> float | None:
-        """How many times as long the defaults take; None where one of the two is missing."""
-        if self.again is not None:
-            return median(self.again[0]) / median(self.again[1])
-        best = self.best_result
-        if best is None or best.median is None or self.defaults.median is None:
+        """How many times as long the defaults take as the best; None where they fail."""
+        if self.best is None or not self.defaults.times:
             return None
-        return self.defaults.median / best.median
+        return self.final.gain if self.final is not None and self.final.is_better else 1.0
 
 
 def to_text(report: Report) -> str:
@@ -118,11 +146,7 @@ def _end(report: Report) -> list[str]:
     if report.best is not None:
         lines.append(f"best      {label_of(report.best)}")
     if report.gain is not None:
-        text = f"{report.gain:.3f} times as fast as the defaults"
-        if report.again is not None:
-            first, second = (median(times) for times in report.again)
-            text += f", measured again: {first:.4f} ms, {second:.4f} ms"
-        lines.append(f"gain      {text}")
+        lines.append(f"gain      {_gain(report)}")
     failed = sum(not one.times for one in report.results)
     lines.append(
         f"tried     {len(report.results)} of {report.points} points, {failed} failed, "
@@ -132,8 +156,24 @@ def _end(report: Report) -> list[str]:
     return lines
 
 
+def _gain(report: Report) -> str:
+    """By how much the best is faster, or what was found is not."""
+    final = report.final
+    if final is None:
+        return "none: nothing is better than the defaults"
+    other = "" if report.found is None else label_of(report.found)
+    if final.failure:
+        return f"none: {other} failed when it was compared: {final.failure}"
+    first, second = median(final.defaults), median(final.found)
+    told = f"{first:.4f} ms, {second:.4f} ms, spread {100 * final.spread:.1f} %"
+    if final.is_better:
+        return f"{final.gain:.3f} times as fast as the defaults, by turns: {told}"
+    return f"none: {other} is no better than the defaults, by turns: {told}"
+
+
 def to_json(report: Report) -> str:
     """Everything; times of launches in milliseconds."""
+    final = report.final
     data: dict[str, Any] = {
         "name": report.name,
         "device": report.device,
@@ -141,7 +181,9 @@ def to_json(report: Report) -> str:
         "points": report.points,
         "best": report.best,
         "gain": report.gain,
-        "again_ms": report.again,
+        "compared": report.found if final is not None else None,
+        "compared_ms": [final.defaults, final.found] if final and final.defaults else None,
+        "spread": final.spread if final is not None else None,
         "known": report.known,
         "reason": report.reason,
         "seconds": report.seconds,

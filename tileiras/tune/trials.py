@@ -1,6 +1,8 @@
-"""Tries points: a process makes the kernel, another launches it, checks its results, takes times.
+"""Tries points: a process makes the kernel, another launches it and takes times.
 
-Kernels are made side by side, a few ahead; the GPU has one of them at a time.
+Kernels are made side by side, a few ahead; the GPU has one of them at a time. The process that
+launches stays as long as kernels are well behaved, and is replaced by another after one that hangs,
+crashes or fails.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from itertools import count
 from typing import Any
 
 from tileiras.runtime.child_process import ChildFailed, ChildProcess
-from tileiras.runtime.isolated import WORKER, ArrayFile, IsolatedKernel, Job
+from tileiras.runtime.isolated import WORKER, ArrayFile, Job, KernelProcess
 from tileiras.tune.cache import Result
 from tileiras.tune.description import Point
 from tileiras.tune.search import key_of
@@ -26,7 +28,7 @@ MAKER = (sys.executable, "-m", "tileiras.tune.worker")
 """The command of the processes that run the user's file."""
 
 SLOWER = 1.25
-"""Policy: a point whose first launches all take longer than the best's, times this, is given up."""
+"""Policy: a point whose first batches all take longer than the best's, times this, is given up."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,10 @@ class Subject:
 
 @dataclass
 class Made:
-    """A candidate whose process is ready to launch it, or why there is none."""
+    """A candidate that can be launched, with the folder for its files, or why there is none."""
 
-    kernel: IsolatedKernel | None = None
+    job: Job | None = None
+    folder: str = ""
     failure: str = ""
     resources: Mapping[str, int] = field(default_factory=dict[str, int])
 
@@ -119,6 +122,22 @@ class Trials:
     making_now: dict[int, ChildProcess] = field(default_factory=dict[int, ChildProcess])
     made_before: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     """What the process told that made a point, by its key."""
+    _process: KernelProcess | None = None
+
+    def __enter__(self) -> Trials:
+        """The trials themselves."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the process that launches."""
+        if self._process is not None:
+            self._process.close()
+
+    def _launcher(self) -> KernelProcess:
+        """The process that launches, a new one where the last one failed."""
+        if self._process is None or self._process.failed:
+            self._process = KernelProcess(self.folder, self.commands.launcher)
+        return self._process
 
     @contextmanager
     def making(self, points: Sequence[Point]) -> Iterator[Callable[[Point], Made]]:
@@ -126,6 +145,8 @@ class Trials:
 
         Those that were not waited for are ended.
         """
+        if points:
+            self._launcher()  # starts while the first is made
         pool = ThreadPoolExecutor(self.jobs)
         numbered = [(point, next(self.numbers)) for point in points]
         pending: dict[str, Future[Made]] = {}
@@ -153,12 +174,11 @@ class Trials:
             for child in list(self.making_now.values()):
                 child.kill()
             for future in unwanted:
-                if (kernel := future.result().kernel) is not None:
-                    kernel.close()
+                future.result()
             pool.shutdown()
 
     def _make(self, point: Point, number: int) -> Made:
-        """Compiles a point and starts its process."""
+        """Compiles a point."""
         folder = os.path.join(self.folder, f"candidate{number}")
         os.mkdir(folder)
         subject, key = self.subject, key_of(point)
@@ -188,9 +208,7 @@ class Trials:
             tuple(told["types"]),
             arguments,
         )
-        return Made(
-            IsolatedKernel(job, folder, self.commands.launcher), resources=told["resources"]
-        )
+        return Made(job, folder, resources=told["resources"])
 
     def run(self, point: Point, made: Made, best: float | None) -> Result:
         """Launches, checks and times a candidate; whatever it does costs its process only.
@@ -198,23 +216,50 @@ class Trials:
         Without a reference the results of the first that runs are what is expected. `best` are the
         milliseconds of the best so far.
         """
-        if made.kernel is None:
+        if made.job is None:
             return Result(point, kind="make", message=made.failure)
         used: dict[str, Any] = {
             "registers": int(made.resources.get("registers", 0)),
             "spills": int(made.resources.get("spill_stores", 0)),
         }
-        with made.kernel as kernel:
-            try:
-                found = kernel.launch(self.seconds_to_run)
-                subject = self.subject
-                wrong = mistake(
-                    subject.arguments, found, self.folder, subject.relative, subject.absolute
-                )
-                if wrong:
-                    return Result(point, kind="wrong", message=wrong, **used)
+        process = self._launcher()
+        times: list[float] = []
+        try:
+            wrong = self._launch(process, made)
+            if not wrong:
                 enough = None if best is None else best * SLOWER
-                times = kernel.time(self.repeats, enough=enough)
-            except ChildFailed as failure:
-                return Result(point, kind=failure.kind, message=failure.message, **used)
+                (times,) = process.time(self.repeats, enough)
+            process.forget()
+        except ChildFailed as failure:
+            self._launcher()  # starts while others are made
+            return Result(point, kind=failure.kind, message=failure.message, **used)
+        if wrong:
+            return Result(point, kind="wrong", message=wrong, **used)
         return Result(point, tuple(times), **used)
+
+    def compare(self, mades: Sequence[Made]) -> list[tuple[float, ...]] | str:
+        """The milliseconds of candidates whose batches alternate in one process.
+
+        What is wrong where one of them fails or its results are wrong.
+        """
+        process = self._launcher()
+        try:
+            for made in mades:
+                if wrong := made.failure or self._launch(process, made):
+                    process.forget()
+                    return wrong
+            times = process.time(self.repeats)
+            process.forget()
+        except ChildFailed as failure:
+            return failure.message
+        return [tuple(one) for one in times]
+
+    def _launch(self, process: KernelProcess, made: Made) -> str:
+        """Launches a candidate; what is wrong with its results. Raises ChildFailed."""
+        assert made.job is not None
+        found = process.launch(made.job, made.folder, self.seconds_to_run)
+        subject = self.subject
+        wrong = mistake(subject.arguments, found, self.folder, subject.relative, subject.absolute)
+        for path in found.values():
+            os.unlink(path)
+        return wrong

@@ -16,7 +16,7 @@ from tileiras.runtime.isolated import Device, ask_device
 from tileiras.tune.cache import Result, ResultFile
 from tileiras.tune.description import Point, label_of
 from tileiras.tune.progress import Tell, progress
-from tileiras.tune.report import Report
+from tileiras.tune.report import Comparison, Report
 from tileiras.tune.search import Limits, Search
 from tileiras.tune.trials import Commands, Subject, Trials, read_subject, start_reading
 
@@ -55,7 +55,7 @@ def tune(plan: Plan, folder: str, commands: Commands, start: float) -> Report:
             subject = read_subject(child, plan.path, plan.variable)
         except ChildFailed as failure:
             raise UsageError(f"'{plan.path}': {failure.message}") from failure
-    trials = Trials(
+    with Trials(
         subject,
         plan.target or device.target,
         folder,
@@ -64,7 +64,13 @@ def tune(plan: Plan, folder: str, commands: Commands, start: float) -> Report:
         plan.seconds_to_run,
         plan.repeats,
         commands,
-    )
+    ) as trials:
+        return _tune(plan, trials, device, start)
+
+
+def _tune(plan: Plan, trials: Trials, device: Device, start: float) -> Report:
+    """Searches, and compares the best with the defaults."""
+    subject = trials.subject
     kept = ResultFile(plan.cache, _parts(plan, subject, device, trials.target))
     if plan.retry:
         kept.forget_failures()
@@ -72,15 +78,15 @@ def tune(plan: Plan, folder: str, commands: Commands, start: float) -> Report:
     limits = Limits(plan.most, plan.patience, plan.seconds)
     with progress(min(plan.most, len(subject.points)), plan.shows_progress) as tell:
         reason = run.search(limits, tell)
-        again = run.again()
+        final = run.compare()
     return Report(
         name=_name(plan),
         device=device.name,
         target=trials.target,
         points=len(subject.points),
         results=tuple(run.results),
-        best=run.state.best,
-        again=again,
+        found=run.state.best,
+        final=final,
         known=run.known,
         reason=reason,
         seconds=time.monotonic() - start,
@@ -104,7 +110,7 @@ def _parts(plan: Plan, subject: Subject, device: Device, target: str) -> dict[st
         "knobs": sorted(item for item in knobs.items() if item[0].startswith("TILEIR_")),
         "target": target,
         "device": [device.target, device.name, device.driver],
-        "repeats": plan.repeats,
+        "batches": plan.repeats,
     }
 
 
@@ -139,21 +145,21 @@ class _Run:
             if not points:
                 return "every point was tried"
 
-    def again(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-        """The defaults and the best once more, one after the other; None where they are the same.
+    def compare(self) -> Comparison | None:
+        """The defaults and the best in one process, by turns; None where they are the same.
 
-        The best of many was also lucky: this tells by how much it is faster. None, too, where one
-        of them fails.
+        The best of many was also lucky: this tells by how much it is faster, or that it is not.
         """
         best, defaults = self.state.best, self.results[0]
         if best is None or best == defaults.point or not defaults.times:
             return None
-        times: list[tuple[float, ...]] = []
-        with self.trials.making([defaults.point, best]) as made:
-            for point in (defaults.point, best):
-                result = self.trials.run(point, made(point), None)
-                times.append(result.times)
-        return (times[0], times[1]) if all(times) else None
+        points = [defaults.point, best]
+        with self.trials.making(points) as made:
+            found = self.trials.compare([made(point) for point in points])
+        if isinstance(found, str):
+            return Comparison(failure=found)
+        first, second = found
+        return Comparison(first, second)
 
     def _known(self, point: Point) -> Result | None:
         """The result of an earlier run.

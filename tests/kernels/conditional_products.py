@@ -1,4 +1,4 @@
-"""Products that a condition of the iteration leaves out: a mask of tiles, as in block-sparse GEMM."""
+"""Products left out under a condition of the iteration: a mask of tiles, as block-sparse GEMM."""
 
 from __future__ import annotations
 

@@ -55,9 +55,7 @@ def wanted(body: str, a: np.ndarray, b: np.ndarray, mask: np.ndarray) -> np.ndar
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_condition_leaves_products_out(target: str, body: str) -> None:
-    options = CompileOptions(
-        opt_level=3, emit="ptx", gpu_name=target.split()[0], **TARGETS[target]
-    )
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name=target.split()[0], **TARGETS[target])
     text = compile_module(conditional_product(body, TILE).encode(), options).output.decode()
     if target == "sm_90" and body != "either":
         assert "wgmma.mma_async" in text and "mma.sync" not in text

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from xdsl.ir import Data
-from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 Value = int | str
 _WORD = re.compile(r"[A-Za-z_][\w$.]*")

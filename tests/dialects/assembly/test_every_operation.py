@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Block, Region
 from xdsl.irdl import IRDLOperation
 
@@ -36,6 +35,7 @@ from tileiras.dialects.assembly.structured_writers import WRITERS
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, PaddingValue, PaddingValueAttr
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import DYNAMIC, TileType
+from tileiras.dialects.enum_attribute import EnumAttribute
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.llvm.memory import BytesAttr
 from tileiras.dialects.llvm.vectors import IndicesAttr

@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerType, StringAttr, TensorType, VectorType
-from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrConstraint,
@@ -32,6 +31,7 @@ from tileiras.dialects.assembly.forms import (
     Row,
 )
 from tileiras.dialects.assembly.values import NAMED_KINDS, Kind, kind_of
+from tileiras.dialects.enum_attribute import EnumAttribute
 from tileiras.dialects.llvm.types import pointer_type
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, TiledViewType, with_element
 from tileiras.dialects.nv_tileas.pipeline import PIPELINE, TENSOR_MAP

@@ -21,12 +21,12 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.enum_attribute import EnumAttribute
 from tileiras.dialects.llvm.memory import BytesAttr
 from tileiras.dialects.llvm.vectors import IndicesAttr
 

@@ -5,15 +5,18 @@ An enum's number in bytecode is the position of its member (Tile IR specificatio
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, NoneAttr
-from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Data, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
+
+from tileiras.dialects.enum_attribute import EnumAttribute
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
 
 
 class Signedness(StrEnum):
@@ -134,105 +137,85 @@ class PointerKind(StrEnum):
     MULTICAST = "multicast"
 
 
-class InAngleBrackets:
-    """Writes the value of an enumeration as `<value>`, which makes the generic form readable again.
-
-    Stands before `EnumAttribute` among the bases.
-    """
-
-    data: Any
-    enum_type: ClassVar[Any]
-
-    def print_parameter(self, printer: Printer) -> None:
-        """Prints `<value>`."""
-        printer.print_string(f"<{self.data.value}>")
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Any:
-        """Parses `<value>`."""
-        with parser.in_angle_brackets():
-            return parser.parse_str_enum(cls.enum_type)
-
-
 @irdl_attr_definition
-class SignednessAttr(InAngleBrackets, EnumAttribute[Signedness]):
+class SignednessAttr(EnumAttribute[Signedness]):
     """`#cuda_tile.signedness<signed>`."""
 
     name = "cuda_tile.signedness"
 
 
 @irdl_attr_definition
-class IntegerOverflowAttr(InAngleBrackets, EnumAttribute[IntegerOverflow]):
+class IntegerOverflowAttr(EnumAttribute[IntegerOverflow]):
     """`#cuda_tile.overflow<none>`."""
 
     name = "cuda_tile.overflow"
 
 
 @irdl_attr_definition
-class RoundingModeAttr(InAngleBrackets, EnumAttribute[RoundingMode]):
+class RoundingModeAttr(EnumAttribute[RoundingMode]):
     """`#cuda_tile.rounding<zero>`."""
 
     name = "cuda_tile.rounding"
 
 
 @irdl_attr_definition
-class ComparisonPredicateAttr(InAngleBrackets, EnumAttribute[ComparisonPredicate]):
+class ComparisonPredicateAttr(EnumAttribute[ComparisonPredicate]):
     """`#cuda_tile.comparison_predicate<equal>`."""
 
     name = "cuda_tile.comparison_predicate"
 
 
 @irdl_attr_definition
-class ComparisonOrderingAttr(InAngleBrackets, EnumAttribute[ComparisonOrdering]):
+class ComparisonOrderingAttr(EnumAttribute[ComparisonOrdering]):
     """`#cuda_tile.comparison_ordering<ordered>`."""
 
     name = "cuda_tile.comparison_ordering"
 
 
 @irdl_attr_definition
-class MemoryOrderingAttr(InAngleBrackets, EnumAttribute[MemoryOrdering]):
+class MemoryOrderingAttr(EnumAttribute[MemoryOrdering]):
     """`weak`; a plain i32 in the public generic form."""
 
     name = "cuda_tile.memory_ordering_semantics"
 
 
 @irdl_attr_definition
-class MemoryScopeAttr(InAngleBrackets, EnumAttribute[MemoryScope]):
+class MemoryScopeAttr(EnumAttribute[MemoryScope]):
     """`device`; a plain i32 in the public generic form."""
 
     name = "cuda_tile.memory_scope"
 
 
 @irdl_attr_definition
-class AtomicRMWModeAttr(InAngleBrackets, EnumAttribute[AtomicRMWMode]):
+class AtomicRMWModeAttr(EnumAttribute[AtomicRMWMode]):
     """`add`; a plain i32 in the public generic form."""
 
     name = "cuda_tile.atomic_rmw_mode"
 
 
 @irdl_attr_definition
-class PaddingValueAttr(InAngleBrackets, EnumAttribute[PaddingValue]):
+class PaddingValueAttr(EnumAttribute[PaddingValue]):
     """`padding_value = zero` of a view type."""
 
     name = "cuda_tile.padding_value"
 
 
 @irdl_attr_definition
-class SymbolVisibilityAttr(InAngleBrackets, EnumAttribute[SymbolVisibility]):
+class SymbolVisibilityAttr(EnumAttribute[SymbolVisibility]):
     """`#cuda_tile.symbol_visibility<private>`."""
 
     name = "cuda_tile.symbol_visibility"
 
 
 @irdl_attr_definition
-class MultimemReductionKindAttr(InAngleBrackets, EnumAttribute[MultimemReductionKind]):
+class MultimemReductionKindAttr(EnumAttribute[MultimemReductionKind]):
     """Reduction kind of the multimem operations."""
 
     name = "cuda_tile.multimem_reduction_kind"
 
 
 @irdl_attr_definition
-class PointerKindAttr(InAngleBrackets, EnumAttribute[PointerKind]):
+class PointerKindAttr(EnumAttribute[PointerKind]):
     """`#cuda_tile.ptr_attr<none>`."""
 
     name = "cuda_tile.ptr_attr"
@@ -248,7 +231,7 @@ class IntTupleAttr(Data[tuple[int, ...]]):
         super().__init__(tuple(data))
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[int, ...]:
+    def parse_parameter(cls, parser: "AttrParser") -> tuple[int, ...]:
         """Parses `<[4, 8]>`."""
         with parser.in_angle_brackets():
             values = parser.parse_comma_separated_list(
@@ -256,7 +239,7 @@ class IntTupleAttr(Data[tuple[int, ...]]):
             )
         return tuple(values)
 
-    def print_parameter(self, printer: Printer) -> None:
+    def print_parameter(self, printer: "Printer") -> None:
         """Prints `<[4, 8]>`."""
         printer.print_string("<[" + ", ".join(map(str, self.data)) + "]>")
 

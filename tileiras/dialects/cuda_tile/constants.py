@@ -1,18 +1,21 @@
 """Bit-exact constant attributes: raw element bytes, so that no NaN payload is ever lost."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import BytesAttr, IntAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.element_names import element_text
 from tileiras.dialects.cuda_tile.element_types import storage_bytes
 from tileiras.dialects.cuda_tile.type_rules import is_number
 from tileiras.dialects.cuda_tile.types import TileType
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
 
 
 @irdl_attr_definition
@@ -55,14 +58,14 @@ class DenseAttr(ParametrizedAttribute):
                 f"constant has {found} bytes, expected {size} (a splat) or {full}"
             )
 
-    def print_parameters(self, printer: Printer) -> None:
+    def print_parameters(self, printer: "Printer") -> None:
         """Prints `<type, "01000000">`, the bytes in hexadecimal."""
         with printer.in_angle_brackets():
             printer.print_attribute(self.type)
             printer.print_string(f', "{self.raw.data.hex()}"')
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+    def parse_parameters(cls, parser: "AttrParser") -> Sequence[Attribute]:
         """Parses `<type, "01000000">`."""
         with parser.in_angle_brackets():
             kind = parser.parse_attribute()

@@ -1,5 +1,7 @@
 """Constants as bit patterns, and values without operands: poison, undef, zero, addressof."""
 
+from typing import TYPE_CHECKING
+
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Data
 from xdsl.irdl import (
@@ -10,8 +12,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,6 +24,10 @@ from tileiras.dialects.llvm.types import (
     scalar_of,
 )
 
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
+
 
 @irdl_attr_definition
 class BitsAttr(Data[tuple[int, ...]]):
@@ -35,7 +39,7 @@ class BitsAttr(Data[tuple[int, ...]]):
     name = "llvm.bits"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[int, ...]:
+    def parse_parameter(cls, parser: "AttrParser") -> tuple[int, ...]:
         """Parses `<0x3f800000, 0x0>`."""
         with parser.in_angle_brackets():
             return tuple(
@@ -44,7 +48,7 @@ class BitsAttr(Data[tuple[int, ...]]):
                 )
             )
 
-    def print_parameter(self, printer: Printer) -> None:
+    def print_parameter(self, printer: "Printer") -> None:
         """Prints `<0x3f800000, 0x0>`."""
         printer.print_string("<" + ", ".join(f"{bits:#x}" for bits in self.data) + ">")
 

@@ -1,5 +1,7 @@
 """Memory of the `llvm` dialect: loads, stores, byte-offset address arithmetic, fences, globals."""
 
+from typing import TYPE_CHECKING
+
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Data
 from xdsl.irdl import (
@@ -12,8 +14,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,6 +24,10 @@ from tileiras.dialects.llvm.types import (
     is_pointer,
     lanes_of,
 )
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
 
 FENCE_ORDERINGS = ("acquire", "release", "acq_rel", "seq_cst")
 FENCE_SCOPES = ("", "block", "device", "cluster")
@@ -37,12 +41,12 @@ class BytesAttr(Data[bytes]):
     name = "llvm.bytes"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> bytes:
+    def parse_parameter(cls, parser: "AttrParser") -> bytes:
         """Parses `<"00ff">`."""
         with parser.in_angle_brackets():
             return bytes.fromhex(parser.parse_str_literal())
 
-    def print_parameter(self, printer: Printer) -> None:
+    def print_parameter(self, printer: "Printer") -> None:
         """Prints `<"00ff">`."""
         printer.print_string(f'<"{self.data.hex()}">')
 

@@ -5,6 +5,7 @@ Integers, floats and one-dimensional vectors are xDSL's builtin types.
 
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -19,9 +20,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
 
 GENERIC = 0
 GLOBAL = 1
@@ -55,12 +58,12 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
         """The address space as an int."""
         return self.space.data
 
-    def print_parameters(self, printer: Printer) -> None:
+    def print_parameters(self, printer: "Printer") -> None:
         """Prints `<1>`."""
         printer.print_string(f"<{self.space.data}>")
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+    def parse_parameters(cls, parser: "AttrParser") -> Sequence[Attribute]:
         """Parses `<1>`."""
         with parser.in_angle_brackets():
             return (IntAttr(parser.parse_integer()),)

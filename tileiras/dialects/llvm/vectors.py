@@ -1,5 +1,7 @@
 """Moving elements between vectors and structs: extract, insert, shuffle."""
 
+from typing import TYPE_CHECKING
+
 from xdsl.dialects.builtin import IntAttr, IntegerType
 from xdsl.ir import Data
 from xdsl.irdl import (
@@ -11,12 +13,14 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.llvm.types import StructType, lanes_of, scalar_of
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
 
 
 @irdl_attr_definition
@@ -26,7 +30,7 @@ class IndicesAttr(Data[tuple[int, ...]]):
     name = "llvm.indices"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[int, ...]:
+    def parse_parameter(cls, parser: "AttrParser") -> tuple[int, ...]:
         """Parses `<0, 1, -1>`."""
         with parser.in_angle_brackets():
             return tuple(
@@ -35,7 +39,7 @@ class IndicesAttr(Data[tuple[int, ...]]):
                 )
             )
 
-    def print_parameter(self, printer: Printer) -> None:
+    def print_parameter(self, printer: "Printer") -> None:
         """Prints `<0, 1, -1>`."""
         printer.print_string("<" + ", ".join(str(index) for index in self.data) + ">")
 

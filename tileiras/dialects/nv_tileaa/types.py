@@ -1,13 +1,16 @@
 """Types of the nv_tileaa dialect. Tiles are builtin tensors (scalars when of rank 0)."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import NoneAttr, NoneType, TensorType
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
 
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, PaddingValue, PaddingValueAttr
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 
 @irdl_attr_definition
@@ -71,7 +74,7 @@ class TiledViewType(ParametrizedAttribute, TypeAttribute):
     sparse: IntTupleAttr
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+    def parse_parameters(cls, parser: "AttrParser") -> Sequence[Attribute]:
         """As printed; xDSL prints the attribute `none` and reads it as the type of that name."""
         return [
             NoneAttr() if isinstance(parameter, NoneType) else parameter

@@ -21,17 +21,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.named_values import NamedValues
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 FRAGMENTS = "fragments"
 """Of a product: the layouts that its instructions want, operands in registers first, then sums."""

@@ -1,14 +1,17 @@
 """The encoding that says where every element of a tensor lives."""
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 
 from tileiras.dialects.layout import LinearLayout
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
 
 
 @irdl_attr_definition
@@ -18,12 +21,12 @@ class LayoutEncodingAttr(Data[LinearLayout]):
     name = "nv_tileas.layout"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> LinearLayout:
+    def parse_parameter(cls, parser: "AttrParser") -> LinearLayout:
         """Parses the layout's text."""
         with parser.in_angle_brackets():
             return LinearLayout.parse(parser.parse_str_literal())
 
-    def print_parameter(self, printer: Printer) -> None:
+    def print_parameter(self, printer: "Printer") -> None:
         """Prints the layout's text."""
         printer.print_string(f'<"{self.data}">')
 

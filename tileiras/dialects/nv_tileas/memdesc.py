@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from typing import ClassVar, TypeGuard
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import AnyAttr, EqAttrConstraint, ParamAttrConstraint, irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from tileiras.dialects.cuda_tile.attributes import InAngleBrackets, IntTupleAttr
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.enum_attribute import EnumAttribute
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS, TMEM_COLUMNS
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.errors import InternalError
@@ -41,7 +41,7 @@ class MemorySpace(StrEnum):
 
 
 @irdl_attr_definition
-class MemorySpaceAttr(InAngleBrackets, EnumAttribute[MemorySpace]):
+class MemorySpaceAttr(EnumAttribute[MemorySpace]):
     """`#nv_tileas.memory_space<smem>`: shared memory or tensor memory."""
 
     name = "nv_tileas.memory_space"

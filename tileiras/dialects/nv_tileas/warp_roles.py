@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
@@ -30,6 +29,9 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.named_values import NamedValues
 from tileiras.dialects.nv_tileas.assigned import AccessAttr, layout_attribute
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 WARP_ROLES, ROLES = "warp_roles", "roles"
 """Of the function: its roles, with their warps. Of an operation: the roles that run it."""

@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
@@ -41,6 +40,7 @@ from tileiras.dialects.cuda_tile.text.floats import parse_float
 from tileiras.dialects.cuda_tile.text.lexer import MAX_DIGITS, Token, unquoted
 from tileiras.dialects.cuda_tile.text.type_parser import FLOAT_TYPES, INTEGER_TYPES, TypeParser
 from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.dialects.enum_attribute import EnumAttribute
 from tileiras.excerpts import shown_input
 
 ENUM_ATTRIBUTES: dict[str, type[EnumAttribute]] = {

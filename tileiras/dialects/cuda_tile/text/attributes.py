@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
 )
-from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.attributes import (
@@ -28,6 +27,7 @@ from tileiras.dialects.cuda_tile.constants import DenseAttr, FloatBitsAttr
 from tileiras.dialects.cuda_tile.element_names import element_text
 from tileiras.dialects.cuda_tile.element_types import FLOAT_FORMATS, storage_bytes
 from tileiras.dialects.cuda_tile.text.floats import float_text
+from tileiras.dialects.enum_attribute import EnumAttribute
 
 MAX_LISTED_ELEMENTS = 100
 """Constants with more elements print as hexadecimal bytes (as MLIR elides large constants)."""

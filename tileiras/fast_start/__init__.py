@@ -8,6 +8,7 @@ Most of a small compilation is Python finding, loading and making modules. What 
 | dataclasses read, and their methods made, when first used | `lazy_dataclasses` | `dataclasses` |
 | operations and attributes defined when first used | `lazy_definitions` | xDSL's decorators |
 | compiled regular expressions kept | `kept_patterns` | `re` |
+| `inspect` read when more than its plain functions is asked | `lazy_inspect` | `inspect` |
 | xDSL's finder of IRDL dialects left out | here | that finder |
 
 None changes what a module contains or what the compiler does, and only the commands use them: in a
@@ -31,7 +32,7 @@ TYPE_CHECKING = False  # `typing` shall come from the prepared file
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-TRICKS = ("modules", "dataclasses", "definitions", "patterns", "dialect finder")
+TRICKS = ("modules", "inspect", "dataclasses", "definitions", "patterns", "dialect finder")
 """The names of the tricks, for tests that switch single ones off."""
 
 
@@ -60,6 +61,10 @@ def start_fast(folder: str | None, without: tuple[str, ...] = ()) -> Callable[[]
     modules = PreparedModules(prepared)
     if "modules" not in without:
         sys.meta_path.insert(0, modules)
+    if "inspect" not in without:
+        from tileiras.fast_start.lazy_inspect import defer_inspect
+
+        defer_inspect()
     if "patterns" not in without:
         from tileiras.fast_start.kept_patterns import keep_patterns
 

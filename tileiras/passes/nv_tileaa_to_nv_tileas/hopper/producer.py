@@ -19,10 +19,6 @@ from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_prologue_fill import one_time
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import (
-    put_loads_first,
-    put_tma_before_gathers,
-)
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_tensors import ProducerTensors
 from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import (
     UniformOperands,
@@ -78,8 +74,6 @@ class ProducerBuilder(OpBuilder):
         self.values.update(zip(source.args, arguments, strict=True))
         block = Block()
         self.copy_block(source, block)
-        put_loads_first(block)
-        put_tma_before_gathers(block)
         return Region(block)
 
     def copy_block(self, source: Block, target: Block) -> None:

@@ -360,6 +360,37 @@ def test_file_names_say_what_is_inside(path: Path) -> None:
     assert path.name not in VAGUE_FILE_NAMES
 
 
+LOOKS_AT_CODE: dict[str, str] = {
+    "passes/cuda_tile/test_hoist_views.py": "compares the code of two texts",
+    "passes/nv_tileaa/test_coarsen_locks.py": "asks whether there is room for what is sent",
+    "passes/nv_tileaa/test_insert_ocg_knobs.py": "hints are for ptxas, which reads them there",
+    "passes/nv_tileas/test_cta_config.py": "asks ptxas how many registers and bytes there are",
+    "passes/nv_tileas/test_explained_operations.py": "remarks are told at the end",
+    "passes/nv_tileas/test_tma_preferences.py": "runs the code in the PTX machine",
+    "planning/test_strategy.py": "compares remarks of a whole compilation",
+    "planning/test_written_schedules.py": "compares the code of two texts",
+}
+"""Tests of passes and of planning that compile to PTX, and what for."""
+
+
+def names_ptx(path: Path) -> bool:
+    """Whether a test names that stage."""
+    nodes = ast.walk(tree_of(path))
+    return any(isinstance(node, ast.Constant) and node.value == "ptx" for node in nodes)
+
+
+@pytest.mark.parametrize("folder", ["passes", "planning"])
+def test_what_a_pass_decides_is_looked_for_where_it_is_written(folder: str) -> None:
+    """Not in PTX: whoever counts instructions tests the lowering, and stands in tests/codegen."""
+    tests = ROOT / "tests"
+    found = [
+        path.relative_to(tests).as_posix()
+        for path in sorted((tests / folder).rglob("*.py"))
+        if names_ptx(path)
+    ]
+    assert found == [name for name in LOOKS_AT_CODE if name.startswith(folder)]
+
+
 SHARED_BY_TESTS = (
     "tests.kernels",
     "tests.conftest",

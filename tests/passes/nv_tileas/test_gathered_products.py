@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -132,20 +131,6 @@ def test_producer_computes_pointers_without_moving_tiles():
     assert (
         loaded < maps < producer.index('"nv_tileaa.muli"', maps) < producer.index("nv_tileaa.for")
     )
-
-
-def test_threads_arrive_with_their_copies():
-    ptx = compiled(experts(), emit="ptx")
-    assert len(re.findall(r"cp\.async\.cg\.shared\.global \[\S+\], \[\S+\], 16, ", ptx)) == 8
-    assert ptx.count("cp.async.mbarrier.arrive.noinc") == 1
-    # One more than the threads: who announces TMA's bytes.
-    assert len(re.findall(r"mbarrier\.init\S* \[\S+\], 129;", ptx)) > 2
-    # Consumers pass the fence between the barrier and the product.
-    consumer = ptx[ptx.index("setmaxnreg.inc") :]
-    loop = consumer[: consumer.index("wgmma.mma_async")]
-    assert loop.rindex("mbarrier.try_wait") < loop.rindex("fence.proxy.async")
-    (kept,) = re.findall(r"setmaxnreg\.dec\.sync\.aligned\.u32 (\d+);", ptx)
-    assert 40 < int(kept) <= 96
 
 
 @pytest.mark.parametrize("align", [16, 8, 4])

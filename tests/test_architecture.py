@@ -138,51 +138,6 @@ def imports_of(path: Path) -> Iterator[tuple[str, int]]:
                 yield module, node.lineno
 
 
-def module_name(path: Path) -> str:
-    """A source as others import it, below `tileiras`."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def import_graph() -> dict[str, list[str]]:
-    """Which modules of ours each one imports: anywhere, also in functions or for types only."""
-    modules = {module_name(path): path for path in sources()}
-    graph: dict[str, list[str]] = {}
-    for module, path in modules.items():
-        found: dict[str, None] = {}
-        for node in ast.walk(tree_of(path)):
-            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
-                "tileiras."
-            ):
-                continue
-            base = str(node.module).removeprefix("tileiras.")
-            for alias in node.names:
-                inner = f"{base}.{alias.name}"
-                found[inner if inner in modules else base] = None
-        graph[module] = [other for other in found if other in modules and other != module]
-    return graph
-
-
-def circles(graph: dict[str, list[str]]) -> list[tuple[str, ...]]:
-    """Sets of modules that reach each other, each sorted."""
-    reached: dict[str, dict[str, None]] = {}
-    for module in graph:
-        seen: dict[str, None] = {}
-        pending = list(graph[module])
-        while pending:
-            other = pending.pop()
-            if other not in seen:
-                seen[other] = None
-                pending += graph[other]
-        reached[module] = seen
-    found = {
-        tuple(sorted(other for other in seen if module in reached[other])): None
-        for module, seen in reached.items()
-        if module in seen
-    }
-    return sorted(found)
-
-
 ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
     "plan_hopper": ("planning/strategy.py", "planning/warp_roles/plan.py"),
     "choose_strategy": ("planning/strategy.py", "passes/nv_tileaa/choose_strategy.py"),
@@ -218,17 +173,6 @@ def test_passes_that_may_ask_do() -> None:
     for name, known_to in ASKS_FOR_PLANS.items():
         for path in known_to:
             assert name in (PACKAGE / path).read_text(encoding="utf-8"), (name, path)
-
-
-def test_modules_do_not_import_each_other() -> None:
-    """Not in functions either, nor for types only."""
-    assert circles(import_graph()) == []
-
-
-def test_circles_are_found() -> None:
-    """Of any length, each once; what only leads into one is not in it."""
-    graph = {"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"], "e": [], "f": ["g"], "g": ["f"]}
-    assert circles(graph) == [("a", "b", "c"), ("f", "g")]
 
 
 def docstrings(tree: ast.Module) -> frozenset[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
@@ -59,13 +59,6 @@ class ProductAgentBuilder(ProducerBuilder):
         self.acquired = roles.accumulators
         self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
-
-    def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
-        """The program for a function body whose arguments are given as values from outside."""
-        self.values.update(zip(source.args, arguments, strict=True))
-        block = Block()
-        self.copy_block(source, block)
-        return Region(block)
 
     def copy_op(self, op: Operation) -> None:
         """Products, loops around them and the end are the warp role's own."""

@@ -45,13 +45,6 @@ class StoreWarpBuilder(ProducerBuilder):
         self.own_maps: dict[SSAValue, SSAValue] = {}
         """Descriptors that this warp makes, by view."""
 
-    def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
-        """The program for a function body whose arguments are given as values from outside."""
-        self.values.update(zip(source.args, arguments, strict=True))
-        block = Block()
-        self.copy_block(source, block)
-        return Region(block)
-
     def copy_op(self, op: Operation) -> None:
         """Stores and the end are the warp role's own; the rest is as for the producer."""
         match op:

@@ -55,14 +55,13 @@ ROWS, COLUMNS = 0, 1
 
 @dataclass(frozen=True)
 class SliceEpiloguePass(IrPass):
-    """Computes and stores slices of a product's sum one after the other where all is too much.
+    """Cuts what follows a large product into slices, which are computed and stored one by one.
 
     Before   %s = for { dot } : 128x256;  %t = addf %s, %bias;  store %t;  store (tanh %t)
     After    %s0 = extract %s[0, 0] : 128x128;  the rest on it;  the same with extract %s[0, 1]
-    Requires nv_tileaa, with the strategies of kernels, of which it takes those that it slices away
-    Leaves   epilogues that fit into registers;
-             accesses that token order keeps in their places;
-             sums that are reduced or go on into another loop
+    Requires nv_tileaa, with the strategies of kernels; a kernel that it slices loses its strategy
+    Leaves   epilogues that fit into registers; accesses that token order keeps in their places;
+             sums that are reduced, or go on into another loop
     """
 
     name = "slice-epilogue"

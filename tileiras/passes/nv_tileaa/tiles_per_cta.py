@@ -34,18 +34,20 @@ if TYPE_CHECKING:
 class TilesPerCtaPass(IrPass):
     """Lets tile blocks compute two neighbouring tiles in one loop.
 
-    In a persistent kernel, those of a round; in one with a tile a block, its own and the next
-    block's, if the grid is large (`two_tiles_of_grid.py`).
+    What both tiles read is loaded once. In a persistent kernel these are tiles of two neighbouring
+    iterations. In a kernel of one tile per block they are its own and the next block's, if the grid
+    is large (`two_tiles_of_grid.py`).
+
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
     After    for %t in [2 * program_id, ..) step 2 * num_programs { if %t + 1 is its tile, too {
              pre(%t); pre(%t + 1); for %k { body of %t; body of %t + 1 }; post(%t); post(%t + 1)
              } else { the same as before } }
-             so that no tile block has more to do than before: in the last round, if there are no
-             more tiles left than tile blocks, each computes one
+             No tile block has more to do than before: if in the last round there are no more tiles
+             than tile blocks, each block computes one.
     Requires nv_tileaa, with the strategies of kernels; a target with wgmma and TMA
-    Leaves   kernels that are not specialised, that ask for clusters, whose tile blocks may wait for
-             each other, whose loops over K depend on the tile or do more than to add products up,
-             whose tiles could have nothing in common, or would want more registers or stages than
+    Leaves   kernels that are not specialised, that ask for clusters, or whose tile blocks may wait
+             for each other; loops over K that depend on the tile, or do more than to add products
+             up; tiles that could have nothing in common, or need more registers or stages than
              there are; operands that threads read, or gather for one tile only
     """
 

@@ -32,8 +32,8 @@ class OrderProducerPass(IrPass):
     After    agent_switch producer { %x = load %p;  %m = make_tiled_tma_desc %v;  %i = muli %x, %c;
              producer_acquire %q;  tiled_tma_load %q, %m, ..;  gather_load %q, .. }
     Requires nv_tileas with the programs of warp roles
-    Leaves   what stands behind the first loop, branch or use of a pipeline, copies by TMA in a
-             stage aside; maps and indices that are computed from what is loaded
+    Leaves   loads and maps behind the first loop, branch or use of a pipeline; maps of views whose
+             sizes are loaded; copies by TMA whose indices are computed within their stage
     """
 
     name = "tileas-order-producer"

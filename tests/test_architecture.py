@@ -139,7 +139,7 @@ def imports_of(path: Path) -> Iterator[tuple[str, int]]:
 
 
 ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
-    "plan_hopper": ("planning/strategy.py", "planning/warp_roles/plan.py"),
+    "plan_roles": ("planning/strategy.py", "planning/warp_roles/plan.py"),
     "choose_strategy": ("planning/strategy.py", "passes/nv_tileaa/choose_strategy.py"),
     "would_specialise": (
         "planning/strategy.py",
@@ -384,7 +384,7 @@ def test_tests_share_kernels_and_not_each_other(path: Path) -> None:
         ("from tileiras.codegen.lowering import context\n", test_imports_point_down),
         ("def f():\n    from tileiras.pipeline import PIPELINE\n", test_imports_point_down),
         (
-            "from tileiras.planning.warp_roles.plan import plan_hopper\n",
+            "from tileiras.planning.warp_roles.plan import plan_roles\n",
             test_kernels_are_planned_in_one_place,
         ),
         (

@@ -81,7 +81,7 @@ class CoarsenLocksPass(IrPass):
                 op.body.block.insert_op_before(coarsened, func)
                 func.detach()
                 ctx.remarks.add(_remark(coarsened, size))
-                # Pipelines get half of the shared memory now (`hopper/requirements`).
+                # Pipelines get half of the shared memory now (`planning/resources`).
                 split_function(ctx, coarsened)
 
 

@@ -29,7 +29,7 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
     from tileiras.planning.model.dots import PlannedDot
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
 
 CLUSTER = 2
 """Policy: CTAs of a cluster that is formed."""
@@ -151,7 +151,7 @@ def _is_plain(planned: PlannedDot) -> bool:
     return planned.lhs is not None and planned.fragments is None and not planned.transposed
 
 
-def _clustered(func: aa.FuncOp, plan: HopperPlan | None, target: GpuTarget) -> aa.FuncOp | None:
+def _clustered(func: aa.FuncOp, plan: RolePlan | None, target: GpuTarget) -> aa.FuncOp | None:
     """The kernel for a cluster, None if nothing would be shared."""
     from tileiras.planning.clusters import find_multicast
 

@@ -25,7 +25,7 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
 
 STAGES = 3
 """Policy: stages of a pipeline that keep TMA busy: two hold what is multiplied, one what comes
@@ -120,7 +120,7 @@ def split_steps(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str
     return (changed, done) if done else (func, [])
 
 
-def _is_better(after: HopperPlan | None, before: HopperPlan | None) -> bool:
+def _is_better(after: RolePlan | None, before: RolePlan | None) -> bool:
     """Whether the cut makes a kernel specialised, or leaves its CTA as large as it was."""
     if after is None or before is None:
         return after is not None

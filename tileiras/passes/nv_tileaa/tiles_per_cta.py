@@ -27,7 +27,7 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _two_tiles(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     return changed if _have_in_common(plan) and has_spare_stages(plan, target) else None
 
 
-def _have_in_common(plan: HopperPlan) -> bool:
+def _have_in_common(plan: RolePlan) -> bool:
     """Whether both tiles read a tile in common, or may turn out to; gathered ones in any case."""
     from tileiras.planning.operands.uniform import products_of, uniform_loads_of
 
@@ -181,7 +181,7 @@ def _have_in_common(plan: HopperPlan) -> bool:
     return bool(common or uniform_loads_of(plan.pipelines))
 
 
-def _only_adds_up(plan: HopperPlan) -> bool:
+def _only_adds_up(plan: RolePlan) -> bool:
     """Whether all products run on while the next iteration's are issued."""
     from tileiras.planning.mma.accumulation import is_running
 
@@ -189,7 +189,7 @@ def _only_adds_up(plan: HopperPlan) -> bool:
     return is_running(products) and all(product.fragments is None for product in products)
 
 
-def _fits(plan: HopperPlan) -> bool:
+def _fits(plan: RolePlan) -> bool:
     """Whether the sums of both tiles take no more registers than one sum may."""
     from tileiras.planning.resources.cta import MAX_ACCUMULATORS
 

@@ -48,9 +48,9 @@ def _transposed_type(tile: SSAValue) -> MemDescType:
     """The type of a tile once its other dim is contiguous."""
     old = tile.type
     if not is_in_smem(old):
-        raise InternalError("what is transposed is no tile", where="hopper")
+        raise InternalError("what is transposed is no tile", where="warp roles")
     major = 1 - old.major
     swizzle = widest_swizzle(old.shape[major] * storage_bytes(old.element_type))
     if swizzle is None:
-        raise InternalError("what is transposed has no swizzle", where="hopper")
+        raise InternalError("what is transposed has no swizzle", where="warp roles")
     return MemDescType(old.shape, old.element_type, NvmmaSharedAttr(swizzle, major))

@@ -138,53 +138,8 @@ def imports_of(path: Path) -> Iterator[tuple[str, int]]:
                 yield module, node.lineno
 
 
-def module_name(path: Path) -> str:
-    """A source as others import it, below `tileiras`."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def import_graph() -> dict[str, list[str]]:
-    """Which modules of ours each one imports: anywhere, also in functions or for types only."""
-    modules = {module_name(path): path for path in sources()}
-    graph: dict[str, list[str]] = {}
-    for module, path in modules.items():
-        found: dict[str, None] = {}
-        for node in ast.walk(tree_of(path)):
-            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
-                "tileiras."
-            ):
-                continue
-            base = str(node.module).removeprefix("tileiras.")
-            for alias in node.names:
-                inner = f"{base}.{alias.name}"
-                found[inner if inner in modules else base] = None
-        graph[module] = [other for other in found if other in modules and other != module]
-    return graph
-
-
-def circles(graph: dict[str, list[str]]) -> list[tuple[str, ...]]:
-    """Sets of modules that reach each other, each sorted."""
-    reached: dict[str, dict[str, None]] = {}
-    for module in graph:
-        seen: dict[str, None] = {}
-        pending = list(graph[module])
-        while pending:
-            other = pending.pop()
-            if other not in seen:
-                seen[other] = None
-                pending += graph[other]
-        reached[module] = seen
-    found = {
-        tuple(sorted(other for other in seen if module in reached[other])): None
-        for module, seen in reached.items()
-        if module in seen
-    }
-    return sorted(found)
-
-
 ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
-    "plan_hopper": ("planning/strategy.py", "planning/warp_roles/plan.py"),
+    "plan_roles": ("planning/strategy.py", "planning/warp_roles/plan.py"),
     "choose_strategy": ("planning/strategy.py", "passes/nv_tileaa/choose_strategy.py"),
     "would_specialise": (
         "planning/strategy.py",
@@ -218,17 +173,6 @@ def test_passes_that_may_ask_do() -> None:
     for name, known_to in ASKS_FOR_PLANS.items():
         for path in known_to:
             assert name in (PACKAGE / path).read_text(encoding="utf-8"), (name, path)
-
-
-def test_modules_do_not_import_each_other() -> None:
-    """Not in functions either, nor for types only."""
-    assert circles(import_graph()) == []
-
-
-def test_circles_are_found() -> None:
-    """Of any length, each once; what only leads into one is not in it."""
-    graph = {"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"], "e": [], "f": ["g"], "g": ["f"]}
-    assert circles(graph) == [("a", "b", "c"), ("f", "g")]
 
 
 def docstrings(tree: ast.Module) -> frozenset[int]:
@@ -360,6 +304,37 @@ def test_file_names_say_what_is_inside(path: Path) -> None:
     assert path.name not in VAGUE_FILE_NAMES
 
 
+LOOKS_AT_CODE: dict[str, str] = {
+    "passes/cuda_tile/test_hoist_views.py": "compares the code of two texts",
+    "passes/nv_tileaa/test_coarsen_locks.py": "asks whether there is room for what is sent",
+    "passes/nv_tileaa/test_insert_ocg_knobs.py": "hints are for ptxas, which reads them there",
+    "passes/nv_tileas/test_cta_config.py": "asks ptxas how many registers and bytes there are",
+    "passes/nv_tileas/test_explained_operations.py": "remarks are told at the end",
+    "passes/nv_tileas/test_tma_preferences.py": "runs the code in the PTX machine",
+    "planning/test_strategy.py": "compares remarks of a whole compilation",
+    "planning/test_written_schedules.py": "compares the code of two texts",
+}
+"""Tests of passes and of planning that compile to PTX, and what for."""
+
+
+def names_ptx(path: Path) -> bool:
+    """Whether a test names that stage."""
+    nodes = ast.walk(tree_of(path))
+    return any(isinstance(node, ast.Constant) and node.value == "ptx" for node in nodes)
+
+
+@pytest.mark.parametrize("folder", ["passes", "planning"])
+def test_what_a_pass_decides_is_looked_for_where_it_is_written(folder: str) -> None:
+    """Not in PTX: whoever counts instructions tests the lowering, and stands in tests/codegen."""
+    tests = ROOT / "tests"
+    found = [
+        path.relative_to(tests).as_posix()
+        for path in sorted((tests / folder).rglob("*.py"))
+        if names_ptx(path)
+    ]
+    assert found == [name for name in LOOKS_AT_CODE if name.startswith(folder)]
+
+
 SHARED_BY_TESTS = (
     "tests.kernels",
     "tests.conftest",
@@ -409,7 +384,7 @@ def test_tests_share_kernels_and_not_each_other(path: Path) -> None:
         ("from tileiras.codegen.lowering import context\n", test_imports_point_down),
         ("def f():\n    from tileiras.pipeline import PIPELINE\n", test_imports_point_down),
         (
-            "from tileiras.planning.warp_roles.plan import plan_hopper\n",
+            "from tileiras.planning.warp_roles.plan import plan_roles\n",
             test_kernels_are_planned_in_one_place,
         ),
         (

@@ -27,7 +27,7 @@ def test_commands_of_the_compiler_run(
 
 
 def test_there_are_commands() -> None:
-    assert len(COMMANDS) == 2 and len(IN_DEBUGGER) == 6
+    assert len(COMMANDS) == 2 and len(IN_DEBUGGER) == 14
 
 
 @pytest.mark.parametrize("command", IN_DEBUGGER)

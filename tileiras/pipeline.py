@@ -226,6 +226,20 @@ PIPELINE: tuple[Step, ...] = (
         "layouts and plan are written beside the operations: types and roles follow from them",
     ),
     Step(
+        "tileas-order-producer",
+        "nv_tileas",
+        "the producer has a program of its own only now; the others do not depend on its order",
+        min_opt=1,
+        needs=("TMA",),
+    ),
+    Step(
+        "tileas-hoist-transposes",
+        "nv_tileas",
+        "each transpose stands at its product only now, whose wait is not put off yet",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
         "tileas-hoist-layout-conversions",
         "nv_tileas",
         "conversions stand in front of their users only now; those before a lock cost nobody time",

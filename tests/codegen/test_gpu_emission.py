@@ -341,12 +341,3 @@ def test_separate_multiply_and_add_are_not_contracted() -> None:
 
     ptx = ptx_text(body)
     assert "fma" not in ptx and ptx.count("mul.rn.f32") == ptx.count("add.rn.f32") == 4
-
-
-def test_elementwise_assembly_is_applied_to_every_lane() -> None:
-    def body(b: ThreadBuilder, args) -> None:
-        x = _load(b, args[0], vector_type(f32, 4))
-        _store(b, b.elementwise_asm("tanh.approx.f32 $0, $1;", "=f,f", x), args[3])
-
-    assert ptx_text(body).count("tanh.approx.f32") == 4
-    cubin(body)

@@ -11,7 +11,7 @@ from tileiras.driver import compile_module, read_source
 from tileiras.ir_pass import CompileContext
 from tileiras.options import CompileOptions
 from tileiras.pipeline import select_steps
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.model.written import read_plan
 from tileiras.planning.model.written_warp_roles import read_warp_roles
@@ -35,11 +35,11 @@ def assigned(source: bytes, gpu_name: str = "sm_90") -> ModuleOp:
     raise AssertionError(f"there is no pass {LAST}")
 
 
-def plan_of(func: aa.FuncOp, target: GpuTarget = TARGET) -> HopperPlan:
+def plan_of(func: aa.FuncOp, target: GpuTarget = TARGET) -> RolePlan:
     """What has been planned for a kernel."""
     plan = read_plan(func, target)
-    assert plan is not None and plan.hopper is not None
-    return plan.hopper
+    assert plan is not None and plan.roles is not None
+    return plan.roles
 
 
 def read(func: aa.FuncOp, target: GpuTarget = TARGET) -> WarpRoles:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tileiras.driver import compile_module
 from tileiras.options import CompileOptions
 from tileiras.pipeline import PIPELINE
@@ -15,6 +17,7 @@ def passes_between(first: str, last: str) -> tuple[str, ...]:
     return tuple(names[names.index(first) : names.index(last) + 1])
 
 
-def run_passes(text: bytes, *names: str) -> str:
-    """What the passes make of a text."""
-    return compile_module(text, OPTIONS, filename="k.mlir", pass_names=names).output.decode()
+def run_passes(text: bytes, *names: str, **knobs: str) -> str:
+    """What the passes make of a text, with some knobs set."""
+    options = replace(OPTIONS, knobs={**OPTIONS.knobs, **knobs})
+    return compile_module(text, options, filename="k.mlir", pass_names=names).output.decode()

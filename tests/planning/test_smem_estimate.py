@@ -10,7 +10,7 @@ from tests.kernels.pass_runs import OPTIONS
 from tests.kernels.planned import SPECIALISED, planned, ready
 from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.resources.stages import has_room
 
 TARGET = get_target("sm_90")
@@ -21,9 +21,9 @@ def kernel(name: str) -> aa.FuncOp:
     return next(op for op in ready(SPECIALISED[name]()).walk() if isinstance(op, aa.FuncOp))
 
 
-def roles(func: aa.FuncOp) -> HopperPlan:
+def roles(func: aa.FuncOp) -> RolePlan:
     """Its plan, which has roles."""
-    plan = planned(func, TARGET, OPTIONS).hopper
+    plan = planned(func, TARGET, OPTIONS).roles
     assert plan is not None
     return plan
 
@@ -54,4 +54,4 @@ def test_without_room_stores_are_given_up_first_and_then_roles(
     monkeypatch.setattr(module, lambda func, plan, target: not plan.stores)
     assert not roles(func).stores and not roles(func).has_store_warp
     monkeypatch.setattr(module, lambda func, plan, target: False)
-    assert planned(func, TARGET, OPTIONS).hopper is None
+    assert planned(func, TARGET, OPTIONS).roles is None

@@ -102,13 +102,13 @@ def test_no_program_is_planned_twice(name: str, monkeypatch: pytest.MonkeyPatch)
     """But for one whose loops overlap: that a copy was tried is not written down."""
     from tileiras.planning.warp_roles import plan
 
-    original, asked = plan.plan_hopper, list[str]()
+    original, asked = plan.plan_roles, list[str]()
 
     def asking(func: aa.FuncOp, target: GpuTarget) -> plan.Choice:
         asked.append(printed(func))
         return original(func, target)
 
-    monkeypatch.setattr(plan, "plan_hopper", asking)
+    monkeypatch.setattr(plan, "plan_roles", asking)
     compile_module(KERNELS[name](), CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
     assert asked
     assert len(asked) - len(set(asked)) <= (name in OVERLAPPED), name

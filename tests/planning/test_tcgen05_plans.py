@@ -27,7 +27,7 @@ from tileiras.pipeline import select_steps
 from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.mma.strategy import pipelined_strategies
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.written import read_plan, write_plan
 from tileiras.planning.strategy import refusals_of
 from tileiras.registry import load_pass
@@ -37,7 +37,7 @@ TARGET = get_target("sm_100")
 OPTIONS = CompileOptions(gpu_name="sm_100")
 
 
-def planned(source: bytes) -> tuple[aa.FuncOp, HopperPlan | None, dict[str, str]]:
+def planned(source: bytes) -> tuple[aa.FuncOp, RolePlan | None, dict[str, str]]:
     """A kernel as it is planned for sm_100, its plan, and what was refused."""
     module = read_source(source)
     context = CompileContext(target=TARGET, options=OPTIONS, remarks=RemarkCollector())
@@ -46,10 +46,10 @@ def planned(source: bytes) -> tuple[aa.FuncOp, HopperPlan | None, dict[str, str]
             break
         load_pass(step.pass_name)().apply(context, module)
     func = kernel_of(module)
-    return func, plan_kernel(func, TARGET, OPTIONS).hopper, refusals_of(func)
+    return func, plan_kernel(func, TARGET, OPTIONS).roles, refusals_of(func)
 
 
-def sums(plan: HopperPlan | None) -> list[tuple[int, int, int]]:
+def sums(plan: RolePlan | None) -> list[tuple[int, int, int]]:
     """First column, columns and buffers of every sum."""
     assert plan is not None
     assert all(isinstance(dot, Tcgen05Dot) for dot in plan.dots.values())
@@ -83,7 +83,7 @@ def test_plan_is_read_as_it_was_made() -> None:
     (dot,) = (op for op in func.walk() if isinstance(op, aa.DotOp))
     assert isinstance(dot.attributes[MMA], Tcgen05Attr)
     assert read_plan(func, TARGET) == made
-    assert plan == made.hopper
+    assert plan == made.roles
 
 
 def test_a_plan_that_contradicts_the_product_is_our_mistake() -> None:

@@ -21,7 +21,7 @@ from tileiras.options import CompileOptions
 from tileiras.pipeline import select_steps
 from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.written import read_plan, write_plan
 from tileiras.planning.operands.scales import scale_dims, scale_vector
 from tileiras.planning.operands.tma import is_by_tma, is_scale_load, place_bytes
@@ -34,7 +34,7 @@ MX8 = ("f8E4M3FN", "f8E8M0FNU", 32)
 NV4 = ("f4E2M1FN", "f8E4M3FN", 16)
 
 
-def planned(kernel: ScaledGemm) -> tuple[aa.FuncOp, HopperPlan]:
+def planned(kernel: ScaledGemm) -> tuple[aa.FuncOp, RolePlan]:
     """A kernel as it is planned for sm_100."""
     module = read_source(gemm(kernel).encode())
     context = CompileContext(target=TARGET, options=OPTIONS, remarks=RemarkCollector())
@@ -43,7 +43,7 @@ def planned(kernel: ScaledGemm) -> tuple[aa.FuncOp, HopperPlan]:
             break
         load_pass(step.pass_name)().apply(context, module)
     func = kernel_of(module)
-    plan = plan_kernel(func, TARGET, OPTIONS).hopper
+    plan = plan_kernel(func, TARGET, OPTIONS).roles
     assert plan is not None
     return func, plan
 
@@ -69,8 +69,8 @@ def test_scales_lie_behind_the_sums_in_tensor_memory() -> None:
     attribute = dot.dot.attributes[MMA]
     assert isinstance(attribute, Tcgen05Attr) and attribute.integer("scales") == 256
     read = read_plan(func, TARGET)
-    assert read is not None and read.hopper is not None
-    assert read.hopper.dots[dot.dot] == dot
+    assert read is not None and read.roles is not None
+    assert read.roles.dots[dot.dot] == dot
 
 
 def test_two_sums_and_scales_that_do_not_fit_leave_one_sum() -> None:

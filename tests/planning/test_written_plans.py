@@ -45,10 +45,10 @@ def written(func: aa.FuncOp) -> CtaPlan:
 def test_plan_is_read_as_it_was_made(name: str) -> None:
     func = kernel_of(ready(SPECIALISED[name]()))
     made, found = planned(func, TARGET, OPTIONS), written(func)
-    assert made.hopper is not None and found.hopper is not None
+    assert made.roles is not None and found.roles is not None
     assert found == made
-    assert list(found.hopper.dots) == list(made.hopper.dots)
-    assert found.hopper.stores == made.hopper.stores
+    assert list(found.roles.dots) == list(made.roles.dots)
+    assert found.roles.stores == made.roles.stores
 
 
 @pytest.mark.parametrize("name", SPECIALISED)
@@ -58,7 +58,7 @@ def test_plan_survives_text(name: str) -> None:
     text = print_stage(module)
     again = parse_text(text, "plan.mlir")
     found = read_plan(kernel_of(again), TARGET)
-    assert found is not None and found.hopper is not None
+    assert found is not None and found.roles is not None
     assert print_stage(again) == text
     write_plan(kernel_of(again), found)
     assert print_stage(again) == text
@@ -68,7 +68,7 @@ def test_plan_survives_text(name: str) -> None:
 def test_only_warps_are_planned_where_all_do_the_same(name: str) -> None:
     func = kernel_of(ready(ALIKE[name]()))
     made = planned(func, TARGET, OPTIONS)
-    assert written(func) == made and made.hopper is None
+    assert written(func) == made and made.roles is None
     assert [op for op in func.walk() if set(op.attributes) & set(NAMES)] == [func]
 
 

@@ -18,7 +18,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.operands.tma import OperandLoad, contiguous_axis, has_renewed_map
 
 _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
@@ -36,7 +36,7 @@ class Multicast:
     """Scalars whose value in the other CTA is wanted, too."""
 
 
-def find_multicast(func: aa.FuncOp, plan: HopperPlan) -> Multicast:
+def find_multicast(func: aa.FuncOp, plan: RolePlan) -> Multicast:
     """What the CTAs of a cluster share; nothing where a cluster is one CTA."""
     multicast = Multicast(func.cluster_size)
     # Tile blocks that only exchange results (`cluster_axis`) do not keep in step.

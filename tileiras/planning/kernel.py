@@ -13,7 +13,7 @@ from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.resources.warps import plan_cta
 
 if TYPE_CHECKING:
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
 
 
 def has_products(func: aa.FuncOp) -> bool:
@@ -30,8 +30,8 @@ def plan_kernel(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> 
         from tileiras.planning.resources.stages import has_room
         from tileiras.planning.strategy import strategy_of
 
-        hopper = strategy_of(func, target)
-        plans = _with_and_without_stores(func, hopper, target, options) if hopper else ()
+        roles = strategy_of(func, target)
+        plans = _with_and_without_stores(func, roles, target, options) if roles else ()
         for plan in plans:
             if has_room(func, plan, target):
                 return CtaPlan(plan.shape.consumer_warps, target, plan)
@@ -39,30 +39,30 @@ def plan_kernel(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> 
 
 
 def _with_and_without_stores(
-    func: aa.FuncOp, hopper: HopperPlan, target: GpuTarget, options: CompileOptions
-) -> Iterator[HopperPlan]:
+    func: aa.FuncOp, roles: RolePlan, target: GpuTarget, options: CompileOptions
+) -> Iterator[RolePlan]:
     """The plan of a specialised kernel with the stores that TMA does, then without them."""
     delayed = options.switch(DELAY_TMA_STORE_WAIT) is not False
-    plan = _with_stores(func, hopper, target, options.switch(PREFER_TMA), delayed)
+    plan = _with_stores(func, roles, target, options.switch(PREFER_TMA), delayed)
     yield plan
     if plan.stores:
-        yield replace(hopper, are_stores_delayed=delayed)
+        yield replace(roles, are_stores_delayed=delayed)
 
 
 def _with_stores(
-    func: aa.FuncOp, hopper: HopperPlan, target: GpuTarget, prefer: bool | None, delayed: bool
-) -> HopperPlan:
+    func: aa.FuncOp, roles: RolePlan, target: GpuTarget, prefer: bool | None, delayed: bool
+) -> RolePlan:
     """The plan of a specialised kernel with the stores that TMA does."""
     from tileiras.planning.operands.tma_stores import tma_stores
 
     # What mma.sync leaves in registers is stored from there, unless TMA is asked for; what comes
     # from tensor memory always is.
-    if hopper.is_in_tmem or (not hopper.is_asynchronous and prefer is not True):
-        return hopper
-    stores = tma_stores(func, hopper, target, prefer)
-    hopper = replace(hopper, stores=stores, are_stores_delayed=delayed)
+    if roles.is_in_tmem or (not roles.is_asynchronous and prefer is not True):
+        return roles
+    stores = tma_stores(func, roles, target, prefer)
+    roles = replace(roles, stores=stores, are_stores_delayed=delayed)
     if stores:
         from tileiras.planning.warp_roles.store_warp import with_store_warp
 
-        hopper = with_store_warp(func, hopper, target)
-    return hopper
+        roles = with_store_warp(func, roles, target)
+    return roles

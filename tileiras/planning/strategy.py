@@ -30,25 +30,25 @@ from tileiras.errors import CompileError, InternalError
 from tileiras.planning.model.written import erase_plan
 
 if TYPE_CHECKING:  # most kernels have no products
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
 
 
-def choose_strategy(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
+def choose_strategy(func: aa.FuncOp, target: GpuTarget) -> RolePlan | None:
     """Writes the strategy of a kernel as it is, in place of what stood there; the plan, if any."""
     drop_strategy(func)
     if not _may_have_one(func, target):
         return None
     from tileiras.planning.model.written_roles import write_roles
-    from tileiras.planning.warp_roles.plan import plan_hopper
+    from tileiras.planning.warp_roles.plan import plan_roles
 
-    choice = plan_hopper(func, target)
+    choice = plan_roles(func, target)
     func.attributes[STRATEGY] = StrategyAttr.of(chosen=choice.name, **choice.refusals)
     if choice.plan is not None:
         write_roles(func, choice.plan, choice.plan.shape.consumer_warps, with_stores=False)
     return choice.plan
 
 
-def would_specialise(copy: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
+def would_specialise(copy: aa.FuncOp, target: GpuTarget) -> RolePlan | None:
     """The plan that a changed copy of a kernel would have, None if it would not be specialised.
 
     The answer is written on the copy. Raises InternalError for a kernel of a module: that has been
@@ -59,7 +59,7 @@ def would_specialise(copy: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
     return choose_strategy(copy, target)
 
 
-def strategy_of(func: aa.FuncOp, target: GpuTarget) -> HopperPlan | None:
+def strategy_of(func: aa.FuncOp, target: GpuTarget) -> RolePlan | None:
     """The plan that stands on a kernel, None if it will not be specialised.
 
     Raises CompileError where no strategy has been chosen, InternalError where attributes do not go

@@ -13,10 +13,8 @@ from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.options import CompileOptions
 
 PERSISTENT = ProductKernel("f16", (64, 256, 64), form="persistent")
 CLUSTERED = ProductKernel("f16", (128, 128, 64), cluster=2)
@@ -39,12 +37,6 @@ def kernel_of(module: ModuleOp) -> aa.FuncOp:
 def copies(func: aa.FuncOp) -> list[pl.TmaLoadOp]:
     """The copies of a kernel's producer."""
     return [op for op in func.walk() if isinstance(op, pl.TmaLoadOp)]
-
-
-def ptx(text: str) -> str:
-    """The kernel's PTX."""
-    options = replace(with_environment(CompileOptions(gpu_name="sm_90")), emit="ptx")
-    return compile_module(text.encode(), options).output.decode()
 
 
 def test_kernels_that_share_out_tiles_are_clustered():
@@ -114,15 +106,6 @@ def test_loops_over_tiles_that_sum_up_are_not_clustered():
     assert kernel_of(placed(head + loop)).cluster_size == 1
     fixed = loop.replace("(%x to %space#1, step %nx)", "(%c0 to %space#1, step %nx)")
     assert kernel_of(placed(head + fixed)).cluster_size == 2
-
-
-@pytest.mark.parametrize("kernel", [PERSISTENT, CLUSTERED, DIVIDED], ids=lambda k: k.form + k.name)
-def test_shared_copies_reach_all_ctas_and_stages_come_back_from_all(kernel):
-    text = ptx(kernel.text())
-    assert ".reqnctapercluster 2" in text
-    assert ".multicast::cluster" in text
-    assert "mbarrier.arrive.release.cta.shared::cluster" in text
-    assert "barrier.cluster.arrive.relaxed" in text
 
 
 SIMULATED = (

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.kernels.pass_runs import passes_between, run_passes
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import aligned_result, dense_case
 from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
+from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA
 
 LARGE = ProductKernel("f16", (128, 256, 64), result="f16")
 BATCHED = replace(LARGE, form="batched")
@@ -29,12 +29,6 @@ def clustered(text: str) -> ModuleOp:
         if name == "form-clusters":
             return module
     raise AssertionError("the pass did not run")
-
-
-def ptx_of(text: str, **knobs: str) -> str:
-    """What is generated for a kernel."""
-    options = CompileOptions(gpu_name="sm_90", emit="ptx", knobs=knobs)
-    return compile_module(text.encode(), with_environment(options)).output.decode()
 
 
 def kernel_of(module: ModuleOp) -> aa.FuncOp:
@@ -115,16 +109,11 @@ def test_other_kernels_stay(kernel: ProductKernel):
 
 def test_hints_and_switches_keep_one_tile_a_block():
     text = aligned_result(LARGE)
-    assert "%nsmid" in ptx_of(text)
+    before = passes_between("check-target", "form-clusters")
+    assert "static_tile_scheduler" in run_passes(text.encode(), *before)
     start = text.index("(", text.index("entry @product"))
     end = text.index(") {", start)
     assert not has_static_tile_scheduler(f"{text[: end + 1]} {ONE_CTA}{text[end + 1 :]}")
     for switch in (PREFER_TMA, DELAY_TMA_STORE_WAIT):
-        assert "%nsmid" not in ptx_of(text, **{switch: "0"})
-
-
-def test_idle_clusters_leave_first():
-    ptx = ptx_of(aligned_result(LARGE))
-    assert ".blocksareclusters" in ptx
-    first = ptx[ptx.index("%nsmid") : ptx.index("ret;")]
-    assert "mbarrier" not in first and "bar.sync" not in first
+        found = run_passes(text.encode(), *before, **{switch: "0"})
+        assert "static_tile_scheduler" not in found

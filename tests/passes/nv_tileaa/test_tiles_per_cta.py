@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -14,8 +13,6 @@ from tests.kernels.tiles_per_cta import SQUARE, changed, placed, two_tiles_stage
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.driver import compile_module, with_environment
-from tileiras.options import CompileOptions
 
 SMALL = ProductKernel("f16", (64, 64, 64), form="persistent")
 
@@ -117,15 +114,6 @@ def test_products_of_both_tiles_run_on():
     func = placed(SQUARE.text())
     pending = [op.pending for op in func.walk() if isinstance(op, wg.WgmmaDotOp)]
     assert sorted(value.data for value in pending if value is not None) == [1, 2, 2]
-
-
-def test_what_comes_is_announced():
-    options = replace(with_environment(CompileOptions(gpu_name="sm_90")), emit="ptx")
-    ptx = compile_module(SQUARE.text().encode(), options).output.decode()
-    announced = re.findall(r"expect_tx.release.cta.shared::cta.b64 _, \[%r\d+\], (\S+);", ptx)
-    fixed = [size for size in announced if not size.startswith("%")]
-    assert (len(announced), fixed) == (2, ["32768"])
-    assert "multicast" not in ptx
 
 
 SIMULATED = (

@@ -7,7 +7,7 @@ import re
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.kernels.product_text import ProductKernel, products_in_turn
+from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import make_case
 from tests.kernels.stage_comparison import passes
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -34,12 +34,6 @@ def placed(text: str) -> ModuleOp:
     for _ in passes(module, (), "sm_90"):
         pass
     return module
-
-
-def ptx_of(*kernels: ProductKernel) -> str:
-    """The PTX of a kernel that computes these products."""
-    options = with_environment(CompileOptions(gpu_name="sm_90", emit="ptx"))
-    return compile_module(products_in_turn(*kernels), options).output.decode()
 
 
 @pytest.mark.parametrize(
@@ -99,42 +93,6 @@ def test_rows_one_element_apart_do_not_come_by_tma() -> None:
 def test_does_not_copy(kernel: ProductKernel, change: tuple[str, str]) -> None:
     text = kernel.text().replace(*change) if change[0] else kernel.text()
     assert not any(isinstance(op, pl.CopyLoadOp) for op in placed(text).walk())
-
-
-@pytest.mark.parametrize(
-    ("kernel", "copies"),
-    [
-        (ProductKernel("f16", (128, 128, 64), chunk=8), 2 * 16),
-        (ProductKernel("f32", (64, 64, 32), b="transposed", chunk=4), 2 * (16 + 8)),
-    ],
-    ids=["f16", "f32"],
-)
-def test_whole_tiles_are_copied_without_bounds(kernel: ProductKernel, copies: int) -> None:
-    """Two instructions for a copy: the address of the next row, and the copy itself."""
-    ptx = ptx_of(kernel)
-    bare = re.findall(r"cp\.async\.ca\.shared\.global \[[^]]+\], \[[^]]+\], \d;", ptx)
-    assert len(bare) == copies
-    first = ptx.index(bare[0])
-    row = ptx[first : ptx.index(bare[-1])].splitlines()[1:7]
-    assert all(re.search(r"add\.s64|cp\.async", line) for line in row)
-    assert "ld.global" not in ptx[: ptx.index("wgmma.mma_async")]
-
-
-def test_one_warp_takes_a_stage_for_tensor_maps() -> None:
-    """The producer claims it where consumers are filled by the prologue: one slot is given back."""
-    other = ProductKernel("f16", (128, 64, 64), chunk=4)
-    ptx = ptx_of(ProductKernel("f16", (128, 128, 64)), other)
-    assert ptx.count("CLAIM") and "cp.async.ca" in ptx and "cp.async.bulk" in ptx
-    claimed = ptx.rindex("atom.acquire.gpu.global.or")
-    assert "\n$L" in ptx[claimed : ptx.index("bar.sync", claimed)]
-
-
-def test_elements_are_stored_before_threads_arrive() -> None:
-    ptx = ptx_of(ProductKernel("f16", (128, 128, 64), is_aligned=False))
-    producer = ptx[: ptx.index("wgmma.mma_async")]
-    arrival = producer.index("cp.async.mbarrier.arrive")
-    stored = producer.rindex("st.shared.b32", 0, arrival)
-    assert producer.rindex("fence.acq_rel.cta", 0, arrival) > stored
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.kernels.compilations import compiled
 from tests.kernels.softmax_attention import run_attention, softmax_attention
 from tests.kernels.stage_comparison import passes
-from tests.passes.nv_tileas.compilations import compiled
 from tileiras.dialects.layout.errors import LayoutError
 from tileiras.dialects.layout.mma import wgmma_accumulator
 from tileiras.dialects.nv_tileas import wgmma as wg

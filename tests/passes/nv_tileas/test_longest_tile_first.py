@@ -86,10 +86,3 @@ def test_blocks_that_may_wait_for_each_other_keep_their_order():
     strong = CAUSAL.replace("store_view_tko weak", "store_view_tko release device")
     assert strong != CAUSAL
     assert order_of(strong) is None
-
-
-def test_tensor_maps_are_made_together_and_once():
-    text = compiled(CAUSAL, "ptx")
-    assert text.count("tensormap.replace.tile.rank") == 1
-    # Of keys and values: threads bring the queries.
-    assert text.count("fence.proxy.tensormap::generic.acquire") == 2

@@ -67,10 +67,6 @@ def test_each_operand_has_its_own_swizzle(tile: tuple[int, int, int], swizzles: 
     text = compiled(gemm(*tile), "nv_tileas")
     maps = set(re.findall(r"make_tiled_tma_desc.*swizzle = #builtin.int<(\d+)>", text))
     assert {int(found) for found in maps} == swizzles
-    ptx = compiled(gemm(*tile), "ptx")
-    codes = re.findall(r"tensormap\.replace\.tile\.swizzle_mode\S* \[[^]]*\], (\d);", ptx)
-    assert {int(code) for code in codes} == {{128: 3, 64: 2, 32: 1}[s] for s in swizzles}
-    assert len(codes) == len(swizzles)
 
 
 def test_text_at_nv_tileas_is_read_back():
@@ -127,9 +123,6 @@ def test_short_rows_leave_by_tma(columns: int, result: str, spans: int, form: Fo
         '"nv_tileas.async.pipeline.store_stage"'
     )
     assert stores and f"swizzle = #builtin.int<{spans}>" in found[: found.index("agent_switch")]
-    ptx = compiled(text, "ptx", knobs={PREFER_TMA: "1"})
-    assert len(re.findall(r"cp\.async\.bulk\.tensor\.2d\.global", ptx)) >= stores
-    assert ("stmatrix" in ptx) == (result == "f16")
 
 
 @pytest.mark.parametrize(

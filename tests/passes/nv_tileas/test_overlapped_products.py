@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
+from tests.kernels.compilations import compiled
 from tests.kernels.gemm import gemm, with_ctas
 from tests.kernels.softmax_attention import KINDS, run_attention, softmax_attention
 from tests.kernels.stage_comparison import passes
-from tests.passes.nv_tileas.compilations import compiled
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.driver import compile_module, read_source, with_environment

@@ -17,10 +17,8 @@ from tests.kernels.stage_comparison import passes
 from tileiras.codegen.atoms.tma_boxes import thread_rows
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
-from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.options import CompileOptions
 from tileiras.planning.schedule import prologue as prologue_fill
 
 SHAPES = ((64, 384), (384, 128))
@@ -142,26 +140,6 @@ def test_first_product_in_either_branch_is_right(is_taken, expected):
     assert starts(module) == (expected, expected)
     wanted = run_attention(parse_text(source.decode(), "kernel.mlir"), 128, 256, 128)
     assert np.array_equal(wanted, run_attention(module, 128, 256, 128))
-
-
-def test_threads_wait_for_nobody_before_their_first_copy():
-    options = replace(with_environment(CompileOptions(gpu_name="sm_90")), emit="ptx")
-    ptx = compile_module(gemm(128, 256, 64), options).output.decode()
-    copy, landed = ptx.index("cp.async.cg"), ptx.index("cp.async.mbarrier.arrive.shared::cta")
-    before = ptx[ptx.index("mbarrier.init") : copy]
-    assert "bar.arrive \t8, 384;" in before
-    assert "bar.sync" not in before
-    assert "atom." not in before
-    assert "bar.sync \t1, 256;" in ptx[copy:landed]
-    assert "fence.proxy.async" in ptx
-    assert "prefetch.tensormap" in ptx
-
-
-def test_memory_of_the_pipeline_is_used_again_when_all_copies_have_landed():
-    options = replace(with_environment(CompileOptions(gpu_name="sm_90")), emit="ptx")
-    ptx = compile_module(gemm(128, 256, 64), options).output.decode()
-    loop, after = ptx.index("wgmma.mma_async"), ptx.index("cp.async.wait_group")
-    assert loop < after < ptx.index("bar.sync", after)
 
 
 def counted(first: int, second: int) -> str:

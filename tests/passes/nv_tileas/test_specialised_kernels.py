@@ -7,13 +7,13 @@ import re
 import pytest
 
 from tests.kernels.attention import attention
+from tests.kernels.compilations import compiled
 from tests.kernels.gather import gathered_right
-from tests.kernels.gemm import gemm, persistent, with_ctas
+from tests.kernels.gemm import gemm, with_ctas
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import FEW_ROWS
 from tests.kernels.split_gemm import split_gemm
 from tests.kernels.stage_comparison import compare_entry
-from tests.passes.nv_tileas.compilations import compiled
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.options import CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
@@ -124,48 +124,6 @@ def test_threads_copy_where_the_tensor_map_would_be_made_in_the_loop():
     assert compare_entry(read_source(source), "gemm", "gemm").kind == "same"
     text = compiled(source)
     assert "nv_tileas.async.tiled_load" in text and text.count("nv_tileas.make_tiled_tma_desc") == 1
-
-
-def test_producer_and_consumer_have_their_own_registers_and_barrier():
-    ptx = compiled(gemm(128, 256, 64), emit="ptx")
-    assert ".reqntid 384" in ptx
-    assert "setmaxnreg.dec.sync.aligned.u32 40" in ptx
-    assert "setmaxnreg.inc.sync.aligned.u32 232" in ptx
-    assert "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16" in ptx
-    # Producer and idle warps wait for the mbarriers once; nobody waits for the whole CTA.
-    assert len(re.findall(r"bar\.sync\s+8, 384", ptx)) == 2
-    assert len(re.findall(r"bar\.arrive\s+8, 384", ptx)) == 1
-    computing = ptx[ptx.index("setmaxnreg.inc") :]
-    assert not re.search(r"bar\.sync\s+0", computing[: computing.index("ret;")])
-
-
-def test_tensor_maps_are_looked_for_before_they_are_made():
-    ptx = compiled(gemm(128, 256, 64), emit="ptx")
-    # A lane each: one sequence for both maps.
-    assert ptx.count("tensormap.replace.tile.global_address") == 1
-    # To where later CTAs find them, and to a stage of this one.
-    assert ptx.count("tensormap.cp_fenceproxy") == 4
-    assert ptx.count("fence.proxy.tensormap::generic.acquire") == 2
-    found, filled = ptx.index("vote.sync.all"), ptx.index("tensormap.replace")
-    claimed, acquired = ptx.index("atom.acquire.gpu.global.or"), ptx.index("fence.proxy.tensormap")
-    assert found < filled < claimed < acquired
-    # Whoever finds them makes none; the producer needs mbarriers in either case.
-    assert re.search(r"@%p\d+ bra", ptx[found:filled])
-    assert re.search(r"bar\.sync\s+8", ptx[claimed:acquired])
-
-
-def test_maps_of_more_than_one_kind_are_made_in_a_stage():
-    ptx = compiled(ProductKernel("f8E4M3FN", (128, 64, 64)).text().encode(), emit="ptx")
-    assert "vote.sync.all" not in ptx
-    assert "tensormap.cp_fenceproxy" in ptx
-
-
-def test_a_warp_claims_a_stage_while_the_producer_fills_in_maps():
-    ptx = compiled(persistent(128, 128, 64), emit="ptx")
-    filled, published = ptx.index("tensormap.replace"), ptx.index("tensormap.cp_fenceproxy")
-    assert re.search(r"bar\.sync\s+0", ptx[filled:published])
-    # Consumers, the producer, the store warp, and idle warps meet once.
-    assert len(re.findall(r"bar\.sync\s+0", ptx)) == 4
 
 
 @pytest.mark.parametrize("rows", [128, 256])

@@ -123,15 +123,6 @@ class ThreadBuilder(TmaBuilder):
         asm = self.append(InlineAsmOp, args, types, properties)
         return asm.results[0] if asm.results else None
 
-    def elementwise_asm(self, template: str, constraints: str, *args: SSAValue) -> SSAValue:
-        """Pure PTX applied per lane, with a result of the first operand's type."""
-        properties: dict[str, Attribute] = {
-            "template": string_attr(template),
-            "constraints": string_attr(constraints),
-            "elementwise": UnitAttr(),
-        }
-        return self.value(InlineAsmOp, args, args[0].type, properties)
-
     # control flow
 
     def new_block(self, arg_types: Sequence[Attribute] = ()) -> Block:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import Any, Protocol
+from typing import Any
 
 from tileiras.dialects.cute.algebra.coordinates import Coordinate, crd2idx
 from tileiras.dialects.cute.algebra.errors import AlgebraError
@@ -61,19 +61,6 @@ class RunTime(Dynamic):
     """
 
     choose: Callable[[Sequence[Leaf]], Leaf] = field(compare=False)
-
-
-class Engine(Protocol):
-    """Where the elements of a tensor begin: a pointer in types or one of the interpreter's."""
-
-    @property
-    def element(self) -> str:
-        """The element type."""
-        ...
-
-    def advanced(self, offset: Leaf) -> Any:
-        """The pointer so many elements further."""
-        ...
 
 
 @dataclass(frozen=True)

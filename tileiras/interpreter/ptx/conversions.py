@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -256,6 +255,3 @@ def _convert_pack(d: Decoder) -> Execute:
         write(cta, on, packed.astype(np.uint32))
 
     return run
-
-
-Narrow = Callable[[np.ndarray], np.ndarray]

@@ -29,7 +29,6 @@ _LINKAGE = (".extern", ".visible", ".weak", ".common")
 _SPACES = (".global", ".const", ".shared", ".local", ".param", ".reg", ".tex", ".tensor")
 _VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
 _LINE_DIRECTIVES = (".loc", ".file")
-_OPAQUE_TYPES = (".texref", ".samplerref", ".surfref")
 _FLAGS = (".unified", ".managed")
 _FUNCTION_DIRECTIVES = (
     ".maxnreg",

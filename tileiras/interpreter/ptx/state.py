@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tileiras.interpreter.ptx.errors import PtxRuntimeError
-from tileiras.interpreter.ptx.memory import ARENA, RANK_SHIFT, SHARED_WINDOW, Arena, Bytes
+from tileiras.interpreter.ptx.memory import RANK_SHIFT, Arena, Bytes
 from tileiras.interpreter.ptx.program import Kernel, Sym
 
 WARP = 32
@@ -250,13 +250,3 @@ class Grid:
     def shared_bytes(self) -> int:
         """Bytes of shared memory of a CTA: reserved, static, dynamic."""
         return max(self.kernel.shared_bytes, self.kernel.dynamic_shared_at + self.dynamic_shared)
-
-
-def shared_generic(rank: int, offset: int) -> int:
-    """The generic address of a place in a CTA's shared memory."""
-    return SHARED_WINDOW + (rank << RANK_SHIFT) + offset
-
-
-def arena_offset(address: np.ndarray) -> np.ndarray:
-    """The offset into global memory of generic addresses."""
-    return address.astype(np.int64) - ARENA

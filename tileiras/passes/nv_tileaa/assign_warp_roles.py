@@ -55,5 +55,5 @@ def _assign(func: aa.FuncOp, target: GpuTarget) -> None:
     from tileiras.planning.warp_roles.assignment import assign_roles
 
     plan = read_plan(func, target)
-    if plan is not None and plan.hopper is not None:
-        write_warp_roles(func, plan.hopper, assign_roles(func, plan.hopper))
+    if plan is not None and plan.roles is not None:
+        write_warp_roles(func, plan.roles, assign_roles(func, plan.roles))

@@ -54,7 +54,7 @@ BYTE_BITS = 8
 
 @dataclass(frozen=True)
 class CoarsenLocksPass(IrPass):
-    """Makes clusters of tile blocks that take the same lock, which is taken once for all of them.
+    """Makes clusters of tile blocks that take the same lock; one of their CTAs takes it for all.
 
     Before   %p = get_program_id 1; %t = f(%p); loop { atomic_cas %lock .. }; section(%t);
              atomic_rmw xchg %lock
@@ -62,9 +62,9 @@ class CoarsenLocksPass(IrPass):
              atomic_cas %lock .. }; loads; await_shared %s; section(read_shared %s, ..); stores;
              atomic_rmw xchg %lock } else { send_shared %s }
     Requires nv_tileaa, with the strategies of kernels; a target with clusters
-    Leaves   kernels that do not end with a critical section (`planning/critical_sections`), whose
-             section uses scalars that differ between tile blocks; tiles that are small, or too
-             large
+    Leaves   kernels that do not end with a critical section (`planning/critical_sections.py`), or
+             whose section uses scalars that differ between tile blocks; tiles too small to be worth
+             it, or too large for shared memory
     """
 
     name = "coarsen-locks"
@@ -81,7 +81,7 @@ class CoarsenLocksPass(IrPass):
                 op.body.block.insert_op_before(coarsened, func)
                 func.detach()
                 ctx.remarks.add(_remark(coarsened, size))
-                # Pipelines get half of the shared memory now (`hopper/requirements`).
+                # Pipelines get half of the shared memory now (`planning/resources`).
                 split_function(ctx, coarsened)
 
 

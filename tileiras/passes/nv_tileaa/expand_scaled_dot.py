@@ -48,8 +48,8 @@ class ExpandScaledDotPass(IrPass):
             dots = _scaled_products(func)
             if not dots:
                 continue
-            hopper = plan_kernel(func, target, ctx.options).hopper
-            if hopper is not None and hopper.is_in_tmem:
+            roles = plan_kernel(func, target, ctx.options).roles
+            if roles is not None and roles.is_in_tmem:
                 for dot in dots:
                     kind = scaled_kind(dot)
                     text = f"scaled by tcgen05.mma.kind::{kind.name if kind is not None else ''}"

@@ -29,7 +29,7 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
     from tileiras.planning.model.dots import PlannedDot
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
 
 CLUSTER = 2
 """Policy: CTAs of a cluster that is formed."""
@@ -39,19 +39,21 @@ LARGE_TILE = 128 * 256
 
 @dataclass(frozen=True)
 class FormClustersPass(IrPass):
-    """Lets neighbouring tile blocks of a kernel with products run as a cluster of two CTAs.
+    """Runs neighbouring tile blocks of a kernel with products as clusters of two CTAs.
 
-    Those of a kernel with a large tile a block divide the work of all by a static tile scheduler
-    before (`static_tile_scheduler.py`), one for each SM: there is something to do while a tile is
-    stored.
+    A kernel in which each tile block computes one large tile becomes persistent first: as many tile
+    blocks as SMs go through all tiles (`static_tile_scheduler.py`). So a CTA has something to do
+    while a tile is stored.
+
     Before   %p = get_program_id 0;  for %t in [%p, %n) step %s { ... tiled_store }
     After    %c = get_program_id 0;  %r = get_cluster_rank;  %base = 2 * %c
              for %b in [%base, %n) step %s { %t = %b + %r, or %b if there is no such tile block;
              ... if it exists { tiled_store } }
     Requires nv_tileaa, with the strategies of kernels; a target with wgmma, TMA and clusters
-    Leaves   kernels that are not specialised, whose tile blocks may wait for each other, or whose
-             control flow around copies depends on the tile block in any other way; loops over tiles
-             that carry more than tokens, for one CTA may run an iteration more
+    Leaves   kernels that are not specialised; kernels whose tile blocks may wait for each other;
+             kernels in which control flow around copies depends on the tile block in another way
+             than shown; loops over tiles that carry more than tokens, since one CTA of a cluster
+             may run an iteration more
     """
 
     name = "form-clusters"
@@ -149,7 +151,7 @@ def _is_plain(planned: PlannedDot) -> bool:
     return planned.lhs is not None and planned.fragments is None and not planned.transposed
 
 
-def _clustered(func: aa.FuncOp, plan: HopperPlan | None, target: GpuTarget) -> aa.FuncOp | None:
+def _clustered(func: aa.FuncOp, plan: RolePlan | None, target: GpuTarget) -> aa.FuncOp | None:
     """The kernel for a cluster, None if nothing would be shared."""
     from tileiras.planning.clusters import find_multicast
 

@@ -20,7 +20,7 @@ from tileiras.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
     from tileiras.planning.schedule.overlap import Schedule
     from tileiras.planning.schedule.prefetch import PrefetchPlan
     from tileiras.planning.schedule.prefetch_distance import LoadSchedule
@@ -137,7 +137,7 @@ def _schedule_products(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTar
     return True
 
 
-def _keeps_ctas(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> bool:
+def _keeps_ctas(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:
     """Whether as many CTAs share an SM when the schedule has been acted on; tried on a copy.
 
     CTAs that share an SM overlap by themselves, and more than a rotated loop does.

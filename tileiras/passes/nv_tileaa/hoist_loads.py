@@ -42,13 +42,13 @@ MAX_STEPS = 16
 
 @dataclass(frozen=True)
 class HoistLoadsPass(IrPass):
-    """Moves loads out of a branch, in front of the branch, where the condition is loaded itself.
+    """Moves loads out of a branch to before it, so that they are under way with its condition.
 
     Before   %c = f(load ..); if %c { .. } else { %x = tiled_load %v[%i] .. }
     After    %c = f(load ..); %x = tiled_load %v[%i]; if %c { .. } else { .. }
     Requires nv_tileaa; a kernel that it changes loses its strategy
-    Leaves   loads of elements that the other branch does not access: they might not be there to be
-             read; loads ordered after something in their branch; conditions known without memory
+    Leaves   loads of elements that the other branch does not access: that memory may not exist;
+             loads ordered after something in their branch; branches whose condition needs no load
     """
 
     name = "hoist-loads"

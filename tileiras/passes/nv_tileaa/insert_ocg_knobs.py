@@ -23,7 +23,7 @@ FEWEST_REGISTERS = 24
 
 @dataclass(frozen=True)
 class InsertOcgKnobsPass(IrPass):
-    """Hands hints for ptxas on: registers of a kernel's threads, loops that stay as they are.
+    """Hands hints on to ptxas: how many registers a thread gets, which loops it must not unroll.
 
     Before   func {hints = {max_registers = 64, unroll = false}}: for ...
     After    func {max_registers = 64}: for {no_unroll} ...        `.maxnreg 64`, "nounroll"

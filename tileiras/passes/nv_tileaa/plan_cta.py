@@ -26,8 +26,7 @@ class PlanCtaPass(IrPass):
     After    func @gemm attributes {plan = #nv_tileas.kernel_plan<...>, pipelines = [...]} {
              for { %a = load {pipeline = ...}; %b = load {pipeline = ...}; %d = dot {mma = ...} }
              store {by_tma} }; where all warps do the same only the number of warps is planned
-    Requires nv_tileaa that no other pass of it changes any more, with the strategy of every kernel
-             with products
+    Requires nv_tileaa that is not changed any more; a strategy on every kernel with products
     Leaves   the program: nothing but attributes is written; the strategy is taken away
     """
 

@@ -55,14 +55,13 @@ ROWS, COLUMNS = 0, 1
 
 @dataclass(frozen=True)
 class SliceEpiloguePass(IrPass):
-    """Computes and stores slices of a product's sum one after the other where all is too much.
+    """Cuts what follows a large product into slices, which are computed and stored one by one.
 
     Before   %s = for { dot } : 128x256;  %t = addf %s, %bias;  store %t;  store (tanh %t)
     After    %s0 = extract %s[0, 0] : 128x128;  the rest on it;  the same with extract %s[0, 1]
-    Requires nv_tileaa, with the strategies of kernels, of which it takes those that it slices away
-    Leaves   epilogues that fit into registers;
-             accesses that token order keeps in their places;
-             sums that are reduced or go on into another loop
+    Requires nv_tileaa, with the strategies of kernels; a kernel that it slices loses its strategy
+    Leaves   epilogues that fit into registers; accesses that token order keeps in their places;
+             sums that are reduced, or go on into another loop
     """
 
     name = "slice-epilogue"
@@ -93,9 +92,9 @@ def _slice_func(func: aa.FuncOp, target: GpuTarget) -> None:
         return
     from tileiras.planning.strategy import drop_strategy, strategy_of
 
-    hopper = strategy_of(func, target)
-    warps = hopper.shape.consumer_warps if hopper is not None else plan_cta(func, target).num_warps
-    plan = CtaPlan(warps, target, hopper)
+    roles = strategy_of(func, target)
+    warps = roles.shape.consumer_warps if roles is not None else plan_cta(func, target).num_warps
+    plan = CtaPlan(warps, target, roles)
     for block in large:
         found = find_epilogue_cut(block, 2, COLUMNS)
         if _is_too_large(found, _threads(plan)) and _slice_block(block, plan):
@@ -104,7 +103,7 @@ def _slice_func(func: aa.FuncOp, target: GpuTarget) -> None:
 
 def _threads(plan: CtaPlan) -> int:
     """Threads that share a sum where all warps do the same; else its rows say how many (0)."""
-    return 0 if plan.hopper is not None else WARP_THREADS * plan.num_warps
+    return 0 if plan.roles is not None else WARP_THREADS * plan.num_warps
 
 
 def _is_too_large(found: EpilogueCut | None, threads: int = 0) -> bool:
@@ -126,10 +125,10 @@ def _dims(block: Block, plan: CtaPlan) -> tuple[int, int]:
 
     wgmma gives each thread all columns of its rows, or all rows of its columns.
     """
-    if plan.hopper is None:
+    if plan.roles is None:
         return ROWS, COLUMNS
     dots = [dot for op in block.ops for v in op.results if (dot := product_of(v)) is not None]
-    is_swapped = any(plan.hopper.dots[dot].transposed for dot in dots)
+    is_swapped = any(plan.roles.dots[dot].transposed for dot in dots)
     return (ROWS, COLUMNS) if is_swapped else (COLUMNS, ROWS)
 
 

@@ -33,7 +33,7 @@ PRODUCT_WORDS = 8192
 
 @dataclass(frozen=True)
 class SlicingPass(IrPass):
-    """Computes part by part what no register file holds.
+    """Cuts tiles that no register file holds into parts, which loops compute one by one.
 
     Before   for %k iter(%c : tensor<256x256xf32>) { dot };  tiled_store
     After    for %i in [0, 2) { for %k iter(%c : tensor<128x256xf32>) { dot };  tiled_store }
@@ -41,7 +41,7 @@ class SlicingPass(IrPass):
     After    for %i in [0, 128) { the same on tensor<8192xf32>, at the index * 128 + %i }
     Before   dot : 64x512, which wgmma does not take
     After    dot : 64x256;  dot : 64x256, if it takes these
-    Requires nv_tileaa; strategies that stand in its text are forgotten
+    Requires nv_tileaa; strategies that stand in a text are taken away
     Leaves   tiles that fit into registers; values that come from a scan, a gather along the cut
              or an atomic; products with a store in their loop; loads that a store must not overtake
     """

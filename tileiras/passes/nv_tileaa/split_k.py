@@ -25,7 +25,7 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
 
 STAGES = 3
 """Policy: stages of a pipeline that keep TMA busy: two hold what is multiplied, one what comes
@@ -46,14 +46,14 @@ MAX_WORDS = 224
 
 @dataclass(frozen=True)
 class SplitKPass(IrPass):
-    """Cuts steps of K into parts of which several fit shared memory, or one the registers.
+    """Cuts a product's steps along K, so that shared memory has room for several stages.
 
     Before   for %k in [0, %n) { %a = tiled_load : 128x256;  %b = tiled_load : 256x256;  dot }
     After    for %j in [0, 4 * %n) { tiled_load : 128x64;  tiled_load : 64x256;  dot }
-             with %j >> 2 as %k; two loops, one in the other, if there is more in the loop
+             Here %k is %j >> 2. A loop with more in it than that gets a second loop inside.
     Requires nv_tileaa, with the strategies of kernels
-    Leaves   loops whose pipelines have stages to spare, or whose operands fit into registers and
-             stages where all warps do the same
+    Leaves   loops whose pipelines have stages to spare already; in kernels whose warps all do the
+             same, loops whose operands fit into registers and shared memory
     """
 
     name = "split-k"
@@ -120,7 +120,7 @@ def split_steps(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str
     return (changed, done) if done else (func, [])
 
 
-def _is_better(after: HopperPlan | None, before: HopperPlan | None) -> bool:
+def _is_better(after: RolePlan | None, before: RolePlan | None) -> bool:
     """Whether the cut makes a kernel specialised, or leaves its CTA as large as it was."""
     if after is None or before is None:
         return after is not None

@@ -27,25 +27,27 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
 
 
 @dataclass(frozen=True)
 class TilesPerCtaPass(IrPass):
     """Lets tile blocks compute two neighbouring tiles in one loop.
 
-    In a persistent kernel, those of a round; in one with a tile a block, its own and the next
-    block's, if the grid is large (`two_tiles_of_grid.py`).
+    What both tiles read is loaded once. In a persistent kernel these are tiles of two neighbouring
+    iterations. In a kernel of one tile per block they are its own and the next block's, if the grid
+    is large (`two_tiles_of_grid.py`).
+
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
     After    for %t in [2 * program_id, ..) step 2 * num_programs { if %t + 1 is its tile, too {
              pre(%t); pre(%t + 1); for %k { body of %t; body of %t + 1 }; post(%t); post(%t + 1)
              } else { the same as before } }
-             so that no tile block has more to do than before: in the last round, if there are no
-             more tiles left than tile blocks, each computes one
+             No tile block has more to do than before: if in the last round there are no more tiles
+             than tile blocks, each block computes one.
     Requires nv_tileaa, with the strategies of kernels; a target with wgmma and TMA
-    Leaves   kernels that are not specialised, that ask for clusters, whose tile blocks may wait for
-             each other, whose loops over K depend on the tile or do more than to add products up,
-             whose tiles could have nothing in common, or would want more registers or stages than
+    Leaves   kernels that are not specialised, that ask for clusters, or whose tile blocks may wait
+             for each other; loops over K that depend on the tile, or do more than to add products
+             up; tiles that could have nothing in common, or need more registers or stages than
              there are; operands that threads read, or gather for one tile only
     """
 
@@ -163,7 +165,7 @@ def _two_tiles(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     return changed if _have_in_common(plan) and has_spare_stages(plan, target) else None
 
 
-def _have_in_common(plan: HopperPlan) -> bool:
+def _have_in_common(plan: RolePlan) -> bool:
     """Whether both tiles read a tile in common, or may turn out to; gathered ones in any case."""
     from tileiras.planning.operands.uniform import products_of, uniform_loads_of
 
@@ -179,7 +181,7 @@ def _have_in_common(plan: HopperPlan) -> bool:
     return bool(common or uniform_loads_of(plan.pipelines))
 
 
-def _only_adds_up(plan: HopperPlan) -> bool:
+def _only_adds_up(plan: RolePlan) -> bool:
     """Whether all products run on while the next iteration's are issued."""
     from tileiras.planning.mma.accumulation import is_running
 
@@ -187,7 +189,7 @@ def _only_adds_up(plan: HopperPlan) -> bool:
     return is_running(products) and all(product.fragments is None for product in products)
 
 
-def _fits(plan: HopperPlan) -> bool:
+def _fits(plan: RolePlan) -> bool:
     """Whether the sums of both tiles take no more registers than one sum may."""
     from tileiras.planning.resources.cta import MAX_ACCUMULATORS
 

@@ -19,7 +19,7 @@ from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.model.written import read_plan
 
 if TYPE_CHECKING:
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
+    from tileiras.passes.nv_tileaa_to_nv_tileas.roles.consumer import ConsumerSide
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class ConvertTileAAToTileASPass(IrPass):
 
 def _place_func(func: aa.FuncOp, plan: CtaPlan) -> aa.FuncOp:
     """The function with layouts, specialised if the plan says so."""
-    if plan.hopper is not None:
-        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.warp_roles import specialised
+    if plan.roles is not None:
+        from tileiras.passes.nv_tileaa_to_nv_tileas.roles.warp_roles import specialised
 
         return specialised(
             func,
-            plan.hopper,
+            plan.roles,
             lambda consumer, entry, body: _place_body(func, plan, entry, body, consumer),
         )
     block = Block(arg_types=[arg.type for arg in func.body.block.args])

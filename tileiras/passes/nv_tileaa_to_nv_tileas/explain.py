@@ -19,7 +19,7 @@ def explain_plan(remarks: RemarkCollector, func: aa.FuncOp, plan: CtaPlan) -> No
     """
     warps = counted(plan.num_warps, "warp")
     _add(remarks, func, RemarkKind.ANALYSIS, "Warps", warps, plan.num_warps)
-    if plan.hopper is None and any(isinstance(op, DOTS) for op in func.walk()):
+    if plan.roles is None and any(isinstance(op, DOTS) for op in func.walk()):
         text = "products without TMA and wgmma: all warps do the same"
         _add(remarks, func, RemarkKind.MISSED, "Specialized", text, 0)
 

@@ -232,10 +232,10 @@ def _stored_by_tma(
     """The placed operation if TMA is to do it."""
     if materializer.consumer is None or op not in materializer.consumer.plan.stores:
         return None
-    from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import place_tma_store
+    from tileiras.passes.nv_tileaa_to_nv_tileas.roles.stores import place_tma_store
 
     if materializer.consumer.store_pipeline is not None:
-        from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_warp import place_staged
+        from tileiras.passes.nv_tileaa_to_nv_tileas.roles.store_warp import place_staged
 
         return place_staged(materializer, op, materializer.consumer.store_pipeline)
     map = materializer.consumer.store_maps[op]

@@ -29,15 +29,15 @@ from tileiras.planning.layouts.written import contradiction, layouts_of
 from tileiras.planning.operands.tma import OperandLoad
 
 if TYPE_CHECKING:
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
 
 MaterializeRule = Callable[["Materializer", Operation], Sequence[SSAValue]]
 
 
 class PipelineReader(Protocol):
-    """Who places what reads pipelines, in a kernel with a producer: see `hopper/consumer`."""
+    """Who places what reads pipelines, in a kernel with a producer: see `roles/consumer.py`."""
 
-    plan: HopperPlan
+    plan: RolePlan
     store_maps: dict[Operation, SSAValue]
     store_pipeline: SSAValue | None
 

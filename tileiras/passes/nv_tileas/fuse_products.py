@@ -32,7 +32,7 @@ from tileiras.passes.op_builder import OpBuilder
 
 @dataclass(frozen=True)
 class FuseProductsPass(IrPass):
-    """Makes one product, of twice the columns, of two of a loop that read a tile in common.
+    """Merges two products of a loop that read a common tile into one of twice the columns.
 
     Before   %x = wgmma_dot %a, %b, %s;  %y = wgmma_dot %a, %c, %t
     After    %x, %y = wgmma_dots %a, [%b, %c], [%s, %t]

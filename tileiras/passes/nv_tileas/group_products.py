@@ -37,7 +37,7 @@ MAX_WORDS = 128
 
 @dataclass(frozen=True)
 class GroupProductsPass(IrPass):
-    """Moves products up to earlier ones that read an operand in common from shared memory.
+    """Moves products together that read a common operand from shared memory.
 
     Before   %a = fma_dot %x, %y, %z;  %e = exp %t;  %b = fma_dot %w, %y, %z
     After    %a = fma_dot %x, %y, %z;  %b = fma_dot %w, %y, %z;  %e = exp %t

@@ -23,7 +23,7 @@ from tileiras.ir_pass import CompileContext, IrPass
 
 @dataclass(frozen=True)
 class OptimizeAllocTensorPass(IrPass):
-    """Gives pipelines as many stages as shared memory holds, and says from where on it is free.
+    """Gives pipelines the stages that shared memory has room for; says where it is free again.
 
     Before   func attributes {plan = #nv_tileas.kernel_plan<ctas = 1, scratch = 0, ...>}
              %p = create_pipeline {stages = 2, stage_bytes = 32768}
@@ -31,8 +31,8 @@ class OptimizeAllocTensorPass(IrPass):
     After    %p = create_pipeline {stages = 4, stage_bytes = 32768};  in the consumers' program
              free_pipelines behind the last that reads stages; buffers of stores get what is left
     Requires nv_tileas in which products are waited for; the plans of `tileas-plan-cta` beside the
-             function and its pipelines, which go
-    Leaves   kernels whose warps do the same, and pipelines without a plan, which have their stages
+             function and its pipelines, which are taken away
+    Leaves   kernels whose warps all do the same; pipelines without a plan, which keep their stages
     """
 
     name = "tileas-optimize-alloc-tensor"

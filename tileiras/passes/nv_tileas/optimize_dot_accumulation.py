@@ -32,15 +32,15 @@ to.
 
 @dataclass(frozen=True)
 class OptimizeDotAccumulationPass(IrPass):
-    """Lets products run beside what follows them: waits move to the first reader of the sum.
+    """Lets wgmma run beside what follows it: waits move down to the first reader of the sum.
 
     Before   %d = wgmma_dot %a, %b, %s;  %x = dot_wait %d {pending = 0};  consumer_release %p
              %e = exp %y;  %z = addf %x, %e
     After    %d = wgmma_dot %a, %b, %s;  %e = exp %y
              %x = dot_wait %d {pending = 0};  consumer_release %p;  %z = addf %x, %e
-    Requires nv_tileas in which a wait for a product says that all before it are finished, too
-    Leaves   products that say themselves how many stay unfinished; those are still at the end of
-             an iteration
+    Requires nv_tileas in which a wait for a product is also one for all products before it
+    Leaves   products that say themselves how many stay unfinished (`pending`): some of them still
+             run at the end of an iteration
     """
 
     name = "tileas-optimize-dot-accumulation"

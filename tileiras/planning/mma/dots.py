@@ -46,9 +46,9 @@ def plan_dot(op: aa.ProductOp, plan: CtaPlan) -> DotPlan:
     """mma.sync where the target has it for these types and the tile holds an atom, else FMA."""
     lhs, rhs, result = _tensor(op.lhs), _tensor(op.rhs), _tensor(op.result)
     shape = result.get_shape()
-    if plan.hopper is not None and op in plan.hopper.dots:
-        layout = plan.hopper.result_layout(op)
-        return DotPlan("in_stages", (4 * plan.hopper.warpgroups, 1), None, None, layout)
+    if plan.roles is not None and op in plan.roles.dots:
+        layout = plan.roles.result_layout(op)
+        return DotPlan("in_stages", (4 * plan.roles.warpgroups, 1), None, None, layout)
     choice = find_instruction(op, plan.target)
     if choice is None:
         return DotPlan("", (1, 1), None, None, outer_product(shape, plan.num_warps))

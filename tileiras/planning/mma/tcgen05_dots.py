@@ -29,6 +29,7 @@ from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.staged import staged_operands
+from tileiras.planning.operands.tma import SharedOperand
 from tileiras.planning.resources.cta import CtaConfig
 
 LOAD_SHAPES = ("16x256b", "32x32b")
@@ -44,6 +45,24 @@ one, the products of the next tile are computed.
 """
 
 
+def operands_in_stages(
+    op: aa.ProductOp, transposes: bool
+) -> tuple[SharedOperand, SharedOperand] | str:
+    """The operands, which stages bring for this product alone, or why they do not.
+
+    `transposes`: the instructions read operands whose K is not contiguous, too.
+    """
+    operands = staged_operands(op)
+    if operands is None or operands.lhs is None:
+        return "an operand does not come through a pipeline"
+    lhs, rhs = operands.lhs, operands.rhs
+    if lhs.load.parent_block() is not op.parent_block():
+        return "an operand stays in its stage throughout a loop"
+    if not transposes and (lhs.major_axis, rhs.major_axis) != (1, 0):
+        return "K of an operand is not contiguous"
+    return lhs, rhs
+
+
 def tcgen05_dot(op: aa.DotOp, target: GpuTarget) -> Tcgen05Dot | str:
     """The product with its sum in tensor memory, or why it has none there."""
     shape, depth = shape_of(op.result), shape_of(op.lhs)[-1]
@@ -56,18 +75,13 @@ def tcgen05_dot(op: aa.DotOp, target: GpuTarget) -> Tcgen05Dot | str:
     m = HALF_ROWS if rows == HALF_ROWS else BLOCK_ROWS
     if rows % m or m not in ROWS or not kind.holds(m, min(columns, MOST_N)) or depth % kind.k:
         return f"tcgen05 has no instructions for a product of {rows}x{columns}x{depth}"
-    operands = staged_operands(op)
-    if operands is None or operands.lhs is None:
-        return "an operand does not come through a pipeline"
-    lhs, rhs = operands.lhs, operands.rhs
-    if lhs.load.parent_block() is not op.parent_block():
-        return "an operand stays in its stage throughout a loop"
-    if not kind.transposes and (lhs.major_axis, rhs.major_axis) != (1, 0):
-        return "K of an operand is not contiguous"
+    operands = operands_in_stages(op, kind.transposes)
+    if isinstance(operands, str):
+        return operands
     accumulator = accumulator_of(op)
     if isinstance(accumulator, str):
         return accumulator
-    return Tcgen05Dot(op, lhs, rhs, kind, accumulator)
+    return Tcgen05Dot(op, *operands, kind, accumulator)
 
 
 def dot_kind(op: aa.DotOp) -> Tcgen05Kind | None:

@@ -12,9 +12,8 @@ from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
-from tileiras.planning.mma.tcgen05_dots import accumulator_of
+from tileiras.planning.mma.tcgen05_dots import accumulator_of, operands_in_stages
 from tileiras.planning.operands.scales import scale_operand
-from tileiras.planning.operands.staged import staged_operands
 from tileiras.planning.operands.tma import FIRST_SCALE, root_load, tile_uses, underneath
 
 LEAST_SIGNED_COLUMNS = 32
@@ -33,14 +32,10 @@ def tcgen05_scaled_dot(op: aa.DotScaledOp, target: GpuTarget) -> Tcgen05Dot | st
     rows, columns = shape
     if rows % SCALED_ROWS or not kind.holds(SCALED_ROWS, min(columns, MOST_N)) or depth % kind.k:
         return f"tcgen05 has no instructions for a product of {rows}x{columns}x{depth} with scales"
-    operands = staged_operands(op)
-    if operands is None or operands.lhs is None:
-        return "an operand does not come through a pipeline"
-    lhs, rhs = operands.lhs, operands.rhs
-    if lhs.load.parent_block() is not op.parent_block():
-        return "an operand stays in its stage throughout a loop"
-    if not kind.transposes and (lhs.major_axis, rhs.major_axis) != (1, 0):
-        return "K of an operand is not contiguous"
+    operands = operands_in_stages(op, kind.transposes)
+    if isinstance(operands, str):
+        return operands
+    lhs, rhs = operands
     accumulator = accumulator_of(op)
     if isinstance(accumulator, str):
         return accumulator

@@ -14,7 +14,7 @@ from tileiras.dialects.nv_tileas.warp_roles import (
     WarpRolesAttr,
 )
 from tileiras.planning.layouts.written import contradiction
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
 from tileiras.planning.operands.tma import root_load, rounds_to_tf32
 from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
@@ -24,7 +24,7 @@ from tileiras.planning.warp_roles.producer_layouts import producer_warps
 
 
 def check_against_plan(
-    func: aa.FuncOp, written: WarpRolesAttr, plan: HopperPlan, roles: WarpRoles
+    func: aa.FuncOp, written: WarpRolesAttr, plan: RolePlan, roles: WarpRoles
 ) -> None:
     """Raises CompileError at the operation whose role is another one than the plan asks for."""
     _check_exit(func, roles)
@@ -60,7 +60,7 @@ def _check_exit(func: aa.FuncOp, roles: WarpRoles) -> None:
             raise contradiction(op, "decides an early exit, but has not the role entry")
 
 
-def _check_consumer(op: Operation, plan: HopperPlan, roles: WarpRoles) -> None:
+def _check_consumer(op: Operation, plan: RolePlan, roles: WarpRoles) -> None:
     """Whether consumers run an operation if, and only if, it is theirs."""
     planned = _is_elsewhere(op, plan) or (isinstance(op, aa.IfOp) and op in roles.exit)
     if isinstance(op, aa.ForOp) and op in roles.elsewhere:
@@ -73,7 +73,7 @@ def _check_consumer(op: Operation, plan: HopperPlan, roles: WarpRoles) -> None:
         raise contradiction(op, "has the role consumer, which does not run it")
 
 
-def _check_operands(op: Operation, plan: HopperPlan, roles: WarpRoles) -> None:
+def _check_operands(op: Operation, plan: RolePlan, roles: WarpRoles) -> None:
     """Whether consumers make what an operation of theirs reads, or find it in memory."""
     if op in roles.elsewhere:
         return
@@ -83,7 +83,7 @@ def _check_operands(op: Operation, plan: HopperPlan, roles: WarpRoles) -> None:
             raise contradiction(op, "has the role consumer, what makes its operands has not")
 
 
-def _is_in_memory(op: Operation, value: SSAValue, plan: HopperPlan) -> bool:
+def _is_in_memory(op: Operation, value: SSAValue, plan: RolePlan) -> bool:
     """Whether consumers read a value from a stage, as a product does, or from tensor memory."""
     planned = plan.dots.get(op)
     if planned is not None and value is planned.dot.lhs:
@@ -92,7 +92,7 @@ def _is_in_memory(op: Operation, value: SSAValue, plan: HopperPlan) -> bool:
     return planned is not None or value.owner in plan.dots or isinstance(value.owner, aa.ForOp)
 
 
-def _is_elsewhere(op: Operation, plan: HopperPlan) -> bool:
+def _is_elsewhere(op: Operation, plan: RolePlan) -> bool:
     """Whether products read through an operation, or another role issues it."""
     if rounds_to_tf32(op):
         load = root_load(op.results[0])

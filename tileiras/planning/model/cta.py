@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tileiras.codegen.target import GpuTarget
 
 if TYPE_CHECKING:  # other kernels than those with products need none
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
 
 
 @dataclass(frozen=True)
@@ -17,5 +17,5 @@ class CtaPlan:
 
     num_warps: int
     target: GpuTarget
-    hopper: HopperPlan | None = None
+    roles: RolePlan | None = None
     """How the kernel is specialised, None for a kernel whose warps all do the same."""

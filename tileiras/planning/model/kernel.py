@@ -15,8 +15,8 @@ from tileiras.planning.resources.cta import WARPGROUP_THREADS, CtaConfig
 
 
 @dataclass(frozen=True)
-class HopperPlan:
-    """The specialisation of a kernel."""
+class RolePlan:
+    """How the warps of a kernel share its work: configuration, products, pipelines, stores."""
 
     shape: CtaConfig
     dots: dict[Operation, PlannedDot]

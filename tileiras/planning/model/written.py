@@ -19,12 +19,12 @@ def write_plan(func: aa.FuncOp, plan: CtaPlan) -> None:
     """
     erase_plan(func)
     func.attributes.pop(STRATEGY, None)
-    if plan.hopper is None:
+    if plan.roles is None:
         func.attributes[PLAN] = KernelPlanAttr.of(num_warps=plan.num_warps)
         return
     from tileiras.planning.model.written_roles import write_roles
 
-    write_roles(func, plan.hopper, plan.num_warps)
+    write_roles(func, plan.roles, plan.num_warps)
 
 
 def erase_plan(func: aa.FuncOp) -> None:

@@ -10,7 +10,7 @@ from tileiras.dialects.nv_tileas.warp_roles import ACCUMULATORS, PENDING, RELEAS
 from tileiras.planning.layouts.written import contradiction
 from tileiras.planning.mma.tcgen05 import Accumulator
 from tileiras.planning.model.dots import WgmmaDot
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.schedule.accumulator_use import summing_op
 from tileiras.planning.schedule.stage_releases import Releasing, is_last_reader, resident_users
@@ -28,7 +28,7 @@ def write_products(roles: WarpRoles) -> None:
         op.attributes[ACCUMULATORS] = DenseArrayBase.from_list(i32, columns)
 
 
-def read_products(func: aa.FuncOp, plan: HopperPlan, roles: WarpRoles) -> None:
+def read_products(func: aa.FuncOp, plan: RolePlan, roles: WarpRoles) -> None:
     """Notes what stands beside operations. Raises CompileError where it cannot be so."""
     for op in func.body.walk():
         if PENDING in op.attributes:
@@ -45,7 +45,7 @@ def read_products(func: aa.FuncOp, plan: HopperPlan, roles: WarpRoles) -> None:
             raise contradiction(op, f"has no '{ACCUMULATORS}' with {own.column}, its sum's column")
 
 
-def _check_pending(plan: HopperPlan, roles: WarpRoles) -> None:
+def _check_pending(plan: RolePlan, roles: WarpRoles) -> None:
     """Whether products are finished that have to be, and those of a stage together."""
     for planned in plan.dots.values():
         if not isinstance(planned, WgmmaDot):
@@ -58,7 +58,7 @@ def _check_pending(plan: HopperPlan, roles: WarpRoles) -> None:
                 raise contradiction(other.dot, f"has another '{PENDING}' than that {said}")
 
 
-def _read_pending(op: Operation, plan: HopperPlan) -> int:
+def _read_pending(op: Operation, plan: RolePlan) -> int:
     """How many products may be unfinished behind one."""
     planned, pending = plan.dots.get(op), op.attributes[PENDING]
     if not isinstance(planned, WgmmaDot) or not isinstance(pending, IntegerAttr):
@@ -69,7 +69,7 @@ def _read_pending(op: Operation, plan: HopperPlan) -> int:
     return number
 
 
-def _read_releases(op: Operation, plan: HopperPlan) -> tuple[int, ...]:
+def _read_releases(op: Operation, plan: RolePlan) -> tuple[int, ...]:
     """The pipelines that get a stage back behind an operation."""
     numbers = _numbers(op, RELEASES)
     if not numbers or not all(number in range(len(plan.pipelines)) for number in numbers):
@@ -80,7 +80,7 @@ def _read_releases(op: Operation, plan: HopperPlan) -> tuple[int, ...]:
     return numbers
 
 
-def _may_release(op: Operation, number: int, plan: HopperPlan) -> bool:
+def _may_release(op: Operation, number: int, plan: RolePlan) -> bool:
     """Whether no product reads the stage of a pipeline behind the operation, and one did before."""
     planned = plan.dots.get(op)
     if planned is not None:
@@ -91,7 +91,7 @@ def _may_release(op: Operation, number: int, plan: HopperPlan) -> bool:
     return op is users[-1] or users[-1].is_before_in_block(op)
 
 
-def _check_releases(plan: HopperPlan, roles: WarpRoles) -> None:
+def _check_releases(plan: RolePlan, roles: WarpRoles) -> None:
     """Whether each stage is handed back once."""
     for planned in plan.dots.values():
         if is_last_reader(planned, plan) and planned.dot not in roles.releases:
@@ -104,7 +104,7 @@ def _check_releases(plan: HopperPlan, roles: WarpRoles) -> None:
             raise contradiction(users[-1], f"reads {said}, expected once")
 
 
-def _read_accumulators(op: Operation, plan: HopperPlan) -> tuple[Accumulator, ...]:
+def _read_accumulators(op: Operation, plan: RolePlan) -> tuple[Accumulator, ...]:
     """The sums that are acquired before an operation and committed behind it."""
     made = {own.column: own for own in plan.sums if summing_op(own) is op}
     columns = _numbers(op, ACCUMULATORS)

@@ -32,7 +32,7 @@ from tileiras.planning.mma.tcgen05_dots import tcgen05_dot
 from tileiras.planning.mma.tcgen05_scaled import tcgen05_scaled_dot
 from tileiras.planning.mma.wgmma import Fragments, dot_family
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.operands.tma import OperandLoad, shared_operand
 from tileiras.planning.operands.tma_stores import TmaWrite
@@ -41,15 +41,13 @@ from tileiras.planning.resources.cta import CtaConfig
 from tileiras.planning.resources.stages import extra_stages
 
 
-def write_roles(
-    func: aa.FuncOp, hopper: HopperPlan, num_warps: int, with_stores: bool = True
-) -> None:
+def write_roles(func: aa.FuncOp, roles: RolePlan, num_warps: int, with_stores: bool = True) -> None:
     """Puts the plan of a specialised kernel into attributes; how it stores if that is decided."""
-    shape = hopper.shape
+    shape = roles.shape
     stores: dict[str, int] = {}
     if with_stores:
-        stores["stores_delayed"] = int(hopper.are_stores_delayed)
-        stores["store_warp"] = int(hopper.has_store_warp)
+        stores["stores_delayed"] = int(roles.are_stores_delayed)
+        stores["store_warp"] = int(roles.has_store_warp)
     func.attributes[PLAN] = KernelPlanAttr.of(
         num_warps=num_warps,
         warpgroups=shape.warpgroups,
@@ -58,22 +56,20 @@ def write_roles(
         registers=shape.registers,
         producer_registers=shape.producer_registers,
         consumer_registers=shape.consumer_registers,
-        smem_transpose=hopper.smem_transpose,
-        scratch=hopper.scratch,
+        smem_transpose=roles.smem_transpose,
+        scratch=roles.scratch,
         **stores,
     )
-    func.attributes[PIPELINES] = ArrayAttr(
-        [_described(described) for described in hopper.pipelines]
-    )
-    for number, described in enumerate(hopper.pipelines):
+    func.attributes[PIPELINES] = ArrayAttr([_described(described) for described in roles.pipelines])
+    for number, described in enumerate(roles.pipelines):
         _write_contents(number, described)
-    for planned in hopper.dots.values():
+    for planned in roles.dots.values():
         planned.dot.attributes[MMA] = _written_dot(planned)
-    for store in hopper.stores:
+    for store in roles.stores:
         store.attributes[BY_TMA] = UnitAttr()
 
 
-def read_roles(func: aa.FuncOp, kernel: KernelPlanAttr, target: GpuTarget) -> HopperPlan:
+def read_roles(func: aa.FuncOp, kernel: KernelPlanAttr, target: GpuTarget) -> RolePlan:
     """The plan of a specialised kernel. Raises InternalError where attributes contradict it."""
     shape = CtaConfig(
         kernel.integer("warpgroups"),
@@ -83,7 +79,7 @@ def read_roles(func: aa.FuncOp, kernel: KernelPlanAttr, target: GpuTarget) -> Ho
         kernel.integer("producer_registers"),
         kernel.integer("consumer_registers"),
     )
-    return HopperPlan(
+    return RolePlan(
         shape,
         {planned.dot: planned for planned in _read_dots(func, target)},
         _read_pipelines(func),

@@ -37,7 +37,7 @@ from tileiras.errors import CompileError
 from tileiras.planning.clusters import Multicast
 from tileiras.planning.layouts.written import contradiction
 from tileiras.planning.model.checked_warp_roles import check_against_plan
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
 from tileiras.planning.model.written_products import read_products, write_products
 from tileiras.planning.operands.tma import OperandLoad
@@ -53,7 +53,7 @@ _Structured = aa.ForOp | aa.LoopOp | aa.IfOp
 # Writing ---------------------------------------------------------------------------------------
 
 
-def write_warp_roles(func: aa.FuncOp, plan: HopperPlan, roles: WarpRoles) -> None:
+def write_warp_roles(func: aa.FuncOp, plan: RolePlan, roles: WarpRoles) -> None:
     """Puts the roles into the attributes of a function and its operations; older ones go."""
     erase_warp_roles(func)
     warps = {CONSUMER: plan.shape.consumer_warps}
@@ -144,7 +144,7 @@ def _write_fills(fills: Sequence[PrologueFill]) -> None:
 # Reading ---------------------------------------------------------------------------------------
 
 
-def read_warp_roles(func: aa.FuncOp, plan: HopperPlan, asked_by: str) -> WarpRoles:
+def read_warp_roles(func: aa.FuncOp, plan: RolePlan, asked_by: str) -> WarpRoles:
     """The roles in the attributes of a planned function.
 
     Raises CompileError where there are none, and where a role lacks what it would have to run.
@@ -289,7 +289,7 @@ def _read_multicast(op: Operation, multicast: Multicast) -> None:
         multicast.loads[op] = tuple(op.indices[number] for number in shared.data)
 
 
-def _read_uniform(plan: HopperPlan) -> dict[OperandLoad, OperandLoad]:
+def _read_uniform(plan: RolePlan) -> dict[OperandLoad, OperandLoad]:
     """The loads that may bring the tile of another one."""
     found: dict[OperandLoad, OperandLoad] = {}
     for pipeline in plan.pipelines:
@@ -302,7 +302,7 @@ def _read_uniform(plan: HopperPlan) -> dict[OperandLoad, OperandLoad]:
     return found
 
 
-def _read_fills(func: aa.FuncOp, plan: HopperPlan) -> Iterator[PrologueFill]:
+def _read_fills(func: aa.FuncOp, plan: RolePlan) -> Iterator[PrologueFill]:
     """The stages that consumers fill."""
     for op in func.body.walk():
         found = op.attributes.get(PROLOGUE_FILLS)
@@ -310,7 +310,7 @@ def _read_fills(func: aa.FuncOp, plan: HopperPlan) -> Iterator[PrologueFill]:
             yield _read_fill(op, fill, plan)
 
 
-def _read_fill(op: Operation, fill: Attribute, plan: HopperPlan) -> PrologueFill:
+def _read_fill(op: Operation, fill: Attribute, plan: RolePlan) -> PrologueFill:
     """One pipeline that consumers begin to fill."""
     if not isinstance(fill, PrologueFillAttr) or fill.integer("pipeline") >= len(plan.pipelines):
         raise contradiction(op, f"has '{PROLOGUE_FILLS}' of no pipeline")
@@ -323,7 +323,7 @@ def _read_fill(op: Operation, fill: Attribute, plan: HopperPlan) -> PrologueFill
     return PrologueFill(op, number, loads, fill.optional_integer("stages"), *flags)
 
 
-def _check_fills(fills: Sequence[PrologueFill], plan: HopperPlan) -> None:
+def _check_fills(fills: Sequence[PrologueFill], plan: RolePlan) -> None:
     """Whether fills before a branch whose stages others need, too, depend on it, and no others."""
     for fill in fills:
         if fill.if_taken and not isinstance(fill.before, aa.IfOp):

@@ -40,7 +40,7 @@ from tileiras.planning.resources.cta import (
 )
 
 if TYPE_CHECKING:
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
 
 TmaWrite = aa.TiledStoreOp | aa.TiledAtomicRedOp
 """What TMA can do from shared memory to global memory."""
@@ -49,7 +49,7 @@ PIECE_ELEMENT_BYTES = (2, 4)
 
 
 def tma_stores(
-    func: aa.FuncOp, plan: HopperPlan, target: GpuTarget, prefer: bool | None
+    func: aa.FuncOp, plan: RolePlan, target: GpuTarget, prefer: bool | None
 ) -> tuple[TmaWrite, ...]:
     """The stores and reductions to do by TMA: all of the kernel's writes, or none.
 
@@ -79,7 +79,7 @@ def tma_stores(
     return stores if needed <= shared_bytes(plan.shape, target) else ()
 
 
-def own_store_bytes(func: aa.FuncOp, plan: HopperPlan, stores: Sequence[TmaWrite]) -> int:
+def own_store_bytes(func: aa.FuncOp, plan: RolePlan, stores: Sequence[TmaWrite]) -> int:
     """Shared memory that tiles on their way out need beside the stages of pipelines.
 
     None if all leave behind the last product, through stages that nobody reads any more.
@@ -105,7 +105,7 @@ def is_in_loop(op: Operation) -> bool:
     return parent is not None
 
 
-def _suits(op: TmaWrite, plan: HopperPlan) -> bool:
+def _suits(op: TmaWrite, plan: RolePlan) -> bool:
     """Whether TMA can store the tile, and a product's registers hold it."""
     type = view_type_of(op.view)
     element, shape = type.memref.element_type, type.tile_shape

@@ -11,7 +11,7 @@ from tileiras.dialects.nv_tileaa.exchange import CELL_BYTES
 from tileiras.dialects.nv_tileaa.storage import value_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.planning.hints import USUAL_LATENCY_HINT, latency_hint
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.operands.tma import is_by_tma
 from tileiras.planning.operands.tma_stores import own_store_bytes
@@ -47,12 +47,12 @@ def extra_stages(pipeline: Pipeline) -> int:
     return max(0, -(-(latency - USUAL_LATENCY_HINT) // USUAL_LATENCY_HINT))
 
 
-def pipeline_smem(plan: HopperPlan, target: GpuTarget) -> int:
+def pipeline_smem(plan: RolePlan, target: GpuTarget) -> int:
     """Shared memory for the pipelines of a plan whose consumers are not placed yet."""
     return shared_bytes(plan.shape, target) - FIXED_BYTES - max(LEAST_SCRATCH, plan.scratch)
 
 
-def has_spare_stages(plan: HopperPlan, target: GpuTarget) -> bool:
+def has_spare_stages(plan: RolePlan, target: GpuTarget) -> bool:
     """Whether every pipeline that would use more stages than must be held at once gets some."""
     pipelines = pipeline_requirements(plan.pipelines, list(plan.dots.values()))
     stages = stages_of_pipelines(pipelines, pipeline_smem(plan, target))
@@ -70,7 +70,7 @@ def fixed_bytes(pipelines: Iterable[PipelineRequirements], maps: int, has_store_
     return max(FIXED_BYTES, barriers + maps * MAP_BYTES)
 
 
-def has_room(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> bool:
+def has_room(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:
     """Whether the least stages fit shared memory, whatever else the kernel turns out to need.
 
     With as many tensor maps as there may be, buffers of their own for stores by TMA, and what a
@@ -96,7 +96,7 @@ def has_room(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> bool:
     return stages_of_pipelines(own, room) is not None
 
 
-def _most_maps(func: aa.FuncOp, plan: HopperPlan) -> int:
+def _most_maps(func: aa.FuncOp, plan: RolePlan) -> int:
     """Tensor maps of loads and stores: of loads that CTAs share there may be one for each box."""
     loads = {
         (memref_of(load.view).result, load.view.type)
@@ -108,7 +108,7 @@ def _most_maps(func: aa.FuncOp, plan: HopperPlan) -> int:
     return len(loads) * min(2, func.cluster_size) + len(stores)
 
 
-def _most_sent(op: aa.ShareTilesOp, plan: HopperPlan, func: aa.FuncOp) -> int:
+def _most_sent(op: aa.ShareTilesOp, plan: RolePlan, func: aa.FuncOp) -> int:
     """Shared memory for tiles that a cluster sends to one CTA, spread over all its threads."""
     threads = plan.shape.consumer_warps * WARP_THREADS
     cells = sum(-(-value_bytes(tile) // (CELL_BYTES * threads)) for tile in op.tiles)

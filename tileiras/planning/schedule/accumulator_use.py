@@ -9,10 +9,10 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from tileiras.planning.mma.tcgen05 import Accumulator
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 
 
-def accumulator_use(plan: HopperPlan) -> dict[Operation, tuple[Accumulator, ...]]:
+def accumulator_use(plan: RolePlan) -> dict[Operation, tuple[Accumulator, ...]]:
     """The sums that are acquired before an operation and committed behind it, in program order."""
     found: dict[Operation, list[Accumulator]] = {}
     for own in plan.sums:

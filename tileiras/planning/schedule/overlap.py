@@ -21,7 +21,7 @@ from tileiras.codegen.target import GpuTarget, Unit
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import operands_of
 from tileiras.planning.model.dots import PlannedDot
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.loop_body import LoopBody, Product, is_rotatable
 from tileiras.planning.schedule.modulo import Edge, Node, modulo_schedule
@@ -50,7 +50,7 @@ class Schedule:
 
 
 def overlap_products(
-    func: aa.FuncOp, plan: HopperPlan, target: GpuTarget
+    func: aa.FuncOp, plan: RolePlan, target: GpuTarget
 ) -> list[tuple[LoopBody, Schedule | None]]:
     """The loops of a specialised kernel in which products wait for computed operands.
 

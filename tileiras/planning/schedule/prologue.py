@@ -29,7 +29,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.clusters import Multicast
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.operands.tma import contiguous_axis, is_by_tma
 from tileiras.planning.warp_roles.producer_slice import ProducerSlice
@@ -62,7 +62,7 @@ class PrologueFill:
 
 
 def prologue_fills(
-    func: aa.FuncOp, plan: HopperPlan, multicast: Multicast, kept: ProducerSlice
+    func: aa.FuncOp, plan: RolePlan, multicast: Multicast, kept: ProducerSlice
 ) -> tuple[PrologueFill, ...]:
     """The pipelines that the consumers begin to fill; none where threads cannot, or do not gain by
     it.
@@ -78,7 +78,7 @@ def prologue_fills(
     return tuple(replace(start, if_taken=serves_others(start, found, plan)) for start in found)
 
 
-def serves_others(start: PrologueFill, fills: Sequence[PrologueFill], plan: HopperPlan) -> bool:
+def serves_others(start: PrologueFill, fills: Sequence[PrologueFill], plan: RolePlan) -> bool:
     """Whether a branch, whose first tiles some fills bring, shares stages with loops outside."""
     branch = start.before
     if not isinstance(branch, aa.IfOp):
@@ -87,7 +87,7 @@ def serves_others(start: PrologueFill, fills: Sequence[PrologueFill], plan: Hopp
     return not all(branch.is_ancestor(load) for pipeline in beside for load in pipeline.loads)
 
 
-def _wanted(func: aa.FuncOp, plan: HopperPlan, multicast: Multicast) -> tuple[PrologueFill, ...]:
+def _wanted(func: aa.FuncOp, plan: RolePlan, multicast: Multicast) -> tuple[PrologueFill, ...]:
     """The pipelines whose first tiles threads would copy."""
     if plan.stores or multicast.loads or plan.is_in_tmem:
         return ()
@@ -99,7 +99,7 @@ def _wanted(func: aa.FuncOp, plan: HopperPlan, multicast: Multicast) -> tuple[Pr
     return ()
 
 
-def _of_first_product(func: aa.FuncOp, plan: HopperPlan) -> tuple[PrologueFill, ...]:
+def _of_first_product(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
     """One stage of each pipeline that the first product reads, and of those its loop fills with
     them.
     """
@@ -122,7 +122,7 @@ def _is_filled_in(pipeline: Pipeline, loop: aa.ForOp) -> bool:
     return any(loop.is_ancestor(load) for load in pipeline.loads)
 
 
-def _one_stage(plan: HopperPlan, number: int | None, user: Operation) -> PrologueFill | None:
+def _one_stage(plan: RolePlan, number: int | None, user: Operation) -> PrologueFill | None:
     """The first stage of a pipeline, filled before the operation or, where that is outside, at its
     load.
 
@@ -169,7 +169,7 @@ def _counts_up(loop: aa.ForOp) -> bool:
     return loop.unsigned_cmp is None and loop.lower_bound.type == IntegerType(32)
 
 
-def _of_memory(func: aa.FuncOp, plan: HopperPlan, first: int) -> tuple[PrologueFill, ...]:
+def _of_memory(func: aa.FuncOp, plan: RolePlan, first: int) -> tuple[PrologueFill, ...]:
     """The prologue fill of a loop's pipeline, or of pipelines that share memory: one is used."""
     pipelines = [
         (number, pipeline)
@@ -198,7 +198,7 @@ def _one_runs(loops: Sequence[Operation | None], func: aa.FuncOp) -> bool:
     return len({loop.parent_block() for loop in loops if loop is not None}) == len(loops)
 
 
-def _of_loop(plan: HopperPlan, number: int, pipeline: Pipeline) -> PrologueFill | None:
+def _of_loop(plan: RolePlan, number: int, pipeline: Pipeline) -> PrologueFill | None:
     """The prologue fill of the loop that a pipeline is for."""
     loop = pipeline.loads[0].parent_op()
     if len(pipeline.contents) != 1 or not pipeline.may_grow or not isinstance(loop, aa.ForOp):
@@ -222,14 +222,14 @@ def _of_loop(plan: HopperPlan, number: int, pipeline: Pipeline) -> PrologueFill 
     return PrologueFill(loop, number, tuple(loads), by_bytes=by_bytes, hurried=hurried)
 
 
-def _is_simple(load: aa.TiledLoadOp, loop: aa.ForOp, plan: HopperPlan) -> bool:
+def _is_simple(load: aa.TiledLoadOp, loop: aa.ForOp, plan: RolePlan) -> bool:
     """Whether threads can copy the tiles of a loop's load."""
     if load.parent_op() is not loop or not _is_copied(load, plan):
         return False
     return all(is_number_of(index, loop) or _is_before(index, loop) for index in load.indices)
 
 
-def _is_copied(load: aa.TiledLoadOp, plan: HopperPlan) -> bool:
+def _is_copied(load: aa.TiledLoadOp, plan: RolePlan) -> bool:
     """Whether the threads of the consumers can copy a tile of TMA's row by row."""
     axis, threads = contiguous_axis(load), 32 * plan.shape.consumer_warps
     if not is_by_tma(load) or axis is None:

@@ -10,13 +10,13 @@ from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.planning.model.dots import PlannedDot
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 
 Releasing = aa.ForOp | aa.LoopOp | aa.IfOp
 """What hands back the stages of tiles that stay throughout it."""
 
 
-def stage_releases(plan: HopperPlan) -> dict[Operation, tuple[int, ...]]:
+def stage_releases(plan: RolePlan) -> dict[Operation, tuple[int, ...]]:
     """The numbers of the pipelines that get a stage back behind an operation, in rising order."""
     found: dict[Operation, list[int]] = {}
     for planned in plan.dots.values():
@@ -29,12 +29,12 @@ def stage_releases(plan: HopperPlan) -> dict[Operation, tuple[int, ...]]:
     return {op: tuple(numbers) for op, numbers in found.items()}
 
 
-def is_last_reader(planned: PlannedDot, plan: HopperPlan) -> bool:
+def is_last_reader(planned: PlannedDot, plan: RolePlan) -> bool:
     """Whether a product is the last one that reads its stage."""
     return planned is plan.products_sharing_stages(planned)[-1]
 
 
-def resident_users(number: int, plan: HopperPlan) -> list[Operation]:
+def resident_users(number: int, plan: RolePlan) -> list[Operation]:
     """What reads the tile of a pipeline that stays in its stage: operations of the load's block."""
     load = plan.pipelines[number].loads[0]
     readers = [

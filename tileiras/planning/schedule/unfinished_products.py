@@ -11,10 +11,10 @@ from xdsl.ir import Operation
 
 from tileiras.planning.mma.accumulation import is_running, running_position
 from tileiras.planning.model.dots import WgmmaDot
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 
 
-def unfinished_products(plan: HopperPlan) -> dict[Operation, int]:
+def unfinished_products(plan: RolePlan) -> dict[Operation, int]:
     """How many products may be unfinished behind each, the newest ones.
 
     As many as there may be; those that are not named finish before the first reader of their sum.
@@ -34,7 +34,7 @@ def finishes_at_once(planned: WgmmaDot) -> bool:
     return planned.is_two_level or planned.fragments is not None
 
 
-def most_unfinished(planned: WgmmaDot, plan: HopperPlan) -> int:
+def most_unfinished(planned: WgmmaDot, plan: RolePlan) -> int:
     """How many products may be unfinished when one has been issued and its iteration goes on.
 
     Of products that share stages all may be; where threads read, only the newest one. None where

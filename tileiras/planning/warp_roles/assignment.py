@@ -18,7 +18,7 @@ from tileiras.dialects.nv_tileas.warp_roles import PRODUCER, PRODUCT, STORE
 from tileiras.errors import InternalError
 from tileiras.planning.access import plan_pointer_access, plan_view_access
 from tileiras.planning.clusters import find_multicast
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
 from tileiras.planning.operands.tma import root_load, rounds_to_tf32
 from tileiras.planning.operands.uniform import uniform_loads_of
@@ -33,7 +33,7 @@ from tileiras.planning.warp_roles.producer_layouts import producer_layouts
 from tileiras.planning.warp_roles.producer_slice import SlicedAccess, producer_slice
 
 
-def assign_roles(func: aa.FuncOp, plan: HopperPlan) -> WarpRoles:
+def assign_roles(func: aa.FuncOp, plan: RolePlan) -> WarpRoles:
     """The roles of a kernel that has been planned."""
     order = longest_tile_first(func) if func.cluster_size == 1 else None
     # CTAs of a cluster wait for each other, so that none may leave alone.
@@ -89,7 +89,7 @@ def _access(op: Operation, warps: int) -> AccessAttr | None:
     return access_attribute(access.vector, access.axis, access.layout)
 
 
-def _elsewhere(func: aa.FuncOp, plan: HopperPlan, exit: aa.IfOp | None) -> Iterator[Operation]:
+def _elsewhere(func: aa.FuncOp, plan: RolePlan, exit: aa.IfOp | None) -> Iterator[Operation]:
     """What consumers do not run."""
     if exit is not None:
         yield exit

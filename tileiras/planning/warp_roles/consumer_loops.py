@@ -9,10 +9,10 @@ from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 
 
-def loops_of_others(func: aa.FuncOp, plan: HopperPlan) -> Iterator[aa.ForOp]:
+def loops_of_others(func: aa.FuncOp, plan: RolePlan) -> Iterator[aa.ForOp]:
     """The loops that consumers need not run: they only sum up products in tensor memory."""
     if plan.is_in_tmem:
         for op in func.body.walk():
@@ -20,7 +20,7 @@ def loops_of_others(func: aa.FuncOp, plan: HopperPlan) -> Iterator[aa.ForOp]:
                 yield op
 
 
-def is_of_others(loop: aa.ForOp, plan: HopperPlan) -> bool:
+def is_of_others(loop: aa.ForOp, plan: RolePlan) -> bool:
     """Whether nothing that a loop does or computes is for the consumers."""
     if not all(_is_without_effect(op, plan) for op in loop.body.block.ops):
         return False
@@ -32,7 +32,7 @@ def is_of_others(loop: aa.ForOp, plan: HopperPlan) -> bool:
     )
 
 
-def _is_without_effect(op: Operation, plan: HopperPlan) -> bool:
+def _is_without_effect(op: Operation, plan: RolePlan) -> bool:
     """Whether consumers do nothing for an operation of a loop that anybody could see."""
     if plan.pipeline_of(op) is not None:
         return True
@@ -43,6 +43,6 @@ def _is_without_effect(op: Operation, plan: HopperPlan) -> bool:
     return is_plain and not op.regions
 
 
-def _is_read(value: SSAValue, plan: HopperPlan) -> bool:
+def _is_read(value: SSAValue, plan: RolePlan) -> bool:
     """Whether anything but the copies of other warps reads a value."""
     return any(plan.pipeline_of(use.operation) is None for use in value.uses)

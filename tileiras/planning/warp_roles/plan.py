@@ -17,7 +17,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.planning.memory_order import follows_write, precedes_write
 from tileiras.planning.mma.strategy import MmaStrategy, pipelined_strategies
 from tileiras.planning.model.dots import PlannedDot
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.operands.tma import OperandLoad, tile_uses
 from tileiras.planning.resources.cta import choose_cta_config
@@ -38,11 +38,11 @@ class Choice:
     """The first strategy that can compute a kernel, or none; why those before it cannot."""
 
     name: str
-    plan: HopperPlan | None
+    plan: RolePlan | None
     refusals: Mapping[str, str]
 
 
-def plan_hopper(func: aa.FuncOp, target: GpuTarget) -> Choice:
+def plan_roles(func: aa.FuncOp, target: GpuTarget) -> Choice:
     """How a kernel would be specialised; by none where another way is better or the only one.
 
     Only `planning.strategy` asks: everybody else reads what it has written on the kernel.
@@ -66,7 +66,7 @@ def _is_for_all_warps(func: aa.FuncOp) -> bool:
     return any(isinstance(op, aa.CircularBufferOp) for op in func.walk())
 
 
-def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> HopperPlan | str:
+def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> RolePlan | str:
     """The plan with one strategy for all products, or why it cannot be."""
     if strategy.has_product_agent and func.cluster_size > 1:
         return "CTAs of a cluster fill each other's stages"
@@ -113,7 +113,7 @@ def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> Hoppe
     if refusal:
         return refusal
     smem_transpose = requirements.smem_transpose[shape.warpgroups]
-    return HopperPlan(
+    return RolePlan(
         shape, products, pipelines, smem_transpose=smem_transpose, scratch=requirements.scratch
     )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.planning.memory_order import follows_write, precedes_write
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.operands.tma import has_renewed_map
 from tileiras.planning.operands.tma_stores import TmaWrite, is_in_loop
 from tileiras.planning.resources.cta import CtaConfig, launched_registers
@@ -16,7 +16,7 @@ from tileiras.planning.warp_roles.producer_layouts import producer_layouts
 from tileiras.planning.warp_roles.producer_slice import producer_slice
 
 
-def with_store_warp(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> HopperPlan:
+def with_store_warp(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> RolePlan:
     """The plan with a store warp, if tiles of loops leave by TMA and a warp can walk these loops.
 
     Not where the wait for a store is to follow it at once: waiting later is what the warp role is
@@ -32,7 +32,7 @@ def with_store_warp(func: aa.FuncOp, plan: HopperPlan, target: GpuTarget) -> Hop
     return replace(plan, shape=shape, has_store_warp=True)
 
 
-def _with_warp(plan: HopperPlan, target: GpuTarget) -> CtaConfig | None:
+def _with_warp(plan: RolePlan, target: GpuTarget) -> CtaConfig | None:
     """The shape with a warp for the warp role, None if that would cost the others registers."""
     shape = plan.shape
     if any(pipeline.gathers for pipeline in plan.pipelines):

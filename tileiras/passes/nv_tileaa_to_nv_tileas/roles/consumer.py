@@ -18,24 +18,24 @@ from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.dialects.nv_tileas.memdesc import MemDescType
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_prologue_fill import (
+from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
     one_time,
     place_prologue_fill,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import stage_offset, tile_type
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.smem_transpose import (
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_agent import stage_offset, tile_type
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.smem_transpose import (
     smem_transposed_tile,
     transposed_words,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import UniformOperands
-from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.sums import SumsInTmem
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import UniformOperands
 from tileiras.planning.layouts.written import scales_of
 from tileiras.planning.mma.accumulation import running_position
 from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.model.dots import PlannedDot
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.tma import (
     OperandLoad,
@@ -53,7 +53,7 @@ class ConsumerSide:
     number.
     """
 
-    def __init__(self, plan: HopperPlan, roles: WarpRoles, pipelines: Sequence[SSAValue]):
+    def __init__(self, plan: RolePlan, roles: WarpRoles, pipelines: Sequence[SSAValue]):
         self.plan = plan
         self.roles = roles
         self.pipelines = pipelines

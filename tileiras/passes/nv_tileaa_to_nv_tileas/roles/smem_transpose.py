@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
@@ -23,18 +23,11 @@ def smem_transposed_tile(
 ) -> SSAValue:
     """The tile of a stage with its other dim contiguous; `released` pipelines get theirs back then.
 
-    All of it moves up behind the last product in front of it, whose operands need nothing from it.
+    `tileas-hoist-transposes` moves it up.
     """
-    wait = tile.owner
-    if not isinstance(wait, pl.ConsumerWaitOp):
-        raise InternalError("what is transposed is no tile of a stage", where="hopper")
     transpose = materializer.emit(wg.SmemTransposeOp, [tile], [_transposed_type(tile)])
-    releases = [
+    for pipeline in released:
         materializer.emit(pl.ConsumerReleaseOp, [pipeline], (), {"keep": IntAttr(0)})
-        for pipeline in released
-    ]
-    if releases:
-        _move_up(wait, transpose, *releases)
     return transpose.results[0]
 
 
@@ -55,23 +48,9 @@ def _transposed_type(tile: SSAValue) -> MemDescType:
     """The type of a tile once its other dim is contiguous."""
     old = tile.type
     if not is_in_smem(old):
-        raise InternalError("what is transposed is no tile", where="hopper")
+        raise InternalError("what is transposed is no tile", where="warp roles")
     major = 1 - old.major
     swizzle = widest_swizzle(old.shape[major] * storage_bytes(old.element_type))
     if swizzle is None:
-        raise InternalError("what is transposed has no swizzle", where="hopper")
+        raise InternalError("what is transposed has no swizzle", where="warp roles")
     return MemDescType(old.shape, old.element_type, NvmmaSharedAttr(swizzle, major))
-
-
-def _move_up(wait: Operation, *others: Operation) -> None:
-    """Moves operations of a block behind the last product in front of the first of them."""
-    before = wait.prev_op
-    while before is not None and not isinstance(before, wg.WgmmaDotOp):
-        before = before.prev_op
-    block = wait.parent_block()
-    if before is None or block is None:
-        return
-    for op in (wait, *others):
-        op.detach()
-        block.insert_op_after(op, before)
-        before = op

@@ -13,22 +13,22 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.plan import PIPELINES, PLAN
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER, TILE_ORDER
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.consumer import ConsumerSide
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.early_exit import take_exit
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import (
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.consumer import ConsumerSide
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.early_exit import take_exit
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer import ProducerBuilder
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_agent import (
     build_product_agent,
     create_accumulators,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.store_warp import (
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.store_warp import (
     build_store_warp,
     create_store_pipeline,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import make_store_maps
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.sums import SumsInTmem
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.stores import make_store_maps
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.sums import SumsInTmem
 from tileiras.planning.clusters import Multicast
 from tileiras.planning.mma.mma_sync import WARP_THREADS, WARPS_PER_WARPGROUP
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.pipelines import Pipeline
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.model.written_warp_roles import read_warp_roles
@@ -37,7 +37,7 @@ from tileiras.planning.operands.gather import GATHER_WARPS
 PlaceBody = Callable[[ConsumerSide, Block, Block], None]
 
 
-def specialised(func: aa.FuncOp, plan: HopperPlan, place_body: PlaceBody) -> aa.FuncOp:
+def specialised(func: aa.FuncOp, plan: RolePlan, place_body: PlaceBody) -> aa.FuncOp:
     """The kernel as pipelines and a warp role switch; `place_body` fills the consumer's block."""
     source = func.body.block
     entry = Block(arg_types=[arg.type for arg in source.args])
@@ -56,7 +56,7 @@ def specialised(func: aa.FuncOp, plan: HopperPlan, place_body: PlaceBody) -> aa.
 
 def _fill(
     func: aa.FuncOp,
-    plan: HopperPlan,
+    plan: RolePlan,
     place_body: PlaceBody,
     entry: Block,
     roles: WarpRoles,
@@ -87,7 +87,7 @@ def _fill(
 
 def _place_with_products(
     func: aa.FuncOp,
-    plan: HopperPlan,
+    plan: RolePlan,
     roles: WarpRoles,
     consumer: ConsumerSide,
     switch: pl.AgentSwitchOp,
@@ -96,7 +96,7 @@ def _place_with_products(
     """Consumers beside a warp role that issues products, whose program comes before the switch."""
     entry = switch.parent_block()
     if entry is None:
-        raise InternalError("a warp role switch stands nowhere", where="hopper")
+        raise InternalError("a warp role switch stands nowhere", where="warp roles")
     entry_ops = Block()
     sums = create_accumulators(entry_ops, plan)
     entry_ops.add_op(build_product_agent(func, plan, roles, entry, consumer.pipelines, sums))
@@ -107,7 +107,7 @@ def _place_with_products(
     place_body()
 
 
-def _shape_properties(plan: HopperPlan, roles: WarpRoles) -> dict[str, Attribute]:
+def _shape_properties(plan: RolePlan, roles: WarpRoles) -> dict[str, Attribute]:
     """Warps and registers of the warp roles, and which tile block they compute."""
     shape = plan.shape
     numbers = {
@@ -125,7 +125,7 @@ def _shape_properties(plan: HopperPlan, roles: WarpRoles) -> dict[str, Attribute
 
 
 def _create_all(
-    block: Block, func: aa.FuncOp, plan: HopperPlan, multicast: Multicast
+    block: Block, func: aa.FuncOp, plan: RolePlan, multicast: Multicast
 ) -> list[OpResult]:
     """The pipelines, by number; those with memory of their own first.
 
@@ -133,7 +133,7 @@ def _create_all(
     """
     planned = func.attributes[PIPELINES]
     if not isinstance(planned, ArrayAttr):
-        raise InternalError("a specialised kernel names no pipelines", where="hopper")
+        raise InternalError("a specialised kernel names no pipelines", where="warp roles")
     made: dict[int, OpResult] = {}
     numbers = sorted(range(len(plan.pipelines)), key=lambda n: plan.pipelines[n].within is not None)
     for number in numbers:
@@ -144,7 +144,7 @@ def _create_all(
     return [made[number] for number in range(len(made))]
 
 
-def _releasers(plan: HopperPlan, pipeline: Pipeline) -> int:
+def _releasers(plan: RolePlan, pipeline: Pipeline) -> int:
     """How many arrivals hand a stage back: warpgroups', warps', or the tensor core's one."""
     if plan.is_in_tmem:
         return 1
@@ -152,7 +152,7 @@ def _releasers(plan: HopperPlan, pipeline: Pipeline) -> int:
 
 
 def _create(
-    block: Block, plan: HopperPlan, number: int, multicast: Multicast, storage: SSAValue | None
+    block: Block, plan: RolePlan, number: int, multicast: Multicast, storage: SSAValue | None
 ) -> OpResult:
     """A pipeline at the start of the kernel, with the least stages, and what says how many more."""
     pipeline = plan.pipelines[number]

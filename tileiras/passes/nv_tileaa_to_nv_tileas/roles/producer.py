@@ -18,19 +18,15 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.place_prologue_fill import one_time
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_order import (
-    put_loads_first,
-    put_tma_before_gathers,
-)
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer_tensors import ProducerTensors
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.uniform_operands import (
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import one_time
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer_tensors import ProducerTensors
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import (
     UniformOperands,
     all_equal,
 )
 from tileiras.passes.op_builder import OpBuilder
 from tileiras.planning.clusters import Multicast
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.gather import chunk_elements, chunk_layout, run_elements
 from tileiras.planning.operands.scales import scale_dims, scale_vector
@@ -53,9 +49,7 @@ _TRUE = DenseAttr(TileType(i1), b"\xff")
 class ProducerBuilder(OpBuilder):
     """Clones the slice of a role; `pipelines` are the pipelines' values, by number."""
 
-    def __init__(
-        self, role: str, plan: HopperPlan, roles: WarpRoles, pipelines: Sequence[SSAValue]
-    ):
+    def __init__(self, role: str, plan: RolePlan, roles: WarpRoles, pipelines: Sequence[SSAValue]):
         super().__init__()
         program, is_producer = roles.programs[role], role == PRODUCER
         self.kept = program.kept
@@ -78,8 +72,6 @@ class ProducerBuilder(OpBuilder):
         self.values.update(zip(source.args, arguments, strict=True))
         block = Block()
         self.copy_block(source, block)
-        put_loads_first(block)
-        put_tma_before_gathers(block)
         return Region(block)
 
     def copy_block(self, source: Block, target: Block) -> None:

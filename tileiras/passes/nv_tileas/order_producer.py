@@ -1,4 +1,4 @@
-"""The order of the producer's program: what takes a trip to memory goes first.
+"""The pass `tileas-order-producer`: what takes a trip to memory goes first.
 
 Loads of indices and the making of tensor maps take a microsecond each. A warp waits at the first
 use of what it loads, so everything that does not need the loaded values is moved before what does:
@@ -8,13 +8,44 @@ issues what TMA brings before all threads compute addresses.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
+from tileiras.ir_pass import CompileContext, IrPass
 
 _LOADS = (tas.LoadOp, tas.TiledLoadOp)
+
+
+@dataclass(frozen=True)
+class OrderProducerPass(IrPass):
+    """Puts loads, tensor maps and copies by TMA in the order in which the producer issues them.
+
+    Before   agent_switch producer { %x = load %p;  %i = muli %x, %c;  %m = make_tiled_tma_desc %v;
+             producer_acquire %q;  gather_load %q, ..;  tiled_tma_load %q, %m, .. }
+    After    agent_switch producer { %x = load %p;  %m = make_tiled_tma_desc %v;  %i = muli %x, %c;
+             producer_acquire %q;  tiled_tma_load %q, %m, ..;  gather_load %q, .. }
+    Requires nv_tileas with the programs of warp roles
+    Leaves   loads and maps behind the first loop, branch or use of a pipeline; maps of views whose
+             sizes are loaded; copies by TMA whose indices are computed within their stage
+    """
+
+    name = "tileas-order-producer"
+    title: ClassVar[str] = "Order what the producer issues"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Orders the producers of all functions of the module."""
+        for func in op.body.ops:
+            if isinstance(func, aa.FuncOp):
+                for switch in pl.switches_of(func):
+                    put_loads_first(switch.producer.block)
+                    put_tma_before_gathers(switch.producer.block)
 
 
 def put_loads_first(block: Block) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
@@ -26,11 +26,11 @@ from tileiras.dialects.nv_tileas.memdesc import (
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCT
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import ProducerBuilder
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer import ProducerBuilder
 from tileiras.planning.layouts.written import scales_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.model.dots import PlannedDot
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.tma import (
     OperandLoad,
@@ -48,7 +48,7 @@ class ProductAgentBuilder(ProducerBuilder):
 
     def __init__(
         self,
-        plan: HopperPlan,
+        plan: RolePlan,
         roles: WarpRoles,
         pipelines: Sequence[SSAValue],
         sums: Accumulators,
@@ -59,13 +59,6 @@ class ProductAgentBuilder(ProducerBuilder):
         self.acquired = roles.accumulators
         self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
-
-    def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
-        """The program for a function body whose arguments are given as values from outside."""
-        self.values.update(zip(source.args, arguments, strict=True))
-        block = Block()
-        self.copy_block(source, block)
-        return Region(block)
 
     def copy_op(self, op: Operation) -> None:
         """Products, loops around them and the end are the warp role's own."""
@@ -155,7 +148,7 @@ def tile_type(operand: SharedOperand, value: SSAValue) -> MemDescType:
     return MemDescType(shape, element, NvmmaSharedAttr(operand.swizzle, operand.major_axis))
 
 
-def stage_offset(plan: HopperPlan, load: OperandLoad) -> int:
+def stage_offset(plan: RolePlan, load: OperandLoad) -> int:
     """Where the tile of a load starts in its stage, in bytes."""
     number = plan.pipeline_of(load)
     if number is None:
@@ -164,7 +157,7 @@ def stage_offset(plan: HopperPlan, load: OperandLoad) -> int:
     return sum(place_bytes(before) for before in loads[: loads.index(load)])
 
 
-def create_accumulators(entry: Block, plan: HopperPlan) -> Accumulators:
+def create_accumulators(entry: Block, plan: RolePlan) -> Accumulators:
     """The sums at the start of the kernel, in program order."""
     found: Accumulators = {}
     for planned in plan.dots.values():
@@ -188,7 +181,7 @@ def create_accumulators(entry: Block, plan: HopperPlan) -> Accumulators:
 
 def build_product_agent(
     func: aa.FuncOp,
-    plan: HopperPlan,
+    plan: RolePlan,
     roles: WarpRoles,
     entry: Block,
     pipelines: Sequence[SSAValue],

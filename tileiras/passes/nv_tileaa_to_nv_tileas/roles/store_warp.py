@@ -16,14 +16,14 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas.warp_roles import STORE
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.producer import (
+from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer import (
     ProducerBuilder,
     moved_to_its_memref,
     op_block,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.stores import store_map
-from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.stores import store_map
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.tma import has_renewed_map
 from tileiras.planning.operands.tma_stores import TmaWrite
@@ -34,7 +34,7 @@ class StoreWarpBuilder(ProducerBuilder):
 
     def __init__(
         self,
-        plan: HopperPlan,
+        plan: RolePlan,
         roles: WarpRoles,
         pipeline: SSAValue,
         store_maps: dict[Operation, SSAValue],
@@ -44,13 +44,6 @@ class StoreWarpBuilder(ProducerBuilder):
         self.store_maps = store_maps
         self.own_maps: dict[SSAValue, SSAValue] = {}
         """Descriptors that this warp makes, by view."""
-
-    def build(self, source: Block, arguments: Sequence[SSAValue]) -> Region:
-        """The program for a function body whose arguments are given as values from outside."""
-        self.values.update(zip(source.args, arguments, strict=True))
-        block = Block()
-        self.copy_block(source, block)
-        return Region(block)
 
     def copy_op(self, op: Operation) -> None:
         """Stores and the end are the warp role's own; the rest is as for the producer."""
@@ -89,7 +82,7 @@ class StoreWarpBuilder(ProducerBuilder):
 
 def build_store_warp(
     func: aa.FuncOp,
-    plan: HopperPlan,
+    plan: RolePlan,
     roles: WarpRoles,
     entry: Block,
     pipeline: SSAValue,

@@ -27,18 +27,18 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.encoding import encoded
-from tileiras.passes.nv_tileaa_to_nv_tileas.hopper.product_agent import Accumulators
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_agent import Accumulators
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.mma.zero import is_zero
-from tileiras.planning.model.kernel import HopperPlan
+from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 
 
 class SumsInTmem:
     """What consumers have in place of sums; `made` are the accumulators."""
 
-    def __init__(self, plan: HopperPlan, roles: WarpRoles, made: Accumulators):
+    def __init__(self, plan: RolePlan, roles: WarpRoles, made: Accumulators):
         self.made = made
         self.acquired = roles.accumulators
         self.firsts: dict[Accumulator, Tcgen05Dot] = {}

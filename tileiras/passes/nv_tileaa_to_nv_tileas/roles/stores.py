@@ -22,7 +22,7 @@ from tileiras.planning.operands.tma_stores import TmaWrite
 from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP
 
 if TYPE_CHECKING:
-    from tileiras.planning.model.kernel import HopperPlan
+    from tileiras.planning.model.kernel import RolePlan
 
 
 def make_store_maps(
@@ -66,7 +66,7 @@ def _copied(value: SSAValue, values: dict[SSAValue, SSAValue], entry: Block) -> 
     """A value made once more, with all that it is made of."""
     if value not in values:
         if not isinstance(value, OpResult):
-            raise InternalError("a view depends on more than arguments", where="hopper")
+            raise InternalError("a view depends on more than arguments", where="warp roles")
         op = value.op
         copy = type(op).create(
             operands=[_copied(operand, values, entry) for operand in op.operands],
@@ -80,7 +80,7 @@ def _copied(value: SSAValue, values: dict[SSAValue, SSAValue], entry: Block) -> 
 
 
 def place_tma_store(
-    materializer: Materializer, op: TmaWrite, map: SSAValue, plan: HopperPlan
+    materializer: Materializer, op: TmaWrite, map: SSAValue, plan: RolePlan
 ) -> Sequence[SSAValue]:
     """The store from the registers that a product leaves its result in."""
     (layout,) = materializer.operand_layouts(op, [op.value])

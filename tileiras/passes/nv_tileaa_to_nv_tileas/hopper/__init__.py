@@ -1,1 +1,0 @@
-"""Kernels specialised for Hopper: TMA producers and wgmma consumers."""

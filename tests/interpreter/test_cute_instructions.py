@@ -82,6 +82,20 @@ def test_a_tile_is_stored_by_boxes_of_warps() -> None:
     assert (d == product(a, b).astype(np.float16)).all() and d.any()
 
 
+def test_one_thread_multiplies_into_tensor_memory() -> None:
+    """The GEMM of Blackwell: one CTA takes two tiles, which are summed up beside each other."""
+    a, b, d = matrix(128, 128), matrix(256, 128, 1), np.zeros((128, 256), np.float16)
+    arguments = [
+        MappedTensor(TmaAtom("f16", (64, 128), 128), a),
+        MappedTensor(TmaAtom("f16", (64, 128), 128), b),
+        MappedTensor(TmaAtom("f16", (64, 32), 128), d),
+        *map(np.int32, (1, 2, 2)),
+    ]
+    text = (EXAMPLES / "tcgen05_gemm.mlir").read_text()
+    run_kernel(parse_text(text), "tcgen05_gemm", arguments)
+    assert (d == product(a, b).astype(np.float16)).all() and d.any()
+
+
 BOX = "!cute.tensor<i32, smem, align<1024>, S<3,2,3> o 0 o (4,32):(32,1)>"
 MAP = "%t: !cute_nvgpu.tma_atom<i32, (32,4), 128>, %x: i32, %y: i32"
 AT = "%c = cute.make_coord(%x, %y) -> !cute.coord<(?,?)>\n%s = cute.alloc() -> " + BOX

@@ -349,8 +349,9 @@ def _going(cta: Cta, waits: Sequence[_Wait | None]) -> list[int]:
         size, rule = _group_of(op)
         size = size or cta.threads
         threads = range(number // size * size, min(number // size * size + size, cta.threads))
-        done.update(threads)
-        there = [other[1] for each in threads if (other := waits[each]) and other[0] is op]
+        here = [each for each in threads if (other := waits[each]) and other[0] is op]
+        done.update(here)
+        there = [other[1] for each in here if (other := waits[each])]
         if len(there) == len(threads):
             _checked(op, lambda op=op, rule=rule, t=threads, v=there: rule(cta, t, op, v))
             going += threads

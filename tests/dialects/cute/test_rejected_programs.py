@@ -265,11 +265,3 @@ class TestTheCommand:
         said = capsys.readouterr().err
         assert f'loc("{source}":2:6): error: ' in said
         assert "an axis is 0, 1 or 2, found 7" in said
-
-    def test_a_tile_kernel_has_no_form_in_cute(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        """It is said, not guessed."""
-        source = Path(__file__).parents[3] / "examples" / "vector_add.mlir"
-        assert run([str(source), "--emit=cute", "-o", str(tmp_path / "x")]) == 5
-        assert "has no form in stage cute" in capsys.readouterr().err

@@ -70,6 +70,17 @@ def test_a_warp_brings_tiles_that_warpgroups_multiply() -> None:
     assert ptx.count("wgmma.mma_async") == 2
 
 
+def test_a_pipeline_and_a_scheduler_take_the_place_of_barriers() -> None:
+    """The GEMM before it, by cutlass; of 16 tiles of a group two are there."""
+    a, b = matrix(256, 320, 0), matrix(512, 320, 1)
+    d = np.zeros((256, 512), np.float16)
+    ptx = ptx_of("cutlass_gemm", "sm_90")
+    maps = [mapped(a, (64, 128)), mapped(b, (64, 256)), mapped(d, (64, 16))]
+    run_ptx(ptx, [*maps, 2, 2, 5], (3, 1, 1))
+    assert (d == product(a, b).astype(np.float16)).all() and d.any()
+    assert ptx.count("wgmma.wait_group.sync.aligned 1;") == 1
+
+
 @pytest.mark.parametrize("target", ["sm_100", "sm_103"])
 def test_sums_of_one_tile_are_stored_while_the_next_is_summed_up(target: str) -> None:
     """Two CTAs take six tiles, five steps turn through four stages; against f64."""
@@ -78,7 +89,7 @@ def test_sums_of_one_tile_are_stored_while_the_next_is_summed_up(target: str) ->
     d = np.zeros((256, 384), np.float16)
     ptx = ptx_of("tcgen05_gemm", target)
     maps = [mapped(a, (64, 128)), mapped(b, (64, 128)), mapped(d, (64, 32))]
-    run_ptx(ptx, [*maps, 2, 6, 5], (2, 1, 1))
+    run_ptx(ptx, [*maps, 2, 3, 5], (2, 1, 1))
     wanted = a.astype(np.float64) @ b.astype(np.float64).T
     assert np.abs(d - wanted).max() <= np.abs(wanted).max() * 2.0**-11
     assert ptx.count("tcgen05.mma.cta_group::1.kind::f16") == 4
@@ -88,7 +99,7 @@ def test_sums_of_one_tile_are_stored_while_the_next_is_summed_up(target: str) ->
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("          cute_nvgpu.mbarrier_wait(%f, %parity)\n", "an operand is being copied to"),
+        ("          cutlass.consumer_wait(%loads, %state)\n", "an operand is being copied to"),
         ("      cute_nvgpu.fence_proxy_async()\n", "without a fence.proxy.async"),
     ],
 )
@@ -113,6 +124,7 @@ def test_a_line_that_is_missing_is_found_by_the_machine(line: str, message: str)
         ("ldmatrix_gemm", "sm_80"),
         ("wgmma_gemm", "sm_90"),
         ("persistent_gemm", "sm_90"),
+        ("cutlass_gemm", "sm_90"),
         ("tcgen05_gemm", "sm_100"),
         ("tcgen05_gemm", "sm_103"),
     ],

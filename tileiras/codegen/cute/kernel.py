@@ -45,6 +45,7 @@ from tileiras.dialects.llvm import constants, control, memory, vectors
 from tileiras.dialects.llvm.constants import BitsAttr
 from tileiras.dialects.llvm.types import GENERIC, GLOBAL, SHARED, PointerType
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nvvm import threads
 from tileiras.errors import CompileError, TargetError
 
 SPACES = {"gmem": GLOBAL, "smem": SHARED, "generic": GENERIC}
@@ -180,6 +181,13 @@ class Kernel(ABC):
             total = part if total is None else self.value(arith.AddOp, [total, part], i64)
         assert total is not None
         return total
+
+    def special_register(self, name: str) -> RunTime:
+        """A number of the launch, such as `ctaid.x`."""
+        read = threads.ReadSregOp.create(
+            properties={"register": StringAttr(name)}, result_types=[i32]
+        )
+        return self.symbol(self.value(arith.ZExtOp, [self.add(read).results[0]], i64))
 
     # Memory ----------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.cute.kernel import Kernel
-from tileiras.codegen.cute.memory import Address, address_of
+from tileiras.codegen.cute.memory import Address
 from tileiras.codegen.cute.targets import need
 from tileiras.codegen.target import Feature
 from tileiras.dialects.cute.algebra.leaves import Leaf
@@ -81,7 +81,7 @@ def _parity(kernel: Kernel, phase: Leaf) -> SSAValue:
 
 
 def _barrier(kernel: Kernel, barriers: Address, number: Leaf) -> SSAValue:
-    return address_of(kernel, barriers.advanced(number))
+    return kernel.address_of(barriers.advanced(number))
 
 
 def _full(kernel: Kernel, pipeline: Pipeline, state: PipelineState) -> SSAValue:

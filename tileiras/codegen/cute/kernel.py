@@ -191,6 +191,11 @@ class Kernel(ABC):
 
     # Memory ----------------------------------------------------------------------------------
 
+    def address_of(self, address: Address) -> SSAValue:
+        """The address of the element that a pointer points to."""
+        size = element_bits(address.element) // 8
+        return self.thread.gep(address.base, self.integer(address.offset * size))
+
     def pointer(self, tensor: Tensor, index: Leaf) -> SSAValue:
         """The address of the element with an index of the plain layout."""
         engine: Address = tensor.engine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdsl.dialects.builtin import IntegerType, bf16, f16, f32, f64, i32, i64
 from xdsl.ir import Attribute, SSAValue
@@ -14,9 +14,6 @@ from tileiras.dialects.cute.algebra.leaves import Leaf, static
 from tileiras.dialects.cute.algebra.swizzles import AnyLayout, ComposedLayout, Swizzle
 from tileiras.dialects.cute.values import Tensor, element_bits, plain_layout
 from tileiras.dialects.cute_nvgpu.types import TmaAtom
-
-if TYPE_CHECKING:
-    from tileiras.codegen.cute.kernel import Kernel
 
 ELEMENTS: dict[str, Attribute] = {
     "i8": IntegerType(8),
@@ -70,12 +67,6 @@ class Registers:
     def at(self, index: Leaf) -> int:
         """The number of a register; AlgebraError for a dynamic one."""
         return static(self.offset + index, "the index of a register")
-
-
-def address_of(kernel: Kernel, address: Address) -> SSAValue:
-    """The address of the element that a pointer points to."""
-    size = element_bits(address.element) // 8
-    return kernel.thread.gep(address.base, kernel.integer(address.offset * size))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ from tileiras.options import (
     BYTECODE,
     CUTE,
     DELAY_TMA_STORE_WAIT,
+    LISTED,
     PREFER_TMA,
     STAGES,
     CompileOptions,
@@ -364,11 +365,16 @@ def compile_module(
             raise BytecodeError(error.message.removeprefix("internal error: ")) from error
         if options.emit != start.name or pass_names:
             check_one_module(module)
-    if CUTE in (start.name, options.emit):
+    if start.name == CUTE:
         with _showing(source, filename):
-            return _of_cute(module, start.name, options, target, timings, remarks)
+            return _of_cute(module, options, target, timings, remarks)
+    in_cute = options.emit == CUTE
+    if in_cute:
+        options = replace(options, emit=LISTED)
+        target = find_target(options)
     if STAGES.index(start.name) > STAGES.index(options.stage) and not pass_names:
-        raise CompileError(f"input of stage {start.name} cannot be taken back to {options.emit}")
+        wanted = CUTE if in_cute else options.emit
+        raise CompileError(f"input of stage {start.name} cannot be taken back to {wanted}")
     context = CompileContext(target=target, options=options, remarks=remarks)
     shown = {}
     if find_stage(options.stage) is None:
@@ -382,6 +388,14 @@ def compile_module(
         run_passes(module, passes, context, timings, folder)
     if options.emit == BYTECODE:
         return Artefacts(to_bytecode(module, source), timings, remarks)
+    if in_cute:
+        from tileiras.codegen.cute_notation.listing import print_listing
+
+        found = stage_of(module).name
+        if pass_names and found != LISTED:
+            raise CompileError(f"a module of stage {found} has no layouts, expected {LISTED}")
+        text = print_listing(module, options.text_style.functions)
+        return Artefacts(text.encode(), timings, remarks)
     stops_early = pass_names and stage_of(module).name != "llvm-dialect"
     if stops_early or find_stage(options.emit) is not None:
         text = print_stage(module, style=options.text_style)
@@ -394,7 +408,6 @@ def compile_module(
 
 def _of_cute(
     module: ModuleOp,
-    start: str,
     options: CompileOptions,
     target: GpuTarget | None,
     timings: Timings,
@@ -403,8 +416,6 @@ def _of_cute(
     """A program in CuTe's dialects, which becomes stage llvm-dialect at once; CompileError else."""
     from tileiras.stages import print_stage, verify_module
 
-    if start != CUTE:
-        raise CompileError(f"input of stage {start} has no form in stage {CUTE}")
     if options.emit == CUTE:
         return Artefacts(print_stage(module, style=options.text_style).encode(), timings, remarks)
     if STAGES.index(options.stage) < STAGES.index("llvm-dialect") or options.emit == BYTECODE:

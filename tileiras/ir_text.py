@@ -16,10 +16,12 @@ from tileiras.text_limits import check_text
 _COMMENT = re.compile(r"//[^\n]*")
 _SKIPPED = re.compile(r"//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"")
 """Comments and strings."""
-_GENERIC = re.compile(r'(?<!@)"(?:nv_tileaa|nv_tileas|llvm|nvvm|cute|cute_nvgpu)\.[\w.]+"\s*\(')
+_GENERIC = re.compile(
+    r'(?<!@)"(?:nv_tileaa|nv_tileas|llvm|nvvm|cute|cute_nvgpu|cutlass)\.[\w.]+"\s*\('
+)
 """An operation of a later stage in generic form."""
 _OWN_FORM = re.compile(
-    r"(?:^|[={])[^\S\n]*(?:nv_tileaa|nv_tileas|llvm|nvvm|cute|cute_nvgpu)\.\w", re.MULTILINE
+    r"(?:^|[={])[^\S\n]*(?:nv_tileaa|nv_tileas|llvm|nvvm|cute|cute_nvgpu|cutlass)\.\w", re.MULTILINE
 )
 """... and in its own. Empty lines are not searched from each of them: a text may have many."""
 

@@ -11,7 +11,13 @@ BYTECODE = "bytecode"
 """The module of stage cuda_tile as a bytecode file."""
 
 CUTE = "cute"
-"""The stage of programs in CuTe's dialects, which are another input language."""
+"""The stage of programs in CuTe's dialects, which are another input language.
+
+Of a tile kernel, its layouts, copies and products in CuTe's notation.
+"""
+
+LISTED = "nv_tileas"
+"""The stage of tile kernels that is shown in CuTe's notation."""
 
 OUTPUTS = (BYTECODE, CUTE, *STAGES)
 """What `--emit` accepts."""

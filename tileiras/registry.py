@@ -45,6 +45,7 @@ DIALECTS: dict[str, str] = {
     "nvvm": "tileiras.dialects.nvvm:NVVM",
     "cute": "tileiras.dialects.cute.dialect:Cute",
     "cute_nvgpu": "tileiras.dialects.cute_nvgpu.dialect:CuteNvgpu",
+    "cutlass": "tileiras.dialects.cutlass.dialect:Cutlass",
 }
 """Dialect name -> "module:Dialect object"; read only where IR text is parsed."""
 

@@ -55,7 +55,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         CUTE,
         "layout algebra, tensors and atoms",
-        ("cute", "cute_nvgpu"),
+        ("cute", "cute_nvgpu", "cutlass"),
         printer="tileiras.dialects.cute.text:print_module",
     ),
 )

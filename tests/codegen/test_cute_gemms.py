@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tileiras.driver import compile_module
-from tileiras.interpreter.ptx import run_ptx
+from tileiras.interpreter.ptx import PtxRuntimeError, run_ptx
 from tileiras.interpreter.ptx.tensor_maps import TensorMap
 from tileiras.options import CompileOptions
 
@@ -24,6 +25,12 @@ def matrix(rows: int, columns: int, seed: int) -> np.ndarray:
     """Small numbers, whose sums are exact."""
     values = np.random.default_rng(seed).integers(-4, 5, (rows, columns))
     return values.astype(np.float16)
+
+
+def mapped(array: np.ndarray, box: tuple[int, int]) -> TensorMap:
+    """The tensor map of a matrix, whose boxes have rows of one swizzle span."""
+    shape, steps = (array.shape[1], array.shape[0]), (array.shape[1] * 2,)
+    return TensorMap(0, "f16", shape, steps, box, swizzle=f"{box[0] * 2}B", array=array)
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -45,13 +52,9 @@ def test_sums_stay_in_registers_one_product_behind() -> None:
     """Two CTAs take four tiles, five steps turn through four stages; f16 by stmatrix and TMA."""
     a, b = matrix(512, 320, 0), matrix(256, 320, 1)
     d = np.zeros((512, 256), np.float16)
-
-    def mapped(array: np.ndarray, rows: int) -> TensorMap:
-        shape, steps = (array.shape[1], array.shape[0]), (array.shape[1] * 2,)
-        return TensorMap(0, "f16", shape, steps, (64, rows), swizzle="128B", array=array)
-
     ptx = ptx_of("persistent_gemm", "sm_90")
-    run_ptx(ptx, [mapped(a, 128), mapped(b, 256), mapped(d, 16), 16, 4, 5], (2, 1, 1))
+    maps = [mapped(a, (64, 128)), mapped(b, (64, 256)), mapped(d, (64, 16))]
+    run_ptx(ptx, [*maps, 16, 4, 5], (2, 1, 1))
     assert (d == product(a, b).astype(np.float16)).all() and d.any()
     assert ptx.count("wgmma.wait_group.sync.aligned 1;") == 1
     assert ptx.count("stmatrix.sync.aligned.m8n8.x4") == 16
@@ -61,13 +64,75 @@ def test_a_warp_brings_tiles_that_warpgroups_multiply() -> None:
     """Three CTAs take four tiles, five steps of K turn through three stages."""
     a, b = matrix(256, 160, 0), matrix(128, 160, 1)
     d = np.zeros((256, 128), np.float32)
-
-    def mapped(array: np.ndarray, rows: int) -> TensorMap:
-        shape = (array.shape[1], array.shape[0])
-        box, steps = (32, rows), (array.shape[1] * 2,)
-        return TensorMap(0, "f16", shape, steps, box, swizzle="64B", array=array)
-
     ptx = ptx_of("wgmma_gemm", "sm_90")
-    run_ptx(ptx, [mapped(a, 128), mapped(b, 64), d, 256, 128, 128, 2, 4, 5], (3, 1, 1))
+    run_ptx(ptx, [mapped(a, (32, 128)), mapped(b, (32, 64)), d, 256, 128, 128, 2, 4, 5], (3, 1, 1))
     assert (d == product(a, b)).all()
     assert ptx.count("wgmma.mma_async") == 2
+
+
+def test_a_pipeline_and_a_scheduler_take_the_place_of_barriers() -> None:
+    """The GEMM before it, by cutlass; of 16 tiles of a group two are there."""
+    a, b = matrix(256, 320, 0), matrix(512, 320, 1)
+    d = np.zeros((256, 512), np.float16)
+    ptx = ptx_of("cutlass_gemm", "sm_90")
+    maps = [mapped(a, (64, 128)), mapped(b, (64, 256)), mapped(d, (64, 16))]
+    run_ptx(ptx, [*maps, 2, 2, 5], (3, 1, 1))
+    assert (d == product(a, b).astype(np.float16)).all() and d.any()
+    assert ptx.count("wgmma.wait_group.sync.aligned 1;") == 1
+
+
+@pytest.mark.parametrize("target", ["sm_100", "sm_103"])
+def test_sums_of_one_tile_are_stored_while_the_next_is_summed_up(target: str) -> None:
+    """Two CTAs take six tiles, five steps turn through four stages; against f64."""
+    values = np.random.default_rng(2)
+    a, b = (values.standard_normal((rows, 320)).astype(np.float16) for rows in (256, 384))
+    d = np.zeros((256, 384), np.float16)
+    ptx = ptx_of("tcgen05_gemm", target)
+    maps = [mapped(a, (64, 128)), mapped(b, (64, 128)), mapped(d, (64, 32))]
+    run_ptx(ptx, [*maps, 2, 3, 5], (2, 1, 1))
+    wanted = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.abs(d - wanted).max() <= np.abs(wanted).max() * 2.0**-11
+    assert ptx.count("tcgen05.mma.cta_group::1.kind::f16") == 4
+    assert ptx.count("tcgen05.ld.sync.aligned.32x32b.x32.b32") == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("          cutlass.consumer_wait(%loads, %state)\n", "an operand is being copied to"),
+        ("      cute_nvgpu.fence_proxy_async()\n", "without a fence.proxy.async"),
+    ],
+)
+def test_a_line_that_is_missing_is_found_by_the_machine(line: str, message: str) -> None:
+    """A wait for operands, a fence before a store."""
+    text = (EXAMPLES / "tcgen05_gemm.mlir").read_text()
+    assert text.count(line) == 1
+    options = CompileOptions(gpu_name="sm_100", emit="ptx")
+    ptx = compile_module(text.replace(line, "").encode(), options).output.decode()
+    a, b, d = matrix(128, 320, 0), matrix(128, 320, 1), np.zeros((128, 128), np.float16)
+    maps = [mapped(a, (64, 128)), mapped(b, (64, 128)), mapped(d, (64, 32))]
+    with pytest.raises(PtxRuntimeError, match=message):
+        run_ptx(ptx, [*maps, 1, 1, 5], (1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("saxpy", "sm_80"),
+        ("transpose", "sm_80"),
+        ("gemm", "sm_80"),
+        ("ldmatrix_gemm", "sm_80"),
+        ("wgmma_gemm", "sm_90"),
+        ("persistent_gemm", "sm_90"),
+        ("cutlass_gemm", "sm_90"),
+        ("tcgen05_gemm", "sm_100"),
+        ("tcgen05_gemm", "sm_103"),
+    ],
+)
+def test_ptxas_assembles_it(name: str, target: str) -> None:
+    """For the target with all of its instructions."""
+    source = (EXAMPLES / f"{name}.mlir").read_bytes()
+    result = compile_module(source, CompileOptions(gpu_name=target, emit="cubin"))
+    assert result.output.startswith(b"\x7fELF")
+    if target != "sm_80":
+        assert f".target {target}a" in ptx_of(name, target)

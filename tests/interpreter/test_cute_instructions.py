@@ -68,17 +68,36 @@ def test_a_warp_brings_tiles_that_warpgroups_multiply() -> None:
     assert (d == product(a, b)).all()
 
 
-def test_a_tile_is_stored_by_boxes_of_warps() -> None:
-    """The persistent GEMM: products one behind, stmatrix, TMA."""
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("persistent_gemm", (16, 1, 2)), ("cutlass_gemm", (1, 1, 2))]
+)
+def test_a_tile_is_stored_by_boxes_of_warps(name: str, sizes: tuple[int, ...]) -> None:
+    """The persistent GEMM: products one behind, stmatrix, TMA. Its scheduler goes beyond M."""
     a, b, d = matrix(128, 128), matrix(256, 128, 1), np.zeros((128, 256), np.float16)
     arguments = [
         MappedTensor(TmaAtom("f16", (64, 128), 128), a),
         MappedTensor(TmaAtom("f16", (64, 256), 128), b),
         MappedTensor(TmaAtom("f16", (64, 16), 128), d),
-        *map(np.int32, (16, 1, 2)),
+        *map(np.int32, sizes),
     ]
-    text = (EXAMPLES / "persistent_gemm.mlir").read_text()
-    run_kernel(parse_text(text), "persistent_gemm", arguments)
+    text = (EXAMPLES / f"{name}.mlir").read_text()
+    if name == "cutlass_gemm":
+        text = text.replace("tile_scheduler<16, n>", "tile_scheduler<2, n>")
+    run_kernel(parse_text(text), name, arguments)
+    assert (d == product(a, b).astype(np.float16)).all() and d.any()
+
+
+def test_one_thread_multiplies_into_tensor_memory() -> None:
+    """The GEMM of Blackwell: one CTA takes two tiles, which are summed up beside each other."""
+    a, b, d = matrix(128, 128), matrix(256, 128, 1), np.zeros((128, 256), np.float16)
+    arguments = [
+        MappedTensor(TmaAtom("f16", (64, 128), 128), a),
+        MappedTensor(TmaAtom("f16", (64, 128), 128), b),
+        MappedTensor(TmaAtom("f16", (64, 32), 128), d),
+        *map(np.int32, (1, 2, 2)),
+    ]
+    text = (EXAMPLES / "tcgen05_gemm.mlir").read_text()
+    run_kernel(parse_text(text), "tcgen05_gemm", arguments)
     assert (d == product(a, b).astype(np.float16)).all() and d.any()
 
 

@@ -46,6 +46,7 @@ from tileiras.interpreter.cute_state import (
     read,
     write,
 )
+from tileiras.interpreter.cutlass import CUTLASS_RULES, WAITING, waits_of
 from tileiras.interpreter.errors import InterpreterError
 
 ALLOCATIONS = (
@@ -115,6 +116,8 @@ class _Thread:
             yield op, operands
             return
         try:
+            for wait in waits_of(op, operands):
+                yield op, wait
             if op.name in EFFECTS:
                 EFFECTS[op.name](*self.of(op.inputs))
                 return
@@ -137,6 +140,8 @@ class _Thread:
                 return self.cta.block[axis]
             case "cute.grid_dim":
                 return self.cta.grid[axis]
+            case _ if (rule := CUTLASS_RULES.get(op.name)) is not None:
+                return rule(self.cta, self.number, op, operands)
             case _ if (rule := RULES.get(op.name.removeprefix(NVGPU))) is not None:
                 return rule(self.cta, self.number, op, operands)
             case _:
@@ -170,7 +175,7 @@ def _of_warps(mma: Any) -> bool:
 def _waits(op: CuteOp, operands: list[Any]) -> bool:
     """Whether a thread stops at an operation until others have come, or until a phase is over."""
     match op.name:
-        case "cute.sync_threads" | "cute_nvgpu.mbarrier_wait":
+        case "cute.sync_threads" | "cutlass.pipeline_init_wait" | "cute_nvgpu.mbarrier_wait":
             return True
         case "cute.gemm":
             return _of_warps(operands[0])
@@ -324,7 +329,7 @@ def _run_cta(func: FuncOp, arguments: Sequence[Any], cta: Cta) -> None:
 
 
 def _why_stuck(op: Operation) -> str:
-    if op.name == "cute_nvgpu.mbarrier_wait":
+    if op.name in BARRIER_WAITS:
         return "nobody ends the phase that is waited for"
     size, _ = _group_of(op)
     return f"not all threads of the {_GROUP_NAMES[size]} come here"
@@ -342,15 +347,16 @@ def _going(cta: Cta, waits: Sequence[_Wait | None]) -> list[int]:
         if wait is None or number in done:
             continue
         op = wait[0]
-        if op.name == "cute_nvgpu.mbarrier_wait":
+        if op.name in BARRIER_WAITS:
             if _checked(op, lambda wait=wait: is_over(cta, wait[1])):
                 going.append(number)
             continue
         size, rule = _group_of(op)
         size = size or cta.threads
         threads = range(number // size * size, min(number // size * size + size, cta.threads))
-        done.update(threads)
-        there = [other[1] for each in threads if (other := waits[each]) and other[0] is op]
+        here = [each for each in threads if (other := waits[each]) and other[0] is op]
+        done.update(here)
+        there = [other[1] for each in here if (other := waits[each])]
         if len(there) == len(threads):
             _checked(op, lambda op=op, rule=rule, t=threads, v=there: rule(cta, t, op, v))
             going += threads
@@ -369,8 +375,11 @@ def _checked(op: Operation, action: Callable[[], Any]) -> Any:
 
 _GROUPS: dict[str, tuple[int, Callable[..., None]]] = {
     "cute.sync_threads": (0, lambda cta, threads, op, operands: None),
+    "cutlass.pipeline_init_wait": (0, lambda cta, threads, op, operands: None),
     "cute.gemm": (WARP, _warp_product),
     "cute.copy": (WARP, copy_matrices),
 }
 """Operations of `cute` of so many threads together; 0 are all."""
+BARRIER_WAITS = {"cute_nvgpu.mbarrier_wait", *WAITING}
+"""Operations that wait for the phase of a barrier: its pointer and the parity."""
 _GROUP_NAMES = {0: "CTA", WARP: "warp", WARPGROUP: "warpgroup"}

@@ -12,18 +12,20 @@ from xdsl.utils.exceptions import VerifyException
 
 from tests.kernels.cute_nvgpu_operations import EXAMPLES as NVGPU_EXAMPLES
 from tests.kernels.cute_operations import EXAMPLES as CUTE_EXAMPLES
+from tests.kernels.cutlass_operations import EXAMPLES as CUTLASS_EXAMPLES
 from tileiras.dialects.assembly.reading import read_module
 from tileiras.dialects.cute import dialect as cute
 from tileiras.dialects.cute.operation import CuteOp, value_of_type
 from tileiras.dialects.cute.text import print_module
 from tileiras.dialects.cute.values import is_static
 from tileiras.dialects.cute_nvgpu import dialect as cute_nvgpu
+from tileiras.dialects.cutlass import dialect as cutlass
 from tileiras.ir_text import parse_text, register_dialects
 from tileiras.options import TextStyle
 from tileiras.stages import print_stage
 
-EXAMPLES = (*CUTE_EXAMPLES, *NVGPU_EXAMPLES)
-LEAST_OPERATIONS = {"cute": 85, "cute_nvgpu": 30}
+EXAMPLES = (*CUTE_EXAMPLES, *NVGPU_EXAMPLES, *CUTLASS_EXAMPLES)
+LEAST_OPERATIONS = {"cute": 85, "cute_nvgpu": 30, "cutlass": 20}
 
 
 def program(name: str, operands: str, result: str, statics: str, types: bool = True) -> str:
@@ -111,18 +113,18 @@ class TestEveryOperation:
 
 def test_every_operation_has_an_example() -> None:
     """So that none goes untested."""
-    every = (*cute.OPERATIONS, *cute_nvgpu.OPERATIONS)
+    every = (*cute.OPERATIONS, *cute_nvgpu.OPERATIONS, *cutlass.OPERATIONS)
     rows = {op.name.removeprefix("cute.") for op in every if issubclass(op, CuteOp)}
     assert rows == {example[0] for example in EXAMPLES}
 
 
 def test_every_operation_says_its_equation() -> None:
     """In its docstring, between backticks."""
-    for op in (*cute.OPERATIONS, *cute_nvgpu.OPERATIONS):
+    for op in (*cute.OPERATIONS, *cute_nvgpu.OPERATIONS, *cutlass.OPERATIONS):
         assert op.__doc__ and op.__doc__.count("`") >= 2, op.name
 
 
-@pytest.mark.parametrize("dialect", [cute, cute_nvgpu], ids=list(LEAST_OPERATIONS))
+@pytest.mark.parametrize("dialect", [cute, cute_nvgpu, cutlass], ids=list(LEAST_OPERATIONS))
 def test_the_dialects_have_the_published_operations(dialect: ModuleType) -> None:
     """At least as many, each once."""
     names = [op.name for op in dialect.OPERATIONS]

@@ -1,4 +1,4 @@
-"""The pages of the operations of `cute` and `cute_nvgpu`; `--bless` writes them."""
+"""The pages of the operations of CuTe's dialects; `--bless` writes them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from tileiras.dialects.cute import types as cute_types
 from tileiras.dialects.cute.operation import CuteOp
 from tileiras.dialects.cute_nvgpu import dialect as cute_nvgpu
 from tileiras.dialects.cute_nvgpu import types as cute_nvgpu_types
+from tileiras.dialects.cutlass import dialect as cutlass
+from tileiras.dialects.cutlass import types as cutlass_types
 
 DOCS = Path(__file__).parents[3] / "docs"
 HEAD = """# Operations of the {name} dialect
@@ -24,6 +26,7 @@ times; `<n>` is the number of static parameters.
 PAGES = {
     "cute-operations.md": ("cute", cute, cute_types),
     "cute-nvgpu-operations.md": ("cute_nvgpu", cute_nvgpu, cute_nvgpu_types),
+    "cutlass-operations.md": ("cutlass", cutlass, cutlass_types),
 }
 
 

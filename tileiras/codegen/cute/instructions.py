@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerType, f32, i32
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_SPANS, Major, SharedOperand
-from tileiras.codegen.cute.memory import Address, Map, index_in, register_type, vectors_of
+from tileiras.codegen.cute.memory import Map, index_in, register_type, vectors_of
 from tileiras.codegen.cute.targets import PTX_ELEMENTS, check_feature, need, row_of
 from tileiras.codegen.target import Feature
 from tileiras.dialects.cute.algebra.errors import AlgebraError
@@ -82,12 +82,6 @@ def _copy_async(kernel: Kernel, atom: CopyAtom, source: Tensor, target: Tensor) 
 # Threads and barriers -------------------------------------------------------------------------
 
 
-def _pointer(kernel: Kernel, address: Address) -> SSAValue:
-    """The address of the element that a pointer points to."""
-    size = element_bits(address.element) // 8
-    return kernel.thread.gep(address.base, kernel.integer(address.offset * size))
-
-
 def _word(kernel: Kernel, leaf: Any) -> SSAValue:
     """An integer as i32."""
     return kernel.thread.trunc(kernel.integer(leaf), i32)
@@ -130,14 +124,14 @@ def _at_barrier(name: str, feature: Feature = Feature.TMA) -> _Rule:
 
     def rule(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
         need(kernel.target, feature, op.name.partition(".")[2])
-        getattr(kernel.thread, name)(_pointer(kernel, operands[0]), *op.statics)
+        getattr(kernel.thread, name)(kernel.address_of(operands[0]), *op.statics)
 
     return rule
 
 
 def _wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     need(kernel.target, Feature.MBARRIER_TRY_WAIT, "mbarrier_wait")
-    kernel.thread.mbarrier_wait(_pointer(kernel, operands[0]), _word(kernel, operands[1]))
+    kernel.thread.mbarrier_wait(kernel.address_of(operands[0]), _word(kernel, operands[1]))
 
 
 # TMA ------------------------------------------------------------------------------------------
@@ -170,13 +164,13 @@ def _box(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> tuple[Any, ...]
 
 def _load(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pointer, words, target = _box(kernel, op, operands)
-    kernel.thread.tma_load(target, pointer, words, _pointer(kernel, operands[2]))
+    kernel.thread.tma_load(target, pointer, words, kernel.address_of(operands[2]))
 
 
 def _load_multicast(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pointer, words, target = _box(kernel, op, operands[:-1])
     mask = kernel.thread.trunc(kernel.integer(operands[-1]), IntegerType(16))
-    barrier = _pointer(kernel, operands[2])
+    barrier = kernel.address_of(operands[2])
     kernel.thread.tma_load(target, pointer, words, barrier, multicast=mask)
 
 

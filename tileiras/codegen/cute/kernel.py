@@ -45,6 +45,7 @@ from tileiras.dialects.llvm import constants, control, memory, vectors
 from tileiras.dialects.llvm.constants import BitsAttr
 from tileiras.dialects.llvm.types import GENERIC, GLOBAL, SHARED, PointerType
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nvvm import threads
 from tileiras.errors import CompileError, TargetError
 
 SPACES = {"gmem": GLOBAL, "smem": SHARED, "generic": GENERIC}
@@ -181,7 +182,19 @@ class Kernel(ABC):
         assert total is not None
         return total
 
+    def special_register(self, name: str) -> RunTime:
+        """A number of the launch, such as `ctaid.x`."""
+        read = threads.ReadSregOp.create(
+            properties={"register": StringAttr(name)}, result_types=[i32]
+        )
+        return self.symbol(self.value(arith.ZExtOp, [self.add(read).results[0]], i64))
+
     # Memory ----------------------------------------------------------------------------------
+
+    def address_of(self, address: Address) -> SSAValue:
+        """The address of the element that a pointer points to."""
+        size = element_bits(address.element) // 8
+        return self.thread.gep(address.base, self.integer(address.offset * size))
 
     def pointer(self, tensor: Tensor, index: Leaf) -> SSAValue:
         """The address of the element with an index of the plain layout."""

@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.cute.cutlass import CUTLASS
 from tileiras.codegen.cute.instructions import INSTRUCTIONS, copy_by_atom
 from tileiras.codegen.cute.kernel import Kernel
 from tileiras.codegen.cute.memory import (
@@ -90,16 +91,13 @@ class FunctionLowering(Kernel):
 
     def _row(self, op: CuteOp) -> None:
         name = op.name.removeprefix("cute.")
-        if name in INSTRUCTIONS:
-            INSTRUCTIONS[name](self, op, [self.integer_of(value) for value in op.inputs])
+        rule = INSTRUCTIONS.get(name) or CUTLASS.get(name)
+        if rule is not None:
+            rule(self, op, [self.integer_of(value) for value in op.inputs])
             return
         if name in _REGISTERS:
             register = f"{_REGISTERS[name]}.{AXES[op.statics[0]]}"
-            sreg = threads.ReadSregOp.create(
-                properties={"register": StringAttr(register)}, result_types=[i32]
-            )
-            wide = self.value(arith.ZExtOp, [self.add(sreg).results[0]], i64)
-            self.values[op.outputs[0]] = self.symbol(wide)
+            self.values[op.outputs[0]] = self.special_register(register)
         elif name == "sync_threads":
             self.add(threads.BarrierOp.create(properties={"id": IntAttr(0)}))
         elif name == "alloc" or name.startswith("make_fragment"):

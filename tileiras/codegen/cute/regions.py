@@ -15,7 +15,9 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.leaves import Dynamic
+from tileiras.dialects.cute.operation import value_of_type
 from tileiras.dialects.cute.structure import ForOp, IfOp
+from tileiras.dialects.cutlass.values import PipelineState
 
 if TYPE_CHECKING:
     from tileiras.codegen.cute.kernel import Kernel
@@ -99,14 +101,20 @@ def _number(kernel: Kernel, value: Any) -> SSAValue:
     """A carried value as one of a register."""
     if isinstance(value, SSAValue):
         return value
+    if isinstance(value, PipelineState):
+        value = value.carried
     if not isinstance(value, int | Dynamic):
-        raise AlgebraError("loops that are not unrolled carry numbers")
+        raise AlgebraError("loops that are not unrolled carry numbers and states of pipelines")
     return kernel.integer(value)
 
 
-def _seen(kernel: Kernel, value: SSAValue) -> Any:
-    """What a block's argument stands for."""
-    return kernel.symbol(value) if value.type == i64 else value
+def _seen(kernel: Kernel, value: SSAValue, place: SSAValue) -> Any:
+    """What a block's argument stands for, where the program has `place`."""
+    if value.type != i64:
+        return value
+    known = value_of_type(place.type)
+    found = kernel.symbol(value)
+    return known.with_carried(found) if isinstance(known, PipelineState) else found
 
 
 def _keep_loop(kernel: Kernel, op: ForOp, bounds: list[Any], carried: list[Any]) -> None:
@@ -122,8 +130,8 @@ def _keep_loop(kernel: Kernel, op: ForOp, bounds: list[Any], carried: list[Any])
     kernel.thread.cond_br(less, body, after)
     kernel.enter(body)
     _set(kernel, held, arguments[count:], files)
-    seen = [_seen(kernel, value) for value in arguments[:count]]
-    kernel.values.update(zip(op.body.block.args, seen, strict=True))
+    for value, place in zip(arguments[:count], op.body.block.args, strict=True):
+        kernel.values[place] = _seen(kernel, value, place)
     given = [_number(kernel, value) for value in kernel.block(op.body.block)]
     _check_same(kernel, held[1])
     following = kernel.thread.add(arguments[0], step)
@@ -131,8 +139,8 @@ def _keep_loop(kernel: Kernel, op: ForOp, bounds: list[Any], carried: list[Any])
     kernel.thread.br(head, turned, no_unroll=True)
     kernel.enter(after)
     _set(kernel, held, arguments[count:], files)
-    last = [_seen(kernel, value) for value in arguments[1:count]]
-    kernel.values.update(zip(op.results_, last, strict=True))
+    for value, place in zip(arguments[1:count], op.results_, strict=True):
+        kernel.values[place] = _seen(kernel, value, place)
 
 
 def _blocks(kernel: Kernel, count: int) -> list[Block]:

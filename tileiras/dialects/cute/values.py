@@ -90,6 +90,10 @@ class PointerInfo:
         return f"{self.element}, {self.space}, align<{self.alignment}>"
 
 
+class RunTimeValue:
+    """A value of which its type knows a part only: there is always more of it at run time."""
+
+
 @dataclass(frozen=True)
 class Tensor:
     """A pointer and a layout: the element at c is `pointer[layout(c)]`."""
@@ -199,7 +203,7 @@ def is_static(value: Any) -> bool:
             return is_static(value.inner) and is_static(value.offset) and is_static(value.outer)
         case Basis():
             return all(is_static(factor) for _, factor in value.terms)
-        case Dynamic() | Tensor() | PointerInfo():
+        case Dynamic() | Tensor() | PointerInfo() | RunTimeValue():
             return False
         case _:
             return True

@@ -1,0 +1,294 @@
+"""Operations of `cutlass` as operations of nvvm: mbarriers, and numbers of the launch.
+
+Rules are as in `instructions`. What a pipeline waits for and who arrives depends on its kind:
+
+    kind         acquire                    commit              release
+    async        empty                      arrive at full      arrive at empty
+    cp_async     empty                      after cp.async      arrive at empty
+    tma_async    empty, then expects bytes                      arrive at empty
+    tma_umma     empty, then expects bytes                      tcgen05.commit to empty
+    umma_async   empty                      tcgen05.commit      arrive at empty
+    tma_store    stores have read           bulk.commit_group
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from tileiras.codegen.cute.kernel import Kernel
+from tileiras.codegen.cute.memory import Address
+from tileiras.codegen.cute.targets import need
+from tileiras.codegen.target import Feature
+from tileiras.dialects.cute.algebra.leaves import Leaf
+from tileiras.dialects.cute.operation import CuteOp, value_of_type
+from tileiras.dialects.cutlass.pipelines import phase_of, stage_of
+from tileiras.dialects.cutlass.schedulers import tile_of, work_count
+from tileiras.dialects.cutlass.values import (
+    TMA_KINDS,
+    Pipeline,
+    PipelineState,
+    SequenceBarrier,
+    TileScheduler,
+)
+
+_Rule = Callable[[Kernel, CuteOp, Sequence[Any]], None]
+_FEATURES = {
+    "async": Feature.MBARRIER_TRY_WAIT,
+    "cp_async": Feature.MBARRIER_TRY_WAIT,
+    "tma_async": Feature.TMA,
+    "tma_umma": Feature.TCGEN05,
+    "umma_async": Feature.TCGEN05,
+    "tma_store": Feature.TMA,
+}
+"""What a target needs for a pipeline of a kind."""
+
+
+# Numbers of run time --------------------------------------------------------------------------
+
+
+def _quotient(kernel: Kernel, number: Leaf, divisor: Leaf) -> tuple[Leaf, Leaf]:
+    """Quotient and remainder of numbers of which none is negative."""
+    if isinstance(divisor, int) and (isinstance(number, int) or divisor == 1):
+        return (number, 0) if divisor == 1 else divmod(number, divisor)  # pyright: ignore
+    first, second = kernel.integer(number), kernel.integer(divisor)
+    quotient = kernel.symbol(kernel.thread.udiv(first, second))
+    return quotient, kernel.symbol(kernel.thread.urem(first, second))
+
+
+def _stage(kernel: Kernel, state: PipelineState) -> Leaf:
+    known = stage_of(state)
+    return known if isinstance(known, int) else _quotient(kernel, state.count, state.stages)[1]
+
+
+def _phase(kernel: Kernel, state: PipelineState, flip: Leaf) -> Leaf:
+    """The parity of the round that a state is in, turned by 1 where `flip` is."""
+    if isinstance(state.count, int) and isinstance(flip, int):
+        return phase_of(replace(state, role="consumer")) ^ flip  # pyright: ignore
+    turns = _quotient(kernel, state.count, state.stages)[0]
+    return _quotient(kernel, turns + flip, 2)[1]
+
+
+def _parity(kernel: Kernel, phase: Leaf) -> SSAValue:
+    return kernel.thread.trunc(kernel.integer(phase), i32)
+
+
+# Barriers -------------------------------------------------------------------------------------
+
+
+def _barrier(kernel: Kernel, barriers: Address, number: Leaf) -> SSAValue:
+    return kernel.address_of(barriers.advanced(number))
+
+
+def _full(kernel: Kernel, pipeline: Pipeline, state: PipelineState) -> SSAValue:
+    return _barrier(kernel, pipeline.pointer, _stage(kernel, state))
+
+
+def _empty(kernel: Kernel, pipeline: Pipeline, state: PipelineState) -> SSAValue:
+    number = _stage(kernel, state) + pipeline.stages
+    return _barrier(kernel, pipeline.pointer, number)
+
+
+def _wait_empty(kernel: Kernel, pipeline: Pipeline, state: PipelineState) -> None:
+    phase = _phase(kernel, state, state.flip)
+    kernel.thread.mbarrier_wait(_empty(kernel, pipeline, state), _parity(kernel, phase))
+
+
+def _make_barriers(kernel: Kernel, barriers: Address, counts: Sequence[int]) -> None:
+    """The first thread makes them."""
+    first = kernel.thread.icmp("eq", kernel.thread.thread_id(), kernel.thread.i32(0))
+    inside, after = kernel.thread.new_block(), kernel.thread.new_block()
+    kernel.thread.cond_br(first, inside, after)
+    kernel.enter(inside)
+    for number, count in enumerate(counts):
+        kernel.thread.mbarrier_init(_barrier(kernel, barriers, number), count)
+    kernel.thread.fence_mbarrier_init()
+    kernel.thread.br(after)
+    kernel.enter(after)
+
+
+def _make_pipeline(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    made: Pipeline = value_of_type(op.outputs[0].type)
+    need(kernel.target, _FEATURES[made.kind], f"pipeline of kind {made.kind}")
+    if made.barriers:
+        barriers: Address = operands[0].engine
+        producers, consumers = made.arrivals
+        counts = [producers] * made.stages + [consumers] * made.stages
+        _make_barriers(kernel, barriers, counts)
+        made = replace(made, pointer=barriers)
+    kernel.values[op.outputs[0]] = made
+
+
+def _init_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    kernel.thread.barrier()
+
+
+def _index(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    kernel.values[op.outputs[0]] = _stage(kernel, operands[0])
+
+
+def _state_phase(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    kernel.values[op.outputs[0]] = _phase(kernel, operands[0], operands[0].flip)
+
+
+def _acquire(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    pipeline, state = operands
+    if pipeline.kind == "tma_store":
+        kernel.thread.tma_store_wait(pipeline.stages - 1, read=True)
+        return
+    _wait_empty(kernel, pipeline, state)
+    if pipeline.kind in TMA_KINDS:
+        kernel.thread.mbarrier_expect_tx(_full(kernel, pipeline, state), pipeline.bytes)
+    if pipeline.kind == "umma_async":
+        kernel.thread.tcgen05_fence("after_thread_sync")
+
+
+def _commit(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    pipeline, state = operands
+    match pipeline.kind:
+        case "async":
+            kernel.thread.mbarrier_arrive(_full(kernel, pipeline, state))
+        case "cp_async":
+            kernel.thread.mbarrier_arrive_copies(_full(kernel, pipeline, state))
+        case "umma_async":
+            kernel.thread.tcgen05_commit(_full(kernel, pipeline, state))
+        case "tma_store":
+            kernel.thread.tma_store_commit()
+        case _:
+            return
+
+
+def _tail(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    pipeline, state = operands
+    if pipeline.kind == "tma_store":
+        kernel.thread.tma_store_wait(0)
+        return
+    for ahead in range(pipeline.stages):
+        _wait_empty(kernel, pipeline, replace(state, count=state.count + ahead))
+
+
+def _barrier_address(first: int) -> _Rule:
+    """The address of a stage's barrier; of full stages, or `first` times all stages further."""
+
+    def rule(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+        pipeline, state = operands
+        number = _stage(kernel, state) + first * pipeline.stages
+        kernel.values[op.outputs[0]] = pipeline.pointer.advanced(number)
+
+    return rule
+
+
+def _consumer_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    pipeline, state = operands
+    phase = _phase(kernel, state, 0)
+    kernel.thread.mbarrier_wait(_full(kernel, pipeline, state), _parity(kernel, phase))
+    if pipeline.kind in ("tma_umma", "umma_async"):
+        kernel.thread.tcgen05_fence("after_thread_sync")
+
+
+def _release(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    pipeline, state = operands
+    empty = _empty(kernel, pipeline, state)
+    if pipeline.kind == "tma_umma":
+        kernel.thread.tcgen05_commit(empty)
+        return
+    if pipeline.kind == "umma_async":
+        kernel.thread.tcgen05_fence("before_thread_sync")
+    kernel.thread.mbarrier_arrive(empty)
+
+
+# Sequences ------------------------------------------------------------------------------------
+
+
+def _make_sequence(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    made: SequenceBarrier = value_of_type(op.outputs[0].type)
+    need(kernel.target, Feature.MBARRIER_TRY_WAIT, "sequence barrier")
+    barriers: Address = operands[0].engine
+    _make_barriers(kernel, barriers, [made.arrivals] * made.barriers)
+    kernel.values[op.outputs[0]] = replace(made, pointer=barriers)
+
+
+def _turn(kernel: Kernel, made: SequenceBarrier, group: Leaf, state: PipelineState) -> SSAValue:
+    return _barrier(kernel, made.pointer, _stage(kernel, state) * made.length + group)
+
+
+def _sequence_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    """Group 0 waits for the phase before: (length - group) / length is 1 for it alone."""
+    made, group, state = operands
+    first = _quotient(kernel, made.length + group * -1, made.length)[0]
+    phase = _phase(kernel, state, first)
+    kernel.thread.mbarrier_wait(_turn(kernel, made, group, state), _parity(kernel, phase))
+
+
+def _sequence_arrive(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    made, group, state = operands
+    following = _quotient(kernel, group + 1, made.length)[1]
+    kernel.thread.mbarrier_arrive(_turn(kernel, made, following, state))
+
+
+# Schedulers -----------------------------------------------------------------------------------
+
+
+def _register(name: str) -> _Rule:
+    """A number of the launch."""
+
+    def rule(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+        kernel.values[op.outputs[0]] = kernel.special_register(name)
+
+    return rule
+
+
+def _sizes(kernel: Kernel, scheduler: TileScheduler) -> tuple[Leaf, Leaf, Leaf]:
+    """The tiles across groups as whole groups, those along them, and batches."""
+    m, n, batches = scheduler.tiles
+    across, along = (n, m) if scheduler.raster == "m" else (m, n)
+    groups = _quotient(kernel, across + (scheduler.swizzle - 1), scheduler.swizzle)[0]
+    return groups, along, batches
+
+
+def _work_count(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    known = work_count(operands[0])
+    if not isinstance(known, int):
+        groups, along, batches = _sizes(kernel, operands[0])
+        known = groups * along * batches * operands[0].swizzle
+    kernel.values[op.outputs[0]] = known
+
+
+def _current_work(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    scheduler, work = operands
+    known = tile_of(scheduler, work)
+    if not all(isinstance(part, int) for part in known):
+        groups, along, batches = _sizes(kernel, scheduler)
+        rest, inside = _quotient(kernel, work, scheduler.swizzle)
+        rest, place = _quotient(kernel, rest, along)
+        batch, group = (0, rest) if batches == 1 else _quotient(kernel, rest, groups)
+        beside = group * scheduler.swizzle + inside
+        known = (place, beside, batch) if scheduler.raster == "m" else (beside, place, batch)
+    kernel.values[op.outputs[0]] = known
+
+
+CUTLASS: dict[str, _Rule] = {
+    "cutlass.make_pipeline": _make_pipeline,
+    "cutlass.pipeline_init_wait": _init_wait,
+    "cutlass.state_index": _index,
+    "cutlass.state_phase": _state_phase,
+    "cutlass.producer_acquire": _acquire,
+    "cutlass.producer_commit": _commit,
+    "cutlass.producer_tail": _tail,
+    "cutlass.producer_get_barrier": _barrier_address(0),
+    "cutlass.consumer_wait": _consumer_wait,
+    "cutlass.consumer_release": _release,
+    "cutlass.consumer_get_barrier": _barrier_address(1),
+    "cutlass.make_sequence_barrier": _make_sequence,
+    "cutlass.sequence_wait": _sequence_wait,
+    "cutlass.sequence_arrive": _sequence_arrive,
+    "cutlass.initial_work": _register("ctaid.x"),
+    "cutlass.work_step": _register("nctaid.x"),
+    "cutlass.work_count": _work_count,
+    "cutlass.get_current_work": _current_work,
+}
+"""The rule of each operation; of the others the algebra gives the value."""

@@ -1,0 +1,1 @@
+"""Tile kernels in CuTe's notation: where elements lie, what is copied, what is multiplied."""

@@ -1,0 +1,1 @@
+"""Pipelines between warps, tile schedulers and ordered barriers, as CUTLASS has them."""

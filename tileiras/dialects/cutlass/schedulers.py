@@ -1,0 +1,97 @@
+"""Tile schedulers: a CTA computes tile after tile. A loop over its work is
+
+    %s = cutlass.make_tile_scheduler(%tiles) -> !cutlass.tile_scheduler<16, n>
+    %first = cutlass.initial_work(%s)
+    %end = cutlass.work_count(%s)
+    %step = cutlass.work_step(%s)
+    cute.for %w = %first to %end step %step {
+      %tile = cutlass.get_current_work(%s, %w)
+
+With groups of S tiles along M, raster n, work w is tile (w mod S + S * (w / (S N)), w / S mod N).
+The last group may reach beyond M: such tiles are nobody's, and copies by TMA leave them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tileiras.dialects.cute.algebra.errors import AlgebraError
+from tileiras.dialects.cute.algebra.leaves import Leaf
+from tileiras.dialects.cute.operation import CuteOp
+from tileiras.dialects.cutlass.rows import effect, row
+from tileiras.dialects.cutlass.values import UNKNOWN_LEAF, TileScheduler
+
+RANK = 3
+
+
+def _make(written: TileScheduler, tiles: object) -> TileScheduler:
+    is_flat = isinstance(tiles, tuple) and not any(isinstance(part, tuple) for part in tiles)
+    if not isinstance(tiles, tuple) or not is_flat or len(tiles) != RANK:
+        raise AlgebraError(f"tiles are (M,N,L), found {tiles}")
+    return replace(written, tiles=tiles)
+
+
+def _work(scheduler: TileScheduler) -> Leaf:
+    """A number of the launch."""
+    return UNKNOWN_LEAF
+
+
+def work_count(scheduler: TileScheduler) -> Leaf:
+    """All tiles, those included that fill up the last group."""
+    m, n, batches = scheduler.tiles
+    if not (isinstance(m, int) and isinstance(n, int) and isinstance(batches, int)):
+        return UNKNOWN_LEAF
+    across, along = (n, m) if scheduler.raster == "m" else (m, n)
+    size = scheduler.swizzle
+    return -(-across // size) * size * along * batches
+
+
+def tile_of(scheduler: TileScheduler, work: Leaf) -> tuple[Leaf, ...]:
+    """(m, n, l) of a work's number; `?` where that is of run time."""
+    m, n, _ = scheduler.tiles
+    if not (isinstance(m, int) and isinstance(n, int) and isinstance(work, int)):
+        return (UNKNOWN_LEAF,) * RANK
+    across, along = (n, m) if scheduler.raster == "m" else (m, n)
+    size = scheduler.swizzle
+    groups = -(-across // size)
+    rest, inside = divmod(work, size)
+    rest, place = divmod(rest, along)
+    batch, group = divmod(rest, groups)
+    beside = inside + size * group
+    return (place, beside, batch) if scheduler.raster == "m" else (beside, place, batch)
+
+
+OPERATIONS: tuple[type[CuteOp], ...] = (
+    row(
+        "make_tile_scheduler",
+        "shape -> scheduler",
+        _make,
+        "The tiles of a problem, in groups: `make_tile_scheduler((M,N,L))`.",
+        given=True,
+    ),
+    effect(
+        "initial_work",
+        "scheduler -> int",
+        _work,
+        "The first work of this CTA: `initial_work(s) = blockIdx.x`.",
+    ),
+    effect(
+        "work_step",
+        "scheduler -> int",
+        _work,
+        "From one work of a CTA to its next: `work_step(s) = gridDim.x`.",
+    ),
+    row(
+        "work_count",
+        "scheduler -> int",
+        work_count,
+        "How much work there is: `work_count(s) = M * N * L`, M or N in whole groups.",
+    ),
+    row(
+        "get_current_work",
+        "scheduler, int -> coord",
+        tile_of,
+        "The tile of a work: `get_current_work(s, w) = (m, n, l)`.",
+    ),
+)
+"""The operations of this chapter."""

@@ -1,0 +1,126 @@
+"""What the operations of `cutlass` mean: which barriers a thread waits for, and where it arrives.
+
+Numbers are static here, so that states, stages and tiles are the functions of the dialect itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tileiras.dialects.cute.operation import CuteOp, value_of_type
+from tileiras.dialects.cutlass.pipelines import phase_of, stage_of
+from tileiras.dialects.cutlass.values import (
+    TMA_KINDS,
+    Pipeline,
+    PipelineState,
+    SequenceBarrier,
+)
+from tileiras.interpreter.cute_instructions import Rule
+from tileiras.interpreter.cute_state import Cta, Pointer
+
+WAITING = (
+    "cutlass.producer_acquire",
+    "cutlass.producer_tail",
+    "cutlass.consumer_wait",
+    "cutlass.sequence_wait",
+)
+"""Operations that wait for phases of barriers."""
+
+
+def _full(pipeline: Pipeline, state: PipelineState) -> Pointer:
+    return pipeline.pointer.advanced(stage_of(state))
+
+
+def _empty(pipeline: Pipeline, state: PipelineState) -> Pointer:
+    return pipeline.pointer.advanced(pipeline.stages + int(str(stage_of(state))))
+
+
+def waits_of(op: CuteOp, operands: list[Any]) -> list[list[Any]]:
+    """The waits that an operation begins with, one after the other: (barrier, parity)."""
+    if op.name not in WAITING:
+        return []
+    state = operands[-1]
+    if op.name == "cutlass.sequence_wait":
+        made, group, _ = operands
+        phase = (int(str(phase_of(state))) + (group == 0)) % 2
+        return [[_turn(made, group, state), phase]]
+    pipeline = operands[0]
+    if not pipeline.barriers:
+        return []
+    if op.name == "cutlass.consumer_wait":
+        return [[_full(pipeline, state), phase_of(state)]]
+    ahead = pipeline.stages if op.name == "cutlass.producer_tail" else 1
+    states = [replace(state, count=state.count + number) for number in range(ahead)]
+    return [[_empty(pipeline, each), phase_of(each)] for each in states]
+
+
+def _turn(made: SequenceBarrier, group: int, state: PipelineState) -> Pointer:
+    stage = int(str(stage_of(state)))
+    return made.pointer.advanced(stage * made.length + group % made.length)
+
+
+def _make_pipeline(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> Pipeline:
+    made: Pipeline = value_of_type(op.outputs[0].type)
+    if not made.barriers:
+        return made
+    barriers: Pointer = operands[0].engine
+    if thread == 0:
+        for stage in range(made.stages):
+            cta.make_barrier(barriers.advanced(stage), made.arrivals[0])
+            cta.make_barrier(barriers.advanced(made.stages + stage), made.arrivals[1])
+    return replace(made, pointer=barriers)
+
+
+def _make_sequence(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> SequenceBarrier:
+    made: SequenceBarrier = value_of_type(op.outputs[0].type)
+    barriers: Pointer = operands[0].engine
+    if thread == 0:
+        for number in range(made.barriers):
+            cta.make_barrier(barriers.advanced(number), made.arrivals)
+    return replace(made, pointer=barriers)
+
+
+def _acquired(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    """The stage is empty now: the producer arrives and announces what TMA will bring."""
+    pipeline, state = operands
+    if pipeline.kind in TMA_KINDS:
+        cta.barrier(_full(pipeline, state)).arrive(1, pipeline.bytes)
+
+
+def _commit(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    pipeline, state = operands
+    if pipeline.barriers and pipeline.kind not in TMA_KINDS:
+        cta.barrier(_full(pipeline, state)).arrive()
+
+
+def _release(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    pipeline, state = operands
+    cta.barrier(_empty(pipeline, state)).arrive()
+
+
+def _pass_on(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    made, group, state = operands
+    cta.barrier(_turn(made, group + 1, state)).arrive()
+
+
+def _waited(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    """Nothing is left to do after the wait."""
+
+
+CUTLASS_RULES: dict[str, Rule] = {
+    "cutlass.make_pipeline": _make_pipeline,
+    "cutlass.make_sequence_barrier": _make_sequence,
+    "cutlass.producer_acquire": _acquired,
+    "cutlass.producer_commit": _commit,
+    "cutlass.producer_tail": _waited,
+    "cutlass.consumer_wait": _waited,
+    "cutlass.consumer_release": _release,
+    "cutlass.producer_get_barrier": lambda cta, thread, op, operands: _full(*operands),
+    "cutlass.consumer_get_barrier": lambda cta, thread, op, operands: _empty(*operands),
+    "cutlass.sequence_wait": _waited,
+    "cutlass.sequence_arrive": _pass_on,
+    "cutlass.initial_work": lambda cta, thread, op, operands: cta.block[0],
+    "cutlass.work_step": lambda cta, thread, op, operands: cta.grid[0],
+}
+"""Operations that act, or ask the launch; the others are functions of the algebra."""

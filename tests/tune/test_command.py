@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("numpy")
+np = pytest.importorskip("numpy")
 
+from tileiras.runtime.isolated import ArrayFile, Job, KernelProcess  # noqa: E402
 from tileiras.tune.command import run  # noqa: E402
 from tileiras.tune.trials import Commands  # noqa: E402
 
@@ -411,3 +412,28 @@ def test_progress_is_shown_on_a_terminal(place: Place) -> None:
             pass
         assert done.wait() == 0
         assert (b"/2" in text and b"tile=64" in text) == shown, text
+
+
+def kernel_on_two_arrays(place: Place) -> Job:
+    """The launcher's kernel, which adds two arrays into a third."""
+    arguments: list[ArrayFile | int | float] = []
+    for number in range(3):
+        path = place.folder / f"array{number}"
+        np.arange(100, dtype="float32").tofile(path)
+        arguments.append(ArrayFile(str(path)))
+    cubin = place.folder / "k.cubin"
+    cubin.write_bytes(b"\x7fELFsm_90")
+    types = ("ptr<f32>", "ptr<f32>", "ptr<f32>", "i32")
+    return Job(str(cubin), NAMES[0], (1, 1, 1), (1, 1, 1), types, (*arguments, 100))
+
+
+def test_only_arrays_that_changed_are_written(place: Place) -> None:
+    """Those that are as before are told to be in their own files, which stay."""
+    job = kernel_on_two_arrays(place)
+    with KernelProcess(str(place.folder), place.commands.launcher) as process:
+        found = process.launch(job, str(place.folder), 20)
+    inputs = [one.path for one in job.arguments if isinstance(one, ArrayFile)]
+    assert found[0] == inputs[0] and found[1] == inputs[1]
+    assert found[2] == str(place.folder / "result2")
+    assert not (place.folder / "result0").exists() and (place.folder / "result2").exists()
+    assert all(os.path.exists(path) for path in inputs)

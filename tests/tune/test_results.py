@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 np = pytest.importorskip("numpy")
 
 from tileiras.tune.cache import Result, ResultFile  # noqa: E402
-from tileiras.tune.verification import ArgumentFile, mistake  # noqa: E402
+from tileiras.tune.verification import _PIECE, ArgumentFile, mistake  # noqa: E402
 
 PARTS = {"sources": "abc", "target": "sm_90", "device": ["sm_90", "a GPU", "13000"]}
 GOOD = Result({"tile": 64}, (1.0, 3.0, 2.0), registers=20)
@@ -83,8 +84,8 @@ def test_nothing_is_kept_without_a_folder_or_where_it_cannot_be(tmp_path: Path) 
 
 def check(
     tmp_path: Path,
-    found: list[float],
-    expected: list[float],
+    found: Sequence[float],
+    expected: Sequence[float],
     dtype: str,
     relative: float | None = None,
     absolute: float | None = None,
@@ -112,6 +113,30 @@ def test_wrong_results_are_told_with_their_place(tmp_path: Path) -> None:
     assert "1 of 1" in check(tmp_path, [1.0], [float("inf")], "float32")
     assert "1 of 1" in check(tmp_path, [3], [4], "int32")
     assert "1 of 1" in check(tmp_path, [1.001], [1.0], "float64", 0.0, 0.0)
+
+
+def test_long_arrays_are_compared_in_pieces(tmp_path: Path) -> None:
+    """What is wrong is counted over all; the largest element of another piece counts, too."""
+    right = np.ones(3 * _PIECE + 5, "float32")
+    found = right.copy()
+    found[[_PIECE + 7, 3 * _PIECE + 1]] = 2.0
+    text = check(tmp_path, found, right, "float32")
+    count, place = f"2 of {len(right)}", _PIECE + 7
+    assert text == f"{count} elements of 'out' are wrong, the first at ({place},): 2, expected 1"
+    found[0] = right[0] = 1e9
+    assert check(tmp_path, found, right, "float32") == ""
+
+
+def test_array_that_must_change_and_did_not_is_wrong(tmp_path: Path) -> None:
+    """Its file is that of the argument; one that must not change is not read."""
+    for name, value in (("before", 1.0), ("expected", 2.0)):
+        np.full(2, value, "float32").tofile(tmp_path / name)
+    before, after = str(tmp_path / "before"), str(tmp_path / "expected")
+    output = ArgumentFile("out", before, "float32", (2,), after)
+    gone = ArgumentFile("a", "gone", "float32", (2,), "gone")
+    (tmp_path / "gone").unlink(missing_ok=True)
+    text = mistake([output, gone], {0: before, 1: "gone"}, str(tmp_path), None, None)
+    assert text == "2 of 2 elements of 'out' are wrong, the first at (0,): 1, expected 2"
 
 
 def test_first_results_are_expected_where_there_is_no_reference(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ WORKER = (sys.executable, "-m", "tileiras.runtime.isolated_worker")
 """The command of the process; `serve` follows, or `device`."""
 
 SECONDS_TO_START = 60.0
-"""Policy: for Python and the driver's library."""
+"""Policy: for Python, the driver's library and a context."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Device:
 class KernelProcess:
     """A process that launches one kernel after another, as long as none of them fails.
 
-    Its context and the arrays are made once. It touches the GPU when the first kernel comes.
+    Its context is made when it starts, the arrays when the first kernel comes, and both stay.
     `folder` gets its log. `with` ends it, whatever it is doing.
     """
 
@@ -77,8 +77,9 @@ class KernelProcess:
     def launch(self, job: Job, folder: str, seconds: float) -> dict[int, str]:
         """Loads a kernel and launches it once; `folder` gets its files.
 
-        Returns the files with the arrays after it, by the arguments' places. From now on the
-        process has so many seconds for all launches. Raises ChildFailed.
+        Returns the files with the arrays after it, by the arguments' places; that of an array that
+        is as before is its own. From now on the process has so many seconds for all launches.
+        Raises ChildFailed.
         """
         results: dict[int, str] = {}
         arguments: list[Any] = []
@@ -95,8 +96,12 @@ class KernelProcess:
             self._ask()
             self._started = True
         self._child.limit(seconds)
-        self._ask(load=path)
-        return results
+        changed = self._ask(load=path)["changed"]
+        return {
+            place: results[place] if place in changed else value.path
+            for place, value in enumerate(job.arguments)
+            if isinstance(value, ArrayFile)
+        }
 
     def time(self, repeats: int, enough: float | None = None) -> list[list[float]]:
         """The milliseconds of each kernel that is loaded, batch by batch, which alternate.

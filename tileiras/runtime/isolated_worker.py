@@ -17,7 +17,7 @@ from typing import Any
 
 from tileiras.runtime.batches import time_batches
 from tileiras.runtime.child_process import serve
-from tileiras.runtime.cuda_driver import call, current_target, enumerator
+from tileiras.runtime.cuda_driver import call, current_target
 from tileiras.runtime.launching import Module
 from tileiras.runtime.streams import Stream
 
@@ -60,15 +60,20 @@ class _DeviceArray:
         place = ctypes.addressof(ctypes.c_char.from_buffer(view))
         call("cuMemcpyHtoD", self.address, place, self.size)
 
-    def download(self, path: str) -> None:
-        """Copies into a file."""
-        with open(path, "wb+") as stream:
-            if not self.size:
-                return
-            stream.truncate(self.size)
-            view = mmap.mmap(stream.fileno(), self.size)
+    def download(self, before: str, path: str) -> bool:
+        """Copies into a file, unless the bytes are those of the file `before`: then False."""
+        if not self.size:
+            return False
+        view = mmap.mmap(-1, self.size)
         place = ctypes.addressof(ctypes.c_char.from_buffer(view))
         call("cuMemcpyDtoH", place, self.address, self.size)
+        with open(before, "rb") as stream:
+            known = mmap.mmap(stream.fileno(), self.size, access=mmap.ACCESS_READ)
+        if memoryview(view).cast("B") == memoryview(known).cast("B"):
+            return False
+        with open(path, "wb") as stream:
+            stream.write(view)
+        return True
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -102,12 +107,14 @@ class _Loaded:
         """Enqueues it."""
         self._kernel.launch(self._grid, self._arguments, stream)
 
-    def write_results(self) -> None:
-        """Waits, and writes what the arrays are now."""
+    def write_results(self) -> list[int]:
+        """Waits, and writes the arrays that are not as before; their places."""
         call("cuCtxSynchronize")
-        for one, value in zip(self._told, self._arguments):
-            if isinstance(value, _DeviceArray):
-                value.download(one["result"])
+        return [
+            place
+            for place, (one, value) in enumerate(zip(self._told, self._arguments))
+            if isinstance(value, _DeviceArray) and value.download(one["array"], one["result"])
+        ]
 
     def unload(self) -> None:
         """Gives the module back."""
@@ -119,7 +126,7 @@ def launch_as_told(say: Callable[..., None], hear: Callable[[], dict[str, Any]])
 
     Kernels share their arrays, which have the bytes of their files again before each first launch.
     """
-    enumerator("CUevent_flags", "CU_EVENT_DEFAULT")  # imports the driver's library
+    call("cuCtxSynchronize")  # makes the context, while the first kernel is compiled
     say(ready=True)
     arrays: dict[str, _DeviceArray] = {}
     kernels: list[_Loaded] = []
@@ -129,8 +136,7 @@ def launch_as_told(say: Callable[..., None], hear: Callable[[], dict[str, Any]])
             with open(told["load"]) as stream:
                 kernels.append(_Loaded(json.load(stream), arrays))
             kernels[-1].launch()
-            kernels[-1].write_results()
-            say(launched=True)
+            say(changed=kernels[-1].write_results())
         elif "repeats" in told:
             works = [kernel.launch for kernel in kernels]
             say(times=time_batches(works, told["repeats"], told["enough"]))

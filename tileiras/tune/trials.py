@@ -260,6 +260,7 @@ class Trials:
         found = process.launch(made.job, made.folder, self.seconds_to_run)
         subject = self.subject
         wrong = mistake(subject.arguments, found, self.folder, subject.relative, subject.absolute)
-        for path in found.values():
-            os.unlink(path)
+        for place, path in found.items():
+            if ArrayFile(path) != made.job.arguments[place]:
+                os.unlink(path)
         return wrong

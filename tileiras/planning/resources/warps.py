@@ -29,6 +29,10 @@ others.
 """
 EIGHT_WARPS_FROM = 16384
 """Policy: tiles of so many elements get eight warps."""
+EIGHT_STREAMING_WARPS_FROM = 8192
+"""Policy: the same where loops only load and combine tiles: grids of sums may be so small that an
+SM has one tile block, and one warp of a scheduler waits for all that it does.
+"""
 SIXTEEN_WARPS_FROM = 65536
 """Policy: larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a
 thread.
@@ -48,6 +52,8 @@ ACCESS_BYTES = 16
 MAX_ELEMENTS_PER_THREAD = 512
 """Policy: a tile of more, each in a register, takes LLVM and ptxas minutes (a scan of this: 24 s).
 """
+
+_NOT_STREAMED = (aa.ProductOp, aa.TiledStoreOp, aa.ReduceOp, aa.ScanOp)
 
 
 def plan_cta(func: aa.FuncOp, target: GpuTarget) -> CtaPlan:
@@ -82,11 +88,24 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
         return 16
     if largest >= EIGHT_WARPS_FROM:
         return 8
+    if largest >= EIGHT_STREAMING_WARPS_FROM and any(map(only_combines_tiles, func.walk())):
+        return 8
     share = max(ELEMENTS_PER_WARP, min(COMBINED_BY_WARP, _longest_combined(func)))
     warps = 1
     while warps < 4 and warps * share < largest:
         warps *= 2
     return warps
+
+
+def only_combines_tiles(op: Operation) -> bool:
+    """Whether this is a loop that loads tiles and combines them element by element, no more."""
+    if not isinstance(op, aa.ForOp):
+        return False
+    inside = list(op.body.block.ops)
+    if any(isinstance(inner, _NOT_STREAMED) or inner.regions for inner in inside):
+        return False
+    carried = any(isinstance(arg.type, TensorType) for arg in op.body.block.args)
+    return carried and any(isinstance(inner, aa.TiledLoadOp | aa.ReadStageOp) for inner in inside)
 
 
 def _for_reading_again(func: aa.FuncOp) -> int:

@@ -32,11 +32,16 @@ Then no SM idles. Twice, for they do not spread evenly, and wait for their reduc
 """
 LIGHT = 2
 """Policy: times the work that loads keep memory busy: it does not matter who does it then."""
-LIGHT_CTAS, LIGHT_DISTANCE, LEAST_LIGHT_DISTANCE = 4, 3, 2
+LIGHT_CTAS, LIGHT_DISTANCE, LEAST_LIGHT_DISTANCE = 4, 8, 2
 """Policy: tile blocks on an SM, and iterations ahead, in such loops.
 
 Sums of the columns of 8192x16384, tiles of 64x128 in 128 tile blocks, us on one H100: f32 285, with
 stages 178; f16 175 and 90.
+"""
+LIGHT_BYTES = 96 * 1024
+"""Policy: bytes of such a tile block on their way: 64 a cycle, which is what an SM takes, for 1500.
+
+A grid may have fewer tile blocks than there are SMs.
 """
 CELL_BYTES = 16
 """Fixed: shared memory of a thread is handed out in cells, which one access reads."""
@@ -111,12 +116,16 @@ def schedule_light_loop(
     if any(isinstance(op, aa.ProductOp) for op in loop.body.block.ops) or LIGHT * work > busy:
         return None
     serial = work + busy + max(load_latency(load, costs) for load in loads)
+    wanted = min(LIGHT_DISTANCE, max(LEAST_LIGHT_DISTANCE, -(-LIGHT_BYTES // stage)))
+    best = 0
     for count in reversed(range(ctas.start, min(ctas.stop, LIGHT_CTAS + 1))):
-        distance = min(LIGHT_DISTANCE, smem(count) // stage - 1)
-        if distance >= LEAST_LIGHT_DISTANCE:
-            bytes = (distance + 1) * stage
-            return LoadSchedule(tuple(loads), distance, max(work, busy), serial, bytes)
-    return None
+        best = min(wanted, smem(count) // stage - 1)
+        if best == wanted:
+            break
+    if best < LEAST_LIGHT_DISTANCE:
+        return None
+    bytes = (best + 1) * stage
+    return LoadSchedule(tuple(loads), best, max(work, busy), serial, bytes)
 
 
 def schedule_loads(

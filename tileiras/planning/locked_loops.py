@@ -10,7 +10,7 @@ nobody notices if it keeps the lock meanwhile, as long as it waits for nobody.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
@@ -50,6 +50,11 @@ class LockedLoop:
     section: Section
     together: int
     free_loads: frozenset[Operation]
+
+    def half(self) -> LockedLoop | None:
+        """The same for half as many iterations, None if that is one."""
+        together = self.together // 2
+        return replace(self, together=together) if together > 1 else None
 
 
 def find_locked_loop(loop: aa.ForOp) -> LockedLoop | None:

@@ -36,6 +36,7 @@ from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 if TYPE_CHECKING:
     from tileiras.planning.locked_loops import LockedLoop
 
+EARLY = False
 
 @dataclass(frozen=True)
 class UnrollLockedLoopsPass(IrPass):
@@ -60,8 +61,9 @@ class UnrollLockedLoopsPass(IrPass):
                 from tileiras.planning.locked_loops import find_locked_loop
 
                 found = find_locked_loop(loop)
-                if found is not None:
+                while found is not None:
                     _Unrolling(found).run()
+                    found = found.half()
 
 
 class _Unrolling(ScalarBuilder):
@@ -121,8 +123,14 @@ class _Unrolling(ScalarBuilder):
     def _body(self) -> None:
         """Loads first, in the order in which their iterations would do them."""
         found, numbers = self.found, range(self.found.together)
-        for op in (*found.before, found.section.acquire):
+        for op in found.before:
             self._make(0, op)
+        if EARLY:
+          for number in numbers:
+            for op in found.before:
+                if isinstance(op, aa.TiledLoadOp):
+                    self._make(number, op)
+        self._make(0, found.section.acquire)
         for ops in (found.before, found.section.body):
             for number in numbers:
                 for op in ops:
@@ -168,6 +176,8 @@ class _Unrolling(ScalarBuilder):
 
     def _operand(self, number: int, op: Operation, value: SSAValue) -> SSAValue:
         """What an operation of an iteration reads; loads that may do not wait for earlier ones."""
+        if EARLY and op in self.found.before and isinstance(op, aa.TiledLoadOp) and isinstance(value.type, MemTokenType):
+            return self._value(0, value)
         if op in self.found.free_loads and isinstance(value.type, MemTokenType):
             return self._value(0, value)
         return self._value(number, value)

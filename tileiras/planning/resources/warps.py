@@ -88,7 +88,7 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
         return 16
     if largest >= EIGHT_WARPS_FROM:
         return 8
-    if largest >= EIGHT_STREAMING_WARPS_FROM and any(map(only_combines_tiles, func.walk())):
+    if any(only_combines_tiles(op, EIGHT_STREAMING_WARPS_FROM) for op in func.walk()):
         return 8
     share = max(ELEMENTS_PER_WARP, min(COMBINED_BY_WARP, _longest_combined(func)))
     warps = 1
@@ -97,15 +97,16 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     return warps
 
 
-def only_combines_tiles(op: Operation) -> bool:
-    """Whether this is a loop that loads tiles and combines them element by element, no more."""
+def only_combines_tiles(op: Operation, least: int) -> bool:
+    """Whether this is a loop that loads tiles of so many elements and combines them, no more."""
     if not isinstance(op, aa.ForOp):
         return False
     inside = list(op.body.block.ops)
     if any(isinstance(inner, _NOT_STREAMED) or inner.regions for inner in inside):
         return False
+    loads = [inner for inner in inside if isinstance(inner, aa.TiledLoadOp | aa.ReadStageOp)]
     carried = any(isinstance(arg.type, TensorType) for arg in op.body.block.args)
-    return carried and any(isinstance(inner, aa.TiledLoadOp | aa.ReadStageOp) for inner in inside)
+    return carried and any(_elements(load.result) >= least for load in loads)
 
 
 def _for_reading_again(func: aa.FuncOp) -> int:

@@ -51,6 +51,11 @@ from tileiras.planning.schedule.unrolled_loads import schedule_unrolled, waits_i
 
 WORK_REGISTERS = 40
 """Policy: registers of a thread for addresses, predicates, scalars and intermediate results."""
+STREAMED_ELEMENTS = 4096
+"""Policy: loops that only combine tiles of so many elements keep an SM busy by one tile block.
+
+Smaller ones are parts of rows, of which there are many tile blocks.
+"""
 MOST_CTAS = 8
 """Policy: CTAs of an SM that loads are planned for at most. It holds up to 32 small ones; none of
 the benchmark's kernels changes if so many are planned for."""
@@ -150,7 +155,7 @@ class _SharedMemory:
         most = _ctas(func, loop, plan)
         counts = range(most if _is_asked_for(func) else 1, most + 1)
         each = partial(self._each, taken + self.least)
-        if only_combines_tiles(loop):
+        if only_combines_tiles(loop, STREAMED_ELEMENTS):
             found = schedule_light_loop(loop, loads, costs, counts, each)
             if found is not None:
                 return found

@@ -47,6 +47,8 @@ then, whose rows stay in L2. Layer norm of 65536 rows of 32 KB, three loops over
 H100 with 4, 8 and 16 warps 2187, 1539, 1611; of 1000 rows of 8 KB, where nothing is read again from
 far, 7.4, 9.3 and 12.0.
 """
+ACCESSES_PER_THREAD = 1
+"""Policy: at least, there."""
 ACCESS_BYTES = 16
 """Fixed: the widest access of one thread to global memory."""
 MAX_ELEMENTS_PER_THREAD = 512
@@ -125,7 +127,7 @@ def _for_reading_again(func: aa.FuncOp) -> int:
         if len(found) > 1:
             size = storage_bytes(view_type_of(op.view).memref.element_type)
             accesses = _elements(op.result) * size // ACCESS_BYTES
-            warps = max(warps, min(WARPS_FOR_READING_AGAIN, accesses // 32))
+            warps = max(warps, min(WARPS_FOR_READING_AGAIN, accesses // (32 * ACCESSES_PER_THREAD)))
     return 1 << (warps.bit_length() - 1)
 
 

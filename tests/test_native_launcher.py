@@ -239,6 +239,7 @@ def test_signal_before_python_ends_it_as_python_does(native: Path) -> None:
     while len(list(watching.iterdir())) < 2:  # the thread of termination.watch
         assert waiting.poll() is None
     waiting.send_signal(signal.SIGTERM)
+    waiting.wait(60)  # before its input is closed, which would be an error of its own
     _, errors = waiting.communicate()
     assert (waiting.returncode, errors) == (143, b"error: terminated\n")
 

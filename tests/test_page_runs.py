@@ -8,8 +8,12 @@ import pytest
 from page_runs import ROOT, Run, excerpt, folder_for, missing, refreshed
 
 AXPY = [f"examples/tutorial/{name}" for name in ("axpy.py", "axpy.tileirbc", "axpy_any.tileirbc")]
+PRODUCT = [
+    f"examples/tutorial/{name}"
+    for name in ("product.py", "product.tileirbc", "product_any.tileirbc")
+]
 PAGES = {
-    "tutorial": AXPY,
+    "tutorial": [*AXPY, *PRODUCT],
     "wrong-results": AXPY,
     "faq": AXPY,
 }

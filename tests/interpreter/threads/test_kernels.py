@@ -26,7 +26,7 @@ from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.dialects.llvm import LLVM
 from tileiras.dialects.llvm.control import BrOp, CondBrOp, FuncOp, ReturnOp, UnreachableOp
-from tileiras.dialects.llvm.memory import GlobalOp
+from tileiras.dialects.llvm.memory import DebugValueOp, GlobalOp
 from tileiras.dialects.llvm.types import pointer_type
 from tileiras.dialects.llvm.vectors import ExtractValueOp, InsertValueOp
 from tileiras.dialects.nvvm import NVVM
@@ -77,6 +77,16 @@ def reverses(b: ThreadBuilder, args: Sequence[SSAValue], shared: SSAValue) -> No
 def test_threads_exchange_through_shared_memory() -> None:
     array = np.arange(64, dtype=np.int32)
     assert run(with_shared(reverses), array).tolist() == list(range(63, -1, -1))
+
+
+def test_what_a_debugger_is_told_changes_nothing() -> None:
+    def body(b: ThreadBuilder, args: Sequence[SSAValue], shared: SSAValue) -> None:
+        told = {"variable": StringAttr("n"), "element": StringAttr("i32"), "parameter": IntAttr(2)}
+        b.append(DebugValueOp, [args[1]], (), told)
+        reverses(b, args, shared)
+
+    array = np.arange(64, dtype=np.int32)
+    assert run(with_shared(body), array).tolist() == list(range(63, -1, -1))
 
 
 def test_a_missing_barrier_is_a_race_that_names_its_place() -> None:

@@ -150,7 +150,10 @@ def _allocate(run: Lockstep, op: memory.AllocaOp) -> Value:
 
 
 def _nothing(run: Lockstep, op: Operation) -> None:
-    """Operations act in program order: a fence orders nothing further."""
+    """Operations act in program order: a fence orders nothing further.
+
+    The place of a variable that a debugger reads is none of the program's.
+    """
 
 
 RULES: dict[type[Operation], Rule] = {
@@ -159,6 +162,7 @@ RULES: dict[type[Operation], Rule] = {
     memory.StoreOp: _store,
     memory.AllocaOp: _allocate,
     memory.FenceOp: _nothing,
+    memory.DebugValueOp: _nothing,
     access.GuardedLoadOp: _guarded_load,
     access.GuardedStoreOp: _guarded_store,
 }

@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass, field
 
 MAX_BYTES = 16 << 20
-"""Larger files are no sources."""
+"""Policy: larger files are no sources."""
 
 Place = tuple[int, int]
 """Line from 1 and column from 0, in bytes, as Python counts them."""

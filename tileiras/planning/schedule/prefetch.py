@@ -32,7 +32,7 @@ from tileiras.planning.resources.smem import (
     least_bytes,
     scratch_bytes,
 )
-from tileiras.planning.resources.warps import only_combines_tiles, plan_cta
+from tileiras.planning.resources.warps import plan_cta
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.pipelined_loads import PipelinedLoad, find_pipelined_loads
 from tileiras.planning.schedule.prefetch_distance import (
@@ -48,14 +48,10 @@ from tileiras.planning.schedule.resident_tiles import (
 )
 from tileiras.planning.schedule.smem_operands import schedule_operands
 from tileiras.planning.schedule.unrolled_loads import schedule_unrolled, waits_in_registers
+from tileiras.planning.streaming import only_combines_tiles
 
 WORK_REGISTERS = 40
 """Policy: registers of a thread for addresses, predicates, scalars and intermediate results."""
-STREAMED_ELEMENTS = 4096
-"""Policy: loops that only combine tiles of so many elements keep an SM busy by one tile block.
-
-Smaller ones are parts of rows, of which there are many tile blocks.
-"""
 MOST_CTAS = 8
 """Policy: CTAs of an SM that loads are planned for at most. It holds up to 32 small ones; none of
 the benchmark's kernels changes if so many are planned for."""
@@ -155,7 +151,7 @@ class _SharedMemory:
         most = _ctas(func, loop, plan)
         counts = range(most if _is_asked_for(func) else 1, most + 1)
         each = partial(self._each, taken + self.least)
-        if only_combines_tiles(loop, STREAMED_ELEMENTS):
+        if only_combines_tiles(loop):
             found = schedule_light_loop(loop, loads, costs, counts, each)
             if found is not None:
                 return found

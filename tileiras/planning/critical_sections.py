@@ -244,17 +244,17 @@ def place_of_access(op: Access) -> Place | None:
 
 def reads_lock(section: Section, cas: aa.AtomicCASOp) -> bool:
     """Whether the section may access what it has locked by: it changes from turn to turn."""
-    lock = _root(cas.pointers)
+    lock = root_pointer(cas.pointers)
     for op in section.accesses():
         is_scalar = isinstance(op, aa.LoadOp | aa.StoreOp)
         pointer = op.pointers if is_scalar else memref_of(op.view).base
-        root = _root(pointer)
+        root = root_pointer(pointer)
         if root is lock or not all(isinstance(value, BlockArgument) for value in (root, lock)):
             return True
     return False
 
 
-def _root(pointer: SSAValue) -> SSAValue:
+def root_pointer(pointer: SSAValue) -> SSAValue:
     """What a pointer is an offset from."""
     while isinstance(pointer, OpResult) and isinstance(pointer.op, aa.AddPtrOp | aa.PtrToPtrOp):
         pointer = pointer.op.operands[0]

@@ -9,11 +9,11 @@ nobody notices if it keeps the lock meanwhile, as long as it waits for nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import Pure
 
 from tileiras.analysis.register_pressure import tensor_words
@@ -26,6 +26,7 @@ from tileiras.planning.critical_sections import (
     constant_scalar,
     gives_back,
     reads_lock,
+    root_pointer,
     taken_lock,
 )
 
@@ -33,7 +34,7 @@ MOST_ITERATIONS = 4
 """Policy: iterations that have the lock together."""
 MOST_WORDS = 32768
 """Policy: registers of a tile block for the tiles that so many iterations load."""
-TILED = (aa.TiledLoadOp, aa.TiledStoreOp)
+Access = aa.TiledLoadOp | aa.TiledStoreOp
 _DONE = (aa.JoinMemTokensOp, aa.CreateMemTokenOp)
 
 
@@ -41,15 +42,15 @@ _DONE = (aa.JoinMemTokensOp, aa.CreateMemTokenOp)
 class LockedLoop:
     """A loop over critical sections: what an iteration does before it takes the lock, and then.
 
-    `together`: the iterations that may have the lock together. `free_loads`: loads of the section
-    that need not wait for what earlier ones of these iterations write.
+    `together`: the iterations that may have the lock together. `free`: accesses that need not wait
+    for those of earlier iterations.
     """
 
     loop: aa.ForOp
     before: tuple[Operation, ...]
     section: Section
     together: int
-    free_loads: frozenset[Operation]
+    free: frozenset[Access]
 
     def half(self) -> LockedLoop | None:
         """The same for half as many iterations, None if that is one."""
@@ -79,15 +80,15 @@ def find_locked_loop(loop: aa.ForOp) -> LockedLoop | None:
     first = Section(wait, before, releases[0])
     if reads_lock(section, cas) or reads_lock(first, cas) or not _carries_tokens(loop):
         return None
-    loads = [op for op in (*before, *section.body) if isinstance(op, aa.TiledLoadOp)]
-    words = sum(tensor_words(op.result.type) for op in loads)
+    accesses = [op for op in (*before, *section.body) if isinstance(op, Access)]
+    loaded = [op.result.type for op in accesses if isinstance(op, aa.TiledLoadOp)]
+    words = sum(tensor_words(type) for type in loaded if isinstance(type, TensorType))
     together = MOST_ITERATIONS
     while together > 1 and together * words > MOST_WORDS:
         together //= 2
     if together == 1:
         return None
-    free = frozenset(op for op in loads if op in section.body and _is_free(op, loop))
-    return LockedLoop(loop, before, section, together, free)
+    return LockedLoop(loop, before, section, together, _free_accesses(loop, accesses))
 
 
 def _is_outside(loop: aa.ForOp, values: Sequence[SSAValue | None]) -> bool:
@@ -99,7 +100,7 @@ def _is_outside(loop: aa.ForOp, values: Sequence[SSAValue | None]) -> bool:
 
 def _is_plain(op: Operation) -> bool:
     """Whether an operation waits for nobody, and may be put behind others that tokens allow."""
-    if isinstance(op, TILED):
+    if isinstance(op, Access):
         return op.ordering.data == MemoryOrdering.WEAK and view_type_of(op.view).sparse_dim is None
     return not op.regions and (op.has_trait(Pure) or isinstance(op, _DONE))
 
@@ -109,60 +110,51 @@ def _carries_tokens(loop: aa.ForOp) -> bool:
     return all(isinstance(arg.type, MemTokenType) for arg in loop.body.block.args[1:])
 
 
-# Loads that need not wait
+# Accesses that need not wait for earlier iterations
 
 
-def _is_free(load: aa.TiledLoadOp, loop: aa.ForOp) -> bool:
-    """Whether what earlier iterations write before a load, as tokens say, are other elements."""
-    writes = _writes_before(load, loop)
-    return all(_are_apart(load, write, loop) for write in writes)
+def _free_accesses(loop: aa.ForOp, accesses: Sequence[Access]) -> frozenset[Access]:
+    """The accesses that share no element with one of another iteration if either is a write."""
+    return frozenset(
+        op
+        for op in accesses
+        if all(
+            _are_apart(op, other, loop) for other in accesses if _is_write(op) or _is_write(other)
+        )
+    )
 
 
-def _writes_before(load: aa.TiledLoadOp, loop: aa.ForOp) -> list[aa.TiledStoreOp]:
-    """The stores of the loop that tokens put before a load, in this iteration or earlier ones."""
-    pending = [load.token] if load.token is not None else []
-    seen: set[SSAValue] = set(pending)
-    found: dict[aa.TiledStoreOp, None] = {}
-    while pending:
-        value = pending.pop()
-        for source in _sources(value, loop):
-            if source not in seen:
-                seen.add(source)
-                pending.append(source)
-        op = value.owner
-        if isinstance(op, aa.TiledStoreOp) and op.parent is loop.body.block:
-            found[op] = None
-    return list(found)
+def _is_write(op: Access) -> bool:
+    return isinstance(op, aa.TiledStoreOp)
 
 
-def _sources(value: SSAValue, loop: aa.ForOp) -> Iterator[SSAValue]:
-    """The tokens that a token of the loop follows. What an acquire or release follows is done."""
-    block = loop.body.block
-    if isinstance(value, BlockArgument):
-        if value.owner is block and isinstance(last := block.last_op, aa.ContinueOp):
-            yield last.arguments[value.index - 1]
-        return
-    if isinstance(value, OpResult) and value.op.parent is block:
-        if isinstance(value.op, aa.LoopOp | aa.AtomicRMWOp):
-            return
-        yield from (v for v in value.op.operands if isinstance(v.type, MemTokenType))
-
-
-def _are_apart(load: aa.TiledLoadOp, store: aa.TiledStoreOp, loop: aa.ForOp) -> bool:
-    """Whether a load and a store of another iteration are of different elements of one memory.
-
-    They are rows of it, side by side: the index that differs goes along elements next to each
-    other, the others are the same, and the tiles do not lie in each other's way.
-    """
-    first, second = view_type_of(load.view), view_type_of(store.view)
-    memref = memref_of(load.view)
-    if memref is not memref_of(store.view) or first.dim_map != second.dim_map:
+def _are_apart(one: Access, other: Access, loop: aa.ForOp) -> bool:
+    """Whether two accesses, in different iterations, are of different elements."""
+    first, second = memref_of(one.view), memref_of(other.view)
+    if first is second:
+        return _are_side_by_side(one, other, loop)
+    roots = root_pointer(first.base), root_pointer(second.base)
+    if roots[0] is roots[1] or not all(isinstance(root, BlockArgument) for root in roots):
         return False
-    if first.tile_shape != second.tile_shape or first.steps != second.steps:
+    return not _follows(one, other) and not _follows(other, one)
+
+
+def _are_side_by_side(one: Access, other: Access, loop: aa.ForOp) -> bool:
+    """Whether accesses to one memory are, in different iterations, parts of a row side by side.
+
+    The index that differs goes along elements next to each other, the others are the same, and the
+    tiles do not lie in each other's way.
+    """
+    first, second = view_type_of(one.view), view_type_of(other.view)
+    if (first.dim_map, first.tile_shape, first.steps) != (
+        second.dim_map,
+        second.tile_shape,
+        second.steps,
+    ):
         return False
     counter = loop.body.block.args[0]
-    for axis, (mine, other) in enumerate(zip(load.indices, store.indices, strict=True)):
-        if mine is not other:
+    for axis, (mine, its) in enumerate(zip(one.indices, other.indices, strict=True)):
+        if mine is not its:
             return False
         if mine is counter:
             stride = first.memref.strides[first.dim_map[axis]]
@@ -170,14 +162,21 @@ def _are_apart(load: aa.TiledLoadOp, store: aa.TiledStoreOp, loop: aa.ForOp) -> 
                 return False
         elif first.tile_shape[axis] != 1 or not _is_outside(loop, (mine,)):
             return False
-    return counter in load.indices
+    return counter in one.indices
 
 
-def loaded_tiles(ops: Sequence[Operation]) -> list[aa.TiledLoadOp]:
-    """The loads among operations, those of tensors."""
-    return [
-        op for op in ops if isinstance(op, aa.TiledLoadOp) and isinstance(op.result.type, TensorType)
-    ]
-
-
-__all__ = ["Block", "LockedLoop", "find_locked_loop", "loaded_tiles"]
+def _follows(later: Access, earlier: Access) -> bool:
+    """Whether token order puts an access of an iteration behind another one of the same."""
+    pending: list[Operation] = [later]
+    seen: set[Operation] = set(pending)
+    while pending:
+        for value in pending.pop().operands:
+            owner = value.owner
+            if not isinstance(value.type, MemTokenType) or not isinstance(owner, Operation):
+                continue
+            if owner is earlier:
+                return True
+            if owner.parent is earlier.parent and owner not in seen:
+                seen.add(owner)
+                pending.append(owner)
+    return False

@@ -28,7 +28,6 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
-from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
@@ -36,7 +35,6 @@ from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 if TYPE_CHECKING:
     from tileiras.planning.locked_loops import LockedLoop
 
-EARLY = False
 
 @dataclass(frozen=True)
 class UnrollLockedLoopsPass(IrPass):
@@ -74,10 +72,10 @@ class _Unrolling(ScalarBuilder):
         self.found = found
         self.loop = found.loop
         self.old = found.loop.body.block
-        self.made: dict[tuple[int, Operation], Operation] = {}
+        self.made: dict[tuple[int, Operation, bool], Operation] = {}
         self.arguments: list[SSAValue] = []
         self.counters: dict[int, SSAValue] = {}
-        self.released: dict[int, SSAValue] = {}
+        self.taken: dict[int, SSAValue] = {}
         self.location = found.loop.location
 
     def run(self) -> None:
@@ -111,11 +109,11 @@ class _Unrolling(ScalarBuilder):
         }
         runs = self.emit(aa.CmpIOp, [lower, upper], [i1], properties).results[0]
         count = self.binary(aa.SubIOp, upper, lower)
-        left = self.binary_unsigned_rest(count, self.integer(self.found.together, type))
+        left = self._rest(count, self.integer(self.found.together, type))
         end = self.binary(aa.SubIOp, upper, left)
         return self.emit(aa.SelectOp, [runs, end, lower], [type]).results[0]
 
-    def binary_unsigned_rest(self, value: SSAValue, by: SSAValue) -> SSAValue:
+    def _rest(self, value: SSAValue, by: SSAValue) -> SSAValue:
         """What is left of an unsigned division."""
         sign = {"signedness": SignednessAttr(Signedness.UNSIGNED)}
         return self.emit(aa.RemIOp, [value, by], [value.type], sign).results[0]
@@ -123,14 +121,8 @@ class _Unrolling(ScalarBuilder):
     def _body(self) -> None:
         """Loads first, in the order in which their iterations would do them."""
         found, numbers = self.found, range(self.found.together)
-        for op in found.before:
+        for op in (*found.before, found.section.acquire):
             self._make(0, op)
-        if EARLY:
-          for number in numbers:
-            for op in found.before:
-                if isinstance(op, aa.TiledLoadOp):
-                    self._make(number, op)
-        self._make(0, found.section.acquire)
         for ops in (found.before, found.section.body):
             for number in numbers:
                 for op in ops:
@@ -139,33 +131,41 @@ class _Unrolling(ScalarBuilder):
         for number in numbers:
             for op in (*found.section.body, *found.before):
                 self._make(number, op)
+        last = self._end()
+        self.emit(aa.ContinueOp, [self._value(numbers[-1], value) for value in last.arguments])
+
+    def _end(self) -> aa.ContinueOp:
+        """What hands on the tokens of an iteration."""
         last = self.old.last_op
         if not isinstance(last, aa.ContinueOp):
             raise InternalError("a loop's body does not end in continue")
-        final = found.together - 1
-        carried = [self._value(final, value) for value in last.arguments]
-        self.emit(aa.ContinueOp, carried)
+        return last
 
-    def _make(self, number: int, op: Operation) -> Operation:
-        """An operation of an iteration, behind what it needs."""
+    def _make(self, number: int, op: Operation, is_free: bool = False) -> Operation:
+        """An operation of an iteration, behind what it needs.
+
+        `is_free`: a token for an access that need not wait for earlier iterations.
+        """
         found = self.found
         if op is found.section.acquire:
             number = 0
         if op is found.section.release:
             number = found.together - 1
-        known = self.made.get((number, op))
+        is_free = is_free and isinstance(op, aa.JoinMemTokensOp)
+        known = self.made.get((number, op, is_free))
         if known is not None:
             return known
         if op is found.section.release:
             made = self._release()
         else:
+            is_free = is_free or op in found.free
             inside = dict.fromkeys(
                 value for inner in op.walk() for value in inner.operands if self._is_ours(value, op)
             )
-            mapper = {value: self._operand(number, op, value) for value in inside}
-            made = op.clone(mapper)
+            made = op.clone({value: self._value(number, value, is_free) for value in inside})
             self.block.add_op(made)
-        self.made[number, op] = made
+            is_free = is_free and isinstance(op, aa.JoinMemTokensOp)
+        self.made[number, op, is_free] = made
         return made
 
     def _is_ours(self, value: SSAValue, op: Operation) -> bool:
@@ -174,31 +174,48 @@ class _Unrolling(ScalarBuilder):
             return value.owner is self.old
         return isinstance(value, OpResult) and value.op.parent is self.old and value.op is not op
 
-    def _operand(self, number: int, op: Operation, value: SSAValue) -> SSAValue:
-        """What an operation of an iteration reads; loads that may do not wait for earlier ones."""
-        if EARLY and op in self.found.before and isinstance(op, aa.TiledLoadOp) and isinstance(value.type, MemTokenType):
-            return self._value(0, value)
-        if op in self.found.free_loads and isinstance(value.type, MemTokenType):
-            return self._value(0, value)
-        return self._value(number, value)
-
-    def _value(self, number: int, value: SSAValue) -> SSAValue:
-        """A value of an iteration."""
+    def _value(self, number: int, value: SSAValue, is_free: bool = False) -> SSAValue:
+        """A value of an iteration; with `is_free` a token behind what this one does alone."""
         if isinstance(value, BlockArgument) and value.owner is self.old:
             if value.index == 0:
                 return self._counter(number)
             if number == 0:
                 return self.arguments[value.index]
-            last = self.old.last_op
-            if last is None:
-                raise InternalError("a loop without an end")
-            return self._value(number - 1, last.operands[value.index - 1])
+            if is_free:
+                return self._taken_once()
+            return self._value(number - 1, self._end().arguments[value.index - 1])
         if not isinstance(value, OpResult) or value.op.parent is not self.old:
             return value
-        release = self.found.section.release
-        if value.op is release and number < self.found.together - 1:
+        section = self.found.section
+        if value.op is section.release and number < self.found.together - 1:
             return self._before_release(number)
-        return self._make(number, value.op).results[value.index]
+        if value.op is section.acquire and number and not is_free:
+            return self._taken_again(number)
+        return self._made_value(number, value, is_free)
+
+    def _made_value(self, number: int, value: SSAValue, is_free: bool = False) -> SSAValue:
+        """A result of an operation of an iteration."""
+        if not isinstance(value, OpResult):
+            raise InternalError("an argument is no result")
+        return self._make(number, value.op, is_free).results[value.index]
+
+    def _taken_once(self) -> SSAValue:
+        """The token behind the acquire and all that comes before these iterations."""
+        if 0 not in self.taken:
+            first = self._make(0, self.found.section.acquire).results[0]
+            operands = [first, *self.arguments[1:]]
+            self.taken[0] = self.emit(aa.JoinMemTokensOp, operands, [first.type]).results[0]
+        return self.taken[0]
+
+    def _taken_again(self, number: int) -> SSAValue:
+        """The token behind all that an iteration waits for when it would take the lock."""
+        if number not in self.taken:
+            acquire = self.found.section.acquire
+            first = self._make(0, acquire).results[0]
+            waited = [self._value(number, value) for value in acquire.init_values]
+            operands = list(dict.fromkeys([first, *waited]))
+            self.taken[number] = self.emit(aa.JoinMemTokensOp, operands, [first.type]).results[0]
+        return self.taken[number]
 
     def _counter(self, number: int) -> SSAValue:
         """The number of an iteration."""

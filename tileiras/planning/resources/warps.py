@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -18,9 +17,6 @@ from tileiras.errors import CompileError
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.streaming import only_combines_tiles
-
-if TYPE_CHECKING:
-    pass
 
 ELEMENTS_PER_WARP = 256
 """Policy: a warp per so many elements, up to four: 8 a thread, two 16-byte accesses of f32."""

@@ -31,9 +31,11 @@ from tileiras.planning.critical_sections import (
 )
 
 MOST_ITERATIONS = 4
-"""Policy: iterations that have the lock together."""
+"""Policy: iterations that have the lock together. Layer norm backward, 2048x8192 f32, us on one
+H200 with 1, 2, 4 and 8: 324, 222, 162, 255 (decision 0032).
+"""
 MOST_WORDS = 32768
-"""Policy: registers of a tile block for the tiles that so many iterations load."""
+"""Policy: registers of a tile block for the tiles that so many iterations load: half an SM's."""
 Access = aa.TiledLoadOp | aa.TiledStoreOp
 _DONE = (aa.JoinMemTokensOp, aa.CreateMemTokenOp)
 

@@ -2,7 +2,8 @@
 
 Column sums are such loops. A grid of them may be smaller than the GPU has SMs, so one tile block
 must be able to keep an SM busy: with more warps, more bytes on the way, and copies that leave no
-tile behind in L1, where nobody reads it again.
+tile behind in L1, where nobody reads it again. Sums of the columns of 65536x2048 f32 by 16 tile
+blocks, tiles of 64x128, us on one H200: with tiles in L1 313, without 244.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ EIGHT_WARPS_FROM = 16384
 """Policy: tiles of so many elements get eight warps."""
 EIGHT_STREAMING_WARPS_FROM = 8192
 """Policy: the same where loops only load and combine tiles: grids of sums may be so small that an
-SM has one tile block, and one warp of a scheduler waits for all that it does.
+SM has one tile block, and one warp of a scheduler waits for all that it does. Sums of the columns
+of 65536x2048 f16, tiles of 64x128, us on one H200 with 4 and 8: 213 and 170.
 """
 SIXTEEN_WARPS_FROM = 65536
 """Policy: larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a

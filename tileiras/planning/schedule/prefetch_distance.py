@@ -41,7 +41,8 @@ stages 178; f16 175 and 90.
 LIGHT_BYTES = 96 * 1024
 """Policy: bytes of such a tile block on their way: 64 a cycle, which is what an SM takes, for 1500.
 
-A grid may have fewer tile blocks than there are SMs.
+A grid may have fewer tile blocks than there are SMs. Sums of the columns of 65536x2048, tiles of
+64x128, us on one H200 with 48, 96 and 160 KB: f16 319, 170 and 185.
 """
 CELL_BYTES = 16
 """Fixed: shared memory of a thread is handed out in cells, which one access reads."""

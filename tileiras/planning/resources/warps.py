@@ -16,7 +16,6 @@ from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import CompileError
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.model.cta import CtaPlan
-from tileiras.planning.streaming import only_combines_tiles
 
 ELEMENTS_PER_WARP = 256
 """Policy: a warp per so many elements, up to four: 8 a thread, two 16-byte accesses of f32."""
@@ -53,6 +52,9 @@ thread fewer warps wait for one another. On one H200, us with one and two: softm
 """
 ACCESS_BYTES, WORD_BYTES = 16, 4
 """Fixed: the widest access of one thread to global memory, and a register."""
+STREAMED_ELEMENTS = 4096
+"""Policy: smaller tiles are parts of rows, of which there are many tile blocks."""
+_OTHER_WORK = (aa.ProductOp, aa.TiledStoreOp, aa.ReduceOp, aa.ScanOp)
 MAX_ELEMENTS_PER_THREAD = 512
 """Policy: a tile of more, each in a register, takes LLVM and ptxas minutes (a scan of this: 24 s).
 """
@@ -97,6 +99,25 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     while warps < 4 and warps * share < largest:
         warps *= 2
     return warps
+
+
+def only_combines_tiles(op: Operation, least: int = STREAMED_ELEMENTS) -> bool:
+    """Whether this is a loop that loads tiles of so many elements and combines them, no more.
+
+    Such a loop streams, as column sums do. A grid of them may be smaller than the GPU has SMs, so
+    one tile block must be able to keep an SM busy: with more warps, more bytes on the way, and
+    copies that leave no tile behind in L1, where nobody reads it again. Sums of the columns of
+    65536x2048 f32 by 16 tile blocks, tiles of 64x128, us on one H200: with tiles in L1 313,
+    without 244.
+    """
+    if not isinstance(op, aa.ForOp):
+        return False
+    inside = list(op.body.block.ops)
+    if any(isinstance(inner, _OTHER_WORK) or inner.regions for inner in inside):
+        return False
+    loads = [inner for inner in inside if isinstance(inner, aa.TiledLoadOp | aa.ReadStageOp)]
+    carried = any(isinstance(arg.type, TensorType) for arg in op.body.block.args)
+    return carried and any(_elements(load.result) >= least for load in loads)
 
 
 def _for_reading_again(func: aa.FuncOp) -> int:

@@ -32,7 +32,7 @@ from tileiras.planning.resources.smem import (
     least_bytes,
     scratch_bytes,
 )
-from tileiras.planning.resources.warps import plan_cta
+from tileiras.planning.resources.warps import only_combines_tiles, plan_cta
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.pipelined_loads import PipelinedLoad, find_pipelined_loads
 from tileiras.planning.schedule.prefetch_distance import (
@@ -48,7 +48,6 @@ from tileiras.planning.schedule.resident_tiles import (
 )
 from tileiras.planning.schedule.smem_operands import schedule_operands
 from tileiras.planning.schedule.unrolled_loads import schedule_unrolled, waits_in_registers
-from tileiras.planning.streaming import only_combines_tiles
 
 WORK_REGISTERS = 40
 """Policy: registers of a thread for addresses, predicates, scalars and intermediate results."""

@@ -50,9 +50,9 @@ from tileiras.dialects.nv_tileaa.schedule import (
 from tileiras.errors import BytecodeError, InternalError
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.resources.warps import only_combines_tiles
 from tileiras.planning.schedule.pipelined_loads import PipelinedLoad, find_pipelined_loads
 from tileiras.planning.schedule.resident_tiles import ResidentBuffer, has_span, span_of_stages
-from tileiras.planning.streaming import only_combines_tiles
 
 
 def start_early(loop: aa.ForOp, buffers: dict[int, SSAValue]) -> aa.AsyncWaitGroupOp:

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from tests.kernels.locked_loops import (
     ALWAYS_THE_FIRST_TILE,
@@ -16,6 +17,7 @@ from tests.kernels.locked_loops import (
 )
 from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.driver import compile_module
 from tileiras.interpreter import run_entry
 from tileiras.interpreter.ptx import run_ptx
@@ -55,6 +57,20 @@ def kinds(loop: aa.ForOp) -> str:
     return "".join(letters.get(type(op), "") for op in loop.body.block.ops)
 
 
+def follows(later: Operation, earlier: Operation) -> bool:
+    """Whether tokens put an operation of a block behind another one."""
+    pending, seen = [later], {later}
+    while pending:
+        for value in pending.pop().operands:
+            owner = value.owner
+            if owner is earlier and isinstance(value.type, MemTokenType):
+                return True
+            if isinstance(value.type, MemTokenType) and isinstance(owner, Operation):
+                pending += [owner] if owner not in seen else []
+                seen.add(owner)
+    return False
+
+
 def test_iterations_take_the_lock_once_and_load_before_they_store():
     four, two, one = map(kinds, loops(unrolled(LOCKED_LOOP)))
     assert four == "lst" + "lll" + "llll" + "s" + "ss" * 3 + "r"
@@ -65,6 +81,27 @@ def test_iterations_take_the_lock_once_and_load_before_they_store():
 def test_loads_of_what_the_iteration_before_has_stored_follow_it():
     four = kinds(loops(unrolled(ALWAYS_THE_FIRST_TILE))[0])
     assert four == "lst" + "lll" + "ls" + "lss" * 3 + "r"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_behind"), [(LOCKED_LOOP, False), (ALWAYS_THE_FIRST_TILE, True)], ids=TEXTS
+)
+def test_token_order_of_iterations_stays_where_they_share_a_tile(text: str, is_behind: bool):
+    """In the kernel only the lock orders them, which the later iteration does not take any more."""
+    ops = list(loops(unrolled(text))[0].body.block.ops)
+    wait = next(at for at, op in enumerate(ops) if isinstance(op, aa.LoopOp))
+    of_sums = [op for op in ops[wait:] if isinstance(op, aa.TiledLoadOp)][3:]
+    stores = [op for op in ops[wait:] if isinstance(op, aa.TiledStoreOp)]
+    assert follows(stores[0], of_sums[0])
+    assert follows(of_sums[1], stores[0]) is is_behind
+
+
+def test_what_tokens_order_in_an_iteration_may_be_the_same_memory():
+    """The lock is taken behind the store to `y`, so sums may be what has been stored there."""
+    text = LOCKED_LOOP.replace("iter_values(%t = %t0)", "iter_values(%t = %w0)")
+    assert text != LOCKED_LOOP
+    section = kinds(loops(unrolled(text))[0]).partition("t")[2]
+    assert section.startswith("lll" + "ls")
 
 
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)

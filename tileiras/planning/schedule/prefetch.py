@@ -151,7 +151,7 @@ class _SharedMemory:
         counts = range(most if _is_asked_for(func) else 1, most + 1)
         each = partial(self._each, taken + self.least)
         if only_combines_tiles(loop):
-            found = schedule_light_loop(loop, loads, costs, counts, each)
+            found = schedule_light_loop(loop, loads, costs, counts, each, is_streaming=True)
             if found is not None:
                 return found
         smem = _smem_estimate(func, loop, plan, taken + self.scratch)

@@ -150,7 +150,7 @@ class _SharedMemory:
         most = _ctas(func, loop, plan)
         counts = range(most if _is_asked_for(func) else 1, most + 1)
         each = partial(self._each, taken + self.least)
-        if only_combines_tiles(loop):
+        if only_combines_tiles(loop) and not waits_in_registers(loop, loads, costs):
             found = schedule_light_loop(loop, loads, costs, counts, each, is_streaming=True)
             if found is not None:
                 return found

@@ -115,6 +115,12 @@ PIPELINE: tuple[Step, ...] = (
         min_opt=1,
     ),
     Step(
+        "unroll-locked-loops",
+        "nv_tileaa",
+        "loads of a critical section stand in front of its branches, and loops as they are written",
+        min_opt=1,
+    ),
+    Step(
         "simplify-addresses",
         "nv_tileaa",
         "facts about pointers are on their users by now, so that their sums may be taken apart",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from catalogue import ITEM_BYTES, Array, Entry, tiles
 
@@ -13,6 +14,16 @@ SCORES = ((2048, 32000), (4096, 50304), (8192, 32000), (4096, 128256), (16384, 4
 TABLES = ((32000, 4096, 8192), (128256, 4096, 16384), (50304, 768, 65536), (50304, 1024, 32768))
 TABLES = (*TABLES, (1024, 2048, 32768))
 """Words, columns, and tokens."""
+NORMS = (
+    (1000, 4000, "float32"),
+    (4096, 1024, "float32"),
+    (2048, 8192, "float32"),
+    (2048, 8192, "bfloat16"),
+    (8192, 16384, "bfloat16"),
+)
+"""Rows, columns and elements of layer norms."""
+LOCKS = 64
+"""Rows in which the gradients of a layer norm's weights are summed up, each under a lock."""
 
 
 def training() -> Iterator[Entry]:
@@ -34,6 +45,37 @@ def training() -> Iterator[Entry]:
         total = Array("float32", (words, columns), "sum")
         moved = tokens * columns * (ITEM_BYTES["float16"] + 2 * ITEM_BYTES["float32"])
         yield _entry("index_add", (rows, indices, total), tile, moved=moved, bytecode="13.3")
+    yield from layer_norms_backward()
+
+
+def layer_norms_backward() -> Iterator[Entry]:
+    """Gradients of layer norms; the sums of the weights' gradients are what is checked."""
+    for rows, columns, dtype in NORMS:
+        sums = Array("float32", (LOCKS, columns), "sum")
+        whole = Array(dtype, (rows, columns))
+        row = Array("float32", (rows,))
+        short = {"float32": "f32", "bfloat16": "bf16"}[dtype]
+        yield Entry(
+            f"layer norm backward {short} {rows}x{columns} tile 1024",
+            "memory",
+            "layer_norm_backward",
+            (
+                sums,
+                replace(sums, fill="zeros"),
+                replace(whole, fill="zeros"),
+                whole,
+                whole,
+                Array(dtype, (columns,)),
+                row,
+                row,
+                Array("int32", (LOCKS,), "zeros"),
+            ),
+            (1024,),
+            (rows, 1, 1),
+            "layer_norm_backward",
+            0,
+            3 * ITEM_BYTES[dtype] * rows * columns,
+        )
 
 
 def _entry(

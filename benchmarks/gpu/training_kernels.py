@@ -52,3 +52,34 @@ def index_add(source, indices, out, columns: Int):
     mine = ct.load(indices, index=token, shape=())
     tile = ct.load(source, (token, part), (1, columns)).astype(ct.float32)
     out.tiled_view((1, columns)).atomic_store_add((mine, part), tile)
+
+
+@ct.kernel
+def layer_norm_backward(dw, db, dx, dy, x, weight, mean, rstd, locks, columns: Int):
+    """dx, and dw and db summed up in as many rows as there are locks; a row a block, in tiles."""
+    row, length, group = ct.bid(0), x.shape[1], ct.bid(0) % dw.shape[0]
+    place, zero = (1, columns), ct.PaddingMode.ZERO
+    center = ct.load(mean, (row,), (1,)).reshape((1, 1))
+    scale = ct.load(rstd, (row,), (1,)).reshape((1, 1))
+    along = ct.zeros(place, ct.float32)
+    across = ct.zeros(place, ct.float32)
+    for j in range(ct.cdiv(length, columns)):
+        slope = ct.load(dy, (row, j), place, padding_mode=zero).astype(ct.float32)
+        slope = slope * ct.load(weight, (j,), (columns,), padding_mode=zero).astype(ct.float32)
+        value = ct.load(x, (row, j), place, padding_mode=zero).astype(ct.float32)
+        along += slope * (value - center) * scale
+        across += slope
+    along = ct.sum(along, axis=1, keepdims=True) / length
+    across = ct.sum(across, axis=1, keepdims=True) / length
+    for j in range(ct.cdiv(length, columns)):
+        given = ct.load(dy, (row, j), place, padding_mode=zero).astype(ct.float32)
+        gain = ct.load(weight, (j,), (columns,), padding_mode=zero).astype(ct.float32)
+        value = ct.load(x, (row, j), place, padding_mode=zero).astype(ct.float32)
+        normal = (value - center) * scale
+        result = (given * gain - normal * along - across) * scale
+        ct.store(dx, (row, j), result.astype(dx.dtype))
+        while ct.atomic_cas(locks, group, 0, 1, memory_order=ct.MemoryOrder.ACQUIRE) == 1:
+            pass
+        ct.store(dw, (group, j), ct.load(dw, (group, j), place) + given * normal)
+        ct.store(db, (group, j), ct.load(db, (group, j), place) + given)
+        ct.atomic_xchg(locks, group, 0, memory_order=ct.MemoryOrder.RELEASE)

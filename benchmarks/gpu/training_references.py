@@ -50,11 +50,23 @@ def expected_index_add(arguments: Arguments) -> Iterator[Piece]:
         yield (slice(None), slice(column, column + columns)), exact, 2.0**-20 * size
 
 
+def expected_layer_norm_backward(arguments: Arguments) -> Iterator[Piece]:
+    """Sums of the weights' gradients, every so many rows in one, in f32 and in any order."""
+    total, dy, x, mean, rstd = (arguments[number] for number in (0, 3, 4, 6, 7))
+    for group in range(total.shape[0]):
+        rows = slice(group, None, total.shape[0])
+        scale, center = rstd[rows, None].to(torch.float64), mean[rows, None].to(torch.float64)
+        part = (x[rows].to(torch.float64) - center) * scale * dy[rows].to(torch.float64)
+        size = ((x[rows].abs() + center.abs()) * scale.abs() * dy[rows].abs()).sum(0)
+        yield group, part.sum(0), 2.0**-20 * size
+
+
 EXPECTED: dict[str, Callable[[Arguments], Iterator[Piece]]] = {
     "geglu": expected_of(_geglu, 2),
     "cross_entropy": expected_cross_entropy,
     "embedding": expected_embedding,
     "index_add": expected_index_add,
+    "layer_norm_backward": expected_layer_norm_backward,
 }
 
 
@@ -70,9 +82,18 @@ def _library_cross_entropy(arguments: Arguments) -> Callable[[], Any]:
     return lambda: cross_entropy(arguments[0], targets, reduction="none")
 
 
+def _library_layer_norm_backward(arguments: Arguments) -> Callable[[], Any]:
+    dy, x, weight, mean, rstd = arguments[3:8]
+    wanted = [True, True, True]
+    return lambda: torch.ops.aten.native_layer_norm_backward(
+        dy, x, [x.shape[1]], mean[:, None], rstd[:, None], weight, weight, wanted
+    )
+
+
 LIBRARY: dict[str, Callable[[Arguments], Callable[[], Any] | None]] = {
     "geglu": lambda a: lambda: _geglu(a[0], a[1]),
     "cross_entropy": _library_cross_entropy,
     "embedding": lambda a: lambda: embedding(a[1], a[0]),
     "index_add": _library_index_add,
+    "layer_norm_backward": _library_layer_norm_backward,
 }

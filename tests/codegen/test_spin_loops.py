@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.lock_kernels import LOOP
+from tests.kernels.locked_loops import LOCKED_LOOP
 from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tests.kernels.thread_programs import OPTIONS
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
@@ -130,6 +131,15 @@ def test_guarded_accesses_follow_one_barrier_each_way():
     steps = re.findall(r"bar\.sync|ld\.global|st\.global|atom\.release", after)
     loads, stores = 2 * ["ld.global"], 2 * ["st.global"]
     assert steps == ["bar.sync", *loads, *stores, "bar.sync", "atom.release"]
+
+
+def test_registers_are_saved_for_two_ctas_where_all_waits_stand_in_loops():
+    """Where tile blocks wait once, one CTA on an SM is enough."""
+    assert ".minnctapersm 1" in ptx_of(LOCKED)
+    assert ".minnctapersm 2" in ptx_of(LOCKED_LOOP)
+    wait, release = LOOP.replace("%held", "%last"), "    return\n"
+    once_more = LOCKED_LOOP.replace(release, wait.replace("%t0", "%end") + release)
+    assert ".minnctapersm 1" in ptx_of(once_more)
 
 
 def test_tile_whose_elements_may_share_an_address_is_stored_behind_a_barrier():

@@ -109,12 +109,12 @@ def _is_made_in(value: SSAValue, ops: set[Operation]) -> bool:
 def find_section(func: aa.FuncOp) -> Section | None:
     """The critical section that a kernel ends with, if it is one as described above."""
     loops = [op for op in func.body.block.ops if isinstance(op, aa.LoopOp)]
-    if len(loops) != 1 or (taken := _taken_lock(loops[0])) is None:
+    if len(loops) != 1 or (taken := taken_lock(loops[0])) is None:
         return None
     section = _section_from(loops[0], taken)
     if section is None or not all(map(_is_harmless, _before(section.acquire))):
         return None
-    if not all(_is_computed(op) for op in section.body) or _reads_lock(section, taken):
+    if not all(_is_computed(op) for op in section.body) or reads_lock(section, taken):
         return None
     return section if _are_places_sound(section) else None
 
@@ -134,7 +134,7 @@ def _is_harmless(op: Operation) -> bool:
     return op.has_trait(Pure) or isinstance(op, _HARMLESS)
 
 
-def _taken_lock(loop: aa.LoopOp) -> aa.AtomicCASOp | None:
+def taken_lock(loop: aa.LoopOp) -> aa.AtomicCASOp | None:
     """The atomic of a loop that goes on until it has exchanged a constant for another one."""
     ops = [op for op in loop.walk() if op is not loop and not isinstance(op, _TOKENS)]
     found = [op for op in ops if isinstance(op, aa.AtomicCASOp)]
@@ -192,7 +192,7 @@ def _section_from(loop: aa.LoopOp, cas: aa.AtomicCASOp) -> Section | None:
     while op is not None and not isinstance(op, aa.AtomicRMWOp):
         body.append(op)
         op = op.next_op
-    if not isinstance(op, aa.AtomicRMWOp) or not _gives_back(op, cas):
+    if not isinstance(op, aa.AtomicRMWOp) or not gives_back(op, cas):
         return None
     after = op.next_op
     while isinstance(after, _TOKENS):
@@ -200,7 +200,7 @@ def _section_from(loop: aa.LoopOp, cas: aa.AtomicCASOp) -> Section | None:
     return Section(loop, tuple(body), op) if isinstance(after, aa.ReturnOp) else None
 
 
-def _gives_back(op: aa.AtomicRMWOp, cas: aa.AtomicCASOp) -> bool:
+def gives_back(op: aa.AtomicRMWOp, cas: aa.AtomicCASOp) -> bool:
     """Whether an exchange nobody looks at makes the lock free again, with the reach it had."""
     return (
         op.mode.data == AtomicRMWMode.XCHG
@@ -242,19 +242,19 @@ def place_of_access(op: Access) -> Place | None:
 # places
 
 
-def _reads_lock(section: Section, cas: aa.AtomicCASOp) -> bool:
+def reads_lock(section: Section, cas: aa.AtomicCASOp) -> bool:
     """Whether the section may access what it has locked by: it changes from turn to turn."""
-    lock = _root(cas.pointers)
+    lock = root_pointer(cas.pointers)
     for op in section.accesses():
         is_scalar = isinstance(op, aa.LoadOp | aa.StoreOp)
         pointer = op.pointers if is_scalar else memref_of(op.view).base
-        root = _root(pointer)
+        root = root_pointer(pointer)
         if root is lock or not all(isinstance(value, BlockArgument) for value in (root, lock)):
             return True
     return False
 
 
-def _root(pointer: SSAValue) -> SSAValue:
+def root_pointer(pointer: SSAValue) -> SSAValue:
     """What a pointer is an offset from."""
     while isinstance(pointer, OpResult) and isinstance(pointer.op, aa.AddPtrOp | aa.PtrToPtrOp):
         pointer = pointer.op.operands[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from tests.kernels.gemm import gemm, with_ctas
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.row_loops import KERNELS, RowLoop
 from tests.passes.nv_tileaa.scheduled_loads import after, finished, run, scheduled
+from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.text import parse_module
@@ -16,6 +19,7 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module
 from tileiras.interpreter import InterpreterError, run_entry
 from tileiras.options import CompileOptions
+from tileiras.planning.resources.warps import plan_cta
 from tileiras.remarks import Remark, RemarkCollector, RemarkFilter, RemarkKind
 
 
@@ -242,12 +246,47 @@ def summed(work: str, height: int) -> str:
     return COLUMNS_SUMMED.replace("WORK", work).replace("HEIGHT", str(height))
 
 
-@pytest.mark.parametrize(("work", "count"), [(LIGHT_WORK, [4]), (HEAVY_WORK, [])])
+@pytest.mark.parametrize(
+    ("work", "height", "count"),
+    [(LIGHT_WORK, 64, [7]), (LIGHT_WORK, 128, [4]), (LIGHT_WORK, 32, [9]), (HEAVY_WORK, 64, [])],
+)
 def test_loops_with_little_to_do_take_the_room_of_other_tile_blocks(
-    work: str, count: list[int]
+    work: str, height: int, count: list[int]
 ) -> None:
-    """Tiles of 16 KB: more tile blocks would keep memory no busier, if they have little to do."""
-    assert stages(after(summed(work, 64), "tileas-expand-schedule")) == count
+    """96 KB on the way, at most eight tiles, and the one that is used: 16, 32 and 8 KB each."""
+    assert stages(after(summed(work, height), "tileas-expand-schedule")) == count
+
+
+@pytest.mark.parametrize(
+    ("work", "height", "is_streamed"),
+    [(LIGHT_WORK, 64, True), (LIGHT_WORK, 16, False), (HEAVY_WORK, 16, False)],
+)
+def test_tiles_that_are_only_combined_leave_nothing_in_l1(
+    work: str, height: int, is_streamed: bool
+) -> None:
+    module = after(summed(work, height), "convert-tileaa-to-tileas")
+    copies = [op for op in module.walk() if isinstance(op, tas.AsyncCopyOp)]
+    assert all((op.streamed is not None) is is_streamed for op in copies)
+    assert copies or work == HEAVY_WORK
+
+
+@pytest.mark.parametrize(("element", "cache"), [("f16", "ca"), ("f32", "cg")])
+def test_pieces_of_16_bytes_go_past_l1(element: str, cache: str) -> None:
+    """Elements that become wider are copied in pieces of 8 bytes, as they are stored."""
+    text = summed(LIGHT_WORK, 64)
+    if element == "f32":
+        text = text.replace("ftof %v : tile<64x128xf16> -> tile<64x128xf32>", "addf %v, %z : WIDE")
+        text = text.replace("f16", "f32").replace("WIDE", "tile<64x128xf32>")
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_90")
+    ptx = compile_module(text.encode(), options).output.decode()
+    assert set(re.findall(r"cp\.async\.(c[ag])", ptx)) == {cache}
+
+
+@pytest.mark.parametrize(("height", "warps"), [(32, 4), (64, 8), (128, 8)])
+def test_large_tiles_that_are_only_combined_have_eight_warps(height: int, warps: int) -> None:
+    module = after(summed(LIGHT_WORK, height), "form-clusters")
+    func = next(op for op in module.walk() if isinstance(op, aa.FuncOp))
+    assert plan_cta(func, get_target("sm_90")).num_warps == warps
 
 
 def test_loops_with_little_to_do_compute_the_same() -> None:

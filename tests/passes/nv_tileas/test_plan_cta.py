@@ -80,18 +80,25 @@ def test_columns_that_are_short_do_not_change_the_number():
     assert warps((64, 16), 0) == warps((64, 16), None) == 4
 
 
-def test_rows_that_are_read_again_get_more_warps():
+@pytest.mark.parametrize(
+    ("element", "columns", "wanted"),
+    [("f16", 4096, (4, 8)), ("f16", 2048, (4, 4)), ("f32", 1024, (4, 8)), ("f64", 512, (2, 8))],
+)
+def test_rows_that_are_read_again_get_more_warps(
+    element: str, columns: int, wanted: tuple[int, int]
+):
+    """A warp for every 512 bytes, of narrow elements for every 1024, up to eight."""
     loop = """for %jN in (%i to %n, step %one) : tile<i32> {
-      %xN, %tN = load_view_tko weak %w[%i, %jN] : TILE, tile<i32> -> tile<1x4096xf16>, token
+      %xN, %tN = load_view_tko weak %w[%i, %jN] : TILE, tile<i32> -> tile<1xCxdtype>, token
       %uN = store_view_tko weak %xN, %o[%i, %jN] token = %tN
-        : tile<1x4096xf16>, TILE, tile<i32> -> token
+        : tile<1xCxdtype>, TILE, tile<i32> -> token
       continue
     }"""
-    view = "tensor_view<?x?xf16, strides=[?,1]>"
-    tile = f"partition_view<tile=(1x4096), {view}>"
+    view = "tensor_view<?x?xdtype, strides=[?,1]>"
+    tile = f"partition_view<tile=(1xC), {view}>"
 
     def planned(loops: int) -> int:
-        text = f"""entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f16>>, %n: tile<i32>) {{
+        text = f"""entry @k(%p: tile<ptr<dtype>>, %q: tile<ptr<dtype>>, %n: tile<i32>) {{
     %v = make_tensor_view %p, shape = [%n, %n], strides = [%n, 1] : tile<i32> -> {view}
     %z = make_tensor_view %q, shape = [%n, %n], strides = [%n, 1] : tile<i32> -> {view}
     %w = make_partition_view %v : {tile}
@@ -101,6 +108,8 @@ def test_rows_that_are_read_again_get_more_warps():
     {"".join(loop.replace("N", str(number)) for number in range(loops))}
     return
     }}""".replace("TILE", tile)
+        text = text.replace("xCx", f"x{columns}x").replace("1xC)", f"1x{columns})")
+        text = text.replace("dtype", element)
         options = with_environment(
             CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
         )
@@ -109,11 +118,11 @@ def test_rows_that_are_read_again_get_more_warps():
         assert found is not None
         return int(found[1])
 
-    assert (planned(1), planned(2)) == (4, 8)
+    assert (planned(1), planned(2)) == wanted
 
 
 def test_loads_that_are_started_early_count_as_well():
-    module = parse_text(RowLoop(width=2048, element="f16").text, "kernel.mlir")
+    module = parse_text(RowLoop(width=4096, element="f16").text, "kernel.mlir")
     warps_after: list[int] = []
     for name, _ in passes(module, (), "sm_90"):
         func = next((op for op in module.walk() if isinstance(op, aa.FuncOp)), None)

@@ -178,12 +178,13 @@ def lower_async_copy(ctx: KernelLowering, op: Operation) -> None:
     targets = _targets(ctx, op, pieces, access)
     guard = ctx.both(access.guard, ctx.value(op.predicate))
     ignored = None if guard is None else b.not_(guard)
+    cache = "cg" if op.streamed is not None and pieces.bytes == CELL_BYTES else "ca"
     for piece, target in enumerate(targets):
         source = b.extract(access.pointers, piece)
         ignore = ignored
         if ignored is not None and lanes_of(ignored.type) is not None:
             ignore = b.extract(ignored, piece)
-        b.cp_async(target, source, pieces.bytes, "ca", ignore=ignore)
+        b.cp_async(target, source, pieces.bytes, cache, ignore=ignore)
 
 
 def _targets(

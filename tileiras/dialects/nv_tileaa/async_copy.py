@@ -66,7 +66,10 @@ class CircularBufferOp(IRDLOperation):
 
 
 class AsyncCopyBase(IRDLOperation):
-    """Fields of `async_copy`, which nv_tileaa and nv_tileas share: a load without a result."""
+    """Fields of `async_copy`, which nv_tileaa and nv_tileas share: a load without a result.
+
+    `streamed`: nobody reads the tile again, so L1 need not hold it.
+    """
 
     buffer = operand_def(CircularBufferType)
     stage = operand_def()
@@ -78,12 +81,16 @@ class AsyncCopyBase(IRDLOperation):
     scope = opt_prop_def(MemoryScopeAttr)
     inbounds = prop_def(DenseArrayBase[IntegerType])
     hints = opt_prop_def(DictionaryAttr)
+    streamed = opt_prop_def(UnitAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition
 class AsyncCopyOp(AsyncCopyBase):
-    """Starts to load one tile of a view into a stage; does nothing if `predicate` is false."""
+    """Starts to load one tile of a view into a stage; does nothing if `predicate` is false.
+
+    `streamed`: nobody reads the tile again, so L1 need not hold it.
+    """
 
     name = "nv_tileaa.async_copy"
 

@@ -75,6 +75,7 @@ class AsyncCopyOp(AsyncCopyBase):
     """Every thread starts to copy what `layout` says, `vector` elements at a time along `axis`.
 
     `shared`: where the elements lie in a stage that all threads read ("offset" -> coordinates).
+    `streamed`: nobody reads the tile again, so pieces of 16 bytes go past L1.
     """
 
     name = "nv_tileas.async_copy"

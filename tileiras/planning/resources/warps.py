@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -18,9 +17,6 @@ from tileiras.errors import CompileError
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.model.cta import CtaPlan
 
-if TYPE_CHECKING:
-    pass
-
 ELEMENTS_PER_WARP = 256
 """Policy: a warp per so many elements, up to four: 8 a thread, two 16-byte accesses of f32."""
 COMBINED_BY_WARP = 1024
@@ -29,6 +25,11 @@ others.
 """
 EIGHT_WARPS_FROM = 16384
 """Policy: tiles of so many elements get eight warps."""
+EIGHT_STREAMING_WARPS_FROM = 8192
+"""Policy: the same where loops only load and combine tiles: grids of sums may be so small that an
+SM has one tile block, and one warp of a scheduler waits for all that it does. Sums of the columns
+of 65536x2048 f16, tiles of 64x128, us on one H200 with 4 and 8: 213 and 170.
+"""
 SIXTEEN_WARPS_FROM = 65536
 """Policy: larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a
 thread.
@@ -43,8 +44,17 @@ then, whose rows stay in L2. Layer norm of 65536 rows of 32 KB, three loops over
 H100 with 4, 8 and 16 warps 2187, 1539, 1611; of 1000 rows of 8 KB, where nothing is read again from
 far, 7.4, 9.3 and 12.0.
 """
-ACCESS_BYTES = 16
-"""Fixed: the widest access of one thread to global memory."""
+NARROW_ACCESSES = 2
+"""Policy: accesses of a thread, there, to elements of less than 32 bits: with more elements to each
+thread fewer warps wait for one another. On one H200, us with one and two: softmax in parts of
+8192x32768 f16, tiles of 2048, 516 and 465; layer norm of 65536x16384 bf16 1456 and 1294; of f32,
+16384x16384, tiles of 1024, 840 and 890.
+"""
+ACCESS_BYTES, WORD_BYTES = 16, 4
+"""Fixed: the widest access of one thread to global memory, and a register."""
+STREAMED_ELEMENTS = 4096
+"""Policy: smaller tiles are parts of rows, of which there are many tile blocks."""
+_OTHER_WORK = (aa.ProductOp, aa.TiledStoreOp, aa.ReduceOp, aa.ScanOp)
 MAX_ELEMENTS_PER_THREAD = 512
 """Policy: a tile of more, each in a register, takes LLVM and ptxas minutes (a scan of this: 24 s).
 """
@@ -82,11 +92,32 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
         return 16
     if largest >= EIGHT_WARPS_FROM:
         return 8
+    if any(only_combines_tiles(op, EIGHT_STREAMING_WARPS_FROM) for op in func.walk()):
+        return 8
     share = max(ELEMENTS_PER_WARP, min(COMBINED_BY_WARP, _longest_combined(func)))
     warps = 1
     while warps < 4 and warps * share < largest:
         warps *= 2
     return warps
+
+
+def only_combines_tiles(op: Operation, least: int = STREAMED_ELEMENTS) -> bool:
+    """Whether this is a loop that loads tiles of so many elements and combines them, no more.
+
+    Such a loop streams, as column sums do. A grid of them may be smaller than the GPU has SMs, so
+    one tile block must be able to keep an SM busy: with more warps, more bytes on the way, and
+    copies that leave no tile behind in L1, where nobody reads it again. Sums of the columns of
+    65536x2048 f32 by 16 tile blocks, tiles of 64x128, us on one H200: with tiles in L1 313,
+    without 244.
+    """
+    if not isinstance(op, aa.ForOp):
+        return False
+    inside = list(op.body.block.ops)
+    if any(isinstance(inner, _OTHER_WORK) or inner.regions for inner in inside):
+        return False
+    loads = [inner for inner in inside if isinstance(inner, aa.TiledLoadOp | aa.ReadStageOp)]
+    carried = any(isinstance(arg.type, TensorType) for arg in op.body.block.args)
+    return carried and any(_elements(load.result) >= least for load in loads)
 
 
 def _for_reading_again(func: aa.FuncOp) -> int:
@@ -104,8 +135,9 @@ def _for_reading_again(func: aa.FuncOp) -> int:
         found[op.parent_op()] = None
         if len(found) > 1:
             size = storage_bytes(view_type_of(op.view).memref.element_type)
-            accesses = _elements(op.result) * size // ACCESS_BYTES
-            warps = max(warps, min(WARPS_FOR_READING_AGAIN, accesses // 32))
+            each = ACCESS_BYTES * (NARROW_ACCESSES if size < WORD_BYTES else 1)
+            threads = _elements(op.result) * size // each
+            warps = max(warps, min(WARPS_FOR_READING_AGAIN, threads // 32))
     return 1 << (warps.bit_length() - 1)
 
 

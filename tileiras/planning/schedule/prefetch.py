@@ -32,7 +32,7 @@ from tileiras.planning.resources.smem import (
     least_bytes,
     scratch_bytes,
 )
-from tileiras.planning.resources.warps import plan_cta
+from tileiras.planning.resources.warps import only_combines_tiles, plan_cta
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.pipelined_loads import PipelinedLoad, find_pipelined_loads
 from tileiras.planning.schedule.prefetch_distance import (
@@ -147,15 +147,19 @@ class _SharedMemory:
             )
             if found is not None:
                 return found
+        most = _ctas(func, loop, plan)
+        counts = range(most if _is_asked_for(func) else 1, most + 1)
+        each = partial(self._each, taken + self.least)
+        if only_combines_tiles(loop) and not waits_in_registers(loop, loads, costs):
+            found = schedule_light_loop(loop, loads, costs, counts, each, is_streaming=True)
+            if found is not None:
+                return found
         smem = _smem_estimate(func, loop, plan, taken + self.scratch)
         found = schedule_loads(loop, loads, costs, smem)
         if found is not None:
             return found
         if waits_in_registers(loop, loads, costs):
             return schedule_unrolled(loads, costs)
-        most = _ctas(func, loop, plan)
-        counts = range(most if _is_asked_for(func) else 1, most + 1)
-        each = partial(self._each, taken + self.least)
         return schedule_light_loop(loop, loads, costs, counts, each)
 
     def _each(self, taken: int, ctas: int) -> int:

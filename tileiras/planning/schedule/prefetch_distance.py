@@ -38,6 +38,13 @@ LIGHT_CTAS, LIGHT_DISTANCE, LEAST_LIGHT_DISTANCE = 4, 3, 2
 Sums of the columns of 8192x16384, tiles of 64x128 in 128 tile blocks, us on one H100: f32 285, with
 stages 178; f16 175 and 90.
 """
+STREAMED_BYTES, STREAMED_DISTANCE = 96 * 1024, 8
+"""Policy: bytes on their way, and iterations ahead at most, of a tile block that streams large
+tiles: 64 bytes a cycle, which is what an SM takes, for 1500.
+
+A grid may have fewer tile blocks than there are SMs. Sums of the columns of 65536x2048, tiles of
+64x128, us on one H200 with 48, 96 and 160 KB: f16 319, 170 and 185.
+"""
 CELL_BYTES = 16
 """Fixed: shared memory of a thread is handed out in cells, which one access reads."""
 
@@ -95,12 +102,13 @@ def schedule_light_loop(
     costs: TileCosts,
     ctas: range,
     smem: Callable[[int], int],
+    is_streaming: bool = False,
 ) -> LoadSchedule | None:
     """The schedule of a loop that has little to do but load: few tile blocks keep memory as busy.
 
     So they may have stages enough each, and a grid of few tile blocks keeps it busy, too. None if
     there is more to do, or no room: `smem` says how much each of so many has, of which there may be
-    as many on an SM as `ctas` says.
+    as many on an SM as `ctas` says. With `is_streaming` one tile block keeps its SM busy.
     """
     work = costs.performance.loop_overhead + sum(
         waited_cycles(op, costs) for op in loop.body.block.ops
@@ -111,12 +119,18 @@ def schedule_light_loop(
     if any(isinstance(op, aa.ProductOp) for op in loop.body.block.ops) or LIGHT * work > busy:
         return None
     serial = work + busy + max(load_latency(load, costs) for load in loads)
+    wanted, enough = LIGHT_DISTANCE, LEAST_LIGHT_DISTANCE
+    if is_streaming:
+        wanted = enough = min(STREAMED_DISTANCE, max(enough, -(-STREAMED_BYTES // stage)))
+    best = 0
     for count in reversed(range(ctas.start, min(ctas.stop, LIGHT_CTAS + 1))):
-        distance = min(LIGHT_DISTANCE, smem(count) // stage - 1)
-        if distance >= LEAST_LIGHT_DISTANCE:
-            bytes = (distance + 1) * stage
-            return LoadSchedule(tuple(loads), distance, max(work, busy), serial, bytes)
-    return None
+        best = min(wanted, smem(count) // stage - 1)
+        if best >= enough:
+            break
+    if best < LEAST_LIGHT_DISTANCE:
+        return None
+    bytes = (best + 1) * stage
+    return LoadSchedule(tuple(loads), best, max(work, busy), serial, bytes)
 
 
 def schedule_loads(

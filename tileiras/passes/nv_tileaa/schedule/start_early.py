@@ -50,6 +50,7 @@ from tileiras.dialects.nv_tileaa.schedule import (
 from tileiras.errors import BytecodeError, InternalError
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.planning.resources.warps import only_combines_tiles
 from tileiras.planning.schedule.pipelined_loads import PipelinedLoad, find_pipelined_loads
 from tileiras.planning.schedule.resident_tiles import ResidentBuffer, has_span, span_of_stages
 
@@ -126,6 +127,7 @@ class _EarlyStart(ScalarBuilder):
             op: p.optional_integer("ctas") for op, p in shared.items()
         }
         self.location = loop.location
+        self.streams = only_combines_tiles(loop)
         schedule = loop_schedule(loop)
         self.frees = schedule is not None and schedule.integer("frees_stages") > 0
         erase_schedule(loop)
@@ -240,6 +242,8 @@ class _EarlyStart(ScalarBuilder):
             sizes = (1, 1, 1, 1, len(indices), len(token))
             properties = _access_properties(op) | {"operandSegmentSizes": _segments(sizes)}
             if resident is None:
+                if self.streams and not load.shared:
+                    properties["streamed"] = UnitAttr()
                 operands = [buffer, stage, self.is_valid, view, *indices, *token]
                 self.emit(aa.AsyncCopyOp, operands, (), properties)
             else:

@@ -474,7 +474,15 @@ def _compile(argv: Sequence[str]) -> None:
         return
     _print_options(table, values)
     _refuse(table, values)
-    if seconds := _time_limit(values):
+    seconds = _time_limit(values)
+    if "output-dir" in values:
+        from tileiras.batch import compile_several
+
+        _input_file(values)
+        given = {name: text for name, text in os.environ.items() if name != FLAGS_VARIABLE}
+        compile_several(values, given)
+        return
+    if seconds:
         limit_time(seconds)
     from tileiras import driver
 

@@ -229,6 +229,19 @@ _DEVELOPER_OPTIONS: tuple[Option, ...] = (
         group=_DEVELOPER,
     ),
     Option(
+        "output-dir",
+        "Write the output of each input file into this folder: several inputs at once.",
+        "DIR",
+        group=_DEVELOPER,
+    ),
+    Option(
+        "jobs",
+        "How many inputs of --output-dir are compiled at a time (the number of processors).",
+        "N",
+        ("j",),
+        group=_DEVELOPER,
+    ),
+    Option(
         "cmake-dir",
         "Print the folder of tileiras-config.cmake and exit.",
         group=_DEVELOPER,
@@ -391,9 +404,13 @@ def parse_quickly(argv: Sequence[str], options: Sequence[Option]) -> Values | No
         if value is None or (option.choices and value not in option.choices):
             return None
         values.setdefault(option.name, []).append(value)
-    if _asks_for_help(values) or len(values.get(INPUT, ())) > 1:
+    if _asks_for_help(values) or _has_too_many_inputs(values):
         return None
     return values
+
+
+def _has_too_many_inputs(values: Values) -> bool:
+    return len(values.get(INPUT, ())) > 1 and "output-dir" not in values
 
 
 def _asks_for_help(values: Values) -> bool:
@@ -406,8 +423,9 @@ def _split(argument: str, by_name: dict[str, Option]) -> tuple[Option, str | Non
     name, equals, value = body.partition("=")
     if (option := by_name.get(name)) is not None:
         return option, value if equals else None
-    if argument.startswith("-O") and "O" in by_name:
-        return by_name["O"], argument[2:]
+    for letter in "Oj":
+        if argument.startswith(f"-{letter}") and letter in by_name:
+            return by_name[letter], argument[2:]
     return None
 
 
@@ -433,7 +451,8 @@ def _write_help(program: str, options: Sequence[Option], summary: str) -> str:
     import click
 
     formatter = click.HelpFormatter(max_width=100)
-    formatter.write_usage(program, "[OPTIONS] FILE")
+    several = any(option.name == "output-dir" for option in options)
+    formatter.write_usage(program, "[OPTIONS] FILE..." if several else "[OPTIONS] FILE")
     formatter.write_paragraph()
     formatter.write_text(summary)
     for group in dict.fromkeys(option.group for option in options):
@@ -469,7 +488,7 @@ def parse_with_click(
         program,
         params=[
             *(_click_parameter(option) for option in options),
-            click.Argument(["input_file"], required=False, metavar="FILE"),
+            click.Argument(["input_files"], nargs=-1, metavar="FILE"),
         ],
         add_help_option=False,
     )
@@ -483,12 +502,16 @@ def parse_with_click(
                 values[option.name] = list(value)
         elif value:
             values[option.name] = ["true"]
-    if given["input_file"] is not None:
-        values[INPUT] = [given["input_file"]]
+    if given["input_files"]:
+        values[INPUT] = list(given["input_files"])
     if _asks_for_help(values):
         shown = [option for option in options if option.is_shown or "help-hidden" in values]
         say_help(_write_help(program, shown, summary))
         raise SystemExit(0)
+    if _has_too_many_inputs(values):
+        extra = values[INPUT][1:]
+        word = "argument" if len(extra) == 1 else "arguments"
+        raise click.UsageError(f"Got unexpected extra {word} ({' '.join(extra)})")
     return values
 
 

@@ -334,8 +334,11 @@ def operation(
 ) -> type[CuteOp]:
     """The class of `<dialect>.<name>`; `doc` is a sentence with an equation.
 
-    `given`: the user writes the type of the result, and `function` gets its value first.
+    `given`: the user writes the type of the result, and `function` gets its value first. One that
+    is not `pure` acts on memory or other threads; its signature may leave out the arrow.
     """
+    if not pure and "->" not in signature:
+        signature += " ->"
     counts = statics if isinstance(statics, range) else range(statics, statics + 1)
     class_name = "".join(word.capitalize() for word in name.split("_")) + "Op"
     members: dict[str, Any] = {

@@ -163,7 +163,7 @@ def _store(value: Any, tensor: Tensor, coordinate: Any) -> None:
 
 
 def _effect(name: str, signature: str, check: Any, says: str) -> type[CuteOp]:
-    return operation(name, f"{signature} ->", check, says, pure=False)
+    return operation(name, signature, check, says, pure=False)
 
 
 OPERATIONS: tuple[type[CuteOp], ...] = (

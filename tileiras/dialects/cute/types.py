@@ -106,6 +106,15 @@ class CuteType(Data[Any], TypeAttribute):
         return f"!{self.name}<{self.text(self.data)}>"
 
 
+class SpelledType(CuteType):
+    """A type whose notation is that of its value, `str(value)`."""
+
+    @classmethod
+    def text(cls, value: Any) -> str:
+        """The parameters as `read` takes them."""
+        return str(value)
+
+
 def _evaluated(accepted: Callable[[Any], bool], what: str) -> Callable[[str], Any]:
     """A reader of expressions with a value that is accepted."""
 
@@ -282,7 +291,7 @@ def _pointer(parts: list[str], text: str) -> PointerInfo:
 
 
 @irdl_attr_definition
-class PtrType(CuteType):
+class PtrType(SpelledType):
     """A pointer: its elements, memory space and alignment: `!cute.ptr<f16, gmem, align<16>>`."""
 
     name = "cute.ptr"
@@ -293,14 +302,9 @@ class PtrType(CuteType):
         """`element, space, align<bytes>`."""
         return _pointer(split_parameters(text), text)
 
-    @classmethod
-    def text(cls, value: Any) -> str:
-        """`element, space, align<bytes>`."""
-        return str(value)
-
 
 @irdl_attr_definition
-class TensorType(CuteType):
+class TensorType(SpelledType):
     """A pointer and a layout: `!cute.tensor<f16, gmem, align<16>, (8,64):(64,1)>`."""
 
     name = "cute.tensor"
@@ -314,11 +318,6 @@ class TensorType(CuteType):
         if not isinstance(layout, (Layout, ComposedLayout)):
             raise AlgebraError(f"expected 'element, space, align<bytes>, layout', found '{text}'")
         return Tensor(_pointer(parts[:3], text), layout)
-
-    @classmethod
-    def text(cls, value: Any) -> str:
-        """`element, space, align<bytes>, layout`."""
-        return str(value)
 
 
 def _int(text: str) -> int:
@@ -343,7 +342,7 @@ def _mma_atom(parts: list[str], text: str) -> MmaAtom:
 
 
 @irdl_attr_definition
-class CopyAtomType(CuteType):
+class CopyAtomType(SpelledType):
     """What one instruction copies: `!cute.copy_atom<universal, 128>`."""
 
     name = "cute.copy_atom"
@@ -354,14 +353,9 @@ class CopyAtomType(CuteType):
         """`kind, bits`."""
         return _copy_atom(split_parameters(text), text)
 
-    @classmethod
-    def text(cls, value: Any) -> str:
-        """`kind, bits`."""
-        return str(value)
-
 
 @irdl_attr_definition
-class MmaAtomType(CuteType):
+class MmaAtomType(SpelledType):
     """What one instruction multiplies: `!cute.mma_atom<warp, (16,8,16), f16, f16, f32>`."""
 
     name = "cute.mma_atom"
@@ -372,14 +366,9 @@ class MmaAtomType(CuteType):
         """`kind, (M,N,K), A, B, C`."""
         return _mma_atom(split_parameters(text), text)
 
-    @classmethod
-    def text(cls, value: Any) -> str:
-        """`kind, (M,N,K), A, B, C`."""
-        return str(value)
-
 
 @irdl_attr_definition
-class TiledCopyType(CuteType):
+class TiledCopyType(SpelledType):
     """A copy atom, its TV layout and its tile: `!cute.tiled_copy<universal, 128, (32,4):(4,1),
     (128)>`."""
 
@@ -397,14 +386,9 @@ class TiledCopyType(CuteType):
             raise AlgebraError(f"expected a TV layout and a tile (M,N), found '{text}'")
         return TiledCopy(_copy_atom(parts[:2], text), layout, tile)
 
-    @classmethod
-    def text(cls, value: Any) -> str:
-        """`kind, bits, TV layout, tile`."""
-        return str(value)
-
 
 @irdl_attr_definition
-class TiledMmaType(CuteType):
+class TiledMmaType(SpelledType):
     """An MMA atom and the layout of its warps: `!cute.tiled_mma<warp, (16,8,16), f16, f16, f32,
     (2,2,1):(1,2,0)>`."""
 
@@ -419,11 +403,6 @@ class TiledMmaType(CuteType):
         if not isinstance(layout, Layout):
             raise AlgebraError(f"expected 'kind, (M,N,K), A, B, C, layout', found '{text}'")
         return TiledMma(_mma_atom(parts[:5], text), layout)
-
-    @classmethod
-    def text(cls, value: Any) -> str:
-        """`kind, (M,N,K), A, B, C, layout`."""
-        return str(value)
 
 
 TYPES: tuple[type[CuteType], ...] = (

@@ -19,7 +19,7 @@ from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.algebra.leaves import static
 from tileiras.dialects.cute.algebra.swizzles import ComposedLayout, Swizzle
 from tileiras.dialects.cute.operation import add_kind
-from tileiras.dialects.cute.types import CuteType, split_parameters
+from tileiras.dialects.cute.types import CuteType, SpelledType, split_parameters
 from tileiras.dialects.cute.values import Tensor, element_bits, plain_layout
 
 SWIZZLE_SPANS = (0, 32, 64, 128)
@@ -104,7 +104,7 @@ def _refines(extents: list[int], box: list[int]) -> bool:
 
 
 @irdl_attr_definition
-class TmaAtomType(CuteType):
+class TmaAtomType(SpelledType):
     """A box of a tensor with a tensor map: `!cute_nvgpu.tma_atom<f16, (64,128), 128>`."""
 
     name = "cute_nvgpu.tma_atom"
@@ -119,11 +119,6 @@ class TmaAtomType(CuteType):
         if not isinstance(box, tuple) or not numbers or not parts[2].isdigit():
             raise AlgebraError(f"expected 'element, (box), bytes', found '{text}'")
         return TmaAtom(parts[0], box, int(parts[2]))
-
-    @classmethod
-    def text(cls, value: TmaAtom) -> str:
-        """`element, box, span`."""
-        return str(value)
 
 
 TYPES: tuple[type[CuteType], ...] = (TmaAtomType,)

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from tileiras.dialects.cute.algebra.errors import AlgebraError
-from tileiras.dialects.cute.operation import CuteOp, operation
+from tileiras.dialects.cute.operation import operation
 from tileiras.dialects.cute.values import Tensor, plain_layout
 
-DIALECT = "cutlass"
+row = partial(operation, dialect="cutlass")
+"""A pure operation of the dialect."""
 
-
-def row(
-    name: str, signature: str, function: Callable[..., Any], doc: str, given: bool = False
-) -> type[CuteOp]:
-    """A pure operation of the dialect."""
-    return operation(name, signature, function, doc, given=given, dialect=DIALECT)
-
-
-def effect(
-    name: str, signature: str, check: Callable[..., Any], doc: str, given: bool = False
-) -> type[CuteOp]:
-    """An operation that acts on barriers; `check` takes or rejects its operands."""
-    if "->" not in signature:
-        signature += " ->"
-    return operation(name, signature, check, doc, pure=False, given=given, dialect=DIALECT)
+effect = partial(row, pure=False)
+"""An operation that acts on barriers; its function takes or rejects operands."""
 
 
 def check_storage(storage: Tensor | None, barriers: int) -> None:

@@ -6,29 +6,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xdsl.irdl import irdl_attr_definition
 
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.expressions import evaluate
 from tileiras.dialects.cute.operation import add_kind
-from tileiras.dialects.cute.types import CuteType, split_parameters
+from tileiras.dialects.cute.types import CuteType, SpelledType, split_parameters
 from tileiras.dialects.cutlass.values import (
     Pipeline,
     PipelineState,
     SequenceBarrier,
     TileScheduler,
 )
-
-
-class _CutlassType(CuteType):
-    """A type whose text is that of its value."""
-
-    @classmethod
-    def text(cls, value: Any) -> str:
-        """The static parameters."""
-        return str(value)
 
 
 def _number(text: str, what: str) -> int:
@@ -38,7 +27,7 @@ def _number(text: str, what: str) -> int:
 
 
 @irdl_attr_definition
-class PipelineType(_CutlassType):
+class PipelineType(SpelledType):
     """Kind, stages, bytes by TMA, arrivals: `!cutlass.pipeline<tma_async, 4, 8192, (1,8)>`."""
 
     name = "cutlass.pipeline"
@@ -57,7 +46,7 @@ class PipelineType(_CutlassType):
 
 
 @irdl_attr_definition
-class PipelineStateType(_CutlassType):
+class PipelineStateType(SpelledType):
     """Where a role is in a pipeline: `!cutlass.pipeline_state<4, producer>`."""
 
     name = "cutlass.pipeline_state"
@@ -73,7 +62,7 @@ class PipelineStateType(_CutlassType):
 
 
 @irdl_attr_definition
-class TileSchedulerType(_CutlassType):
+class TileSchedulerType(SpelledType):
     """Tiles of a group, and the dim along which it is gone: `!cutlass.tile_scheduler<16, n>`."""
 
     name = "cutlass.tile_scheduler"
@@ -89,7 +78,7 @@ class TileSchedulerType(_CutlassType):
 
 
 @irdl_attr_definition
-class SequenceBarrierType(_CutlassType):
+class SequenceBarrierType(SpelledType):
     """Depth, groups and threads that arrive: `!cutlass.sequence_barrier<1, 2, 128>`."""
 
     name = "cutlass.sequence_barrier"

@@ -55,9 +55,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def outcome(
-    place: Path, *arguments: str | Path, **options: object
-) -> tuple[int, bytes, bytes]:
+def outcome(place: Path, *arguments: str | Path, **options: object) -> tuple[int, bytes, bytes]:
     """Exit code, output and messages."""
     given = {"env": ENVIRON, "input": b"", **options}
     done = subprocess.run([place, *map(str, arguments)], capture_output=True, **given)  # type: ignore[call-overload]

@@ -20,6 +20,9 @@ STARTER = SOURCE.with_name("snapshot_starter.c")
 WRITER = SOURCE.with_name("snapshot_writer.c")
 FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
 
+SNAPSHOT_VARIABLE = "TILEIRAS_SNAPSHOT"
+"""0: the snapshot is left alone; 1: the reason is said where it is not used."""
+
 STARTER_ADDRESS = 0x6000_0000_0000
 """Above the heap of every process, below its libraries: see snapshot_starter.c."""
 
@@ -132,10 +135,11 @@ def build_snapshot(compiler: Sequence[str], place: Path) -> None:
     place = place.absolute()
     build_name = secrets.token_hex(16)
     texts = {"SNAPSHOT": str(snapshot_of(place)), "LAUNCHER": str(launcher_of(place))}
+    named = {**texts, "BUILD": build_name, "VARIABLE": SNAPSHOT_VARIABLE}
     with tempfile.TemporaryDirectory(prefix=".tileiras-", dir=place.parent) as folder:
         header, starter = Path(folder, "build.h"), Path(folder, "program")
         library, snapshot = Path(folder, "writer.so"), Path(folder, "snapshot")
-        header.write_text(_definitions({**texts, "BUILD": build_name}), encoding="ascii")
+        header.write_text(_definitions(named), encoding="ascii")
         _run(
             [*compiler, *FLAGS, *STARTER_FLAGS, "-include", str(header), str(STARTER),
              "-o", str(starter)]
@@ -209,9 +213,7 @@ def _start_text() -> str:
 
 def _probe() -> tuple[list[str], str]:
     """Where a Python without variables finds modules, and the name of its socket."""
-    path, socket = json.loads(
-        _run([sys.executable, "-E", "-P", "-B", "-X", "utf8", "-c", _PROBE])
-    )
+    path, socket = json.loads(_run([sys.executable, "-E", "-P", "-B", "-X", "utf8", "-c", _PROBE]))
     return path, socket
 
 

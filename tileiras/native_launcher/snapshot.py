@@ -73,7 +73,7 @@ def _sources() -> list[bytes]:
     found = {getattr(module, "__file__", None) for module in sys.modules.values()}
     package = Path(__file__).parent.parent
     read = {str(path) for path in package.rglob("*.json")}
-    return sorted(os.fsencode(os.path.abspath(name)) for name in {*found, *read} if name)
+    return sorted(os.fsencode(os.path.abspath(name)) for name in found | read if name)
 
 
 def _take_words(resumed: Resumed) -> None:

@@ -8,7 +8,7 @@
  * address above the heap of that process, whose end would else be moved backwards.
  *
  * Defined by the build (__main__.py): SNAPSHOT, LAUNCHER: absolute paths; BUILD: a text that
- * snapshot and starter share. TILEIRAS_SNAPSHOT=0 leaves the snapshot alone, =1 says why it is not
+ * snapshot and starter share; VARIABLE: a name; 0 leaves the snapshot alone, 1 says why it is not
  * used.
  */
 #include "snapshot.h"
@@ -79,7 +79,7 @@ static const char *value_of(const char *name) {
 
 /* Becomes the ordinary program; the one beside this program where all has been moved. */
 static void give_up(const char *reason) {
-    const char *wish = value_of("TILEIRAS_SNAPSHOT");
+    const char *wish = value_of(VARIABLE);
     if (reason != NULL && wish != NULL && equal(wish, "1")) {
         say("note: the snapshot is not used: ");
         say(reason);
@@ -106,7 +106,7 @@ static void give_up(const char *reason) {
 static void check_variables(void) {
     static const char *const CHANGING[] = {"LD_", "GLIBC_", "MALLOC_", "LOCPATH=",
                                            "_TILEIRAS_COMPLETE="};
-    const char *wish = value_of("TILEIRAS_SNAPSHOT");
+    const char *wish = value_of(VARIABLE);
     const char *server = value_of("TILEIRAS_SERVER");
     if (wish != NULL && equal(wish, "0"))
         give_up(NULL);

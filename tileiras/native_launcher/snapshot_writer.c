@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -312,6 +313,7 @@ __asm__(".text\n"
 /* 0: the snapshot is written; 1: this process is one that came back; -1: see the reason. */
 int tileiras_snapshot_write(const char *name, const char *build) {
     struct Place place;
+    malloc_trim(0); /* pages of the heap that hold nothing are not written */
     int result = save_and_write(name, build, &place);
     if (result == 1) {
         environ = resumed.environment;

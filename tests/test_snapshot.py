@@ -128,6 +128,7 @@ def test_input_folder_environment_and_umask_are_those_of_the_command(
         {"LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"},
         {"LANG": "xx_YY.UTF-8"},
         {"LC_ALL": "", "LANG": ""},
+        {"LD_LIBRARY_PATH": "/nonexistent"},
     ],
 )
 def test_texts_are_read_and_written_as_without(place: Path, changes: dict[str, str]) -> None:
@@ -235,7 +236,7 @@ def test_address_that_is_taken(place: Path, altered: Path) -> None:
     ("changes", "words"),
     [
         ({"PYTHONHASHSEED": "1"}, "a variable changes Python"),
-        ({"LD_LIBRARY_PATH": "/nonexistent"}, "a variable changes how programs start"),
+        ({"LD_BIND_NOW": "1"}, "a variable changes how programs start"),
         ({"GLIBC_TUNABLES": "glibc.malloc.check=0"}, "a variable changes how programs start"),
         ({"LC_ALL": "de_DE.ISO-8859-1"}, "the locale is not one of UTF-8"),
     ],

@@ -104,8 +104,8 @@ static void give_up(const char *reason) {
 
 /* Variables that change Python, the C library or where the command is done. */
 static void check_variables(void) {
-    static const char *const CHANGING[] = {"LD_", "GLIBC_", "MALLOC_", "LOCPATH=",
-                                           "_TILEIRAS_COMPLETE="};
+    static const char *const CHANGING[] = {"GLIBC_", "MALLOC_CHECK_=", "MALLOC_PERTURB_=",
+                                           "LOCPATH=", "_TILEIRAS_COMPLETE="};
     const char *wish = value_of(VARIABLE);
     const char *server = value_of("TILEIRAS_SERVER");
     if (wish != NULL && equal(wish, "0"))
@@ -116,6 +116,9 @@ static void check_variables(void) {
         if (begins_with(*entry, "PYTHON") && !begins_with(*entry, "PYTHONUNBUFFERED=") &&
             !begins_with(*entry, "PYTHONDONTWRITEBYTECODE="))
             give_up("a variable changes Python");
+        /* Where to look for libraries is no matter: those that are needed are in the snapshot. */
+        if (begins_with(*entry, "LD_") && !begins_with(*entry, "LD_LIBRARY_PATH="))
+            give_up("a variable changes how programs start");
         for (size_t index = 0; index < sizeof CHANGING / sizeof *CHANGING; index++)
             if (begins_with(*entry, CHANGING[index]))
                 give_up("a variable changes how programs start");

@@ -68,11 +68,18 @@ class KernelProcess:
         self._child = ChildProcess([*command, "serve"], log)
         self._child.limit(SECONDS_TO_START)
         self._started = self._failed = False
+        self._device: Device | None = None
 
     @property
     def failed(self) -> bool:
         """Whether a kernel failed: then the process is of no more use."""
         return self._failed
+
+    def device(self) -> Device:
+        """What this machine's GPU is. Raises ChildFailed without one."""
+        if self._device is None:
+            self._device = Device(**self._ask())
+        return self._device
 
     def launch(self, job: Job, folder: str, seconds: float) -> dict[int, str]:
         """Loads a kernel and launches it once; `folder` gets its files.
@@ -93,6 +100,7 @@ class KernelProcess:
         with open(path, "w") as stream:
             json.dump({**asdict(job), "arguments": arguments}, stream)
         if not self._started:
+            self.device()
             self._ask()
             self._started = True
         self._child.limit(seconds)

@@ -53,5 +53,5 @@ if __name__ == "__main__":
     words = sys.argv[2:]
     if words[0] == "make":
         plan = Path(sys.argv[1])
-        serve(partial(worker.keep_making, lambda *told: make(plan, *told)))
+        serve(partial(worker.keep_making, partial(make, plan)))
     serve(lambda say, hear: worker.do(words, say, hear))

@@ -117,7 +117,16 @@ class KernelProcess:
         Where the first few of a single one all take longer than `enough`, the others are left out.
         Raises ChildFailed.
         """
-        return self._ask(repeats=repeats, enough=enough)["times"]
+        self.begin_timing(repeats, enough)
+        return self.times()
+
+    def begin_timing(self, repeats: int, enough: float | None = None) -> None:
+        """As `time`, but does not wait: `times` gives the result."""
+        self._child.send(repeats=repeats, enough=enough)
+
+    def times(self) -> list[list[float]]:
+        """What `begin_timing` asked for. Raises ChildFailed."""
+        return self._ask()["times"]
 
     def forget(self) -> None:
         """Unloads all kernels. Raises ChildFailed."""

@@ -232,12 +232,11 @@ class Trials:
             "spills": int(resources.get("spill_stores", 0)),
         }
         process = self._launcher()
-        times: list[float] = []
         try:
-            wrong = self._launch(process, made)
-            if not wrong:
-                enough = None if best is None else best * SLOWER
-                (times,) = process.time(self.repeats, enough)
+            job, found = self._launch(process, made)
+            process.begin_timing(self.repeats, None if best is None else best * SLOWER)
+            wrong = self._mistake(job, found)  # while it is timed
+            (times,) = process.times()
             process.forget()
         except ChildFailed as failure:
             self._launcher()  # starts while others are made
@@ -254,7 +253,8 @@ class Trials:
         process = self._launcher()
         try:
             for made in mades:
-                if wrong := made.failure or self._launch(process, made):
+                wrong = made.failure or self._mistake(*self._launch(process, made))
+                if wrong:
                     process.forget()
                     return wrong
             times = process.time(self.repeats)
@@ -263,10 +263,14 @@ class Trials:
             return failure.message
         return [tuple(one) for one in times]
 
-    def _launch(self, process: KernelProcess, made: Made) -> str:
-        """Launches a candidate; what is wrong with its results. Raises ChildFailed."""
-        job, subject = self._job(made), self.subject
-        found = process.launch(job, made.folder, self.seconds_to_run)
+    def _launch(self, process: KernelProcess, made: Made) -> tuple[Job, dict[int, str]]:
+        """Launches a candidate: how, and the files of its results. Raises ChildFailed."""
+        job = self._job(made)
+        return job, process.launch(job, made.folder, self.seconds_to_run)
+
+    def _mistake(self, job: Job, found: Mapping[int, str]) -> str:
+        """What is wrong with results, whose files are removed."""
+        subject = self.subject
         wrong = mistake(subject.arguments, found, self.folder, subject.relative, subject.absolute)
         for place, path in found.items():
             if ArrayFile(path) != job.arguments[place]:

@@ -11,14 +11,16 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileiras.errors import TileirasError, UsageError
 from tileiras.runtime.child_process import how_it_ended, serve
 from tileiras.suggestions import did_you_mean
-from tileiras.tune.description import Description, label_of, read_description
+from tileiras.tune.description import Description, Point, label_of, read_description
 
 if TYPE_CHECKING:
     import numpy as np
@@ -211,7 +213,7 @@ def _hash_of_sources(path: str) -> str:
 
 
 def make(
-    description: Description, path: str, values: Mapping[str, Any], folder: str, target: str
+    description: Description, path: str, values: Point, folder: str, target: str
 ) -> dict[str, Any]:
     """Compiles the candidate of a point; tells what to launch. Writes a cubin to the folder."""
     from tileiras.api import compile
@@ -247,7 +249,7 @@ def make(
 
 
 def keep_making(
-    work: Callable[[Mapping[str, Any], str, str], dict[str, Any]],
+    work: Callable[[Point, str, str], dict[str, Any]],
     say: Callable[..., None],
     hear: Callable[[], dict[str, Any]],
 ) -> None:
@@ -268,7 +270,7 @@ def keep_making(
 
 
 def _make_and_exit(
-    work: Callable[[Mapping[str, Any], str, str], dict[str, Any]],
+    work: Callable[[Point, str, str], dict[str, Any]],
     told: Mapping[str, Any],
     log: str,
     say: Callable[..., None],
@@ -301,7 +303,7 @@ def do(words: list[str], say: Callable[..., None], hear: Callable[[], dict[str, 
         else:
             description = load(path, variable)
             _warm_up()
-            keep_making(lambda *told: make(description, path, *told), say, hear)
+            keep_making(partial(make, description, path), say, hear)
     except TileirasError as error:
         say(error=error.render().removeprefix("error: "))
 
@@ -310,9 +312,9 @@ def _warm_up() -> None:
     """Loads what compiling needs, so that no fork has to."""
     import gc
 
-    import tileiras.api  # noqa: F401 (loaded for the forks)
     from tileiras.resident.server import warm_up
 
+    import_module("tileiras.api")
     warm_up()
     gc.freeze()
 

@@ -296,10 +296,10 @@ def _make_and_exit(
 
 def do(words: list[str], say: Callable[..., None], hear: Callable[[], dict[str, Any]]) -> None:
     """Does what the command line says."""
-    what, path, variable, *rest = words
+    what, path, variable, *folder = words
     try:
         if what == "describe":
-            describe(path, variable, *rest, say)
+            describe(path, variable, folder[0], say)
         else:
             description = load(path, variable)
             _warm_up()
@@ -312,10 +312,14 @@ def _warm_up() -> None:
     """Loads what compiling needs, so that no fork has to."""
     import gc
 
-    from tileiras.resident.server import warm_up
+    from tileiras.codegen.llvm_backend import load_llvm
+    from tileiras.registry import PASSES, load_pass
 
-    import_module("tileiras.api")
-    warm_up()
+    load_llvm()
+    for module in ("tileiras.api", "tileiras.codegen.ptxas_backend"):
+        import_module(module)
+    for name in PASSES:
+        load_pass(name)
     gc.freeze()
 
 

@@ -239,6 +239,12 @@ PIPELINE: tuple[Step, ...] = (
         needs=("TMA",),
     ),
     Step(
+        "tileas-defer-reductions",
+        "nv_tileas",
+        "which threads share a row is known only now; changes of layout are not in the way yet",
+        min_opt=1,
+    ),
+    Step(
         "tileas-hoist-transposes",
         "nv_tileas",
         "each transpose stands at its product only now, whose wait is not put off yet",

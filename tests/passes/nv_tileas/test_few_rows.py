@@ -18,7 +18,7 @@ from tileiras.options import CompileOptions
 def converted(source: bytes):
     """The module after the last pass before threads."""
     module = read_source(source)
-    for _name, _stage in passes(module, (), "sm_90"):
+    for _name, _stage in passes(module, (), "sm_90", exact=True):
         pass
     return module
 

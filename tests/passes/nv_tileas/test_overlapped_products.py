@@ -22,7 +22,7 @@ from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 def converted(source: bytes, **_: object):
     """The module after the last pass before threads."""
     module = read_source(source)
-    for _name, _stage in passes(module, (), "sm_90"):
+    for _name, _stage in passes(module, (), "sm_90", exact=True):
         pass
     return module
 

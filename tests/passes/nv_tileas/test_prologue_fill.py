@@ -29,7 +29,7 @@ ONE_LOOP = ((1, 1), (2, 2))
 def placed(source: bytes) -> ModuleOp:
     """A kernel after its layouts have been chosen for sm_90."""
     module = parse_text(source.decode(), "kernel.mlir")
-    for _ in passes(module, (), "sm_90"):
+    for _ in passes(module, (), "sm_90", exact=True):
         pass
     return module
 

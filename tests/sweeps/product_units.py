@@ -28,10 +28,10 @@ UNITS = {
     "wgmma": ("wgmma_dot", "wgmma_dots"),
     "mma.sync block_scale": ("mma_scaled_dot",),
     "mma.sync": ("mma_dot",),
-    "fma": ("fma_dot", "nv_tileaa.dot"),
+    "fma": ("fma_dot",),
 }
 """Units by what their operations are called, the first that a file has counts."""
-REASONS = ("TensorMemory", "BlockScaled", "TensorCore")
+REASONS = ("TensorMemory", "BlockScaled", "Wgmma", "RemarkTensorCoreMMA")
 """Remarks that say why products are not done by a better unit."""
 
 
@@ -43,8 +43,9 @@ def units_of(text: str) -> list[str]:
 
 
 def reasons_of(remarks: Iterable[Remark]) -> list[str]:
-    """What is said of products that another unit could have done, without numbers."""
-    found = (r for r in remarks if r.kind is RemarkKind.MISSED and r.name in REASONS)
+    """What is said of products that another unit could have done."""
+    kinds = (RemarkKind.MISSED, RemarkKind.FAILED)
+    found = (r for r in remarks if r.kind in kinds and r.name in REASONS)
     return list(dict.fromkeys(remark.message for remark in found))
 
 

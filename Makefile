@@ -17,7 +17,7 @@ AS       =
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu test-blackwell sanitizer determinism corpus replay stages machine pythons fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless docs clean
+.PHONY: help install example test test-gpu test-blackwell sanitizer determinism corpus replay stages units machine pythons fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -54,6 +54,9 @@ replay:  ## whether the working tree makes the PTX that BASE made, on all kernel
 
 stages:  ## run every kernel of CORPUS at every stage of the compiler and compare memory
 	$(RUN) tests/sweeps/stages_sweep.py $(CORPUS) --gpu-name $(TARGET) --threads
+
+units:  ## which unit computes the products of every file of CORPUS for TARGET, and why no other
+	$(RUN) tests/sweeps/product_units.py $(CORPUS) --gpu-name $(TARGET)
 
 machine:  ## kernels with products for TARGETS in the PTX machine, against float64; PAGE=FILE keeps the table
 	$(RUN) tests/sweeps/machine_table.py --targets $(TARGETS) --jobs $(JOBS) $(if $(PAGE),--page $(PAGE))

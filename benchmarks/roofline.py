@@ -198,8 +198,8 @@ whatever the program. Then what each unit needs for our program, read off the lo
 {ISSUED_PER_CYCLE} a cycle and reads {SHARED_BYTES_PER_CYCLE} bytes of shared memory and
 {L2_BYTES_PER_CYCLE} of L2 (an A100's, assumed elsewhere). Units overlap; the slowest is the
 prediction. The kernels have tiles of 128x128, those of attention 128 queries by 64 keys; clusters
-and joined tiles, which load less from L2, are not counted. Of attention, the loop has its softmax.
-Prologues, epilogues and last waves are left out, so a prediction is optimistic.
+and two tiles per CTA, which load less from L2, are not counted. Of attention, the loop has its
+softmax. Prologues, epilogues and last waves are left out, so a prediction is optimistic.
 
 TABLE"""
 

@@ -100,6 +100,7 @@ def place(step: Step) -> str:
     level = f"from -O{step.min_opt}" if step.min_opt else "at every -O level"
     level += ", with `-g` alone" if step.only_debug else ""
     needs = [f"`{name.lower()}`" for name in step.needs]
+    needs += [" or ".join(f"`{name.lower()}`" for name in step.needs_one)] * bool(step.needs_one)
     where = f", on targets with {' and '.join(needs)}" if needs else ""
     where = ", if the target is known" if step.needs_target else where
     stages = f"on {before}" if before == step.stage else f"from {before} to {step.stage}"

@@ -2,9 +2,9 @@
 
 Read this file first to understand the compiler. `stage` is the level that the module is on after
 the pass; `--emit=STAGE` stops after the last pass of that stage. `min_opt` is the lowest -O level
-that runs the pass, `needs` the target features without which it has nothing to do. Without a target
-(`--emit=nv_tileaa` with no GPU named) those that `needs_target` are left out, too; those that are
-`only_debug` run with `-g` alone.
+that runs the pass, `needs` the target features without which it has nothing to do, `needs_one`
+those of which one is enough. Without a target (`--emit=nv_tileaa` with no GPU named) those that
+`needs_target` are left out, too; those that are `only_debug` run with `-g` alone.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Step:
     reason: str
     min_opt: int = 0
     needs: tuple[str, ...] = ()
+    needs_one: tuple[str, ...] = ()
     needs_target: bool = False
     only_debug: bool = False
 
@@ -152,7 +153,8 @@ PIPELINE: tuple[Step, ...] = (
         "nv_tileaa",
         "which tile blocks run as a cluster changes their control flow, so before it is scheduled",
         min_opt=1,
-        needs=("WGMMA", "TMA", "CLUSTER_LAUNCH"),
+        needs=("TMA", "CLUSTER_LAUNCH"),
+        needs_one=("WGMMA", "TCGEN05"),
     ),
     Step(
         "tileas-generate-schedule",
@@ -302,6 +304,8 @@ def _applies(step: Step, options: CompileOptions, target: GpuTarget | None) -> b
     if not step.needs:
         return target is not None or not step.needs_target
     present = {feature.name for feature in target.features} if target is not None else set()
+    if step.needs_one and not any(feature in present for feature in step.needs_one):
+        return False
     return all(feature in present for feature in step.needs)
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from tests.kernels.gemm import aligned, gemm, persistent, with_ctas, with_result
 from tests.kernels.tma_store_programs import AT_ONCE, STORE, built
-from tileiras.codegen.atoms.store_pieces import stored_layout
+from tileiras.codegen.atoms.store_pieces import PIECE_BYTES, loaded_layouts, stored_layout
 from tileiras.codegen.lowering.tile_pieces import ROWS, cut_tile
-from tileiras.codegen.lowering.tma_stores import PIECE_BYTES
 from tileiras.driver import compile_module, with_environment
 from tileiras.options import PREFER_TMA, CompileOptions
 
@@ -24,7 +23,7 @@ def test_pieces_are_what_a_warpgroup_holds_of_a_tile(rows, columns, warpgroups, 
     """Of a transposed product it holds columns."""
     layout = stored_layout((rows, columns), warpgroups, transposed)
     cut = cut_tile(layout, warpgroups, 16)
-    assert cut.transposed == transposed
+    assert cut.is_across == transposed
     stored: set[tuple[int, int]] = set()
     for piece in cut.pieces:
         for lane, warp in itertools.product((0, 1, 5, 31), range(4 * warpgroups)):
@@ -38,6 +37,36 @@ def test_pieces_are_what_a_warpgroup_holds_of_a_tile(rows, columns, warpgroups, 
                 assert tuple(place) == (origin[0] + inner[0], origin[1] + inner[1])
         stored |= {(piece.row, piece.column)}
     assert len(stored) == rows * columns // (ROWS * warpgroups * 64)
+
+
+@pytest.mark.parametrize("load", ["16x256b", "32x32b"])
+@pytest.mark.parametrize("bits", [16, 32])
+@pytest.mark.parametrize(
+    ("rows", "columns", "warpgroups"),
+    [(128, 256, 2), (128, 128, 1), (256, 64, 2), (256, 64, 1), (512, 32, 2), (64, 64, 2)],
+)
+def test_pieces_of_what_comes_from_tensor_memory_make_up_the_tile(
+    rows, columns, warpgroups, bits, load
+):
+    """Each element is in one place of one piece, where its warpgroup holds it."""
+    layouts = loaded_layouts((rows, columns), warpgroups)
+    if load not in layouts:
+        assert rows == ROWS
+        return
+    cut = cut_tile(layouts[load], warpgroups, bits)
+    height, width = cut.layout.shape
+    assert height == min(rows, 128) and width * bits // 8 == cut.swizzle
+    stored: set[tuple[int, int]] = set()
+    for piece, group in itertools.product(cut.pieces, range(warpgroups)):
+        own = (0, group * cut.step) if cut.is_across else (group * cut.step, 0)
+        for lane, warp in itertools.product(range(32), range(4)):
+            for number, register in enumerate(piece.registers):
+                place = layouts[load].apply(register=register, lane=lane, warp=4 * group + warp)
+                inner = cut.layout.apply(register=number, lane=lane, warp=warp)
+                corner = (piece.row + own[0], piece.column + own[1])
+                assert tuple(place) == (corner[0] + inner[0], corner[1] + inner[1])
+                stored.add(tuple(place))
+    assert len(stored) == rows * columns
 
 
 def test_consumers_store_by_tma_and_wait_before_the_next_tile():

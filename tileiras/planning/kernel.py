@@ -55,9 +55,8 @@ def _with_stores(
     """The plan of a specialised kernel with the stores that TMA does."""
     from tileiras.planning.operands.tma_stores import tma_stores
 
-    # What mma.sync leaves in registers is stored from there, unless TMA is asked for; what comes
-    # from tensor memory always is.
-    if roles.is_in_tmem or (not roles.is_asynchronous and prefer is not True):
+    # What mma.sync leaves in registers is stored from there, unless TMA is asked for.
+    if not roles.is_asynchronous and prefer is not True:
         return roles
     stores = tma_stores(func, roles, target, prefer)
     roles = replace(roles, stores=stores, are_stores_delayed=delayed)

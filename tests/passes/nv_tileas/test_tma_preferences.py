@@ -13,8 +13,15 @@ from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.options import ALWAYS_SWIZZLE, DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 
-TARGETS = [name for name in TARGET_NAMES if get_target(name).has(Feature.TMA)]
-WITHOUT_WGMMA = [name for name in TARGETS if not get_target(name).has(Feature.WGMMA)]
+WITH_TMA = [name for name in TARGET_NAMES if get_target(name).has(Feature.TMA)]
+IN_TMEM = [name for name in WITH_TMA if get_target(name).has(Feature.TCGEN05)]
+OTHERWISE = "-mma.sync"
+"""Of a target with tcgen05: what it does without."""
+BY_MMA_SYNC = [f"{name}{OTHERWISE}" for name in IN_TMEM]
+TARGETS = [*WITH_TMA, *BY_MMA_SYNC]
+WITHOUT_WGMMA = [
+    name for name in WITH_TMA if name not in IN_TMEM and not get_target(name).has(Feature.WGMMA)
+] + BY_MMA_SYNC
 LOAD = "cp.async.bulk.tensor.2d.shared"
 STORE = "cp.async.bulk.tensor.2d.global"
 WAIT = "cp.async.bulk.wait_group.read 0"
@@ -23,25 +30,23 @@ SMALL = ProductKernel("f16", (64, 64, 64), whole=True)
 IN_LOOP = ProductKernel("f16", (128, 256, 64), form="persistent", result="f16", whole=True)
 
 
-def without_tcgen05(target: str) -> dict[str, tuple[str, ...]]:
-    """The options of a target whose products are those of mma.sync or wgmma."""
-    has_it = get_target(target).has(Feature.TCGEN05)
-    return {"disabled_features": ("tcgen05",)} if has_it else {}
+def options_of(target: str, knobs: dict[str, str]) -> CompileOptions:
+    """Options for a target, perhaps without tcgen05."""
+    name = target.removesuffix(OTHERWISE)
+    disabled = ("tcgen05",) if name != target else ()
+    return CompileOptions(name, emit="ptx", knobs=knobs, disabled_features=disabled)
 
 
 def ptx_of(
     kernel: ProductKernel, target: str, knobs: dict[str, str] | None = None, forbids: bool = False
 ) -> str:
-    """The PTX; `forbids`: the kernel's author does not allow TMA.
-
-    Without tcgen05: what it leaves in tensor memory is stored by threads whatever is preferred.
-    """
+    """The PTX; `forbids`: the kernel's author does not allow TMA."""
     text = aligned_result(kernel)
     if forbids:
         hint = r"\1 optimization_hints = <default = {allow_tma = false}>"
         text, count = re.subn(r"((?:load|store)_view_tko .*?token = %t0)", hint, text)
         assert count == 3
-    options = CompileOptions(target, emit="ptx", knobs=knobs or {}, **without_tcgen05(target))
+    options = options_of(target, knobs or {})
     return compile_module(text.encode(), options).output.decode()
 
 
@@ -71,15 +76,10 @@ def test_small_operands_come_by_tma_if_that_is_preferred(target: str) -> None:
     check_product(SMALL, preferred, (2, 2))
 
 
-@pytest.mark.parametrize(
-    "target", [name for name in TARGETS if get_target(name).has(Feature.TCGEN05)]
-)
-def test_sums_in_tensor_memory_leave_by_threads(target: str) -> None:
-    text = aligned_result(ONE_TILE).encode()
-    plain = compile_module(text, CompileOptions(target, emit="ptx")).output
-    preferred = CompileOptions(target, emit="ptx", knobs={PREFER_TMA: "1"})
-    assert b"tcgen05.mma" in plain and STORE.encode() not in plain
-    assert compile_module(text, preferred).output == plain
+@pytest.mark.parametrize("target", IN_TMEM)
+def test_sums_in_tensor_memory_leave_as_is_preferred(target: str) -> None:
+    assert "tcgen05.mma" in ptx_of(ONE_TILE, target)
+    assert "tcgen05.mma" in ptx_of(ONE_TILE, target, {PREFER_TMA: "1"})
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -102,7 +102,7 @@ def test_allowing_tma_is_not_forbidding_it(target: str) -> None:
     text = aligned_result(ONE_TILE)
     hint = r"\1 optimization_hints = <default = {allow_tma = true}>"
     text = re.sub(r"((?:load|store)_view_tko .*?token = %t0)", hint, text)
-    options = CompileOptions(target, emit="ptx", **without_tcgen05(target))
+    options = options_of(target, {})
     assert compile_module(text.encode(), options).output.decode() == ptx_of(ONE_TILE, target)
 
 
@@ -122,7 +122,7 @@ def test_the_wait_for_a_store_is_delayed_or_follows_at_once(target: str) -> None
     assert WAIT in copied[copied.index(STORE) :]
 
 
-@pytest.mark.parametrize("target", WITHOUT_WGMMA[:1] + WITHOUT_WGMMA[-1:])
+@pytest.mark.parametrize("target", WITHOUT_WGMMA[:1] + WITHOUT_WGMMA[-1:] + IN_TMEM[:1])
 @pytest.mark.parametrize("delay", ["0", "1"])
 def test_stores_in_a_loop_compute_the_product(target: str, delay: str) -> None:
     knobs = {PREFER_TMA: "1", DELAY_TMA_STORE_WAIT: delay}

@@ -66,9 +66,13 @@ def _print_mma(text: FunctionText, op: Operation) -> None:
 
 def _print_commit(text: FunctionText, op: Operation) -> None:
     commit, asm = cast(tcgen05.Tcgen05CommitOp, op), AsmOperands(text)
-    at, guard = asm.shared(commit.barrier), asm.guard(commit.predicate)
-    arrive = f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster.b64"
-    asm.emit(f"{guard}{arrive} [{at}];", "sc")
+    at, mask = asm.shared(commit.barrier), ""
+    arrive = f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster"
+    if commit.multicast is not None:
+        arrive += ".multicast::cluster"
+        mask = f", {asm.value(commit.multicast)}"
+    guard = asm.guard(commit.predicate)
+    asm.emit(f"{guard}{arrive}.b64 [{at}]{mask};", "sc")
 
 
 def _print_fence(text: FunctionText, op: Operation) -> None:

@@ -143,9 +143,17 @@ class Tcgen05Builder(HopperBuilder):
         operands = [value for group in groups for value in group]
         self.append(Tcgen05MmaScaledOp, operands, (), properties)
 
-    def tcgen05_commit(self, barrier: SSAValue, predicate: SSAValue | None = None) -> None:
-        """An arrival when all products that the thread has issued are done."""
-        groups = ((barrier,), optional(predicate))
+    def tcgen05_commit(
+        self,
+        barrier: SSAValue,
+        predicate: SSAValue | None = None,
+        multicast: SSAValue | None = None,
+    ) -> None:
+        """An arrival when all products that the thread has issued are done.
+
+        `multicast` (i16): mask of the cluster's CTAs whose barriers of this place get one.
+        """
+        groups = ((barrier,), optional(multicast), optional(predicate))
         operands = [value for group in groups for value in group]
         self.append(tcgen05.Tcgen05CommitOp, operands, (), segments(*groups))
 

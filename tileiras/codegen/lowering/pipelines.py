@@ -14,7 +14,6 @@ from typing import Protocol
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.atoms.store_pieces import PIECE_BYTES
 from tileiras.codegen.atoms.tcgen05 import allocated_columns
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
@@ -132,6 +131,7 @@ class StorePipeline:
     barriers: SSAValue
     stages: int
     pieces: int
+    piece_bytes: int
     warpgroups: int
     parity: Variable
     stage: Variable | None
@@ -153,7 +153,7 @@ class StorePipeline:
 
     def stage_address(self, b: ThreadBuilder, number: SSAValue) -> SSAValue:
         """Where a stage starts."""
-        return b.gep(self.memory, b.mul(number, b.i32(self.pieces * PIECE_BYTES)))
+        return b.gep(self.memory, b.mul(number, b.i32(self.pieces * self.piece_bytes)))
 
     def full_barrier(self, b: ThreadBuilder, number: SSAValue) -> SSAValue:
         """The barrier that completes when a warpgroup has filled its stage."""

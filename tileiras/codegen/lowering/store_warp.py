@@ -15,8 +15,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES
-from tileiras.codegen.atoms.store_pieces import PIECE_BYTES, stored_layout
-from tileiras.codegen.atoms.wgmma import WARPGROUP
+from tileiras.codegen.atoms.store_pieces import Held, held_layout, piece_bytes
+from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, StorePipeline, Variable
 from tileiras.codegen.lowering.tile_pieces import CutTile, Piece, cut_tile, warpgroup_number
@@ -41,11 +41,11 @@ def lower_create_store_pipeline(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, ts.CreateStorePipelineOp):
         raise InternalError("the rule of create_store_pipeline got another operation")
     warpgroups, stages, pieces = ctx.num_warps // WARPS, op.stages.data, op.pieces.data
-    total = warpgroups * stages
+    total, size = warpgroups * stages, piece_bytes(op.rows.data if op.rows is not None else ROWS)
     made = [
         llvm_memory.GlobalOp.make(ctx.symbols.unique(name), size, SHARED, align)
         for name, size, align in (
-            ("pieces", total * pieces * PIECE_BYTES, PATTERN_BYTES),
+            ("pieces", total * pieces * size, PATTERN_BYTES),
             ("store_barriers", 2 * total * BARRIER_BYTES, BARRIER_BYTES),
         )
     ]
@@ -58,7 +58,7 @@ def lower_create_store_pipeline(ctx: KernelLowering, op: Operation) -> None:
     contents = [-(-len(_cut(ctx, tile).pieces) // pieces) for tile in tiles]
     stage = Variable(ctx, 0) if any(count % stages for count in contents) else None
     ctx.roles.store_pipelines[op.result] = StorePipeline(
-        memory, barriers, stages, pieces, warpgroups, Variable(ctx, 0), stage
+        memory, barriers, stages, pieces, size, warpgroups, Variable(ctx, 0), stage
     )
 
 
@@ -87,7 +87,7 @@ def lower_stage_for_tma_store(ctx: KernelLowering, op: Operation) -> None:
         b.mbarrier_wait(pipeline.empty_barrier(b, number), b.xor(pipeline.parity.get(b), b.i32(1)))
         address = pipeline.stage_address(b, number)
         for position, piece in enumerate(content):
-            place = b.gep(address, position * PIECE_BYTES)
+            place = b.gep(address, position * pipeline.piece_bytes)
             tile.write(ctx, ctx.value(op.value), piece, place)
         b.fence_proxy_async()
         b.warp_barrier()
@@ -132,7 +132,7 @@ def lower_store_stage(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, ts.StoreStageOp):
         raise InternalError("the rule of store_stage got another operation")
     b, pipeline, type = ctx.b, ctx.roles.store_pipeline(op.pipeline), view_type_of(op.view)
-    layout = stored_layout(type.tile_shape, pipeline.warpgroups, op.transposed is not None)
+    layout = held_layout(type.tile_shape, pipeline.warpgroups, _held(op))
     tile = cut_tile(layout, pipeline.warpgroups, storage_bits(type.memref.element_type))
     reduction, leader = store_reduction(op), ctx.roles.elected(ctx)
     starts, target = tile_starts(ctx, op), ctx.value(op.tensor_map)
@@ -148,7 +148,7 @@ def lower_store_stage(ctx: KernelLowering, op: Operation) -> None:
             for position, piece in enumerate(content):
                 place = tile.place(b, piece, group)
                 coordinates = piece_coordinates(ctx, op.view, starts, place)
-                source = b.gep(address, position * PIECE_BYTES)
+                source = b.gep(address, position * pipeline.piece_bytes)
                 b.tma_store(target, coordinates, source, reduction=reduction, predicate=leader)
             b.tma_store_commit()
         under_way.append(stage)
@@ -157,6 +157,13 @@ def lower_store_stage(ctx: KernelLowering, op: Operation) -> None:
             _hand_back(ctx, pipeline, under_way, leader)
     while under_way:
         _hand_back(ctx, pipeline, under_way, leader)
+
+
+def _held(op: ts.StoreStageOp) -> Held:
+    """How warpgroups have shared a tile out."""
+    if op.lanes is not None:
+        return Held.LANES
+    return Held.ROWS if op.transposed is None else Held.COLUMNS
 
 
 def _hand_back(

@@ -198,12 +198,19 @@ def _names(op: tc.Tcgen05DotOp) -> tuple[str, str]:
 
 
 def lower_stage_release(ctx: KernelLowering, op: Operation) -> None:
-    """The tensor core hands the newest stage back when it has read it."""
+    """The tensor core hands the newest stage back when it has read it.
+
+    To all CTAs of the cluster that fill it.
+    """
     if not isinstance(op, tc.StageReleaseOp):
         raise InternalError("the rule of stage_release got another operation")
     b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     newest, _ = pipeline.held(ctx)
-    b.tcgen05_commit(pipeline.empty_barrier(b, newest.get(b)), predicate=tensor_memory(ctx).leader)
+    everyone = None
+    if pipeline.is_shared and ctx.cluster_size > 1:
+        everyone = b.const_int(integer_type(16), (1 << ctx.cluster_size) - 1)
+    leader = tensor_memory(ctx).leader
+    b.tcgen05_commit(pipeline.empty_barrier(b, newest.get(b)), leader, multicast=everyone)
 
 
 def lower_accumulator_commit(ctx: KernelLowering, op: Operation) -> None:

@@ -14,13 +14,14 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.atoms.reductions import tma_reduction
 from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES
-from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES, store_bytes
-from tileiras.codegen.atoms.wgmma import WARPGROUP
+from tileiras.codegen.atoms.store_pieces import BUFFERS, piece_bytes, store_bytes
+from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import RoleState
 from tileiras.codegen.lowering.tile_pieces import cut_tile, warpgroup_number
 from tileiras.codegen.lowering.tma import tma_dims
 from tileiras.codegen.lowering.types import storage_bits
+from tileiras.dialects.layout.tmem import BLOCK_ROWS
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import GLOBAL, SHARED, integer_type, pointer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
@@ -49,10 +50,10 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
     # All earlier copies are complete: the stores of a thread keep their order.
     ctx.b.tma_store_wait(0)
     ctx.b.barrier()
-    buffers = _buffers(ctx, len(pieces))
+    buffers, size = _buffers(ctx, len(pieces)), piece_bytes(_rows(ctx))
     reduction = store_reduction(op)
     for number, piece in enumerate(pieces):
-        source = ctx.b.gep(buffers.base, number % buffers.count * PIECE_BYTES)
+        source = ctx.b.gep(buffers.base, number % buffers.count * size)
         tile.write(ctx, ctx.value(op.value), piece, source)
         ctx.b.fence_proxy_async()
         if number + 1 < len(pieces) and number + 2 > buffers.count:
@@ -102,6 +103,11 @@ def give_maps_back(ctx: KernelLowering, maps: RoleState.Maps) -> None:
     b.release_tensor_maps(maps.table, slot, ctx.roles.elected(ctx))
 
 
+def _rows(ctx: KernelLowering) -> int:
+    """Rows of a piece, at most."""
+    return ROWS if ctx.roles.tensor_memory is None else BLOCK_ROWS
+
+
 def _leader(ctx: KernelLowering) -> SSAValue:
     """i1: whether this is the first thread of its warpgroup."""
     b = ctx.b
@@ -127,15 +133,15 @@ def _acquired_map(ctx: KernelLowering, op: ts.TmaStoreOp, leader: SSAValue) -> S
 
 def _buffers(ctx: KernelLowering, pieces: int) -> Buffers:
     """Stages that are free, or memory of their own."""
-    b, warpgroups = ctx.b, ctx.num_warps // 4
+    b, warpgroups, size = ctx.b, ctx.num_warps // 4, piece_bytes(_rows(ctx))
     freed = ctx.roles.freed
     if freed is not None and ctx.roles.store_memory is None:
         base = freed.storage
-        count = min(pieces, freed.stages * freed.stage_bytes // (warpgroups * PIECE_BYTES))
+        count = min(pieces, freed.stages * freed.stage_bytes // (warpgroups * size))
     else:
         base, count = _own_memory(ctx), BUFFERS
     if warpgroups > 1:
-        offset = b.mul(warpgroup_number(ctx), b.i32(count * PIECE_BYTES))
+        offset = b.mul(warpgroup_number(ctx), b.i32(count * size))
         base = b.gep(base, b.zext(offset, integer_type(64)))
     return Buffers(base, count)
 
@@ -149,7 +155,9 @@ def reserve_store_memory(ctx: KernelLowering, body: Block) -> None:
         pipeline.stages * pipeline.stage_bytes for pipeline in ctx.roles.pipelines.values()
     )
     for op in body.ops:
-        if isinstance(op, pl.FreePipelinesOp) and largest >= store_bytes(ctx.num_warps // 4):
+        if isinstance(op, pl.FreePipelinesOp) and largest >= store_bytes(
+            ctx.num_warps // 4, _rows(ctx)
+        ):
             return
         if any(isinstance(inner, ts.TmaStoreOp) for inner in op.walk()):
             _own_memory(ctx)
@@ -159,7 +167,7 @@ def reserve_store_memory(ctx: KernelLowering, body: Block) -> None:
 def _own_memory(ctx: KernelLowering) -> SSAValue:
     """Memory for pieces alone; all stores share it."""
     if ctx.roles.store_memory is None:
-        size = store_bytes(ctx.num_warps // 4)
+        size = store_bytes(ctx.num_warps // 4, _rows(ctx))
         name = ctx.symbols.unique("pieces")
         memory = llvm_memory.GlobalOp.make(name, size, SHARED, PATTERN_BYTES)
         ctx.add_globals(memory)

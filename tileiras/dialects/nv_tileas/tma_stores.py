@@ -46,12 +46,14 @@ class CreateStorePipelineOp(IRDLOperation):
     """Buffers through which tiles leave: each consumer warpgroup has `stages` stages of its own.
 
     A stage has `pieces` pieces (`codegen/atoms/store_pieces.py`) of one tile, or fewer if the tile
-    has no more. Consumers fill stages, the store warp empties them; both keep their own position.
+    has no more; of `rows`, or of 64. Consumers fill stages, the store warp empties them; both keep
+    their own position.
     """
 
     name = "nv_tileas.async.pipeline.create_store_pipeline"
     stages = prop_def(IntAttr)
     pieces = prop_def(IntAttr)
+    rows = opt_prop_def(IntAttr)
     result = result_def(PipelineType)
     traits = traits_def(Pure())
 
@@ -76,7 +78,8 @@ class StoreStageOp(IRDLOperation):
 
     All tiles that it has stored before are complete then. With `reduction` each element is combined
     atomically with the one in memory. Stages are handed back when they have been read.
-    `transposed`: each warpgroup stages columns of the tile, not rows.
+    `transposed`: each warpgroup stages columns of the tile, not rows. `lanes`: it stages what it
+    has loaded from its lanes of tensor memory.
     """
 
     name = "nv_tileas.async.pipeline.store_stage"
@@ -86,6 +89,7 @@ class StoreStageOp(IRDLOperation):
     indices = var_operand_def()
     reduction = opt_prop_def(AtomicRMWModeAttr)
     transposed = opt_prop_def(UnitAttr)
+    lanes = opt_prop_def(UnitAttr)
 
 
 @irdl_op_definition

@@ -117,11 +117,13 @@ class Tcgen05MmaOp(IRDLOperation):
 class Tcgen05CommitOp(IRDLOperation):
     """Arrives at a barrier when all that the thread has issued before is done, where it holds.
 
+    With `multicast` (i16), a mask of CTA ranks, at the barriers of the same place in these CTAs.
     PTX ISA, "tcgen05.commit".
     """
 
     name = "nvvm.tcgen05.commit"
     barrier = operand_def(PointerType)
+    multicast = opt_operand_def(IntegerType(16))
     predicate = opt_operand_def(IntegerType(1))
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY

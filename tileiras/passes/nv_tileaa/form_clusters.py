@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.analysis.persistent import is_persistent
+from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
@@ -49,7 +50,8 @@ class FormClustersPass(IrPass):
     After    %c = get_program_id 0;  %r = get_cluster_rank;  %base = 2 * %c
              for %b in [%base, %n) step %s { %t = %b + %r, or %b if there is no such tile block;
              ... if it exists { tiled_store } }
-    Requires nv_tileaa, with the strategies of kernels; a target with wgmma, TMA and clusters
+    Requires nv_tileaa, with the strategies of kernels; a target with TMA, clusters, and wgmma or
+             tcgen05
     Leaves   kernels that are not specialised; kernels whose tile blocks may wait for each other;
              kernels in which control flow around copies depends on the tile block in another way
              than shown; loops over tiles that carry more than tokens, since one CTA of a cluster
@@ -130,7 +132,8 @@ def _statically_scheduled(
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
     plan = strategy_of(func, target)
-    if plan is None or len(plan.dots) != 1 or plan.warpgroups == 1:
+    # Measured with wgmma alone: whether it pays beside a warp that issues products is not known.
+    if plan is None or plan.is_in_tmem or len(plan.dots) != 1 or plan.warpgroups == 1:
         return None
     [planned] = plan.dots.values()
     if planned.rows * planned.columns < LARGE_TILE or not _is_plain(planned):
@@ -157,14 +160,18 @@ def _clustered(func: aa.FuncOp, plan: RolePlan | None, target: GpuTarget) -> aa.
 
     if plan is None or plan.shape.ctas > 1 or not all(map(is_repeatable, func.walk())):
         return None
+    if not plan.is_in_tmem and not target.has(Feature.WGMMA):
+        return None
     if any(carries(op) for op in func.walk() if _starts_from_number(op)):
         return None
     changed = without_strategy(func)
     changed.properties["cluster"] = IntegerAttr(CLUSTER, i32)
     changed.properties["clustered"] = UnitAttr()
     _renumber(changed)
-    plan = would_specialise(changed, target)
-    return changed if plan is not None and find_multicast(changed, plan).loads else None
+    clustered = would_specialise(changed, target)
+    if clustered is None or clustered.is_in_tmem != plan.is_in_tmem:
+        return None
+    return changed if find_multicast(changed, clustered).loads else None
 
 
 def is_repeatable(op: Operation) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tileiras.codegen.atoms.store_pieces import PIECE_BYTES
+from tileiras.codegen.atoms.store_pieces import piece_bytes
+from tileiras.codegen.atoms.wgmma import ROWS
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas import tma_stores as ts
@@ -35,7 +36,7 @@ def _roles(kernel: PlannedKernel) -> str:
     pipelines = ", ".join(f"{count} of {size} bytes" for count, size in stages)
     for op in kernel.func.body.block.ops:
         if isinstance(op, ts.CreateStorePipelineOp):
-            stage = op.pieces.data * PIECE_BYTES
+            stage = op.pieces.data * piece_bytes(op.rows.data if op.rows else ROWS)
             count = counted(op.stages.data, "stage")
             pipelines += f"; for stores {count} of {stage} bytes a warpgroup"
     copying = max((op.gather_threads.data for op in made), default=0) // WARP_THREADS

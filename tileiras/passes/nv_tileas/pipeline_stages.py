@@ -25,7 +25,7 @@ from tileiras.passes.nv_tileas.consumer_memory import (
     sent_beside,
     wanted_scratch_bytes,
 )
-from tileiras.passes.nv_tileas.store_buffers import choose_store_buffers
+from tileiras.passes.nv_tileas.store_buffers import choose_store_buffers, piece_rows
 from tileiras.planning.resources.cta import LEAST_SCRATCH, PipelineRequirements, stages_of_pipelines
 from tileiras.planning.resources.stages import MOST_SCRATCH, UNLIMITED_BYTES, fixed_bytes
 
@@ -162,7 +162,7 @@ class PlannedKernel:
     def _bytes_beside(self, needs: Mapping[SSAValue, PipelineRequirements]) -> int:
         """Bytes for other things than stages and scratch: barriers, tiles on their way out."""
         pipelines = list(needs.values())
-        pieces = store_bytes(self.plan.integer("warpgroups"))
+        pieces = store_bytes(self.plan.integer("warpgroups"), piece_rows(self.func))
         are_short = max(one.stage_bytes * one.least for one in pipelines) < pieces
         has_stores = any(isinstance(op, ts.TmaStoreOp) for op in self.body.walk())
         in_stages = has_stores and not are_short and not _stores_before_the_end(self.body)

@@ -6,10 +6,12 @@ from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Block, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
-from tileiras.codegen.atoms.store_pieces import BUFFERS, PIECE_BYTES
+from tileiras.codegen.atoms.store_pieces import BUFFERS, Held, piece_bytes, piece_form
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.layout.tmem import BLOCK_ROWS
+from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
 from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP, STAGE_BARRIER_BYTES
@@ -26,9 +28,10 @@ def choose_store_buffers(func: aa.FuncOp, switch: pl.AgentSwitchOp, free: int) -
     stage is next needs no register.
     """
     warpgroups = switch.consumer_warps.data // WARPS_PER_WARPGROUP
-    tiles = _staged_at_once(switch.consumer.block, warpgroups)
+    rows = piece_rows(func)
+    tiles = _staged_at_once(switch.consumer.block, warpgroups, has_sums_in_tmem(func))
     largest, together = max(tiles), sum(tiles)
-    of_all = warpgroups * (PIECE_BYTES + STAGE_BARRIER_BYTES)
+    of_all = warpgroups * (piece_bytes(rows) + STAGE_BARRIER_BYTES)
     room = BUFFERS + max(0, free) // of_all
     pieces, stages = 1, max(BUFFERS, min(room, together))
     if largest * len(tiles) <= room:
@@ -39,15 +42,19 @@ def choose_store_buffers(func: aa.FuncOp, switch: pl.AgentSwitchOp, free: int) -
             maker.properties["stages"] = IntAttr(1 << (stages.bit_length() - 1))
 
 
-def _staged_at_once(block: Block, warpgroups: int) -> list[int]:
+def _staged_at_once(block: Block, warpgroups: int, is_in_tmem: bool) -> list[int]:
     """Pieces of a warpgroup of each tile that is staged between two loops, where most are."""
     most: list[int] = []
     own: list[int] = []
     for op in block.ops:
         if isinstance(op, ts.StageForTmaStoreOp):
-            own.append(tile_pieces(op.value, warpgroups))
+            own.append(tile_pieces(op.value, warpgroups, is_in_tmem))
             continue
-        inner = [_staged_at_once(b, warpgroups) for region in op.regions for b in region.blocks]
+        inner = [
+            _staged_at_once(b, warpgroups, is_in_tmem)
+            for region in op.regions
+            for b in region.blocks
+        ]
         found = max(inner, key=sum, default=[])
         if isinstance(op, aa.IfOp):
             own += found
@@ -56,13 +63,29 @@ def _staged_at_once(block: Block, warpgroups: int) -> list[int]:
     return max(most, own, key=sum)
 
 
-def tile_pieces(value: SSAValue, warpgroups: int) -> int:
+def tile_pieces(value: SSAValue, warpgroups: int, is_in_tmem: bool) -> int:
     """The pieces that a warpgroup holds of a tile."""
     if not isinstance(value.type, TensorType):
         raise InternalError("a store of no tile", where=PASS_NAME)
-    rows, columns = value.type.get_shape()[-2:]
-    row = columns * storage_bytes(value.type.element_type)
+    shape, element = value.type.get_shape(), value.type.element_type
+    if is_in_tmem:
+        form = piece_form(shape, warpgroups, storage_bits(element), Held.LANES)
+        if form is None:
+            raise InternalError("a store of lanes without pieces", where=PASS_NAME)
+        return len(form.corners)
+    rows, columns = shape[-2:]
+    row = columns * storage_bytes(element)
     swizzle = widest_swizzle(row)
     if swizzle is None:
         raise InternalError("a store of rows without a swizzle", where=PASS_NAME)
     return rows * (row // swizzle) // (ROWS_PER_WARPGROUP * warpgroups)
+
+
+def has_sums_in_tmem(func: aa.FuncOp) -> bool:
+    """Whether tiles come from tensor memory."""
+    return any(isinstance(op, tc.CreateAccumulatorOp) for op in func.body.block.ops)
+
+
+def piece_rows(func: aa.FuncOp) -> int:
+    """Rows of a piece of a tile that leaves by TMA, at most."""
+    return BLOCK_ROWS if has_sums_in_tmem(func) else ROWS_PER_WARPGROUP

@@ -47,16 +47,22 @@ class AccessAssigner:
     """Assigns the accesses of one function.
 
     `warpgroups`: of consumers, 0 if the kernel is not specialised. `are_transposed`: whether wgmma
-    computes all its products transposed.
+    computes all its products transposed. `is_in_tmem`: whether their sums come from tensor memory.
     """
 
     def __init__(
-        self, writer: LayoutWriter, target: GpuTarget, warpgroups: int, are_transposed: bool
+        self,
+        writer: LayoutWriter,
+        target: GpuTarget,
+        warpgroups: int,
+        are_transposed: bool,
+        is_in_tmem: bool,
     ):
         self._writer = writer
         self._target = target
         self._warpgroups = warpgroups
         self._are_transposed = are_transposed
+        self._is_in_tmem = is_in_tmem
 
     def assign(self, op: Operation) -> None:
         """Writes how one of `ACCESSES` is done."""
@@ -92,10 +98,16 @@ class AccessAssigner:
                     self._writer.ask(index, coordinate_layout(layout, axis))
 
     def _assign_tma_store(self, op: aa.TiledStoreOp | aa.TiledAtomicRedOp) -> None:
-        """From the registers that a product leaves its result in."""
-        from tileiras.codegen.atoms.store_pieces import stored_layout
+        """From the registers that a product, or a load from tensor memory, leaves its result in."""
+        from tileiras.codegen.atoms.store_pieces import loaded_layouts, stored_layout
 
-        layout = stored_layout(shape_of(op.value), self._warpgroups, self._are_transposed)
+        shape = shape_of(op.value)
+        if self._is_in_tmem:
+            loaded = list(loaded_layouts(shape, self._warpgroups).values())
+            natural = self._writer.classes.natural(op.value)
+            layout = natural if natural is not None and natural in loaded else loaded[0]
+        else:
+            layout = stored_layout(shape, self._warpgroups, self._are_transposed)
         self._writer.take(op, [(op.value, layout)])
 
     def _assign_tiled_load(self, op: aa.TiledLoadOp) -> None:

@@ -65,7 +65,9 @@ def assign_layouts(func: aa.FuncOp, kernel: KernelPlanAttr, target: GpuTarget) -
     classes.collect(func)
     warpgroups = kernel.integer("warpgroups")
     writer = LayoutWriter(classes)
-    accesses = AccessAssigner(writer, target, warpgroups, _are_transposed(func))
+    is_in_tmem = any(isinstance(op.attributes.get(MMA), Tcgen05Attr) for op in func.walk())
+    transposed = _are_transposed(func)
+    accesses = AccessAssigner(writer, target, warpgroups, transposed, is_in_tmem)
     LayoutAssigner(writer, accesses, warpgroups > 0).assign_block(func.body.block)
 
 

@@ -8,10 +8,15 @@ from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.tmem import BLOCK_ROWS
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot, accumulators
 from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.pipelines import Pipeline, is_read_by_threads
-from tileiras.planning.resources.cta import WARPGROUP_THREADS, CtaConfig
+from tileiras.planning.resources.cta import (
+    ROWS_PER_WARPGROUP,
+    WARPGROUP_THREADS,
+    CtaConfig,
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,11 @@ class RolePlan:
     def is_in_tmem(self) -> bool:
         """Whether sums lie in tensor memory, and a warp of its own issues the products."""
         return any(planned.is_in_tmem for planned in self.dots.values())
+
+    @property
+    def piece_rows(self) -> int:
+        """Rows of a piece of a tile that leaves by TMA, at most."""
+        return BLOCK_ROWS if self.is_in_tmem else ROWS_PER_WARPGROUP
 
     @property
     def sums(self) -> list[Accumulator]:

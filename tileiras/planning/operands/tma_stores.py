@@ -1,10 +1,10 @@
 """Which tiles leave by TMA.
 
-A store by TMA goes through shared memory in pieces of 64 rows of one swizzle span; bounds are the
-tensor map's affair. The next tile's products run while the last pieces are on their way. One thread
-of a warpgroup, or of the store warp (`warp_roles/store_warp`), issues all pieces and waits
-for them before those of the next tile, so stores keep their order among themselves. With any other
-access that tokens order with a write they would not: then none is used.
+A store by TMA goes through shared memory in pieces of 64 rows of one swizzle span, or 128 from
+tensor memory; bounds are the tensor map's affair. The next tile's products run while the last
+pieces are on their way. One thread of a warpgroup, or of the store warp (`warp_roles/store_warp`),
+issues all pieces and waits for them before those of the next tile, so stores keep their order among
+themselves. With any other access that tokens order with a write they would not: then none is used.
 
 A reduction into a view goes the same way: TMA combines each element atomically by itself, relaxed
 at the scope of the GPU (PTX ISA, "cp.reduce.async.bulk.tensor").
@@ -21,13 +21,12 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from tileiras.analysis.memory_hazards import find_hazards
 from tileiras.codegen.atoms.element_names import tensor_map_element
 from tileiras.codegen.atoms.reductions import tma_reduction
-from tileiras.codegen.atoms.shared_operands import widest_swizzle
-from tileiras.codegen.atoms.store_pieces import store_bytes
+from tileiras.codegen.atoms.store_pieces import Held, PieceForm, piece_form, store_bytes
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, MemoryScope
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
-from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.planning.hints import is_tma_allowed
 from tileiras.planning.memory_order import WRITES, follows_write, precedes_write
@@ -35,7 +34,6 @@ from tileiras.planning.operands.tma import MAX_BOX, has_renewed_map, is_aligned
 from tileiras.planning.resources.cta import (
     FIXED_BYTES,
     LEAST_SCRATCH,
-    ROWS_PER_WARPGROUP,
     shared_bytes,
 )
 
@@ -86,7 +84,7 @@ def own_store_bytes(func: aa.FuncOp, plan: RolePlan, stores: Sequence[TmaWrite])
     """
     if not stores:
         return 0
-    size = store_bytes(plan.warpgroups)
+    size = store_bytes(plan.warpgroups, plan.piece_rows)
     own = [pipeline for pipeline in plan.pipelines if pipeline.within is None]
     are_short = max(pipeline.bytes * pipeline.least for pipeline in own) < size
     if are_short or any(is_in_loop(op) for op in stores):
@@ -121,18 +119,25 @@ def _suits(op: TmaWrite, plan: RolePlan) -> bool:
     strides = [type.memref.strides[dim] for dim in type.dim_map]
     if strides[-1] != 1 or 1 in strides[:-1] or any(extent != 1 for extent in shape[:-2]):
         return False
-    rows, columns = shape[-2:]
-    split, whole = (columns, rows) if plan.is_transposed else (rows, columns)
-    if split % (ROWS_PER_WARPGROUP * plan.warpgroups):
-        return False
     # A warpgroup's columns are a span of 16-bit elements.
-    if plan.is_transposed and (whole % ROWS_PER_WARPGROUP or storage_bytes(element) != 2):
+    if plan.is_transposed and storage_bytes(element) != 2:
         return False
-    if widest_swizzle(columns * storage_bytes(element)) is None:
+    if pieces_of(op, plan) is None:
         return False
     if not (_is_from_arguments(op.view) or has_renewed_map(op)):
         return False
-    return _is_from_product(op.value, (rows, columns))
+    return _is_from_product(op.value, (shape[-2], shape[-1]))
+
+
+def pieces_of(op: TmaWrite, plan: RolePlan) -> PieceForm | None:
+    """The pieces of a tile that leaves by TMA, None if it has none."""
+    type = view_type_of(op.view)
+    held = Held.COLUMNS if plan.is_transposed else Held.ROWS
+    if plan.is_in_tmem:
+        held = Held.LANES
+    return piece_form(
+        type.tile_shape, plan.warpgroups, storage_bits(type.memref.element_type), held
+    )
 
 
 def _may_be_asynchronous(op: TmaWrite) -> bool:

@@ -68,8 +68,9 @@ def _is_for_all_warps(func: aa.FuncOp) -> bool:
 
 def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> RolePlan | str:
     """The plan with one strategy for all products, or why it cannot be."""
-    if strategy.has_product_agent and func.cluster_size > 1:
-        return "CTAs of a cluster fill each other's stages"
+    exchanges = func.clustered is None or func.cluster_axis is not None
+    if strategy.has_product_agent and func.cluster_size > 1 and exchanges:
+        return "CTAs of a cluster exchange results"
     if strategy.has_product_agent and func.two_tiles is not None:
         return "tiles that are computed at once may turn out to be the same"
     dots = [op for op in func.walk() if isinstance(op, aa.ProductOp)]

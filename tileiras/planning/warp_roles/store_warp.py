@@ -8,6 +8,7 @@ from dataclasses import replace
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.planning.memory_order import follows_write, precedes_write
+from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.operands.tma import has_renewed_map
 from tileiras.planning.operands.tma_stores import TmaWrite, is_in_loop
@@ -37,7 +38,8 @@ def _with_warp(plan: RolePlan, target: GpuTarget) -> CtaConfig | None:
     shape = plan.shape
     if any(pipeline.gathers for pipeline in plan.pipelines):
         return None
-    if shape.producer_warps > 1:
+    # Of a warpgroup beside the consumers one warp copies, and one may issue products.
+    if shape.producer_warps == WARPS_PER_WARPGROUP:
         return shape
     warps = shape.consumer_warps + shape.producer_warps + 1
     if launched_registers(warps, shape.ctas, target) < shape.registers:

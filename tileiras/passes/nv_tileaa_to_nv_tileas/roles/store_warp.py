@@ -64,6 +64,8 @@ class StoreWarpBuilder(ProducerBuilder):
             properties["reduction"] = op.mode
         if self.plan.is_transposed:
             properties["transposed"] = UnitAttr()
+        if self.plan.is_in_tmem:
+            properties["lanes"] = UnitAttr()
         self.emit(ts.StoreStageOp, operands, (), properties)
 
     def _store_map(self, op: TmaWrite) -> SSAValue:
@@ -73,7 +75,7 @@ class StoreWarpBuilder(ProducerBuilder):
         view = self.values[op.view]
         if view not in self.own_maps:
             owner = moved_to_its_memref(view)
-            made = store_map(op, view)
+            made = store_map(op, view, self.plan)
             op_block(owner).insert_op_after(made, owner)
             self.own_maps[view] = made.result
         self.renew([self.own_maps[view]])
@@ -93,9 +95,11 @@ def build_store_warp(
     return builder.build(func.body.block, list(entry.args))
 
 
-def create_store_pipeline(entry: Block) -> SSAValue:
+def create_store_pipeline(entry: Block, plan: RolePlan) -> SSAValue:
     """The buffers at the start of the kernel; `tileas-optimize-alloc-tensor` says how large."""
     properties = {"stages": IntAttr(BUFFERS), "pieces": IntAttr(1)}
+    if plan.is_in_tmem:
+        properties["rows"] = IntAttr(plan.piece_rows)
     op = ts.CreateStorePipelineOp.create(result_types=[pl.PIPELINE], properties=properties)
     entry.add_op(op)
     return op.result

@@ -8,50 +8,47 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import IntAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
-from tileiras.codegen.atoms.tma_boxes import tile_swizzle
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
-from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.planning.operands.tma import has_renewed_map
-from tileiras.planning.operands.tma_stores import TmaWrite
-from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP
+from tileiras.planning.operands.tma_stores import TmaWrite, pieces_of
 
 if TYPE_CHECKING:
     from tileiras.planning.model.kernel import RolePlan
 
 
-def make_store_maps(
-    stores: Sequence[TmaWrite], source: Block, entry: Block
-) -> dict[Operation, SSAValue]:
+def make_store_maps(plan: RolePlan, source: Block, entry: Block) -> dict[Operation, SSAValue]:
     """The tensor maps of the stores, at the start of the kernel; `entry` has its new arguments.
 
     Not those of views that are made in loops: the store warp makes them where it comes by.
     """
     values: dict[SSAValue, SSAValue] = dict(zip(source.args, entry.args, strict=True))
     maps: dict[SSAValue, SSAValue] = {}
-    early = [store for store in stores if not has_renewed_map(store)]
+    early = [store for store in plan.stores if not has_renewed_map(store)]
     for store in early:
         view = _copied(store.view, values, entry)
         if view not in maps:
-            made = store_map(store, view)
+            made = store_map(store, view, plan)
             entry.add_op(made)
             maps[view] = made.result
     return {store: maps[values[store.view]] for store in early}
 
 
-def store_map(store: TmaWrite, view: SSAValue) -> pl.MakeTensorMapOp:
+def store_map(store: TmaWrite, view: SSAValue, plan: RolePlan) -> pl.MakeTensorMapOp:
     """The tensor map of a store, whose boxes are pieces of a warpgroup."""
     type = view_type_of(store.view)
     box = [1] * len(type.dim_map)
-    swizzle = tile_swizzle(type, len(type.tile_shape) - 1)
-    box[type.dim_map[-1]] = swizzle // storage_bytes(type.memref.element_type)
-    box[type.dim_map[-2]] = ROWS_PER_WARPGROUP
-    properties: dict[str, Attribute] = {"box": IntTupleAttr(box), "swizzle": IntAttr(swizzle)}
+    form = pieces_of(store, plan)
+    if form is None:
+        raise InternalError("a tile that leaves by TMA has no pieces", where="warp roles")
+    box[type.dim_map[-1]] = form.span
+    box[type.dim_map[-2]] = form.rows
+    properties: dict[str, Attribute] = {"box": IntTupleAttr(box), "swizzle": IntAttr(form.swizzle)}
     if has_renewed_map(store):
         properties["renewed"] = UnitAttr()
     return pl.MakeTensorMapOp.create(

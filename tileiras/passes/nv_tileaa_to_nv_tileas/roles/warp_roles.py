@@ -64,8 +64,8 @@ def _fill(
     """The programs of all warp roles into the kernel's new block."""
     source = func.body.block
     pipelines = _create_all(entry, func, plan, roles.multicast)
-    store_pipeline = create_store_pipeline(entry) if plan.has_store_warp else None
-    store_maps = make_store_maps(plan.stores, source, entry)
+    store_pipeline = create_store_pipeline(entry, plan) if plan.has_store_warp else None
+    store_maps = make_store_maps(plan, source, entry)
     builder = ProducerBuilder(PRODUCER, plan, roles, pipelines)
     body = Block()
     regions = [builder.build(source, list(entry.args)), Region(body)]

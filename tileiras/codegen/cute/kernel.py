@@ -61,6 +61,7 @@ class Kernel(ABC):
         self.symbols: dict[str, SSAValue] = {}
         self.values: dict[SSAValue, Any] = {}
         self.unrolled = 0
+        self.location = func.location
         self.files: list[Registers] = []
         """All registers that there are, for the blocks in which paths meet."""
         self.products: list[tuple[Any, SSAValue]] = []
@@ -83,10 +84,11 @@ class Kernel(ABC):
     def enter(self, block: Block) -> None:
         """What follows is written at the end of this block."""
         self.builder = Builder(InsertPoint.at_end(block))
-        self.thread = ThreadBuilder(block)
+        self.thread = ThreadBuilder(block, self.location)
 
     def add(self, op: Operation) -> Operation:
-        """Writes an operation."""
+        """Writes an operation, at the place of the one that is compiled."""
+        op.location = self.location
         self.builder.insert(op)
         return op
 
@@ -310,6 +312,7 @@ class Kernel(ABC):
     def block(self, block: Block) -> list[Any]:
         """Compiles the operations of a block; gives what its terminator hands on."""
         for op in block.ops:
+            self.location = self.thread.location = op.location
             try:
                 self.operation(op)
             except TargetError as error:

@@ -39,9 +39,7 @@ class ShownPass:
 
 def cases_of_passes(folder: Path = FILES) -> dict[str, list[Case]]:
     """Pass -> the cases of all files whose RUN line ends with it."""
-    found: dict[str, list[Case]] = {
-        step.pass_name: [] for step in (*PIPELINE, *CUTE_PIPELINE)
-    }
+    found: dict[str, list[Case]] = {step.pass_name: [] for step in (*PIPELINE, *CUTE_PIPELINE)}
     for path in sorted(folder.rglob("*.mlir")):
         for case in read_cases(path):
             names = request_of(case).pass_names

@@ -25,6 +25,8 @@ TMA = "!cute_nvgpu.tma_atom<f16, (32,128), 64>"
 SLOT = "!cute.tensor<i32, smem, align<4>, 1:1>"
 AT = "!cute.coord<(0,?)>"
 COLUMNS = "!cute.tensor<f32, rmem, align<16>, 32:1>"
+WORDS = "!cute.tensor<f32, rmem, align<16>, 2:1>"
+PAIRS = "!cute.ptr<f32, smem, align<8>>"
 REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 MATRIX_ATOMS = ("ldmatrix", "ldmatrix_trans", "stmatrix", "stmatrix_trans")
 
@@ -59,13 +61,27 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("mbarrier_init", [BARRIER], "", "1"),
     row("mbarrier_init_fence", [], ""),
     row("mbarrier_arrive", [BARRIER], ""),
+    row("mbarrier_arrive", [BARRIER, INT(1)], ""),
     row("mbarrier_arrive_and_expect_tx", [BARRIER], "", "8192"),
     row("mbarrier_wait", [BARRIER, INT(1)], ""),
+    row("mbarrier_try_wait", [BARRIER, INT("?")], "!cute.bool<?>"),
     row("mbarrier_arrive_copies", [BARRIER], ""),
     row("fence_proxy_async", [], ""),
     row("sync_warp", [], ""),
     row("cp_async_commit_group", [], ""),
     row("cp_async_wait_group", [], "", "0"),
+    row("block_idx_in_cluster", [], INT("?")),
+    row("block_in_cluster_idx", [], INT("?"), "0"),
+    row("block_in_cluster_dim", [], INT("?"), "1"),
+    row("cluster_idx", [], INT("?"), "2"),
+    row("cluster_dim", [], INT("?"), "0"),
+    row("cluster_arrive", [], ""),
+    row("cluster_arrive_relaxed", [], ""),
+    row("cluster_wait", [], ""),
+    row("mapa", [BARRIER, INT(1)], BARRIER.replace("smem", "dsmem")),
+    row("store_async", [WORDS, PAIRS, BARRIER, INT(1)], ""),
+    row("warpgroup_reg_alloc", [], "", "232"),
+    row("warpgroup_reg_dealloc", [], "", "40"),
     row("make_exec_tma", [TMA], TMA),
     row("prefetch_tma_desc", [TMA], ""),
     row("tma_load", [TMA, A, BARRIER, AT], ""),

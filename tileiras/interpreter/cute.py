@@ -26,6 +26,7 @@ from tileiras.dialects.cute.structure import (
     IfOp,
     LoadOp,
     ReturnOp,
+    WhileOp,
     YieldOp,
 )
 from tileiras.dialects.cute.tiled import atom_layout
@@ -40,8 +41,8 @@ from tileiras.interpreter.cute_instructions import GROUP_RULES, RULES, copy_matr
 from tileiras.interpreter.cute_state import (
     WARP,
     WARPGROUP,
+    Cluster,
     Cta,
-    Pointer,
     number_type,
     read,
     write,
@@ -85,6 +86,8 @@ class _Thread:
                     return self.of(op.arguments)
                 case ForOp():
                     yield from self._loop(op)
+                case WhileOp():
+                    yield from self._while(op)
                 case IfOp():
                     if self.values[op.condition]:
                         yield from self.run(op.body.block)
@@ -109,6 +112,14 @@ class _Thread:
             carried = yield from self.run(block)
         for result, value in zip(op.results_, carried, strict=True):
             self.values[result] = value
+
+    def _while(self, op: WhileOp) -> Generator[tuple[Operation, list[Any]], None, None]:
+        carried = self.of(op.operands)
+        block = op.body.block
+        while carried[0]:
+            self.values.update(zip(block.args, carried, strict=True))
+            carried = yield from self.run(block)
+        self.values.update(zip(op.results_, carried, strict=True))
 
     def _row(self, op: CuteOp) -> Generator[tuple[Operation, list[Any]], None, None]:
         operands = [int(v) if isinstance(v, np.integer) else v for v in self.of(op.inputs)]
@@ -150,16 +161,9 @@ class _Thread:
     def _memory(self, op: CuteOp) -> Tensor:
         """Memory for the tensor of a result: a thread's own, or one for the CTA."""
         kind = op.outputs[0].type.data  # pyright: ignore[reportAttributeAccessIssue]
-        found = self.cta.shared.get(op)
-        if found is None:
-            found = _new(kind.engine.element, kind.engine.space, kind.layout.cosize)
-        if found.space == "smem":
-            self.cta.shared[op] = found
-        return Tensor(found, kind.layout)
-
-
-def _new(element: str, space: str, size: int) -> Pointer:
-    return Pointer(np.zeros(size, dtype=number_type(element)), element, space)
+        engine, layout = kind.engine, kind.layout
+        found = self.cta.memory_of(op, engine.element, engine.space, layout.cosize)
+        return Tensor(found, layout)
 
 
 def _constant(op: ConstantOp) -> Any:
@@ -176,6 +180,8 @@ def _waits(op: CuteOp, operands: list[Any]) -> bool:
     """Whether a thread stops at an operation until others have come, or until a phase is over."""
     match op.name:
         case "cute.sync_threads" | "cutlass.pipeline_init_wait" | "cute_nvgpu.mbarrier_wait":
+            return True
+        case _ if op.name == CLUSTER_WAIT:
             return True
         case "cute.gemm":
             return _of_warps(operands[0])
@@ -304,33 +310,54 @@ def run_kernel(
     if len(arguments) != len(func.body.block.args):
         wanted = len(func.body.block.args)
         raise InterpreterError(f"kernel '{name}' has {wanted} arguments, found {len(arguments)}")
-    for z, y, x in product(range(grid[2]), range(grid[1]), range(grid[0])):
-        _run_cta(func, arguments, Cta((x, y, z), grid, func.threads.data))
+    shape = func.cluster_shape
+    if any(count % size for count, size in zip(grid, shape, strict=True)):
+        raise InterpreterError(f"a grid of {grid} CTAs is not made of clusters {shape}", func)
+    steps = (range(0, count, size) for count, size in zip(grid, shape, strict=True))
+    for x, y, z in sorted(product(*steps), key=lambda first: first[::-1]):
+        _run_cluster(func, arguments, _cluster(func, (x, y, z), grid))
+
+
+def _cluster(func: FuncOp, first: tuple[int, int, int], grid: tuple[int, int, int]) -> Cluster:
+    """The cluster whose first CTA is at a place of the grid."""
+    made = Cluster(func.cluster_shape)
+    for z, y, x in product(*(range(size) for size in reversed(func.cluster_shape))):
+        block = (first[0] + x, first[1] + y, first[2] + z)
+        made.ctas.append(Cta(block, grid, func.threads.data, made, len(made.ctas)))
+    return made
 
 
 _Wait = tuple[Any, list[Any]]
 
 
-def _run_cta(func: FuncOp, arguments: Sequence[Any], cta: Cta) -> None:
+def _run_cluster(func: FuncOp, arguments: Sequence[Any], cluster: Cluster) -> None:
     """Threads take turns: those that need not wait any longer run to the next place to wait."""
-    turns: list[_Turn] = []
-    for number in range(cta.threads):
-        thread = _Thread(number, cta)
-        thread.values.update(zip(func.body.block.args, arguments, strict=True))
-        turns.append(thread.run(func.body.block))
-    waits: list[_Wait | None] = [next(turn, None) for turn in turns]
-    while any(wait is not None for wait in waits):
-        going = _going(cta, waits)
+    turns: list[list[_Turn]] = []
+    for cta in cluster.ctas:
+        turns.append([])
+        for number in range(cta.threads):
+            thread = _Thread(number, cta)
+            thread.values.update(zip(func.body.block.args, arguments, strict=True))
+            turns[-1].append(thread.run(func.body.block))
+    waits: list[list[_Wait | None]] = [[next(turn, None) for turn in each] for each in turns]
+    while any(wait is not None for each in waits for wait in each):
+        going = [
+            (cta.rank, number)
+            for cta, each in zip(cluster.ctas, waits, strict=True)
+            for number in _going(cta, each)
+        ]
         if not going:
-            op = next(wait[0] for wait in waits if wait is not None)
+            op = next(wait[0] for each in waits for wait in each if wait is not None)
             raise InterpreterError(_why_stuck(op), op)
-        for number in going:
-            waits[number] = next(turns[number], None)
+        for rank, number in going:
+            waits[rank][number] = next(turns[rank][number], None)
 
 
 def _why_stuck(op: Operation) -> str:
     if op.name in BARRIER_WAITS:
         return "nobody ends the phase that is waited for"
+    if op.name == CLUSTER_WAIT:
+        return "not all threads of the cluster come here"
     size, _ = _group_of(op)
     return f"not all threads of the {_GROUP_NAMES[size]} come here"
 
@@ -349,6 +376,10 @@ def _going(cta: Cta, waits: Sequence[_Wait | None]) -> list[int]:
         op = wait[0]
         if op.name in BARRIER_WAITS:
             if _checked(op, lambda wait=wait: is_over(cta, wait[1])):
+                going.append(number)
+            continue
+        if op.name == CLUSTER_WAIT:
+            if _checked(op, lambda number=number: cta.cluster.have_arrived(cta.rank, number)):
                 going.append(number)
             continue
         size, rule = _group_of(op)
@@ -382,4 +413,5 @@ _GROUPS: dict[str, tuple[int, Callable[..., None]]] = {
 """Operations of `cute` of so many threads together; 0 are all."""
 BARRIER_WAITS = {"cute_nvgpu.mbarrier_wait", *WAITING}
 """Operations that wait for the phase of a barrier: its pointer and the parity."""
+CLUSTER_WAIT = "cute_nvgpu.cluster_wait"
 _GROUP_NAMES = {0: "CTA", WARP: "warp", WARPGROUP: "warpgroup"}

@@ -8,6 +8,7 @@ Threads that act together (a warp, a warpgroup) meet, then one rule acts for all
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from tileiras.interpreter.cute_state import (
     WARPGROUP,
     Cta,
     MappedTensor,
+    Pointer,
     box_places,
     places,
     read,
@@ -55,7 +57,10 @@ def _init(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
 
 
 def _arrive(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
-    cta.barrier(operands[0]).arrive(1, op.statics[0] if op.statics else 0)
+    barrier = operands[0]
+    if len(operands) > 1:
+        cta, barrier = cta.peer(operands[1]), cta.in_peer(barrier, operands[1])
+    cta.barrier(barrier).arrive(1, op.statics[0] if op.statics else 0)
 
 
 def is_over(cta: Cta, operands: list[Any]) -> bool:
@@ -111,7 +116,45 @@ def _overlap(
 
 
 def _multicast(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
-    raise InterpreterError("CTAs run one after the other, boxes for a cluster are not loaded", op)
+    """The same place and barrier of each CTA in the mask."""
+    mapped, target, barrier, coordinate, mask = operands
+    for rank in range(int(mask).bit_length()):
+        if int(mask) >> rank & 1:
+            there = replace(target, engine=cta.in_peer(target.engine, rank))
+            other = cta.in_peer(barrier, rank)
+            _tma_load(cta.peer(rank), thread, op, [mapped, there, other, coordinate])
+
+
+def _cluster_arrive(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    cta.cluster.arrive(cta.rank, thread)
+
+
+def _of_cluster(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> int:
+    """Numbers of the launch along an axis."""
+    axis, shape = op.statics[0], cta.cluster.shape
+    match op.name.partition(".")[2]:
+        case "block_in_cluster_idx":
+            return cta.block[axis] % shape[axis]
+        case "block_in_cluster_dim":
+            return shape[axis]
+        case "cluster_idx":
+            return cta.block[axis] // shape[axis]
+        case _:
+            return cta.grid[axis] // shape[axis]
+
+
+def _mapa(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> Pointer:
+    pointer, rank = operands
+    return replace(cta.in_peer(pointer, rank), space="dsmem")
+
+
+def _store_async(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    """The words are there at once, and counted."""
+    tensor, pointer, barrier, rank = operands
+    words, there = read(tensor), cta.in_peer(pointer, rank)
+    for number, word in enumerate(words):
+        there.memory[there.at(number)] = word.view(there.memory.dtype)
+    cta.peer(rank).barrier(cta.in_peer(barrier, rank)).arrive(0, -4 * len(words))
 
 
 def _tcgen05_mma(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
@@ -138,7 +181,17 @@ RULES: dict[str, Rule] = {
     "mbarrier_init_fence": _nothing,
     "mbarrier_arrive": _arrive,
     "mbarrier_arrive_and_expect_tx": _arrive,
+    "mbarrier_try_wait": lambda cta, thread, op, operands: is_over(cta, operands),
     "mbarrier_arrive_copies": _arrive,
+    "block_idx_in_cluster": lambda cta, thread, op, operands: cta.rank,
+    "block_in_cluster_idx": _of_cluster,
+    "block_in_cluster_dim": _of_cluster,
+    "cluster_idx": _of_cluster,
+    "cluster_dim": _of_cluster,
+    "cluster_arrive": _cluster_arrive,
+    "cluster_arrive_relaxed": _cluster_arrive,
+    "mapa": _mapa,
+    "store_async": _store_async,
     "fence_proxy_async": _nothing,
     "cp_async_commit_group": _nothing,
     "cp_async_wait_group": _nothing,
@@ -253,6 +306,8 @@ def _meet(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list[Any]]) -
 GROUP_RULES: dict[str, tuple[int, GroupRule]] = {
     "sync_warp": (WARP, _meet),
     "warpgroup_mma": (WARPGROUP, _warpgroup_mma),
+    "warpgroup_reg_alloc": (WARPGROUP, _meet),
+    "warpgroup_reg_dealloc": (WARPGROUP, _meet),
     "tmem_alloc": (WARP, _alloc),
     "tmem_dealloc": (WARP, _dealloc),
 }

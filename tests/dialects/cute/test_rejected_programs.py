@@ -248,6 +248,17 @@ STRUCTURE = (
         3,
         "gives (i32), the loop carries (f32)",
     ),
+    (
+        "cute.func @k() threads 32 cluster (4,4,1) {\ncute.return\n}",
+        1,
+        "has clusters (4,4,1), expected (x,y,z) of 1 to 8 CTAs",
+    ),
+    (
+        "cute.func @k(%x: f32) threads 32 {\n%r = cute.while carries (%y = %x) {\n"
+        "cute.yield(%y)\n}\ncute.return\n}",
+        2,
+        "the first value that is carried is a condition, !cute.bool<?>",
+    ),
     ("cute.nothing()", 1, "is not registered"),
     ("cute.func @k(%a: !cute.int<(1,2)>) threads 1 {\ncute.return\n}", 1, "expected an integer"),
     ("cute.func @k(%a: !cute.shape<(0,2)>) threads 1 {\ncute.return\n}", 1, "extents from 1 on"),

@@ -12,12 +12,14 @@ from tests.kernels.cute_nvgpu_operations import (
     EXAMPLES,
     GROUPS,
     MATRIX_ATOMS,
+    PAIRS,
     REDUCTIONS,
     SLOT,
     TCGEN05,
     TENSOR_MMA,
     TMA,
     WARPGROUP,
+    WORDS,
     A,
     B,
     D,
@@ -69,7 +71,32 @@ def _bad(
     return (*row(name, operands, result, statics), message)
 
 
+CLUSTERS: tuple[tuple[str, ...], ...] = (
+    _bad("mbarrier_arrive", [BARRIER, INT(8)], "", "a cluster has CTAs 0 to 7, found 8"),
+    _bad("mbarrier_try_wait", [BARRIER, INT(2)], "", "is 0 or 1, found 2", "!cute.bool<?>"),
+    _bad("mbarrier_try_wait", [GLOBAL_BARRIER, INT(0)], "", NO_BARRIER, "!cute.bool<?>"),
+    _bad("block_idx_in_cluster", [], "0", "has 1 static parameters, expected 0", INT("?")),
+    *(
+        _bad(name, [], "3", "axes are 0, 1 and 2, found 3", INT("?"))
+        for name in ("block_in_cluster_idx", "block_in_cluster_dim", "cluster_idx", "cluster_dim")
+    ),
+    _bad("mapa", [GLOBAL_BARRIER, INT(0)], "", "smem of another CTA is mapped", GLOBAL_BARRIER),
+    _bad("mapa", [BARRIER, INT(9)], "", "a cluster has CTAs 0 to 7, found 9", BARRIER),
+    _bad("store_async", [A, PAIRS, BARRIER, INT(0)], "", "1, 2 or 4 words of 32 bits in rmem"),
+    _bad("store_async", [WORDS, BARRIER, BARRIER, INT(0)], "", "words go to smem, found i64"),
+    _bad("store_async", [WORDS, PAIRS, HALF_WORD, INT(0)], "", NO_BARRIER),
+    _bad(
+        "store_async",
+        [WORDS, PAIRS.replace("<8>", "<4>"), BARRIER, INT(0)],
+        "",
+        "2 words go to an aligned place, found align 4",
+    ),
+    _bad("warpgroup_reg_alloc", [], "264", "24 to 256 registers in steps of 8, found 264"),
+    _bad("warpgroup_reg_dealloc", [], "36", "24 to 256 registers in steps of 8, found 36"),
+)
+
 BAD: tuple[tuple[str, ...], ...] = (
+    *CLUSTERS,
     _bad("make_universal_copy_atom", [], "24", "universal moves 8, 16, 32, 64, 128 bits"),
     _bad("make_universal_copy_atom", [], "", "has 0 static parameters, expected 1"),
     _bad("make_cp_async_atom", [], "16", "cp_async moves 32, 64, 128 bits for a thread, found 16"),
@@ -137,6 +164,9 @@ BAD: tuple[tuple[str, ...], ...] = (
             "warpgroup_commit_batch",
             "tcgen05_fence_before",
             "tcgen05_fence_after",
+            "cluster_arrive",
+            "cluster_arrive_relaxed",
+            "cluster_wait",
         )
     ),
     *(

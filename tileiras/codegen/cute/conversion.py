@@ -31,7 +31,8 @@ class ConvertCuteToLLVMPass(IrPass):
         """Lowers all functions; CompileError with the place of what cannot be compiled."""
         for item in op.body.block.ops:
             if not isinstance(item, FuncOp):
-                raise CompileError(f"'{item.name}' op is no kernel of CuTe's dialects", place_of(item))
+                what = f"'{item.name}' op is no kernel of CuTe's dialects"
+                raise CompileError(what, place_of(item))
         lowered = lower_module(op, ctx.require_target())
         for item in list(op.body.block.ops):
             item.detach()

@@ -95,7 +95,7 @@ def _empty(kernel: Kernel, pipeline: Pipeline, state: PipelineState) -> SSAValue
 
 def _wait_empty(kernel: Kernel, pipeline: Pipeline, state: PipelineState) -> None:
     phase = _phase(kernel, state, state.flip)
-    kernel.thread.mbarrier_wait(_empty(kernel, pipeline, state), _parity(kernel, phase))
+    kernel.wait(_empty(kernel, pipeline, state), _parity(kernel, phase))
 
 
 def _make_barriers(kernel: Kernel, barriers: Address, counts: Sequence[int]) -> None:
@@ -185,7 +185,7 @@ def _barrier_address(first: int) -> _Rule:
 def _consumer_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pipeline, state = operands
     phase = _phase(kernel, state, 0)
-    kernel.thread.mbarrier_wait(_full(kernel, pipeline, state), _parity(kernel, phase))
+    kernel.wait(_full(kernel, pipeline, state), _parity(kernel, phase))
     if pipeline.kind in ("tma_umma", "umma_async"):
         kernel.thread.tcgen05_fence("after_thread_sync")
 
@@ -221,7 +221,7 @@ def _sequence_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     made, group, state = operands
     first = _quotient(kernel, made.length + group * -1, made.length)[0]
     phase = _phase(kernel, state, first)
-    kernel.thread.mbarrier_wait(_turn(kernel, made, group, state), _parity(kernel, phase))
+    kernel.wait(_turn(kernel, made, group, state), _parity(kernel, phase))
 
 
 def _sequence_arrive(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:

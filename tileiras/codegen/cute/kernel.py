@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from xdsl.builder import Builder
@@ -25,8 +26,9 @@ from tileiras.codegen.cute.memory import (
     access_bytes,
     register_type,
 )
+from tileiras.codegen.cute.targets import need
 from tileiras.codegen.llvmir.builder import ThreadBuilder
-from tileiras.codegen.target import GpuTarget
+from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.algebra.leaves import Dynamic, Leaf, static
@@ -46,9 +48,10 @@ from tileiras.dialects.llvm.constants import BitsAttr
 from tileiras.dialects.llvm.types import GENERIC, GLOBAL, SHARED, PointerType
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nvvm import threads
+from tileiras.dialects.nvvm.cluster import SHARED_CLUSTER
 from tileiras.errors import CompileError, TargetError
 
-SPACES = {"gmem": GLOBAL, "smem": SHARED, "generic": GENERIC}
+SPACES = {"gmem": GLOBAL, "smem": SHARED, "dsmem": SHARED_CLUSTER, "generic": GENERIC}
 
 
 class Kernel(ABC):
@@ -68,7 +71,17 @@ class Kernel(ABC):
         """Accumulators that products of warpgroups still write, and where they go."""
         kinds = [kind for argument in func.body.block.args for kind in _parameters(argument.type)]
         name = func.sym_name.data
-        self.made = control.FuncOp.make_kernel(name, kinds, threads=func.threads.data)
+        if func.cluster is not None:
+            need(target, Feature.CLUSTER_LAUNCH, "clusters")
+        moves = any(op.name == "cute_nvgpu.warpgroup_reg_alloc" for op in func.walk())
+        self.made = control.FuncOp.make_kernel(
+            name,
+            kinds,
+            threads=func.threads.data,
+            cluster_dim=None if func.cluster is None else func.cluster_shape,
+            # ptxas moves registers only where it knows how many threads an SM holds.
+            min_ctas=1 if moves else None,
+        )
         self.made.location = func.location
         self.enter(self.made.entry)
 
@@ -302,6 +315,26 @@ class Kernel(ABC):
         )
         base = self.add(address).results[0]
         return Tensor(Address(base, info.element, "smem"), kind.layout)
+
+    def wait(self, barrier: SSAValue, parity: SSAValue) -> None:
+        """Until a phase is over: what CTAs of the cluster have written is known then, too."""
+        self.thread.mbarrier_wait(barrier, parity, of_cluster=self.func.cluster is not None)
+
+    def try_wait(self, barrier: SSAValue, parity: SSAValue) -> SSAValue:
+        """Whether a phase is over (i1)."""
+        cluster = self.func.cluster is not None
+        return self.thread.mbarrier_try_wait(barrier, parity, of_cluster=cluster)
+
+    def word(self, leaf: Leaf) -> SSAValue:
+        """An integer as i32."""
+        return self.thread.trunc(self.integer(leaf), i32)
+
+    def rank(self, leaf: Leaf) -> SSAValue:
+        """The number of a CTA of the cluster; AlgebraError for one that there is not."""
+        count = prod(self.func.cluster_shape)
+        if isinstance(leaf, int) and leaf >= count:
+            raise AlgebraError(f"there is no CTA {leaf} in a cluster of {count}")
+        return self.word(leaf)
 
     # Operations ------------------------------------------------------------------------------
 

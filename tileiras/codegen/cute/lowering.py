@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.cute.clusters import CLUSTERS
 from tileiras.codegen.cute.cutlass import CUTLASS
 from tileiras.codegen.cute.instructions import INSTRUCTIONS, copy_by_atom
 from tileiras.codegen.cute.kernel import Kernel
@@ -33,7 +34,7 @@ from tileiras.codegen.cute.memory import (
     register_type,
     vectors_of,
 )
-from tileiras.codegen.cute.regions import lower_if, lower_loop
+from tileiras.codegen.cute.regions import lower_if, lower_loop, lower_while
 from tileiras.codegen.cute.targets import check_feature, row_of
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.target import GpuTarget
@@ -41,7 +42,7 @@ from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.algebra.leaves import Dynamic
 from tileiras.dialects.cute.operation import CuteOp
-from tileiras.dialects.cute.structure import ConstantOp, ForOp, FuncOp, IfOp, LoadOp
+from tileiras.dialects.cute.structure import ConstantOp, ForOp, FuncOp, IfOp, LoadOp, WhileOp
 from tileiras.dialects.cute.values import (
     CopyAtom,
     MmaAtom,
@@ -72,6 +73,8 @@ class FunctionLowering(Kernel):
                 self.values[op.result] = found[0]
             case ForOp():
                 lower_loop(self, op)
+            case WhileOp():
+                lower_while(self, op)
             case IfOp():
                 lower_if(self, op)
             case CuteOp():
@@ -91,7 +94,7 @@ class FunctionLowering(Kernel):
 
     def _row(self, op: CuteOp) -> None:
         name = op.name.removeprefix("cute.")
-        rule = INSTRUCTIONS.get(name) or CUTLASS.get(name)
+        rule = INSTRUCTIONS.get(name) or CLUSTERS.get(name) or CUTLASS.get(name)
         if rule is not None:
             rule(self, op, [self.integer_of(value) for value in op.inputs])
             return

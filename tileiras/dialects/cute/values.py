@@ -34,8 +34,8 @@ ELEMENT_BITS: dict[str, int] = {
 }
 """The bits that an element takes in memory."""
 
-SPACES = ("gmem", "smem", "rmem", "generic")
-"""Memory spaces of pointers, by CuTe's names."""
+SPACES = ("gmem", "smem", "dsmem", "rmem", "generic")
+"""Memory spaces of pointers, by CuTe's names; `dsmem` is the shared memory of another CTA."""
 
 
 MATRIX_KINDS = ("ldmatrix", "ldmatrix_trans", "stmatrix", "stmatrix_trans")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from tileiras.dialects.cute_nvgpu import atoms, barriers, bulk_copies, products, types
+from tileiras.dialects.cute_nvgpu import atoms, barriers, bulk_copies, clusters, products, types
 
-CHAPTERS = (atoms, barriers, bulk_copies, products)
+CHAPTERS = (atoms, barriers, clusters, bulk_copies, products)
 """The chapters of operations, in the order of the documentation."""
 
 OPERATIONS = tuple(row for chapter in CHAPTERS for row in chapter.OPERATIONS)

@@ -82,11 +82,13 @@ def _drop_unused(block: Block) -> None:
             for inner in region.blocks:
                 _drop_unused(inner)
         is_used = any(result.first_use is not None for result in op.results)
-        if not is_used and isinstance(op, CuteOp) and op.has_trait(Pure) and not _names(op):
+        if not is_used and isinstance(op, CuteOp) and op.has_trait(Pure) and not _asks(op):
             op.detach()
             op.erase()
 
 
-def _names(op: CuteOp) -> bool:
-    """Whether an operation names an instruction, which the target must have."""
-    return isinstance(op.outputs[0].type, INSTRUCTIONS) and not isinstance(op, StaticOp)
+def _asks(op: CuteOp) -> bool:
+    """Whether the target must have something for an operation, also where nobody uses it."""
+    if isinstance(op, StaticOp):
+        return False
+    return not op.name.startswith("cute.") or isinstance(op.outputs[0].type, INSTRUCTIONS)

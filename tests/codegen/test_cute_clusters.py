@@ -31,7 +31,8 @@ def row_major(array: np.ndarray, element: str = "f32") -> Any:
     return tensor_of(array.reshape(-1), Layout((rows, columns), (columns, 1)), element)
 
 
-NEIGHBOURS = """cute.func @k(%Y: !cute.tensor<f32, gmem, align<16>, (6,32):(32,1)>) threads 32 cluster (3,1,1) {
+NEIGHBOURS = """cute.func @k(%Y: !cute.tensor<f32, gmem, align<16>, (6,32):(32,1)>)
+    threads 32 cluster (3,1,1) {
   %tid = cute.thread_idx<0>()
   %bid = cute.block_idx<0>()
   %rank = cute_nvgpu.block_idx_in_cluster()
@@ -104,7 +105,9 @@ class TestSharedMemoryOfOthers:
         assert compiled(NEIGHBOURS, emit="cubin").startswith(b"\x7fELF")
 
 
-MULTICAST = """cute.func @k(%map: !cute_nvgpu.tma_atom<f16, (64,16), 128>, %Y: !cute.tensor<f16, gmem, align<16>, (4,16,64):(1024,64,1)>) threads 32 cluster (1,2,1) {
+MULTICAST = """cute.func @k(%map: !cute_nvgpu.tma_atom<f16, (64,16), 128>,
+             %Y: !cute.tensor<f16, gmem, align<16>, (4,16,64):(1024,64,1)>)
+    threads 32 cluster (1,2,1) {
   %zero = cute.static() -> !cute.int<0>
   %x = cute.block_idx<0>()
   %y = cute.block_idx<1>()
@@ -171,7 +174,8 @@ def test_a_box_comes_to_all_ctas_of_a_mask() -> None:
     assert (y == wanted).all()
 
 
-SENT = """cute.func @k(%Y: !cute.tensor<f32, gmem, align<16>, (2,32,2):(64,2,1)>) threads 32 cluster (2,1,1) {
+SENT = """cute.func @k(%Y: !cute.tensor<f32, gmem, align<16>, (2,32,2):(64,2,1)>)
+    threads 32 cluster (2,1,1) {
   %zero = cute.static() -> !cute.int<0>
   %one = cute.static() -> !cute.int<1>
   %lane = cute_nvgpu.lane_idx()

@@ -395,7 +395,7 @@ class TestWaiting:
 
 
 def test_what_is_not_run_is_said() -> None:
-    """A box for a CTA that there is not, a TMA atom of another rank, a warpgroup that has no part."""
+    """A CTA that there is not, a TMA atom of another rank, a warpgroup that has no part."""
     body = f"""{AT}
     {BARRIER}%both = cute.static() -> !cute.int<3>
     cute_nvgpu.mbarrier_init<1>(%bar)

@@ -29,7 +29,7 @@ from tileiras.dialects.cute.structure import (
     WhileOp,
     YieldOp,
 )
-from tileiras.dialects.cute.tiled import atom_layout
+from tileiras.dialects.cute.tiled import atom_layout, operand_shape
 from tileiras.dialects.cute.values import (
     CopyAtom,
     Tensor,
@@ -43,6 +43,7 @@ from tileiras.interpreter.cute_state import (
     WARPGROUP,
     Cluster,
     Cta,
+    factors,
     number_type,
     read,
     write,
@@ -56,10 +57,13 @@ ALLOCATIONS = (
     "cute.make_fragment_a",
     "cute.make_fragment_b",
     "cute.make_fragment_c",
+    "cute.make_fragment_sfa",
+    "cute.make_fragment_sfb",
 )
 """Operations that make memory."""
 
 NVGPU = "cute_nvgpu."
+SCALED_PRODUCT = "cute_nvgpu.gemm_block_scaled"
 
 _Turn = Generator[tuple[Operation, list[Any]], None, list[Any]]
 
@@ -181,7 +185,7 @@ def _waits(op: CuteOp, operands: list[Any]) -> bool:
     match op.name:
         case "cute.sync_threads" | "cutlass.pipeline_init_wait" | "cute_nvgpu.mbarrier_wait":
             return True
-        case _ if op.name == CLUSTER_WAIT:
+        case _ if op.name in (CLUSTER_WAIT, SCALED_PRODUCT):
             return True
         case "cute.gemm":
             return _of_warps(operands[0])
@@ -239,18 +243,38 @@ EFFECTS: dict[str, Callable[..., None]] = {
 
 def _warp_product(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list[Any]]) -> None:
     """The product of all threads of one warp; `operands` by lane: mma, D, A, B, C."""
+    _multiply(operands, {"A": 2, "B": 3, "C": 4})
+
+
+def _scaled_product(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list[Any]]) -> None:
+    """... with scales; `operands` by lane: mma, D, A, SFA, B, SFB, C."""
+    _multiply(operands, {"A": 2, "SFA": 3, "B": 4, "SFB": 5, "C": 6})
+
+
+def _multiply(operands: Sequence[list[Any]], places: dict[Any, int]) -> None:
+    """Atom by atom; each operand is the one of this number."""
     mma = operands[0][0]
     atom = mma.atom if isinstance(mma, TiledMma) else mma
-    layouts = {which: atom_layout(atom, which) for which in ("A", "B", "C")}
-    sizes = operands[0][2].layout, operands[0][3].layout
+    layouts = {which: atom_layout(atom, which) for which in places}
+    sizes = [operands[0][places[which]].layout for which in ("A", "B")]
     m, n, k = (sizes[0][1].static_size, sizes[1][1].static_size, sizes[0][2].static_size)
+
+    def matrix(which: Any, i: int, j: int) -> np.ndarray[Any, Any]:
+        shape = operand_shape(atom, which)
+        return _gathered(operands, places[which], layouts[which], shape, i, j)
+
+    def side(which: Any, scales: Any, i: int, step: int, sums: Any) -> np.ndarray[Any, Any]:
+        found = factors(matrix(which, i, step), atom.element_of(which), sums)
+        if scales not in places:
+            return found
+        given = matrix(scales, i, step).astype(sums)
+        return found * np.repeat(given, found.shape[1] // given.shape[1], axis=1)
+
     for i, j in product(range(m), range(n)):
-        total = _gathered(operands, 4, layouts["C"], (atom.shape[0], atom.shape[1]), i, j)
+        total = matrix("C", i, j)
         for step in range(k):
-            shape = (atom.shape[0], atom.shape[2])
-            left = _gathered(operands, 2, layouts["A"], shape, i, step)
-            right = _gathered(operands, 3, layouts["B"], (atom.shape[1], shape[1]), j, step)
-            total = total + left.astype(total.dtype) @ right.astype(total.dtype).T
+            left = side("A", "SFA", i, step, total.dtype)
+            total = total + left @ side("B", "SFB", j, step, total.dtype).T
         _scattered(operands, layouts["C"], total, i, j)
 
 
@@ -408,9 +432,10 @@ _GROUPS: dict[str, tuple[int, Callable[..., None]]] = {
     "cute.sync_threads": (0, lambda cta, threads, op, operands: None),
     "cutlass.pipeline_init_wait": (0, lambda cta, threads, op, operands: None),
     "cute.gemm": (WARP, _warp_product),
+    SCALED_PRODUCT: (WARP, _scaled_product),
     "cute.copy": (WARP, copy_matrices),
 }
-"""Operations of `cute` of so many threads together; 0 are all."""
+"""Operations of so many threads together, beside those of `cute_instructions`; 0 are all."""
 BARRIER_WAITS = {"cute_nvgpu.mbarrier_wait", *WAITING}
 """Operations that wait for the phase of a barrier: its pointer and the parity."""
 CLUSTER_WAIT = "cute_nvgpu.cluster_wait"

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from xdsl.ir import Operation
 
@@ -23,6 +24,11 @@ NUMBERS: dict[str, Any] = {
     "i32": np.int32,
     "i64": np.int64,
     "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    "f4E2M1FNx2": np.uint8,
     "f32": np.float32,
     "f64": np.float64,
 }
@@ -109,6 +115,14 @@ def write(tensor: Tensor, values: Any) -> None:
     """Writes all elements, in order."""
     memory = tensor.engine.memory
     memory[places(tensor)] = np.asarray(values).astype(memory.dtype)
+
+
+def factors(matrix: np.ndarray[Any, Any], element: str, sums: Any) -> np.ndarray[Any, Any]:
+    """A matrix with K last as numbers of type `sums`; an element of two 4-bit numbers is both."""
+    if element != "f4E2M1FNx2":
+        return matrix.astype(sums)
+    halves = np.stack([matrix & 15, matrix >> 4], axis=-1).reshape(*matrix.shape[:-1], -1)
+    return halves.astype(np.uint8).view(ml_dtypes.float4_e2m1fn).astype(sums)
 
 
 @dataclass

@@ -216,13 +216,13 @@ def shared_operand(tensor: Tensor) -> SharedOperand:
     raise AlgebraError(f"{tensor.layout} is no operand: rows of 128, 64 or 32 bytes, swizzled")
 
 
-def _check_majors(name: str, transposes: bool, *operands: SharedOperand) -> None:
+def check_majors(name: str, transposes: bool, *operands: SharedOperand) -> None:
     """AlgebraError for operands that the instruction takes K-major only."""
     if any(operand.major == "mn" for operand in operands) and not transposes:
         raise AlgebraError(f"operands of {name} are K-major")
 
 
-def _scale(kernel: Kernel, mma: TiledMma) -> SSAValue | bool:
+def accumulates(kernel: Kernel, mma: TiledMma) -> SSAValue | bool:
     """Whether what the accumulator holds is added to."""
     value = mma.atom.accumulate
     if isinstance(value, int):
@@ -240,7 +240,7 @@ def _warpgroup_mma(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     row = row_of(mma.atom, kernel.target)
     m, n, _ = check_operands(mma, "warpgroup", a, b)
     left, right = shared_operand(a), shared_operand(b)
-    _check_majors(row.name, row.family.transposes, left, right)
+    check_majors(row.name, row.family.transposes, left, right)
     rows, columns = tile_of(mma, "C")
     if columns != mma.atom.shape[1]:
         raise AlgebraError("warpgroups are compiled side by side along M only")
@@ -269,7 +269,7 @@ def _product(
 ) -> None:
     d, places = accumulator
     numbers = [d.engine.at(index_in(d, place)) for place in places]
-    scale = _scale(kernel, mma)
+    scale = accumulates(kernel, mma)
     held: SSAValue | None = None
     known = next(
         (
@@ -341,10 +341,10 @@ def _tcgen05_mma(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     row = row_of(mma.atom, kernel.target)
     left, right = shared_operand(a), shared_operand(b)
     names = [_ptx(element) for element in mma.atom.elements[:2]]
-    _check_majors(row.name, row.transposes, left, right)
+    check_majors(row.name, row.transposes, left, right)
     flags = (left.major == "mn", right.major == "mn")
     descriptor = row.descriptor(*names, *mma.atom.shape[:2], transposed=flags)
-    scale = _scale(kernel, mma)
+    scale = accumulates(kernel, mma)
     thread = kernel.thread
     thread.tcgen05_mma(
         row.name,

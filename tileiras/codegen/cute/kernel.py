@@ -24,6 +24,7 @@ from tileiras.codegen.cute.memory import (
     Map,
     Registers,
     access_bytes,
+    index_in,
     register_type,
 )
 from tileiras.codegen.cute.targets import need
@@ -40,6 +41,7 @@ from tileiras.dialects.cute.values import (
     RunTime,
     Tensor,
     element_bits,
+    plain_layout,
 )
 from tileiras.dialects.cute_nvgpu.types import TmaAtom
 from tileiras.dialects.llvm import arithmetic as arith
@@ -288,6 +290,20 @@ class Kernel(ABC):
         for k, value in enumerate(values):
             made = self.value(vectors.InsertElementOp, [made, value, self.constant(k, i32)], kind)
         return made
+
+    def fragment(self, tensor: Tensor, i: int, j: int) -> SSAValue:
+        """The values of an atom (i, j) of a fragment as the instruction's vector."""
+        count = plain_layout(tensor)[0].static_size
+        values = [self.read(tensor, index_in(tensor, (v, i, j)))[0] for v in range(count)]
+        return self.vector(values, register_type(tensor.engine.element))
+
+    def scatter(self, tensor: Tensor, i: int, j: int, vector: SSAValue) -> None:
+        """The values of a vector into the atom (i, j) of a fragment."""
+        element = register_type(tensor.engine.element)
+        for v in range(plain_layout(tensor)[0].static_size):
+            place = self.constant(v, i32)
+            value = self.value(vectors.ExtractElementOp, [vector, place], element)
+            self.write(tensor, index_in(tensor, (v, i, j)), [value])
 
     def _memory(self, op: CuteOp) -> Tensor:
         """Registers, or an array of shared memory."""

@@ -27,6 +27,16 @@ AT = "!cute.coord<(0,?)>"
 COLUMNS = "!cute.tensor<f32, rmem, align<16>, 32:1>"
 WORDS = "!cute.tensor<f32, rmem, align<16>, 2:1>"
 PAIRS = "!cute.ptr<f32, smem, align<8>>"
+SCALED = "!cute.tiled_mma<warp, (16,8,32), f8E4M3FN, f8E4M3FN, f32, f8E8M0FNU, 32, (1,1,1):(0,0,0)>"
+SCALED_TENSOR = SCALED.replace("warp, (16,8,32)", "tcgen05, (128,64,32)")
+SCALED_A = "!cute.tensor<f8E4M3FN, rmem, align<16>, ((4,2,2),1,1):((1,4,8),0,0)>"
+SCALED_B = "!cute.tensor<f8E4M3FN, rmem, align<16>, ((4,2),1,1):((1,4),0,0)>"
+SCALED_D = "!cute.tensor<f32, rmem, align<16>, ((2,2),1,1):((1,2),0,0)>"
+SCALE = "!cute.tensor<f8E8M0FNU, rmem, align<16>, (1,1,1):(0,0,0)>"
+FRAGMENTS = [SCALED, SCALED_D, SCALED_A, SCALE, SCALED_B, SCALE, SCALED_D]
+CHUNK = "!cute.tensor<f8E8M0FNU, smem, align<128>, ((32,4),4):((16,4),1)>"
+BYTES_A = "!cute.tensor<f8E4M3FN, smem, align<1024>, S<3,4,3> o 0 o (128,128):(128,1)>"
+BYTES_B = BYTES_A.replace("(128,128)", "(64,128)")
 REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 MATRIX_ATOMS = ("ldmatrix", "ldmatrix_trans", "stmatrix", "stmatrix_trans")
 
@@ -103,6 +113,13 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("tcgen05_load", [INT("?"), COLUMNS], ""),
     row("tcgen05_fence_before", [], ""),
     row("tcgen05_fence_after", [], ""),
+    row("gemm_block_scaled", FRAGMENTS, ""),
+    row("tcgen05_cp", [INT("?"), CHUNK], ""),
+    row(
+        "tcgen05_mma_block_scaled",
+        [SCALED_TENSOR, INT("?"), INT(128), INT(132), BYTES_A, BYTES_B],
+        "",
+    ),
 )
 """(operation, operands' types, result's type, static parameters)."""
 
@@ -124,6 +141,8 @@ def program(name: str, operands: str, result: str, statics: str) -> str:
                 arguments.append(f"{use}: {kind}")
             case "!cute.int" if "?" in kind:
                 lines.append(f"{use} = cute.thread_idx<0>()")
+            case "!cute.bool" if "?" in kind:
+                lines.append(f"{use} = cute_nvgpu.elect_sync()")
             case "!cute.coord" if "?" in kind:
                 lines.append(f"%t{number} = cute.thread_idx<0>()")
                 lines.append(f"{use} = cute.make_coord(%t{number}) -> {kind}")

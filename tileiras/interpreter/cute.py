@@ -128,6 +128,8 @@ class _Thread:
     def _row(self, op: CuteOp) -> Generator[tuple[Operation, list[Any]], None, None]:
         operands = [int(v) if isinstance(v, np.integer) else v for v in self.of(op.inputs)]
         if _waits(op, operands):
+            if op.name == INIT_WAIT:
+                self.cta.cluster.arrive(self.cta.rank, self.number)
             yield op, operands
             return
         try:
@@ -402,7 +404,7 @@ def _going(cta: Cta, waits: Sequence[_Wait | None]) -> list[int]:
             if _checked(op, lambda wait=wait: is_over(cta, wait[1])):
                 going.append(number)
             continue
-        if op.name == CLUSTER_WAIT:
+        if op.name == CLUSTER_WAIT or (op.name == INIT_WAIT and len(cta.cluster.ctas) > 1):
             if _checked(op, lambda number=number: cta.cluster.have_arrived(cta.rank, number)):
                 going.append(number)
             continue
@@ -439,4 +441,5 @@ _GROUPS: dict[str, tuple[int, Callable[..., None]]] = {
 BARRIER_WAITS = {"cute_nvgpu.mbarrier_wait", *WAITING}
 """Operations that wait for the phase of a barrier: its pointer and the parity."""
 CLUSTER_WAIT = "cute_nvgpu.cluster_wait"
+INIT_WAIT = "cutlass.pipeline_init_wait"
 _GROUP_NAMES = {0: "CTA", WARP: "warp", WARPGROUP: "warpgroup"}

@@ -269,6 +269,16 @@ STRUCTURE = (
     ("cute.func @k(%a: !cute.ptr<f32, gmem>) threads 1 {}", 1, "align<bytes>"),
     ("cute.func @k(%a: !cute.bool<maybe>) threads 1 {}", 1, "expected true, false or ?"),
     ("cute.func @k(%a: !cute.mma_atom<warp, (16,8)>) threads 1 {}", 1, "(M,N,K), A, B, C"),
+    (
+        "cute.func @k(%a: !cute.mma_atom<warp, (16,8,32), i8, i8, i32, f16, 8>) threads 1 {}",
+        1,
+        "scales are f8E8M0FNU or f8E4M3FN, found f16",
+    ),
+    (
+        "cute.func @k(%a: !cute.mma_atom<warp, (16,8,32), i8, i8, i32, f8E8M0FNU, 5>) threads 1 {}",
+        1,
+        "5 elements that share a scale do not divide K",
+    ),
     ("cute.func @k(%a: !cute.copy_atom<universal>) threads 1 {}", 1, "'kind, bits'"),
     ("cute.func @k(%a: !cute.layout<(4,8),(8,1)) threads 1 {\n}", 1, "the matching '>'"),
 )

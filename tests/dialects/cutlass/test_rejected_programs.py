@@ -24,6 +24,7 @@ from tileiras.stages import print_stage
 SHORT = STORAGE.replace("8:1", "7:1")
 APART = STORAGE.replace("8:1", "8:2")
 WORDS = STORAGE.replace("i64", "i32")
+FILLS = "!cutlass.pipeline_state<2, producer>"
 OTHER = "!cutlass.pipeline_state<3, producer>"
 
 
@@ -65,6 +66,16 @@ BAD: tuple[tuple[str, ...], ...] = (
     *(
         _bad(name, [STORES, ROUNDS], "TMA itself consumes what is stored, nobody waits")
         for name in ("consumer_wait", "consumer_release")
+    ),
+    _bad("producer_try_acquire", [PIPELINE, OTHER], "the state is one of 3", "!cute.bool<?>"),
+    _bad("producer_try_acquire", [STORES, FILLS], "has no barriers", "!cute.bool<?>"),
+    _bad("consumer_try_wait", [PIPELINE, PRODUCER], "the state of a consumer", "!cute.bool<?>"),
+    _bad("producer_acquire", [PIPELINE, PRODUCER, INT(1)], "expected !cute.bool"),
+    _bad("consumer_release", [PIPELINE, CONSUMER, INT(8)], "a cluster has CTAs 0 to 7, found 8"),
+    _bad(
+        "consumer_release",
+        [PIPELINE.replace("tma_async", "tma_umma"), CONSUMER, INT(0)],
+        "tensor cores release the stage of their own CTA",
     ),
     _bad("consumer_get_barrier", [STORES, ROUNDS], "of kind tma_store has no barriers"),
     _bad(

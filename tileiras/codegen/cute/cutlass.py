@@ -98,6 +98,19 @@ def _wait_empty(kernel: Kernel, pipeline: Pipeline, state: PipelineState) -> Non
     kernel.wait(_empty(kernel, pipeline, state), _parity(kernel, phase))
 
 
+def _unless(kernel: Kernel, token: Any, wait: Callable[[], None]) -> None:
+    """A wait that is not needed where a token says so."""
+    if not isinstance(token, SSAValue):
+        wait()
+        return
+    waiting, after = kernel.thread.new_block(), kernel.thread.new_block()
+    kernel.thread.cond_br(token, after, waiting)
+    kernel.enter(waiting)
+    wait()
+    kernel.thread.br(after)
+    kernel.enter(after)
+
+
 def _make_barriers(kernel: Kernel, barriers: Address, counts: Sequence[int]) -> None:
     """The first thread makes them."""
     first = kernel.thread.icmp("eq", kernel.thread.thread_id(), kernel.thread.i32(0))
@@ -124,7 +137,11 @@ def _make_pipeline(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
 
 
 def _init_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
-    kernel.thread.barrier()
+    if kernel.func.cluster is None:
+        kernel.thread.barrier()
+        return
+    kernel.thread.cluster_arrive()
+    kernel.thread.cluster_wait()
 
 
 def _index(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
@@ -136,11 +153,12 @@ def _state_phase(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
 
 
 def _acquire(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
-    pipeline, state = operands
+    pipeline, state, *token = operands
     if pipeline.kind == "tma_store":
         kernel.thread.tma_store_wait(pipeline.stages - 1, read=True)
         return
-    _wait_empty(kernel, pipeline, state)
+    known = token[0] if token else None
+    _unless(kernel, known, lambda: _wait_empty(kernel, pipeline, state))
     if pipeline.kind in TMA_KINDS:
         kernel.thread.mbarrier_expect_tx(_full(kernel, pipeline, state), pipeline.bytes)
     if pipeline.kind == "umma_async":
@@ -182,23 +200,39 @@ def _barrier_address(first: int) -> _Rule:
     return rule
 
 
-def _consumer_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+def _try_acquire(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pipeline, state = operands
-    phase = _phase(kernel, state, 0)
-    kernel.wait(_full(kernel, pipeline, state), _parity(kernel, phase))
+    parity = _parity(kernel, _phase(kernel, state, state.flip))
+    kernel.values[op.outputs[0]] = kernel.try_wait(_empty(kernel, pipeline, state), parity)
+
+
+def _try_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    pipeline, state = operands
+    parity = _parity(kernel, _phase(kernel, state, 0))
+    kernel.values[op.outputs[0]] = kernel.try_wait(_full(kernel, pipeline, state), parity)
+
+
+def _consumer_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    pipeline, state, *token = operands
+
+    def wait() -> None:
+        phase = _phase(kernel, state, 0)
+        kernel.wait(_full(kernel, pipeline, state), _parity(kernel, phase))
+
+    _unless(kernel, token[0] if token else None, wait)
     if pipeline.kind in ("tma_umma", "umma_async"):
         kernel.thread.tcgen05_fence("after_thread_sync")
 
 
 def _release(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
-    pipeline, state = operands
+    pipeline, state, *rank = operands
     empty = _empty(kernel, pipeline, state)
     if pipeline.kind == "tma_umma":
         kernel.thread.tcgen05_commit(empty)
         return
     if pipeline.kind == "umma_async":
         kernel.thread.tcgen05_fence("before_thread_sync")
-    kernel.thread.mbarrier_arrive(empty)
+    kernel.thread.mbarrier_arrive(empty, cluster_cta=kernel.rank(rank[0]) if rank else None)
 
 
 # Sequences ------------------------------------------------------------------------------------
@@ -280,6 +314,8 @@ CUTLASS: dict[str, _Rule] = {
     "cutlass.producer_commit": _commit,
     "cutlass.producer_tail": _tail,
     "cutlass.producer_get_barrier": _barrier_address(0),
+    "cutlass.producer_try_acquire": _try_acquire,
+    "cutlass.consumer_try_wait": _try_wait,
     "cutlass.consumer_wait": _consumer_wait,
     "cutlass.consumer_release": _release,
     "cutlass.consumer_get_barrier": _barrier_address(1),

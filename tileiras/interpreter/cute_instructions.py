@@ -183,7 +183,7 @@ def _copy_scales(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None
     """Bytes of 32 rows a chunk; each quarter of the lanes gets them."""
     address, scales = operands
     count = chunks(*scale_shape(scales))
-    lane, columns = cta.in_tensor_memory(int(address), count * CHUNK_COLUMNS)
+    _, columns = cta.in_tensor_memory(int(address), count * CHUNK_COLUMNS)
     bits = cta.tensor_memory.view(np.uint32)
     memory = scales.engine.memory.view(np.uint8)
     start = scales.engine.at(0)

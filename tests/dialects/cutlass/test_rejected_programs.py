@@ -147,6 +147,8 @@ def program(name: str, operands: str, result: str, statics: str) -> str:
             case "!cutlass.sequence_barrier":
                 lines.append(f"%t{number} = cute.alloc() -> {STORAGE.replace('8:1', '6:1')}")
                 lines.append(f"{use} = cutlass.make_sequence_barrier(%t{number}) -> {kind}")
+            case "!cute.bool":
+                lines.append(f"{use} = cute_nvgpu.elect_sync()")
             case "!cute.int" | "!cute.shape" if "?" in kind:
                 lines.append(f"%t{number} = cute.thread_idx<0>()")
                 leaves = ", ".join([f"%t{number}"] * kind.count("?"))

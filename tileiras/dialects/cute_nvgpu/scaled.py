@@ -11,9 +11,11 @@ from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.leaves import Leaf
 from tileiras.dialects.cute.operation import CuteOp
 from tileiras.dialects.cute.tensors import check_fragments, check_same_size, check_writable
+from tileiras.dialects.cute.tiled import Scales
 from tileiras.dialects.cute.values import CODES, Tensor, TiledMma, plain_layout
 from tileiras.dialects.cute_nvgpu.products import check_operands
 from tileiras.dialects.cute_nvgpu.rows import effect
+from tileiras.dialects.layout.mma import Operand
 from tileiras.dialects.layout.scale_factors import scale_offset
 
 
@@ -29,7 +31,13 @@ def _gemm(
 ) -> None:
     """Fragments of one thread, as those of `cute.gemm`."""
     _check_scaled(mma, "warp")
-    parts = {"A": a, "B": b, "C": c, "SFA": scales_a, "SFB": scales_b}
+    parts: dict[Operand | Scales, Tensor] = {
+        "A": a,
+        "B": b,
+        "C": c,
+        "SFA": scales_a,
+        "SFB": scales_b,
+    }
     check_fragments(mma.atom, parts)
     check_same_size(c, d)
     check_writable(d)

@@ -16,7 +16,7 @@ from tileiras.dialects.cutlass.values import PipelineState
 from tileiras.driver import compile_module
 from tileiras.errors import TargetError
 from tileiras.interpreter.cute import run_kernel
-from tileiras.interpreter.cute_state import MappedTensor, tensor_of
+from tileiras.interpreter.cute_state import MappedTensor, Pointer, tensor_of
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.ptx import PtxRuntimeError, run_ptx
 from tileiras.interpreter.ptx.tensor_maps import TensorMap
@@ -418,6 +418,50 @@ def test_tiles_are_those_of_cutlass(
         interpreted(text, [*arguments, *map(np.int32, tiles)], 3)
     for place in product(*map(range, extents)):
         assert y[int(str(crd2idx(place, found)))] == crd2idx(place, layout)
+
+
+DYNAMIC = """cute.func @k(%Y: !cute.tensor<i32, gmem, align<16>, (7,3,2):(1,7,21)>,
+             %counter: !cute.ptr<i32, gmem, align<4>>, %m: i32, %n: i32, %l: i32) threads 1 {
+  %zero = cute.static() -> !cute.int<0>
+  %tid = cute.thread_idx<0>()
+  %leads = cute.equal(%tid, %zero)
+  %shape = cute.make_shape(%m, %n, %l) -> !cute.shape<(?,?,?)>
+  %s = cutlass.make_tile_scheduler(%shape) -> !cutlass.tile_scheduler<1, n>
+  %one = cute.constant 1 : i32
+  %first = cutlass.initial_work(%s)
+  %begin = cutlass.is_valid_work(%s, %first)
+  %end, %last = cute.while carries (%more = %begin, %w = %first) {
+    %tile = cutlass.get_current_work(%s, %w)
+    cute.if %leads {
+      %single = cute.static() -> !cute.tile<[1:1;1:1;1:1]>
+      %part = cute.local_tile(%Y, %single, %tile)
+      %r = cute.make_fragment_like(%part)
+      cute.fill(%r, %one)
+      %word = cute.static() -> !cute.copy_atom<universal, 32>
+      cute.copy(%word, %r, %part)
+    }
+    %next = cutlass.fetch_next_work(%s, %counter)
+    %valid = cutlass.is_valid_work(%s, %next)
+    cute.yield(%valid, %next)
+  }
+  cute.return
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["machine", "interpreter"])
+def test_work_is_taken_while_there_is_some(kind: str) -> None:
+    """Three CTAs of one thread take 42 tiles; each fetches once more than it needs."""
+    y, counter = np.zeros(42, np.int32), np.zeros(1, np.int32)
+    if kind == "machine":
+        ptx = ptx_of(DYNAMIC)
+        run_ptx(ptx, [y, counter, 7, 3, 2], (3, 1, 1))
+        assert ptx.count("atom.relaxed.gpu.global.add.u32") == 1
+    else:
+        out = tensor_of(y, Layout((7, 3, 2), (1, 7, 21)), "i32")
+        place = Pointer(counter, "i32", "gmem")
+        interpreted(DYNAMIC, [out, place, *map(np.int32, (7, 3, 2))], 3)
+    assert (y == 1).all() and counter[0] == 42
 
 
 BAD = "cute.func @k() threads 32 {{\n{}\ncute.return\n}}".format

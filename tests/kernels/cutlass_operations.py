@@ -18,6 +18,7 @@ CONSUMER = "!cutlass.pipeline_state<4, consumer>"
 STORAGE = "!cute.tensor<i64, smem, align<8>, 8:1>"
 BARRIER = "!cute.ptr<i64, smem, align<8>>"
 SCHEDULER = "!cutlass.tile_scheduler<16, n>"
+COUNTER = "!cute.ptr<i32, gmem, align<4>>"
 SEQUENCE = "!cutlass.sequence_barrier<2, 3, 128>"
 ROUNDS = "!cutlass.pipeline_state<2, consumer>"
 
@@ -45,6 +46,8 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("make_tile_scheduler", ["!cute.shape<(?,?,1)>"], SCHEDULER),
     row("initial_work", [SCHEDULER], INT("?")),
     row("work_step", [SCHEDULER], INT("?")),
+    row("fetch_next_work", [SCHEDULER, COUNTER], INT("?")),
+    row("is_valid_work", [SCHEDULER, INT("?")], "!cute.bool<?>"),
     row("work_count", [SCHEDULER], INT("?")),
     row("get_current_work", [SCHEDULER, INT("?")], "!cute.coord<(?,?,?)>"),
     row("make_sequence_barrier", [STORAGE.replace("8:1", "6:1")], SEQUENCE),

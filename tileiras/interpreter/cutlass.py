@@ -117,6 +117,13 @@ def _pass_on(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     cta.barrier(_turn(made, group + 1, state)).arrive()
 
 
+def _fetch(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> int:
+    counter: Pointer = operands[1]
+    old = int(counter.memory[counter.at(0)])
+    counter.memory[counter.at(0)] = old + 1
+    return cta.grid[0] + old
+
+
 def _waited(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     """Nothing is left to do after the wait."""
 
@@ -136,6 +143,7 @@ CUTLASS_RULES: dict[str, Rule] = {
     "cutlass.sequence_wait": _waited,
     "cutlass.sequence_arrive": _pass_on,
     "cutlass.initial_work": lambda cta, thread, op, operands: cta.block[0],
+    "cutlass.fetch_next_work": _fetch,
     "cutlass.work_step": lambda cta, thread, op, operands: cta.grid[0],
 }
 """Operations that act, or ask the launch; the others are functions of the algebra."""

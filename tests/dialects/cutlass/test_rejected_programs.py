@@ -7,6 +7,7 @@ import pytest
 from tests.kernels.cute_operations import INT, A, row
 from tests.kernels.cutlass_operations import (
     CONSUMER,
+    COUNTER,
     EXAMPLES,
     PIPELINE,
     PRODUCER,
@@ -87,6 +88,13 @@ BAD: tuple[tuple[str, ...], ...] = (
         _bad(name, [PIPELINE], "expected !cutlass.tile_scheduler")
         for name in ("initial_work", "work_step", "work_count")
     ),
+    _bad(
+        "fetch_next_work",
+        [SCHEDULER, COUNTER.replace("i32", "f32")],
+        "the counter is an i32 in gmem, found f32 in gmem",
+        INT("?"),
+    ),
+    _bad("is_valid_work", [SCHEDULER, SCHEDULER], "expected !cute.int", "!cute.bool<?>"),
     _bad("get_current_work", [SCHEDULER], "has 1 operands, expected 2"),
     _bad("make_sequence_barrier", [STORAGE], "6 mbarriers lie side by side, found 8:1", SEQUENCE),
     *(
@@ -128,7 +136,7 @@ TYPES: tuple[tuple[str, str], ...] = (
 
 def program(name: str, operands: str, result: str, statics: str) -> str:
     """A kernel with one operation, and values for its operands."""
-    lines, uses = [], []
+    arguments, lines, uses = [], [], []
     for number, kind in enumerate(operands.split("|") if operands else []):
         use = f"%v{number}"
         uses.append(use)
@@ -147,6 +155,8 @@ def program(name: str, operands: str, result: str, statics: str) -> str:
             case "!cutlass.sequence_barrier":
                 lines.append(f"%t{number} = cute.alloc() -> {STORAGE.replace('8:1', '6:1')}")
                 lines.append(f"{use} = cutlass.make_sequence_barrier(%t{number}) -> {kind}")
+            case "!cute.ptr":
+                arguments.append(f"{use}: {kind}")
             case "!cute.bool":
                 lines.append(f"{use} = cute_nvgpu.elect_sync()")
             case "!cute.int" | "!cute.shape" if "?" in kind:
@@ -158,7 +168,8 @@ def program(name: str, operands: str, result: str, statics: str) -> str:
                 lines.append(f"{use} = cute.static() -> {kind}")
     call = f"{name}({', '.join(uses)}){f' -> {result}' if result else ''}"
     lines.append(f"%r = {call}" if result else call)
-    return "\n".join(["cute.func @k() threads 256 {", *lines, "cute.return\n}"])
+    head = f"cute.func @k({', '.join(arguments)}) threads 256 {{"
+    return "\n".join([head, *lines, "cute.return\n}"])
 
 
 def identity(case: tuple[str, ...]) -> str:

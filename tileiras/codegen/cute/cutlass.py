@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.cute.kernel import Kernel
@@ -285,11 +285,35 @@ def _sizes(kernel: Kernel, scheduler: TileScheduler) -> tuple[Leaf, Leaf, Leaf]:
 
 
 def _work_count(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
-    known = work_count(operands[0])
-    if not isinstance(known, int):
-        groups, along, batches = _sizes(kernel, operands[0])
-        known = groups * along * batches * operands[0].swizzle
-    kernel.values[op.outputs[0]] = known
+    kernel.values[op.outputs[0]] = _count(kernel, operands[0])
+
+
+def _count(kernel: Kernel, scheduler: TileScheduler) -> Leaf:
+    known = work_count(scheduler)
+    if isinstance(known, int):
+        return known
+    groups, along, batches = _sizes(kernel, scheduler)
+    return groups * along * batches * scheduler.swizzle
+
+
+def _fetch(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    """The counter says how many have been fetched; the first `gridDim.x` need no fetching."""
+    place = kernel.address_of(operands[1])
+    template = "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;"
+    old = kernel.thread.inline_asm(template, "=r,l,~{memory}", i32, [place], side_effects=True)
+    assert old is not None
+    fetched = kernel.symbol(kernel.thread.zext(old, i64))
+    kernel.values[op.outputs[0]] = kernel.special_register("nctaid.x") + fetched
+
+
+def _is_valid(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    scheduler, work = operands
+    count = _count(kernel, scheduler)
+    if isinstance(count, int) and isinstance(work, int):
+        kernel.values[op.outputs[0]] = work < count
+        return
+    found = kernel.thread.icmp("slt", kernel.integer(work), kernel.integer(count))
+    kernel.values[op.outputs[0]] = found
 
 
 def _current_work(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
@@ -324,6 +348,8 @@ CUTLASS: dict[str, _Rule] = {
     "cutlass.sequence_arrive": _sequence_arrive,
     "cutlass.initial_work": _register("ctaid.x"),
     "cutlass.work_step": _register("nctaid.x"),
+    "cutlass.fetch_next_work": _fetch,
+    "cutlass.is_valid_work": _is_valid,
     "cutlass.work_count": _work_count,
     "cutlass.get_current_work": _current_work,
 }

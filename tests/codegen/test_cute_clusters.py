@@ -101,8 +101,11 @@ class TestSharedMemoryOfOthers:
             run_kernel(parse_text(NEIGHBOURS), "k", [row_major(self.given())], (4, 1, 1))
 
     def test_a_cubin_is_made(self) -> None:
-        """ptxas takes it."""
-        assert compiled(NEIGHBOURS, emit="cubin").startswith(b"\x7fELF")
+        """ptxas takes it; it is launched with its threads, its grid counts CTAs."""
+        made = compile_module(NEIGHBOURS.encode(), CompileOptions(gpu_name="sm_90"))
+        assert made.output.startswith(b"\x7fELF")
+        (kernel,) = made.kernels
+        assert (kernel.launch, kernel.block, kernel.cluster_size) == ("explicit", (32, 1, 1), 3)
 
 
 MULTICAST = """cute.func @k(%map: !cute_nvgpu.tma_atom<f16, (64,16), 128>,

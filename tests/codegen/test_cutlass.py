@@ -193,8 +193,7 @@ CLUSTER = """cute.func @k(%map: !cute_nvgpu.tma_atom<f16, (64,16), 128>,
   %warp = cute_nvgpu.warp_idx()
   %lane = cute_nvgpu.lane_idx()
   %rank = cute_nvgpu.block_idx_in_cluster()
-  %tiles = cute.alloc() -> !cute.tensor<f16, smem, align<1024>,
-                                        S<3,3,3> o 0 o (32,64,2):(64,1,2048)>
+  %ts = cute.alloc() -> !cute.tensor<f16, smem, align<1024>, S<3,3,3> o 0 o (32,64,2):(64,1,2048)>
   %bars = cute.alloc() -> !cute.tensor<i64, smem, align<8>, 4:1>
   %p = cutlass.make_pipeline(%bars) -> !cutlass.pipeline<tma_async, 2, 4096, (1,2)>
   cutlass.pipeline_init_wait()
@@ -212,7 +211,7 @@ CLUSTER = """cute.func @k(%map: !cute_nvgpu.tma_atom<f16, (64,16), 128>,
         %full = cutlass.producer_get_barrier(%p, %s)
         %stage = cutlass.state_index(%s)
         %cs = cute.make_coord(%stage) -> !cute.coord<(_,_,?)>
-        %tile = cute.slice(%cs, %tiles)
+        %tile = cute.slice(%cs, %ts)
         %ch = cute.make_coord(%rank) -> !cute.coord<(?,0)>
         %part = cute.local_tile(%tile, %half, %ch)
         %x = cute.tuple_mul(%i, %wide)
@@ -232,7 +231,7 @@ CLUSTER = """cute.func @k(%map: !cute_nvgpu.tma_atom<f16, (64,16), 128>,
       cutlass.consumer_wait(%p, %s)
       %stage = cutlass.state_index(%s)
       %cs = cute.make_coord(%lane, %stage) -> !cute.coord<(?,_,?)>
-      %line = cute.slice(%cs, %tiles)
+      %line = cute.slice(%cs, %ts)
       %cy = cute.make_coord(%rank, %lane, %i) -> !cute.coord<(?,?,_,?)>
       %out = cute.slice(%cy, %Y)
       %r = cute.make_fragment_like(%line)

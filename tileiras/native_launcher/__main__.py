@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tileiras.resident.samples import MATMUL
+from tileiras.resident.server import sample_target
 
 SOURCE = Path(__file__).absolute().with_name("launcher.c")
 STARTER = SOURCE.with_name("snapshot_starter.c")
@@ -171,7 +172,7 @@ def rehearse(starter: Path, launcher: Path) -> None:
 
     What libraries and the kernel do differently one day is found here, not by a user.
     """
-    words = ["-", "--gpu-name=sm_90", "--emit=ptx", "-o", "-"]
+    words = ["-", f"--gpu-name={sample_target()}", "--emit=ptx", "-o", "-"]
     found = [
         subprocess.run(
             [program, *words], input=MATMUL, capture_output=True, env={SNAPSHOT_VARIABLE: "1"}

@@ -343,13 +343,19 @@ def warm_up() -> None:
 
 def rehearse(program: bytes = VECTOR_ADD) -> None:
     """Compiles a program up to PTX and forgets it."""
-    from tileiras.codegen.target import TARGET_NAMES, Feature, get_target
     from tileiras.driver import compile_module
     from tileiras.options import CompileOptions
 
-    target = next(name for name in TARGET_NAMES if get_target(name).has(Feature.WGMMA))
+    options = CompileOptions(gpu_name=sample_target(), emit="ptx", line_info=True)
     with suppress(TileirasError):
-        compile_module(program, CompileOptions(gpu_name=target, emit="ptx", line_info=True))
+        compile_module(program, options)
+
+
+def sample_target() -> str:
+    """A target for which samples are compiled: one whose products use most of the compiler."""
+    from tileiras.codegen.target import TARGET_NAMES, Feature, get_target
+
+    return next(name for name in TARGET_NAMES if get_target(name).has(Feature.WGMMA))
 
 
 def _receive(connection: socket.socket) -> tuple[Request, list[int]]:

@@ -1,7 +1,7 @@
 """How to launch the kernels of a compiled module, as plain data and as JSON.
 
 Clients of Tile IR launch every kernel with one thread per block and let the compiler choose. Only
-what was compiled with `--launch=explicit`, and clusters that a program in CuTe's dialects names, must
+what was compiled with `--launch=explicit`, and clusters that CuTe text names, must
 be launched with `block` of more threads; a wrong number makes the launch fail.
 """
 

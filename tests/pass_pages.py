@@ -15,8 +15,9 @@ from pathlib import Path
 from pass_files import ShownPass, cases_of_passes, show
 
 from tileiras.ir_pass import IrPass
+from tileiras.options import CUTE
 from tileiras.pass_names import ELSEWHERE
-from tileiras.pipeline import PIPELINE, Step
+from tileiras.pipeline import CUTE_PIPELINE, PIPELINE, Step
 from tileiras.registry import load_pass
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -95,8 +96,10 @@ def option_rows(pass_class: type[IrPass]) -> list[str]:
 
 def place(step: Step) -> str:
     """When the pass runs, in words; a pass with several places is described by its first."""
-    position = PIPELINE.index(step)
-    before = PIPELINE[position - 1].stage if position else "cuda_tile"
+    steps = CUTE_PIPELINE if step in CUTE_PIPELINE else PIPELINE
+    position = steps.index(step)
+    first = CUTE if steps is CUTE_PIPELINE else "cuda_tile"
+    before = steps[position - 1].stage if position else first
     level = f"from -O{step.min_opt}" if step.min_opt else "at every -O level"
     level += ", with `-g` alone" if step.only_debug else ""
     needs = [f"`{name.lower()}`" for name in step.needs]
@@ -106,7 +109,7 @@ def place(step: Step) -> str:
     stages = f"on {before}" if before == step.stage else f"from {before} to {step.stage}"
     reasons = [
         f"in front of `{following.pass_name}` ({other.reason})"
-        for other, following in zip(PIPELINE, PIPELINE[1:])
+        for other, following in zip(steps, steps[1:])
         if other.pass_name == step.pass_name
     ]
     if len(reasons) < 2:
@@ -141,10 +144,10 @@ def page(step: Step, shown: ShownPass) -> str:
     return "\n\n".join(pieces) + "\n"
 
 
-def first_places() -> list[Step]:
+def first_places(steps: tuple[Step, ...] = PIPELINE) -> list[Step]:
     """The step of each pass, the first one of a pass with several."""
     found: dict[str, Step] = {}
-    for step in PIPELINE:
+    for step in steps:
         found.setdefault(step.pass_name, step)
     return list(found.values())
 
@@ -154,20 +157,14 @@ def pages() -> dict[str, str]:
     cases = cases_of_passes()
     return {
         step.pass_name: page(step, show(cases[step.pass_name][0]))
-        for step in first_places()
+        for step in (*first_places(), *CUTE_PIPELINE)
         if cases[step.pass_name]
     }
 
 
 def index() -> str:
     """docs/passes.md, its generated part."""
-    steps = first_places()
-    before = ["cuda_tile", *(step.stage for step in steps)]
-    rows = [
-        f"| [`{step.pass_name}`](passes/{step.pass_name}.md) | {start} | {step.stage} "
-        f"| {summary(step)} |"
-        for start, step in zip(before, steps)
-    ]
+    rows = _rows("cuda_tile", first_places())
     seeds = [
         f"| `{name}` | {f'[`{ours}`](passes/{ours}.md)' if ours else 'nothing'} | {what} |"
         for name, (ours, what) in ELSEWHERE.items()
@@ -186,6 +183,12 @@ def index() -> str:
             "|---|---|---|---|",
             *rows,
             "",
+            "## Programs in CuTe's dialects",
+            "",
+            "| pass | from | to | what it does |",
+            "|---|---|---|---|",
+            *_rows(CUTE, list(CUTE_PIPELINE)),
+            "",
             "## Names of passes in NVIDIA's compiler",
             "",
             "Whoever asks for one of them is told which pass of ours does the work.",
@@ -196,6 +199,16 @@ def index() -> str:
             "",
         ]
     )
+
+
+def _rows(first: str, steps: list[Step]) -> list[str]:
+    """A row for each pass of a pipeline that begins with a stage."""
+    before = [first, *(step.stage for step in steps)]
+    return [
+        f"| [`{step.pass_name}`](passes/{step.pass_name}.md) | {start} | {step.stage} "
+        f"| {summary(step)} |"
+        for start, step in zip(before, steps)
+    ]
 
 
 def summary(step: Step) -> str:

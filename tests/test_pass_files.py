@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pass_files import always_acts, cases_of_passes, show
 
-from tileiras.pipeline import PIPELINE
+from tileiras.pipeline import CUTE_PIPELINE, PIPELINE
 
-NAMES = [step.pass_name for step in PIPELINE]
+NAMES = [step.pass_name for step in (*PIPELINE, *CUTE_PIPELINE)]
 
 
 def complaints(name: str, folder: Path | None = None) -> list[str]:

@@ -367,7 +367,7 @@ def compile_module(
             check_one_module(module)
     if start.name == CUTE:
         with _showing(source, filename):
-            return _of_cute(module, options, target, timings, remarks)
+            return _of_cute(module, options, target, timings, remarks, pass_names)
     in_cute = options.emit == CUTE
     if in_cute:
         options = replace(options, emit=LISTED)
@@ -412,24 +412,42 @@ def _of_cute(
     target: GpuTarget | None,
     timings: Timings,
     remarks: RemarkCollector,
+    pass_names: tuple[str, ...],
 ) -> Artefacts:
-    """A program in CuTe's dialects, which becomes stage llvm-dialect at once; CompileError else."""
-    from tileiras.stages import print_stage, verify_module
+    """A program in CuTe's dialects, which has passes of its own; CompileError for tiles' passes."""
+    from tileiras.ir_pass import CompileContext
+    from tileiras.pass_manager import run_passes
+    from tileiras.stages import print_stage, stage_of
 
-    if options.emit == CUTE:
+    if options.emit == CUTE and not pass_names:
         return Artefacts(print_stage(module, style=options.text_style).encode(), timings, remarks)
-    if STAGES.index(options.stage) < STAGES.index("llvm-dialect") or options.emit == BYTECODE:
+    early = STAGES.index(options.stage) < STAGES.index("llvm-dialect") and options.emit != CUTE
+    if (early and not pass_names) or options.emit == BYTECODE:
         raise CompileError(f"input of stage {CUTE} has no form in stage {options.emit}")
+    _check_passes_of_cute(pass_names)
     if target is None:
         raise TargetError("no GPU architecture given, expected --gpu-name")
-    from tileiras.codegen.cute.lowering import lower_module
-
-    with timings.measure("lower cute"):
-        module = lower_module(module, target)
-        verify_module(module, "lower cute")
-    if options.emit == "llvm-dialect":
+    context = CompileContext(target=target, options=options, remarks=remarks)
+    with timings.measure("import passes"):
+        passes = _scheduled(options, target, CUTE, pass_names)
+    folder = _dump_folder(options)
+    run_passes(module, passes, context, timings, folder)
+    if stage_of(module).name == CUTE or options.emit in (CUTE, "llvm-dialect"):
         return Artefacts(print_stage(module, style=options.text_style).encode(), timings, remarks)
-    return _generate(module, options, target, {}, remarks, timings, _dump_folder(options))
+    return _generate(module, options, target, {}, remarks, timings, folder)
+
+
+def _check_passes_of_cute(names: tuple[str, ...]) -> None:
+    """Raises CompileError for a pass that would not know what to do with CuTe's dialects."""
+    from tileiras.pass_names import pass_name
+    from tileiras.pipeline import CUTE_PIPELINE
+
+    known = [step.pass_name for step in CUTE_PIPELINE]
+    for name in map(pass_name, names):
+        if name not in known:
+            raise CompileError(
+                f"pass '{name}' takes no input of stage {CUTE}, expected {' or '.join(known)}"
+            )
 
 
 def _dump_folder(options: CompileOptions) -> DumpFolder | None:

@@ -1,8 +1,8 @@
 """How to launch the kernels of a compiled module, as plain data and as JSON.
 
 Clients of Tile IR launch every kernel with one thread per block and let the compiler choose. Only
-what was compiled with `--launch=explicit` must be launched with `block` of more threads; a wrong
-number makes the launch fail.
+what was compiled with `--launch=explicit`, and clusters that CuTe text names, must
+be launched with `block` of more threads; a wrong number makes the launch fail.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _describe(
     threads = _product(kernel.reqntid.data if kernel.reqntid else ())
     if kernel.blocks_are_clusters is not None:
         launch = "cluster"
-    elif kernel.reqntid is None:
+    elif kernel.reqntid is None or kernel.cluster_dim is not None:
         launch = "explicit"
     return KernelLaunch(
         name=kernel.sym_name.data,

@@ -60,6 +60,10 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         "tileas-plan-cta",
         "the shape of tcgen05.ld is chosen there",
     ),
+    "convert-cute-to-tileas": (
+        "convert-cute-to-llvm",
+        "programs in CuTe's dialects say what each thread does, so tiles have no part in it",
+    ),
     "convert-pipeline-to-nvvm": (_LAST, "pipelines become mbarriers there"),
 }
 """Names of passes in NVIDIA's compiler: the pass of ours that does the work, and what it does."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tileiras.options import STAGES, CompileOptions
+from tileiras.options import CUTE, STAGES, CompileOptions
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -294,6 +294,21 @@ PIPELINE: tuple[Step, ...] = (
     ),
 )
 
+CUTE_PIPELINE: tuple[Step, ...] = (
+    Step(
+        "cute-fold",
+        CUTE,
+        "what the algebra knows without a thread is a number before threads are looked at",
+        min_opt=1,
+    ),
+    Step(
+        "convert-cute-to-llvm",
+        "llvm-dialect",
+        "the program says already what each thread does",
+    ),
+)
+"""The passes of programs in CuTe's dialects, another input language."""
+
 
 def _applies(step: Step, options: CompileOptions, target: GpuTarget | None) -> bool:
     """Whether the options and the target select the step."""
@@ -314,8 +329,11 @@ def select_steps(
 ) -> tuple[Step, ...]:
     """The steps from a module of stage `start` to the stage that the options ask for.
 
-    A step takes the stage that the step before it leaves.
+    A step takes the stage that the step before it leaves. Programs in CuTe's dialects have steps of
+    their own, which end with stage llvm-dialect.
     """
+    if start == CUTE:
+        return tuple(step for step in CUTE_PIPELINE if _applies(step, options, target))
     first, last = STAGES.index(start), STAGES.index(options.stage)
     taken = ("cuda_tile", *(step.stage for step in PIPELINE))
     return tuple(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import Any
 
 from tileiras.errors import InternalError, UsageError
 from tileiras.ir_pass import IrPass
-from tileiras.pipeline import PIPELINE, Step
+from tileiras.pipeline import CUTE_PIPELINE, PIPELINE, Step
 from tileiras.suggestions import did_you_mean
 
 _PLACES: dict[str, str] = {
@@ -17,6 +18,7 @@ _PLACES: dict[str, str] = {
     ),
     "convert-tileaa-to-tileas": "tileiras.passes.nv_tileaa_to_nv_tileas:ConvertTileAAToTileASPass",
     "convert-nv-tileas-to-llvm": "tileiras.codegen.lowering:ConvertNvTileASToLLVMPass",
+    "convert-cute-to-llvm": "tileiras.codegen.cute.conversion:ConvertCuteToLLVMPass",
 }
 """Passes that are packages. All others stand where their names say (`place_of_pass`)."""
 
@@ -29,13 +31,15 @@ def place_of_pass(step: Step) -> str:
     """
     if step.pass_name in _PLACES:
         return _PLACES[step.pass_name]
-    words = step.pass_name.removeprefix("tileaa-").removeprefix("tileas-").split("-")
+    words = re.sub("^(tileaa|tileas|cute)-", "", step.pass_name).split("-")
     name = "".join(word.capitalize() for word in words)
     return f"tileiras.passes.{step.stage}.{'_'.join(words).lower()}:{name}Pass"
 
 
-PASSES: dict[str, str] = {step.pass_name: place_of_pass(step) for step in PIPELINE}
-"""Pass name -> "module:Class", in the order of the pipeline."""
+PASSES: dict[str, str] = {
+    step.pass_name: place_of_pass(step) for step in (*PIPELINE, *CUTE_PIPELINE)
+}
+"""Pass name -> "module:Class", in the order of the pipelines."""
 
 DIALECTS: dict[str, str] = {
     "cuda_tile": "tileiras.dialects.cuda_tile:CudaTile",

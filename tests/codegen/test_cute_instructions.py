@@ -20,6 +20,7 @@ WRITTEN = {
     "mbarrier_arrive": ("sm_90", "mbarrier.arrive.release.cta.shared::cta.b64", "sm_80"),
     "mbarrier_arrive_and_expect_tx": ("sm_90", "mbarrier.arrive.expect_tx", "sm_80"),
     "mbarrier_wait": ("sm_90", "mbarrier.try_wait.parity", "sm_80"),
+    "mbarrier_try_wait": ("sm_90", "mbarrier.try_wait.parity", "sm_80"),
     "mbarrier_arrive_copies": ("sm_90", "cp.async.mbarrier.arrive.noinc", "sm_80"),
     "fence_proxy_async": ("sm_90", "fence.proxy.async.shared::cta", "sm_80"),
     "sync_warp": ("sm_80", "bar.warp.sync", ""),

@@ -165,9 +165,9 @@ REGISTERS = "%r = cute.alloc() -> !cute.tensor<f32, rmem, align<16>, 8:1>\n"
             "loops have 5000 turns, at most 4096 compile",
         ),
         (
-            kernel("%r = cute.alloc() -> !cute.tensor<f8E5M2, rmem, align<16>, 8:1>"),
+            kernel("%r = cute.alloc() -> !cute.tensor<tf32, rmem, align<16>, 8:1>"),
             2,
-            "elements f8E5M2 are not compiled",
+            "elements tf32 are not compiled",
         ),
         (
             kernel(

@@ -10,14 +10,16 @@ import pytest
 
 from tileiras.dialects.cute.algebra.coordinates import crd2idx
 from tileiras.dialects.cute.algebra.layout import Layout
+from tileiras.dialects.cute_nvgpu.types import TmaAtom
 from tileiras.dialects.cutlass.pipelines import phase_of, stage_of
 from tileiras.dialects.cutlass.values import PipelineState
 from tileiras.driver import compile_module
 from tileiras.errors import TargetError
 from tileiras.interpreter.cute import run_kernel
-from tileiras.interpreter.cute_state import tensor_of
+from tileiras.interpreter.cute_state import MappedTensor, Pointer, tensor_of
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.ptx import PtxRuntimeError, run_ptx
+from tileiras.interpreter.ptx.tensor_maps import TensorMap
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
 
@@ -144,6 +146,153 @@ class TestPipelines:
         assert raised.value.location is not None
 
 
+@pytest.mark.parametrize(("kind", "atom"), KINDS)
+class TestAsking:
+    """Whether a stage is ready is asked first, and waited for only if it was not."""
+
+    def asking(self, kind: str, atom: str) -> str:
+        """The program with both questions."""
+        text = handed_on(kind, atom).replace(
+            "cutlass.producer_acquire(%p, %s)",
+            "%free = cutlass.producer_try_acquire(%p, %s)\n"
+            "      cutlass.producer_acquire(%p, %s, %free)",
+        )
+        return text.replace(
+            "cutlass.consumer_wait(%p, %s)",
+            "%here = cutlass.consumer_try_wait(%p, %s)\n      cutlass.consumer_wait(%p, %s, %here)",
+        )
+
+    def test_in_the_machine(self, kind: str, atom: str) -> None:
+        """All rows, in order; every question has a wait behind it."""
+        x = np.arange(160, dtype=np.float32).reshape(5, 32)
+        y = np.zeros_like(x)
+        ptx = ptx_of(self.asking(kind, atom))
+        run_ptx(ptx, [x, y, 5], (1, 1, 1))
+        assert (y == x).all()
+        plain = ptx_of(handed_on(kind, atom))
+        asked = ptx.count("mbarrier.try_wait") - plain.count("mbarrier.try_wait")
+        assert asked == 2
+
+    def test_interpreted(self, kind: str, atom: str) -> None:
+        """Where the answer is no at first."""
+        x = np.arange(160, dtype=np.float32).reshape(5, 32)
+        y = np.zeros_like(x)
+        interpreted(self.asking(kind, atom), [row_major(x), row_major(y), np.int32(5)])
+        assert (y == x).all()
+
+
+CLUSTER = """cute.func @k(%map: !cute_nvgpu.tma_atom<f16, (64,16), 128>,
+             %Y: !cute.tensor<f16, gmem, align<16>, (2,32,64,?):(2048,64,1,4096)>, %n: i32)
+    threads 64 cluster (2,1,1) {
+  %zero = cute.static() -> !cute.int<0>
+  %one = cute.static() -> !cute.int<1>
+  %high = cute.static() -> !cute.int<16>
+  %wide = cute.static() -> !cute.int<64>
+  %both = cute.static() -> !cute.int<3>
+  %count = cute.to_int(%n)
+  %warp = cute_nvgpu.warp_idx()
+  %lane = cute_nvgpu.lane_idx()
+  %rank = cute_nvgpu.block_idx_in_cluster()
+  %ts = cute.alloc() -> !cute.tensor<f16, smem, align<1024>, S<3,3,3> o 0 o (32,64,2):(64,1,2048)>
+  %bars = cute.alloc() -> !cute.tensor<i64, smem, align<8>, 4:1>
+  %p = cutlass.make_pipeline(%bars) -> !cutlass.pipeline<tma_async, 2, 4096, (1,2)>
+  cutlass.pipeline_init_wait()
+  %brings = cute.equal(%warp, %zero)
+  %reads = cute.equal(%warp, %one)
+  cute.if %brings {
+    %leads = cute_nvgpu.elect_sync()
+    cute.if %leads {
+      %tma = cute_nvgpu.make_exec_tma(%map)
+      %row = cute.tuple_mul(%rank, %high)
+      %half = cute.static() -> !cute.tile<[16:1;64:1]>
+      %start = cutlass.make_pipeline_state() -> !cutlass.pipeline_state<2, producer>
+      %last = cute.for %i = %zero to %count step %one carries (%s = %start) {
+        cutlass.producer_acquire(%p, %s)
+        %full = cutlass.producer_get_barrier(%p, %s)
+        %stage = cutlass.state_index(%s)
+        %cs = cute.make_coord(%stage) -> !cute.coord<(_,_,?)>
+        %tile = cute.slice(%cs, %ts)
+        %ch = cute.make_coord(%rank) -> !cute.coord<(?,0)>
+        %part = cute.local_tile(%tile, %half, %ch)
+        %x = cute.tuple_mul(%i, %wide)
+        %corner = cute.make_coord(%x, %row) -> !cute.coord<(?,?)>
+        cute_nvgpu.tma_load_multicast(%tma, %part, %full, %corner, %both)
+        cutlass.producer_commit(%p, %s)
+        %next = cutlass.advance(%s)
+        cute.yield(%next)
+      }
+      cutlass.producer_tail(%p, %last)
+    }
+  }
+  cute.if %reads {
+    %vectors = cute.static() -> !cute.copy_atom<universal, 128>
+    %start = cutlass.make_pipeline_state() -> !cutlass.pipeline_state<2, consumer>
+    %last = cute.for %i = %zero to %count step %one carries (%s = %start) {
+      cutlass.consumer_wait(%p, %s)
+      %stage = cutlass.state_index(%s)
+      %cs = cute.make_coord(%lane, %stage) -> !cute.coord<(?,_,?)>
+      %line = cute.slice(%cs, %ts)
+      %cy = cute.make_coord(%rank, %lane, %i) -> !cute.coord<(?,?,_,?)>
+      %out = cute.slice(%cy, %Y)
+      %r = cute.make_fragment_like(%line)
+      cute.copy(%vectors, %line, %r)
+      cute.copy(%vectors, %r, %out)
+      cute_nvgpu.sync_warp()
+      %leads = cute_nvgpu.elect_sync()
+      cute.if %leads {
+        cutlass.consumer_release(%p, %s, %zero)
+        cutlass.consumer_release(%p, %s, %one)
+      }
+      %next = cutlass.advance(%s)
+      cute.yield(%next)
+    }
+  }
+  cute_nvgpu.cluster_arrive_relaxed()
+  cute_nvgpu.cluster_wait()
+  cute.return
+}
+"""
+
+
+class TestPipelinesOfClusters:
+    """Each of two CTAs brings half of a tile to both, and fills a stage when both have read it."""
+
+    STEPS = 5
+
+    def given(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A, what each CTA has seen, and room for it."""
+        a = np.random.default_rng(0).integers(-9, 10, (32, 64 * self.STEPS)).astype(np.float16)
+        tiles = a.reshape(32, self.STEPS, 64).transpose(1, 0, 2)
+        wanted = np.stack([tiles, tiles], axis=1)
+        return a, wanted, np.zeros((self.STEPS, 2, 32, 64), np.float16)
+
+    def test_in_the_machine(self) -> None:
+        """Two stages, five tiles."""
+        a, wanted, y = self.given()
+        shape, step = (a.shape[1], a.shape[0]), (a.shape[1] * 2,)
+        mapped = TensorMap(0, "f16", shape, step, (64, 16), swizzle="128B", array=a)
+        run_ptx(ptx_of(CLUSTER), [mapped, y, self.STEPS, self.STEPS], (2, 1, 1))
+        assert (y == wanted).all()
+
+    def test_interpreted(self) -> None:
+        """The same."""
+        a, wanted, y = self.given()
+        atom = TmaAtom("f16", (64, 16), 128)
+        layout = Layout((2, 32, 64, self.STEPS), (2048, 64, 1, 4096))
+        out = tensor_of(y.reshape(-1), layout, "f16")
+        interpreted(CLUSTER, [MappedTensor(atom, a), out, np.int32(self.STEPS)], 2)
+        assert (y == wanted).all()
+
+    def test_who_does_not_tell_the_other_one_stops_it(self) -> None:
+        """Its stages stay full."""
+        a, _, y = self.given()
+        text = CLUSTER.replace("        cutlass.consumer_release(%p, %s, %one)\n", "")
+        shape, step = (a.shape[1], a.shape[0]), (a.shape[1] * 2,)
+        mapped = TensorMap(0, "f16", shape, step, (64, 16), swizzle="128B", array=a)
+        with pytest.raises(PtxRuntimeError, match="deadlock"):
+            run_ptx(ptx_of(text), [mapped, y, self.STEPS, self.STEPS], (2, 1, 1))
+
+
 @pytest.mark.parametrize(("role", "first"), [("producer", 1), ("consumer", 0)])
 def test_states_go_round(role: str, first: int) -> None:
     """The stage, and the parity, which begins with 1 for producers."""
@@ -268,6 +417,50 @@ def test_tiles_are_those_of_cutlass(
         interpreted(text, [*arguments, *map(np.int32, tiles)], 3)
     for place in product(*map(range, extents)):
         assert y[int(str(crd2idx(place, found)))] == crd2idx(place, layout)
+
+
+DYNAMIC = """cute.func @k(%Y: !cute.tensor<i32, gmem, align<16>, (7,3,2):(1,7,21)>,
+             %counter: !cute.ptr<i32, gmem, align<4>>, %m: i32, %n: i32, %l: i32) threads 1 {
+  %zero = cute.static() -> !cute.int<0>
+  %tid = cute.thread_idx<0>()
+  %leads = cute.equal(%tid, %zero)
+  %shape = cute.make_shape(%m, %n, %l) -> !cute.shape<(?,?,?)>
+  %s = cutlass.make_tile_scheduler(%shape) -> !cutlass.tile_scheduler<1, n>
+  %one = cute.constant 1 : i32
+  %first = cutlass.initial_work(%s)
+  %begin = cutlass.is_valid_work(%s, %first)
+  %end, %last = cute.while carries (%more = %begin, %w = %first) {
+    %tile = cutlass.get_current_work(%s, %w)
+    cute.if %leads {
+      %single = cute.static() -> !cute.tile<[1:1;1:1;1:1]>
+      %part = cute.local_tile(%Y, %single, %tile)
+      %r = cute.make_fragment_like(%part)
+      cute.fill(%r, %one)
+      %word = cute.static() -> !cute.copy_atom<universal, 32>
+      cute.copy(%word, %r, %part)
+    }
+    %next = cutlass.fetch_next_work(%s, %counter)
+    %valid = cutlass.is_valid_work(%s, %next)
+    cute.yield(%valid, %next)
+  }
+  cute.return
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["machine", "interpreter"])
+def test_work_is_taken_while_there_is_some(kind: str) -> None:
+    """Three CTAs of one thread take 42 tiles; each fetches once more than it needs."""
+    y, counter = np.zeros(42, np.int32), np.zeros(1, np.int32)
+    if kind == "machine":
+        ptx = ptx_of(DYNAMIC)
+        run_ptx(ptx, [y, counter, 7, 3, 2], (3, 1, 1))
+        assert ptx.count("atom.relaxed.gpu.global.add.u32") == 1
+    else:
+        out = tensor_of(y, Layout((7, 3, 2), (1, 7, 21)), "i32")
+        place = Pointer(counter, "i32", "gmem")
+        interpreted(DYNAMIC, [out, place, *map(np.int32, (7, 3, 2))], 3)
+    assert (y == 1).all() and counter[0] == 42
 
 
 BAD = "cute.func @k() threads 32 {{\n{}\ncute.return\n}}".format

@@ -395,13 +395,13 @@ class TestWaiting:
 
 
 def test_what_is_not_run_is_said() -> None:
-    """A box for a cluster, a TMA atom of another rank, a warpgroup that has no part."""
+    """A CTA that there is not, a TMA atom of another rank, a warpgroup that has no part."""
     body = f"""{AT}
     {BARRIER}%both = cute.static() -> !cute.int<3>
     cute_nvgpu.mbarrier_init<1>(%bar)
     cute_nvgpu.tma_load_multicast(%t, %s, %bar, %c, %both)"""
     mapped = MappedTensor(TmaAtom("i32", (32, 4), 128), numbers())
-    with pytest.raises(InterpreterError, match="boxes for a cluster are not loaded"):
+    with pytest.raises(InterpreterError, match="there is no CTA 1 in a cluster"):
         run(body, MAP, (mapped, np.int32(0), np.int32(0)))
     flat = MappedTensor(TmaAtom("i32", (32, 4), 128), numbers().reshape(-1))
     body = f"{AT}\ncute_nvgpu.tma_store(%t, %s, %c)"

@@ -25,6 +25,18 @@ TMA = "!cute_nvgpu.tma_atom<f16, (32,128), 64>"
 SLOT = "!cute.tensor<i32, smem, align<4>, 1:1>"
 AT = "!cute.coord<(0,?)>"
 COLUMNS = "!cute.tensor<f32, rmem, align<16>, 32:1>"
+WORDS = "!cute.tensor<f32, rmem, align<16>, 2:1>"
+PAIRS = "!cute.ptr<f32, smem, align<8>>"
+SCALED = "!cute.tiled_mma<warp, (16,8,32), f8E4M3FN, f8E4M3FN, f32, f8E8M0FNU, 32, (1,1,1):(0,0,0)>"
+SCALED_TENSOR = SCALED.replace("warp, (16,8,32)", "tcgen05, (128,64,32)")
+SCALED_A = "!cute.tensor<f8E4M3FN, rmem, align<16>, ((4,2,2),1,1):((1,4,8),0,0)>"
+SCALED_B = "!cute.tensor<f8E4M3FN, rmem, align<16>, ((4,2),1,1):((1,4),0,0)>"
+SCALED_D = "!cute.tensor<f32, rmem, align<16>, ((2,2),1,1):((1,2),0,0)>"
+SCALE = "!cute.tensor<f8E8M0FNU, rmem, align<16>, (1,1,1):(0,0,0)>"
+FRAGMENTS = [SCALED, SCALED_D, SCALED_A, SCALE, SCALED_B, SCALE, SCALED_D]
+CHUNK = "!cute.tensor<f8E8M0FNU, smem, align<128>, ((32,4),4):((16,4),1)>"
+BYTES_A = "!cute.tensor<f8E4M3FN, smem, align<1024>, S<3,4,3> o 0 o (128,128):(128,1)>"
+BYTES_B = BYTES_A.replace("(128,128)", "(64,128)")
 REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 MATRIX_ATOMS = ("ldmatrix", "ldmatrix_trans", "stmatrix", "stmatrix_trans")
 
@@ -59,13 +71,27 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("mbarrier_init", [BARRIER], "", "1"),
     row("mbarrier_init_fence", [], ""),
     row("mbarrier_arrive", [BARRIER], ""),
+    row("mbarrier_arrive", [BARRIER, INT(1)], ""),
     row("mbarrier_arrive_and_expect_tx", [BARRIER], "", "8192"),
     row("mbarrier_wait", [BARRIER, INT(1)], ""),
+    row("mbarrier_try_wait", [BARRIER, INT("?")], "!cute.bool<?>"),
     row("mbarrier_arrive_copies", [BARRIER], ""),
     row("fence_proxy_async", [], ""),
     row("sync_warp", [], ""),
     row("cp_async_commit_group", [], ""),
     row("cp_async_wait_group", [], "", "0"),
+    row("block_idx_in_cluster", [], INT("?")),
+    row("block_in_cluster_idx", [], INT("?"), "0"),
+    row("block_in_cluster_dim", [], INT("?"), "1"),
+    row("cluster_idx", [], INT("?"), "2"),
+    row("cluster_dim", [], INT("?"), "0"),
+    row("cluster_arrive", [], ""),
+    row("cluster_arrive_relaxed", [], ""),
+    row("cluster_wait", [], ""),
+    row("mapa", [BARRIER, INT(1)], BARRIER.replace("smem", "dsmem")),
+    row("store_async", [WORDS, PAIRS, BARRIER, INT(1)], ""),
+    row("warpgroup_reg_alloc", [], "", "232"),
+    row("warpgroup_reg_dealloc", [], "", "40"),
     row("make_exec_tma", [TMA], TMA),
     row("prefetch_tma_desc", [TMA], ""),
     row("tma_load", [TMA, A, BARRIER, AT], ""),
@@ -87,6 +113,13 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("tcgen05_load", [INT("?"), COLUMNS], ""),
     row("tcgen05_fence_before", [], ""),
     row("tcgen05_fence_after", [], ""),
+    row("gemm_block_scaled", FRAGMENTS, ""),
+    row("tcgen05_cp", [INT("?"), CHUNK], ""),
+    row(
+        "tcgen05_mma_block_scaled",
+        [SCALED_TENSOR, INT("?"), INT(128), INT(132), BYTES_A, BYTES_B],
+        "",
+    ),
 )
 """(operation, operands' types, result's type, static parameters)."""
 
@@ -108,6 +141,8 @@ def program(name: str, operands: str, result: str, statics: str) -> str:
                 arguments.append(f"{use}: {kind}")
             case "!cute.int" if "?" in kind:
                 lines.append(f"{use} = cute.thread_idx<0>()")
+            case "!cute.bool" if "?" in kind:
+                lines.append(f"{use} = cute_nvgpu.elect_sync()")
             case "!cute.coord" if "?" in kind:
                 lines.append(f"%t{number} = cute.thread_idx<0>()")
                 lines.append(f"{use} = cute.make_coord(%t{number}) -> {kind}")

@@ -9,6 +9,10 @@ GMEM = "!cute.tensor<f32, gmem, align<16>, (8,4):(1,8)>"
 HALVES = "!cute.tensor<f16, rmem, align<16>, ((2,2,2),1,1):((1,2,4),0,0)>"
 WARP = "!cute.mma_atom<warp, (16,8,16), f16, f16, f32>"
 MMA = "!cute.tiled_mma<warp, (16,8,16), f16, f16, f32, (1,1,1):(0,0,0)>"
+SCALED_MMA = (
+    "!cute.tiled_mma<warp, (16,8,32), f8E4M3FN, f8E4M3FN, f32, f8E8M0FNU, 32, (1,1,1):(0,0,0)>"
+)
+SCALES = "!cute.tensor<f8E8M0FNU, rmem, align<16>, (1,1,4):(1,1,1)>"
 COPY = "!cute.tiled_copy<universal, 32, (4,2):(2,1), (8)>"
 SWIZZLED = "!cute.composed_layout<S<1,0,2> o 0 o (8,4):(1,8)>"
 
@@ -187,6 +191,18 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
         [MMA, "!cute.tensor<f16, smem, align<16>, ((2,2),1,1):((1,8),0,0)>"],
         "!cute.tensor<f16, rmem, align<16>, ((2,2),1,1):((1,2),4,4)>",
     ),
+    row(
+        "partition_sfa",
+        [SCALED_MMA, layout("(16,4):(4,1)"), INT(5)],
+        layout("(1,1,4):(64,0,1)"),
+    ),
+    row(
+        "partition_sfb",
+        [SCALED_MMA, layout("(8,4):(4,1)"), INT(5)],
+        layout("(1,1,4):(32,0,1)"),
+    ),
+    row("make_fragment_sfa", [SCALED_MMA, SCALES.replace("rmem", "gmem")], SCALES),
+    row("make_fragment_sfb", [SCALED_MMA, SCALES.replace("rmem", "gmem")], SCALES),
     row(
         "make_fragment_c",
         [MMA, "!cute.tensor<f32, gmem, align<16>, ((2,2),1,1):((1,64),0,0)>"],

@@ -18,6 +18,7 @@ CONSUMER = "!cutlass.pipeline_state<4, consumer>"
 STORAGE = "!cute.tensor<i64, smem, align<8>, 8:1>"
 BARRIER = "!cute.ptr<i64, smem, align<8>>"
 SCHEDULER = "!cutlass.tile_scheduler<16, n>"
+COUNTER = "!cute.ptr<i32, gmem, align<4>>"
 SEQUENCE = "!cutlass.sequence_barrier<2, 3, 128>"
 ROUNDS = "!cutlass.pipeline_state<2, consumer>"
 
@@ -31,15 +32,22 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("state_phase", [CONSUMER], INT("?")),
     row("state_count", [CONSUMER], INT("?")),
     row("producer_acquire", [PIPELINE, PRODUCER], ""),
+    row("producer_acquire", [PIPELINE, PRODUCER, "!cute.bool<?>"], ""),
+    row("producer_try_acquire", [PIPELINE, PRODUCER], "!cute.bool<?>"),
     row("producer_commit", [PIPELINE, PRODUCER], ""),
     row("producer_tail", [PIPELINE, PRODUCER], ""),
     row("producer_get_barrier", [PIPELINE, PRODUCER], BARRIER),
     row("consumer_wait", [PIPELINE, CONSUMER], ""),
+    row("consumer_wait", [PIPELINE, CONSUMER, "!cute.bool<?>"], ""),
+    row("consumer_try_wait", [PIPELINE, CONSUMER], "!cute.bool<?>"),
     row("consumer_release", [PIPELINE, CONSUMER], ""),
+    row("consumer_release", [PIPELINE, CONSUMER, INT(1)], ""),
     row("consumer_get_barrier", [PIPELINE, CONSUMER], BARRIER),
     row("make_tile_scheduler", ["!cute.shape<(?,?,1)>"], SCHEDULER),
     row("initial_work", [SCHEDULER], INT("?")),
     row("work_step", [SCHEDULER], INT("?")),
+    row("fetch_next_work", [SCHEDULER, COUNTER], INT("?")),
+    row("is_valid_work", [SCHEDULER, INT("?")], "!cute.bool<?>"),
     row("work_count", [SCHEDULER], INT("?")),
     row("get_current_work", [SCHEDULER, INT("?")], "!cute.coord<(?,?,?)>"),
     row("make_sequence_barrier", [STORAGE.replace("8:1", "6:1")], SEQUENCE),

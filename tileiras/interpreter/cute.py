@@ -26,9 +26,10 @@ from tileiras.dialects.cute.structure import (
     IfOp,
     LoadOp,
     ReturnOp,
+    WhileOp,
     YieldOp,
 )
-from tileiras.dialects.cute.tiled import atom_layout
+from tileiras.dialects.cute.tiled import atom_layout, operand_shape
 from tileiras.dialects.cute.values import (
     CopyAtom,
     Tensor,
@@ -40,8 +41,9 @@ from tileiras.interpreter.cute_instructions import GROUP_RULES, RULES, copy_matr
 from tileiras.interpreter.cute_state import (
     WARP,
     WARPGROUP,
+    Cluster,
     Cta,
-    Pointer,
+    factors,
     number_type,
     read,
     write,
@@ -55,10 +57,13 @@ ALLOCATIONS = (
     "cute.make_fragment_a",
     "cute.make_fragment_b",
     "cute.make_fragment_c",
+    "cute.make_fragment_sfa",
+    "cute.make_fragment_sfb",
 )
 """Operations that make memory."""
 
 NVGPU = "cute_nvgpu."
+SCALED_PRODUCT = "cute_nvgpu.gemm_block_scaled"
 
 _Turn = Generator[tuple[Operation, list[Any]], None, list[Any]]
 
@@ -85,6 +90,8 @@ class _Thread:
                     return self.of(op.arguments)
                 case ForOp():
                     yield from self._loop(op)
+                case WhileOp():
+                    yield from self._while(op)
                 case IfOp():
                     if self.values[op.condition]:
                         yield from self.run(op.body.block)
@@ -110,9 +117,19 @@ class _Thread:
         for result, value in zip(op.results_, carried, strict=True):
             self.values[result] = value
 
+    def _while(self, op: WhileOp) -> Generator[tuple[Operation, list[Any]], None, None]:
+        carried = self.of(op.operands)
+        block = op.body.block
+        while carried[0]:
+            self.values.update(zip(block.args, carried, strict=True))
+            carried = yield from self.run(block)
+        self.values.update(zip(op.results_, carried, strict=True))
+
     def _row(self, op: CuteOp) -> Generator[tuple[Operation, list[Any]], None, None]:
         operands = [int(v) if isinstance(v, np.integer) else v for v in self.of(op.inputs)]
         if _waits(op, operands):
+            if op.name == INIT_WAIT:
+                self.cta.cluster.arrive(self.cta.rank, self.number)
             yield op, operands
             return
         try:
@@ -150,16 +167,9 @@ class _Thread:
     def _memory(self, op: CuteOp) -> Tensor:
         """Memory for the tensor of a result: a thread's own, or one for the CTA."""
         kind = op.outputs[0].type.data  # pyright: ignore[reportAttributeAccessIssue]
-        found = self.cta.shared.get(op)
-        if found is None:
-            found = _new(kind.engine.element, kind.engine.space, kind.layout.cosize)
-        if found.space == "smem":
-            self.cta.shared[op] = found
-        return Tensor(found, kind.layout)
-
-
-def _new(element: str, space: str, size: int) -> Pointer:
-    return Pointer(np.zeros(size, dtype=number_type(element)), element, space)
+        engine, layout = kind.engine, kind.layout
+        found = self.cta.memory_of(op, engine.element, engine.space, layout.cosize)
+        return Tensor(found, layout)
 
 
 def _constant(op: ConstantOp) -> Any:
@@ -176,6 +186,8 @@ def _waits(op: CuteOp, operands: list[Any]) -> bool:
     """Whether a thread stops at an operation until others have come, or until a phase is over."""
     match op.name:
         case "cute.sync_threads" | "cutlass.pipeline_init_wait" | "cute_nvgpu.mbarrier_wait":
+            return True
+        case _ if op.name in (CLUSTER_WAIT, SCALED_PRODUCT):
             return True
         case "cute.gemm":
             return _of_warps(operands[0])
@@ -233,18 +245,38 @@ EFFECTS: dict[str, Callable[..., None]] = {
 
 def _warp_product(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list[Any]]) -> None:
     """The product of all threads of one warp; `operands` by lane: mma, D, A, B, C."""
+    _multiply(operands, {"A": 2, "B": 3, "C": 4})
+
+
+def _scaled_product(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list[Any]]) -> None:
+    """... with scales; `operands` by lane: mma, D, A, SFA, B, SFB, C."""
+    _multiply(operands, {"A": 2, "SFA": 3, "B": 4, "SFB": 5, "C": 6})
+
+
+def _multiply(operands: Sequence[list[Any]], places: dict[Any, int]) -> None:
+    """Atom by atom; each operand is the one of this number."""
     mma = operands[0][0]
     atom = mma.atom if isinstance(mma, TiledMma) else mma
-    layouts = {which: atom_layout(atom, which) for which in ("A", "B", "C")}
-    sizes = operands[0][2].layout, operands[0][3].layout
+    layouts = {which: atom_layout(atom, which) for which in places}
+    sizes = [operands[0][places[which]].layout for which in ("A", "B")]
     m, n, k = (sizes[0][1].static_size, sizes[1][1].static_size, sizes[0][2].static_size)
+
+    def matrix(which: Any, i: int, j: int) -> np.ndarray[Any, Any]:
+        shape = operand_shape(atom, which)
+        return _gathered(operands, places[which], layouts[which], shape, i, j)
+
+    def side(which: Any, scales: Any, i: int, step: int, sums: Any) -> np.ndarray[Any, Any]:
+        found = factors(matrix(which, i, step), atom.element_of(which), sums)
+        if scales not in places:
+            return found
+        given = matrix(scales, i, step).astype(sums)
+        return found * np.repeat(given, found.shape[1] // given.shape[1], axis=1)
+
     for i, j in product(range(m), range(n)):
-        total = _gathered(operands, 4, layouts["C"], (atom.shape[0], atom.shape[1]), i, j)
+        total = matrix("C", i, j)
         for step in range(k):
-            shape = (atom.shape[0], atom.shape[2])
-            left = _gathered(operands, 2, layouts["A"], shape, i, step)
-            right = _gathered(operands, 3, layouts["B"], (atom.shape[1], shape[1]), j, step)
-            total = total + left.astype(total.dtype) @ right.astype(total.dtype).T
+            left = side("A", "SFA", i, step, total.dtype)
+            total = total + left @ side("B", "SFB", j, step, total.dtype).T
         _scattered(operands, layouts["C"], total, i, j)
 
 
@@ -304,33 +336,54 @@ def run_kernel(
     if len(arguments) != len(func.body.block.args):
         wanted = len(func.body.block.args)
         raise InterpreterError(f"kernel '{name}' has {wanted} arguments, found {len(arguments)}")
-    for z, y, x in product(range(grid[2]), range(grid[1]), range(grid[0])):
-        _run_cta(func, arguments, Cta((x, y, z), grid, func.threads.data))
+    shape = func.cluster_shape
+    if any(count % size for count, size in zip(grid, shape, strict=True)):
+        raise InterpreterError(f"a grid of {grid} CTAs is not made of clusters {shape}", func)
+    steps = (range(0, count, size) for count, size in zip(grid, shape, strict=True))
+    for x, y, z in sorted(product(*steps), key=lambda first: first[::-1]):
+        _run_cluster(func, arguments, _cluster(func, (x, y, z), grid))
+
+
+def _cluster(func: FuncOp, first: tuple[int, int, int], grid: tuple[int, int, int]) -> Cluster:
+    """The cluster whose first CTA is at a place of the grid."""
+    made = Cluster(func.cluster_shape)
+    for z, y, x in product(*(range(size) for size in reversed(func.cluster_shape))):
+        block = (first[0] + x, first[1] + y, first[2] + z)
+        made.ctas.append(Cta(block, grid, func.threads.data, made, len(made.ctas)))
+    return made
 
 
 _Wait = tuple[Any, list[Any]]
 
 
-def _run_cta(func: FuncOp, arguments: Sequence[Any], cta: Cta) -> None:
+def _run_cluster(func: FuncOp, arguments: Sequence[Any], cluster: Cluster) -> None:
     """Threads take turns: those that need not wait any longer run to the next place to wait."""
-    turns: list[_Turn] = []
-    for number in range(cta.threads):
-        thread = _Thread(number, cta)
-        thread.values.update(zip(func.body.block.args, arguments, strict=True))
-        turns.append(thread.run(func.body.block))
-    waits: list[_Wait | None] = [next(turn, None) for turn in turns]
-    while any(wait is not None for wait in waits):
-        going = _going(cta, waits)
+    turns: list[list[_Turn]] = []
+    for cta in cluster.ctas:
+        turns.append([])
+        for number in range(cta.threads):
+            thread = _Thread(number, cta)
+            thread.values.update(zip(func.body.block.args, arguments, strict=True))
+            turns[-1].append(thread.run(func.body.block))
+    waits: list[list[_Wait | None]] = [[next(turn, None) for turn in each] for each in turns]
+    while any(wait is not None for each in waits for wait in each):
+        going = [
+            (cta.rank, number)
+            for cta, each in zip(cluster.ctas, waits, strict=True)
+            for number in _going(cta, each)
+        ]
         if not going:
-            op = next(wait[0] for wait in waits if wait is not None)
+            op = next(wait[0] for each in waits for wait in each if wait is not None)
             raise InterpreterError(_why_stuck(op), op)
-        for number in going:
-            waits[number] = next(turns[number], None)
+        for rank, number in going:
+            waits[rank][number] = next(turns[rank][number], None)
 
 
 def _why_stuck(op: Operation) -> str:
     if op.name in BARRIER_WAITS:
         return "nobody ends the phase that is waited for"
+    if op.name == CLUSTER_WAIT:
+        return "not all threads of the cluster come here"
     size, _ = _group_of(op)
     return f"not all threads of the {_GROUP_NAMES[size]} come here"
 
@@ -349,6 +402,10 @@ def _going(cta: Cta, waits: Sequence[_Wait | None]) -> list[int]:
         op = wait[0]
         if op.name in BARRIER_WAITS:
             if _checked(op, lambda wait=wait: is_over(cta, wait[1])):
+                going.append(number)
+            continue
+        if op.name == CLUSTER_WAIT or (op.name == INIT_WAIT and len(cta.cluster.ctas) > 1):
+            if _checked(op, lambda number=number: cta.cluster.have_arrived(cta.rank, number)):
                 going.append(number)
             continue
         size, rule = _group_of(op)
@@ -377,9 +434,12 @@ _GROUPS: dict[str, tuple[int, Callable[..., None]]] = {
     "cute.sync_threads": (0, lambda cta, threads, op, operands: None),
     "cutlass.pipeline_init_wait": (0, lambda cta, threads, op, operands: None),
     "cute.gemm": (WARP, _warp_product),
+    SCALED_PRODUCT: (WARP, _scaled_product),
     "cute.copy": (WARP, copy_matrices),
 }
-"""Operations of `cute` of so many threads together; 0 are all."""
+"""Operations of so many threads together, beside those of `cute_instructions`; 0 are all."""
 BARRIER_WAITS = {"cute_nvgpu.mbarrier_wait", *WAITING}
 """Operations that wait for the phase of a barrier: its pointer and the parity."""
+CLUSTER_WAIT = "cute_nvgpu.cluster_wait"
+INIT_WAIT = "cutlass.pipeline_init_wait"
 _GROUP_NAMES = {0: "CTA", WARP: "warp", WARPGROUP: "warpgroup"}

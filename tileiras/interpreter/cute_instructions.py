@@ -8,6 +8,7 @@ Threads that act together (a warp, a warpgroup) meet, then one rule acts for all
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,26 @@ from tileiras.dialects.cute.values import (
 )
 from tileiras.dialects.cute_nvgpu.bulk_copies import coordinates_of
 from tileiras.dialects.cute_nvgpu.products import check_operands
+from tileiras.dialects.cute_nvgpu.scaled import scale_shape
+from tileiras.dialects.layout.scale_factors import (
+    CHUNK_BYTES,
+    CHUNK_COLUMNS,
+    CHUNK_ROWS,
+    WORD_BLOCKS,
+    chunk_number,
+    chunks,
+    scale_columns,
+)
 from tileiras.interpreter.cute_state import (
     LANES,
     WARP,
     WARPGROUP,
     Cta,
     MappedTensor,
+    Pointer,
     box_places,
+    factors,
+    number_type,
     places,
     read,
     write,
@@ -55,7 +69,10 @@ def _init(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
 
 
 def _arrive(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
-    cta.barrier(operands[0]).arrive(1, op.statics[0] if op.statics else 0)
+    barrier = operands[0]
+    if len(operands) > 1:
+        cta, barrier = cta.peer(operands[1]), cta.in_peer(barrier, operands[1])
+    cta.barrier(barrier).arrive(1, op.statics[0] if op.statics else 0)
 
 
 def is_over(cta: Cta, operands: list[Any]) -> bool:
@@ -111,7 +128,45 @@ def _overlap(
 
 
 def _multicast(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
-    raise InterpreterError("CTAs run one after the other, boxes for a cluster are not loaded", op)
+    """The same place and barrier of each CTA in the mask."""
+    mapped, target, barrier, coordinate, mask = operands
+    for rank in range(int(mask).bit_length()):
+        if int(mask) >> rank & 1:
+            there = replace(target, engine=cta.in_peer(target.engine, rank))
+            other = cta.in_peer(barrier, rank)
+            _tma_load(cta.peer(rank), thread, op, [mapped, there, other, coordinate])
+
+
+def _cluster_arrive(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    cta.cluster.arrive(cta.rank, thread)
+
+
+def _of_cluster(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> int:
+    """Numbers of the launch along an axis."""
+    axis, shape = op.statics[0], cta.cluster.shape
+    match op.name.partition(".")[2]:
+        case "block_in_cluster_idx":
+            return cta.block[axis] % shape[axis]
+        case "block_in_cluster_dim":
+            return shape[axis]
+        case "cluster_idx":
+            return cta.block[axis] // shape[axis]
+        case _:
+            return cta.grid[axis] // shape[axis]
+
+
+def _mapa(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> Pointer:
+    pointer, rank = operands
+    return replace(cta.in_peer(pointer, rank), space="dsmem")
+
+
+def _store_async(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    """The words are there at once, and counted."""
+    tensor, pointer, barrier, rank = operands
+    words, there = read(tensor), cta.in_peer(pointer, rank)
+    for number, word in enumerate(words):
+        there.memory[there.at(number)] = word.view(there.memory.dtype)
+    cta.peer(rank).barrier(cta.in_peer(barrier, rank)).arrive(0, -4 * len(words))
 
 
 def _tcgen05_mma(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
@@ -124,6 +179,49 @@ def _tcgen05_mma(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None
     held[:] = _matrix(a) @ _matrix(b).T + (held if _accumulates(mma) else 0)
 
 
+def _copy_scales(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    """Bytes of 32 rows a chunk; each quarter of the lanes gets them."""
+    address, scales = operands
+    count = chunks(*scale_shape(scales))
+    _, columns = cta.in_tensor_memory(int(address), count * CHUNK_COLUMNS)
+    bits = cta.tensor_memory.view(np.uint32)
+    memory = scales.engine.memory.view(np.uint8)
+    start = scales.engine.at(0)
+    for number in range(count):
+        at = start + number * CHUNK_BYTES
+        # Rows that the last chunk lacks are not there to be copied.
+        chunk = np.zeros(CHUNK_BYTES, np.uint8)
+        held = memory[at : at + CHUNK_BYTES]
+        chunk[: len(held)] = held
+        first = columns.start + number * CHUNK_COLUMNS
+        words = chunk.view(np.uint32).reshape(WARP, CHUNK_COLUMNS)
+        bits[:, first : first + CHUNK_COLUMNS] = np.tile(words, (LANES // WARP, 1))
+
+
+def _scales(cta: Cta, address: int, rows: int, blocks: int, element: str) -> np.ndarray[Any, Any]:
+    """(rows, blocks) of scales in tensor memory."""
+    _, columns = cta.in_tensor_memory(address, scale_columns(rows, blocks))
+    held = np.ascontiguousarray(cta.tensor_memory.view(np.uint32)[:WARP, columns]).view(np.uint8)
+    found = np.zeros((rows, blocks), np.uint8)
+    for row, block in np.ndindex(rows, blocks):
+        column = chunk_number(row, block, rows) * CHUNK_COLUMNS + row % CHUNK_ROWS // WARP
+        found[row, block] = held[row % WARP, column * 4 + block % WORD_BLOCKS]
+    return found.view(number_type(element)).astype(np.float32)
+
+
+def _tcgen05_mma_scaled(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    mma, address, scales_a, scales_b, a, b = operands
+    m, n, k = check_operands(mma, "tcgen05", a, b)
+    lane, columns = cta.in_tensor_memory(int(address), n)
+    held = cta.tensor_memory[lane : lane + m, columns]
+    sides: list[np.ndarray[Any, Any]] = []
+    for tensor, scales, rows in ((a, scales_a, m), (b, scales_b, n)):
+        found = _matrix(tensor)
+        given = _scales(cta, int(scales), rows, k // mma.atom.block, mma.atom.scale)
+        sides.append(found * np.repeat(given, found.shape[1] // given.shape[1], axis=1))
+    held[:] = sides[0] @ sides[1].T + (held if _accumulates(mma) else 0)
+
+
 def _tcgen05_load(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     address, target = operands
     lane, columns = cta.in_tensor_memory(int(address), target.layout.static_size)
@@ -134,11 +232,24 @@ RULES: dict[str, Rule] = {
     "elect_sync": lambda cta, thread, op, operands: thread % WARP == 0,
     "warp_idx": lambda cta, thread, op, operands: thread // WARP,
     "lane_idx": lambda cta, thread, op, operands: thread % WARP,
+    "atom_set_value": lambda cta, thread, op, operands: op.apply(
+        [operands[0], int(bool(operands[1]))]
+    ),
     "mbarrier_init": _init,
     "mbarrier_init_fence": _nothing,
     "mbarrier_arrive": _arrive,
     "mbarrier_arrive_and_expect_tx": _arrive,
+    "mbarrier_try_wait": lambda cta, thread, op, operands: is_over(cta, operands),
     "mbarrier_arrive_copies": _arrive,
+    "block_idx_in_cluster": lambda cta, thread, op, operands: cta.rank,
+    "block_in_cluster_idx": _of_cluster,
+    "block_in_cluster_dim": _of_cluster,
+    "cluster_idx": _of_cluster,
+    "cluster_dim": _of_cluster,
+    "cluster_arrive": _cluster_arrive,
+    "cluster_arrive_relaxed": _cluster_arrive,
+    "mapa": _mapa,
+    "store_async": _store_async,
     "fence_proxy_async": _nothing,
     "cp_async_commit_group": _nothing,
     "cp_async_wait_group": _nothing,
@@ -160,6 +271,8 @@ RULES: dict[str, Rule] = {
     "warpgroup_wait": _nothing,
     "tmem_address": lambda cta, thread, op, operands: int(read(operands[0])[0]),
     "tcgen05_mma": _tcgen05_mma,
+    "tcgen05_cp": _copy_scales,
+    "tcgen05_mma_block_scaled": _tcgen05_mma_scaled,
     "tcgen05_commit": _arrive,
     "tcgen05_load": _tcgen05_load,
     "tcgen05_fence_before": _nothing,
@@ -229,7 +342,8 @@ def _matrix(tensor: Tensor) -> np.ndarray[Any, Any]:
     """An operand in shared memory as a matrix, in f32 for sums; integers stay."""
     rows, columns = (mode.static_size for mode in plain_layout(tensor).modes)
     found = read(tensor).reshape(columns, rows).T
-    return found.astype(np.int32 if found.dtype.kind == "i" else np.float32)
+    sums = np.int32 if found.dtype.kind == "i" else np.float32
+    return factors(found, tensor.engine.element, sums)
 
 
 def _accumulates(mma: TiledMma) -> bool:
@@ -253,6 +367,8 @@ def _meet(cta: Cta, threads: range, op: CuteOp, operands: Sequence[list[Any]]) -
 GROUP_RULES: dict[str, tuple[int, GroupRule]] = {
     "sync_warp": (WARP, _meet),
     "warpgroup_mma": (WARPGROUP, _warpgroup_mma),
+    "warpgroup_reg_alloc": (WARPGROUP, _meet),
+    "warpgroup_reg_dealloc": (WARPGROUP, _meet),
     "tmem_alloc": (WARP, _alloc),
     "tmem_dealloc": (WARP, _dealloc),
 }

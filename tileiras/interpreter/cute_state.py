@@ -4,9 +4,10 @@ memory; and how elements of tensors are found in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from xdsl.ir import Operation
 
@@ -23,6 +24,11 @@ NUMBERS: dict[str, Any] = {
     "i32": np.int32,
     "i64": np.int64,
     "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    "f4E2M1FNx2": np.uint8,
     "f32": np.float32,
     "f64": np.float64,
 }
@@ -111,6 +117,14 @@ def write(tensor: Tensor, values: Any) -> None:
     memory[places(tensor)] = np.asarray(values).astype(memory.dtype)
 
 
+def factors(matrix: np.ndarray[Any, Any], element: str, sums: Any) -> np.ndarray[Any, Any]:
+    """A matrix with K last as numbers of type `sums`; an element of two 4-bit numbers is both."""
+    if element != "f4E2M1FNx2":
+        return matrix.astype(sums)
+    halves = np.stack([matrix & 15, matrix >> 4], axis=-1).reshape(*matrix.shape[:-1], -1)
+    return halves.astype(np.uint8).view(ml_dtypes.float4_e2m1fn).astype(sums)
+
+
 @dataclass
 class Barrier:
     """An mbarrier: a phase ends when all have arrived and all announced bytes are there."""
@@ -131,12 +145,37 @@ class Barrier:
 
 
 @dataclass
+class Cluster:
+    """CTAs that run at the same time: the first one's place in the grid, and who has arrived."""
+
+    shape: tuple[int, ...] = (1, 1, 1)
+    ctas: list[Cta] = field(default_factory=list["Cta"])
+    arrivals: dict[tuple[int, int], int] = field(default_factory=dict)
+    """How often (CTA, thread) has arrived at the cluster's barrier."""
+
+    def arrive(self, rank: int, thread: int) -> None:
+        """An arrival."""
+        key = (rank, thread)
+        self.arrivals[key] = self.arrivals.get(key, 0) + 1
+
+    def have_arrived(self, rank: int, thread: int) -> bool:
+        """Whether all threads have arrived as often as this one."""
+        mine = self.arrivals.get((rank, thread), 0)
+        if not mine:
+            raise InterpreterError("cluster_wait without cluster_arrive")
+        everyone = ((cta.rank, each) for cta in self.ctas for each in range(cta.threads))
+        return all(self.arrivals.get(key, 0) >= mine for key in everyone)
+
+
+@dataclass
 class Cta:
     """What the threads of a CTA share."""
 
     block: tuple[int, int, int]
     grid: tuple[int, int, int]
     threads: int = WARP
+    cluster: Cluster = field(default_factory=Cluster)
+    rank: int = 0
     shared: dict[Operation, Pointer] = field(default_factory=dict)
     barriers: dict[tuple[int, int], Barrier] = field(default_factory=dict)
     tensor_memory: np.ndarray[Any, Any] = field(
@@ -155,6 +194,34 @@ class Cta:
     def make_barrier(self, pointer: Pointer, count: int) -> None:
         """A barrier whose phases end with `count` arrivals."""
         self.barriers[_place(pointer)] = Barrier(count, count)
+
+    def memory_of(self, op: Operation, element: str, space: str, size: int) -> Pointer:
+        """Memory of an allocation: of a thread alone, or one for the CTA."""
+        if space != "smem":
+            return Pointer(np.zeros(size, dtype=number_type(element)), element, space)
+        found = self.shared.get(op)
+        if found is None:
+            made = np.zeros(size, dtype=number_type(element))
+            found = self.shared[op] = Pointer(made, element, space)
+        return found
+
+    def peer(self, rank: int) -> Cta:
+        """A CTA of the cluster; InterpreterError for one that there is not."""
+        if not 0 <= rank < len(self.cluster.ctas):
+            raise InterpreterError(f"there is no CTA {rank} in a cluster of {self.cluster.shape}")
+        return self.cluster.ctas[rank]
+
+    def in_peer(self, pointer: Pointer, rank: int) -> Pointer:
+        """The same place in the shared memory of a CTA of the cluster."""
+        other = self.peer(rank)
+        for op, held in self.shared.items():
+            if np.shares_memory(held.memory, pointer.memory):
+                found = other.memory_of(op, held.element, "smem", len(held.memory)).memory
+                memory = (
+                    found if pointer.memory is held.memory else found.view(pointer.memory.dtype)
+                )
+                return replace(pointer, memory=memory)
+        raise InterpreterError("the place is in no allocation of shared memory")
 
     def allocate_columns(self, count: int) -> int:
         """The first of so many columns of tensor memory; InterpreterError if they are not free."""

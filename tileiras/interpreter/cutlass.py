@@ -5,6 +5,7 @@ Numbers are static here, so that states, stages and tiles are the functions of t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from tileiras.dialects.cutlass.values import (
     PipelineState,
     SequenceBarrier,
 )
-from tileiras.interpreter.cute_instructions import Rule
+from tileiras.interpreter.cute_instructions import Rule, is_over
 from tileiras.interpreter.cute_state import Cta, Pointer
 
 WAITING = (
@@ -40,13 +41,12 @@ def waits_of(op: CuteOp, operands: list[Any]) -> list[list[Any]]:
     """The waits that an operation begins with, one after the other: (barrier, parity)."""
     if op.name not in WAITING:
         return []
-    state = operands[-1]
     if op.name == "cutlass.sequence_wait":
-        made, group, _ = operands
+        made, group, state = operands
         phase = (int(str(phase_of(state))) + (group == 0)) % 2
         return [[_turn(made, group, state), phase]]
-    pipeline = operands[0]
-    if not pipeline.barriers:
+    pipeline, state, *token = operands
+    if not pipeline.barriers or any(token):
         return []
     if op.name == "cutlass.consumer_wait":
         return [[_full(pipeline, state), phase_of(state)]]
@@ -83,7 +83,7 @@ def _make_sequence(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> Se
 
 def _acquired(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     """The stage is empty now: the producer arrives and announces what TMA will bring."""
-    pipeline, state = operands
+    pipeline, state = operands[:2]
     if pipeline.kind in TMA_KINDS:
         cta.barrier(_full(pipeline, state)).arrive(1, pipeline.bytes)
 
@@ -95,13 +95,33 @@ def _commit(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
 
 
 def _release(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
-    pipeline, state = operands
-    cta.barrier(_empty(pipeline, state)).arrive()
+    pipeline, state, *rank = operands
+    empty = _empty(pipeline, state)
+    if rank:
+        cta, empty = cta.peer(rank[0]), cta.in_peer(empty, rank[0])
+    cta.barrier(empty).arrive()
+
+
+def _is_over(place: Callable[[Pipeline, PipelineState], Pointer]) -> Rule:
+    """Whether the phase of a stage's barrier is over."""
+
+    def rule(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> bool:
+        pipeline, state = operands
+        return is_over(cta, [place(pipeline, state), phase_of(state)])
+
+    return rule
 
 
 def _pass_on(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     made, group, state = operands
     cta.barrier(_turn(made, group + 1, state)).arrive()
+
+
+def _fetch(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> int:
+    counter: Pointer = operands[1]
+    old = int(counter.memory[counter.at(0)])
+    counter.memory[counter.at(0)] = old + 1
+    return cta.grid[0] + old
 
 
 def _waited(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
@@ -116,11 +136,14 @@ CUTLASS_RULES: dict[str, Rule] = {
     "cutlass.producer_tail": _waited,
     "cutlass.consumer_wait": _waited,
     "cutlass.consumer_release": _release,
+    "cutlass.producer_try_acquire": _is_over(_empty),
+    "cutlass.consumer_try_wait": _is_over(_full),
     "cutlass.producer_get_barrier": lambda cta, thread, op, operands: _full(*operands),
     "cutlass.consumer_get_barrier": lambda cta, thread, op, operands: _empty(*operands),
     "cutlass.sequence_wait": _waited,
     "cutlass.sequence_arrive": _pass_on,
     "cutlass.initial_work": lambda cta, thread, op, operands: cta.block[0],
+    "cutlass.fetch_next_work": _fetch,
     "cutlass.work_step": lambda cta, thread, op, operands: cta.grid[0],
 }
 """Operations that act, or ask the launch; the others are functions of the algebra."""

@@ -323,19 +323,20 @@ def serve(
 
 
 def warm_up() -> None:
-    """Loads LLVM and all passes, and compiles two programs up to PTX.
+    """Loads LLVM and all passes of tile kernels, and compiles two programs up to PTX.
 
     What is made on first use is there then. No thread is left, which a fork would not have.
     """
     from importlib import import_module
 
     from tileiras.codegen.llvm_backend import load_llvm
-    from tileiras.registry import PASSES, load_pass
+    from tileiras.pipeline import PIPELINE
+    from tileiras.registry import load_pass
 
     load_llvm()
     import_module("tileiras.codegen.ptxas_backend")
-    for name in PASSES:
-        load_pass(name)
+    for step in PIPELINE:
+        load_pass(step.pass_name)
     rehearse(MATMUL)
     rehearse()
 

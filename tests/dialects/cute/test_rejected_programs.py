@@ -248,6 +248,17 @@ STRUCTURE = (
         3,
         "gives (i32), the loop carries (f32)",
     ),
+    (
+        "cute.func @k() threads 32 cluster (4,4,1) {\ncute.return\n}",
+        1,
+        "has clusters (4,4,1), expected (x,y,z) of 1 to 8 CTAs",
+    ),
+    (
+        "cute.func @k(%x: f32) threads 32 {\n%r = cute.while carries (%y = %x) {\n"
+        "cute.yield(%y)\n}\ncute.return\n}",
+        2,
+        "the first value that is carried is a condition, !cute.bool<?>",
+    ),
     ("cute.nothing()", 1, "is not registered"),
     ("cute.func @k(%a: !cute.int<(1,2)>) threads 1 {\ncute.return\n}", 1, "expected an integer"),
     ("cute.func @k(%a: !cute.shape<(0,2)>) threads 1 {\ncute.return\n}", 1, "extents from 1 on"),
@@ -258,6 +269,16 @@ STRUCTURE = (
     ("cute.func @k(%a: !cute.ptr<f32, gmem>) threads 1 {}", 1, "align<bytes>"),
     ("cute.func @k(%a: !cute.bool<maybe>) threads 1 {}", 1, "expected true, false or ?"),
     ("cute.func @k(%a: !cute.mma_atom<warp, (16,8)>) threads 1 {}", 1, "(M,N,K), A, B, C"),
+    (
+        "cute.func @k(%a: !cute.mma_atom<warp, (16,8,32), i8, i8, i32, f16, 8>) threads 1 {}",
+        1,
+        "scales are f8E8M0FNU or f8E4M3FN, found f16",
+    ),
+    (
+        "cute.func @k(%a: !cute.mma_atom<warp, (16,8,32), i8, i8, i32, f8E8M0FNU, 5>) threads 1 {}",
+        1,
+        "5 elements that share a scale do not divide K",
+    ),
     ("cute.func @k(%a: !cute.copy_atom<universal>) threads 1 {}", 1, "'kind, bits'"),
     ("cute.func @k(%a: !cute.layout<(4,8),(8,1)) threads 1 {\n}", 1, "the matching '>'"),
 )

@@ -8,16 +8,24 @@ from tests.kernels.cute_nvgpu_operations import (
     AT,
     ATOM,
     BARRIER,
+    BYTES_A,
+    BYTES_B,
+    CHUNK,
     COLUMNS,
     EXAMPLES,
+    FRAGMENTS,
     GROUPS,
     MATRIX_ATOMS,
+    PAIRS,
     REDUCTIONS,
+    SCALE,
+    SCALED_TENSOR,
     SLOT,
     TCGEN05,
     TENSOR_MMA,
     TMA,
     WARPGROUP,
+    WORDS,
     A,
     B,
     D,
@@ -69,7 +77,77 @@ def _bad(
     return (*row(name, operands, result, statics), message)
 
 
+CLUSTERS: tuple[tuple[str, ...], ...] = (
+    _bad("mbarrier_arrive", [BARRIER, INT(8)], "", "a cluster has CTAs 0 to 7, found 8"),
+    _bad("mbarrier_try_wait", [BARRIER, INT(2)], "", "is 0 or 1, found 2", "!cute.bool<?>"),
+    _bad("mbarrier_try_wait", [GLOBAL_BARRIER, INT(0)], "", NO_BARRIER, "!cute.bool<?>"),
+    _bad("block_idx_in_cluster", [], "0", "has 1 static parameters, expected 0", INT("?")),
+    *(
+        _bad(name, [], "3", "axes are 0, 1 and 2, found 3", INT("?"))
+        for name in ("block_in_cluster_idx", "block_in_cluster_dim", "cluster_idx", "cluster_dim")
+    ),
+    _bad("mapa", [GLOBAL_BARRIER, INT(0)], "", "smem of another CTA is mapped", GLOBAL_BARRIER),
+    _bad("mapa", [BARRIER, INT(9)], "", "a cluster has CTAs 0 to 7, found 9", BARRIER),
+    _bad("store_async", [A, PAIRS, BARRIER, INT(0)], "", "1, 2 or 4 words of 32 bits in rmem"),
+    _bad("store_async", [WORDS, BARRIER, BARRIER, INT(0)], "", "words go to smem, found i64"),
+    _bad("store_async", [WORDS, PAIRS, HALF_WORD, INT(0)], "", NO_BARRIER),
+    _bad(
+        "store_async",
+        [WORDS, PAIRS.replace("<8>", "<4>"), BARRIER, INT(0)],
+        "",
+        "2 words go to an aligned place, found align 4",
+    ),
+    _bad("warpgroup_reg_alloc", [], "264", "24 to 256 registers in steps of 8, found 264"),
+    _bad("warpgroup_reg_dealloc", [], "36", "24 to 256 registers in steps of 8, found 36"),
+)
+
+
+def _scaled(place: int, other: str, message: str) -> tuple[str, ...]:
+    """The product of fragments with one that is none of it."""
+    kinds = [*FRAGMENTS[:place], other, *FRAGMENTS[place + 1 :]]
+    return _bad("gemm_block_scaled", kinds, "", message)
+
+
+BLOCK_SCALED: tuple[tuple[str, ...], ...] = (
+    _scaled(0, WARP_MMA, "have no scales"),
+    _scaled(0, SCALED_TENSOR, "expected an atom of kind warp, found tcgen05"),
+    _scaled(3, SCALE.replace("f8E8M0FNU", "f8E5M2"), "operand SFA has elements f8E8M0FNU"),
+    _scaled(5, SCALE.replace("(1,1,1):", "(2,1,1):"), "operand SFB of"),
+    _scaled(3, SCALE.replace("(1,1,1):", "(1,2,1):"), "operand SFA has 2 atoms along M"),
+    _scaled(5, SCALE.replace("rmem", "smem"), "operand SFB is in registers, found smem"),
+    _bad("tcgen05_cp", [INT("?"), CHUNK.replace("(16,4)", "(4,128)")], "", "is not in chunks of"),
+    _bad("tcgen05_cp", [INT("?"), CHUNK.replace("smem", "gmem")], "", "a plain matrix in smem"),
+    _bad("tcgen05_cp", [INT("?"), CHUNK.replace("f8E8M0FNU", "i8")], "", "scales have 8 bits"),
+    _bad(
+        "tcgen05_mma_block_scaled",
+        [TENSOR_MMA, INT("?"), INT(128), INT(132), A, B],
+        "",
+        "have no scales",
+    ),
+    _bad(
+        "tcgen05_mma_block_scaled",
+        [SCALED_TENSOR, INT("?"), INT(128), INT(132), BYTES_A, BYTES_A],
+        "",
+        "a product of 128 x 128, the atom is",
+    ),
+    _bad(
+        "tcgen05_mma",
+        [SCALED_TENSOR, INT("?"), BYTES_A, BYTES_B],
+        "",
+        "products with scales are 'cute_nvgpu.tcgen05_mma_block_scaled'",
+    ),
+    _bad(
+        "make_warpgroup_mma_atom",
+        [],
+        "",
+        "products of warpgroups have no scales",
+        WARPGROUP.replace("f32>", "f32, f8E8M0FNU, 16>"),
+    ),
+)
+
 BAD: tuple[tuple[str, ...], ...] = (
+    *CLUSTERS,
+    *BLOCK_SCALED,
     _bad("make_universal_copy_atom", [], "24", "universal moves 8, 16, 32, 64, 128 bits"),
     _bad("make_universal_copy_atom", [], "", "has 0 static parameters, expected 1"),
     _bad("make_cp_async_atom", [], "16", "cp_async moves 32, 64, 128 bits for a thread, found 16"),
@@ -137,6 +215,9 @@ BAD: tuple[tuple[str, ...], ...] = (
             "warpgroup_commit_batch",
             "tcgen05_fence_before",
             "tcgen05_fence_after",
+            "cluster_arrive",
+            "cluster_arrive_relaxed",
+            "cluster_wait",
         )
     ),
     *(

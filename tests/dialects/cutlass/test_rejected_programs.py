@@ -7,6 +7,7 @@ import pytest
 from tests.kernels.cute_operations import INT, A, row
 from tests.kernels.cutlass_operations import (
     CONSUMER,
+    COUNTER,
     EXAMPLES,
     PIPELINE,
     PRODUCER,
@@ -24,6 +25,7 @@ from tileiras.stages import print_stage
 SHORT = STORAGE.replace("8:1", "7:1")
 APART = STORAGE.replace("8:1", "8:2")
 WORDS = STORAGE.replace("i64", "i32")
+FILLS = "!cutlass.pipeline_state<2, producer>"
 OTHER = "!cutlass.pipeline_state<3, producer>"
 
 
@@ -66,6 +68,16 @@ BAD: tuple[tuple[str, ...], ...] = (
         _bad(name, [STORES, ROUNDS], "TMA itself consumes what is stored, nobody waits")
         for name in ("consumer_wait", "consumer_release")
     ),
+    _bad("producer_try_acquire", [PIPELINE, OTHER], "the state is one of 3", "!cute.bool<?>"),
+    _bad("producer_try_acquire", [STORES, FILLS], "has no barriers", "!cute.bool<?>"),
+    _bad("consumer_try_wait", [PIPELINE, PRODUCER], "the state of a consumer", "!cute.bool<?>"),
+    _bad("producer_acquire", [PIPELINE, PRODUCER, INT(1)], "expected !cute.bool"),
+    _bad("consumer_release", [PIPELINE, CONSUMER, INT(8)], "a cluster has CTAs 0 to 7, found 8"),
+    _bad(
+        "consumer_release",
+        [PIPELINE.replace("tma_async", "tma_umma"), CONSUMER, INT(0)],
+        "tensor cores release the stage of their own CTA",
+    ),
     _bad("consumer_get_barrier", [STORES, ROUNDS], "of kind tma_store has no barriers"),
     _bad(
         "make_tile_scheduler", ["!cute.shape<(4,8)>"], "tiles are (M,N,L), found (4, 8)", SCHEDULER
@@ -76,6 +88,13 @@ BAD: tuple[tuple[str, ...], ...] = (
         _bad(name, [PIPELINE], "expected !cutlass.tile_scheduler")
         for name in ("initial_work", "work_step", "work_count")
     ),
+    _bad(
+        "fetch_next_work",
+        [SCHEDULER, COUNTER.replace("i32", "f32")],
+        "the counter is an i32 in gmem, found f32 in gmem",
+        INT("?"),
+    ),
+    _bad("is_valid_work", [SCHEDULER, SCHEDULER], "expected !cute.int", "!cute.bool<?>"),
     _bad("get_current_work", [SCHEDULER], "has 1 operands, expected 2"),
     _bad("make_sequence_barrier", [STORAGE], "6 mbarriers lie side by side, found 8:1", SEQUENCE),
     *(
@@ -117,7 +136,7 @@ TYPES: tuple[tuple[str, str], ...] = (
 
 def program(name: str, operands: str, result: str, statics: str) -> str:
     """A kernel with one operation, and values for its operands."""
-    lines, uses = [], []
+    arguments, lines, uses = [], [], []
     for number, kind in enumerate(operands.split("|") if operands else []):
         use = f"%v{number}"
         uses.append(use)
@@ -136,6 +155,10 @@ def program(name: str, operands: str, result: str, statics: str) -> str:
             case "!cutlass.sequence_barrier":
                 lines.append(f"%t{number} = cute.alloc() -> {STORAGE.replace('8:1', '6:1')}")
                 lines.append(f"{use} = cutlass.make_sequence_barrier(%t{number}) -> {kind}")
+            case "!cute.ptr":
+                arguments.append(f"{use}: {kind}")
+            case "!cute.bool":
+                lines.append(f"{use} = cute_nvgpu.elect_sync()")
             case "!cute.int" | "!cute.shape" if "?" in kind:
                 lines.append(f"%t{number} = cute.thread_idx<0>()")
                 leaves = ", ".join([f"%t{number}"] * kind.count("?"))
@@ -145,7 +168,8 @@ def program(name: str, operands: str, result: str, statics: str) -> str:
                 lines.append(f"{use} = cute.static() -> {kind}")
     call = f"{name}({', '.join(uses)}){f' -> {result}' if result else ''}"
     lines.append(f"%r = {call}" if result else call)
-    return "\n".join(["cute.func @k() threads 256 {", *lines, "cute.return\n}"])
+    head = f"cute.func @k({', '.join(arguments)}) threads 256 {{"
+    return "\n".join([head, *lines, "cute.return\n}"])
 
 
 def identity(case: tuple[str, ...]) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.cute.kernel import Kernel
@@ -95,7 +95,20 @@ def _empty(kernel: Kernel, pipeline: Pipeline, state: PipelineState) -> SSAValue
 
 def _wait_empty(kernel: Kernel, pipeline: Pipeline, state: PipelineState) -> None:
     phase = _phase(kernel, state, state.flip)
-    kernel.thread.mbarrier_wait(_empty(kernel, pipeline, state), _parity(kernel, phase))
+    kernel.wait(_empty(kernel, pipeline, state), _parity(kernel, phase))
+
+
+def _unless(kernel: Kernel, token: Any, wait: Callable[[], None]) -> None:
+    """A wait that is not needed where a token says so."""
+    if not isinstance(token, SSAValue):
+        wait()
+        return
+    waiting, after = kernel.thread.new_block(), kernel.thread.new_block()
+    kernel.thread.cond_br(token, after, waiting)
+    kernel.enter(waiting)
+    wait()
+    kernel.thread.br(after)
+    kernel.enter(after)
 
 
 def _make_barriers(kernel: Kernel, barriers: Address, counts: Sequence[int]) -> None:
@@ -124,7 +137,11 @@ def _make_pipeline(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
 
 
 def _init_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
-    kernel.thread.barrier()
+    if kernel.func.cluster is None:
+        kernel.thread.barrier()
+        return
+    kernel.thread.cluster_arrive()
+    kernel.thread.cluster_wait()
 
 
 def _index(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
@@ -136,11 +153,12 @@ def _state_phase(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
 
 
 def _acquire(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
-    pipeline, state = operands
+    pipeline, state, *token = operands
     if pipeline.kind == "tma_store":
         kernel.thread.tma_store_wait(pipeline.stages - 1, read=True)
         return
-    _wait_empty(kernel, pipeline, state)
+    known = token[0] if token else None
+    _unless(kernel, known, lambda: _wait_empty(kernel, pipeline, state))
     if pipeline.kind in TMA_KINDS:
         kernel.thread.mbarrier_expect_tx(_full(kernel, pipeline, state), pipeline.bytes)
     if pipeline.kind == "umma_async":
@@ -182,23 +200,39 @@ def _barrier_address(first: int) -> _Rule:
     return rule
 
 
-def _consumer_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+def _try_acquire(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pipeline, state = operands
-    phase = _phase(kernel, state, 0)
-    kernel.thread.mbarrier_wait(_full(kernel, pipeline, state), _parity(kernel, phase))
+    parity = _parity(kernel, _phase(kernel, state, state.flip))
+    kernel.values[op.outputs[0]] = kernel.try_wait(_empty(kernel, pipeline, state), parity)
+
+
+def _try_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    pipeline, state = operands
+    parity = _parity(kernel, _phase(kernel, state, 0))
+    kernel.values[op.outputs[0]] = kernel.try_wait(_full(kernel, pipeline, state), parity)
+
+
+def _consumer_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    pipeline, state, *token = operands
+
+    def wait() -> None:
+        phase = _phase(kernel, state, 0)
+        kernel.wait(_full(kernel, pipeline, state), _parity(kernel, phase))
+
+    _unless(kernel, token[0] if token else None, wait)
     if pipeline.kind in ("tma_umma", "umma_async"):
         kernel.thread.tcgen05_fence("after_thread_sync")
 
 
 def _release(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
-    pipeline, state = operands
+    pipeline, state, *rank = operands
     empty = _empty(kernel, pipeline, state)
     if pipeline.kind == "tma_umma":
         kernel.thread.tcgen05_commit(empty)
         return
     if pipeline.kind == "umma_async":
         kernel.thread.tcgen05_fence("before_thread_sync")
-    kernel.thread.mbarrier_arrive(empty)
+    kernel.thread.mbarrier_arrive(empty, cluster_cta=kernel.rank(rank[0]) if rank else None)
 
 
 # Sequences ------------------------------------------------------------------------------------
@@ -221,7 +255,7 @@ def _sequence_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     made, group, state = operands
     first = _quotient(kernel, made.length + group * -1, made.length)[0]
     phase = _phase(kernel, state, first)
-    kernel.thread.mbarrier_wait(_turn(kernel, made, group, state), _parity(kernel, phase))
+    kernel.wait(_turn(kernel, made, group, state), _parity(kernel, phase))
 
 
 def _sequence_arrive(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
@@ -251,11 +285,35 @@ def _sizes(kernel: Kernel, scheduler: TileScheduler) -> tuple[Leaf, Leaf, Leaf]:
 
 
 def _work_count(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
-    known = work_count(operands[0])
-    if not isinstance(known, int):
-        groups, along, batches = _sizes(kernel, operands[0])
-        known = groups * along * batches * operands[0].swizzle
-    kernel.values[op.outputs[0]] = known
+    kernel.values[op.outputs[0]] = _count(kernel, operands[0])
+
+
+def _count(kernel: Kernel, scheduler: TileScheduler) -> Leaf:
+    known = work_count(scheduler)
+    if isinstance(known, int):
+        return known
+    groups, along, batches = _sizes(kernel, scheduler)
+    return groups * along * batches * scheduler.swizzle
+
+
+def _fetch(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    """The counter says how many have been fetched; the first `gridDim.x` need no fetching."""
+    place = kernel.address_of(operands[1])
+    template = "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;"
+    old = kernel.thread.inline_asm(template, "=r,l,~{memory}", i32, [place], side_effects=True)
+    assert old is not None
+    fetched = kernel.symbol(kernel.thread.zext(old, i64))
+    kernel.values[op.outputs[0]] = kernel.special_register("nctaid.x") + fetched
+
+
+def _is_valid(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    scheduler, work = operands
+    count = _count(kernel, scheduler)
+    if isinstance(count, int) and isinstance(work, int):
+        kernel.values[op.outputs[0]] = work < count
+        return
+    found = kernel.thread.icmp("slt", kernel.integer(work), kernel.integer(count))
+    kernel.values[op.outputs[0]] = found
 
 
 def _current_work(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
@@ -280,6 +338,8 @@ CUTLASS: dict[str, _Rule] = {
     "cutlass.producer_commit": _commit,
     "cutlass.producer_tail": _tail,
     "cutlass.producer_get_barrier": _barrier_address(0),
+    "cutlass.producer_try_acquire": _try_acquire,
+    "cutlass.consumer_try_wait": _try_wait,
     "cutlass.consumer_wait": _consumer_wait,
     "cutlass.consumer_release": _release,
     "cutlass.consumer_get_barrier": _barrier_address(1),
@@ -288,6 +348,8 @@ CUTLASS: dict[str, _Rule] = {
     "cutlass.sequence_arrive": _sequence_arrive,
     "cutlass.initial_work": _register("ctaid.x"),
     "cutlass.work_step": _register("nctaid.x"),
+    "cutlass.fetch_next_work": _fetch,
+    "cutlass.is_valid_work": _is_valid,
     "cutlass.work_count": _work_count,
     "cutlass.get_current_work": _current_work,
 }

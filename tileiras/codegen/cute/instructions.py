@@ -82,11 +82,6 @@ def _copy_async(kernel: Kernel, atom: CopyAtom, source: Tensor, target: Tensor) 
 # Threads and barriers -------------------------------------------------------------------------
 
 
-def _word(kernel: Kernel, leaf: Any) -> SSAValue:
-    """An integer as i32."""
-    return kernel.thread.trunc(kernel.integer(leaf), i32)
-
-
 def _number(kernel: Kernel, op: CuteOp, value: SSAValue) -> None:
     """The result is an i32."""
     kernel.values[op.outputs[0]] = kernel.symbol(kernel.thread.zext(value, IntegerType(64)))
@@ -131,7 +126,20 @@ def _at_barrier(name: str, feature: Feature = Feature.TMA) -> _Rule:
 
 def _wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     need(kernel.target, Feature.MBARRIER_TRY_WAIT, "mbarrier_wait")
-    kernel.thread.mbarrier_wait(kernel.address_of(operands[0]), _word(kernel, operands[1]))
+    kernel.wait(kernel.address_of(operands[0]), kernel.word(operands[1]))
+
+
+def _try_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    need(kernel.target, Feature.MBARRIER_TRY_WAIT, "mbarrier_try_wait")
+    parity = kernel.word(operands[1])
+    found = kernel.try_wait(kernel.address_of(operands[0]), parity)
+    kernel.values[op.outputs[0]] = found
+
+
+def _arrive(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    need(kernel.target, Feature.TMA, "mbarrier_arrive")
+    rank = kernel.rank(operands[1]) if len(operands) > 1 else None
+    kernel.thread.mbarrier_arrive(kernel.address_of(operands[0]), cluster_cta=rank)
 
 
 # TMA ------------------------------------------------------------------------------------------
@@ -158,7 +166,7 @@ def _box(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> tuple[Any, ...]
     """The map, the coordinates and the place in shared memory of a copy."""
     held, tensor, coordinate = operands[0], operands[1], operands[-1]
     pointer = _map(kernel, op, held).pointer
-    words = [_word(kernel, part) for part in coordinates_of(coordinate)]
+    words = [kernel.word(part) for part in coordinates_of(coordinate)]
     return pointer, words, kernel.pointer(tensor, 0)
 
 
@@ -208,13 +216,13 @@ def shared_operand(tensor: Tensor) -> SharedOperand:
     raise AlgebraError(f"{tensor.layout} is no operand: rows of 128, 64 or 32 bytes, swizzled")
 
 
-def _check_majors(name: str, transposes: bool, *operands: SharedOperand) -> None:
+def check_majors(name: str, transposes: bool, *operands: SharedOperand) -> None:
     """AlgebraError for operands that the instruction takes K-major only."""
     if any(operand.major == "mn" for operand in operands) and not transposes:
         raise AlgebraError(f"operands of {name} are K-major")
 
 
-def _scale(kernel: Kernel, mma: TiledMma) -> SSAValue | bool:
+def accumulates(kernel: Kernel, mma: TiledMma) -> SSAValue | bool:
     """Whether what the accumulator holds is added to."""
     value = mma.atom.accumulate
     if isinstance(value, int):
@@ -232,7 +240,7 @@ def _warpgroup_mma(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     row = row_of(mma.atom, kernel.target)
     m, n, _ = check_operands(mma, "warpgroup", a, b)
     left, right = shared_operand(a), shared_operand(b)
-    _check_majors(row.name, row.family.transposes, left, right)
+    check_majors(row.name, row.family.transposes, left, right)
     rows, columns = tile_of(mma, "C")
     if columns != mma.atom.shape[1]:
         raise AlgebraError("warpgroups are compiled side by side along M only")
@@ -261,7 +269,7 @@ def _product(
 ) -> None:
     d, places = accumulator
     numbers = [d.engine.at(index_in(d, place)) for place in places]
-    scale = _scale(kernel, mma)
+    scale = accumulates(kernel, mma)
     held: SSAValue | None = None
     known = next(
         (
@@ -325,7 +333,7 @@ def _address(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
 
 def _dealloc(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     need(kernel.target, Feature.TCGEN05, "tmem_dealloc")
-    kernel.thread.tcgen05_dealloc(_word(kernel, operands[0]), op.statics[0])
+    kernel.thread.tcgen05_dealloc(kernel.word(operands[0]), op.statics[0])
 
 
 def _tcgen05_mma(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
@@ -333,15 +341,15 @@ def _tcgen05_mma(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     row = row_of(mma.atom, kernel.target)
     left, right = shared_operand(a), shared_operand(b)
     names = [_ptx(element) for element in mma.atom.elements[:2]]
-    _check_majors(row.name, row.transposes, left, right)
+    check_majors(row.name, row.transposes, left, right)
     flags = (left.major == "mn", right.major == "mn")
     descriptor = row.descriptor(*names, *mma.atom.shape[:2], transposed=flags)
-    scale = _scale(kernel, mma)
+    scale = accumulates(kernel, mma)
     thread = kernel.thread
     thread.tcgen05_mma(
         row.name,
         descriptor,
-        _word(kernel, tmem),
+        kernel.word(tmem),
         thread.tcgen05_descriptor(kernel.pointer(a, 0), left),
         thread.tcgen05_descriptor(kernel.pointer(b, 0), right),
         thread.i1(scale) if isinstance(scale, bool) else scale,
@@ -360,7 +368,7 @@ def _tcgen05_load(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     tmem, target = operands
     thread = kernel.thread
     lanes = thread.and_(thread.warp_id(), thread.i32(3))
-    place = thread.add(_word(kernel, tmem), thread.shl(lanes, thread.i32(21)))
+    place = thread.add(kernel.word(tmem), thread.shl(lanes, thread.i32(21)))
     indices = vectors_of(target, 1)
     loaded = thread.tcgen05_ld(place, "32x32b", len(indices), (0,), f32)
     for number, index in enumerate(indices):
@@ -374,7 +382,8 @@ _RULES: dict[str, _Rule] = {
     "lane_idx": _lane,
     "mbarrier_init": _at_barrier("mbarrier_init"),
     "mbarrier_init_fence": _plain("fence_mbarrier_init", _TMA),
-    "mbarrier_arrive": _at_barrier("mbarrier_arrive"),
+    "mbarrier_arrive": _arrive,
+    "mbarrier_try_wait": _try_wait,
     "mbarrier_arrive_and_expect_tx": _at_barrier("mbarrier_expect_tx"),
     "mbarrier_wait": _wait,
     "mbarrier_arrive_copies": _at_barrier("mbarrier_arrive_copies"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from xdsl.builder import Builder
@@ -23,10 +24,12 @@ from tileiras.codegen.cute.memory import (
     Map,
     Registers,
     access_bytes,
+    index_in,
     register_type,
 )
+from tileiras.codegen.cute.targets import need
 from tileiras.codegen.llvmir.builder import ThreadBuilder
-from tileiras.codegen.target import GpuTarget
+from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.algebra.leaves import Dynamic, Leaf, static
@@ -38,6 +41,7 @@ from tileiras.dialects.cute.values import (
     RunTime,
     Tensor,
     element_bits,
+    plain_layout,
 )
 from tileiras.dialects.cute_nvgpu.types import TmaAtom
 from tileiras.dialects.llvm import arithmetic as arith
@@ -46,9 +50,10 @@ from tileiras.dialects.llvm.constants import BitsAttr
 from tileiras.dialects.llvm.types import GENERIC, GLOBAL, SHARED, PointerType
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nvvm import threads
+from tileiras.dialects.nvvm.cluster import SHARED_CLUSTER
 from tileiras.errors import CompileError, TargetError
 
-SPACES = {"gmem": GLOBAL, "smem": SHARED, "generic": GENERIC}
+SPACES = {"gmem": GLOBAL, "smem": SHARED, "dsmem": SHARED_CLUSTER, "generic": GENERIC}
 
 
 class Kernel(ABC):
@@ -61,13 +66,24 @@ class Kernel(ABC):
         self.symbols: dict[str, SSAValue] = {}
         self.values: dict[SSAValue, Any] = {}
         self.unrolled = 0
+        self.location = func.location
         self.files: list[Registers] = []
         """All registers that there are, for the blocks in which paths meet."""
         self.products: list[tuple[Any, SSAValue]] = []
         """Accumulators that products of warpgroups still write, and where they go."""
         kinds = [kind for argument in func.body.block.args for kind in _parameters(argument.type)]
         name = func.sym_name.data
-        self.made = control.FuncOp.make_kernel(name, kinds, threads=func.threads.data)
+        if func.cluster is not None:
+            need(target, Feature.CLUSTER_LAUNCH, "clusters")
+        moves = any(op.name == "cute_nvgpu.warpgroup_reg_alloc" for op in func.walk())
+        self.made = control.FuncOp.make_kernel(
+            name,
+            kinds,
+            threads=func.threads.data,
+            cluster_dim=None if func.cluster is None else func.cluster_shape,
+            # ptxas moves registers only where it knows how many threads an SM holds.
+            min_ctas=1 if moves else None,
+        )
         self.made.location = func.location
         self.enter(self.made.entry)
 
@@ -83,10 +99,11 @@ class Kernel(ABC):
     def enter(self, block: Block) -> None:
         """What follows is written at the end of this block."""
         self.builder = Builder(InsertPoint.at_end(block))
-        self.thread = ThreadBuilder(block)
+        self.thread = ThreadBuilder(block, self.location)
 
     def add(self, op: Operation) -> Operation:
-        """Writes an operation."""
+        """Writes an operation, at the place of the one that is compiled."""
+        op.location = self.location
         self.builder.insert(op)
         return op
 
@@ -274,6 +291,20 @@ class Kernel(ABC):
             made = self.value(vectors.InsertElementOp, [made, value, self.constant(k, i32)], kind)
         return made
 
+    def fragment(self, tensor: Tensor, i: int, j: int) -> SSAValue:
+        """The values of an atom (i, j) of a fragment as the instruction's vector."""
+        count = plain_layout(tensor)[0].static_size
+        values = [self.read(tensor, index_in(tensor, (v, i, j)))[0] for v in range(count)]
+        return self.vector(values, register_type(tensor.engine.element))
+
+    def scatter(self, tensor: Tensor, i: int, j: int, vector: SSAValue) -> None:
+        """The values of a vector into the atom (i, j) of a fragment."""
+        element = register_type(tensor.engine.element)
+        for v in range(plain_layout(tensor)[0].static_size):
+            place = self.constant(v, i32)
+            value = self.value(vectors.ExtractElementOp, [vector, place], element)
+            self.write(tensor, index_in(tensor, (v, i, j)), [value])
+
     def _memory(self, op: CuteOp) -> Tensor:
         """Registers, or an array of shared memory."""
         kind: Tensor = value_of_type(op.outputs[0].type)
@@ -301,6 +332,26 @@ class Kernel(ABC):
         base = self.add(address).results[0]
         return Tensor(Address(base, info.element, "smem"), kind.layout)
 
+    def wait(self, barrier: SSAValue, parity: SSAValue) -> None:
+        """Until a phase is over: what CTAs of the cluster have written is known then, too."""
+        self.thread.mbarrier_wait(barrier, parity, of_cluster=self.func.cluster is not None)
+
+    def try_wait(self, barrier: SSAValue, parity: SSAValue) -> SSAValue:
+        """Whether a phase is over (i1)."""
+        cluster = self.func.cluster is not None
+        return self.thread.mbarrier_try_wait(barrier, parity, of_cluster=cluster)
+
+    def word(self, leaf: Leaf) -> SSAValue:
+        """An integer as i32."""
+        return self.thread.trunc(self.integer(leaf), i32)
+
+    def rank(self, leaf: Leaf) -> SSAValue:
+        """The number of a CTA of the cluster; AlgebraError for one that there is not."""
+        count = prod(self.func.cluster_shape)
+        if isinstance(leaf, int) and leaf >= count:
+            raise AlgebraError(f"there is no CTA {leaf} in a cluster of {count}")
+        return self.word(leaf)
+
     # Operations ------------------------------------------------------------------------------
 
     @abstractmethod
@@ -310,6 +361,7 @@ class Kernel(ABC):
     def block(self, block: Block) -> list[Any]:
         """Compiles the operations of a block; gives what its terminator hands on."""
         for op in block.ops:
+            self.location = self.thread.location = op.location
             try:
                 self.operation(op)
             except TargetError as error:

@@ -20,11 +20,11 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     StringAttr,
-    i32,
     i64,
 )
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.cute.clusters import CLUSTERS
 from tileiras.codegen.cute.cutlass import CUTLASS
 from tileiras.codegen.cute.instructions import INSTRUCTIONS, copy_by_atom
 from tileiras.codegen.cute.kernel import Kernel
@@ -33,15 +33,15 @@ from tileiras.codegen.cute.memory import (
     register_type,
     vectors_of,
 )
-from tileiras.codegen.cute.regions import lower_if, lower_loop
+from tileiras.codegen.cute.regions import lower_if, lower_loop, lower_while
+from tileiras.codegen.cute.scaled import SCALED
 from tileiras.codegen.cute.targets import check_feature, row_of
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects.cute.algebra.errors import AlgebraError
-from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.algebra.leaves import Dynamic
 from tileiras.dialects.cute.operation import CuteOp
-from tileiras.dialects.cute.structure import ConstantOp, ForOp, FuncOp, IfOp, LoadOp
+from tileiras.dialects.cute.structure import ConstantOp, ForOp, FuncOp, IfOp, LoadOp, WhileOp
 from tileiras.dialects.cute.values import (
     CopyAtom,
     MmaAtom,
@@ -51,7 +51,7 @@ from tileiras.dialects.cute.values import (
     plain_layout,
 )
 from tileiras.dialects.llvm import arithmetic as arith
-from tileiras.dialects.llvm import constants, vectors
+from tileiras.dialects.llvm import constants
 from tileiras.dialects.llvm.constants import BitsAttr
 from tileiras.dialects.nvvm import matrix, threads
 
@@ -72,6 +72,8 @@ class FunctionLowering(Kernel):
                 self.values[op.result] = found[0]
             case ForOp():
                 lower_loop(self, op)
+            case WhileOp():
+                lower_while(self, op)
             case IfOp():
                 lower_if(self, op)
             case CuteOp():
@@ -91,7 +93,7 @@ class FunctionLowering(Kernel):
 
     def _row(self, op: CuteOp) -> None:
         name = op.name.removeprefix("cute.")
-        rule = INSTRUCTIONS.get(name) or CUTLASS.get(name)
+        rule = _RULES.get(name)
         if rule is not None:
             rule(self, op, [self.integer_of(value) for value in op.inputs])
             return
@@ -205,32 +207,20 @@ class FunctionLowering(Kernel):
         m, n, k = (parts["A"][1].static_size, parts["B"][1].static_size, parts["A"][2].static_size)
         for j in range(n):
             for i in range(m):
-                total = self._fragment(c, parts["C"], i, j)
+                total = self.fragment(c, i, j)
                 for step in range(k):
-                    left = self._fragment(a, parts["A"], i, step)
-                    right = self._fragment(b, parts["B"], j, step)
+                    left = self.fragment(a, i, step)
+                    right = self.fragment(b, j, step)
                     op = matrix.MmaSyncOp.create(
                         operands=[left, right, total],
                         properties={"atom": StringAttr(row.name)},
                         result_types=[total.type],
                     )
                     total = self.add(op).results[0]
-                self._scatter(d, plain_layout(d), i, j, total)
-
-    def _fragment(self, tensor: Tensor, layout: Layout, i: int, j: int) -> SSAValue:
-        """The values of an atom as the instruction's vector."""
-        indices = [index_in(tensor, (v, i, j)) for v in range(layout[0].static_size)]
-        values = [self.read(tensor, index)[0] for index in indices]
-        return self.vector(values, register_type(tensor.engine.element))
-
-    def _scatter(self, tensor: Tensor, layout: Layout, i: int, j: int, vector: SSAValue) -> None:
-        element = register_type(tensor.engine.element)
-        for v in range(layout[0].static_size):
-            place = self.constant(v, i32)
-            value = self.value(vectors.ExtractElementOp, [vector, place], element)
-            self.write(tensor, index_in(tensor, (v, i, j)), [value])
+                self.scatter(d, i, j, total)
 
 
+_RULES = INSTRUCTIONS | CLUSTERS | SCALED | CUTLASS
 _REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "grid_dim": "nctaid"}
 _SCALARS: dict[str, Callable[..., SSAValue]] = {
     "tuple_div": ThreadBuilder.udiv,

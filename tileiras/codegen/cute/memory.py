@@ -12,7 +12,7 @@ from tileiras.dialects.cute.algebra.coordinates import crd2idx
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.leaves import Leaf, static
 from tileiras.dialects.cute.algebra.swizzles import AnyLayout, ComposedLayout, Swizzle
-from tileiras.dialects.cute.values import Tensor, element_bits, plain_layout
+from tileiras.dialects.cute.values import CODES, Tensor, element_bits, plain_layout
 from tileiras.dialects.cute_nvgpu.types import TmaAtom
 
 ELEMENTS: dict[str, Attribute] = {
@@ -24,6 +24,7 @@ ELEMENTS: dict[str, Attribute] = {
     "bf16": bf16,
     "f32": f32,
     "f64": f64,
+    **dict.fromkeys(CODES, IntegerType(8)),
 }
 """The types in registers of the elements that are compiled."""
 

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.leaves import Dynamic
 from tileiras.dialects.cute.operation import value_of_type
-from tileiras.dialects.cute.structure import ForOp, IfOp
+from tileiras.dialects.cute.structure import ForOp, IfOp, WhileOp
 from tileiras.dialects.cutlass.values import PipelineState
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ def _number(kernel: Kernel, value: Any) -> SSAValue:
         return value
     if isinstance(value, PipelineState):
         value = value.carried
+    if isinstance(value, bool):
+        return kernel.thread.i1(value)
     if not isinstance(value, int | Dynamic):
         raise AlgebraError("loops that are not unrolled carry numbers and states of pipelines")
     return kernel.integer(value)
@@ -140,6 +142,29 @@ def _keep_loop(kernel: Kernel, op: ForOp, bounds: list[Any], carried: list[Any])
     kernel.enter(after)
     _set(kernel, held, arguments[count:], files)
     for value, place in zip(arguments[1:count], op.results_, strict=True):
+        kernel.values[place] = _seen(kernel, value, place)
+
+
+def lower_while(kernel: Kernel, op: WhileOp) -> None:
+    """`head(c, carried, registers): if c: body, head(c', ..)`."""
+    carried = [kernel.integer_of(value) for value in op.carried]
+    held, files, count = _held(kernel), len(kernel.files), len(carried)
+    first = [*(_number(kernel, value) for value in carried), *_values(kernel, held[0])]
+    head, body, after = (kernel.thread.new_block(_types(first)), *_blocks(kernel, 2))
+    kernel.thread.br(head, first)
+    kernel.enter(head)
+    arguments: list[SSAValue] = list(head.args)
+    kernel.thread.cond_br(arguments[0], body, after)
+    kernel.enter(body)
+    _set(kernel, held, arguments[count:], files)
+    for value, place in zip(arguments[:count], op.body.block.args, strict=True):
+        kernel.values[place] = _seen(kernel, value, place)
+    given = [_number(kernel, value) for value in kernel.block(op.body.block)]
+    _check_same(kernel, held[1])
+    kernel.thread.br(head, [*given, *_values(kernel, held[0])], no_unroll=True)
+    kernel.enter(after)
+    _set(kernel, held, arguments[count:], files)
+    for value, place in zip(arguments[:count], op.results_, strict=True):
         kernel.values[place] = _seen(kernel, value, place)
 
 

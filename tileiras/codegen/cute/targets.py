@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.codegen.atoms.mma import mma_atoms_of
+from tileiras.codegen.atoms.mma import MMA_ATOMS, mma_atoms_of
+from tileiras.codegen.atoms.mma import MmaAtom as WarpAtom
 from tileiras.codegen.atoms.tcgen05 import find_tcgen05_kind
+from tileiras.codegen.atoms.tcgen05_scaled import find_scaled_kind
 from tileiras.codegen.atoms.wgmma import ROWS, find_wgmma_atom
 from tileiras.codegen.target import TARGET_NAMES, Feature, GpuTarget, get_target
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.values import CopyAtom, MmaAtom
 from tileiras.errors import TargetError
 
-PTX_ELEMENTS = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "i8": "s8", "i32": "s32"}
+PTX_ELEMENTS = {
+    "f8E4M3FN": "e4m3",
+    "f8E5M2": "e5m2",
+    "f4E2M1FNx2": "e2m1",
+    "i8": "s8",
+    "i32": "s32",
+}
 """What PTX calls elements of products by another name."""
+
+PTX_SCALES = {"f8E8M0FNU": "ue8m0", "f8E4M3FN": "ue4m3"}
+"""What PTX calls scales; it takes no notice of their signs."""
 
 COPY_FEATURES: dict[str, Feature | None] = {
     "universal": None,
@@ -51,6 +62,8 @@ def row_of(atom: MmaAtom, target: GpuTarget) -> Any:
     match atom.kind:
         case "universal":
             return None
+        case _ if atom.scale:
+            row = _scaled_row(atom, a, b, c)
         case "warp":
             rows = mma_atoms_of(a, b, c)
             row = next((row for row in rows if (row.m, row.n, row.k) == atom.shape), None)
@@ -69,3 +82,28 @@ def row_of(atom: MmaAtom, target: GpuTarget) -> Any:
     name = f"tcgen05.mma {row.name} of {m}x{n}x{k}" if atom.kind == "tcgen05" else row.name
     need(target, row.feature, name)
     return row
+
+
+def packing(element: str) -> int:
+    """Numbers that an element is: PTX counts along K those of 4 bits, of which two share a byte."""
+    return 2 if element.endswith("x2") else 1
+
+
+def _scaled_row(atom: MmaAtom, a: str, b: str, c: str) -> Any:
+    """The row of an atom with scales, None if there is none."""
+    m, n, k = atom.shape
+    scale, packed = PTX_SCALES.get(atom.scale), packing(atom.elements[0])
+    if atom.kind == "tcgen05" and c == "f32" and packing(atom.elements[1]) == packed:
+        row = find_scaled_kind(a, b, scale, atom.block * packed)
+        return row if row is not None and row.k == k * packed and row.holds(m, n) else None
+    wanted = (a, b, c, scale, (m, n, k * packed), k // atom.block, packed == 2)
+    return next((row for row in MMA_ATOMS.values() if _described(row) == wanted), None)
+
+
+def _described(row: WarpAtom) -> tuple[Any, ...]:
+    """What tells a row with scales from others."""
+    if row.scaling is None:
+        return ()
+    shape, scaling = (row.m, row.n, row.k), row.scaling
+    types = (row.a_type, row.b_type, row.accumulator, scaling.type)
+    return (*types, shape, scaling.vector, scaling.packed)

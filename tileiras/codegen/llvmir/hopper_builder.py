@@ -92,6 +92,14 @@ class HopperBuilder(MemoryBuilder):
         properties = {"of_cluster": UnitAttr()} if of_cluster else {}
         self.append(mbarrier.MbarrierWaitOp, (barrier, parity), (), properties)
 
+    def mbarrier_try_wait(
+        self, barrier: SSAValue, parity: SSAValue, of_cluster: bool = False
+    ) -> SSAValue:
+        """Whether the phase of this parity is over (i1), which may take a while to answer."""
+        properties = {"of_cluster": UnitAttr()} if of_cluster else {}
+        type = integer_type(1)
+        return self.value(mbarrier.MbarrierTryWaitOp, (barrier, parity), type, properties)
+
     def mbarrier_arrive_copies(self, barrier: SSAValue, expected: bool = True) -> None:
         """Arrives once this thread's earlier `cp_async` copies have landed.
 

@@ -62,6 +62,18 @@ def _print_mbarrier_wait(text: FunctionText, op: Operation) -> None:
     )
 
 
+def _print_mbarrier_try_wait(text: FunctionText, op: Operation) -> None:
+    wait, asm = cast(mbarrier.MbarrierTryWaitOp, op), AsmOperands(text, outputs=1)
+    at, parity = asm.shared(wait.barrier), asm.value(wait.parity)
+    order = "" if wait.of_cluster is None else ".acquire.cluster"
+    template = (
+        f"{{ .reg .pred p; mbarrier.try_wait.parity{order}.shared::cta.b64 p, [{at}], {parity}; "
+        "selp.b32 $0, 1, 0, p; }"
+    )
+    word = asm.define(template, ["=r"], "i32", "s")
+    text.result(wait.result, f"trunc i32 {word} to i1")
+
+
 def _print_mbarrier_arrive_copies(text: FunctionText, op: Operation) -> None:
     arrive, asm = cast(mbarrier.MbarrierArriveCopiesOp, op), AsmOperands(text)
     at = asm.shared(arrive.barrier)
@@ -353,6 +365,7 @@ RULES: dict[type[Operation], PrintRule] = {
     mbarrier.MbarrierArriveOp: _print_mbarrier_arrive,
     mbarrier.MbarrierExpectTxOp: _print_mbarrier_expect_tx,
     mbarrier.MbarrierWaitOp: _print_mbarrier_wait,
+    mbarrier.MbarrierTryWaitOp: _print_mbarrier_try_wait,
     mbarrier.MbarrierArriveCopiesOp: _print_mbarrier_arrive_copies,
     mbarrier.FenceMbarrierInitOp: _print_fence_mbarrier_init,
     mbarrier.FenceProxyAsyncOp: _print_fence_proxy_async,

@@ -371,3 +371,6 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
     ),
 )
 """The operations of this chapter."""
+
+StaticOp = OPERATIONS[0]
+"""`cute.static`."""

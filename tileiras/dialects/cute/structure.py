@@ -6,19 +6,23 @@
       cute.return
     }
 
-A function is a kernel. Every thread runs it; `threads` is their number in a CTA.
+A function is a kernel. Every thread runs it; `threads` is their number in a CTA. `cluster (2,1,1)`
+after them says how many CTAs a cluster has.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import FloatAttr, IntAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -33,6 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cute import types as t
 from tileiras.dialects.cute.algebra.errors import AlgebraError
+from tileiras.dialects.cute.algebra.int_tuples import text_of
 from tileiras.dialects.cute.algebra.leaves import UNKNOWN, Dynamic
 from tileiras.dialects.cute.operation import (
     KINDS,
@@ -46,6 +51,8 @@ from tileiras.dialects.cute.tensors import check_element
 
 MAX_THREADS = 1024
 """Threads of a CTA (CUDA programming guide, "Compute Capabilities")."""
+MAX_CLUSTER = 8
+"""CTAs of a cluster that every GPU with clusters can launch (PTX ISA, "Cluster of CTAs")."""
 AXES = 3
 ARGUMENTS = ("cute.tensor", "cute.ptr", "cute_nvgpu.tma_atom", *KINDS["scalar"])
 """The types of a kernel's arguments."""
@@ -204,8 +211,8 @@ class YieldOp(IRDLOperation):
         parent = self.parent_op()
         if isinstance(parent, IfOp) and not self.arguments:
             return
-        if not isinstance(parent, ForOp):
-            raise VerifyException("stands outside of 'cute.for'")
+        if not isinstance(parent, ForOp | WhileOp):
+            raise VerifyException("stands outside of 'cute.for' and 'cute.while'")
         found = [value.type for value in self.arguments]
         wanted = [value.type for value in parent.carried]
         if found != wanted:
@@ -271,18 +278,7 @@ class ForOp(IRDLOperation):
             bounds.append(defined_value(parser, parser.parse_unresolved_operand()))
             if word:
                 parser.parse_keyword(word)
-        names: list[Any] = []
-        values: list[SSAValue] = []
-
-        def one() -> None:
-            argument = parser.parse_argument(expect_type=False)
-            parser.parse_punctuation("=")
-            value = defined_value(parser, parser.parse_unresolved_operand())
-            names.append(argument.resolve(value.type))
-            values.append(value)
-
-        if parser.parse_optional_keyword("carries") is not None:
-            parser.parse_comma_separated_list(parser.Delimiter.PAREN, one)
+        names, values = _parse_carried(parser)
         first = counter.resolve(t.IntType.of(Dynamic.symbol(UNKNOWN)))
         body = parser.parse_region([first, *names])
         if not values and not isinstance(body.block.last_op, YieldOp):
@@ -299,16 +295,78 @@ class ForOp(IRDLOperation):
         for word, value in zip((" = ", " to ", " step "), self.operands, strict=False):
             printer.print_string(word)
             printer.print_ssa_value(value)
-        if self.carried:
-            printer.print_string(" carries (")
-            for number, value in enumerate(self.carried):
-                printer.print_string(", " if number else "")
-                printer.print_ssa_value(block.args[number + 1])
-                printer.print_string(" = ")
-                printer.print_ssa_value(value)
-            printer.print_string(")")
+        _print_carried(printer, block.args[1:], self.carried)
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False)
+
+
+@irdl_op_definition
+class WhileOp(IRDLOperation):
+    """A loop that goes on while the first value that it carries is true: `while c: (c, x) := body`.
+
+    The results are the last values, the first of which is false.
+    """
+
+    name = "cute.while"
+    carried = var_operand_def()
+    results_ = var_result_def()
+    body = region_def("single_block")
+
+    def verify_(self) -> None:
+        """The first value is a truth value of run time, and types of carried values agree."""
+        carried = [value.type for value in self.carried]
+        if not carried or carried[0] != t.BoolType.of(Dynamic.symbol(UNKNOWN)):
+            raise VerifyException("the first value that is carried is a condition, !cute.bool<?>")
+        arguments = [argument.type for argument in self.body.block.args]
+        if arguments != carried or [value.type for value in self.results_] != carried:
+            raise VerifyException("carried values, arguments and results differ in their types")
+        if not isinstance(self.body.block.last_op, YieldOp):
+            raise VerifyException("does not end with 'cute.yield'")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> WhileOp:
+        """`carries (%go = %first, %x = %init) { .. }`."""
+        names, values = _parse_carried(parser)
+        body = parser.parse_region(names)
+        if not body.blocks:
+            body = Region(Block(arg_types=[value.type for value in values]))
+        return cls.create(operands=values, result_types=[v.type for v in values], regions=[body])
+
+    def print(self, printer: Printer) -> None:
+        """`carries (%go = %first, %x = %init) { .. }`."""
+        _print_carried(printer, self.body.block.args, self.carried)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+
+def _parse_carried(parser: Parser) -> tuple[list[Any], list[SSAValue]]:
+    """`carries (%x = %init, ..)`, or nothing: the arguments of the body, and the values."""
+    names: list[Any] = []
+    values: list[SSAValue] = []
+
+    def one() -> None:
+        argument = parser.parse_argument(expect_type=False)
+        parser.parse_punctuation("=")
+        value = defined_value(parser, parser.parse_unresolved_operand())
+        names.append(argument.resolve(value.type))
+        values.append(value)
+
+    if parser.parse_optional_keyword("carries") is not None:
+        parser.parse_comma_separated_list(parser.Delimiter.PAREN, one)
+    return names, values
+
+
+def _print_carried(
+    printer: Printer, arguments: Sequence[SSAValue], carried: Sequence[SSAValue]
+) -> None:
+    """` carries (%x = %init, ..)`, or nothing."""
+    for number, (argument, value) in enumerate(zip(arguments, carried, strict=True)):
+        printer.print_string(", " if number else " carries (")
+        printer.print_ssa_value(argument)
+        printer.print_string(" = ")
+        printer.print_ssa_value(value)
+    if carried:
+        printer.print_string(")")
 
 
 @irdl_op_definition
@@ -354,6 +412,7 @@ class FuncOp(IRDLOperation):
     name = "cute.func"
     sym_name = prop_def(StringAttr)
     threads = prop_def(IntAttr)
+    cluster = opt_prop_def(ArrayAttr[IntAttr])
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove())
 
@@ -361,6 +420,11 @@ class FuncOp(IRDLOperation):
         """Threads fit a CTA, arguments are memory or numbers, and the body ends with a return."""
         if not 1 <= self.threads.data <= MAX_THREADS:
             raise VerifyException(f"has {self.threads.data} threads, expected 1 to {MAX_THREADS}")
+        ctas = self.cluster_shape
+        if len(ctas) != AXES or min(ctas) < 1 or prod(ctas) > MAX_CLUSTER:
+            raise VerifyException(
+                f"has clusters {text_of(ctas)}, expected (x,y,z) of 1 to {MAX_CLUSTER} CTAs"
+            )
         for argument in self.body.block.args:
             if type_name(argument.type) not in ARGUMENTS:
                 found = argument.type
@@ -372,32 +436,43 @@ class FuncOp(IRDLOperation):
         if not isinstance(self.body.block.last_op, ReturnOp):
             raise VerifyException("does not end with 'cute.return'")
 
+    @property
+    def cluster_shape(self) -> tuple[int, ...]:
+        """The CTAs of a cluster along each axis; one if nothing is said."""
+        return (1, 1, 1) if self.cluster is None else tuple(n.data for n in self.cluster)
+
     @classmethod
     def parse(cls, parser: Parser) -> FuncOp:
-        """`@name(%a: T, ..) threads 128 { .. }`."""
+        """`@name(%a: T, ..) threads 128 cluster (2,1,1) { .. }`."""
         name = parser.parse_symbol_name()
         arguments = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=True)
         )
         parser.parse_keyword("threads")
         threads = parser.parse_integer(allow_boolean=False)
+        properties: dict[str, Attribute] = {"sym_name": name, "threads": IntAttr(threads)}
+        if parser.parse_optional_keyword("cluster") is not None:
+            ctas = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
+            )
+            properties["cluster"] = ArrayAttr([IntAttr(count) for count in ctas])
         # The parser knows names of one function at a time.
         body = parser.parse_region(arguments)
         if not body.blocks:
             body = Region(Block())
-        return cls.create(
-            properties={"sym_name": name, "threads": IntAttr(threads)}, regions=[body]
-        )
+        return cls.create(properties=properties, regions=[body])
 
     def print(self, printer: Printer) -> None:
-        """`@name(%a: T, ..) threads 128 { .. }`."""
+        """`@name(%a: T, ..) threads 128 cluster (2,1,1) { .. }`."""
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name.data)
         printer.print_string("(")
         printer.print_list(self.body.block.args, printer.print_block_argument)
         printer.print_string(f") threads {self.threads.data} ")
+        if self.cluster is not None:
+            printer.print_string(f"cluster {text_of(self.cluster_shape)} ")
         printer.print_region(self.body, print_entry_block_args=False)
 
 
-OPERATIONS = (*ROWS, ConstantOp, LoadOp, ForOp, IfOp, YieldOp, FuncOp, ReturnOp)
+OPERATIONS = (*ROWS, ConstantOp, LoadOp, ForOp, WhileOp, IfOp, YieldOp, FuncOp, ReturnOp)
 """The operations of this chapter."""

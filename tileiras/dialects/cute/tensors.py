@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tileiras.dialects.cute.algebra.coordinates import has_free_mode
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.operation import CuteOp, operation
-from tileiras.dialects.cute.tiled import OPERANDS, atom_layout
+from tileiras.dialects.cute.tiled import OPERANDS, SCALES, Scales, atom_layout
 from tileiras.dialects.cute.values import (
+    CODES,
     MATRIX_BITS,
     MATRIX_ROW,
     CopyAtom,
@@ -20,6 +22,7 @@ from tileiras.dialects.cute.values import (
     index_of,
     plain_layout,
 )
+from tileiras.dialects.layout.mma import Operand
 
 
 def check_element(tensor: Tensor, coordinate: Any) -> None:
@@ -103,10 +106,18 @@ def _copy_if(atom: CopyAtom, predicate: Tensor, source: Tensor, target: Tensor) 
 def _gemm(mma: TiledMma | MmaAtom, d: Tensor, a: Tensor, b: Tensor, c: Tensor) -> None:
     """Fragments (V, M, K), (V, N, K) and (V, M, N)."""
     atom = mma.atom if isinstance(mma, TiledMma) else mma
-    parts = {"A": a, "B": b, "C": c}
+    if atom.scale:
+        raise AlgebraError("products with scales are 'cute_nvgpu.gemm_block_scaled'")
+    check_fragments(atom, {"A": a, "B": b, "C": c})
+    check_same_size(c, d)
+    check_writable(d)
+
+
+def check_fragments(atom: MmaAtom, parts: Mapping[Operand | Scales, Tensor]) -> None:
+    """AlgebraError unless they are (V, rest, rest) in registers, of as many atoms each."""
     extents: dict[int, Any] = {}
-    for which, dims in OPERANDS.items():
-        tensor = parts[which]
+    for which, tensor in parts.items():
+        dims = (OPERANDS | SCALES)[which]
         layout = plain_layout(tensor)
         values = atom_layout(atom, which)[1].static_size
         if tensor.engine.space != "rmem":
@@ -115,7 +126,7 @@ def _gemm(mma: TiledMma | MmaAtom, d: Tensor, a: Tensor, b: Tensor, c: Tensor) -
             raise AlgebraError(
                 f"operand {which} of {atom} is ({values} values, rest, rest), found {layout}"
             )
-        wanted = atom.elements["ABC".index(which)]
+        wanted = atom.element_of(which)
         if tensor.engine.element != wanted:
             raise AlgebraError(
                 f"operand {which} has elements {wanted}, found {tensor.engine.element}"
@@ -126,18 +137,24 @@ def _gemm(mma: TiledMma | MmaAtom, d: Tensor, a: Tensor, b: Tensor, c: Tensor) -
                     f"operand {which} has {mode.size} atoms along {'MNK'[dim]}, others have "
                     f"{extents[dim]}"
                 )
-    check_same_size(c, d)
-    check_writable(d)
+
+
+def _check_numbers(tensor: Tensor) -> None:
+    """AlgebraError for elements that are moved and multiplied by atoms only."""
+    if tensor.engine.element in CODES:
+        raise AlgebraError(f"elements {tensor.engine.element} are not computed with")
 
 
 def _axpby(alpha: Any, x: Tensor, beta: Any, y: Tensor) -> None:
     """Two tensors of one size."""
+    _check_numbers(x)
     check_same_size(x, y)
     check_writable(y)
 
 
 def _elementwise(a: Tensor, b: Tensor, d: Tensor) -> None:
     """Three tensors of one size."""
+    _check_numbers(a)
     check_same_size(a, b)
     check_same_size(a, d)
     check_writable(d)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 from tileiras.dialects.cute.algebra.composition import composition
 from tileiras.dialects.cute.algebra.coordinates import crd2idx, slice_and_offset
@@ -39,6 +39,9 @@ from tileiras.dialects.layout.mma import Operand, mma_fragments
 
 OPERANDS: dict[Operand, tuple[int, int]] = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
 """The dims of (M, N, K) that each operand has, in CuTe's order: A is (M,K), B (N,K), C (M,N)."""
+Scales = Literal["SFA", "SFB"]
+SCALES: dict[Scales, tuple[int, int]] = {"SFA": (0, 2), "SFB": (1, 2)}
+"""Those of scales, whose K counts blocks."""
 
 
 # Copies ---------------------------------------------------------------------------------------
@@ -121,8 +124,33 @@ def make_tiled_mma(atom: MmaAtom, layout: Layout) -> TiledMma:
     return TiledMma(atom, layout)
 
 
-def atom_layout(atom: MmaAtom, which: Operand) -> Layout:
+def operand_shape(atom: MmaAtom, which: Operand | Scales) -> tuple[int, int]:
+    """The extents of an operand of an atom; AlgebraError for scales of one that has none."""
+    first, second = (OPERANDS | SCALES)[which]
+    if which not in SCALES:
+        return atom.shape[first], atom.shape[second]
+    if not atom.scale:
+        raise AlgebraError(f"the products of {atom} have no scales")
+    return atom.shape[first], atom.shape[second] // atom.block
+
+
+def _scale_layout(atom: MmaAtom, which: Scales) -> Layout:
+    """(thread, value) -> index of scales: a thread has all of a row of A or a column of B.
+
+    PTX ISA, "Block Scaling for mma.sync", thread-id 0: of four lanes the first two have rows g and
+    g + 8 of A, the first has column g of B. The others have copies here.
+    """
+    if atom.kind != "warp":
+        raise AlgebraError(f"the scales of '{atom.kind}' are in no registers of threads")
+    extent, blocks = operand_shape(atom, which)
+    threads = ((2, 2, 8), (8, 0, 1)) if which == "SFA" else ((4, 8), (0, 1))
+    return Layout((threads[0], blocks), (threads[1], extent))
+
+
+def atom_layout(atom: MmaAtom, which: Operand | Scales) -> Layout:
     """(thread, value) -> index of an operand of an atom."""
+    if which == "SFA" or which == "SFB":
+        return _scale_layout(atom, which)
     m, n, k = atom.shape
     if atom.kind == "universal":
         if atom.shape != (1, 1, 1):
@@ -163,13 +191,14 @@ def threads_of(mma: TiledMma) -> int:
     return int(str(groups)) * atom_layout(mma.atom, "C")[0].static_size
 
 
-def tile_of(mma: TiledMma, which: Operand) -> tuple[int, ...]:
+def tile_of(mma: TiledMma, which: Operand | Scales) -> tuple[int, ...]:
     """The tile of an operand that all threads compute at once."""
     extents = [mode.static_size for mode in mma.layout.modes]
-    return tuple(mma.atom.shape[dim] * extents[dim] for dim in OPERANDS[which])
+    dims, shape = (OPERANDS | SCALES)[which], operand_shape(mma.atom, which)
+    return tuple(size * extents[dim] for size, dim in zip(shape, dims, strict=True))
 
 
-def _partition_operand(which: Operand) -> Callable[..., Any]:
+def _partition_operand(which: Operand | Scales) -> Callable[..., Any]:
     """The elements of one thread of operand `which`: modes (V, rest, rest)."""
 
     def apply(mma: TiledMma, view: Any, thread: Leaf) -> Any:
@@ -198,26 +227,27 @@ def _partition_operand(which: Operand) -> Callable[..., Any]:
     return apply
 
 
-def _operand_parts(mma: TiledMma, which: Operand, layout: Layout, values: Layout) -> Layout:
+def _operand_parts(
+    mma: TiledMma, which: Operand | Scales, layout: Layout, values: Layout
+) -> Layout:
     """((thread, value), (atom in the tile per dim), rest, rest)."""
-    dims = OPERANDS[which]
     tiles = _tiles(layout, tile_of(mma, which))
-    atoms = zipped_divide(tiles[0], tuple(mma.atom.shape[dim] for dim in dims))
+    atoms = zipped_divide(tiles[0], operand_shape(mma.atom, which))
     return Layout.of([composition(atoms[0], values), atoms[1], *tiles.modes[1:]])
 
 
-def places_of(mma: TiledMma, which: Operand) -> list[tuple[int, ...]]:
+def places_of(mma: TiledMma, which: Operand | Scales) -> list[tuple[int, ...]]:
     """By group of threads, the atom of the operand's tile that it has."""
     extents = [mode.static_size for mode in mma.layout.modes]
     found: dict[Leaf, tuple[int, ...]] = {}
     for number, group in enumerate(mma.layout.indices):
         row, rest = number % extents[0], number // extents[0]
         place = (row, rest % extents[1], rest // extents[1])
-        found.setdefault(group, tuple(place[dim] for dim in OPERANDS[which]))
+        found.setdefault(group, tuple(place[dim] for dim in (OPERANDS | SCALES)[which]))
     return [found[group] for group in range(len(found))]
 
 
-def _fragment(which: Operand) -> Callable[[TiledMma, Tensor], Tensor]:
+def _fragment(which: Operand | Scales) -> Callable[[TiledMma, Tensor], Tensor]:
     """Registers for a partitioned operand."""
 
     def apply(mma: TiledMma, view: Tensor) -> Tensor:
@@ -227,7 +257,7 @@ def _fragment(which: Operand) -> Callable[[TiledMma, Tensor], Tensor]:
             raise AlgebraError(
                 f"operand {which} has {values} values in a thread, found {layout[0]}"
             )
-        wanted = mma.atom.elements["ABC".index(which)]
+        wanted = mma.atom.element_of(which)
         if view.engine.element != wanted:
             raise AlgebraError(
                 f"operand {which} has elements {wanted}, found {view.engine.element}"
@@ -250,7 +280,7 @@ def tile_size_of_copy(copy: TiledCopy) -> IntTuple:
     return copy.tile
 
 
-def _operand_row(which: Operand, dims: str) -> tuple[type[CuteOp], type[CuteOp]]:
+def _operand_row(which: Operand | Scales, dims: str) -> tuple[type[CuteOp], type[CuteOp]]:
     low = which.lower()
     return (
         operation(
@@ -322,5 +352,7 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
     *_operand_row("A", "(M,K)"),
     *_operand_row("B", "(N,K)"),
     *_operand_row("C", "(M,N)"),
+    *_operand_row("SFA", "(M,blocks of K)"),
+    *_operand_row("SFB", "(N,blocks of K)"),
 )
 """The operations of this chapter."""

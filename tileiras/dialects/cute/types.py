@@ -333,12 +333,13 @@ def _copy_atom(parts: list[str], text: str) -> CopyAtom:
 
 
 def _mma_atom(parts: list[str], text: str) -> MmaAtom:
-    shape = evaluate(parts[1]) if len(parts) == 5 else None
+    shape = evaluate(parts[1]) if len(parts) in (5, 7) else None
     if not isinstance(shape, tuple) or len(shape) != 3:
         raise AlgebraError(f"expected 'kind, (M,N,K), A, B, C', found '{text}'")
     if not all(isinstance(extent, int) for extent in shape):
         raise AlgebraError(f"an atom has a static shape, found '{text}'")
-    return MmaAtom(parts[0], shape, (parts[2], parts[3], parts[4]))
+    scale, block = (parts[5], _int(parts[6])) if len(parts) == 7 else ("", 0)
+    return MmaAtom(parts[0], shape, (parts[2], parts[3], parts[4]), scale, block)
 
 
 @irdl_attr_definition
@@ -356,14 +357,15 @@ class CopyAtomType(SpelledType):
 
 @irdl_attr_definition
 class MmaAtomType(SpelledType):
-    """What one instruction multiplies: `!cute.mma_atom<warp, (16,8,16), f16, f16, f32>`."""
+    """What one instruction multiplies: `!cute.mma_atom<warp, (16,8,16), f16, f16, f32>`; with
+    scales their type and the elements along K that share one: `.., f32, f8E8M0FNU, 32>`."""
 
     name = "cute.mma_atom"
     title = "an MMA atom"
 
     @classmethod
     def read(cls, text: str) -> Any:
-        """`kind, (M,N,K), A, B, C`."""
+        """`kind, (M,N,K), A, B, C`, then of scales `type, elements`."""
         return _mma_atom(split_parameters(text), text)
 
 
@@ -399,10 +401,10 @@ class TiledMmaType(SpelledType):
     def read(cls, text: str) -> Any:
         """`kind, (M,N,K), A, B, C, layout`."""
         parts = split_parameters(text)
-        layout = evaluate(parts[5]) if len(parts) == 6 else None
+        layout = evaluate(parts[-1]) if len(parts) in (6, 8) else None
         if not isinstance(layout, Layout):
             raise AlgebraError(f"expected 'kind, (M,N,K), A, B, C, layout', found '{text}'")
-        return TiledMma(_mma_atom(parts[:5], text), layout)
+        return TiledMma(_mma_atom(parts[:-1], text), layout)
 
 
 TYPES: tuple[type[CuteType], ...] = (

@@ -31,11 +31,16 @@ ELEMENT_BITS: dict[str, int] = {
     "f64": 64,
     "f8E4M3FN": 8,
     "f8E5M2": 8,
+    "f8E8M0FNU": 8,
+    "f4E2M1FNx2": 8,
 }
-"""The bits that an element takes in memory."""
+"""The bits that an element takes in memory; of f4E2M1FN two, the first in the lower bits."""
 
-SPACES = ("gmem", "smem", "rmem", "generic")
-"""Memory spaces of pointers, by CuTe's names."""
+CODES = ("f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FNx2")
+"""Elements that are moved and multiplied by atoms, but not computed with."""
+
+SPACES = ("gmem", "smem", "dsmem", "rmem", "generic")
+"""Memory spaces of pointers, by CuTe's names; `dsmem` is the shared memory of another CTA."""
 
 
 MATRIX_KINDS = ("ldmatrix", "ldmatrix_trans", "stmatrix", "stmatrix_trans")
@@ -133,16 +138,34 @@ class CopyAtom:
 
 @dataclass(frozen=True)
 class MmaAtom:
-    """What one instruction multiplies: its kind, (M, N, K), and the elements of A, B and C."""
+    """What one instruction multiplies: its kind, (M, N, K), and the elements of A, B and C.
+
+    With `scale` each `block` elements of A and B along K share one factor of that type.
+    """
 
     kind: str
     shape: tuple[int, int, int]
     elements: tuple[str, str, str]
+    scale: str = ""
+    block: int = 0
     accumulate: Any = field(default=True, compare=False)
     """Whether a product is added to what the accumulator holds: `cute_nvgpu.atom_set_value`."""
 
+    def __post_init__(self) -> None:
+        if not self.scale:
+            return
+        if element_bits(self.scale) != 8 or self.scale not in CODES:
+            raise AlgebraError(f"scales are f8E8M0FNU or f8E4M3FN, found {self.scale}")
+        if self.block < 1 or self.shape[2] % self.block:
+            raise AlgebraError(f"{self.block} elements that share a scale do not divide K")
+
+    def element_of(self, which: str) -> str:
+        """The type of the elements of an operand: A, B, C, or the scales SFA and SFB."""
+        return self.scale if which in ("SFA", "SFB") else self.elements["ABC".index(which)]
+
     def __str__(self) -> str:
-        return f"{self.kind}, {text_of(self.shape)}, {', '.join(self.elements)}"
+        scaled = f", {self.scale}, {self.block}" if self.scale else ""
+        return f"{self.kind}, {text_of(self.shape)}, {', '.join(self.elements)}{scaled}"
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,8 @@ def _mma_atom(kind: str) -> Callable[[MmaAtom], MmaAtom]:
             raise AlgebraError(f"expected an atom of kind {kind}, found {atom.kind}")
         for element in atom.elements:
             element_bits(element)
+        if atom.scale and kind == "warpgroup":
+            raise AlgebraError("products of warpgroups have no scales")
         atom_layout(atom, "C")
         return atom
 

@@ -14,6 +14,8 @@ from tileiras.dialects.cute_nvgpu.rows import effect, row
 
 MAX_COUNT = (1 << 20) - 1
 """PTX ISA, "Size and alignment of mbarrier object": valid range of counts."""
+MOST_CTAS = 8
+"""Of a cluster that every GPU with clusters can launch (PTX ISA, "Cluster of CTAs")."""
 MOST_PENDING = 7
 """Groups that a wait may leave unfinished."""
 
@@ -43,6 +45,23 @@ def _wait(pointer: Any, phase: Leaf) -> None:
     check_barrier(pointer)
     if isinstance(phase, int) and phase not in (0, 1):
         raise AlgebraError(f"the parity of a phase is 0 or 1, found {phase}")
+
+
+def _try_wait(pointer: Any, phase: Leaf) -> Dynamic:
+    _wait(pointer, phase)
+    return Dynamic.symbol(UNKNOWN)
+
+
+def check_rank(rank: Leaf) -> None:
+    """AlgebraError for a static number that is no CTA of any cluster."""
+    if isinstance(rank, int) and not 0 <= rank < MOST_CTAS:
+        raise AlgebraError(f"a cluster has CTAs 0 to {MOST_CTAS - 1}, found {rank}")
+
+
+def _arrive(pointer: Any, rank: Leaf | None = None) -> None:
+    check_barrier(pointer)
+    if rank is not None:
+        check_rank(rank)
 
 
 def check_pending(count: int) -> None:
@@ -76,7 +95,12 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         nothing,
         "Makes new barriers known to all: `inits before < uses after`.",
     ),
-    effect("mbarrier_arrive", "ptr", check_barrier, "An arrival: `pending := pending - 1`."),
+    effect(
+        "mbarrier_arrive",
+        "ptr, int?",
+        _arrive,
+        "An arrival, at the barrier of another CTA if one is given: `pending := pending - 1`.",
+    ),
     effect(
         "mbarrier_arrive_and_expect_tx",
         "ptr",
@@ -89,6 +113,12 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         "ptr, int",
         _wait,
         "Waits for the end of a phase: `until parity(phase) != p`.",
+    ),
+    effect(
+        "mbarrier_try_wait",
+        "ptr, int -> bool",
+        _try_wait,
+        "Whether a phase is over, perhaps after a while: `parity(phase) != p`.",
     ),
     effect(
         "mbarrier_arrive_copies",

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from tileiras.dialects.cute_nvgpu import atoms, barriers, bulk_copies, products, types
+from tileiras.dialects.cute_nvgpu import (
+    atoms,
+    barriers,
+    bulk_copies,
+    clusters,
+    products,
+    scaled,
+    types,
+)
 
-CHAPTERS = (atoms, barriers, bulk_copies, products)
+CHAPTERS = (atoms, barriers, clusters, bulk_copies, products, scaled)
 """The chapters of operations, in the order of the documentation."""
 
 OPERATIONS = tuple(row for chapter in CHAPTERS for row in chapter.OPERATIONS)

@@ -59,6 +59,8 @@ def _warpgroup_mma(mma: TiledMma, d: Tensor, a: Tensor, b: Tensor) -> None:
 
 
 def _tcgen05_mma(mma: TiledMma, tmem: Leaf, a: Tensor, b: Tensor) -> None:
+    if mma.atom.scale:
+        raise AlgebraError("products with scales are 'cute_nvgpu.tcgen05_mma_block_scaled'")
     m, n, _ = check_operands(mma, "tcgen05", a, b)
     if (m, n) != mma.atom.shape[:2]:
         raise AlgebraError(f"a product of {m} x {n}, the atom is {mma.atom}")

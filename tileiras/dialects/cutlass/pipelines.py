@@ -12,6 +12,7 @@ from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.leaves import Leaf
 from tileiras.dialects.cute.operation import CuteOp
 from tileiras.dialects.cute.values import PointerInfo, Tensor
+from tileiras.dialects.cute_nvgpu.barriers import check_rank
 from tileiras.dialects.cutlass.rows import check_storage, effect, row
 from tileiras.dialects.cutlass.values import UNKNOWN_LEAF, Pipeline, PipelineState
 
@@ -57,11 +58,30 @@ def _check(pipeline: Pipeline, state: PipelineState, role: str) -> None:
         raise AlgebraError(f"expected the state of a {role}, found that of a {state.role}")
 
 
-def _produces(pipeline: Pipeline, state: PipelineState) -> None:
+def _produces(pipeline: Pipeline, state: PipelineState, token: object = None) -> None:
     _check(pipeline, state, "producer")
 
 
-def _consumes(pipeline: Pipeline, state: PipelineState) -> None:
+def _try_acquire(pipeline: Pipeline, state: PipelineState) -> Leaf:
+    _full(pipeline, state)
+    return UNKNOWN_LEAF
+
+
+def _try_wait(pipeline: Pipeline, state: PipelineState) -> Leaf:
+    _empty(pipeline, state)
+    return UNKNOWN_LEAF
+
+
+def _releases(pipeline: Pipeline, state: PipelineState, rank: Leaf | None = None) -> None:
+    _consumes(pipeline, state)
+    if rank is None:
+        return
+    check_rank(rank)
+    if pipeline.kind == "tma_umma":
+        raise AlgebraError("tensor cores release the stage of their own CTA")
+
+
+def _consumes(pipeline: Pipeline, state: PipelineState, token: object = None) -> None:
     _check(pipeline, state, "consumer")
     if pipeline.kind == "tma_store":
         raise AlgebraError("TMA itself consumes what is stored, nobody waits or releases")
@@ -101,7 +121,7 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         "pipeline_init_wait",
         "",
         _nothing,
-        "All threads of the CTA meet and know new barriers: `inits before < uses after`.",
+        "All threads of the cluster meet and know new barriers: `inits before < uses after`.",
     ),
     row(
         "make_pipeline_state",
@@ -121,9 +141,16 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
     row("state_count", "state -> int", _count, "How often it was advanced: `count(s)`, from 0 on."),
     effect(
         "producer_acquire",
-        "pipeline, state",
+        "pipeline, state, bool?",
         _produces,
-        "Waits until the stage is empty, and announces its bytes: `empty_s, then full_s.tx += n`.",
+        "Waits until the stage is empty, unless it is known to be, and announces its bytes: "
+        "`empty_s, then full_s.tx += n`.",
+    ),
+    effect(
+        "producer_try_acquire",
+        "pipeline, state -> bool",
+        _try_acquire,
+        "Whether the stage is empty, asked while there is other work: `empty_s`.",
     ),
     effect(
         "producer_commit",
@@ -143,12 +170,24 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         _full,
         "Where copies into the stage arrive: `producer_get_barrier(p, s) = full_s`.",
     ),
-    effect("consumer_wait", "pipeline, state", _consumes, "Waits for a full stage: `full_s`."),
+    effect(
+        "consumer_wait",
+        "pipeline, state, bool?",
+        _consumes,
+        "Waits for a full stage, unless it is known to be: `full_s`.",
+    ),
+    effect(
+        "consumer_try_wait",
+        "pipeline, state -> bool",
+        _try_wait,
+        "Whether the stage is full, asked while there is other work: `full_s`.",
+    ),
     effect(
         "consumer_release",
-        "pipeline, state",
-        _consumes,
-        "The stage is read, by tensor cores when they are done: `empty_s := empty_s + 1`.",
+        "pipeline, state, int?",
+        _releases,
+        "The stage is read, by tensor cores when they are done; of the CTA of the cluster that has "
+        "filled it, if one is given: `empty_s := empty_s + 1`.",
     ),
     row(
         "consumer_get_barrier",

@@ -7,6 +7,17 @@
     cute.for %w = %first to %end step %step {
       %tile = cutlass.get_current_work(%s, %w)
 
+which is static: work is w, w + gridDim, .. A dynamic one takes what is left when it is done,
+
+    %begin = cutlass.is_valid_work(%s, %first)
+    %end, %last = cute.while carries (%more = %begin, %w = %first) {
+      ..
+      %next = cutlass.fetch_next_work(%s, %counter)
+      %valid = cutlass.is_valid_work(%s, %next)
+      cute.yield(%valid, %next)
+
+where one thread fetches, and tells the others through shared memory.
+
 With groups of S tiles along M, raster n, work w is tile (w mod S + S * (w / (S N)), w / S mod N).
 The last group may reach beyond M: such tiles are nobody's, and copies by TMA leave them out.
 """
@@ -18,6 +29,7 @@ from dataclasses import replace
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.leaves import Leaf
 from tileiras.dialects.cute.operation import CuteOp
+from tileiras.dialects.cute.values import PointerInfo
 from tileiras.dialects.cutlass.rows import effect, row
 from tileiras.dialects.cutlass.values import UNKNOWN_LEAF, TileScheduler
 
@@ -29,6 +41,21 @@ def _make(written: TileScheduler, tiles: object) -> TileScheduler:
     if not isinstance(tiles, tuple) or not is_flat or len(tiles) != RANK:
         raise AlgebraError(f"tiles are (M,N,L), found {tiles}")
     return replace(written, tiles=tiles)
+
+
+def _fetch(scheduler: TileScheduler, counter: PointerInfo) -> Leaf:
+    if (counter.element, counter.space) != ("i32", "gmem"):
+        raise AlgebraError(
+            f"the counter is an i32 in gmem, found {counter.element} in {counter.space}"
+        )
+    return UNKNOWN_LEAF
+
+
+def _is_valid(scheduler: TileScheduler, work: Leaf) -> Leaf | bool:
+    count = work_count(scheduler)
+    if isinstance(count, int) and isinstance(work, int):
+        return work < count
+    return UNKNOWN_LEAF
 
 
 def _work(scheduler: TileScheduler) -> Leaf:
@@ -80,6 +107,19 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         "scheduler -> int",
         _work,
         "From one work of a CTA to its next: `work_step(s) = gridDim.x`.",
+    ),
+    effect(
+        "fetch_next_work",
+        "scheduler, ptr -> int",
+        _fetch,
+        "Work that no CTA has, by a counter that is 0 before the launch: "
+        "`fetch(s, p) = gridDim.x + p[0], p[0] := p[0] + 1`.",
+    ),
+    row(
+        "is_valid_work",
+        "scheduler, int -> bool",
+        _is_valid,
+        "Whether there is such work: `is_valid(s, w) = w < work_count(s)`.",
     ),
     row(
         "work_count",

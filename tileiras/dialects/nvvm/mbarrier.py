@@ -10,6 +10,7 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
+    result_def,
     traits_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
@@ -117,6 +118,25 @@ class MbarrierWaitOp(IRDLOperation):
 
 
 @irdl_op_definition
+class MbarrierTryWaitOp(IRDLOperation):
+    """Whether the phase with this `parity` is complete, which may take a while to answer.
+
+    As `nvvm.mbarrier_wait`, which asks until the answer is yes. PTX ISA, "mbarrier.try_wait".
+    """
+
+    name = "nvvm.mbarrier_try_wait"
+    barrier = operand_def(PointerType)
+    parity = operand_def(IntegerType(32))
+    of_cluster = opt_prop_def(UnitAttr)
+    result = result_def(IntegerType(1))
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """A shared pointer."""
+        check_shared(self.name, self.barrier.type)
+
+
+@irdl_op_definition
 class MbarrierArriveCopiesOp(IRDLOperation):
     """Arrives once all earlier cp.async copies of this thread have landed.
 
@@ -165,6 +185,7 @@ MBARRIER_OPS = (
     MbarrierArriveOp,
     MbarrierExpectTxOp,
     MbarrierWaitOp,
+    MbarrierTryWaitOp,
     MbarrierArriveCopiesOp,
     FenceMbarrierInitOp,
     FenceProxyAsyncOp,

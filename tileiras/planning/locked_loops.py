@@ -62,26 +62,10 @@ class LockedLoop:
 
 def find_locked_loop(loop: aa.ForOp) -> LockedLoop | None:
     """The loop as one over critical sections, None if iterations must not be put together."""
-    ops = list(loop.body.block.ops)
-    waits = [op for op in ops if isinstance(op, aa.LoopOp)]
-    if len(waits) != 1 or constant_scalar(loop.step) != 1:
+    parsed = locked_section(loop) if constant_scalar(loop.step) == 1 else None
+    if parsed is None or not carries_tokens(loop):
         return None
-    [wait] = waits
-    if (cas := taken_lock(wait)) is None or not _is_outside(loop, (cas.pointers, cas.mask)):
-        return None
-    start = ops.index(wait)
-    releases = [op for op in ops[start:] if isinstance(op, aa.AtomicRMWOp)]
-    if len(releases) != 1 or not gives_back(releases[0], cas):
-        return None
-    end = ops.index(releases[0])
-    before, after = tuple(ops[:start]), ops[end + 1 : -1]
-    section = Section(wait, tuple(ops[start + 1 : end]), releases[0])
-    plain = all(_is_plain(op) for op in (*before, *section.body))
-    if not plain or not all(isinstance(op, _DONE) for op in after):
-        return None
-    first = Section(wait, before, releases[0])
-    if reads_lock(section, cas) or reads_lock(first, cas) or not _carries_tokens(loop):
-        return None
+    before, section = parsed
     accesses = [op for op in (*before, *section.body) if isinstance(op, Access)]
     loaded = [op.result.type for op in accesses if isinstance(op, aa.TiledLoadOp)]
     words = sum(tensor_words(type) for type in loaded if isinstance(type, TensorType))
@@ -93,6 +77,29 @@ def find_locked_loop(loop: aa.ForOp) -> LockedLoop | None:
     return LockedLoop(loop, before, section, together, _free_accesses(loop, accesses))
 
 
+def locked_section(loop: aa.ForOp) -> tuple[tuple[Operation, ...], Section] | None:
+    """What an iteration does before it takes the lock, and then; None for other loops."""
+    ops = list(loop.body.block.ops)
+    waits = [op for op in ops if isinstance(op, aa.LoopOp)]
+    if len(waits) != 1:
+        return None
+    [wait] = waits
+    if (cas := taken_lock(wait)) is None or not _is_outside(loop, (cas.pointers, cas.mask)):
+        return None
+    start = ops.index(wait)
+    releases = [op for op in ops[start:] if isinstance(op, aa.AtomicRMWOp)]
+    if len(releases) != 1 or not gives_back(releases[0], cas):
+        return None
+    end = ops.index(releases[0])
+    before, after = tuple(ops[:start]), ops[end + 1 : -1]
+    section = Section(wait, tuple(ops[start + 1 : end]), releases[0])
+    plain = all(is_plain(op) for op in (*before, *section.body))
+    if not plain or not all(isinstance(op, _DONE) for op in after):
+        return None
+    first = Section(wait, before, releases[0])
+    return None if reads_lock(section, cas) or reads_lock(first, cas) else (before, section)
+
+
 def _is_outside(loop: aa.ForOp, values: Sequence[SSAValue | None]) -> bool:
     """Whether values are the same in all iterations."""
     inside = set(loop.body.block.ops) | set(loop.body.block.args)
@@ -100,14 +107,14 @@ def _is_outside(loop: aa.ForOp, values: Sequence[SSAValue | None]) -> bool:
     return not any(owner in inside for owner in owners)
 
 
-def _is_plain(op: Operation) -> bool:
+def is_plain(op: Operation) -> bool:
     """Whether an operation waits for nobody, and may be put behind others that tokens allow."""
     if isinstance(op, Access):
         return op.ordering.data == MemoryOrdering.WEAK and view_type_of(op.view).sparse_dim is None
     return not op.regions and (op.has_trait(Pure) or isinstance(op, _DONE))
 
 
-def _carries_tokens(loop: aa.ForOp) -> bool:
+def carries_tokens(loop: aa.ForOp) -> bool:
     """Whether iterations hand on nothing but memory order, and know their numbers."""
     return all(isinstance(arg.type, MemTokenType) for arg in loop.body.block.args[1:])
 

@@ -108,7 +108,11 @@ def compare_entry(
 
 
 def passes(
-    module: ModuleOp, disabled: Sequence[str], arch: str, to_threads: bool = False
+    module: ModuleOp,
+    disabled: Sequence[str],
+    arch: str,
+    to_threads: bool = False,
+    left_out: Sequence[str] = (),
 ) -> Iterator[tuple[str, str]]:
     """Applies the passes in place, up to nv_tileas or all; yields each one's name and stage."""
     target = get_target(arch).without(disabled)
@@ -117,6 +121,8 @@ def passes(
     for step in PIPELINE:
         if step.stage == "llvm-dialect" and not to_threads:
             return
+        if step.pass_name in left_out:
+            continue
         load_pass(step.pass_name)().apply(context, module)
         yield step.pass_name, step.stage
 

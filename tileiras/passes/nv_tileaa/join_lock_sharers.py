@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import ModuleOp, i1, i32
+from xdsl.dialects.builtin import IntAttr, ModuleOp, i1, i32
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -99,6 +99,7 @@ class _Joining(ScalarBuilder):
         self.common: dict[SSAValue, SSAValue] = {}
         self.own: list[dict[SSAValue, SSAValue]] = [{} for _ in self.numbers]
         self.held: dict[Place, SSAValue] = {}
+        self.loaded: dict[Place, SSAValue] = {}
 
     def run(self) -> None:
         """Replaces the function's body."""
@@ -183,6 +184,8 @@ class _Joining(ScalarBuilder):
         """An operation of each; tokens become one."""
         for index in self.numbers:
             made = self._clone(op, index)
+            if isinstance(made, aa.TiledLoadOp | aa.TiledStoreOp):
+                made.properties["tile_block"] = IntAttr(index)
             self.own[index].update(zip(op.results, made.results, strict=True))
         self._join(op.results)
 
@@ -256,10 +259,6 @@ class _Joining(ScalarBuilder):
             for op in section.body:
                 self.location = op.location
                 self._guarded(op, index, last_stores if is_last else ())
-            if not is_last:
-                token = self._value(_token(section.release), index)
-                self.own[index + 1].update(dict.fromkeys(section.acquire.results, token))
-        self.held.clear()
         self._join([value for op in section.body for value in op.results])
         self._join([_token(section.release)])
         self._add(section.release)
@@ -276,19 +275,27 @@ class _Joining(ScalarBuilder):
             place = place_of_access(op)
             if place is None:
                 raise InternalError("a section goes to no place", where=JoinLockSharersPass.name)
-            token = {op.results[-1]: self._value(_token(op), index)}
+            token = self._value(_token(op), index)
             if isinstance(op, aa.TiledLoadOp) and place in self.held:
-                self.own[index].update({op.result: self.held[place]} | token)
+                self.own[index][op.result] = self.held[place]
+                self.own[index][op.result_token] = self._behind_load(place, token)
                 return
             if isinstance(op, aa.TiledStoreOp):
                 self.held[place] = self._value(op.value, index)
                 if op not in last_stores:
-                    self.own[index].update(token)
+                    self.own[index][op.result_token] = token
                     return
         made = self._clone(op, index)
         self.own[index].update(zip(op.results, made.results, strict=True))
         if isinstance(op, aa.TiledLoadOp):
-            self.held[place] = made.results[0]
+            self.held[place], self.loaded[place] = made.results
+
+    def _behind_load(self, place: Place, token: SSAValue) -> SSAValue:
+        """A token of a load that is in registers: behind the one that there is, if there is one."""
+        if place not in self.loaded:
+            return token
+        operands = list(dict.fromkeys([token, self.loaded[place]]))
+        return self.emit(aa.JoinMemTokensOp, operands, [token.type]).results[0]
 
 
 def _token(op: Operation) -> SSAValue:

@@ -36,6 +36,8 @@ H200 with 1, 2, 4 and 8: 324, 222, 162, 255 (decision 0033).
 """
 MOST_WORDS = 32768
 """Policy: registers of a tile block for the tiles that so many iterations load: half an SM's."""
+MOST_WORDS_SIDE_BY_SIDE = 49152
+"""Policy: the same for tile blocks side by side, of which an SM has one CTA: three quarters."""
 Access = aa.TiledLoadOp | aa.TiledStoreOp
 _DONE = (aa.JoinMemTokensOp, aa.CreateMemTokenOp)
 
@@ -70,7 +72,12 @@ def find_locked_loop(loop: aa.ForOp) -> LockedLoop | None:
     loaded = [op.result.type for op in accesses if isinstance(op, aa.TiledLoadOp)]
     words = sum(tensor_words(type) for type in loaded if isinstance(type, TensorType))
     together = MOST_ITERATIONS
-    while together > 1 and together * words > MOST_WORDS:
+    around = loop.parent_op()
+    while around is not None and not isinstance(around, aa.FuncOp):
+        around = around.parent_op()
+    is_joined = around is not None and around.lock_sharers is not None
+    most = MOST_WORDS_SIDE_BY_SIDE if is_joined else MOST_WORDS
+    while together > 1 and together * words > most:
         together //= 2
     if together == 1:
         return None

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import IntAttr, ModuleOp, i1, i32
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i1, i32
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -67,6 +67,7 @@ class JoinLockSharersPass(IrPass):
 
             if (found := find_lock_sharers(func)) is not None:
                 _Joining(func, found).run()
+                func.properties["lock_sharers"] = IntegerAttr(found.together, i32)
                 ctx.remarks.add(_remark(func, found.together))
 
 

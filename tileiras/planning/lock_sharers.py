@@ -24,7 +24,7 @@ from tileiras.planning.critical_sections import Section, are_kept_in_registers, 
 from tileiras.planning.locked_loops import carries_tokens, is_plain, locked_section
 
 MOST_TILE_BLOCKS = 4
-"""Policy: tile blocks that a CTA runs side by side (decision 0034 has the measurements)."""
+"""Policy: tile blocks that a CTA runs side by side (decision 0035 has the measurements)."""
 MOST_WORDS = 12288
 """Policy: registers of a CTA for the tiles that one iteration of all of them loads."""
 AXES = range(3)
@@ -184,9 +184,7 @@ def _is_read(value: SSAValue) -> bool:
     return not isinstance(value.owner, aa.ConstantOp | aa.BlockTileOp)
 
 
-def _together(
-    before: Sequence[Operation], section: Section, varying: frozenset[SSAValue]
-) -> int:
+def _together(before: Sequence[Operation], section: Section, varying: frozenset[SSAValue]) -> int:
     """As many tile blocks as registers hold what an iteration loads for all of them."""
     each = common = 0
     for op in (*before, *section.body):

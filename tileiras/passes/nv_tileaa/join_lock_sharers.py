@@ -114,9 +114,7 @@ class _Joining(ScalarBuilder):
         number = self.place(aa.GetProgramIdOp, found.axis)
         count = self.place(aa.GetNumProgramsOp, found.axis)
         divisor = found.divisor or self.integer(1, i32)
-        chunks = self._quotient(
-            self._quotient(count, self.integer(found.together, i32)), divisor
-        )
+        chunks = self._quotient(self._quotient(count, self.integer(found.together, i32)), divisor)
         first = self.binary(aa.MulIOp, chunks, divisor)
         is_joined = self._less(number, first)
         outer, self.block = self.block, Block()
@@ -305,4 +303,3 @@ def _token(op: Operation) -> SSAValue:
     if token is None:
         raise InternalError("an access that follows nothing", where=JoinLockSharersPass.name)
     return token
-

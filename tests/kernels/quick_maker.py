@@ -13,19 +13,20 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tileiras.errors import UsageError  # noqa: E402
 from tileiras.runtime.child_process import serve  # noqa: E402
 from tileiras.tune import worker  # noqa: E402
 
 
-def make(plan: Path, words: list[str], say: Callable[..., None]) -> None:
-    """Tells what to launch for a point."""
-    _, _, _, folder, target, text = words
-    point = json.loads(text)
+def make(plan: Path, point: Mapping[str, Any], folder: str, target: str) -> dict[str, Any]:
+    """What to launch for a point."""
     name = "_".join(f"{key}{value}" for key, value in point.items())
     with open(f"{plan}.made", "a") as stream:
         stream.write(f"{name}\n")
@@ -37,15 +38,20 @@ def make(plan: Path, words: list[str], say: Callable[..., None]) -> None:
                 case "crash":
                     os.kill(os.getpid(), signal.SIGKILL)
                 case _:
-                    say(error=what)
+                    raise UsageError(what)
     cubin = Path(folder, "kernel.cubin")
     cubin.write_bytes(b"\x7fELF" + target.encode())
     types = ["ptr<f32>"] * 3 + ["i32"]
-    say(cubin=str(cubin), entry=name, block=[1, 1, 1], types=types, resources={"registers": 7})
+    resources = {"registers": 7}
+    return {
+        "cubin": str(cubin), "entry": name, "block": [1, 1, 1], "types": types,
+        "resources": resources,
+    }  # fmt: skip
 
 
 if __name__ == "__main__":
     words = sys.argv[2:]
     if words[0] == "make":
-        serve(lambda say, _: make(Path(sys.argv[1]), words, say))
-    serve(lambda say, _: worker.do(words, say))
+        plan = Path(sys.argv[1])
+        serve(partial(worker.keep_making, partial(make, plan)))
+    serve(lambda say, hear: worker.do(words, say, hear))

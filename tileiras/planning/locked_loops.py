@@ -146,9 +146,9 @@ def _is_write(op: Access) -> bool:
 
 def _are_apart(one: Access, other: Access, loop: aa.ForOp) -> bool:
     """Whether two accesses, in different iterations, are of different elements."""
-    if one.tile_block is not None and other.tile_block is not None:
-        if one.tile_block != other.tile_block:
-            return True
+    tile_blocks = (one.tile_block, other.tile_block)
+    if None not in tile_blocks and tile_blocks[0] != tile_blocks[1]:
+        return True
     first, second = memref_of(one.view), memref_of(other.view)
     if first is second:
         return _are_side_by_side(one, other, loop)

@@ -19,7 +19,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
@@ -257,6 +257,12 @@ def become(
     for number in REASONS:
         ignored = number in request.ignored
         signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    open_streams(request.streams)
+
+
+def open_streams(streams: Sequence[tuple[str, str, bool]]) -> None:
+    """Opens the standard streams anew: each with its encoding, what is done with errors, and
+    whether lines are written at once."""
     sys.stdin, sys.stdout, sys.stderr = (
         io.TextIOWrapper(
             open(number, mode, closefd=False),  # noqa: SIM115 (open as long as the process)
@@ -265,7 +271,7 @@ def become(
             line_buffering=by_line,
         )
         for number, mode, (encoding, errors, by_line) in zip(
-            (0, 1, 2), ("rb", "wb", "wb"), request.streams, strict=True
+            (0, 1, 2), ("rb", "wb", "wb"), streams, strict=True
         )
     )
 
@@ -336,13 +342,19 @@ def warm_up() -> None:
 
 def rehearse(program: bytes = VECTOR_ADD) -> None:
     """Compiles a program up to PTX and forgets it."""
-    from tileiras.codegen.target import TARGET_NAMES, Feature, get_target
     from tileiras.driver import compile_module
     from tileiras.options import CompileOptions
 
-    target = next(name for name in TARGET_NAMES if get_target(name).has(Feature.WGMMA))
+    options = CompileOptions(gpu_name=sample_target(), emit="ptx", line_info=True)
     with suppress(TileirasError):
-        compile_module(program, CompileOptions(gpu_name=target, emit="ptx", line_info=True))
+        compile_module(program, options)
+
+
+def sample_target() -> str:
+    """A target for which samples are compiled: one whose products use most of the compiler."""
+    from tileiras.codegen.target import TARGET_NAMES, Feature, get_target
+
+    return next(name for name in TARGET_NAMES if get_target(name).has(Feature.WGMMA))
 
 
 def _receive(connection: socket.socket) -> tuple[Request, list[int]]:

@@ -139,12 +139,7 @@ class ChildProcess:
             self._wait_for(watched)
         finally:
             os.close(watched)
-        status = self._collect()
-        how = f"ended with exit code {status}"
-        if status < 0:
-            how = f"was ended by {signal.Signals(-status).name}"
-        note = self._last_words()
-        return f"its process {how}{f': {note}' if note else ''}"
+        return how_it_ended(self._collect(), self._log)
 
     def _collect(self) -> int:
         """The exit status of a child that has ended or is about to."""
@@ -157,12 +152,22 @@ class ChildProcess:
                     stream.close()
         return self._status
 
-    def _last_words(self) -> str:
-        """The last line of the log."""
-        with suppress(OSError), open(self._log, "rb") as stream:
-            lines = stream.read().decode(errors="replace").strip().splitlines()
-            return lines[-1].strip()[-_LONGEST_NOTE:] if lines else ""
-        return ""
+
+def how_it_ended(status: int, log: str) -> str:
+    """What to say of a process that ended so (negative: by a signal), and what it said last."""
+    how = f"ended with exit code {status}"
+    if status < 0:
+        how = f"was ended by {signal.Signals(-status).name}"
+    note = _last_words(log)
+    return f"its process {how}{f': {note}' if note else ''}"
+
+
+def _last_words(log: str) -> str:
+    """The last line of a log."""
+    with suppress(OSError), open(log, "rb") as stream:
+        lines = stream.read().decode(errors="replace").strip().splitlines()
+        return lines[-1].strip()[-_LONGEST_NOTE:] if lines else ""
+    return ""
 
 
 def serve(work: Callable[[Callable[..., None], Callable[[], dict[str, Any]]], None]) -> None:

@@ -68,11 +68,18 @@ class KernelProcess:
         self._child = ChildProcess([*command, "serve"], log)
         self._child.limit(SECONDS_TO_START)
         self._started = self._failed = False
+        self._device: Device | None = None
 
     @property
     def failed(self) -> bool:
         """Whether a kernel failed: then the process is of no more use."""
         return self._failed
+
+    def device(self) -> Device:
+        """What this machine's GPU is. Raises ChildFailed without one."""
+        if self._device is None:
+            self._device = Device(**self._ask())
+        return self._device
 
     def launch(self, job: Job, folder: str, seconds: float) -> dict[int, str]:
         """Loads a kernel and launches it once; `folder` gets its files.
@@ -93,6 +100,7 @@ class KernelProcess:
         with open(path, "w") as stream:
             json.dump({**asdict(job), "arguments": arguments}, stream)
         if not self._started:
+            self.device()
             self._ask()
             self._started = True
         self._child.limit(seconds)
@@ -109,7 +117,16 @@ class KernelProcess:
         Where the first few of a single one all take longer than `enough`, the others are left out.
         Raises ChildFailed.
         """
-        return self._ask(repeats=repeats, enough=enough)["times"]
+        self.begin_timing(repeats, enough)
+        return self.times()
+
+    def begin_timing(self, repeats: int, enough: float | None = None) -> None:
+        """As `time`, but does not wait: `times` gives the result."""
+        self._child.send(repeats=repeats, enough=enough)
+
+    def times(self) -> list[list[float]]:
+        """What `begin_timing` asked for. Raises ChildFailed."""
+        return self._ask()["times"]
 
     def forget(self) -> None:
         """Unloads all kernels. Raises ChildFailed."""

@@ -122,10 +122,11 @@ class _Loaded:
 
 
 def launch_as_told(say: Callable[..., None], hear: Callable[[], dict[str, Any]]) -> None:
-    """Says when it could begin; then loads and launches kernels, times them, forgets them.
+    """Says what its GPU is, and when it could begin; then loads, launches, times, forgets kernels.
 
     Kernels share their arrays, which have the bytes of their files again before each first launch.
     """
+    tell_device(say, hear)
     call("cuCtxSynchronize")  # makes the context, while the first kernel is compiled
     say(ready=True)
     arrays: dict[str, _DeviceArray] = {}

@@ -1,4 +1,4 @@
-"""Tries points: a process makes the kernel, another launches it and takes times.
+"""Tries points: some processes make kernels, another launches them and takes times.
 
 Kernels are made side by side, a few ahead; the GPU has one of them at a time. The process that
 launches stays as long as kernels are well behaved, and is replaced by another after one that hangs,
@@ -7,7 +7,6 @@ crashes or fails.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,10 +16,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from tileiras.errors import UsageError
 from tileiras.runtime.child_process import ChildFailed, ChildProcess
 from tileiras.runtime.isolated import WORKER, ArrayFile, Job, KernelProcess
 from tileiras.tune.cache import Result
 from tileiras.tune.description import Point
+from tileiras.tune.makers import Makers
 from tileiras.tune.search import key_of
 from tileiras.tune.verification import ArgumentFile, mistake
 
@@ -39,35 +40,50 @@ class Commands:
     launcher: Sequence[str] = WORKER
 
 
-@dataclass(frozen=True)
+@dataclass
 class Subject:
     """What is tuned: a description in a file, as the process that read it tells."""
 
     path: str
-    variable: str
+    reader: ChildProcess
     client: str
     sources: str
-    arguments: tuple[ArgumentFile | int | float, ...]
     grids: Mapping[str, tuple[int, int, int]]
     """The grid of each point, by its key."""
     points: tuple[Point, ...]
     relative: float | None
     absolute: float | None
+    has_reference: bool
+    """Whether the file says what results should be."""
+    _arguments: tuple[ArgumentFile | int | float, ...] | None = None
 
     @property
-    def has_reference(self) -> bool:
-        """Whether the file says what results should be."""
-        return any(isinstance(one, ArgumentFile) and one.expected for one in self.arguments)
+    def arguments(self) -> tuple[ArgumentFile | int | float, ...]:
+        """The kernel's arguments, as soon as they are there. Raises UsageError."""
+        if self._arguments is None:
+            told = _ask(self.reader, self.path)
+            self._arguments = tuple(
+                ArgumentFile(
+                    one["name"],
+                    one["file"],
+                    one["dtype"],
+                    tuple(one["shape"]),
+                    one.get("expected", ""),
+                )
+                if "file" in one
+                else one["value"]
+                for one in told["arguments"]
+            )
+        return self._arguments
 
 
 @dataclass
 class Made:
-    """A candidate that can be launched, with the folder for its files, or why there is none."""
+    """A candidate as its maker tells it, with the folder for its files, or why there is none."""
 
-    job: Job | None = None
+    told: Mapping[str, Any] = field(default_factory=dict[str, Any])
     folder: str = ""
     failure: str = ""
-    resources: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def start_reading(
@@ -80,30 +96,28 @@ def start_reading(
     return child
 
 
-def read_subject(child: ChildProcess, path: str, variable: str) -> Subject:
-    """What the file says. Raises ChildFailed where it is wrong, its code fails or does not end."""
-    told = child.ask()
-    arguments: list[ArgumentFile | int | float] = [
-        ArgumentFile(
-            one["name"], one["file"], one["dtype"], tuple(one["shape"]), one.get("expected", "")
-        )
-        if "file" in one
-        else one["value"]
-        for one in told["arguments"]
-    ]
-    points = tuple(one["point"] for one in told["points"])
-    grids = {key_of(one["point"]): tuple(one["grid"]) for one in told["points"]}
+def read_subject(child: ChildProcess, path: str) -> Subject:
+    """What the file says. Raises UsageError where it is wrong, its code fails or does not end."""
+    told = _ask(child, path)
     return Subject(
         path,
-        variable,
+        child,
         told["client"],
         told["sources"],
-        tuple(arguments),
-        grids,
-        points,
+        {key_of(one["point"]): tuple(one["grid"]) for one in told["points"]},
+        tuple(one["point"] for one in told["points"]),
         told["relative"],
         told["absolute"],
+        told["has_reference"],
     )
+
+
+def _ask(child: ChildProcess, path: str) -> dict[str, Any]:
+    """The next message of the process that reads the file. Raises UsageError."""
+    try:
+        return child.ask()
+    except ChildFailed as failure:
+        raise UsageError(f"'{path}': {failure.message}") from failure
 
 
 @dataclass
@@ -114,15 +128,15 @@ class Trials:
     target: str
     folder: str
     jobs: int
-    seconds_to_make: float
     seconds_to_run: float
     repeats: int
-    commands: Commands = Commands()
+    makers: Makers
+    launcher: KernelProcess
+    """The process that launches; the next one comes when it fails."""
+    command: Sequence[str] = WORKER
     numbers: Iterator[int] = field(default_factory=count)
-    making_now: dict[int, ChildProcess] = field(default_factory=dict[int, ChildProcess])
     made_before: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     """What the process told that made a point, by its key."""
-    _process: KernelProcess | None = None
 
     def __enter__(self) -> Trials:
         """The trials themselves."""
@@ -130,14 +144,13 @@ class Trials:
 
     def __exit__(self, *_: object) -> None:
         """Ends the process that launches."""
-        if self._process is not None:
-            self._process.close()
+        self.launcher.close()
 
     def _launcher(self) -> KernelProcess:
         """The process that launches, a new one where the last one failed."""
-        if self._process is None or self._process.failed:
-            self._process = KernelProcess(self.folder, self.commands.launcher)
-        return self._process
+        if self.launcher.failed:
+            self.launcher = KernelProcess(self.folder, self.command)
+        return self.launcher
 
     @contextmanager
     def making(self, points: Sequence[Point]) -> Iterator[Callable[[Point], Made]]:
@@ -145,8 +158,6 @@ class Trials:
 
         Those that were not waited for are ended.
         """
-        if points:
-            self._launcher()  # starts while the first is made
         pool = ThreadPoolExecutor(self.jobs)
         numbered = [(point, next(self.numbers)) for point in points]
         pending: dict[str, Future[Made]] = {}
@@ -171,8 +182,8 @@ class Trials:
             yield wait
         finally:
             unwanted = [future for future in pending.values() if not future.cancel()]
-            for child in list(self.making_now.values()):
-                child.kill()
+            if unwanted:
+                self.makers.stop()
             for future in unwanted:
                 future.result()
             pool.shutdown()
@@ -181,26 +192,24 @@ class Trials:
         """Compiles a point."""
         folder = os.path.join(self.folder, f"candidate{number}")
         os.mkdir(folder)
-        subject, key = self.subject, key_of(point)
+        key = key_of(point)
         told = self.made_before.get(key)
         if told is None:
-            words = [*self.commands.maker, "make", subject.path, subject.variable, folder]
-            words += [self.target, json.dumps(point)]
             try:
-                with ChildProcess(words, os.path.join(folder, "make.log")) as child:
-                    self.making_now[number] = child
-                    child.limit(self.seconds_to_make)
-                    told = self.made_before[key] = child.ask()
+                told = self.made_before[key] = self.makers.make(point, folder, self.target)
             except ChildFailed as failure:
                 return Made(failure=failure.message)
-            finally:
-                self.making_now.pop(number, None)
-        x, y, z = subject.grids[key]
+        return Made({**told, "grid": self.subject.grids[key]}, folder)
+
+    def _job(self, made: Made) -> Job:
+        """How a candidate is launched."""
+        told = made.told
+        x, y, z = told["grid"]
         arguments = tuple(
             ArrayFile(value.file) if isinstance(value, ArgumentFile) else value
-            for value in subject.arguments
+            for value in self.subject.arguments
         )
-        job = Job(
+        return Job(
             told["cubin"],
             told["entry"],
             (x, y, z),
@@ -208,7 +217,6 @@ class Trials:
             tuple(told["types"]),
             arguments,
         )
-        return Made(job, folder, resources=told["resources"])
 
     def run(self, point: Point, made: Made, best: float | None) -> Result:
         """Launches, checks and times a candidate; whatever it does costs its process only.
@@ -216,19 +224,19 @@ class Trials:
         Without a reference the results of the first that runs are what is expected. `best` are the
         milliseconds of the best so far.
         """
-        if made.job is None:
+        if made.failure:
             return Result(point, kind="make", message=made.failure)
+        resources = made.told["resources"]
         used: dict[str, Any] = {
-            "registers": int(made.resources.get("registers", 0)),
-            "spills": int(made.resources.get("spill_stores", 0)),
+            "registers": int(resources.get("registers", 0)),
+            "spills": int(resources.get("spill_stores", 0)),
         }
         process = self._launcher()
-        times: list[float] = []
         try:
-            wrong = self._launch(process, made)
-            if not wrong:
-                enough = None if best is None else best * SLOWER
-                (times,) = process.time(self.repeats, enough)
+            job, found = self._launch(process, made)
+            process.begin_timing(self.repeats, None if best is None else best * SLOWER)
+            wrong = self._mistake(job, found)  # while it is timed
+            (times,) = process.times()
             process.forget()
         except ChildFailed as failure:
             self._launcher()  # starts while others are made
@@ -245,7 +253,8 @@ class Trials:
         process = self._launcher()
         try:
             for made in mades:
-                if wrong := made.failure or self._launch(process, made):
+                wrong = made.failure or self._mistake(*self._launch(process, made))
+                if wrong:
                     process.forget()
                     return wrong
             times = process.time(self.repeats)
@@ -254,13 +263,16 @@ class Trials:
             return failure.message
         return [tuple(one) for one in times]
 
-    def _launch(self, process: KernelProcess, made: Made) -> str:
-        """Launches a candidate; what is wrong with its results. Raises ChildFailed."""
-        assert made.job is not None
-        found = process.launch(made.job, made.folder, self.seconds_to_run)
+    def _launch(self, process: KernelProcess, made: Made) -> tuple[Job, dict[int, str]]:
+        """Launches a candidate: how, and the files of its results. Raises ChildFailed."""
+        job = self._job(made)
+        return job, process.launch(job, made.folder, self.seconds_to_run)
+
+    def _mistake(self, job: Job, found: Mapping[int, str]) -> str:
+        """What is wrong with results, whose files are removed."""
         subject = self.subject
         wrong = mistake(subject.arguments, found, self.folder, subject.relative, subject.absolute)
         for place, path in found.items():
-            if ArrayFile(path) != made.job.arguments[place]:
+            if ArrayFile(path) != job.arguments[place]:
                 os.unlink(path)
         return wrong

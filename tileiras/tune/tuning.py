@@ -11,10 +11,10 @@ from tileiras.driver import with_environment
 from tileiras.errors import UsageError
 from tileiras.options import CompileOptions
 from tileiras.result_cache import compiler_state
-from tileiras.runtime.child_process import ChildFailed
-from tileiras.runtime.isolated import Device, ask_device
+from tileiras.runtime.isolated import Device, KernelProcess
 from tileiras.tune.cache import Result, ResultFile
 from tileiras.tune.description import Point, label_of
+from tileiras.tune.makers import Makers
 from tileiras.tune.progress import Tell, progress
 from tileiras.tune.report import Comparison, Report
 from tileiras.tune.search import Limits, Search
@@ -49,23 +49,27 @@ def tune(plan: Plan, folder: str, commands: Commands, start: float) -> Report:
     if not os.path.isfile(plan.path):
         raise UsageError(f"unable to read input file '{plan.path}': no such file")
     limit = plan.seconds_to_make
-    with start_reading(plan.path, plan.variable, folder, limit, commands) as child:
-        device = ask_device(folder, commands.launcher)
-        try:
-            subject = read_subject(child, plan.path, plan.variable)
-        except ChildFailed as failure:
-            raise UsageError(f"'{plan.path}': {failure.message}") from failure
-    with Trials(
-        subject,
-        plan.target or device.target,
-        folder,
-        plan.jobs,
-        plan.seconds_to_make,
-        plan.seconds_to_run,
-        plan.repeats,
-        commands,
-    ) as trials:
-        return _tune(plan, trials, device, start)
+    with (
+        start_reading(plan.path, plan.variable, folder, limit, commands) as child,
+        KernelProcess(folder, commands.launcher) as launcher,
+        Makers(plan.path, plan.variable, folder, limit, commands.maker) as makers,
+    ):
+        makers.start(plan.jobs)
+        device = launcher.device()
+        subject = read_subject(child, plan.path)
+        target = plan.target or device.target
+        with Trials(
+            subject,
+            target,
+            folder,
+            plan.jobs,
+            plan.seconds_to_run,
+            plan.repeats,
+            makers,
+            launcher,
+            commands.launcher,
+        ) as trials:
+            return _tune(plan, trials, device, start)
 
 
 def _tune(plan: Plan, trials: Trials, device: Device, start: float) -> Report:

@@ -1,25 +1,26 @@
-"""The processes that run the user's file: one tells what is to be tuned, one makes a candidate.
+"""The processes that run the user's file: one tells what is to be tuned, others make candidates.
 
 python -m tileiras.tune.worker describe FILE VARIABLE FOLDER
-python -m tileiras.tune.worker make FILE VARIABLE FOLDER TARGET POINT PLACE
+python -m tileiras.tune.worker make FILE VARIABLE
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileiras.errors import TileirasError, UsageError
-from tileiras.runtime.child_process import serve
+from tileiras.runtime.child_process import how_it_ended, serve
 from tileiras.suggestions import did_you_mean
-from tileiras.tune.description import Description, label_of, read_description
+from tileiras.tune.description import Description, Point, label_of, read_description
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,26 +116,31 @@ def arguments_of(description: Description, filled: bool = True) -> dict[str, Any
     }
 
 
-def describe(path: str, variable: str, folder: str) -> dict[str, Any]:
-    """Everything that the search must know; arrays are written to the folder."""
+def describe(path: str, variable: str, folder: str, say: Callable[..., None]) -> None:
+    """Tells everything that the search must know; arrays are written to the folder.
+
+    First the points, so that they can be made; then the arguments, when their values and the
+    results of the reference are there.
+    """
     description = load(path, variable)
-    arguments = arguments_of(description)
-    expected = _expected(description, arguments)
-    told = _write_arguments(description, arguments, expected, folder)
+    arguments_of(description, filled=False)  # says what is wrong with them
     points = [(point, description.grid_of(point)) for point in description.points()]
     client = ""
     if description.kernel is not None:
         from tileiras.tune.client import client_version
 
         client = client_version()
-    return {
-        "client": client,
-        "sources": _hash_of_sources(path),
-        "arguments": told,
-        "points": [{"point": point, "grid": grid} for point, grid in points],
-        "relative": description.relative,
-        "absolute": description.absolute,
-    }
+    say(
+        client=client,
+        sources=_hash_of_sources(path),
+        points=[{"point": point, "grid": grid} for point, grid in points],
+        relative=description.relative,
+        absolute=description.absolute,
+        has_reference=description.reference is not None,
+    )
+    arguments = arguments_of(description)
+    expected = _expected(description, arguments)
+    say(arguments=_write_arguments(description, arguments, expected, folder))
 
 
 def _write_arguments(
@@ -206,12 +212,12 @@ def _hash_of_sources(path: str) -> str:
     return total.hexdigest()
 
 
-def make(path: str, variable: str, folder: str, target: str, point: str) -> dict[str, Any]:
+def make(
+    description: Description, path: str, values: Point, folder: str, target: str
+) -> dict[str, Any]:
     """Compiles the candidate of a point; tells what to launch. Writes a cubin to the folder."""
     from tileiras.api import compile
 
-    description = load(path, variable)
-    values = json.loads(point)
     if description.source is not None:
         source = description.source(description.known(values))
         if not isinstance(source, str | bytes | os.PathLike):
@@ -242,14 +248,80 @@ def make(path: str, variable: str, folder: str, target: str, point: str) -> dict
     }
 
 
-def do(words: list[str], say: Callable[..., None]) -> None:
-    """Does what the command line says."""
-    what, *rest = words
+def keep_making(
+    work: Callable[[Point, str, str], dict[str, Any]],
+    say: Callable[..., None],
+    hear: Callable[[], dict[str, Any]],
+) -> None:
+    """Makes what it is told, one after the other: each in a fork, which may do what it likes.
+
+    `work` gets a point, a folder and a target. The answer is what it returns, or a failure.
+    """
+    while True:
+        told = hear()
+        log = os.path.join(told["folder"], "make.log")
+        child = os.fork()
+        if not child:
+            _make_and_exit(work, told, log, say)
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code:
+            say(failure=how_it_ended(code, log), crashed=True)
+
+
+def _make_and_exit(
+    work: Callable[[Point, str, str], dict[str, Any]],
+    told: Mapping[str, Any],
+    log: str,
+    say: Callable[..., None],
+) -> NoReturn:
+    """Is the fork: what it prints goes to the log."""
+    stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(stream, 2)
+    os.dup2(stream, 1)
     try:
-        say(**(describe(*rest) if what == "describe" else make(*rest)))
+        answer = work(told["point"], told["folder"], told["target"])
+    except TileirasError as error:
+        answer = {"failure": error.render().removeprefix("error: "), "crashed": False}
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        answer = {"failure": f"{type(error).__name__}: {error}", "crashed": False}
+    sys.stdout.flush()
+    sys.stderr.flush()
+    say(**answer)
+    os._exit(0)
+
+
+def do(words: list[str], say: Callable[..., None], hear: Callable[[], dict[str, Any]]) -> None:
+    """Does what the command line says."""
+    what, path, variable, *folder = words
+    try:
+        if what == "describe":
+            describe(path, variable, folder[0], say)
+        else:
+            description = load(path, variable)
+            _warm_up()
+            keep_making(partial(make, description, path), say, hear)
     except TileirasError as error:
         say(error=error.render().removeprefix("error: "))
 
 
+def _warm_up() -> None:
+    """Loads what compiling needs, so that no fork has to."""
+    import gc
+
+    from tileiras.codegen.llvm_backend import load_llvm
+    from tileiras.registry import PASSES, load_pass
+
+    load_llvm()
+    for module in ("tileiras.api", "tileiras.codegen.ptxas_backend"):
+        import_module(module)
+    for name in PASSES:
+        load_pass(name)
+    gc.freeze()
+
+
 if __name__ == "__main__":
-    serve(lambda say, _: do(sys.argv[1:], say))
+    serve(lambda say, hear: do(sys.argv[1:], say, hear))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i1, i32
-from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -262,9 +262,9 @@ class _Joining(ScalarBuilder):
         self._join([_token(section.release)])
         self._add(section.release)
         for op in list(found.loop.body.block.ops):
-            if not (op in found.before or op in section.body or op.next_op is None):
-                if op is not section.acquire and op is not section.release:
-                    self._add(op)
+            known = op in found.before or op in section.body or op.next_op is None
+            if not known and op is not section.acquire and op is not section.release:
+                self._add(op)
 
     def _guarded(self, op: Operation, index: int, last_stores: Sequence[Operation]) -> None:
         """An operation of a section; places stay in registers from the first load to the end."""

@@ -116,6 +116,12 @@ PIPELINE: tuple[Step, ...] = (
         min_opt=1,
     ),
     Step(
+        "join-lock-sharers",
+        "nv_tileaa",
+        "loops are as they are written: what several tile blocks do in turn is one section still",
+        min_opt=1,
+    ),
+    Step(
         "unroll-locked-loops",
         "nv_tileaa",
         "loads of a critical section stand in front of its branches, and loops as they are written",

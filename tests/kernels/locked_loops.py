@@ -61,17 +61,25 @@ ALWAYS_THE_FIRST_TILE = LOCKED_LOOP.replace("%sp[%group, %j]", "%sp[%group, %c0]
 """All iterations add to one tile, so each reads what the one before has stored."""
 
 
+def of_rows(text: str, rows: int) -> str:
+    """The kernel for so many rows of x and y."""
+    return text.replace(f"{ROWS}x{COLUMNS}", f"{rows}x{COLUMNS}").replace(
+        f"[{ROWS}, {COLUMNS}]", f"[{rows}, {COLUMNS}]"
+    )
+
+
 class LockedLoopCase:
     """Arguments of the kernel, and what must come out; numbers small enough to be exact."""
 
-    def __init__(self, lower: int, upper: int):
+    def __init__(self, lower: int, upper: int, rows: int = ROWS):
         generator = np.random.default_rng(lower + 31 * upper)
+        self.rows = rows
         self.bounds = (lower, upper)
         self.locks = np.zeros(GROUPS, np.int32)
         self.sums = generator.integers(-9, 9, (GROUPS, COLUMNS)).astype(np.float32)
-        self.x = generator.integers(-9, 9, (ROWS, COLUMNS)).astype(np.float32)
-        self.y = np.full((ROWS, COLUMNS), -1, np.float32)
-        self.grid = (ROWS, 1, 1)
+        self.x = generator.integers(-9, 9, (rows, COLUMNS)).astype(np.float32)
+        self.y = np.full((rows, COLUMNS), -1, np.float32)
+        self.grid = (rows, 1, 1)
         self.start = self.sums.copy()
 
     def arguments(self) -> list[np.ndarray | np.int32]:
@@ -82,12 +90,12 @@ class LockedLoopCase:
     def check(self, text: str = LOCKED_LOOP) -> None:
         """All has been added up, all locks are free, and nothing else has changed."""
         lower, upper = self.bounds
-        sums, y = self.start.copy(), np.full((ROWS, COLUMNS), -1, np.float32)
-        for row in range(ROWS):
+        sums, y = self.start.copy(), np.full((self.rows, COLUMNS), -1, np.float32)
+        for row in range(self.rows):
             for tile in range(lower, upper):
                 part = slice(tile * WIDTH, (tile + 1) * WIDTH)
                 added = self.x[row, part]
-                place = slice(0, WIDTH) if text == ALWAYS_THE_FIRST_TILE else part
+                place = slice(0, WIDTH) if "%sp[%group, %c0]" in text else part
                 sums[row % GROUPS, place][: added.size] += added
                 y[row, part] = 2 * added
         np.testing.assert_array_equal(self.sums, sums)

@@ -113,10 +113,11 @@ def passes(
     arch: str,
     to_threads: bool = False,
     exact: bool = False,
+    left_out: Sequence[str] = (),
 ) -> Iterator[tuple[str, str]]:
     """Applies the passes in place, up to nv_tileas or all; yields each one's name and stage.
 
-    `exact`: without those after which sums of floats are rounded in another order.
+    `exact`: without those after which sums of floats are rounded in another order; `left_out`: without passes of these names.
     """
     target = get_target(arch).without(disabled)
     options = CompileOptions(opt_level=3, emit="llvm-dialect", gpu_name=arch)
@@ -124,7 +125,7 @@ def passes(
     for step in PIPELINE:
         if step.stage == "llvm-dialect" and not to_threads:
             return
-        if exact and step.pass_name in REORDERING:
+        if step.pass_name in left_out or exact and step.pass_name in REORDERING:
             continue
         load_pass(step.pass_name)().apply(context, module)
         yield step.pass_name, step.stage

@@ -65,12 +65,13 @@ def find_hazards(func: aa.FuncOp, same_threads: SameThreads | None = None) -> Ha
     accesses = [op for op in func.walk() if isinstance(op, TILED + THROUGH_POINTERS)]
     barriers: set[Operation] = set()
     if len(accesses) > 1 or any(_loops_around(op) for op in accesses):
-        while needed := _Walk(accesses, barriers, same_threads).run(func):
+        walk = _Walk(accesses, same_threads)
+        while needed := walk.run(func, barriers):
             barriers.update(_place(op, culprits) for op, culprits in needed)
         # only around loops can a barrier come to stand between an access and what it waited for
         if any(isinstance(op, LOOPS) or _loops_around(op) for op in barriers):
             for op in [op for op in func.walk() if op in barriers]:
-                if not _Walk(accesses, barriers - {op}, same_threads).run(func):
+                if not walk.run(func, barriers - {op}):
                     barriers.remove(op)
     return Hazards(tuple(op for op in func.walk() if op in barriers))
 
@@ -81,8 +82,9 @@ def superfluous_barriers(
     """Those of a function's barriers that it does without, when threads share placement."""
     accesses = [op for op in func.walk() if isinstance(op, TILED + THROUGH_POINTERS)]
     kept, found = set(barriers), []
+    walk = _Walk(accesses, same_threads)
     for op in barriers:
-        if not _Walk(accesses, kept - {op}, same_threads).run(func):
+        if not walk.run(func, kept - {op}):
             kept.remove(op)
             found.append(op)
     return found
@@ -176,26 +178,28 @@ class _Frame:
 
 
 class _Walk:
-    """One forward walk with the barriers placed so far.
+    """Forward walks, each with the barriers placed so far.
 
     Sets of accesses are bit masks. Access i has two bits: 2i, performed with the present values
     of all operands, and 2i + 1, performed in an earlier iteration of some loop.
     """
 
-    def __init__(
-        self, accesses: Sequence[Operation], barriers: set[Operation], same: SameThreads | None
-    ):
+    def __init__(self, accesses: Sequence[Operation], same: SameThreads | None):
         self.accesses = accesses
         self.index = {op: number for number, op in enumerate(accesses)}
-        self.barriers = barriers
         self.same = same
+        self.barriers: set[Operation] = set()
         self.before: dict[SSAValue, int] = {}
         self.needed: dict[Operation, int] = {}
         self.frames: list[_Frame] = []
+        self.inside: dict[Operation, int] = {}
         self.conflicts = {op: self._conflicts_of(op) for op in accesses}
 
-    def run(self, func: aa.FuncOp) -> list[tuple[Operation, list[Operation]]]:
+    def run(
+        self, func: aa.FuncOp, barriers: set[Operation]
+    ) -> list[tuple[Operation, list[Operation]]]:
         """The accesses that the barriers do not cover, each with what they must wait for."""
+        self.barriers, self.before, self.needed, self.frames = barriers, {}, {}, []
         self._region(func.body, 0)
         return [(op, list(self._members(mask))) for op, mask in self.needed.items()]
 
@@ -232,8 +236,10 @@ class _Walk:
 
     def _inside(self, loop: Operation) -> int:
         """The bits of present accesses of a loop."""
-        numbers = (self.index[op] for op in loop.walk() if op in self.index)
-        return sum(1 << 2 * number for number in numbers)
+        if loop not in self.inside:
+            numbers = (self.index[op] for op in loop.walk() if op in self.index)
+            self.inside[loop] = sum(1 << 2 * number for number in numbers)
+        return self.inside[loop]
 
     def _region(self, region: Region, state: int | None) -> int | None:
         """Walks a region; returns what is pending at its end, None if that is not reached."""

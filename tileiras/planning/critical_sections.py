@@ -261,6 +261,11 @@ def root_pointer(pointer: SSAValue) -> SSAValue:
     return pointer
 
 
+def are_kept_in_registers(section: Section) -> bool:
+    """Whether sections may follow each other in registers: what one stores the next one loads."""
+    return all(map(_is_computed, section.body)) and _are_places_sound(section)
+
+
 def _are_places_sound(section: Section) -> bool:
     """Whether every place is accessed, or written, on all paths if on any, and no two overlap."""
     for kinds in (ACCESSES, WRITES):

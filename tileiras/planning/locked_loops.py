@@ -36,6 +36,8 @@ H200 with 1, 2, 4 and 8: 324, 222, 162, 255 (decision 0033).
 """
 MOST_WORDS = 32768
 """Policy: registers of a tile block for the tiles that so many iterations load: half an SM's."""
+MOST_WORDS_SIDE_BY_SIDE = 49152
+"""Policy: the same for tile blocks side by side, of which an SM has one CTA: three quarters."""
 Access = aa.TiledLoadOp | aa.TiledStoreOp
 _DONE = (aa.JoinMemTokensOp, aa.CreateMemTokenOp)
 
@@ -62,9 +64,31 @@ class LockedLoop:
 
 def find_locked_loop(loop: aa.ForOp) -> LockedLoop | None:
     """The loop as one over critical sections, None if iterations must not be put together."""
+    parsed = locked_section(loop) if constant_scalar(loop.step) == 1 else None
+    if parsed is None or not carries_tokens(loop):
+        return None
+    before, section = parsed
+    accesses = [op for op in (*before, *section.body) if isinstance(op, Access)]
+    loaded = [op.result.type for op in accesses if isinstance(op, aa.TiledLoadOp)]
+    words = sum(tensor_words(type) for type in loaded if isinstance(type, TensorType))
+    together = MOST_ITERATIONS
+    around = loop.parent_op()
+    while around is not None and not isinstance(around, aa.FuncOp):
+        around = around.parent_op()
+    is_joined = around is not None and around.lock_sharers is not None
+    most = MOST_WORDS_SIDE_BY_SIDE if is_joined else MOST_WORDS
+    while together > 1 and together * words > most:
+        together //= 2
+    if together == 1:
+        return None
+    return LockedLoop(loop, before, section, together, _free_accesses(loop, accesses))
+
+
+def locked_section(loop: aa.ForOp) -> tuple[tuple[Operation, ...], Section] | None:
+    """What an iteration does before it takes the lock, and then; None for other loops."""
     ops = list(loop.body.block.ops)
     waits = [op for op in ops if isinstance(op, aa.LoopOp)]
-    if len(waits) != 1 or constant_scalar(loop.step) != 1:
+    if len(waits) != 1:
         return None
     [wait] = waits
     if (cas := taken_lock(wait)) is None or not _is_outside(loop, (cas.pointers, cas.mask)):
@@ -76,21 +100,11 @@ def find_locked_loop(loop: aa.ForOp) -> LockedLoop | None:
     end = ops.index(releases[0])
     before, after = tuple(ops[:start]), ops[end + 1 : -1]
     section = Section(wait, tuple(ops[start + 1 : end]), releases[0])
-    plain = all(_is_plain(op) for op in (*before, *section.body))
+    plain = all(is_plain(op) for op in (*before, *section.body))
     if not plain or not all(isinstance(op, _DONE) for op in after):
         return None
     first = Section(wait, before, releases[0])
-    if reads_lock(section, cas) or reads_lock(first, cas) or not _carries_tokens(loop):
-        return None
-    accesses = [op for op in (*before, *section.body) if isinstance(op, Access)]
-    loaded = [op.result.type for op in accesses if isinstance(op, aa.TiledLoadOp)]
-    words = sum(tensor_words(type) for type in loaded if isinstance(type, TensorType))
-    together = MOST_ITERATIONS
-    while together > 1 and together * words > MOST_WORDS:
-        together //= 2
-    if together == 1:
-        return None
-    return LockedLoop(loop, before, section, together, _free_accesses(loop, accesses))
+    return None if reads_lock(section, cas) or reads_lock(first, cas) else (before, section)
 
 
 def _is_outside(loop: aa.ForOp, values: Sequence[SSAValue | None]) -> bool:
@@ -100,14 +114,14 @@ def _is_outside(loop: aa.ForOp, values: Sequence[SSAValue | None]) -> bool:
     return not any(owner in inside for owner in owners)
 
 
-def _is_plain(op: Operation) -> bool:
+def is_plain(op: Operation) -> bool:
     """Whether an operation waits for nobody, and may be put behind others that tokens allow."""
     if isinstance(op, Access):
         return op.ordering.data == MemoryOrdering.WEAK and view_type_of(op.view).sparse_dim is None
     return not op.regions and (op.has_trait(Pure) or isinstance(op, _DONE))
 
 
-def _carries_tokens(loop: aa.ForOp) -> bool:
+def carries_tokens(loop: aa.ForOp) -> bool:
     """Whether iterations hand on nothing but memory order, and know their numbers."""
     return all(isinstance(arg.type, MemTokenType) for arg in loop.body.block.args[1:])
 
@@ -132,6 +146,9 @@ def _is_write(op: Access) -> bool:
 
 def _are_apart(one: Access, other: Access, loop: aa.ForOp) -> bool:
     """Whether two accesses, in different iterations, are of different elements."""
+    tile_blocks = (one.tile_block, other.tile_block)
+    if None not in tile_blocks and tile_blocks[0] != tile_blocks[1]:
+        return True
     first, second = memref_of(one.view), memref_of(other.view)
     if first is second:
         return _are_side_by_side(one, other, loop)

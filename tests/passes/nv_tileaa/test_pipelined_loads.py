@@ -289,6 +289,30 @@ def test_large_tiles_that_are_only_combined_have_eight_warps(height: int, warps:
     assert plan_cta(func, get_target("sm_90")).num_warps == warps
 
 
+@pytest.mark.parametrize(("height", "dim", "warps"), [(32, 0, 8), (32, 1, 4), (16, 0, 4)])
+def test_sums_of_columns_have_eight_warps_earlier(height: int, dim: int, warps: int) -> None:
+    """Grids of columns are small; of rows there are many."""
+    size = 128 if dim == 0 else height
+    tensor = f"tensor_view<{size}xf32, strides=[1]>"
+    view = f"partition_view<tile=({size}), {tensor}>"
+    reduction = f"""%q = reduce %s dim={dim} identities=[0.0 : f32]
+      : tile<{height}x128xf32> -> tile<{size}xf32>
+      (%one: tile<f32>, %more: tile<f32>) {{
+        %both = addf %one, %more : tile<f32>
+        yield %both : tile<f32>
+      }}
+    %tq = make_tensor_view %y, shape = [{size}], strides = [1] : {tensor}
+    %pq = make_partition_view %tq : {view}
+    %uq = store_view_tko weak %q, %pq[%c0] token = %t0
+      : tile<{size}xf32>, {view}, tile<i32> -> token
+    %u = store_view_tko"""
+    text = summed(LIGHT_WORK, height).replace("%u = store_view_tko", reduction)
+    module = after(text, "form-clusters")
+    func = next(op for op in module.walk() if isinstance(op, aa.FuncOp))
+    assert any(isinstance(op, aa.ReduceOp) for op in func.walk())
+    assert plan_cta(func, get_target("sm_90")).num_warps == warps
+
+
 def test_loops_with_little_to_do_compute_the_same() -> None:
     text = summed(LIGHT_WORK, 64)
     source = np.arange(200 * 256).reshape(200, 256) % 5

@@ -32,7 +32,7 @@ BOUNDS = [(0, 13), (3, 5), (2, 3), (4, 4), (5, 4), (1, 8), (0, 4)]
 def unrolled(text: str) -> ModuleOp:
     """The kernel behind the pass."""
     module = parse_text(text, "kernel.mlir")
-    for name, _ in passes(module, (), "sm_90"):
+    for name, _ in passes(module, (), "sm_90", left_out=["join-lock-sharers"]):
         if name == "unroll-locked-loops":
             module.verify()
             return module
@@ -117,7 +117,7 @@ def test_sums_are_those_of_the_loop_as_it_was(text: str, bounds: tuple[int, int]
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_ptx_has_no_race_and_the_same_sums(text: str, bounds: tuple[int, int]):
     ptx = ptx_of(text)
-    assert ptx.count("atom.acquire") == 3
+    assert ptx.count("atom.acquire") == 2 * 3  # for tile blocks side by side, and for one
     case = LockedLoopCase(*bounds)
     run_ptx(ptx, case.arguments(), case.grid)
     case.check(text)

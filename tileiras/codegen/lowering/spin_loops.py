@@ -73,11 +73,14 @@ def ctas_that_wait(func: aa.FuncOp) -> int | None:
     """CTAs of a kernel that shall fit an SM if tile blocks wait for each other, else None.
 
     ptxas would save registers for more of them by starting loads one after the other's arrival,
-    while others wait for that; where tile blocks wait once, more CTAs on an SM only wait as well.
+    while others wait for that; where tile blocks wait once, or one CTA runs several of them, more
+    CTAs on an SM only wait as well.
     """
     loops = [op for op in func.walk() if isinstance(op, aa.LoopOp) and is_spin_loop(op)]
     if not loops:
         return None
+    if func.lock_sharers is not None:
+        return LEAST_CTAS
     is_repeated = all(isinstance(loop.parent_op(), aa.ForOp) for loop in loops)
     return LEAST_CTAS_OF_LOOPS if is_repeated else LEAST_CTAS
 

@@ -42,7 +42,8 @@ class FuncOp(IRDLOperation):
     launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
     whatever the grid is. `max_registers`: those that a thread may have, where warps have no roles.
     `two_tiles`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
-    tiles, or "blocks": those of two tile blocks, of which the other one ends.
+    tiles, or "blocks": those of two tile blocks, of which the other one ends. `lock_sharers`: the
+    tile blocks that one CTA may run side by side, as they take the same lock.
     """
 
     name = "nv_tileaa.func"
@@ -56,6 +57,7 @@ class FuncOp(IRDLOperation):
     static_tile_scheduler = opt_prop_def(UnitAttr)
     two_tiles = opt_prop_def(StringAttr)
     max_registers = opt_prop_def(IntegerAttr)
+    lock_sharers = opt_prop_def(IntegerAttr)
     body = region_def()
 
     @property

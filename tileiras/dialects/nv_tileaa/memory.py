@@ -67,6 +67,8 @@ class TiledLoadBase(IRDLOperation):
     """Fields of `tiled_load`, which nv_tileaa and nv_tileas share.
 
     `is_apart`: its addresses are computed for it alone, not kept for or from other accesses.
+    `tile_block`: which of the tile blocks that one CTA runs side by side, outside of critical
+    sections. What two of them access there, one of them writing, is different memory.
     """
 
     view = operand_def()
@@ -77,6 +79,7 @@ class TiledLoadBase(IRDLOperation):
     inbounds = prop_def(DenseArrayBase[IntegerType])
     hints = opt_prop_def(DictionaryAttr)
     is_apart = opt_prop_def(UnitAttr)
+    tile_block = opt_prop_def(IntAttr)
     result = result_def()
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -90,7 +93,7 @@ class TiledLoadOp(TiledLoadBase):
 
 
 class TiledStoreBase(IRDLOperation):
-    """Fields of `tiled_store`, which nv_tileaa and nv_tileas share; `is_apart` as for loads."""
+    """Fields of `tiled_store`, which nv_tileaa and nv_tileas share; the rest is as for loads."""
 
     value = operand_def()
     view = operand_def()
@@ -101,6 +104,7 @@ class TiledStoreBase(IRDLOperation):
     inbounds = prop_def(DenseArrayBase[IntegerType])
     hints = opt_prop_def(DictionaryAttr)
     is_apart = opt_prop_def(UnitAttr)
+    tile_block = opt_prop_def(IntAttr)
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 

@@ -62,6 +62,8 @@ class UnrollLockedLoopsPass(IrPass):
                 while found is not None:
                     _Unrolling(found).run()
                     found = found.half()
+        for inner in op.walk() if waits else ():
+            inner.properties.pop("tile_block", None)  # all that asks for it is above
 
 
 class _Unrolling(ScalarBuilder):

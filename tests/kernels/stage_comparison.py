@@ -117,7 +117,8 @@ def passes(
 ) -> Iterator[tuple[str, str]]:
     """Applies the passes in place, up to nv_tileas or all; yields each one's name and stage.
 
-    `exact`: without those after which sums of floats are rounded in another order; `left_out`: without passes of these names.
+    `exact`: without those after which sums of floats are rounded in another order; `left_out`:
+    without passes of these names.
     """
     target = get_target(arch).without(disabled)
     options = CompileOptions(opt_level=3, emit="llvm-dialect", gpu_name=arch)

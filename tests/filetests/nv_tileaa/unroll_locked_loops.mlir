@@ -67,7 +67,7 @@ cuda_tile.module @m {
     %c2 = constant <i32: 2> : tile<i32>
     %first = make_token : token
     %b, %by, %bz = get_tile_block_id : tile<i32>
-    %group = remi %b, %c2 signed : tile<i32>
+    %group = andi %b, %c1 : tile<i32>
     %a0 = assume div_by<16>, %sums : tile<ptr<f32>>
     %s = make_tensor_view %a0, shape = [2, 1600], strides = [1600, 1]
       : tensor_view<2x1600xf32, strides=[1600,1]>

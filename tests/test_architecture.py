@@ -72,6 +72,7 @@ CODE_GENERATION_KNOWN_TO: dict[str, tuple[str, ...]] = {
 """Parts that know of code generation only this."""
 ENVIRONMENT_READERS = (
     "native_launcher/__main__.py",
+    "native_launcher/snapshot.py",
     "cli.py",
     "driver.py",
     "reduce_command.py",

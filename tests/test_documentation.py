@@ -15,6 +15,7 @@ from tileiras.command_line import (
     compiler_options,
 )
 from tileiras.driver import KNOWN_KNOBS
+from tileiras.native_launcher.__main__ import SNAPSHOT_VARIABLE
 from tileiras.reduce_command import OPTIONS as REDUCE_OPTIONS
 from tileiras.registry import PASSES
 from tileiras.resident.protocol import ALLOWING_VARIABLE, IDLE_VARIABLE
@@ -95,6 +96,7 @@ OURS = (
     FLAGS_VARIABLE,
     ALLOWING_VARIABLE,
     IDLE_VARIABLE,
+    SNAPSHOT_VARIABLE,
     FOLDER_VARIABLE,
     SIZE_VARIABLE,
 )

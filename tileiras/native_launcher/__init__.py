@@ -5,6 +5,7 @@
 writes it in the place of the script that pip has made for the same command; installing again brings
 that script back. It does what the script does, sooner:
 
+- Where a snapshot of a warmed process fits, Python is not started: that process comes back.
 - Where the resident compiler is allowed and answers, Python is not started at all.
 - Else it becomes Python, isolated (`-I -S`), with the search path that this Python had when the
   program was made: no `site`, no finder of an editable installation.
@@ -16,5 +17,7 @@ that script back. It does what the script does, sooner:
 Same command line, same bytes, same messages, same exit codes. Variables that change Python
 (`PYTHONPATH` and its like) are obeyed: Python is started as the script would start it then.
 
-`launcher.c` is the program, `__main__` builds it. Nothing of the compiler imports this package.
+`snapshot_starter.c` and `launcher.c` are the programs with a snapshot and without.
+`snapshot_writer.c` and `snapshot.py` are in the process that is written. `__main__` builds all.
+Nothing of the compiler imports this package.
 """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -14,7 +16,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SOURCE = Path(__file__).absolute().with_name("launcher.c")
+STARTER = SOURCE.with_name("snapshot_starter.c")
+WRITER = SOURCE.with_name("snapshot_writer.c")
 FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
+
+SNAPSHOT_VARIABLE = "TILEIRAS_SNAPSHOT"
+"""0: the snapshot is left alone; 1: the reason is said where it is not used."""
+
+STARTER_ADDRESS = 0x6000_0000_0000
+"""Above the heap of every process, below its libraries: see snapshot_starter.c."""
+
+STARTER_FLAGS = (
+    *("-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector", "-fcf-protection=none"),
+    *("-fno-pie", "-no-pie", "-mcmodel=large", f"-Wl,-Ttext-segment={STARTER_ADDRESS:#x}"),
+)
 
 _PROBE = """
 import json, os, sys
@@ -54,26 +69,94 @@ them now."""
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Builds the program at the place given, else where the command is; returns the exit code.
 
-    A machine without a C compiler is told so, and keeps the command that it has.
+    A machine without a C compiler is told so, and keeps the command that it has. Where a snapshot
+    cannot be had the program is the one without.
     """
-    if len(argv) > 1:
-        print("usage: python -m tileiras.native_launcher [PLACE]", file=sys.stderr)
+    words = [word for word in argv if word != "--no-snapshot"]
+    if len(words) > 1 or any(word.startswith("-") for word in words):
+        print("usage: python -m tileiras.native_launcher [--no-snapshot] [PLACE]", file=sys.stderr)
         return 1
-    place = Path(argv[0] if argv else os.path.join(sysconfig.get_path("scripts"), "tileiras"))
+    place = Path(words[0] if words else os.path.join(sysconfig.get_path("scripts"), "tileiras"))
     compiler = find_compiler(environ)
     if not compiler:
         print(f"note: no C compiler is found: '{place}' stays as it is", file=sys.stderr)
         return 0
     try:
         build(compiler, place)
+        remove_snapshot(place)
+        print(f"{place}: a native program for {sys.executable}")
+        if len(words) == len(argv):
+            with_snapshot(compiler, place)
     except subprocess.CalledProcessError as error:
         print(f"error: '{error.cmd[0]}' failed:\n{error.stderr}", file=sys.stderr)
         return 1
     except OSError as error:
         print(f"error: unable to write '{place}': {error.strerror}", file=sys.stderr)
         return 1
-    print(f"{place}: a native program for {sys.executable}")
     return 0
+
+
+def with_snapshot(compiler: Sequence[str], place: Path) -> None:
+    """Adds a snapshot of a warmed process where that can be, and says whether. Raises OSError."""
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        print("note: no snapshot: they are for Linux on x86-64")
+        return
+    try:
+        build_snapshot(compiler, place)
+    except subprocess.CalledProcessError as error:
+        print(f"note: no snapshot: {(error.stderr or str(error)).strip()}")
+        return
+    size = snapshot_of(place).stat().st_size
+    print(f"{snapshot_of(place)}: a warmed process, {size >> 20} MiB")
+
+
+def snapshot_of(place: Path) -> Path:
+    """Where the snapshot of a program lies."""
+    return place.with_name(f"{place.name}.snapshot")
+
+
+def launcher_of(place: Path) -> Path:
+    """Where the program without a snapshot lies, beside one that has one."""
+    return place.with_name(f"{place.name}.launcher")
+
+
+def remove_snapshot(place: Path) -> None:
+    """Removes what an earlier build has left; the program itself stays."""
+    for path in (snapshot_of(place), launcher_of(place)):
+        path.unlink(missing_ok=True)
+
+
+def build_snapshot(compiler: Sequence[str], place: Path) -> None:
+    """Writes a snapshot, and makes the program the one that starts from it.
+
+    Raises OSError, and CalledProcessError where compiling fails or the process cannot be written.
+    The program comes last: as long as it is the old one, that one is whole.
+    """
+    place = place.absolute()
+    build_name = secrets.token_hex(16)
+    texts = {"SNAPSHOT": str(snapshot_of(place)), "LAUNCHER": str(launcher_of(place))}
+    named = {**texts, "BUILD": build_name, "VARIABLE": SNAPSHOT_VARIABLE}
+    with tempfile.TemporaryDirectory(prefix=".tileiras-", dir=place.parent) as folder:
+        header, starter = Path(folder, "build.h"), Path(folder, "program")
+        library, snapshot = Path(folder, "writer.so"), Path(folder, "snapshot")
+        header.write_text(_definitions(named), encoding="ascii")
+        _run(
+            [*compiler, *FLAGS, *STARTER_FLAGS, "-include", str(header), str(STARTER),
+             "-o", str(starter)]
+        )  # fmt: skip
+        _run([*compiler, *FLAGS, "-shared", "-fPIC", str(WRITER), "-o", str(library)])
+        arguments = (str(library), str(snapshot), build_name, texts["LAUNCHER"])
+        text = _start_text() + (
+            "c._start()\n"
+            "from tileiras.native_launcher.snapshot import write\n"
+            f"write(*{arguments!r})\n"
+        )
+        _run([sys.executable, "-I", "-S", "-c", text], env={})
+        launcher = Path(folder, "launcher")
+        shutil.copy(place, launcher)
+        os.replace(launcher, launcher_of(place))
+        os.replace(snapshot, snapshot_of(place))
+        os.replace(starter, place)
 
 
 def find_compiler(environ: Mapping[str, str]) -> list[str]:
@@ -105,10 +188,8 @@ def build(compiler: Sequence[str], place: Path) -> None:
 
 def definitions() -> str:
     """The header that says what is particular to this Python and this installation."""
-    command = [sys.executable, "-E", "-P", "-B", "-X", "utf8", "-c", _PROBE]
-    path, socket = json.loads(_run(command))
-    bare = json.loads(_run([sys.executable, "-I", "-S", "-c", _BARE_PROBE]))
-    isolated = _START.format(bare=bare, path=path) + _RELEASE
+    socket = _probe()[1]
+    isolated = _start_text() + _RELEASE
     texts = {
         "PYTHON": sys.executable,
         "ISOLATED": f"{isolated}main()",
@@ -116,7 +197,24 @@ def definitions() -> str:
         "ORDINARY": f"import tileiras_command as c\n{_RELEASE}main()",
         "SOCKET": socket,
     }
+    return _definitions(texts)
+
+
+def _definitions(texts: Mapping[str, str]) -> str:
+    """Texts as C takes them."""
     return "".join(f"#define {name} {_quoted(text)}\n" for name, text in texts.items())
+
+
+def _start_text() -> str:
+    """What Python runs to have the package, without looking for it."""
+    bare = json.loads(_run([sys.executable, "-I", "-S", "-c", _BARE_PROBE]))
+    return _START.format(bare=bare, path=_probe()[0])
+
+
+def _probe() -> tuple[list[str], str]:
+    """Where a Python without variables finds modules, and the name of its socket."""
+    path, socket = json.loads(_run([sys.executable, "-E", "-P", "-B", "-X", "utf8", "-c", _PROBE]))
+    return path, socket
 
 
 def _quoted(text: str) -> str:
@@ -124,9 +222,12 @@ def _quoted(text: str) -> str:
     return '"' + "".join(f"\\{byte:03o}" for byte in os.fsencode(text)) + '"'
 
 
-def _run(command: list[str]) -> str:
+def _run(command: list[str], env: Mapping[str, str] | None = None) -> str:
     """What a command prints; raises CalledProcessError."""
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd="/").stdout
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd="/", env=env,
+        stdin=subprocess.DEVNULL,
+    ).stdout  # fmt: skip
 
 
 if __name__ == "__main__":

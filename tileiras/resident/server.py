@@ -19,7 +19,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
@@ -257,6 +257,12 @@ def become(
     for number in REASONS:
         ignored = number in request.ignored
         signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    open_streams(request.streams)
+
+
+def open_streams(streams: Sequence[tuple[str, str, bool]]) -> None:
+    """Opens the standard streams anew: each with its encoding, what is done with errors, and
+    whether lines are written at once."""
     sys.stdin, sys.stdout, sys.stderr = (
         io.TextIOWrapper(
             open(number, mode, closefd=False),  # noqa: SIM115 (open as long as the process)
@@ -265,7 +271,7 @@ def become(
             line_buffering=by_line,
         )
         for number, mode, (encoding, errors, by_line) in zip(
-            (0, 1, 2), ("rb", "wb", "wb"), request.streams, strict=True
+            (0, 1, 2), ("rb", "wb", "wb"), streams, strict=True
         )
     )
 

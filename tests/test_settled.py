@@ -114,7 +114,7 @@ def leave_a_layout(module: ModuleOp) -> None:
 
 def lie_about_the_strategy(module: ModuleOp) -> None:
     func = function(module)
-    func.attributes[STRATEGY] = type(func.attributes[STRATEGY]).of(chosen="none")  # type: ignore[attr-defined]
+    func.attributes[STRATEGY] = type(func.attributes[STRATEGY]).of(chosen="none")
 
 
 BROKEN: list[tuple[str, Callable[[ModuleOp], None], str]] = [

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.resident_home import EXAMPLES
+from tileiras.native_launcher import __main__ as builder
 from tileiras.native_launcher.__main__ import (
     find_compiler,
     launcher_of,
@@ -398,3 +399,19 @@ def test_deep_recursion_has_room(place: Path, tmp_path: Path) -> None:
     deep = tmp_path / "deep.mlir"
     deep.write_text(text.replace("{", "{ " + "(" * 3000, 1))
     assert both(place, deep, "--gpu-name=sm_90")[0] != 0
+
+
+def test_snapshot_that_does_something_else_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program is tried before it is put in its place."""
+    other = tmp_path / "starter.c"
+    other.write_text('void _start(void) { __asm__("mov $60, %eax; mov $3, %edi; syscall"); }\n')
+    monkeypatch.setattr(builder, "STARTER", other)
+    place = tmp_path / "bin" / "tileiras"
+    place.parent.mkdir()
+    assert main([str(place)], os.environ) == 0
+    assert os.listdir(place.parent) == ["tileiras"]
+    words = "note: no snapshot: what it does is not the same: exit code 3, ''\n"
+    assert capsys.readouterr().out.endswith(words)
+    assert outcome(place, "--version")[0] == 0

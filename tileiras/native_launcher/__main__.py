@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tileiras.resident.samples import MATMUL
+
 SOURCE = Path(__file__).absolute().with_name("launcher.c")
 STARTER = SOURCE.with_name("snapshot_starter.c")
 WRITER = SOURCE.with_name("snapshot_writer.c")
@@ -156,7 +158,31 @@ def build_snapshot(compiler: Sequence[str], place: Path) -> None:
         shutil.copy(place, launcher)
         os.replace(launcher, launcher_of(place))
         os.replace(snapshot, snapshot_of(place))
+        try:
+            rehearse(starter, launcher_of(place))
+        except subprocess.CalledProcessError:
+            remove_snapshot(place)
+            raise
         os.replace(starter, place)
+
+
+def rehearse(starter: Path, launcher: Path) -> None:
+    """Compiles a product with the snapshot and without; raises CalledProcessError for a difference.
+
+    What libraries and the kernel do differently one day is found here, not by a user.
+    """
+    words = ["-", "--gpu-name=sm_90", "--emit=ptx", "-o", "-"]
+    found = [
+        subprocess.run(
+            [program, *words], input=MATMUL, capture_output=True, env={SNAPSHOT_VARIABLE: "1"}
+        )
+        for program in (starter, launcher)
+    ]
+    outcomes = [(done.returncode, done.stdout, done.stderr) for done in found]
+    if outcomes[0] != outcomes[1]:
+        said = found[0].stderr.decode(errors="replace").strip()
+        reason = f"what it does is not the same: exit code {found[0].returncode}, '{said}'"
+        raise subprocess.CalledProcessError(1, str(starter), stderr=reason)
 
 
 def find_compiler(environ: Mapping[str, str]) -> list[str]:

@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tileiras.early_signals import REASONS, end_quickly
 
@@ -51,14 +51,15 @@ def write(library: str, place: str, build: str, launcher: str) -> None:
     gc.disable()
     warm_up()
     for name in _sources():
-        writer.tileiras_snapshot_source(name)
+        if writer.tileiras_snapshot_source(name) < 0:
+            _fail(writer)
     gc.collect()
     gc.freeze()
     result = writer.tileiras_snapshot_write(os.fsencode(place), build.encode())
+    if result < 0:
+        _fail(writer)
     if result != _COME_BACK:
-        if result < 0:
-            os.write(2, b"error: no snapshot: " + writer.tileiras_snapshot_reason() + b"\n")
-        os._exit(1 if result < 0 else 0)
+        os._exit(0)
     resumed = writer.tileiras_snapshot_resumed().contents
     _take_words(resumed)
     _take_signals(resumed)
@@ -66,6 +67,12 @@ def write(library: str, place: str, build: str, launcher: str) -> None:
     open_streams(_streams(lenient))
     _forget_chance()
     run_as_process(run, sys.argv[1:])
+
+
+def _fail(writer: Any) -> NoReturn:
+    """Ends the process with the reason why there is no snapshot."""
+    os.write(2, writer.tileiras_snapshot_reason() + b"\n")
+    os._exit(1)
 
 
 def _sources() -> list[bytes]:

@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -22,7 +21,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-enum { MAX_MAPPINGS = 4096, MAX_PIECES = 1 << 14, LINE_BYTES = 4352 };
+enum { MAX_MAPPINGS = 4096, MAX_PIECES = 1 << 14, MAX_SOURCES = 4096, LINE_BYTES = 4352 };
 
 /* Unchanged pages between two changed ones that are written with them: a mapping more costs the
  * starter as much as some pages. */
@@ -36,12 +35,14 @@ extern char **environ;
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
 
+/* None of these is allocated: the heap must stay as it is from when its pages are compared until
+ * they are written. */
 static struct Resumed resumed;
 static struct Mapping mappings[MAX_MAPPINGS];
 static struct Piece pieces[MAX_PIECES];
-static struct Source *sources;
-static char *texts;
-static size_t text_bytes, text_room, source_count;
+static struct Source sources[MAX_SOURCES];
+static char texts[MAX_TABLE_BYTES];
+static size_t text_bytes, source_count;
 static const char *reason = "";
 
 struct Place {
@@ -53,17 +54,15 @@ static int refuse(const char *why) {
     return -1;
 }
 
-/* The number of a text; texts are kept once for as long as the same one follows itself. */
-static uint32_t keep_text(const char *text) {
+/* Where a text begins among the texts; -1: there is no room for it. */
+static int keep_text(const char *text, uint32_t *place) {
     size_t size = strlen(text) + 1;
-    if (text_room - text_bytes < size) {
-        text_room = 2 * text_room + size + PAGE_BYTES;
-        texts = realloc(texts, text_room);
-    }
-    uint32_t number = (uint32_t)text_bytes;
+    if (sizeof texts - text_bytes < size)
+        return refuse("too many files are mapped and imported");
+    *place = (uint32_t)text_bytes;
     memcpy(texts + text_bytes, text, size);
     text_bytes += size;
-    return number;
+    return 0;
 }
 
 static struct FileState state_of(const struct stat *status) {
@@ -76,13 +75,12 @@ static struct FileState state_of(const struct stat *status) {
 int tileiras_snapshot_source(const char *name) {
     struct stat status;
     if (stat(name, &status) < 0)
-        return -1;
-    sources = realloc(sources, (source_count + 1) * sizeof *sources);
+        return refuse("a source is gone");
+    if (source_count == MAX_SOURCES)
+        return refuse("too many files are mapped and imported");
     struct Source *source = &sources[source_count++];
-    memset(source, 0, sizeof *source);
     source->file = state_of(&status);
-    source->name = keep_text(name);
-    return 0;
+    return keep_text(name, &source->name);
 }
 
 struct Resumed *tileiras_snapshot_resumed(void) { return &resumed; }
@@ -163,7 +161,10 @@ static int add_mapping(struct Snapshot *snapshot, char *line) {
             return refuse("a mapped file has been replaced");
         }
         mapping->file = state_of(&status);
-        mapping->name = keep_text(name);
+        if (keep_text(name, &mapping->name) < 0) {
+            close(file);
+            return -1;
+        }
     } else {
         mapping->offset = 0;
     }

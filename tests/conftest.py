@@ -33,11 +33,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def _allow_busy_machines() -> None:
+    """A machine that others use, too, is no fault of a property test."""
+    try:
+        from hypothesis import HealthCheck, settings
+    except ImportError:  # machines with a GPU need not have it
+        return
+    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
+
+
 def pytest_configure() -> None:
     """Signals that a shell's background job or `nohup` ignores are taken as usual.
 
     What a test starts inherits it, and a command that ignores SIGINT as it is told never ends.
     """
+    _allow_busy_machines()
     ordinary = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
     for number, action in ordinary.items():
         if signal.getsignal(number) == signal.SIG_IGN:

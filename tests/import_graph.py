@@ -66,6 +66,37 @@ def import_graph() -> Graph:
     return graph
 
 
+@cache
+def import_graph_with_packages() -> Graph:
+    """The same, where who imports a module imports the packages that it is in, too.
+
+    Python runs `a/__init__.py` before `a.b`. What is in a package itself is counted as importing
+    it only where it names it, as in `from a import b`.
+    """
+    graph: Graph = {}
+    for module, others in import_graph().items():
+        found = dict.fromkeys(_named_packages(module))
+        for other in others:
+            parts = other.split(".")
+            above = (".".join(parts[:count]) for count in range(1, len(parts)))
+            outside = (package for package in above if not f"{module}.".startswith(f"{package}."))
+            found.update(dict.fromkeys((*outside, other)))
+        graph[module] = list(found)
+    return graph
+
+
+def _named_packages(module: str) -> list[str]:
+    """The packages of which a module imports a part by `from PACKAGE import PART`."""
+    path = PACKAGE.joinpath(*module.split("."))
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    found = [
+        str(node.module).removeprefix("tileiras.")
+        for node in ast.walk(_tree(source))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tileiras.")
+    ]
+    return [name for name in found if name != module and name in import_graph()]
+
+
 def circles(graph: Mapping[str, list[str]]) -> list[tuple[str, ...]]:
     """Sets of modules that reach each other, each sorted."""
     reached: dict[str, dict[str, None]] = {}

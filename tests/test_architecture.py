@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("pass_names",),
     ("stages", "ir_text"),
     ("dumps",),
+    ("settled",),
     ("launch_info", "pass_manager", "foreign_input"),
     ("resource_remarks",),
     (

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.import_graph import circles, drawing, import_graph, in_order, rows
+from tests.import_graph import (
+    circles,
+    drawing,
+    import_graph,
+    import_graph_with_packages,
+    in_order,
+    rows,
+)
 
 DRAWING = Path(__file__).resolve().parent.parent / "docs" / "imports.svg"
 
@@ -15,6 +22,19 @@ DRAWING = Path(__file__).resolve().parent.parent / "docs" / "imports.svg"
 def test_modules_do_not_import_each_other() -> None:
     """Not in functions either, nor for types only."""
     assert circles(import_graph()) == []
+
+
+def test_packages_do_not_import_what_imports_them() -> None:
+    """An `__init__` counts as imported by who imports a part of its package."""
+    assert circles(import_graph_with_packages()) == []
+
+
+def test_packages_are_in_the_graph() -> None:
+    """Those of a module from outside, those that are named from inside, and no others."""
+    graph = import_graph_with_packages()
+    assert {"dialects", "dialects.nv_tileaa"} <= {*graph["passes.nv_tileaa.split_k"]}
+    assert "codegen.lowering" not in graph["codegen.lowering.rules"]
+    assert "dialects.cuda_tile" in graph["dialects.cuda_tile.text.formats"]
 
 
 def test_circles_are_found() -> None:

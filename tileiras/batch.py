@@ -18,7 +18,7 @@ from tileiras.errors import BytecodeError, CompileError, TargetError, TileirasEr
 from tileiras.file_io import describe_system_error
 from tileiras.options import STAGES
 from tileiras.reproducer import options_of
-from tileiras.termination import make_folder, remove_folder, start_process, wait_for_process
+from tileiras.termination import start_process, temporary_folder, wait_for_process
 
 OUTPUT_FOLDER, JOBS = "output-dir", "jobs"
 """Options of several inputs."""
@@ -106,11 +106,7 @@ def compile_all(
         raise TargetError(
             f"unable to make the folder '{error.filename}': {describe_system_error(error)}"
         ) from error
-    import tempfile
-
-    scratch = os.path.join(tempfile.gettempdir(), f"tileiras-{os.getpid()}-{os.urandom(4).hex()}")
-    make_folder(scratch)
-    try:
+    with temporary_folder("tileiras", environ.get("TMPDIR")) as scratch:
 
         def work(job: tuple[int, str]) -> Outcome:
             number, path = job
@@ -126,8 +122,6 @@ def compile_all(
                     sys.stderr.flush()
                 if outcome.code:
                     failed.append(outcome)
-    finally:
-        remove_folder(scratch)
     if failed:
         names = ", ".join(f"'{outcome.path}'" for outcome in failed)
         error = _ERRORS.get(failed[0].code, CompileError)

@@ -302,7 +302,11 @@ _DEVELOPER_OPTIONS: tuple[Option, ...] = (
         "Reject optimization hints that would do nothing.",
         group=_DEVELOPER,
     ),
-    Option("verify-each", "Verify the IR after every pass.", group=_DEVELOPER),
+    Option(
+        "verify-each",
+        "Verify after every pass: the IR, and what it promises.",
+        group=_DEVELOPER,
+    ),
     Option("timeout", "Give up after so many seconds.", "SECONDS", group=_DEVELOPER),
     Option(
         "server",

@@ -14,6 +14,7 @@ from tileiras.remarks import RemarkCollector
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Operation
 
     from tileiras.codegen.target import GpuTarget
 
@@ -49,6 +50,14 @@ class CompileContext(Context):
         return self.target
 
 
+class BrokenPromise(Exception):  # noqa: N818
+    """A pass did not leave what it promises; `operation` is at fault."""
+
+    def __init__(self, message: str, operation: Operation):
+        super().__init__(message)
+        self.operation = operation
+
+
 @dataclass(frozen=True)
 class IrPass(ModulePass):
     """Base of all passes. `name` is the interface (options, dumps), `title` what dumps call it.
@@ -58,6 +67,14 @@ class IrPass(ModulePass):
     """
 
     title: ClassVar[str]
+    settles: ClassVar[bool] = True
+    """Whether the pass, run again on what it left, changes nothing. `--verify-each` checks it."""
+
+    def verify_left(self, ctx: CompileContext, op: ModuleOp) -> None:  # noqa: B027
+        """What else the pass promises of the module that it leaves, for `--verify-each`.
+
+        Raises BrokenPromise at the operation at fault.
+        """
 
     @abstractmethod
     def apply(  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -66,6 +66,7 @@ class _Observer:
         folder: DumpFolder | None,
     ):
         self.passes = passes
+        self.ctx = ctx
         self.dumps = PassDumps(ctx.options, folder)
         self.options = ctx.options
         self.timings = timings
@@ -106,6 +107,10 @@ class _Observer:
                     check_border(module, stage)
                 if self.options.verify_each or (stage is not None and stage.verified_at_border):
                     verify_module(module, where=self.current)
+                if self.options.verify_each:
+                    from tileiras.settled import verify_left
+
+                    verify_left(scheduled.ir_pass, self.ctx, module)
         self.position = min(self.position + 1, len(self.passes) - 1)
 
 
@@ -118,9 +123,10 @@ def run_passes(
 ) -> None:
     """Runs the passes in order on the module.
 
-    The module is checked where the stage changes, after each pass with `verify_each`. An exception
-    that is not one of ours is a bug: it becomes an InternalError that names the pass. What each
-    pass leaves is written to the `folder`, if there is one.
+    The module is checked where the stage changes, after each pass with `verify_each`, and then for
+    what the pass promises to leave, too. An exception that is not one of ours is a bug: it becomes
+    an InternalError that names the pass. What each pass leaves is written to the `folder`, if there
+    is one.
     """
     observer = _Observer(passes, ctx, timings if timings is not None else Timings(), folder)
     pipeline = PassPipeline(tuple(entry.ir_pass for entry in passes), observer)

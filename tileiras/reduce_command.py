@@ -18,9 +18,8 @@ from tileiras.errors import TileirasError, UsageError
 from tileiras.file_io import read_input, write_output
 from tileiras.termination import (
     forget_everything,
-    make_folder,
-    remove_folder,
     start_process,
+    temporary_folder,
     wait_for_process,
 )
 
@@ -76,10 +75,7 @@ def _reduce(argv: Sequence[str]) -> None:
         path, kept = _open_reproducer(path)
         options = [*kept, *options]
     source = read_input(path)
-    temporary = os.environ.get("TMPDIR") or "/tmp"
-    folder = os.path.join(temporary, f"tileiras-reduce-{os.getpid()}-{os.urandom(4).hex()}")
-    make_folder(folder)
-    try:
+    with temporary_folder("tileiras-reduce", os.environ.get("TMPDIR")) as folder:
         trial = os.path.join(folder, os.path.basename(path))
         if "script" in values:
             is_interesting = _by_script(values["script"][-1], trial)
@@ -87,8 +83,6 @@ def _reduce(argv: Sequence[str]) -> None:
             limit = values.get("timeout", ["60"])[-1]
             is_interesting = _by_message([*options, f"--timeout={limit}"], trial, source)
         smaller = _shrink(source, is_interesting, quiet="quiet" in values)
-    finally:
-        remove_folder(folder)
     write_output(values["output-file"][-1], smaller)
 
 

@@ -183,6 +183,23 @@ def remove_folder(path: str) -> None:
         del _Registered.folders[path]
 
 
+def temporary_path(name: str, place: str | None) -> str:
+    """Where a folder of this process goes: below `place`, else /tmp, by a name of its own."""
+    unique = f"{name}-{os.getpid()}-{os.urandom(6).hex()}"
+    return os.path.join(place or "/tmp", unique)
+
+
+@contextmanager
+def temporary_folder(name: str, place: str | None) -> Iterator[str]:
+    """A private folder at a `temporary_path`; it goes with its files, however the block ends."""
+    path = temporary_path(name, place)
+    make_folder(path)
+    try:
+        yield path
+    finally:
+        remove_folder(path)
+
+
 def make_file(path: str, mode: int) -> int:
     """Makes a file that must not exist; returns a descriptor for writing.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from tileiras.dialects.layout.gf2 import Basis
@@ -11,8 +11,8 @@ from tileiras.dialects.layout.linear_layout import LinearLayout
 
 
 def examples(count: int) -> settings:
-    """Settings of a property test: no time limits, which a busy machine would break."""
-    return settings(max_examples=count, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    """Settings of a property test."""
+    return settings(max_examples=count)
 
 
 @st.composite

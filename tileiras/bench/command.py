@@ -17,7 +17,7 @@ from tileiras.errors import TargetError, UsageError
 from tileiras.file_io import read_input, write_output
 from tileiras.runtime.cuda_driver import GpuError
 from tileiras.runtime.isolated import WORKER, ArrayFile, ChildFailed, Job, KernelProcess
-from tileiras.termination import make_folder, remove_folder
+from tileiras.termination import temporary_folder, temporary_path
 
 if TYPE_CHECKING:
     from tileiras.bench.measurement import Launched, Measurement
@@ -89,12 +89,8 @@ def _bench(argv: Sequence[str], launcher: Sequence[str], done: list[Measurement]
             raise UsageError(f"no {name} given, expected --{name}")
     from tileiras.bench.report import to_json, to_text
 
-    folder = _folder("tileiras-bench")
-    make_folder(folder)
-    try:
+    with temporary_folder("tileiras-bench", _temporary_place()) as folder:
         found = _measure(values, launcher, folder)
-    finally:
-        remove_folder(folder)
     write_output(values.get("output-file", ["-"])[-1], to_text(found).encode())
     if "json" in values:
         write_output(values["json"][-1], to_json(found).encode())
@@ -172,7 +168,7 @@ class _Launching:
         results: list[dict[int, str]] = []
         with KernelProcess(self._folder, self._launcher) as process:
             for cubin in cubins:
-                folder = _folder("kernel", self._folder)
+                folder = temporary_path("kernel", self._folder)
                 os.mkdir(folder)
                 path = os.path.join(folder, "kernel.cubin")
                 write_output(path, cubin)
@@ -184,13 +180,12 @@ class _Launching:
         return [Launched(tuple(one), files) for one, files in zip(times, results)]
 
 
-def _folder(name: str, place: str = "") -> str:
-    """Where to put a folder for files that go after it."""
+def _temporary_place() -> str | None:
+    """What $TMPDIR says."""
     from tileiras.driver import with_environment
     from tileiras.options import CompileOptions
 
-    place = place or with_environment(CompileOptions()).knobs.get("TMPDIR") or "/tmp"
-    return os.path.join(place, f"{name}-{os.getpid()}-{os.urandom(4).hex()}")
+    return with_environment(CompileOptions()).knobs.get("TMPDIR")
 
 
 def _repeats(values: Values) -> int:
@@ -238,14 +233,10 @@ def _vendors(path: str, target: str) -> bytes:
             "NVIDIA's compiler is not found: install nvidia-cuda-tileiras, or set CUDA_HOME to a "
             "toolkit that has it"
         )
-    folder = _folder("tileiras-bench-vendor")
-    make_folder(folder)
-    try:
+    with temporary_folder("tileiras-bench-vendor", knobs.get("TMPDIR")) as folder:
         cubin = os.path.join(folder, "k.cubin")
         words = [program, path, "-o", cubin, "--gpu-name", target, "-O3"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             raise TargetError(f"NVIDIA's compiler refuses '{path}': {done.stderr.strip()}")
         return read_input(cubin)
-    finally:
-        remove_folder(folder)

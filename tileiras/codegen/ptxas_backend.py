@@ -26,11 +26,11 @@ from tileiras.termination import (
     make_folder,
     remove_folder,
     start_process,
+    temporary_path,
     wait_for_process,
 )
 
 _IN_PACKAGES = ("cu13/bin/ptxas",)
-_DEFAULT_TEMPORARY_FOLDER = "/tmp"
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SECONDS_TO_BE_ENDED = 0.2
@@ -234,9 +234,7 @@ class _TemporaryFolder:
     """A private folder that is removed with its files, however the block ends."""
 
     def __init__(self, knobs: Mapping[str, str]):
-        parent = knobs.get("TMPDIR") or _DEFAULT_TEMPORARY_FOLDER
-        name = f"tileiras-{os.getpid()}-{os.urandom(6).hex()}"
-        self.path = os.path.join(parent, name)
+        self.path = temporary_path("tileiras", knobs.get("TMPDIR"))
 
     def __enter__(self) -> _TemporaryFolder:
         try:

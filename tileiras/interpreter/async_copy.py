@@ -11,10 +11,10 @@ from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.async_copy import AsyncCopyBase, ReadStageBase
-from tileiras.interpreter import tensor_views
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.memory_access import load_tile
 from tileiras.interpreter.state import BlockRun, scalar
+from tileiras.interpreter.tensor_views import view_access
 
 
 @dataclass(frozen=True)
@@ -72,5 +72,5 @@ def start(run: BlockRun, op: aa.AsyncCopyOp) -> list[Any]:
     """Loads the whole tile at once: it can be seen only when the load is finished."""
     if not run.value(op.predicate):
         return put(run, op, None)
-    view, access = tensor_views.view_access(run, op)
+    view, access = view_access(run, op)
     return put(run, op, load_tile(run.memory, view, access))

@@ -16,23 +16,11 @@ from tileiras.dialects.cuda_tile import control_flow as cf
 from tileiras.dialects.cuda_tile.attributes import RoundingMode
 from tileiras.dialects.cuda_tile.structure import EntryOp, GlobalOp, ModuleOp
 from tileiras.dialects.cuda_tile.types import PointerType
-from tileiras.interpreter import (
-    atomics,
-    conversions,
-    float_arithmetic,
-    integer_arithmetic,
-    math_functions,
-    matrix,
-    memory_access,
-    pipelines,
-    reductions,
-    tensor_rules,
-    thread_rules,
-    tiles,
-    views,
-)
+from tileiras.interpreter.atomics import EFFECT_RULES as ATOMICS_EFFECT_RULES
+from tileiras.interpreter.conversions import RULES as CONVERSIONS_RULES
 from tileiras.interpreter.equivalent_ops import EquivalentOps, tile_type
 from tileiras.interpreter.errors import InterpreterError, UnknownOperationError
+from tileiras.interpreter.float_arithmetic import RULES as FLOAT_ARITHMETIC_RULES
 from tileiras.interpreter.formats import (
     Array,
     FloatFormat,
@@ -41,8 +29,14 @@ from tileiras.interpreter.formats import (
     int_format_of,
     to_bits,
 )
+from tileiras.interpreter.integer_arithmetic import RULES as INTEGER_ARITHMETIC_RULES
+from tileiras.interpreter.math_functions import RULES as MATH_FUNCTIONS_RULES
+from tileiras.interpreter.matrix import RULES as MATRIX_RULES
 from tileiras.interpreter.memory import DeviceBuffer, HostArrays, SimulatedMemory
+from tileiras.interpreter.memory_access import EFFECT_RULES as MEMORY_ACCESS_EFFECT_RULES
+from tileiras.interpreter.pipelines import effect_rules as pipelines_effect_rules
 from tileiras.interpreter.races import RaceDetector
+from tileiras.interpreter.reductions import EFFECT_RULES as REDUCTIONS_EFFECT_RULES
 from tileiras.interpreter.rounding import round_to
 from tileiras.interpreter.state import (
     BlockRun,
@@ -53,7 +47,15 @@ from tileiras.interpreter.state import (
     RunLog,
     scalar,
 )
+from tileiras.interpreter.tensor_rules import EFFECT_RULES as TENSOR_RULES_EFFECT_RULES
+from tileiras.interpreter.tensor_rules import pure_rules as tensor_rules_pure_rules
+from tileiras.interpreter.thread_rules import effect_rules as thread_rules_effect_rules
+from tileiras.interpreter.thread_rules import pure_rules as thread_rules_pure_rules
 from tileiras.interpreter.threads import kernels_of, run_kernel
+from tileiras.interpreter.tiles import EFFECT_RULES as TILES_EFFECT_RULES
+from tileiras.interpreter.tiles import RULES as TILES_RULES
+from tileiras.interpreter.tiles import constant_value
+from tileiras.interpreter.views import EFFECT_RULES as VIEWS_EFFECT_RULES
 
 Argument = int | float | Array | DeviceBuffer
 """A kernel argument; pointers take arrays (updated in place), buffers or plain addresses."""
@@ -75,12 +77,12 @@ Entry = EntryOp | aa.FuncOp
 Container = ModuleOp | builtin.ModuleOp
 
 PURE_RULES: dict[type[Operation], PureRule] = {
-    **float_arithmetic.RULES,
-    **integer_arithmetic.RULES,
-    **math_functions.RULES,
-    **conversions.RULES,
-    **tiles.RULES,
-    **matrix.RULES,
+    **FLOAT_ARITHMETIC_RULES,
+    **INTEGER_ARITHMETIC_RULES,
+    **MATH_FUNCTIONS_RULES,
+    **CONVERSIONS_RULES,
+    **TILES_RULES,
+    **MATRIX_RULES,
 }
 """Operations whose only result depends on their operands alone."""
 
@@ -193,13 +195,13 @@ def _rules_for(entry: Entry) -> StageRules:
         return StageRules(PURE_RULES, EFFECT_RULES)
     equivalents = EquivalentOps()
     if entry.num_warps is None:
-        return StageRules(tensor_rules.pure_rules(equivalents), tensor_rules.EFFECT_RULES)
+        return StageRules(tensor_rules_pure_rules(equivalents), TENSOR_RULES_EFFECT_RULES)
     races = RaceDetector()
     effects = {
-        **thread_rules.effect_rules(equivalents, races),
-        **pipelines.effect_rules(equivalents, races),
+        **thread_rules_effect_rules(equivalents, races),
+        **pipelines_effect_rules(equivalents, races),
     }
-    return StageRules(thread_rules.pure_rules(equivalents), effects, races.end_block)
+    return StageRules(thread_rules_pure_rules(equivalents), effects, races.end_block)
 
 
 def _bind_arguments(entry: Entry, args: Sequence[Argument], arrays: HostArrays) -> list[Array]:
@@ -241,7 +243,7 @@ def _allocate_globals(container: Container, memory: SimulatedMemory) -> dict[str
         if not isinstance(op, GlobalOp | aa.GlobalOp):
             continue
         fmt = format_of(op.value.type.element_type)
-        bits = to_bits(tiles.constant_value(op.value), fmt)
+        bits = to_bits(constant_value(op.value), fmt)
         addresses[op.sym_name.data] = memory.upload(bits, max(op.alignment.value.data, 1)).address
     return addresses
 
@@ -352,10 +354,10 @@ class TileBlockRun(BlockRun):
 
 
 EFFECT_RULES: dict[type[Operation], EffectRule] = {
-    **tiles.EFFECT_RULES,
-    **views.EFFECT_RULES,
-    **memory_access.EFFECT_RULES,
-    **atomics.EFFECT_RULES,
-    **reductions.EFFECT_RULES,
+    **TILES_EFFECT_RULES,
+    **VIEWS_EFFECT_RULES,
+    **MEMORY_ACCESS_EFFECT_RULES,
+    **ATOMICS_EFFECT_RULES,
+    **REDUCTIONS_EFFECT_RULES,
 }
 """Operations that touch memory, own regions or ask about the running block."""

@@ -30,7 +30,6 @@ from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import ScaleChunksAttr, is_in_smem
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
-from tileiras.interpreter import tensor_memory, tensor_rules, tensor_views
 from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.equivalent_ops import EquivalentOps, pointee_format
 from tileiras.interpreter.errors import InterpreterError
@@ -38,6 +37,10 @@ from tileiras.interpreter.formats import Array, from_bits
 from tileiras.interpreter.memory_access import load_tile, store_tile
 from tileiras.interpreter.races import RaceDetector
 from tileiras.interpreter.state import BlockRun, EffectRule
+from tileiras.interpreter.tensor_memory import check_all_loaded, run_product_roles
+from tileiras.interpreter.tensor_memory import effect_rules as tensor_memory_effect_rules
+from tileiras.interpreter.tensor_rules import reduce_tile
+from tileiras.interpreter.tensor_views import TileAccess, tile_elements
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
 
 
@@ -80,9 +83,9 @@ def _create(run: BlockRun, op: pl.CreatePipelineOp) -> list[Pipeline]:
 def _agent_switch(run: BlockRun, op: pl.AgentSwitchOp) -> list[Any]:
     """All warp roles, one after the other; each ends in a return of its own."""
     run.run_region(op.producer, ())
-    tensor_memory.run_product_roles(run, op)
+    run_product_roles(run, op)
     run.run_region(op.consumer, ())
-    tensor_memory.check_all_loaded(run, op)
+    check_all_loaded(run, op)
     if op.store is not None:
         run.run_region(op.store, ())
     block = op.parent_block()
@@ -172,7 +175,7 @@ def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
     if not pipeline.is_open:
         raise InterpreterError("a copy goes into a stage that has not been acquired", op)
     view = run.value(op.view)
-    tile = load_tile(run.memory, view, tensor_views.tile_elements(view, run.values(op.indices)))
+    tile = load_tile(run.memory, view, tile_elements(view, run.values(op.indices)))
     if op.skip_if is not None and run.value(op.skip_if):
         tile = _left_out(tile)
     else:
@@ -218,7 +221,7 @@ def _prologue_fill(run: BlockRun, op: pl.PrologueFillOp) -> list[Any]:
                 if op.follows.data[position + at]:
                     indices[at] = np.asarray(number, np.int32)
             position += rank
-            tile = load_tile(run.memory, view, tensor_views.tile_elements(view, indices))
+            tile = load_tile(run.memory, view, tile_elements(view, indices))
             if op.skipped.data[load] and next(conditions):
                 tile = _left_out(tile)
             swizzle = op.swizzles.data[load]
@@ -233,16 +236,14 @@ def _tma_store(run: BlockRun, op: ts.TmaStoreOp) -> list[Any]:
     return []
 
 
-def _store(
-    run: BlockRun, op: ts.TmaStoreOp | ts.StoreStageOp, tile: Array
-) -> tensor_views.TileAccess:
+def _store(run: BlockRun, op: ts.TmaStoreOp | ts.StoreStageOp, tile: Array) -> TileAccess:
     """A tile of a view, as far as it is in bounds; stored, or combined with what is there."""
     view = run.value(op.view)
-    access = tensor_views.tile_elements(view, run.values(op.indices))
+    access = tile_elements(view, run.values(op.indices))
     if op.reduction is None:
         store_tile(run.memory, view, access, tile)
     else:
-        tensor_rules.reduce_tile(run.memory, view, access, tile, op.reduction.data)
+        reduce_tile(run.memory, view, access, tile, op.reduction.data)
     return access
 
 
@@ -306,7 +307,7 @@ def _copy_load(run: BlockRun, op: pl.CopyLoadOp) -> list[Any]:
     if not pipeline.is_open:
         raise InterpreterError("a copy goes into a stage that has not been acquired", op)
     view = run.value(op.view)
-    access = tensor_views.tile_elements(view, run.values(op.indices))
+    access = tile_elements(view, run.values(op.indices))
     vector, size = op.vectors.data[-1], storage_bytes(view_type_of(op.view).memref.element_type)
     offsets = np.where(access.inside, access.offsets, 0)
     offsets = np.moveaxis(offsets, op.axis.data, -1)[..., ::vector]
@@ -323,7 +324,7 @@ def _scales_load(run: BlockRun, op: ScalesLoadOp) -> list[Any]:
     if not pipeline.is_open:
         raise InterpreterError("a copy goes into a stage that has not been acquired", op)
     view = run.value(op.view)
-    access = tensor_views.tile_elements(view, run.values(op.indices))
+    access = tile_elements(view, run.values(op.indices))
     vector = op.vector.data
     offsets = np.moveaxis(np.where(access.inside, access.offsets, 0), op.axis.data, -1)
     if np.any((view.tensor.base + offsets[..., ::vector]) % vector):
@@ -550,5 +551,5 @@ def effect_rules(
         wg.SmemTransposeOp: products.smem_transpose,
         wg.WgmmaDotOp: products.issue,
         wg.WgmmaDotsOp: products.issue_all,
-        **tensor_memory.effect_rules(equivalents),
+        **tensor_memory_effect_rules(equivalents),
     }

@@ -19,22 +19,20 @@ from tileiras.dialects.cuda_tile import reductions as ct
 from tileiras.dialects.cuda_tile.control_flow import YieldOp
 from tileiras.dialects.cuda_tile.conversions import PackOp, UnpackOp
 from tileiras.dialects.cuda_tile.tiles import AssumeOp, ConstantOp
-from tileiras.interpreter import (
-    conversions,
-    float_arithmetic,
-    integer_arithmetic,
-    math_functions,
-)
+from tileiras.interpreter.conversions import RULES as CONVERSIONS_RULES
 from tileiras.interpreter.equivalent_ops import ELEMENTWISE as EQUIVALENTS
+from tileiras.interpreter.float_arithmetic import RULES as FLOAT_ARITHMETIC_RULES
 from tileiras.interpreter.formats import Array
+from tileiras.interpreter.integer_arithmetic import RULES as INTEGER_ARITHMETIC_RULES
+from tileiras.interpreter.math_functions import RULES as MATH_FUNCTIONS_RULES
 from tileiras.interpreter.state import BlockRun, EffectRule
 
 ELEMENTWISE: frozenset[type[Operation]] = frozenset(
     {
-        *float_arithmetic.RULES,
-        *integer_arithmetic.RULES,
-        *math_functions.RULES,
-        *conversions.RULES,
+        *FLOAT_ARITHMETIC_RULES,
+        *INTEGER_ARITHMETIC_RULES,
+        *MATH_FUNCTIONS_RULES,
+        *CONVERSIONS_RULES,
         AssumeOp,
         ConstantOp,
         YieldOp,

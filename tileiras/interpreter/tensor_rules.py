@@ -15,25 +15,14 @@ from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWMode
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
-from tileiras.interpreter import (
-    async_copy,
-    conversions,
-    exchange,
-    float_arithmetic,
-    integer_arithmetic,
-    math_functions,
-    matrix,
-    memory_access,
-    reductions,
-    tensor_views,
-    tiles,
-)
+from tileiras.interpreter.async_copy import commit, finish, make_buffer, start, wait
 from tileiras.interpreter.atomics import (
     combination,
     compare_and_swap,
     multimem_mode,
     read_modify_write,
 )
+from tileiras.interpreter.conversions import RULES as CONVERSIONS_RULES
 from tileiras.interpreter.equivalent_ops import (
     ELEMENTWISE,
     REARRANGING,
@@ -43,20 +32,35 @@ from tileiras.interpreter.equivalent_ops import (
     tile_type,
     value_format,
 )
+from tileiras.interpreter.exchange import await_all, read, send, share
+from tileiras.interpreter.float_arithmetic import RULES as FLOAT_ARITHMETIC_RULES
 from tileiras.interpreter.formats import Array, format_of, from_bits, to_bits
+from tileiras.interpreter.integer_arithmetic import RULES as INTEGER_ARITHMETIC_RULES
+from tileiras.interpreter.math_functions import RULES as MATH_FUNCTIONS_RULES
+from tileiras.interpreter.matrix import RULES as MATRIX_RULES
 from tileiras.interpreter.memory import SimulatedMemory
-from tileiras.interpreter.memory_access import load_tile, padding_tile, store_tile
+from tileiras.interpreter.memory_access import (
+    check_assertion,
+    global_address,
+    load_tile,
+    padding_tile,
+    store_tile,
+    zeroed_alloca,
+)
 from tileiras.interpreter.printing import format_message
+from tileiras.interpreter.reductions import reduce_rule, scan_rule
 from tileiras.interpreter.state import BlockRun, EffectRule, PureRule
+from tileiras.interpreter.tensor_views import TiledTensor, block_tile, make_memref, view_access
+from tileiras.interpreter.tiles import RULES as TILES_RULES
 from tileiras.interpreter.views import TileAccess
 
 EQUIVALENT_RULES: dict[type[Operation], PureRule] = {
-    **float_arithmetic.RULES,
-    **integer_arithmetic.RULES,
-    **math_functions.RULES,
-    **conversions.RULES,
-    **tiles.RULES,
-    **matrix.RULES,
+    **FLOAT_ARITHMETIC_RULES,
+    **INTEGER_ARITHMETIC_RULES,
+    **MATH_FUNCTIONS_RULES,
+    **CONVERSIONS_RULES,
+    **TILES_RULES,
+    **MATRIX_RULES,
 }
 """Rules of cuda_tile that equivalent operations are given to."""
 
@@ -135,12 +139,12 @@ def pure_rules(equivalents: EquivalentOps) -> dict[type[Operation], PureRule]:
 
 
 def _tiled_load(run: BlockRun, op: aa.TiledLoadOp | aa.MultimemLoadOp) -> list[Any]:
-    view, access = tensor_views.view_access(run, op)
+    view, access = view_access(run, op)
     return [load_tile(run.memory, view, access), None]
 
 
 def _tiled_store(run: BlockRun, op: aa.TiledStoreOp | aa.MultimemStoreOp) -> list[Any]:
-    view, access = tensor_views.view_access(run, op)
+    view, access = view_access(run, op)
     store_tile(run.memory, view, access, run.value(op.value))
     return [None]
 
@@ -158,13 +162,13 @@ def _multimem_reduce(run: BlockRun, op: aa.MultimemReduceOp) -> list[Any]:
 
 def _reduce_into_view(run: BlockRun, op: Any, mode: AtomicRMWMode) -> None:
     """Combines a tile into memory, element after element."""
-    view, access = tensor_views.view_access(run, op)
+    view, access = view_access(run, op)
     reduce_tile(run.memory, view, access, run.value(op.value), mode)
 
 
 def reduce_tile(
     memory: SimulatedMemory,
-    view: tensor_views.TiledTensor,
+    view: TiledTensor,
     access: TileAccess,
     tile: Array,
     mode: AtomicRMWMode,
@@ -243,11 +247,11 @@ def _grid_size(run: BlockRun, op: aa.GetGridSizeOp) -> list[Array]:
 
 def _alloca(run: BlockRun, op: aa.AllocaOp) -> list[Array]:
     element = pointee_format(op.result.type)
-    return [memory_access.zeroed_alloca(run, op, element.storage.itemsize)]
+    return [zeroed_alloca(run, op, element.storage.itemsize)]
 
 
 def _get_global(run: BlockRun, op: aa.GetGlobalOp) -> list[Array]:
-    return [memory_access.global_address(run, op, op.symbol.string_value())]
+    return [global_address(run, op, op.symbol.string_value())]
 
 
 def _print(run: BlockRun, op: aa.PrintOp) -> list[None]:
@@ -262,7 +266,7 @@ def _token(run: BlockRun, op: Operation) -> list[None]:
 
 
 def _assert(run: BlockRun, op: aa.AssertOp) -> list[None]:
-    memory_access.check_assertion(run, op, run.value(op.condition), op.message.data)
+    check_assertion(run, op, run.value(op.condition), op.message.data)
     return []
 
 
@@ -271,14 +275,14 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.AssertOp: _assert,
     aa.AtomicCASOp: _atomic_cas,
     aa.AtomicRMWOp: _atomic_rmw,
-    aa.AwaitSharedOp: exchange.await_all,
+    aa.AwaitSharedOp: await_all,
     aa.BarrierOp: _token,
-    aa.BlockTileOp: tensor_views.block_tile,
-    aa.AsyncCommitGroupOp: async_copy.commit,
+    aa.BlockTileOp: block_tile,
+    aa.AsyncCommitGroupOp: commit,
     aa.CreateMemTokenOp: _token,
     aa.DebugValueOp: _token,
     aa.FenceAliasOp: _token,
-    aa.ReadStageOp: async_copy.finish,
+    aa.ReadStageOp: finish,
     aa.GetGlobalOp: _get_global,
     aa.GetGridSizeOp: _grid_size,
     aa.GetNumProgramsOp: _num_programs,
@@ -287,23 +291,23 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.GridDependencyOp: _token,
     aa.JoinMemTokensOp: _token,
     aa.LoadOp: _load,
-    aa.CircularBufferOp: async_copy.make_buffer,
-    aa.MakeMemRefOp: tensor_views.make_memref,
+    aa.CircularBufferOp: make_buffer,
+    aa.MakeMemRefOp: make_memref,
     aa.MultimemLoadOp: _tiled_load,
     aa.MultimemReduceOp: _multimem_reduce,
     aa.MultimemStoreOp: _tiled_store,
     aa.PrintOp: _print,
-    aa.ReadSharedOp: exchange.read,
-    aa.ReduceOp: reductions.reduce_rule,
-    aa.ScanOp: reductions.scan_rule,
-    aa.SendSharedOp: exchange.send,
-    aa.ShareTilesOp: exchange.share,
-    aa.AsyncCopyOp: async_copy.start,
+    aa.ReadSharedOp: read,
+    aa.ReduceOp: reduce_rule,
+    aa.ScanOp: scan_rule,
+    aa.SendSharedOp: send,
+    aa.ShareTilesOp: share,
+    aa.AsyncCopyOp: start,
     aa.StoreOp: _store,
     aa.TiledAtomicRedOp: _tiled_atomic_red,
     aa.TiledLoadOp: _tiled_load,
     aa.TiledStoreOp: _tiled_store,
-    aa.AsyncWaitGroupOp: async_copy.wait,
+    aa.AsyncWaitGroupOp: wait,
 }
 """Operations of nv_tileaa with effects, with regions, or on memrefs."""
 

@@ -28,7 +28,7 @@ from tileiras.dialects.layout.blocked import contiguous_vector
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import layout_of
-from tileiras.interpreter import async_copy, matrix, tensor_rules, tensor_views
+from tileiras.interpreter.async_copy import finish, put
 from tileiras.interpreter.distribution import (
     LANES,
     collect,
@@ -46,9 +46,19 @@ from tileiras.interpreter.equivalent_ops import (
 )
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, Format, from_bits, to_bits
+from tileiras.interpreter.matrix import RULES
 from tileiras.interpreter.memory_access import padding_tile, read_elements, write_elements
 from tileiras.interpreter.races import Kind, RaceDetector
 from tileiras.interpreter.state import BlockRun, EffectRule, Exit, PureRule
+from tileiras.interpreter.tensor_rules import (
+    EFFECT_RULES,
+    equivalent_rule,
+    mask_of,
+    scaled_dot_rule,
+)
+from tileiras.interpreter.tensor_rules import effect_rules as tensor_rules_effect_rules
+from tileiras.interpreter.tensor_rules import pure_rules as tensor_rules_pure_rules
+from tileiras.interpreter.tensor_views import view_access
 
 _WHOLE = (
     aa.CatOp,
@@ -177,7 +187,7 @@ def dot_rule(equivalents: EquivalentOps) -> PureRule:
         if isinstance(op, tc.Tcgen05DotOp):
             operands, results = (op.lhs, op.rhs, op.accumulator), (op.accumulator,)
         equivalent = equivalents.of(op, equivalent_class, properties, operands, results)
-        return matrix.RULES[equivalent_class](equivalent, lhs, rhs, acc)
+        return RULES[equivalent_class](equivalent, lhs, rhs, acc)
 
     return compute
 
@@ -236,7 +246,7 @@ class MemoryRules:
 
     def _view_access(self, run: BlockRun, op: Any, layout: LinearLayout) -> tuple[Any, _Access]:
         """The view and what each register accesses; tiles of indices must lie with the tile."""
-        view, tile = tensor_views.view_access(WholeTiles(run, op), op)
+        view, tile = view_access(WholeTiles(run, op), op)
         _check_index_layouts(op, layout)
         fmt = view.format
         indices = element_indices(layout)
@@ -253,8 +263,8 @@ class MemoryRules:
     def async_copy(self, run: BlockRun, op: tas.AsyncCopyOp) -> list[Any]:
         """Each register's element goes to the stage."""
         if not run.value(op.predicate):
-            return async_copy.put(run, op, None)
-        return async_copy.put(run, op, self._read_view(run, op, op.layout.data))
+            return put(run, op, None)
+        return put(run, op, self._read_view(run, op, op.layout.data))
 
     def _read_view(self, run: BlockRun, op: Any, layout: LinearLayout) -> Array:
         view, access = self._view_access(run, op, layout)
@@ -366,12 +376,12 @@ def _warps_of(op: Operation) -> int:
 
 def _addressed_by_pointers(run: BlockRun, op: Any) -> tuple[Any, ...]:
     addresses = np.asarray(run.value(op.pointers))
-    mask = np.asarray(tensor_rules.mask_of(run, op, addresses.shape))
+    mask = np.asarray(mask_of(run, op, addresses.shape))
     return addresses, pointee_format(op.pointers.type), mask, layout_of(op.pointers.type)
 
 
 def _addressed_by_view(run: BlockRun, op: Any) -> tuple[Any, ...]:
-    view, access = tensor_views.view_access(run, op)
+    view, access = view_access(run, op)
     layout = required_layout(op.value.type)
     _check_index_layouts(op, layout)
     addresses = view.tensor.base + access.offsets * view.format.storage.itemsize
@@ -381,7 +391,7 @@ def _addressed_by_view(run: BlockRun, op: Any) -> tuple[Any, ...]:
 def pure_rules(equivalents: EquivalentOps) -> dict[type[Operation], PureRule]:
     """Operations that each thread performs on its own registers."""
     rules: dict[type[Operation], PureRule] = {
-        cls: _elementwise(tensor_rules.equivalent_rule(equivalents, equivalent))
+        cls: _elementwise(equivalent_rule(equivalents, equivalent))
         for cls, equivalent in ELEMENTWISE.items()
     }
     rules.update(dict.fromkeys(_IN_PLACE, _in_place))
@@ -393,28 +403,22 @@ def effect_rules(
     equivalents: EquivalentOps, races: RaceDetector
 ) -> dict[type[Operation], EffectRule]:
     """Operations that touch memory or move elements between threads."""
-    memory, on_tiles = MemoryRules(races), tensor_rules.pure_rules(equivalents)
-    rules = {cls: _whole(rule) for cls, rule in tensor_rules.effect_rules().items()}
+    memory, on_tiles = MemoryRules(races), tensor_rules_pure_rules(equivalents)
+    rules = {cls: _whole(rule) for cls, rule in tensor_rules_effect_rules().items()}
     rules.update({cls: _whole_pure(on_tiles[cls]) for cls in (*_WHOLE, aa.UnsplatOp)})
     dots = _whole_pure(dot_rule(equivalents))
     return {
         **rules,
         aa.BarrierOp: memory.barrier,
-        aa.AtomicCASOp: memory.atomic(
-            tensor_rules.EFFECT_RULES[aa.AtomicCASOp], _addressed_by_pointers
-        ),
-        aa.AtomicRMWOp: memory.atomic(
-            tensor_rules.EFFECT_RULES[aa.AtomicRMWOp], _addressed_by_pointers
-        ),
-        aa.TiledAtomicRedOp: memory.atomic(
-            tensor_rules.EFFECT_RULES[aa.TiledAtomicRedOp], _addressed_by_view
-        ),
+        aa.AtomicCASOp: memory.atomic(EFFECT_RULES[aa.AtomicCASOp], _addressed_by_pointers),
+        aa.AtomicRMWOp: memory.atomic(EFFECT_RULES[aa.AtomicRMWOp], _addressed_by_pointers),
+        aa.TiledAtomicRedOp: memory.atomic(EFFECT_RULES[aa.TiledAtomicRedOp], _addressed_by_view),
         tas.ConvertLayoutOp: _convert_layout,
-        tas.ReadStageOp: async_copy.finish,
+        tas.ReadStageOp: finish,
         tas.FmaDotOp: dots,
         tas.LoadOp: memory.load,
         tas.MmaDotOp: dots,
-        tas.MmaScaledDotOp: _whole_pure(tensor_rules.scaled_dot_rule(equivalents)),
+        tas.MmaScaledDotOp: _whole_pure(scaled_dot_rule(equivalents)),
         tas.AsyncCopyOp: memory.async_copy,
         tas.StoreOp: memory.store,
         tas.TiledLoadOp: memory.tiled_load,

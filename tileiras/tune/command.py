@@ -72,7 +72,7 @@ def _tune(argv: Sequence[str], commands: Commands, found: list[bool]) -> None:
         return
     if INPUT not in values:
         raise UsageError("no input file provided")
-    from tileiras.termination import make_folder, remove_folder
+    from tileiras.termination import temporary_folder
     from tileiras.tune.report import to_json, to_text
     from tileiras.tune.tuning import Plan, tune
 
@@ -93,13 +93,8 @@ def _tune(argv: Sequence[str], commands: Commands, found: list[bool]) -> None:
         shows_progress="quiet" not in values,
     )
     start = time.monotonic()
-    place = os.environ.get("TMPDIR") or "/tmp"
-    folder = os.path.join(place, f"tileiras-tune-{os.getpid()}-{os.urandom(4).hex()}")
-    make_folder(folder)
-    try:
+    with temporary_folder("tileiras-tune", os.environ.get("TMPDIR")) as folder:
         report = tune(plan, folder, commands, start)
-    finally:
-        remove_folder(folder)
     write_output(_last(values, "output-file", "-"), to_text(report).encode())
     if "json" in values:
         write_output(values["json"][-1], to_json(report).encode())

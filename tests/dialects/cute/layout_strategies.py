@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tileiras.dialects.cute.algebra import Layout
 from tileiras.dialects.cute.algebra.int_tuples import IntTuple, compact_strides, is_static
 
-QUICKLY = settings(deadline=None, max_examples=60)
+QUICKLY = settings(max_examples=60)
 """Functions are compared index by index: few examples, of any length of time."""
 
 EXTENTS = st.sampled_from((1, 2, 2, 3, 4, 6, 8))

@@ -43,6 +43,7 @@ class ConvertNvTileASToLLVMPass(IrPass):
 
     name = "convert-nv-tileas-to-llvm"
     title: ClassVar[str] = "Convert nv_tileas to llvm and nvvm"
+    settles: ClassVar[bool] = False  # the border of the stage is its check
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Lowers all functions of the module."""

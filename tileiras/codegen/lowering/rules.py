@@ -7,12 +7,34 @@ from importlib import import_module
 
 from xdsl.ir import Block, Operation
 
-from tileiras.codegen.lowering import control_flow, pointers, tensors, views
 from tileiras.codegen.lowering.async_copy import ASYNC_COPY_RULES
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.control_flow import (
+    lower_break,
+    lower_continue,
+    lower_for,
+    lower_if,
+    lower_loop,
+    lower_return,
+)
 from tileiras.codegen.lowering.convert_layout import lower_convert_layout
 from tileiras.codegen.lowering.elementwise import lower_elementwise
+from tileiras.codegen.lowering.pointers import lower_load, lower_store
+from tileiras.codegen.lowering.tensors import (
+    lower_barrier,
+    lower_cluster_rank,
+    lower_constant,
+    lower_grid_size,
+    lower_in_place,
+    lower_make_range,
+    lower_nothing,
+    lower_num_programs,
+    lower_program_id,
+    lower_splat,
+    lower_unsplat,
+)
 from tileiras.codegen.lowering.variables import VARIABLE_RULES
+from tileiras.codegen.lowering.views import lower_tiled_load, lower_tiled_store
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
@@ -24,37 +46,37 @@ from tileiras.errors import CompileError, note_origin
 LoweringRule = Callable[[KernelLowering, Operation], None]
 
 _CONTROL_FLOW = {
-    aa.IfOp: control_flow.lower_if,
-    aa.ForOp: control_flow.lower_for,
-    aa.LoopOp: control_flow.lower_loop,
+    aa.IfOp: lower_if,
+    aa.ForOp: lower_for,
+    aa.LoopOp: lower_loop,
 }
 
 RULES: dict[type[Operation], LoweringRule] = {
-    aa.ContinueOp: control_flow.lower_continue,
-    aa.BreakOp: control_flow.lower_break,
-    aa.ReturnOp: control_flow.lower_return,
-    aa.YieldOp: tensors.lower_nothing,
-    aa.ConstantOp: tensors.lower_constant,
-    aa.MakeRangeOp: tensors.lower_make_range,
-    aa.SplatOp: tensors.lower_splat,
-    aa.BroadcastOp: tensors.lower_in_place,
-    aa.ReshapeOp: tensors.lower_in_place,
-    aa.PermuteOp: tensors.lower_in_place,
-    aa.UnsplatOp: tensors.lower_unsplat,
-    aa.GetProgramIdOp: tensors.lower_program_id,
-    aa.GetClusterRankOp: tensors.lower_cluster_rank,
-    aa.GetGridSizeOp: tensors.lower_grid_size,
-    aa.GetNumProgramsOp: tensors.lower_num_programs,
-    aa.MakeMemRefOp: tensors.lower_nothing,
-    aa.BlockTileOp: tensors.lower_nothing,
-    aa.BarrierOp: tensors.lower_barrier,
-    aa.CreateMemTokenOp: tensors.lower_nothing,
-    aa.JoinMemTokensOp: tensors.lower_nothing,
+    aa.ContinueOp: lower_continue,
+    aa.BreakOp: lower_break,
+    aa.ReturnOp: lower_return,
+    aa.YieldOp: lower_nothing,
+    aa.ConstantOp: lower_constant,
+    aa.MakeRangeOp: lower_make_range,
+    aa.SplatOp: lower_splat,
+    aa.BroadcastOp: lower_in_place,
+    aa.ReshapeOp: lower_in_place,
+    aa.PermuteOp: lower_in_place,
+    aa.UnsplatOp: lower_unsplat,
+    aa.GetProgramIdOp: lower_program_id,
+    aa.GetClusterRankOp: lower_cluster_rank,
+    aa.GetGridSizeOp: lower_grid_size,
+    aa.GetNumProgramsOp: lower_num_programs,
+    aa.MakeMemRefOp: lower_nothing,
+    aa.BlockTileOp: lower_nothing,
+    aa.BarrierOp: lower_barrier,
+    aa.CreateMemTokenOp: lower_nothing,
+    aa.JoinMemTokensOp: lower_nothing,
     tas.ConvertLayoutOp: lower_convert_layout,
-    tas.TiledLoadOp: views.lower_tiled_load,
-    tas.TiledStoreOp: views.lower_tiled_store,
-    tas.LoadOp: pointers.lower_load,
-    tas.StoreOp: pointers.lower_store,
+    tas.TiledLoadOp: lower_tiled_load,
+    tas.TiledStoreOp: lower_tiled_store,
+    tas.LoadOp: lower_load,
+    tas.StoreOp: lower_store,
     **ASYNC_COPY_RULES,
     **VARIABLE_RULES,
 }

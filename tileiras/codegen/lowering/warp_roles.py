@@ -14,21 +14,49 @@ from contextlib import contextmanager
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.lowering import (
-    gathers,
-    prologue_fill,
-    store_warp,
-    tcgen05_dot,
-    tensor_maps,
-    tma,
-    tma_stores,
-    view_copies,
-    wgmma_dot,
-    wgmma_smem_transpose,
-)
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.gathers import lower_gather_load, lower_proxy_fence
 from tileiras.codegen.lowering.longest_tile_first import longest_tile_first_blocks
 from tileiras.codegen.lowering.pipelines import START_BARRIER, Pipeline
+from tileiras.codegen.lowering.prologue_fill import lower_producer_skip, lower_prologue_fill
+from tileiras.codegen.lowering.store_warp import init_barriers as init_store_barriers
+from tileiras.codegen.lowering.store_warp import (
+    lower_create_store_pipeline,
+    lower_stage_for_tma_store,
+    lower_store_stage,
+    lower_store_tail,
+    start_store_warp,
+)
+from tileiras.codegen.lowering.tcgen05_dot import allocate as allocate_tensor_memory
+from tileiras.codegen.lowering.tcgen05_dot import find_address as find_tensor_memory
+from tileiras.codegen.lowering.tcgen05_dot import init_barriers as init_product_barriers
+from tileiras.codegen.lowering.tcgen05_dot import start_agent as start_product_warp
+from tileiras.codegen.lowering.tensor_maps import (
+    claim_slot,
+    lower_make_tiled_tma_desc,
+    lower_renew_tiled_tma_descs,
+    plan_tensor_maps,
+    start_producer,
+    try_claim,
+)
+from tileiras.codegen.lowering.tma import (
+    lower_producer_acquire,
+    lower_producer_commit,
+    lower_producer_tail,
+    lower_tma_load,
+)
+from tileiras.codegen.lowering.tma_stores import lower_tma_store, reserve_store_memory
+from tileiras.codegen.lowering.view_copies import lower_copy_load
+from tileiras.codegen.lowering.wgmma_dot import (
+    lower_consumer_release,
+    lower_consumer_wait,
+    lower_dot_wait,
+    lower_select_tile,
+    lower_uniform,
+    lower_wgmma_dot,
+    lower_wgmma_dots,
+)
+from tileiras.codegen.lowering.wgmma_smem_transpose import lower_smem_transpose
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
@@ -112,12 +140,12 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     target = ctx.target
     share = target.shared_memory_of_each(op.ctas.data)
     ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)
-    tma_stores.reserve_store_memory(ctx, op.consumer.block)
+    reserve_store_memory(ctx, op.consumer.block)
     for start in op.consumer.walk():
         if isinstance(start, pl.PrologueFillOp):
             ctx.roles.pipeline(start.pipeline).has_prologue_fill = True
             ctx.roles.hurries |= start.hurried is not None
-    tensor_maps.plan_tensor_maps(ctx, op)
+    plan_tensor_maps(ctx, op)
     ctx.roles.threads = WARP_THREADS * (op.consumer_warps.data + op.producer_warps.data)
 
 
@@ -145,7 +173,7 @@ def _lower_producer_warps(
     ctx.start_block(storing)
     ctx.roles.is_store_warp = True
     _find_block(ctx, op)
-    store_warp.start_store_warp(ctx)
+    start_store_warp(ctx)
     lower_block(ctx, op.store.block)
     ctx.roles.is_store_warp = False
 
@@ -162,7 +190,7 @@ def _lower_product_agent(
     ctx.start_block(its)
     ctx.roles.is_product_agent = True
     _find_block(ctx, op)
-    tcgen05_dot.start_agent(ctx)
+    start_product_warp(ctx)
     lower_block(ctx, memory.agent.body.block)
     ctx.roles.is_product_agent = False
     ctx.start_block(others)
@@ -175,8 +203,8 @@ def _lower_producer(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: Lowe
     ctx.roles.working_warps = op.working_warps.data
     if ctx.roles.hurries:
         ctx.b.divides_quickly = True
-        tensor_maps.try_claim(ctx)
-    tensor_maps.start_producer(ctx)
+        try_claim(ctx)
+    start_producer(ctx)
     lower_block(ctx, op.producer.block)
     ctx.roles.is_producer = False
 
@@ -190,7 +218,7 @@ def _lower_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: Low
         _make_barriers(ctx)
         ctx.roles.meet(ctx)
     if ctx.roles.tensor_memory is not None:
-        tcgen05_dot.find_address(ctx)
+        find_tensor_memory(ctx)
     if ctx.roles.hurries and _prologue_fills(op.consumer.block) == 1:
         ctx.roles.late_registers = op.consumer_registers.data
     elif op.consumer_registers.data:
@@ -292,7 +320,7 @@ def _make_barriers(ctx: KernelLowering) -> None:
     warp, others, thread, done = (b.new_block() for _ in range(4))
     b.cond_br(b.icmp("ult", b.thread_id(), b.i32(WARP_THREADS)), warp, others)
     ctx.start_block(warp)
-    tensor_maps.claim_slot(ctx)
+    claim_slot(ctx)
     b.br(others)
     ctx.start_block(others)
     b.cond_br(b.icmp("eq", b.thread_id(), b.i32(WARP_THREADS)), thread, done)
@@ -301,7 +329,7 @@ def _make_barriers(ctx: KernelLowering) -> None:
     b.br(done)
     ctx.start_block(done)
     if ctx.roles.tensor_memory is not None:
-        tcgen05_dot.allocate(ctx)
+        allocate_tensor_memory(ctx)
 
 
 def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
@@ -321,9 +349,9 @@ def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
             with _where(ctx, exists):
                 b.mbarrier_init(pipeline.full_barrier(b, stage), 1 + pipeline.gather_threads)
                 b.mbarrier_init(pipeline.empty_barrier(b, stage), pipeline.consumers * ctas)
-    store_warp.init_barriers(ctx)
+    init_store_barriers(ctx)
     if ctx.roles.tensor_memory is not None:
-        tcgen05_dot.init_barriers(ctx)
+        init_product_barriers(ctx)
     b.fence_mbarrier_init()
 
 
@@ -343,30 +371,30 @@ def _where(ctx: KernelLowering, condition: SSAValue | None) -> Iterator[None]:
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.CreatePipelineOp: lower_create_pipeline,
-    pl.MakeTensorMapOp: tensor_maps.lower_make_tiled_tma_desc,
-    pl.RenewTensorMapsOp: tensor_maps.lower_renew_tiled_tma_descs,
-    pl.ProducerAcquireOp: tma.lower_producer_acquire,
-    pl.ProducerCommitOp: tma.lower_producer_commit,
-    pl.ProducerTailOp: tma.lower_producer_tail,
-    pl.TmaLoadOp: tma.lower_tma_load,
-    pl.PrologueFillOp: prologue_fill.lower_prologue_fill,
-    pl.ProducerSkipOp: prologue_fill.lower_producer_skip,
-    ts.TmaStoreOp: tma_stores.lower_tma_store,
-    ts.CreateStorePipelineOp: store_warp.lower_create_store_pipeline,
-    ts.StageForTmaStoreOp: store_warp.lower_stage_for_tma_store,
-    ts.StoreStageOp: store_warp.lower_store_stage,
-    ts.StoreTailOp: store_warp.lower_store_tail,
-    pl.GatherLoadOp: gathers.lower_gather_load,
-    pl.CopyLoadOp: view_copies.lower_copy_load,
-    pl.ProxyFenceOp: gathers.lower_proxy_fence,
-    pl.ConsumerWaitOp: wgmma_dot.lower_consumer_wait,
-    pl.ConsumerReleaseOp: wgmma_dot.lower_consumer_release,
-    pl.SelectTileOp: wgmma_dot.lower_select_tile,
-    pl.UniformOp: wgmma_dot.lower_uniform,
-    wg.SmemTransposeOp: wgmma_smem_transpose.lower_smem_transpose,
-    wg.WgmmaDotOp: wgmma_dot.lower_wgmma_dot,
-    wg.WgmmaDotsOp: wgmma_dot.lower_wgmma_dots,
-    wg.DotWaitOp: wgmma_dot.lower_dot_wait,
+    pl.MakeTensorMapOp: lower_make_tiled_tma_desc,
+    pl.RenewTensorMapsOp: lower_renew_tiled_tma_descs,
+    pl.ProducerAcquireOp: lower_producer_acquire,
+    pl.ProducerCommitOp: lower_producer_commit,
+    pl.ProducerTailOp: lower_producer_tail,
+    pl.TmaLoadOp: lower_tma_load,
+    pl.PrologueFillOp: lower_prologue_fill,
+    pl.ProducerSkipOp: lower_producer_skip,
+    ts.TmaStoreOp: lower_tma_store,
+    ts.CreateStorePipelineOp: lower_create_store_pipeline,
+    ts.StageForTmaStoreOp: lower_stage_for_tma_store,
+    ts.StoreStageOp: lower_store_stage,
+    ts.StoreTailOp: lower_store_tail,
+    pl.GatherLoadOp: lower_gather_load,
+    pl.CopyLoadOp: lower_copy_load,
+    pl.ProxyFenceOp: lower_proxy_fence,
+    pl.ConsumerWaitOp: lower_consumer_wait,
+    pl.ConsumerReleaseOp: lower_consumer_release,
+    pl.SelectTileOp: lower_select_tile,
+    pl.UniformOp: lower_uniform,
+    wg.SmemTransposeOp: lower_smem_transpose,
+    wg.WgmmaDotOp: lower_wgmma_dot,
+    wg.WgmmaDotsOp: lower_wgmma_dots,
+    wg.DotWaitOp: lower_dot_wait,
     pl.FreePipelinesOp: lower_free_pipelines,
 }
 """Operations of warp roles and pipelines."""

@@ -59,14 +59,14 @@ def fail(op: Operation, message: str) -> NoReturn:
 
 def show(type: Attribute) -> str:
     """A type as messages print it."""
-    from tileiras.dialects.cuda_tile.text.types import type_text
+    from tileiras.dialects.cuda_tile.type_text import type_text
 
     return type_text(type)
 
 
 def full_type(type: Attribute) -> str:
     """A type with its dialect's prefix, as MLIR's own messages print it."""
-    from tileiras.dialects.cuda_tile.text.types import full_type_text
+    from tileiras.dialects.cuda_tile.type_text import full_type_text
 
     return full_type_text(type)
 

@@ -10,12 +10,20 @@ from xdsl.dialects.builtin import NoneAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 
-from tileiras.dialects.cuda_tile import type_rules
 from tileiras.dialects.cuda_tile.attributes import (
     IntTupleAttr,
     PaddingValue,
     PaddingValueAttr,
     PointerKindAttr,
+)
+from tileiras.dialects.cuda_tile.type_rules import (
+    check_dim_map,
+    check_pointee,
+    check_sparse_dim,
+    check_tensor_view,
+    check_tile,
+    check_traversal_strides,
+    check_view,
 )
 
 DYNAMIC = -(2**63)
@@ -44,7 +52,7 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         """The pointee is a number; 4-bit integers have no address."""
-        type_rules.check_pointee(self.pointee)
+        check_pointee(self.pointee)
 
 
 @irdl_attr_definition
@@ -60,7 +68,7 @@ class TileType(ParametrizedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         """Sizes are powers of two, 2^24 elements at most; elements are numbers or pointers."""
-        type_rules.check_tile(self.element_type, self.shape)
+        check_tile(self.element_type, self.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -102,7 +110,7 @@ class TensorViewType(ParametrizedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         """As many strides as sizes, all positive or dynamic."""
-        type_rules.check_tensor_view(self.element_type, self.shape, self.strides)
+        check_tensor_view(self.element_type, self.shape, self.strides)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -134,9 +142,7 @@ class ViewType(ParametrizedAttribute, TypeAttribute):
     def verify(self) -> None:
         """The tile fits the tensor view; padding is a value of the elements."""
         tensor = self.tensor_view
-        type_rules.check_view(
-            self.name, self.tile_shape, tensor.rank, tensor.element_type, self.padding_value
-        )
+        check_view(self.name, self.tile_shape, tensor.rank, tensor.element_type, self.padding_value)
 
     @property
     def tile_shape(self) -> tuple[int, ...]:
@@ -178,7 +184,7 @@ class PartitionViewType(ViewType):
     def verify(self) -> None:
         """`dim_map` is a permutation."""
         super().verify()
-        type_rules.check_dim_map(self.name, self.rank, self.dim_map)
+        check_dim_map(self.name, self.rank, self.dim_map)
 
     @property
     def dim_map(self) -> tuple[int, ...]:
@@ -213,8 +219,8 @@ class StridedViewType(ViewType):
     def verify(self) -> None:
         """`dim_map` is a permutation; traversal strides are positive, one per dim."""
         super().verify()
-        type_rules.check_dim_map(self.name, self.rank, self.dim_map)
-        type_rules.check_traversal_strides(self.rank, self.traversal_strides)
+        check_dim_map(self.name, self.rank, self.dim_map)
+        check_traversal_strides(self.rank, self.traversal_strides)
 
     @property
     def dim_map(self) -> tuple[int, ...]:
@@ -248,7 +254,7 @@ class GatherScatterViewType(ViewType):
     def verify(self) -> None:
         """`sparse_dim` is a dim of the tile."""
         super().verify()
-        type_rules.check_sparse_dim(self.rank, self.sparse_dim)
+        check_sparse_dim(self.rank, self.sparse_dim)
 
     @property
     def sparse_dim(self) -> int:

@@ -10,7 +10,13 @@ import numpy as np
 from xdsl.dialects.builtin import f32, f64
 
 from tileiras.dialects.cuda_tile.attributes import RoundingMode
-from tileiras.interpreter import float_arithmetic as exact
+from tileiras.interpreter.float_arithmetic import (
+    add,
+    divide,
+    fused_multiply_add,
+    multiply,
+    square_root,
+)
 from tileiras.interpreter.formats import FloatFormat, float_format_of
 from tileiras.interpreter.rounding import flush_subnormals
 from tileiras.interpreter.threads.arithmetic import floats, integers, signed_integers
@@ -102,15 +108,15 @@ def _approximations() -> dict[str, Rule]:
 
 
 def _reciprocal(source: np.ndarray, fmt: FloatFormat, mode: RoundingMode) -> np.ndarray:
-    return exact.divide(np.ones_like(source), source, fmt, mode)
+    return divide(np.ones_like(source), source, fmt, mode)
 
 
 _ROUNDED: dict[str, Callable[..., np.ndarray]] = {
-    "add": exact.add,
-    "mul": exact.multiply,
-    "div": exact.divide,
-    "fma": exact.fused_multiply_add,
-    "sqrt": exact.square_root,
+    "add": add,
+    "mul": multiply,
+    "div": divide,
+    "fma": fused_multiply_add,
+    "sqrt": square_root,
     "rcp": _reciprocal,
 }
 

@@ -33,6 +33,7 @@ class ConvertCudaTileToTileAAPass(IrPass):
 
     name = "convert-cudatile-to-tileaa"
     title: ClassVar[str] = "Convert cuda_tile to nv_tileaa"
+    settles: ClassVar[bool] = False  # the border of the stage is its check
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Converts all entries and globals of the module `op`."""

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.plan import STRATEGY
-from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.ir_pass import BrokenPromise, CompileContext, IrPass
 from tileiras.planning.kernel import has_products
 
 
@@ -32,6 +32,17 @@ class ChooseStrategyPass(IrPass):
 
     name = "choose-strategy"
     title: ClassVar[str] = "Choose how products are computed"
+
+    def verify_left(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """A strategy that stands is true: choosing again chooses the same."""
+        for func in op.body.ops:
+            if isinstance(func, aa.FuncOp) and STRATEGY in func.attributes:
+                from tileiras.planning.strategy import choose_strategy
+
+                again = func.clone()
+                choose_strategy(again, ctx.require_target())
+                if not func.is_structurally_equivalent(again):
+                    raise BrokenPromise("has a strategy that is not true of it", func)
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Chooses for all functions on which no strategy stands."""

@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.debug_info import DINameLoc, enclosing_subprogram, inline_frames
 from tileiras.dialects.nv_tileaa.types import MemRefType, PointerType
-from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.ir_pass import BrokenPromise, CompileContext, IrPass
 from tileiras.passes.nv_tileaa.source_names import FunctionNames, SourceFiles
 
 MAX_ELEMENTS = 4096
@@ -46,6 +46,17 @@ class NameVariablesPass(IrPass):
 
     name = "tileaa-name-variables"
     title: ClassVar[str] = "Name the variables of the source"
+    settles: ClassVar[bool] = False
+
+    def verify_left(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """No mark stands twice, and none is of a tile that is too large."""
+        seen: dict[tuple[SSAValue, Attribute], None] = {}
+        for mark in op.walk():
+            if isinstance(mark, aa.DebugValueOp):
+                key = (mark.value, mark.variable)
+                if key in seen or not _is_shown(mark.value.type):
+                    raise BrokenPromise("marks a value again, or one that is too large", mark)
+                seen[key] = None
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Looks at all functions."""

@@ -8,10 +8,11 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ModuleOp
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.dialects.nv_tileas.plan import STRATEGY
+from tileiras.ir_pass import BrokenPromise, CompileContext, IrPass
 from tileiras.passes.nv_tileaa.explain_products import explain_operands, explain_refusals
 from tileiras.planning.kernel import plan_kernel
-from tileiras.planning.model.written import write_plan
+from tileiras.planning.model.written import read_plan, write_plan
 from tileiras.planning.strategy import refusals_of
 
 
@@ -32,6 +33,21 @@ class PlanCtaPass(IrPass):
 
     name = "tileas-plan-cta"
     title: ClassVar[str] = "Plan the warps of a CTA"
+    settles: ClassVar[bool] = False
+
+    def verify_left(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Every kernel has a plan and no strategy, and the plan says all when it is read back."""
+        target = ctx.require_target()
+        for func in op.body.ops:
+            if not isinstance(func, aa.FuncOp):
+                continue
+            again = func.clone()
+            plan = read_plan(again, target)
+            if plan is None or STRATEGY in func.attributes:
+                raise BrokenPromise("has no plan, or a strategy beside it", func)
+            write_plan(again, plan)
+            if not func.is_structurally_equivalent(again):
+                raise BrokenPromise("has a plan that is another one when it is read back", func)
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Plans all functions of the module."""

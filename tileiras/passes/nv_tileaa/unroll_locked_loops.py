@@ -29,7 +29,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.errors import InternalError
-from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.ir_pass import BrokenPromise, CompileContext, IrPass
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 
 if TYPE_CHECKING:
@@ -50,6 +50,18 @@ class UnrollLockedLoopsPass(IrPass):
 
     name = "unroll-locked-loops"
     title: ClassVar[str] = "Take a lock once for several iterations"
+    settles: ClassVar[bool] = False
+
+    def verify_left(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Loops whose iterations could share a lock are what is left behind those that do."""
+        loops = [loop for loop in op.walk() if isinstance(loop, aa.ForOp)]
+        ends = [loop.upper_bound for loop in loops]
+        waiting = [loop for loop in loops if any(isinstance(o, aa.LoopOp) for o in loop.body.ops)]
+        for loop in waiting:
+            from tileiras.planning.locked_loops import find_locked_loop
+
+            if find_locked_loop(loop) is not None and loop.lower_bound not in ends:
+                raise BrokenPromise("takes a lock in each iteration, and need not", loop)
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Tries all loops in which another one waits."""

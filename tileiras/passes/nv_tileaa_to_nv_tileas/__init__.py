@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, NoneAttr, TensorType, i32
 from xdsl.ir import Block, Region
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileas import assigned
 from tileiras.errors import CompileError
-from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.ir_pass import BrokenPromise, CompileContext, IrPass
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.materialize_rules import MATERIALIZE_RULES
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
@@ -41,6 +42,18 @@ class ConvertTileAAToTileASPass(IrPass):
 
     name = "convert-tileaa-to-tileas"
     title: ClassVar[str] = "Convert nv_tileaa to nv_tileas"
+    settles: ClassVar[bool] = False
+
+    def verify_left(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Every tensor has a layout, and none stands beside an operation any more."""
+        for inner in op.walk():
+            blocks = [block for region in inner.regions for block in region.blocks]
+            for value in (*inner.results, *(arg for block in blocks for arg in block.args)):
+                if isinstance(value.type, TensorType) and isinstance(value.type.encoding, NoneAttr):
+                    raise BrokenPromise(f"has a value of type {value.type}, without layout", inner)
+            for name in assigned.NAMES:
+                if name in inner.attributes:
+                    raise BrokenPromise(f"has an attribute '{name}', which should be a type", inner)
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Converts all functions of the module."""

@@ -91,7 +91,8 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     A row that is reduced or scanned stays within a warp if it is not too long.
     """
     largest = 1
-    for op in func.walk():
+    operations = list(func.walk())
+    for op in operations:
         for result in op.results:
             largest = max(largest, _elements(result))
     if largest >= SIXTEEN_WARPS_FROM:
@@ -100,10 +101,10 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
         return 8
     if any(
         only_combines_tiles(op, EIGHT_STREAMING_WARPS_FROM) or _adds_up_columns(op)
-        for op in func.walk()
+        for op in operations
     ):
         return 8
-    share = max(ELEMENTS_PER_WARP, min(COMBINED_BY_WARP, _longest_combined(func)))
+    share = max(ELEMENTS_PER_WARP, min(COMBINED_BY_WARP, _longest_combined(operations)))
     warps = 1
     while warps < 4 and warps * share < largest:
         warps *= 2
@@ -172,10 +173,10 @@ def _for_reading_again(func: aa.FuncOp) -> int:
     return 1 << (warps.bit_length() - 1)
 
 
-def _longest_combined(func: aa.FuncOp) -> int:
+def _longest_combined(operations: list[Operation]) -> int:
     """Elements of the longest row that a reduction or scan goes along."""
     longest = 1
-    for op in func.walk():
+    for op in operations:
         if isinstance(op, aa.ReduceOp | aa.ScanOp):
             for operand in op.operands:
                 if isinstance(operand.type, TensorType):

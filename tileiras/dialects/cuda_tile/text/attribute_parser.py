@@ -24,14 +24,25 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from tileiras.dialects.cuda_tile import attributes as enums
 from tileiras.dialects.cuda_tile.attributes import (
     AssumePredicateAttr,
+    AtomicRMWModeAttr,
     BoundedAttr,
+    ComparisonOrderingAttr,
+    ComparisonPredicateAttr,
     DivByAttr,
+    IntegerOverflowAttr,
     IntTupleAttr,
+    MemoryOrderingAttr,
+    MemoryScopeAttr,
+    MultimemReductionKindAttr,
     OptimizationHintsAttr,
+    PaddingValueAttr,
+    PointerKindAttr,
+    RoundingModeAttr,
     SameElementsAttr,
+    SignednessAttr,
+    SymbolVisibilityAttr,
 )
 from tileiras.dialects.cuda_tile.constants import DenseAttr, FloatBitsAttr
 from tileiras.dialects.cuda_tile.element_names import element_text
@@ -46,18 +57,18 @@ from tileiras.excerpts import shown_input
 ENUM_ATTRIBUTES: dict[str, type[EnumAttribute]] = {
     attribute.name: attribute
     for attribute in (
-        enums.SignednessAttr,
-        enums.IntegerOverflowAttr,
-        enums.RoundingModeAttr,
-        enums.ComparisonPredicateAttr,
-        enums.ComparisonOrderingAttr,
-        enums.MemoryOrderingAttr,
-        enums.MemoryScopeAttr,
-        enums.AtomicRMWModeAttr,
-        enums.PaddingValueAttr,
-        enums.SymbolVisibilityAttr,
-        enums.MultimemReductionKindAttr,
-        enums.PointerKindAttr,
+        SignednessAttr,
+        IntegerOverflowAttr,
+        RoundingModeAttr,
+        ComparisonPredicateAttr,
+        ComparisonOrderingAttr,
+        MemoryOrderingAttr,
+        MemoryScopeAttr,
+        AtomicRMWModeAttr,
+        PaddingValueAttr,
+        SymbolVisibilityAttr,
+        MultimemReductionKindAttr,
+        PointerKindAttr,
     )
 }
 PREDICATES = ("div_by", "same_elements", "bounded")

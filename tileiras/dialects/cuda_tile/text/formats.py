@@ -21,7 +21,7 @@ from tileiras.dialects.cuda_tile.text.attributes import (
     predicate_text,
     quoted,
 )
-from tileiras.dialects.cuda_tile.text.types import type_text
+from tileiras.dialects.cuda_tile.type_text import type_text
 from tileiras.dialects.cuda_tile.types import DYNAMIC
 
 

@@ -24,7 +24,7 @@ from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.text.attributes import dense_text, quoted, value_text
 from tileiras.dialects.cuda_tile.text.locations import LocationAliases
 from tileiras.dialects.cuda_tile.text.names import ValueNames
-from tileiras.dialects.cuda_tile.text.types import full_type_text
+from tileiras.dialects.cuda_tile.type_text import full_type_text
 
 PLAIN_ENUMS = (MemoryOrderingAttr, MemoryScopeAttr, AtomicRMWModeAttr)
 """Enums that are plain i32 numbers in the generic form."""

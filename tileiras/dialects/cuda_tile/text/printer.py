@@ -21,7 +21,7 @@ from tileiras.dialects.cuda_tile.text.attributes import (
 from tileiras.dialects.cuda_tile.text.formats import FORMATS
 from tileiras.dialects.cuda_tile.text.locations import LocationAliases
 from tileiras.dialects.cuda_tile.text.names import ValueNames
-from tileiras.dialects.cuda_tile.text.types import type_text
+from tileiras.dialects.cuda_tile.type_text import type_text
 
 TEXT_NAMES = {"cuda_tile.pow": "fpowf"}
 """Operations that the text form calls differently (since 13.4)."""

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects.cuda_tile.text.lexer import Token
 from tileiras.dialects.cuda_tile.text.recovery import ConsequenceError, RecoveringParser
-from tileiras.dialects.cuda_tile.text.types import full_type_text
+from tileiras.dialects.cuda_tile.type_text import full_type_text
 from tileiras.excerpts import shown_input
 from tileiras.suggestions import did_you_mean
 

@@ -70,8 +70,8 @@ def find_lock_sharers(func: aa.FuncOp) -> LockSharers | None:
         for divisor in _divisors(func, axis):
             varying = _varying(func, axis, divisor)
             shared = _shared(func, varying, axis)
-            is_known = divisor is None or isinstance(divisor, BlockArgument)
-            if not (is_known or divisor.owner in shared):
+            owner = None if divisor is None else divisor.owner
+            if isinstance(owner, Operation) and owner not in shared:
                 continue
             if _share(loop, before, section, varying):
                 together = _together(before, section, varying)

@@ -270,6 +270,7 @@ class _Joining(ScalarBuilder):
         """An operation of a section; places stay in registers from the first load to the end."""
         from tileiras.planning.critical_sections import place_of_access
 
+        place = None
         if isinstance(op, aa.TiledLoadOp | aa.TiledStoreOp):
             place = place_of_access(op)
             if place is None:
@@ -286,7 +287,7 @@ class _Joining(ScalarBuilder):
                     return
         made = self._clone(op, index)
         self.own[index].update(zip(op.results, made.results, strict=True))
-        if isinstance(op, aa.TiledLoadOp):
+        if isinstance(op, aa.TiledLoadOp) and place is not None:
             self.held[place], self.loaded[place] = made.results
 
     def _behind_load(self, place: Place, token: SSAValue) -> SSAValue:

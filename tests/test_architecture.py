@@ -310,6 +310,7 @@ LOOKS_AT_CODE: dict[str, str] = {
     "passes/cuda_tile/test_hoist_views.py": "compares the code of two texts",
     "passes/nv_tileaa/test_coarsen_locks.py": "asks whether there is room for what is sent",
     "passes/nv_tileaa/test_insert_ocg_knobs.py": "hints are for ptxas, which reads them there",
+    "passes/nv_tileaa/test_join_lock_sharers.py": "runs the code in the PTX machine",
     "passes/nv_tileaa/test_pipelined_loads.py": "asks which copies leave tiles in L1",
     "passes/nv_tileaa/test_unroll_locked_loops.py": "runs the code in the PTX machine",
     "passes/nv_tileas/test_cta_config.py": "asks ptxas how many registers and bytes there are",

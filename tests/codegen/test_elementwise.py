@@ -425,7 +425,7 @@ def count_ops(row: Row, lanes: int | None) -> int:
 
 def is_in_pieces(row: Row) -> bool:
     """Whether a branch is taken for a few lanes after the other: sine and cosine."""
-    return row.name.startswith(("sin_f32", "sin_bf16", "cos_f32", "cos_bf16"))
+    return row.name.startswith(("sin_bf16", "cos_bf16"))
 
 
 def test_a_tile_costs_no_more_ops_than_a_few_elements() -> None:

@@ -118,11 +118,11 @@ class TestErrors:
             run_kernel(parse_text(GEMM), "gemm", [])
 
     def test_elements_that_are_not_computed_with(self) -> None:
-        """bf16 has no numpy type."""
+        """numpy has no type for tf32."""
         text = """
         cute.func @k() threads 1 {
-          %r = cute.alloc() -> !cute.tensor<bf16, rmem, align<16>, 8:1>
+          %r = cute.alloc() -> !cute.tensor<tf32, rmem, align<16>, 8:1>
           cute.return
         }"""
-        with pytest.raises(InterpreterError, match="elements bf16 are not computed with"):
+        with pytest.raises(InterpreterError, match="elements tf32 are not computed with"):
             run_kernel(parse_text(text), "k", [])

@@ -259,6 +259,35 @@ def test_roles_tell_each_other_by_mbarriers(seed: int) -> None:
     assert found.tolist() == list(range(32, 64))
 
 
+def asking_roles(b: ThreadBuilder, args: Sequence[SSAValue], shared: SSAValue) -> None:
+    """As `roles`, but the first warp asks again and again."""
+    barrier, thread = b.gep(shared, 512), b.thread_id()
+    first, both = b.new_block(), b.new_block()
+    b.cond_br(b.icmp("eq", thread, b.i32(0)), first, both)
+    b.at(first)
+    b.mbarrier_init(barrier, 32)
+    b.br(both)
+    b.at(both)
+    b.barrier()
+    producer, again, consumer = b.new_block(), b.new_block(), b.new_block()
+    b.cond_br(b.icmp("uge", thread, b.i32(32)), producer, again)
+    b.at(producer)
+    b.store(thread, place_of(b, shared, thread), 4)
+    b.mbarrier_arrive(barrier)
+    b.ret()
+    b.at(again)
+    b.cond_br(b.mbarrier_try_wait(barrier, b.i32(0)), consumer, again)
+    b.at(consumer)
+    number = b.load(place_of(b, shared, b.add(thread, b.i32(32))), i32, 4)
+    b.store(number, place_of(b, args[0], thread), 4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_roles_may_ask_instead_of_waiting(seed: int) -> None:
+    found = run(with_shared(asking_roles), np.zeros(32, np.int32), seed=seed)
+    assert found.tolist() == list(range(32, 64))
+
+
 def without(module: ModuleOp, name: str) -> ModuleOp:
     """A module without the last operation of a name."""
     [op for op in module.walk() if op.name == name][-1].detach()

@@ -13,6 +13,7 @@ from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.threads.meeting import Mbarrier, MeetingPoint
 from tileiras.interpreter.threads.schedule import Wait
 from tileiras.interpreter.threads.state import Cta, Lockstep, Rule
+from tileiras.interpreter.threads.values import Value
 
 
 def chosen(run: Lockstep, predicate: SSAValue | None) -> np.ndarray:
@@ -111,6 +112,21 @@ def _wait(run: Lockstep, op: mbarrier.MbarrierWaitOp) -> Wait:
     return Wait(lambda: all(found.has_passed(parity) for found, parity in wanted), what, learn)
 
 
+def _try_wait(run: Lockstep, op: mbarrier.MbarrierTryWaitOp) -> Wait:
+    """Others go on first; then each thread has the answer for its mbarrier."""
+    pairs = list(zip(run.values[op.barrier].tolist(), run.values[op.parity].tolist(), strict=True))
+    asked = [(mbarrier_at(run.cta, address), parity) for address, parity in pairs]
+
+    def answer() -> Value:
+        answers = [found.has_passed(parity) for found, parity in asked]
+        for (found, _), has_passed in zip(asked, answers, strict=True):
+            if has_passed:
+                run.clock.acquire(found.told.published)
+        return np.array(answers, np.uint64)
+
+    return Wait(then=answer)
+
+
 def _fence(run: Lockstep, op: mbarrier.FenceProxyAsyncOp) -> None:
     run.shared.show_to_async_proxy(run.program.stored)
     run.program.stored.clear()
@@ -128,6 +144,7 @@ RULES: dict[type[Operation], Rule] = {
     mbarrier.MbarrierArriveOp: _arrive,
     mbarrier.MbarrierExpectTxOp: _expect,
     mbarrier.MbarrierWaitOp: _wait,
+    mbarrier.MbarrierTryWaitOp: _try_wait,
     mbarrier.FenceMbarrierInitOp: _nothing,
     mbarrier.FenceProxyAsyncOp: _fence,
     cluster.SetMaxRegistersOp: _nothing,

@@ -233,6 +233,53 @@ def test_address_that_is_taken(place: Path, altered: Path) -> None:
     expect_reason(place, "an address is taken")
 
 
+STARTS = "TILEIRAS_SNAPSHOT_STARTS"
+
+
+def executions(*command: str | Path, fault: str = "") -> tuple[int, str]:
+    """How often the process becomes another program, the first time included; what is said."""
+    line = ["strace", "-qq", "-e", "trace=execve,mmap"]
+    line += ["-e", f"inject={fault}"] if fault else []
+    done = subprocess.run([*line, *map(str, command)], env=ENVIRON, capture_output=True, text=True)
+    lines = done.stderr.splitlines()
+    said = [line for line in lines if not line.startswith(("execve(", "mmap("))]
+    return sum(line.startswith("execve(") for line in lines), "".join(said)
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not on PATH")
+def test_address_that_is_taken_is_tried_again(place: Path, altered: Path) -> None:
+    """Four times, with other addresses; then it becomes the ordinary program, then Python."""
+    before = executions(place, "--version")
+    test_address_that_is_taken(place, altered)
+    assert before == (1, "")
+    assert executions(place, "--version")[0] == 4 + 2
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not on PATH")
+def test_address_that_is_taken_once_does_not_matter(place: Path) -> None:
+    assert executions(place, "--version", fault="mmap:error=EEXIST:when=5") == (2, "")
+
+
+@pytest.mark.parametrize("starts", ["1", "4", "x"])
+def test_later_start_is_like_the_first(place: Path, starts: str) -> None:
+    """Its own variable is gone, and signals that waited since the first start still do."""
+    blocked = {signal.SIGUSR1, signal.SIGINT}
+    mask = sum(1 << (number - 1) for number in blocked)
+    text = starts + f"{mask:016x}".translate(str.maketrans("0123456789abcdef", "abcdefghijklmnop"))
+    process = subprocess.Popen(
+        [place, "-", "--gpu-name=sm_90"],
+        env={**ENVIRON, STARTS: text},
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [*blocked, signal.SIGTERM]),
+    )
+    time.sleep(0.3)
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    assert b"snapshot" not in process.communicate(b"")[1]
+    found = next(line for line in lines if line.startswith("SigBlk:"))
+    assert int(found.split()[1], 16) == mask
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

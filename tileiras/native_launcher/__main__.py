@@ -26,6 +26,9 @@ FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
 SNAPSHOT_VARIABLE = "TILEIRAS_SNAPSHOT"
 """0: the snapshot is left alone; 1: the reason is said where it is not used."""
 
+STARTS_VARIABLE = "TILEIRAS_SNAPSHOT_STARTS"
+"""What the program that starts from a snapshot tells itself when it starts again; not for users."""
+
 STARTER_ADDRESS = 0x6000_0000_0000
 """Above the heap of every process, below its libraries: see snapshot_starter.c."""
 
@@ -138,7 +141,12 @@ def build_snapshot(compiler: Sequence[str], place: Path) -> None:
     place = place.absolute()
     build_name = secrets.token_hex(16)
     texts = {"SNAPSHOT": str(snapshot_of(place)), "LAUNCHER": str(launcher_of(place))}
-    named = {**texts, "BUILD": build_name, "VARIABLE": SNAPSHOT_VARIABLE}
+    named = {
+        **texts,
+        "BUILD": build_name,
+        "VARIABLE": SNAPSHOT_VARIABLE,
+        "STARTS": STARTS_VARIABLE,
+    }
     with tempfile.TemporaryDirectory(prefix=".tileiras-", dir=place.parent) as folder:
         header, starter = Path(folder, "build.h"), Path(folder, "program")
         library, snapshot = Path(folder, "writer.so"), Path(folder, "snapshot")

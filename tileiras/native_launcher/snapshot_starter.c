@@ -7,9 +7,12 @@
  * Static and without a C library, so that nothing of its own is where the process was; linked at an
  * address above the heap of that process, whose end would else be moved backwards.
  *
+ * The kernel gives a new process addresses by chance. Where one of them is needed (once in some
+ * thousands of starts), this program starts itself again, MAX_STARTS times at most.
+ *
  * Defined by the build (__main__.py): SNAPSHOT, LAUNCHER: absolute paths; BUILD: a text that
  * snapshot and starter share; VARIABLE: a name; 0 leaves the snapshot alone, 1 says why it is not
- * used.
+ * used; STARTS: the name of a variable by which it tells itself how often it has been started.
  */
 #include "snapshot.h"
 #include <asm/prctl.h>
@@ -32,10 +35,12 @@ struct Stat { /* struct stat of x86-64 */
 enum { O_CLOEXEC_ = 02000000, AT_FDCWD_ = -100, F_GETFD_ = 1 };
 enum { PROT_READ_ = 1, MAP_PRIVATE_ = 2, MAP_FIXED_ = 0x10, MAP_ANONYMOUS_ = 0x20,
        MAP_NORESERVE_ = 0x4000, MAP_POPULATE_ = 0x8000, MAP_FIXED_NOREPLACE_ = 0x100000 };
+enum { EEXIST_ = 17, MAX_STARTS = 4 };
 enum { MREMAP_MAYMOVE_AND_FIXED_ = 3, RSEQ_SIGNATURE_ = 0x53053053, SIG_BLOCK_ = 0, SIG_SETMASK_ = 2 };
 
 static char **arguments, **environment;
 static uint64_t signals_before;
+static int starts = 1;
 
 static long call(long number, long a, long b, long c, long d, long e, long f) {
     long result;
@@ -77,6 +82,15 @@ static const char *value_of(const char *name) {
     return NULL;
 }
 
+/* Where this program is, which may have been moved; 0 where that is not known. */
+static size_t own_name(char *name, size_t room) {
+    long size = call(__NR_readlink, (long)"/proc/self/exe", (long)name, (long)room, 0, 0, 0);
+    if (size <= 0 || (size_t)size >= room)
+        return 0;
+    name[size] = '\0';
+    return (size_t)size;
+}
+
 /* Becomes the ordinary program; the one beside this program where all has been moved. */
 static void give_up(const char *reason) {
     const char *wish = value_of(VARIABLE);
@@ -87,17 +101,58 @@ static void give_up(const char *reason) {
     }
     call(__NR_rt_sigprocmask, SIG_SETMASK_, (long)&signals_before, 0, 8, 0, 0);
     call(__NR_execve, (long)LAUNCHER, (long)arguments, (long)environment, 0, 0, 0);
-    char beside[PATH_MAX + 16];
-    long size = call(__NR_readlink, (long)"/proc/self/exe", (long)beside, PATH_MAX, 0, 0, 0);
-    if (size > 0 && size < PATH_MAX) {
-        const char *ending = ".launcher";
-        for (size_t index = 0; index <= length(ending); index++)
-            beside[(size_t)size + index] = ending[index];
+    static const char ENDING[] = ".launcher";
+    char beside[PATH_MAX + sizeof ENDING];
+    size_t size = own_name(beside, PATH_MAX);
+    if (size > 0) {
+        for (size_t index = 0; index < sizeof ENDING; index++)
+            beside[size + index] = ENDING[index];
         call(__NR_execve, (long)beside, (long)arguments, (long)environment, 0, 0, 0);
     }
     say("error: unable to start '" LAUNCHER "'\n");
     call(__NR_exit_group, 127, 0, 0, 0, 0, 0);
     __builtin_unreachable();
+}
+
+/* --- starting again: other addresses, by chance ------------------------------------------------ */
+
+enum { MASK_DIGITS = 16 };
+
+/* Takes the variable that an earlier start has left out of the environment: how many there were,
+ * and the signals that the caller blocks. Those that came since then still wait. */
+static void read_starts(void) {
+    char **kept = environment;
+    for (char **entry = environment; *entry != NULL; entry++) {
+        const char *digits = *entry + sizeof STARTS;
+        if (!begins_with(*entry, STARTS "=") || length(digits) != MASK_DIGITS + 1) {
+            *kept++ = *entry;
+            continue;
+        }
+        starts = digits[0] - '0';
+        signals_before = 0;
+        for (int index = 1; index <= MASK_DIGITS; index++)
+            signals_before = signals_before << 4 | (uint64_t)(digits[index] - 'a');
+    }
+    *kept = NULL;
+}
+
+/* Returns where that cannot be. The new variable's place is where the environment's end was, and
+ * what the kernel tells behind it is not needed any more. */
+static void start_again(void) {
+    static char entry[] = STARTS "=0aaaaaaaaaaaaaaaa";
+    char name[PATH_MAX], **end = environment;
+    char *digits = entry + sizeof STARTS;
+    if (starts < 1 || starts >= MAX_STARTS || own_name(name, sizeof name) == 0)
+        return;
+    while (*end != NULL)
+        end++;
+    digits[0] = (char)('1' + starts);
+    for (int index = 1; index <= MASK_DIGITS; index++)
+        digits[index] = (char)('a' + (signals_before >> (4 * (MASK_DIGITS - index)) & 15));
+    end[0] = entry;
+    end[1] = NULL;
+    call(__NR_execve, (long)name, (long)arguments, (long)environment, 0, 0, 0);
+    end[0] = NULL;
 }
 
 /* --- whether this process is one that the snapshot serves -------------------------------------- */
@@ -207,8 +262,11 @@ static const struct Snapshot *open_snapshot(int *file) {
 static void map(uint64_t start, uint64_t size, uint32_t protection, int flags, int file,
                 uint64_t offset) {
     long at = call(__NR_mmap, (long)start, (long)size, protection, flags, file, (long)offset);
-    if ((uint64_t)at != start)
-        give_up("an address is taken");
+    if ((uint64_t)at == start)
+        return;
+    if (at == -EEXIST_)
+        start_again();
+    give_up("an address is taken");
 }
 
 /* All mappings, at addresses where nothing is. */
@@ -271,7 +329,8 @@ struct Action { /* of the kernel, not of the C library */
     uint64_t handler, flags, restorer, mask;
 };
 
-/* The signals that end a command: those that wait from now on, and those that are ignored. */
+/* The signals that end a command: those that wait from now on (the caller may have blocked them
+ * already), and those that are ignored. */
 static void hold_signals(uint64_t *held, uint64_t *ignored) {
     static const int NUMBERS[] = {1, 2, 15}; /* SIGHUP, SIGINT, SIGTERM */
     uint64_t ours = 0;
@@ -285,7 +344,7 @@ static void hold_signals(uint64_t *held, uint64_t *ignored) {
             *ignored |= bit;
     }
     call(__NR_rt_sigprocmask, SIG_BLOCK_, (long)&ours, (long)&signals_before, 8, 0, 0);
-    *held = ours & ~signals_before;
+    *held = ours;
 }
 
 __attribute__((used, noreturn)) static void start(long *words) {
@@ -293,7 +352,15 @@ __attribute__((used, noreturn)) static void start(long *words) {
     int file;
     arguments = (char **)(words + 1);
     environment = arguments + words[0] + 1;
+    char **entry = environment;
+    while (*entry != NULL)
+        entry++;
+    for (uint64_t *word = (uint64_t *)(entry + 1); word[0] != AT_NULL; word += 2)
+        if (word[0] == AT_SYSINFO_EHDR)
+            vdso = word[1];
     hold_signals(&held, &ignored);
+    read_starts();
+    held &= ~signals_before;
     if (words[0] < 1)
         give_up("the command has no name");
     check_variables();
@@ -301,12 +368,6 @@ __attribute__((used, noreturn)) static void start(long *words) {
     const struct Snapshot *snapshot = open_snapshot(&file);
     check_machine(snapshot);
     check_sources(snapshot);
-    char **entry = environment;
-    while (*entry != NULL)
-        entry++;
-    for (uint64_t *word = (uint64_t *)(entry + 1); word[0] != AT_NULL; word += 2)
-        if (word[0] == AT_SYSINFO_EHDR)
-            vdso = word[1];
     map_all(snapshot);
     map_pieces(snapshot, file);
     call(__NR_close, file, 0, 0, 0, 0, 0);

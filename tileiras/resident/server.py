@@ -25,6 +25,7 @@ from typing import NamedTuple, NoReturn
 
 from tileiras.early_signals import REASONS
 from tileiras.errors import TileirasError
+from tileiras.fast_start import save_once
 from tileiras.resident.protocol import (
     ENDED,
     IDLE_VARIABLE,
@@ -44,7 +45,10 @@ _MOST_CHILDREN = 4 * (os.cpu_count() or 1)
 """Policy: so many compilations at a time; what comes then is told to compile by itself."""
 
 _SECONDS_OF_QUIET = 0.02
-"""Policy: after so long without work the next child is forked."""
+"""Policy: after so long without a request or a child at work the next child is forked."""
+
+_SECONDS_BESIDE_WORK = 0.5
+"""Policy: so long the next child waits for others to end: its rehearsal would slow them down."""
 
 _BACKLOG = 64
 """Policy: connections that wait to be accepted; what comes then is refused."""
@@ -100,7 +104,8 @@ class Server:
         poll.register(reading, select.POLLIN)
         last = time.monotonic()
         while self._children or time.monotonic() - last < idle:
-            seconds = min(idle, 1.0) if self._spare else min(idle, _SECONDS_OF_QUIET)
+            quiet = _SECONDS_BESIDE_WORK if self._children else _SECONDS_OF_QUIET
+            seconds = min(idle, 1.0 if self._spare else quiet)
             ready = [number for number, _ in poll.poll(seconds * 1000)]
             if reading in ready:
                 with suppress(BlockingIOError):
@@ -301,6 +306,7 @@ def serve(
         signal.signal(number, signal.SIG_DFL)
     gc.disable()
     warm_up()
+    save_once()
     gc.freeze()
     with suppress(FileNotFoundError):
         os.unlink(f"{path}.new")

@@ -25,6 +25,7 @@ from tileiras.options import (
     BYTECODE,
     CUTE,
     DELAY_TMA_STORE_WAIT,
+    DYNAMIC_PERSISTENT,
     LISTED,
     PREFER_TMA,
     STAGES,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 MAGIC = b"\x7fTileIR\x00"
 """How every Tile IR bytecode file begins (a version and sections follow)."""
 
-KNOWN_KNOBS = (ALWAYS_SWIZZLE, DELAY_TMA_STORE_WAIT, PREFER_TMA)
+KNOWN_KNOBS = (ALWAYS_SWIZZLE, DELAY_TMA_STORE_WAIT, DYNAMIC_PERSISTENT, PREFER_TMA)
 """The environment variables of NVIDIA's compiler that clients set."""
 
 SEARCH_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "XDG_CACHE_HOME", "HOME", "TMPDIR")

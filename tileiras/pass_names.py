@@ -54,7 +54,6 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "tileas-remove-buffer-alias": (_LAST, "shared memory is laid out there"),
     "tileas-refine-atom-by-resource": (_DOTS, "the size of instructions is chosen there"),
     "tileas-attach-tma-desc-args": (_LAST, "tensor maps are filled in by the kernel itself"),
-    "tileas-dynamic-persistent": ("form-clusters", "persistent kernels are made there"),
     "tileas-remove-dead-args": ("canonicalize", "values without users are removed there"),
     "tileas-legalize-tmem-copy": (
         "tileas-plan-cta",

@@ -155,6 +155,13 @@ PIPELINE: tuple[Step, ...] = (
         needs=("WGMMA", "TMA"),
     ),
     Step(
+        "tileas-dynamic-persistent",
+        "nv_tileaa",
+        "strategies stand on kernels; clusters are formed of what runs as a loop over tiles",
+        min_opt=1,
+        needs=("TCGEN05", "CLUSTER_LAUNCH_CONTROL"),
+    ),
+    Step(
         "form-clusters",
         "nv_tileaa",
         "which tile blocks run as a cluster changes their control flow, so before it is scheduled",

@@ -24,7 +24,7 @@ def walks_over_blocks(loop: aa.ForOp | aa.LoopOp) -> bool:
     The counter of a loop without bounds is any value that it hands on.
     """
     if isinstance(loop, aa.ForOp):
-        return _counts_blocks([loop.step])
+        return loop.takes_over is not None or _counts_blocks([loop.step])
     handed_on = (
         value
         for op in loop.walk()

@@ -134,7 +134,12 @@ def run_entry(
 
 
 def _numbered(entry: Entry, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The tile blocks that there are for a program: one for each SM where they share the work."""
+    """The tile blocks that there are for a program: one for each SM where they share the work.
+
+    Where they take over others, they are numbered along one axis; here all of them start.
+    """
+    if isinstance(entry, aa.FuncOp) and entry.dynamic_tile_scheduler is not None:
+        return math.prod(grid), 1, 1
     if isinstance(entry, aa.FuncOp) and entry.static_tile_scheduler is not None:
         return min(math.prod(grid), MULTIPROCESSORS), 1, 1
     return grid

@@ -105,6 +105,7 @@ def lower_function(
     ctx.values.update(zip(source.args, kernel.entry.args, strict=True))
     ctx.cluster_size = func.cluster_size
     ctx.has_static_tile_scheduler = func.static_tile_scheduler is not None
+    ctx.has_dynamic_tile_scheduler = func.dynamic_tile_scheduler is not None
     body = ctx.b.new_block()
     ctx.b.at(body)
     if (axis := func.shared_axis) is not None:

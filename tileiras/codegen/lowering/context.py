@@ -106,6 +106,7 @@ class KernelLowering:
         self.roles = RoleState()
         self.cluster_size = 1
         self.has_static_tile_scheduler = False
+        self.has_dynamic_tile_scheduler = False
         self.is_alone = False
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}

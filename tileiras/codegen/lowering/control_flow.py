@@ -75,13 +75,23 @@ def lower_for(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> No
     ctx.b.cond_br(ctx.b.icmp(predicate, counter, upper), body, done, (), carried)
 
     def next_iteration(values: Sequence[SSAValue]) -> None:
-        ctx.b.br(head, [ctx.b.add(counter, step), *values], no_unroll=no_unroll)
+        if op.takes_over is None:
+            following = ctx.b.add(counter, step)
+        else:
+            following = taken_blocks.next_block(ctx, upper)
+        ctx.b.br(head, [following, *values], no_unroll=no_unroll)
 
     ctx.start_block(body)
+    if op.takes_over is not None:
+        from tileiras.codegen.lowering import taken_blocks
+
+        taken_blocks.ask(ctx)
     ctx.loops.append(LoopFrame(next_iteration, done))
     lower_block(ctx, source)
     ctx.loops.pop()
     ctx.start_block(done)
+    if op.takes_over is not None:
+        taken_blocks.wait_for_readers(ctx)
 
 
 def _has_dot(op: Operation) -> bool:

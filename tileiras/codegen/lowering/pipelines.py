@@ -250,6 +250,20 @@ class TensorMemory:
 
 
 @dataclass
+class TakenBlocks:
+    """Answers about tile blocks that the CTA takes over: slots of shared memory, their mbarriers.
+
+    A warp role's `position` counts the answers that it has read.
+    """
+
+    slots: SSAValue
+    barriers: SSAValue
+    readers: int
+    """Warps of a CTA that read an answer."""
+    position: Variable
+
+
+@dataclass
 class RoleState:
     """What the lowering of warp roles keeps: pipelines by pipeline value, and the tensor maps."""
 
@@ -311,6 +325,7 @@ class RoleState:
     smem_transpose: SSAValue | None = None
     """Memory of the warpgroups for operands that they transpose."""
     tensor_memory: TensorMemory | None = None
+    taken: TakenBlocks | None = None
     is_product_agent: bool = False
     """Whether what is written is the program of the warp that issues products."""
     next_copy: Variable | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.addressing import (
     combine,
     coordinates,
@@ -109,11 +110,24 @@ def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
     """
     if ctx.roles.blocks is not None:
         return ctx.roles.blocks[axis]
+    if ctx.has_dynamic_tile_scheduler and axis == 0:
+        x, y, z = (ctx.prologue.sreg(f"ctaid.{name}") for name in _AXES)
+        return among_all(ctx, ctx.prologue, x, y, z)
     number = ctx.prologue.sreg(f"ctaid.{_AXES[axis]}")
     if ctx.cluster_size > 1 and axis == 0:
         number = ctx.prologue.lshr(number, ctx.prologue.i32(ctx.cluster_size.bit_length() - 1))
         return _among_all(ctx, number) if ctx.has_static_tile_scheduler else number
     return number
+
+
+def among_all(
+    ctx: KernelLowering, b: ThreadBuilder, x: SSAValue, y: SSAValue, z: SSAValue
+) -> SSAValue:
+    """The number, among all clusters launched, of the one whose first CTA has these numbers."""
+    if ctx.cluster_size > 1:
+        x = b.lshr(x, b.i32(ctx.cluster_size.bit_length() - 1))
+    rows = b.add(y, b.mul(grid_size(ctx, 1), z))
+    return b.add(x, b.mul(grid_size(ctx, 0), rows))
 
 
 def _among_all(ctx: KernelLowering, number: SSAValue) -> SSAValue:
@@ -157,10 +171,12 @@ def lower_grid_size(ctx: KernelLowering, op: Operation) -> None:
 
 def tile_blocks(ctx: KernelLowering, axis: int) -> SSAValue:
     """Number of tile blocks along an axis; where they divide the work, one for each SM."""
-    if not ctx.has_static_tile_scheduler:
+    if not ctx.has_static_tile_scheduler and not ctx.has_dynamic_tile_scheduler:
         return grid_size(ctx, axis)
     b = ctx.prologue
     total = b.mul(b.mul(grid_size(ctx, 0), grid_size(ctx, 1)), grid_size(ctx, 2))
+    if ctx.has_dynamic_tile_scheduler:
+        return total
     processors = b.sreg("nsmid")
     return b.select(b.icmp("ult", total, processors), total, processors)
 

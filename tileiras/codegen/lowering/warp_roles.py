@@ -146,6 +146,10 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
             ctx.roles.pipeline(start.pipeline).has_prologue_fill = True
             ctx.roles.hurries |= start.hurried is not None
     plan_tensor_maps(ctx, op)
+    if ctx.has_dynamic_tile_scheduler:
+        from tileiras.codegen.lowering.taken_blocks import reserve_slots
+
+        reserve_slots(ctx, op)
     ctx.roles.threads = WARP_THREADS * (op.consumer_warps.data + op.producer_warps.data)
 
 
@@ -352,6 +356,10 @@ def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
     init_store_barriers(ctx)
     if ctx.roles.tensor_memory is not None:
         init_product_barriers(ctx)
+    if ctx.roles.taken is not None:
+        from tileiras.codegen.lowering.taken_blocks import init_barriers
+
+        init_barriers(ctx, ctx.roles.taken)
     b.fence_mbarrier_init()
 
 

@@ -40,7 +40,9 @@ class FuncOp(IRDLOperation):
     neighbours along the first axis of the grid, or along `cluster_axis`.
     `static_tile_scheduler`: as many tile blocks as there are SMs do the work of all that are
     launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
-    whatever the grid is. `max_registers`: those that a thread may have, where warps have no roles.
+    whatever the grid is. `dynamic_tile_scheduler`: all that are launched are numbered along one
+    axis, too; each goes on with one that has not started (`for` with `takes_over`), which then
+    never starts. `max_registers`: those that a thread may have, where warps have no roles.
     `two_tiles`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
     tiles, or "blocks": those of two tile blocks, of which the other one ends. `lock_sharers`: the
     tile blocks that one CTA may run side by side, as they take the same lock.
@@ -55,6 +57,7 @@ class FuncOp(IRDLOperation):
     clustered = opt_prop_def(UnitAttr)
     cluster_axis = opt_prop_def(IntegerAttr)
     static_tile_scheduler = opt_prop_def(UnitAttr)
+    dynamic_tile_scheduler = opt_prop_def(UnitAttr)
     two_tiles = opt_prop_def(StringAttr)
     max_registers = opt_prop_def(IntegerAttr)
     lock_sharers = opt_prop_def(IntegerAttr)
@@ -79,6 +82,10 @@ class ForOp(IRDLOperation):
 
     It may have a schedule (`nv_tileaa.schedule`), which then is one that can be run. With
     `no_unroll` neither LLVM nor ptxas unrolls it.
+
+    With `takes_over` it counts tile blocks: the next `iv` is not one `step` on, but the number of a
+    tile block that has not started and that this one does the work of, as often as there is one.
+    The step is as large as the grid: a tile block that takes over none ends after its own.
     """
 
     name = "nv_tileaa.for"
@@ -88,6 +95,7 @@ class ForOp(IRDLOperation):
     init_values = var_operand_def()
     unsigned_cmp = opt_prop_def(UnitAttr)
     no_unroll = opt_prop_def(UnitAttr)
+    takes_over = opt_prop_def(UnitAttr)
     results_ = var_result_def()
     body = region_def()
 

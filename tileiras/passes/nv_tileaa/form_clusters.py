@@ -133,10 +133,7 @@ def _statically_scheduled(
         return None
     plan = strategy_of(func, target)
     # Measured with wgmma alone: whether it pays beside a warp that issues products is not known.
-    if plan is None or plan.is_in_tmem or len(plan.dots) != 1 or plan.warpgroups == 1:
-        return None
-    [planned] = plan.dots.values()
-    if planned.rows * planned.columns < LARGE_TILE or not _is_plain(planned):
+    if plan is None or plan.is_in_tmem or not is_large_and_plain(plan):
         return None
     looped = with_static_tile_scheduler(func)
     if looped is None:
@@ -147,6 +144,14 @@ def _statically_scheduled(
         return None
     plan = replace(plan, stores=tma_stores(clustered, plan, target, None))
     return clustered if with_store_warp(clustered, plan, target).has_store_warp else None
+
+
+def is_large_and_plain(plan: RolePlan) -> bool:
+    """Whether a kernel has one product, of a large tile, whose operands are read as they come."""
+    if len(plan.dots) != 1 or plan.warpgroups == 1:
+        return False
+    [planned] = plan.dots.values()
+    return planned.rows * planned.columns >= LARGE_TILE and _is_plain(planned)
 
 
 def _is_plain(planned: PlannedDot) -> bool:

@@ -42,6 +42,15 @@ def with_static_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
 
     Whether tile blocks may do each other's work is for the caller to know.
     """
+    return _with_tile_loop(func, "static_tile_scheduler")
+
+
+def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
+    """The same, with a loop that takes over tile blocks that have not started."""
+    return _with_tile_loop(func, "dynamic_tile_scheduler")
+
+
+def _with_tile_loop(func: aa.FuncOp, scheduler: str) -> aa.FuncOp | None:
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp | aa.LoopOp)]
     products = product_loop(func.body.block)
     returns = [op for op in func.walk() if isinstance(op, aa.ReturnOp)]
@@ -60,8 +69,8 @@ def with_static_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
             )
             Rewriter.replace_op(op, size)
     varying = _varying(list(source.ops), numbers)
-    _put_into_loop(source, varying, numbers)
-    changed.properties["static_tile_scheduler"] = UnitAttr()
+    _put_into_loop(source, varying, numbers, scheduler == "dynamic_tile_scheduler")
+    changed.properties[scheduler] = UnitAttr()
     return changed
 
 
@@ -76,7 +85,10 @@ def _varying(ops: Sequence[Operation], numbers: Sequence[Operation]) -> dict[Ope
 
 
 def _put_into_loop(
-    source: Block, varying: dict[Operation, None], numbers: Sequence[Operation]
+    source: Block,
+    varying: dict[Operation, None],
+    numbers: Sequence[Operation],
+    takes_over: bool,
 ) -> None:
     """Moves what varies into a loop over tiles, whose number decides the numbers of the block."""
     end = source.last_op
@@ -95,7 +107,8 @@ def _put_into_loop(
     else:
         total = before.binary(aa.MulIOp, before.binary(aa.MulIOp, *sizes[:2]), sizes[2])
     first = before.place(aa.GetProgramIdOp, 0)
-    step = before.place(aa.GetNumProgramsOp, 0)
+    step = total if takes_over else before.place(aa.GetNumProgramsOp, 0)
+    how = {"takes_over": UnitAttr()} if takes_over else {}
     inside.block = body = Block(arg_types=[i32])
     places = _places(inside, body.args[0], sizes)
     for op in numbers:
@@ -109,7 +122,7 @@ def _put_into_loop(
             else:
                 body.add_op(op)
     inside.emit(aa.ContinueOp)
-    before.emit(aa.ForOp, [first, total, step], (), {}, [Region(body)])
+    before.emit(aa.ForOp, [first, total, step], (), how, [Region(body)])
     if end is not None:
         before.put_before(end)
 

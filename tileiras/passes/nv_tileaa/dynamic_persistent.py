@@ -1,0 +1,103 @@
+"""The pass `tileas-dynamic-persistent`: a tile block takes over others that have not started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tileiras.codegen.target import GpuTarget
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.options import (
+    DELAY_TMA_STORE_WAIT,
+    DYNAMIC_PERSISTENT,
+    PREFER_TMA,
+    CompileOptions,
+)
+from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+
+
+@dataclass(frozen=True)
+class DynamicPersistentPass(IrPass):
+    """Lets a CTA go on with the work of a tile block that has not started, as long as there is one.
+
+    The next tile is loaded, and the last one stored, while products go on. No schedule is made
+    beforehand: an SM that another kernel keeps busy takes over fewer tile blocks, and a grid that
+    fills the GPU once is launched as it is.
+
+    Before   %p = get_program_id 0;  loop over K;  tiled_store
+    After    for %t in [%p, %all) step %all {takes_over} { %p = %t;  loop over K;  tiled_store }
+    Requires nv_tileaa, with the strategies of kernels; a target with tcgen05 and
+             clusterlaunchcontrol
+    Leaves   kernels whose products do not go to tensor memory; tiles that leave room for a second
+             CTA on an SM; several products, or operands that threads read; tile blocks that may
+             wait for each other, or that no warp of their own stores for; everything, if the
+             environment variable TILEIR_DYNAMIC_PERSISTENT is 0
+    """
+
+    name = "tileas-dynamic-persistent"
+    title: ClassVar[str] = "Take over tile blocks"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Looks at all kernels with products."""
+        target = ctx.require_target()
+        for func in list(op.body.ops):
+            if not isinstance(func, aa.FuncOp) or not _is_candidate(func):
+                continue
+            changed = _taking_over(func, target, ctx.options)
+            if changed is not None:
+                op.body.block.insert_op_before(changed, func)
+                func.detach()
+                ctx.remarks.add(_remark(changed))
+
+
+def _remark(func: aa.FuncOp) -> Remark:
+    return Remark(
+        RemarkCategory.SCHEDULE,
+        RemarkKind.PASSED,
+        DynamicPersistentPass.name,
+        "DynamicPersistent",
+        "a CTA goes on with tile blocks that have not started",
+        func.sym_name.data,
+        place_of(func),
+    )
+
+
+def _is_candidate(func: aa.FuncOp) -> bool:
+    """Whether a kernel has products, and its CTAs a tile block each."""
+    if func.cluster_size > 1 or func.two_tiles is not None:
+        return False
+    return any(isinstance(op, aa.DotOp) for op in func.walk())
+
+
+def _taking_over(
+    func: aa.FuncOp, target: GpuTarget, options: CompileOptions
+) -> aa.FuncOp | None:
+    """The kernel whose tile blocks take over others, None if it is to stay as it is."""
+    from tileiras.passes.nv_tileaa.form_clusters import is_large_and_plain, is_repeatable
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_dynamic_tile_scheduler
+    from tileiras.planning.operands.tma_stores import tma_stores
+    from tileiras.planning.strategy import strategy_of, would_specialise
+    from tileiras.planning.tile_scheduler.communication import may_communicate
+    from tileiras.planning.warp_roles.store_warp import with_store_warp
+
+    switches = (DYNAMIC_PERSISTENT, PREFER_TMA, DELAY_TMA_STORE_WAIT)
+    plan = strategy_of(func, target)
+    if plan is None or not plan.is_in_tmem or False in map(options.switch, switches):
+        return None
+    operations = list(func.walk())
+    if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
+        return None
+    if not is_large_and_plain(plan):
+        return None
+    looped = with_dynamic_tile_scheduler(func)
+    if looped is None:
+        return None
+    plan = would_specialise(looped, target)
+    if plan is None or not plan.is_in_tmem:
+        return None
+    plan = replace(plan, stores=tma_stores(looped, plan, target, None))
+    return looped if with_store_warp(looped, plan, target).has_store_warp else None

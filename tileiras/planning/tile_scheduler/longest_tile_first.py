@@ -29,8 +29,11 @@ Slopes = dict[SSAValue, int | None]
 def longest_tile_first(func: aa.FuncOp) -> tuple[int, int, int] | None:
     """The axis, whether the work rises along it, and the size of groups; None to leave the order.
 
-    Tile blocks that wait for each other may count on lower numbers being started first.
+    Tile blocks that wait for each other may count on lower numbers being started first. Those that
+    take over others are as long as it happens.
     """
+    if func.dynamic_tile_scheduler is not None:
+        return None
     operations = list(func.walk())
     if any(may_communicate(op) or isinstance(op, aa.GetNumProgramsOp) for op in operations):
         return None

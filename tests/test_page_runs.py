@@ -16,6 +16,7 @@ PAGES = {
     "tutorial": [*AXPY, *PRODUCT],
     "wrong-results": AXPY,
     "faq": AXPY,
+    "explain": ["examples/matmul.mlir"],
     "walk-cmake": [
         "integrations/cmake_program/CMakeLists.txt",
         "integrations/c/main.c",

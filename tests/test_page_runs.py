@@ -17,6 +17,7 @@ PAGES = {
     "wrong-results": AXPY,
     "faq": AXPY,
     "explain": ["examples/matmul.mlir"],
+    "abi": ["examples/vector_add.mlir"],
     "walk-cmake": [
         "integrations/cmake_program/CMakeLists.txt",
         "integrations/c/main.c",

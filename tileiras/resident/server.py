@@ -23,8 +23,11 @@ from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
+from tileiras.codegen import ptxas_process
+from tileiras.codegen.ptxas_process import SECONDS_OF_LEASE
 from tileiras.early_signals import REASONS
 from tileiras.errors import TileirasError
+from tileiras.fast_start import save_once
 from tileiras.resident.protocol import (
     ENDED,
     IDLE_VARIABLE,
@@ -44,7 +47,13 @@ _MOST_CHILDREN = 4 * (os.cpu_count() or 1)
 """Policy: so many compilations at a time; what comes then is told to compile by itself."""
 
 _SECONDS_OF_QUIET = 0.02
-"""Policy: after so long without work the next child is forked."""
+"""Policy: after so long without a request or a child at work the next child is forked."""
+
+_SECONDS_BESIDE_WORK = 0.5
+"""Policy: so long the next child waits for others to end: its rehearsal would slow them down."""
+
+_MOST_NOTE_BYTES = 1 << 16
+"""Policy: what a child tells of its run of ptxas; more is cut off, and not understood."""
 
 _BACKLOG = 64
 """Policy: connections that wait to be accepted; what comes then is refused."""
@@ -72,20 +81,43 @@ class Spare(NamedTuple):
     pipe: socket.socket
 
 
+class Given(NamedTuple):
+    """What a child works for: a connection, its client, and who lets it go on when it has read the
+    request; None: it may."""
+
+    connection: socket.socket
+    client: int
+    go_on: socket.socket | None
+
+
+class Working(NamedTuple):
+    """A child at work: the connection that it was given, and where it leaves a note."""
+
+    connection: socket.socket
+    pipe: socket.socket | None
+
+    def close(self) -> None:
+        """Closes both."""
+        self.connection.close()
+        if self.pipe is not None:
+            self.pipe.close()
+
+
 class Server:
     """A listening socket, the children at work, and the sources that were loaded."""
 
     def __init__(
         self,
         listener: socket.socket,
-        compile_and_exit: Callable[[list[str]], NoReturn],
+        compile_and_exit: Callable[[list[str], Callable[[int], None]], NoReturn],
         rehearse: Callable[[], None],
     ):
         self._listener = listener
         self._compile_and_exit = compile_and_exit
         self._rehearse = rehearse
-        self._children: dict[int, socket.socket] = {}
+        self._children: dict[int, Working] = {}
         self._spare: Spare | None = None
+        self._note = b""
         self._sources = _loaded_sources()
 
     def run(self, idle: float, environ: MutableMapping[str, str]) -> None:
@@ -100,7 +132,8 @@ class Server:
         poll.register(reading, select.POLLIN)
         last = time.monotonic()
         while self._children or time.monotonic() - last < idle:
-            seconds = min(idle, 1.0) if self._spare else min(idle, _SECONDS_OF_QUIET)
+            quiet = _SECONDS_BESIDE_WORK if self._children else _SECONDS_OF_QUIET
+            seconds = min(idle, 1.0 if self._spare else quiet)
             ready = [number for number, _ in poll.poll(seconds * 1000)]
             if reading in ready:
                 with suppress(BlockingIOError):
@@ -108,52 +141,62 @@ class Server:
             self._tell_ends()
             if self._listener.fileno() in ready:
                 last = time.monotonic()
-                if _loaded_sources() != self._sources:
+                if not self._accept(environ):
                     return
-                self._accept(environ)
             elif not ready and not self._spare:
                 self._make_spare(environ)
 
-    def _accept(self, environ: MutableMapping[str, str]) -> None:
-        """Gives one connection of this user to a child."""
+    def _accept(self, environ: MutableMapping[str, str]) -> bool:
+        """Gives one connection of this user to a child; False: a source has changed.
+
+        A child that waits has the connection first, and is told to go on when the sources have
+        been looked at: it reads the request meanwhile.
+        """
         try:
             connection, _ = self._listener.accept()
         except OSError:
-            return
+            return True
         client, user = _peer_of(connection)
         if user != os.geteuid():
             connection.close()
-            return
+            return True
         if len(self._children) >= _MOST_CHILDREN:
             _tell(connection, answer(NO))
             connection.close()
-            return
-        child = self._use_spare(connection, client)
-        if child is None:
+            return True
+        spare = self._use_spare(connection, client)
+        if _loaded_sources() != self._sources:
+            if spare is not None:
+                spare.pipe.close()  # it ends
+            connection.close()
+            return False
+        if spare is not None and _let_go(spare):
+            child = spare.process
+            self._children[child] = Working(connection, spare.pipe)
+        else:
             try:
                 child = os.fork()
             except OSError:
                 _tell(connection, answer(NO))
                 connection.close()
-                return
+                return True
             if not child:
-                self._be_child(lambda: (connection, client), environ)
-        self._children[child] = connection
+                self._be_child(lambda: Given(connection, client, None), environ)
+            self._children[child] = Working(connection, None)
         _tell(connection, answer(STARTED, child))
+        return True
 
-    def _use_spare(self, connection: socket.socket, client: int) -> int | None:
+    def _use_spare(self, connection: socket.socket, client: int) -> Spare | None:
         """Gives a connection to the child that waits for one; None where there is none."""
         if self._spare is None:
             return None
-        process, pipe = self._spare
-        self._spare = None
+        spare, self._spare = self._spare, None
         try:
-            socket.send_fds(pipe, [client.to_bytes(4, "little")], [connection.fileno()])
+            socket.send_fds(spare.pipe, [client.to_bytes(4, "little")], [connection.fileno()])
         except OSError:
+            spare.pipe.close()
             return None
-        finally:
-            pipe.close()
-        return process
+        return spare
 
     def _make_spare(self, environ: MutableMapping[str, str]) -> None:
         """Forks a child before it is needed, in a moment of quiet.
@@ -173,23 +216,40 @@ class Server:
             self._spare = Spare(child, ours)
             return
 
-        def wait() -> tuple[socket.socket, int]:
+        def wait() -> Given:
             ours.close()
             self._rehearse()
-            head, descriptors, _, _ = socket.recv_fds(theirs, 4, 1)
-            theirs.close()
+            gc.collect()  # what comes next takes the memory that is this process's own already
+            start_as_before(self._note)
+            theirs.settimeout(SECONDS_OF_LEASE / 2)
+            try:
+                head, descriptors, _, _ = socket.recv_fds(theirs, 4, 1)
+            except TimeoutError:
+                ptxas_process.abandon()
+                theirs.settimeout(None)
+                head, descriptors, _, _ = socket.recv_fds(theirs, 4, 1)
             if not descriptors:
+                ptxas_process.abandon()
                 os._exit(0)  # the server has ended
-            return socket.socket(fileno=descriptors[0]), int.from_bytes(head, "little")
+            connection = socket.socket(fileno=descriptors[0])
+            return Given(connection, int.from_bytes(head, "little"), theirs)
 
         self._be_child(wait, environ)
 
     def _be_child(
         self,
-        wait: Callable[[], tuple[socket.socket, int]],
+        wait: Callable[[], Given],
         environ: MutableMapping[str, str],
     ) -> NoReturn:
         """Waits for a connection and its client, compiles as the client would, and ends."""
+
+        def finish(code: int) -> None:
+            stop_watching()
+            _tell(connection, answer(ENDED, code))
+            wanted = ptxas_process.last_wanted()
+            if go_on is not None and wanted is not None:
+                _tell(go_on, marshal.dumps(tuple(wanted)))
+
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -197,15 +257,18 @@ class Server:
             self._listener.close()
             for other in self._children.values():
                 other.close()
-            connection, client = wait()
+            connection, client, go_on = wait()
             connection.settimeout(SECONDS_FOR_A_REQUEST)
             request, descriptors = _receive(connection)
             become(request, descriptors, client, environ)
-            _watch_client(connection)
+            stop_watching = _watch_client(connection)
+            if go_on is not None and not go_on.recv(1):
+                ptxas_process.abandon()
+                os._exit(0)  # a source has changed, and the client knows
         except BaseException:
             os.kill(os.getpid(), signal.SIGKILL)  # the client compiles by itself
             raise
-        self._compile_and_exit(request.argv)
+        self._compile_and_exit(request.argv, finish)
 
     def _tell_ends(self) -> None:
         """Tells clients how their children ended: nothing for those that were killed."""
@@ -219,12 +282,15 @@ class Server:
             if self._spare is not None and self._spare.process == child:
                 self._spare.pipe.close()
                 self._spare = None
-            connection = self._children.pop(child, None)
-            if connection is None:
+            working = self._children.pop(child, None)
+            if working is None:
                 continue
             if os.WIFEXITED(status):
-                _tell(connection, answer(ENDED, os.WEXITSTATUS(status)))
-            connection.close()
+                _tell(working.connection, answer(ENDED, os.WEXITSTATUS(status)))
+            if working.pipe is not None:
+                with suppress(OSError):
+                    self._note = working.pipe.recv(_MOST_NOTE_BYTES, socket.MSG_DONTWAIT)
+            working.close()
 
 
 def become(
@@ -250,9 +316,11 @@ def become(
     for limit in _LIMITS:
         wanted = resource.prlimit(client, limit)
         if wanted != resource.getrlimit(limit):
+            ptxas_process.abandon()  # it would not have this limit
             resource.setrlimit(limit, wanted)
     niceness = os.getpriority(os.PRIO_PROCESS, client)
     if niceness != os.getpriority(os.PRIO_PROCESS, 0):
+        ptxas_process.abandon()
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
     for number in REASONS:
         ignored = number in request.ignored
@@ -278,13 +346,14 @@ def open_streams(streams: Sequence[tuple[str, str, bool]]) -> None:
 
 def serve(
     environ: MutableMapping[str, str],
-    compile_and_exit: Callable[[list[str]], NoReturn],
+    compile_and_exit: Callable[[list[str], Callable[[int], None]], NoReturn],
     warm_up: Callable[[], None],
     rehearse: Callable[[], None],
 ) -> None:
     """Is the resident compiler of this user and installation, unless there is one.
 
-    `compile_and_exit` does what the command does; `warm_up` loads what it needs, and `rehearse`
+    `compile_and_exit` does what the command does, and calls what it is given with the exit code
+    when only the end of the process is left; `warm_up` loads what it needs, and `rehearse`
     compiles something small.
     """
     folder = runtime_folder(environ)
@@ -301,6 +370,7 @@ def serve(
         signal.signal(number, signal.SIG_DFL)
     gc.disable()
     warm_up()
+    save_once()
     gc.freeze()
     with suppress(FileNotFoundError):
         os.unlink(f"{path}.new")
@@ -376,20 +446,26 @@ def _receive(connection: socket.socket) -> tuple[Request, list[int]]:
     return Request(os.fsdecode(program), arguments, texts, *others), descriptors
 
 
-def _watch_client(connection: socket.socket) -> None:
-    """Ends this process when its client has: nobody waits for the result any more."""
+def _watch_client(connection: socket.socket) -> Callable[[], None]:
+    """Ends this process when its client has: nobody waits for the result any more.
+
+    Returns what to call when the client may go.
+    """
     from _thread import start_new_thread
 
     from tileiras.termination import end
 
     connection.settimeout(None)
+    may_go: list[bool] = []
 
     def wait() -> None:
         with suppress(OSError):
             connection.recv(1)
-        end(signal.SIGTERM)
+        if not may_go:
+            end(signal.SIGTERM)
 
     start_new_thread(wait, ())
+    return lambda: may_go.append(True)
 
 
 def _peer_of(connection: socket.socket) -> tuple[int, int]:
@@ -405,6 +481,22 @@ def _tell(connection: socket.socket, said: bytes) -> None:
     """Sends an answer; a client that is gone does not matter."""
     with suppress(OSError):
         connection.send(said, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+
+
+def start_as_before(note: bytes) -> None:
+    """Starts ptxas as an earlier child has: who compiles twice mostly does so in the same way."""
+    with suppress(OSError, TileirasError, AttributeError, EOFError, ValueError, TypeError):
+        ptxas_process.start_for(ptxas_process.Wanted(*marshal.loads(note)))
+
+
+def _let_go(spare: Spare) -> bool:
+    """Tells a child that has a connection to go on; whether it is still there."""
+    try:
+        spare.pipe.send(b"g", socket.MSG_NOSIGNAL)
+    except OSError:
+        spare.pipe.close()
+        return False
+    return True
 
 
 def _loaded_sources() -> list[tuple[str, int, int]]:

@@ -66,6 +66,8 @@ class _Hidden:
     """The debug information of a module."""
 
     def __init__(self, text: str) -> None:
+        start = text.index("\n!llvm.dbg.cu = ") + 1
+        self._code, text = text[:start], text[start:]
         self._text = text
         self._places = {found[1]: found for found in _LOCATION.finditer(text)}
         self._blocks = {found[1]: (found[2], found[3]) for found in _BLOCK.finditer(text)}
@@ -82,7 +84,8 @@ class _Hidden:
     def result(self) -> tuple[str, list[Call]]:
         """The text and the calls."""
         text = _LOCATION.sub(self._rewritten, self._text)
-        return text + "".join(f"{node}\n" for node in self._nodes), self._calls
+        nodes = "".join(f"{node}\n" for node in self._nodes)
+        return f"{self._code}{text}{nodes}", self._calls
 
     def _rewritten(self, found: re.Match[str]) -> str:
         number, line, column, scope, caller = found.groups()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import shutil
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from xml.etree import ElementTree
@@ -128,6 +131,19 @@ def test_a_terminal_has_colours_and_a_pipe_has_none(folder: Path) -> None:
     assert "\x1b[1;31merror" in shown
     piped = on_a_terminal("tileiras wrong.mlir --gpu-name sm_90 2>&1 | cat", folder)
     assert "error" in piped and "\x1b" not in piped
+
+
+def test_sweeps_show_progress_on_a_terminal(tmp_path: Path) -> None:
+    """And nothing of it anywhere else."""
+    for name in ("a", "b"):
+        shutil.copy(ROOT / "examples" / "tutorial" / "axpy.tileirbc", tmp_path / f"{name}.tileirbc")
+    command = [sys.executable, str(ROOT / "benchmarks" / "corpus_sweep.py"), str(tmp_path)]
+    command += ["--emit=cuda_tile", f"--summary={tmp_path / 'summary.json'}"]
+    piped = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert piped.stderr == "" and "compiled" in piped.stdout
+    shown = on_a_terminal(f"{shlex.join(command)} > table", tmp_path)
+    assert "2/2" in shown and "compiled" not in shown
+    assert (tmp_path / "table").read_text().count("compiled") == 1
 
 
 def test_styles_and_long_lines() -> None:

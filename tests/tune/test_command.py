@@ -6,8 +6,6 @@ import json
 import os
 import re
 import select
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +17,6 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.terminal_captures import on_a_terminal  # noqa: E402
 from tileiras.runtime.isolated import ArrayFile, Job, KernelProcess  # noqa: E402
 from tileiras.tune.command import run  # noqa: E402
 from tileiras.tune.trials import Commands  # noqa: E402
@@ -432,19 +429,6 @@ def test_progress_is_shown_on_a_terminal(place: Place) -> None:
             pass
         assert done.wait() == 0
         assert (b"/2" in text and b"tile=64" in text) == shown, text
-
-
-def test_sweeps_show_progress_on_a_terminal(tmp_path: Path) -> None:
-    """And nothing of it anywhere else."""
-    for name in ("a", "b"):
-        shutil.copy(ROOT / "examples" / "tutorial" / "axpy.tileirbc", tmp_path / f"{name}.tileirbc")
-    command = [sys.executable, str(ROOT / "benchmarks" / "corpus_sweep.py"), str(tmp_path)]
-    command += ["--emit=cuda_tile", f"--summary={tmp_path / 'summary.json'}"]
-    piped = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert piped.stderr == "" and "compiled" in piped.stdout
-    shown = on_a_terminal(f"{shlex.join(command)} > table", tmp_path)
-    assert "2/2" in shown and "compiled" not in shown
-    assert (tmp_path / "table").read_text().count("compiled") == 1
 
 
 def kernel_on_two_arrays(place: Place) -> Job:

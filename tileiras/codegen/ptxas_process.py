@@ -36,7 +36,7 @@ from tileiras.termination import (
 _IN_PACKAGES = ("cu13/bin/ptxas",)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
-SECONDS_OF_LEASE = 20.0
+_SECONDS_OF_LEASE = 20.0
 """Policy: an early run that has waited for longer is not used. Linux takes a lease away when
 somebody has waited for it for 45 seconds (/proc/sys/fs/lease-break-time), and ptxas would read an
 empty file."""
@@ -151,7 +151,7 @@ class Started(NamedTuple):
     def finish(self, ptx: bytes) -> int | None:
         """The exit status once it has its input; None where it could not be given."""
         try:
-            if time.monotonic() - self.since > SECONDS_OF_LEASE:
+            if time.monotonic() - self.since > _SECONDS_OF_LEASE:
                 raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
             rest = memoryview(ptx)
             while rest:
@@ -175,9 +175,6 @@ class Started(NamedTuple):
 _waiting: list[Started] = []
 """At most one: what has been started ahead and nobody has taken."""
 
-_taken: list[Wanted] = []
-"""What was asked for last."""
-
 
 @contextmanager
 def started_ahead(target: GpuTarget | None, options: CompileOptions) -> Iterator[None]:
@@ -186,42 +183,20 @@ def started_ahead(target: GpuTarget | None, options: CompileOptions) -> Iterator
     Only in a process of a command, which compiles once: elsewhere several threads may compile, and
     signals and children are the program's own.
     """
-    if target is not None and is_watched():
+    if target is not None and is_watched() and not _waiting:
         with suppress(OSError, TargetError, AttributeError):
             ptxas, arguments = find_ptxas(options.knobs), arguments_of(target, options)
-            start_for(_wanted(ptxas, arguments, options.knobs))
+            _waiting.append(_start(_wanted(ptxas, arguments, options.knobs)))
     try:
         yield
     finally:
-        abandon()
-
-
-def start_for(wanted: Wanted) -> None:
-    """Starts what is wanted, unless that waits already.
-
-    Raises OSError, TargetError, or AttributeError where the system has no leases.
-    """
-    if _waiting and _waiting[0].wanted == wanted:
-        return
-    abandon()
-    _waiting.append(_start(wanted))
-
-
-def abandon() -> None:
-    """Ends what waits."""
-    while _waiting:
-        _waiting.pop().abandon()
-
-
-def last_wanted() -> Wanted | None:
-    """What the last compilation of this process has asked for."""
-    return _taken[0] if _taken else None
+        while _waiting:
+            _waiting.pop().abandon()
 
 
 def take(ptxas: str, arguments: Sequence[str], knobs: Mapping[str, str]) -> Started | None:
     """The ptxas that was started for this, which is the caller's now; None where there is none."""
     wanted = _wanted(ptxas, arguments, knobs)
-    _taken[:] = [wanted]
     return _waiting.pop() if _waiting and _waiting[0].wanted == wanted else None
 
 
@@ -231,6 +206,7 @@ def _wanted(ptxas: str, arguments: Sequence[str], knobs: Mapping[str, str]) -> W
 
 
 def _start(wanted: Wanted) -> Started:
+    """Raises OSError, TargetError, or AttributeError where the system has no leases."""
     import fcntl
 
     places = {"PATH": wanted.path, "HOME": wanted.home, "TMPDIR": wanted.temporary}

@@ -23,8 +23,6 @@ from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from tileiras.codegen import ptxas_process
-from tileiras.codegen.ptxas_process import SECONDS_OF_LEASE
 from tileiras.early_signals import REASONS
 from tileiras.errors import TileirasError
 from tileiras.fast_start import save_once
@@ -51,9 +49,6 @@ _SECONDS_OF_QUIET = 0.02
 
 _SECONDS_BESIDE_WORK = 0.5
 """Policy: so long the next child waits for others to end: its rehearsal would slow them down."""
-
-_MOST_NOTE_BYTES = 1 << 16
-"""Policy: what a child tells of its run of ptxas; more is cut off, and not understood."""
 
 _BACKLOG = 64
 """Policy: connections that wait to be accepted; what comes then is refused."""
@@ -90,19 +85,6 @@ class Given(NamedTuple):
     go_on: socket.socket | None
 
 
-class Working(NamedTuple):
-    """A child at work: the connection that it was given, and where it leaves a note."""
-
-    connection: socket.socket
-    pipe: socket.socket | None
-
-    def close(self) -> None:
-        """Closes both."""
-        self.connection.close()
-        if self.pipe is not None:
-            self.pipe.close()
-
-
 class Server:
     """A listening socket, the children at work, and the sources that were loaded."""
 
@@ -115,9 +97,8 @@ class Server:
         self._listener = listener
         self._compile_and_exit = compile_and_exit
         self._rehearse = rehearse
-        self._children: dict[int, Working] = {}
+        self._children: dict[int, socket.socket] = {}
         self._spare: Spare | None = None
-        self._note = b""
         self._sources = _loaded_sources()
 
     def run(self, idle: float, environ: MutableMapping[str, str]) -> None:
@@ -165,14 +146,13 @@ class Server:
             connection.close()
             return True
         spare = self._use_spare(connection, client)
-        if _loaded_sources() != self._sources:
+        if self._is_stale():
             if spare is not None:
                 spare.pipe.close()  # it ends
             connection.close()
             return False
         if spare is not None and _let_go(spare):
             child = spare.process
-            self._children[child] = Working(connection, spare.pipe)
         else:
             try:
                 child = os.fork()
@@ -182,9 +162,19 @@ class Server:
                 return True
             if not child:
                 self._be_child(lambda: Given(connection, client, None), environ)
-            self._children[child] = Working(connection, None)
+        self._children[child] = connection
         _tell(connection, answer(STARTED, child))
         return True
+
+    def _is_stale(self) -> bool:
+        """Whether a source is not what it was."""
+        try:
+            return any(
+                (status := os.stat(source)).st_mtime_ns != modified or status.st_size != size
+                for source, modified, size in self._sources
+            )
+        except OSError:
+            return True
 
     def _use_spare(self, connection: socket.socket, client: int) -> Spare | None:
         """Gives a connection to the child that waits for one; None where there is none."""
@@ -220,16 +210,8 @@ class Server:
             ours.close()
             self._rehearse()
             gc.collect()  # what comes next takes the memory that is this process's own already
-            start_as_before(self._note)
-            theirs.settimeout(SECONDS_OF_LEASE / 2)
-            try:
-                head, descriptors, _, _ = socket.recv_fds(theirs, 4, 1)
-            except TimeoutError:
-                ptxas_process.abandon()
-                theirs.settimeout(None)
-                head, descriptors, _, _ = socket.recv_fds(theirs, 4, 1)
+            head, descriptors, _, _ = socket.recv_fds(theirs, 4, 1)
             if not descriptors:
-                ptxas_process.abandon()
                 os._exit(0)  # the server has ended
             connection = socket.socket(fileno=descriptors[0])
             return Given(connection, int.from_bytes(head, "little"), theirs)
@@ -246,9 +228,6 @@ class Server:
         def finish(code: int) -> None:
             stop_watching()
             _tell(connection, answer(ENDED, code))
-            wanted = ptxas_process.last_wanted()
-            if go_on is not None and wanted is not None:
-                _tell(go_on, marshal.dumps(tuple(wanted)))
 
         try:
             signal.set_wakeup_fd(-1)
@@ -263,7 +242,6 @@ class Server:
             become(request, descriptors, client, environ)
             stop_watching = _watch_client(connection)
             if go_on is not None and not go_on.recv(1):
-                ptxas_process.abandon()
                 os._exit(0)  # a source has changed, and the client knows
         except BaseException:
             os.kill(os.getpid(), signal.SIGKILL)  # the client compiles by itself
@@ -282,15 +260,12 @@ class Server:
             if self._spare is not None and self._spare.process == child:
                 self._spare.pipe.close()
                 self._spare = None
-            working = self._children.pop(child, None)
-            if working is None:
+            connection = self._children.pop(child, None)
+            if connection is None:
                 continue
             if os.WIFEXITED(status):
-                _tell(working.connection, answer(ENDED, os.WEXITSTATUS(status)))
-            if working.pipe is not None:
-                with suppress(OSError):
-                    self._note = working.pipe.recv(_MOST_NOTE_BYTES, socket.MSG_DONTWAIT)
-            working.close()
+                _tell(connection, answer(ENDED, os.WEXITSTATUS(status)))
+            connection.close()
 
 
 def become(
@@ -316,11 +291,9 @@ def become(
     for limit in _LIMITS:
         wanted = resource.prlimit(client, limit)
         if wanted != resource.getrlimit(limit):
-            ptxas_process.abandon()  # it would not have this limit
             resource.setrlimit(limit, wanted)
     niceness = os.getpriority(os.PRIO_PROCESS, client)
     if niceness != os.getpriority(os.PRIO_PROCESS, 0):
-        ptxas_process.abandon()
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
     for number in REASONS:
         ignored = number in request.ignored
@@ -483,19 +456,14 @@ def _tell(connection: socket.socket, said: bytes) -> None:
         connection.send(said, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
 
-def start_as_before(note: bytes) -> None:
-    """Starts ptxas as an earlier child has: who compiles twice mostly does so in the same way."""
-    with suppress(OSError, TileirasError, AttributeError, EOFError, ValueError, TypeError):
-        ptxas_process.start_for(ptxas_process.Wanted(*marshal.loads(note)))
-
-
 def _let_go(spare: Spare) -> bool:
     """Tells a child that has a connection to go on; whether it is still there."""
     try:
         spare.pipe.send(b"g", socket.MSG_NOSIGNAL)
     except OSError:
-        spare.pipe.close()
         return False
+    finally:
+        spare.pipe.close()
     return True
 
 

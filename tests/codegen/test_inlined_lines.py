@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import IntAttr, StringAttr, f32
 from xdsl.ir import Attribute
 
 from tests.kernels.debug_places import CHAIN, INNER, KERNEL, OUTER, at, function
@@ -23,7 +23,7 @@ from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.nvdisasm import find_nvdisasm
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
 from tileiras.codegen.target import get_target
-from tileiras.dialects.cuda_tile.debug_info import DICallSiteLoc
+from tileiras.dialects.cuda_tile.debug_info import DICallSiteLoc, DILocAttr
 from tileiras.interpreter.ptx.parser import parse_module
 
 TARGET = get_target("sm_90")
@@ -109,6 +109,24 @@ def test_paths_are_quoted_as_by_llvm() -> None:
     text = ptx(place, DICallSiteLoc(at(INNER, "lib.py", 31), place))
     paths = re.findall(r"\.file\t\d+ (.*)", text)
     assert len(paths) == len(set(paths)) == 3
+
+
+@pytest.mark.parametrize("path", ["", "/src/", "/", "rel/"])
+def test_file_without_a_name_is_called_as_by_llvm(path: str) -> None:
+    """ptxas takes no table with an empty one."""
+    place = DILocAttr(KERNEL, StringAttr(path), IntAttr(13), IntAttr(3))
+    helper = DILocAttr(function("f", "", 1), StringAttr(path), IntAttr(4), IntAttr(3))
+    text = ptx(DICallSiteLoc(helper, place))
+    assert re.findall(r"\.file\t(.*)", text) == ['1 "/src/kernel.py"', '2 "<stdin>"']
+    assert "2 4 3, function_name f, inlined_at 2 13 3" in locations(text)
+    assert ptx_to_cubin(text, TARGET, LINES).cubin
+
+
+@pytest.mark.parametrize("line", [0, 1, 2**31, 2**40])
+def test_any_number_of_a_line_is_taken(line: int) -> None:
+    place = DILocAttr(INNER, StringAttr("/src/lib.py"), IntAttr(line), IntAttr(line))
+    text = ptx(DICallSiteLoc(place, DICallSiteLoc(place, at(KERNEL, "kernel.py", 13))))
+    assert "inlined_at" in text and ptx_to_cubin(text, TARGET, LINES).cubin
 
 
 def test_nothing_changes_without_calls() -> None:

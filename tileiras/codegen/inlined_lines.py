@@ -135,7 +135,9 @@ def _unescaped(text: str) -> bytes:
 
 
 def _quoted(folder: bytes, name: bytes) -> str:
-    """A path as LLVM writes it into PTX."""
+    """A path as LLVM writes it into PTX; ptxas does not take one without a name."""
+    if not name:
+        return "<stdin>"
     between = b"" if not folder or folder.endswith(b"/") or name.startswith(b"/") else b"/"
     path = name if name.startswith(b"/") else folder + between + name
     return "".join(

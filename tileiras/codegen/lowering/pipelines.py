@@ -179,7 +179,10 @@ class StorePipeline:
 
 @dataclass
 class SumPipeline:
-    """An accumulator: `stages` in tensor memory from `column` on, full and empty mbarriers."""
+    """An accumulator: `stages` in tensor memory from `column` on, full and empty mbarriers.
+
+    Or a left operand: consumers fill it, and the tensor core hands it back.
+    """
 
     barriers: SSAValue
     stages: int
@@ -190,6 +193,8 @@ class SumPipeline:
     parity: Variable
     adds: Variable
     """1 once a product has been issued for the stage of the warp role."""
+    writers: int = 1
+    """Arrivals that fill a stage: the tensor core's, or warps' that store a left operand."""
 
     def full_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
         """The barrier that completes when the products of a stage are done."""

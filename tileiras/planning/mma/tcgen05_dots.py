@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
 from tileiras.codegen.atoms.tcgen05 import (
@@ -26,11 +26,11 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.access import plan_view_access
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
-from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
+from tileiras.planning.mma.tcgen05 import LEFT_SHAPE, Accumulator, Tcgen05Dot
 from tileiras.planning.mma.zero import is_zero
-from tileiras.planning.operands.staged import staged_operands
-from tileiras.planning.operands.tma import SharedOperand
+from tileiras.planning.operands.staged import StagedOperands, staged_operands
 from tileiras.planning.resources.cta import CtaConfig
+from tileiras.planning.warp_roles.producer_slice import sources_of_result
 
 LOAD_SHAPES = ("16x256b", "32x32b")
 """Fixed: of loads from tensor memory, the one to take where both are as good first."""
@@ -45,22 +45,53 @@ one, the products of the next tile are computed.
 """
 
 
-def operands_in_stages(
-    op: aa.ProductOp, transposes: bool
-) -> tuple[SharedOperand, SharedOperand] | str:
-    """The operands, which stages bring for this product alone, or why they do not.
+def operands_in_stages(op: aa.ProductOp, transposes: bool) -> StagedOperands | str:
+    """The operands as stages bring them, or why they do not.
 
     `transposes`: the instructions read operands whose K is not contiguous, too.
     """
     operands = staged_operands(op)
-    if operands is None or operands.lhs is None:
+    if operands is None:
         return "an operand does not come through a pipeline"
-    lhs, rhs = operands.lhs, operands.rhs
-    if lhs.load.parent_block() is not op.parent_block():
-        return "an operand stays in its stage throughout a loop"
-    if not transposes and (lhs.major_axis, rhs.major_axis) != (1, 0):
+    majors = (1 if operands.lhs is None else operands.lhs.major_axis, operands.rhs.major_axis)
+    if not transposes and majors != (1, 0):
         return "K of an operand is not contiguous"
-    return lhs, rhs
+    return operands
+
+
+def _why_not_computed(op: aa.DotOp) -> str:
+    """Why consumers cannot store the left operand to tensor memory; empty if they can.
+
+    They hold whole rows of sums that they have loaded, and so of what they make of these. What they
+    load from elsewhere they hold in other places: mma.sync takes that from registers.
+    """
+    rows = shape_of(op.lhs)[0]
+    if rows % BLOCK_ROWS:
+        return f"a left operand that is computed has {rows} rows, no multiple of {BLOCK_ROWS}"
+    loop = op.parent_op()
+    if loop is None or not is_made_of_product(op.lhs, loop):
+        return "a left operand is computed from other than products"
+    return ""
+
+
+def is_made_of_product(value: SSAValue, loop: Operation) -> bool:
+    """Whether elementwise operations of a loop make a tile of the result of a product there."""
+    pending, seen = [value], {value}
+    while pending:
+        found = pending.pop()
+        maker = found.owner
+        if not isinstance(maker, Operation) or not loop.is_ancestor(maker):
+            continue
+        if isinstance(maker, aa.DotOp):
+            return True
+        sources: Sequence[SSAValue] = ()
+        if isinstance(maker, ElementwiseOp):
+            sources = maker.operands
+        elif isinstance(maker, aa.IfOp):
+            sources = sources_of_result(maker, maker.results.index(found))
+        pending += [source for source in sources if source not in seen]
+        seen.update(sources)
+    return False
 
 
 def tcgen05_dot(op: aa.DotOp, target: GpuTarget) -> Tcgen05Dot | str:
@@ -78,10 +109,12 @@ def tcgen05_dot(op: aa.DotOp, target: GpuTarget) -> Tcgen05Dot | str:
     operands = operands_in_stages(op, kind.transposes)
     if isinstance(operands, str):
         return operands
+    if operands.lhs is None and (refusal := _why_not_computed(op)):
+        return refusal
     accumulator = accumulator_of(op)
     if isinstance(accumulator, str):
         return accumulator
-    return Tcgen05Dot(op, *operands, kind, accumulator)
+    return Tcgen05Dot(op, operands.lhs, operands.rhs, kind, accumulator)
 
 
 def dot_kind(op: aa.DotOp) -> Tcgen05Kind | None:
@@ -167,27 +200,22 @@ def placed_sums(
     CTAs that share an SM share its columns, too, and each allocates a power of two of them.
     """
     held = max(_held_registers(planned, shape.warpgroups) for planned in dots)
+    are_rows = any(planned.lhs is None for planned in dots)
     if held + LEAST_BESIDE > shape.registers:
         return f"a thread has {shape.registers} registers, and {held} of them would be for a sum"
     most = target.tmem_columns // shape.ctas
     scales = max(planned.scale_columns for planned in dots)
     for buffers in range(MOST_BUFFERS, 0, -1):
-        column, places = 0, dict[Accumulator, Accumulator]()
-        for planned in dots:
-            own = planned.accumulator
-            if own in places:
-                continue
-            is_repeated = own.is_of_iteration or _is_repeated(own.loop)
-            count = buffers if is_repeated else 1
-            places[own] = replace(own, column=column, columns=planned.tmem_columns, buffers=count)
-            column += count * planned.tmem_columns
-        if allocated_columns(column + scales) <= most:
+        places, column = _places(dots, buffers)
+        left, end = _left_places(dots, column)
+        if allocated_columns(end + scales) <= most:
             return [
                 replace(
                     planned,
                     accumulator=places[planned.accumulator],
-                    load_shape=load_shape(planned, shape.warpgroups),
-                    scales_column=column if planned.scales else 0,
+                    load_shape=LEFT_SHAPE if are_rows else load_shape(planned, shape.warpgroups),
+                    scales_column=end if planned.scales else 0,
+                    left_column=left.get(planned.dot, 0),
                 )
                 for planned in dots
             ]
@@ -195,9 +223,74 @@ def placed_sums(
     return f"the {what} take more than {most} columns of tensor memory"
 
 
+def _places(
+    dots: Sequence[Tcgen05Dot], buffers: int
+) -> tuple[dict[Accumulator, Accumulator], int]:
+    """The sums with their columns, of which those that come repeatedly have several; the end.
+
+    Sums of iterations of one loop have the places of those of a loop before, where these are alike.
+    """
+    places: dict[Accumulator, Accumulator] = {}
+    taken: dict[tuple[Operation, Attribute], list[Accumulator]] = {}
+    column = 0
+    for planned in dots:
+        own, type = planned.accumulator, planned.dot.result.type
+        if own in places:
+            continue
+        if own.is_of_iteration:
+            here = taken.setdefault((own.loop, type), [])
+            place = _place_of_other_loop(taken, own, type, len(here))
+            if place is not None:
+                places[own] = replace(place, loop=own.loop, dot=own.dot)
+                here.append(places[own])
+                continue
+        is_repeated = own.is_of_iteration or _is_repeated(own.loop)
+        count = buffers if is_repeated else 1
+        places[own] = replace(own, column=column, columns=planned.tmem_columns, buffers=count)
+        if own.is_of_iteration:
+            taken[own.loop, type].append(places[own])
+        column += count * planned.tmem_columns
+    return places, column
+
+
+def _place_of_other_loop(
+    taken: dict[tuple[Operation, Attribute], list[Accumulator]],
+    own: Accumulator,
+    type: Attribute,
+    number: int,
+) -> Accumulator | None:
+    """The place of sum `number` of a type in a loop that is not around that of `own`."""
+    for (loop, other), places in taken.items():
+        is_apart = not loop.is_ancestor(own.loop) and not own.loop.is_ancestor(loop)
+        if other == type and is_apart and number < len(places):
+            return places[number]
+    return None
+
+
+def _left_places(dots: Sequence[Tcgen05Dot], column: int) -> tuple[dict[Operation, int], int]:
+    """Columns, from `column` on, of left operands that consumers compute; the end.
+
+    Those of different loops share columns, as sums do: the first of each loop, and so on.
+    """
+    places: dict[Operation, int] = {}
+    numbers: dict[Operation | None, int] = {}
+    known: dict[tuple[int, Attribute], int] = {}
+    for planned in dots:
+        if planned.lhs is not None:
+            continue
+        loop = planned.dot.parent_op()
+        numbers[loop] = numbers.get(loop, 0) + 1
+        key = (numbers[loop], planned.dot.lhs.type)
+        if key not in known:
+            known[key] = column
+            column += planned.left_columns
+        places[planned.dot] = known[key]
+    return places, column
+
+
 def _held_registers(planned: Tcgen05Dot, warpgroups: int) -> int:
     """Registers of a thread for a sum; of an iteration's also for the one that it is added to."""
-    tiles = 1 + planned.accumulator.is_of_iteration
+    tiles = 1 + (planned.accumulator.is_of_iteration and not planned.starts_at_zero)
     return tiles * planned.accumulator_registers(warpgroups)
 
 

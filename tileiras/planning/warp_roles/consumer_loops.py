@@ -38,7 +38,7 @@ def _is_without_effect(op: Operation, plan: RolePlan) -> bool:
         return True
     planned = plan.dots.get(op)
     if isinstance(planned, Tcgen05Dot):
-        return not planned.accumulator.is_of_iteration
+        return planned.lhs is not None and not planned.accumulator.is_of_iteration
     is_plain = isinstance(op, aa.ContinueOp | aa.CreateMemTokenOp) or op.has_trait(Pure)
     return is_plain and not op.regions
 

@@ -2,12 +2,14 @@
 
 It walks its own copy of the loops around products, waits for stages, issues, and lets the tensor
 core hand stages back. In front of a loop it waits until the consumers have read the sums of a tile
-before, behind it it gives them the new ones; a sum that its loop reads is given in each iteration.
+before, behind it it gives them the new ones; a sum that its loop reads is given in each iteration. What
+stays in its stage throughout a loop it waits for in front of that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -38,9 +40,16 @@ from tileiras.planning.operands.tma import (
     is_by_tma,
     place_bytes,
 )
+from tileiras.planning.schedule.stage_releases import resident_users
 
-Accumulators = dict[Accumulator, SSAValue]
-"""The sums of a kernel and what has been made for them."""
+
+@dataclass
+class InTensorMemory:
+    """What has been made for the sums of a kernel, and for left operands that consumers compute."""
+
+    sums: dict[Accumulator, SSAValue] = field(default_factory=dict[Accumulator, SSAValue])
+    left: dict[Operation, SSAValue] = field(default_factory=dict[Operation, SSAValue])
+    """By product."""
 
 
 class ProductAgentBuilder(ProducerBuilder):
@@ -51,17 +60,29 @@ class ProductAgentBuilder(ProducerBuilder):
         plan: RolePlan,
         roles: WarpRoles,
         pipelines: Sequence[SSAValue],
-        sums: Accumulators,
+        made: InTensorMemory,
     ):
         super().__init__(PRODUCT, plan, roles, pipelines)
-        self.sums = sums
+        self.sums, self.left = made.sums, made.left
         self.released = roles.releases
         self.acquired = roles.accumulators
         self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
+        self.kept_by: dict[Operation, list[OperandLoad]] = {}
+        """What keeps left operands in their stages, the first operation that reads each."""
+        for number, pipeline in enumerate(plan.pipelines):
+            if users := resident_users(number, plan):
+                self.kept_by.setdefault(users[0], []).append(pipeline.loads[0])
 
     def copy_op(self, op: Operation) -> None:
         """Products, loops around them and the end are the warp role's own."""
+        for load in self.kept_by.get(op, ()):
+            self._wait(load)
+        self._copy(op)
+        if op not in self.plan.dots:
+            self._release_stages(op)
+
+    def _copy(self, op: Operation) -> None:
         match op:
             case aa.DotOp() | aa.DotScaledOp():
                 self._multiply(op)
@@ -74,12 +95,21 @@ class ProductAgentBuilder(ProducerBuilder):
             case _:
                 super().copy_op(op)
 
+    def _release_stages(self, op: Operation) -> None:
+        """Hands back the stages that are no longer needed behind an operation."""
+        for number in self.released.get(op, ()):
+            self.emit(tc.StageReleaseOp, [self.pipelines[number]])
+
     def _multiply(self, op: aa.ProductOp) -> None:
         """A product; behind it stages go back, as it says."""
         planned = self.plan.dots[op]
         if not isinstance(planned, Tcgen05Dot):
             raise InternalError("a product of the warp role has no sum in tensor memory")
         operands = [self._tile(operand, value) for operand, value in staged_values(planned)]
+        left = self.left.get(op)
+        if left is not None:
+            self.emit(tc.LeftOperandWaitOp, [left])
+            operands.insert(0, left)
         properties: dict[str, Attribute] = {"kind": StringAttr(planned.kind.name)}
         if planned.scales:
             properties["column"] = IntAttr(planned.scales_column)
@@ -90,8 +120,9 @@ class ProductAgentBuilder(ProducerBuilder):
         self._acquire_sums(op)
         op_class = Tcgen05DotScaledOp if planned.scales else tc.Tcgen05DotOp
         self.emit(op_class, [accumulator, *operands], (), properties)
-        for number in self.released.get(op, ()):
-            self.emit(tc.StageReleaseOp, [self.pipelines[number]])
+        self._release_stages(op)
+        if left is not None:
+            self.emit(tc.LeftOperandReleaseOp, [left])
         self._commit_sums(op)
 
     def _acquire_sums(self, op: Operation) -> None:
@@ -157,13 +188,44 @@ def stage_offset(plan: RolePlan, load: OperandLoad) -> int:
     return sum(place_bytes(before) for before in loads[: loads.index(load)])
 
 
-def create_accumulators(entry: Block, plan: RolePlan) -> Accumulators:
-    """The sums at the start of the kernel, in program order."""
-    found: Accumulators = {}
+def create_in_tensor_memory(entry: Block, plan: RolePlan) -> InTensorMemory:
+    """The sums at the start of the kernel, in program order, and the left operands.
+
+    Those of different loops with the same columns are the same.
+    """
+    found = InTensorMemory()
+    known: dict[int, SSAValue] = {}
     for planned in plan.dots.values():
-        if not isinstance(planned, Tcgen05Dot) or planned.accumulator in found:
+        if not isinstance(planned, Tcgen05Dot):
             continue
-        own, result = planned.accumulator, planned.dot.result
+        _create_sum(entry, plan, planned, found.sums, known)
+        if planned.lhs is not None:
+            continue
+        if planned.left_column not in known:
+            lhs = planned.dot.lhs
+            numbers = {"column": planned.left_column, "writers": plan.shape.consumer_warps}
+            op = tc.CreateLeftOperandOp.create(
+                result_types=[accumulator_type(shape_of(lhs), element_of(lhs))],
+                properties={name: IntAttr(number) for name, number in numbers.items()},
+            )
+            entry.add_op(op)
+            known[planned.left_column] = op.result
+        found.left[planned.dot] = known[planned.left_column]
+    return found
+
+
+def _create_sum(
+    entry: Block,
+    plan: RolePlan,
+    planned: Tcgen05Dot,
+    found: dict[Accumulator, SSAValue],
+    known: dict[int, SSAValue],
+) -> None:
+    """The sum of a product, unless it is there; `known`: what begins at a column."""
+    own, result = planned.accumulator, planned.dot.result
+    if own in found:
+        return
+    if own.column not in known:
         numbers = {
             "stages": own.buffers,
             "column": own.column,
@@ -175,8 +237,8 @@ def create_accumulators(entry: Block, plan: RolePlan) -> Accumulators:
             properties={name: IntAttr(number) for name, number in numbers.items()},
         )
         entry.add_op(op)
-        found[own] = op.result
-    return found
+        known[own.column] = op.result
+    found[own] = known[own.column]
 
 
 def build_product_agent(
@@ -185,9 +247,9 @@ def build_product_agent(
     roles: WarpRoles,
     entry: Block,
     pipelines: Sequence[SSAValue],
-    sums: Accumulators,
+    made: InTensorMemory,
 ) -> tc.ProductAgentOp:
     """The warp role's program; `entry` has the kernel's arguments."""
-    builder = ProductAgentBuilder(plan, roles, pipelines, sums)
+    builder = ProductAgentBuilder(plan, roles, pipelines, made)
     region = builder.build(func.body.block, list(entry.args))
     return tc.ProductAgentOp.create(regions=[region], location=func.location)

@@ -12,14 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
+from tileiras.dialects import cuda_tile as ct
+from tileiras.dialects.cuda_tile.attributes import RoundingMode, RoundingModeAttr
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
-from tileiras.interpreter.equivalent_ops import EquivalentOps
+from tileiras.interpreter.equivalent_ops import EquivalentOps, equivalent_properties
 from tileiras.interpreter.errors import InterpreterError
+from tileiras.interpreter.float_arithmetic import RULES as FLOAT_RULES
 from tileiras.interpreter.formats import Array, format_of
 from tileiras.interpreter.state import BlockRun, EffectRule
 from tileiras.interpreter.tensor_rules import scaled_dot_rule
@@ -37,6 +40,10 @@ class Sums:
     committed: list[list[Product]] = field(default_factory=list[list[Product]])
     open: list[Product] | None = None
     loaded: int = 0
+    is_scaled: bool = False
+    """Whether consumers get the sum behind each product, and scale it where it lies."""
+    scaled: Array | None = None
+    """What it was when they did so last."""
 
 
 @dataclass
@@ -49,7 +56,7 @@ class LeftOperands:
 
 
 def _create(run: BlockRun, op: tc.CreateAccumulatorOp) -> list[Any]:
-    return [Sums()]
+    return [Sums(is_scaled=op.scaled is not None)]
 
 
 def _agent(run: BlockRun, op: tc.ProductAgentOp) -> list[Any]:
@@ -79,7 +86,7 @@ def check_all_loaded(run: BlockRun, switch: Operation) -> None:
 
 def _acquire(run: BlockRun, op: tc.AccumulatorAcquireOp) -> list[Any]:
     sums: Sums = run.value(op.accumulator)
-    if sums.open is not None:
+    if sums.open is not None and not sums.is_scaled:
         raise InterpreterError("the sum before has not been committed", op)
     sums.open = []
     return []
@@ -90,7 +97,7 @@ def _commit(run: BlockRun, op: tc.AccumulatorCommitOp) -> list[Any]:
     if sums.open is None:
         raise InterpreterError("a sum is committed that nobody has begun", op)
     sums.committed.append(sums.open)
-    sums.open = None
+    sums.open = [] if sums.is_scaled else None
     return []
 
 
@@ -179,13 +186,44 @@ def _load(run: BlockRun, op: tc.AccumulatorLoadOp) -> Sequence[Any]:
     sums: Sums = run.value(op.accumulator)
     if sums.loaded >= len(sums.committed):
         raise InterpreterError("a sum is loaded that is never committed: the consumers hang", op)
-    products = sums.committed[sums.loaded]
-    sums.loaded += 1
-    found = np.zeros(shape_of(op.result), format_of(element_of(op.result)).dtype)
-    if bool(np.asarray(run.value(op.any)).all()):
-        for add in products:
-            found = add(found)
+    found = _next(sums, op.accumulator)
+    if not bool(np.asarray(run.value(op.any)).all()):
+        found = np.zeros(found.shape, found.dtype)
+    sums.scaled = None
     return placed(op, [found])
+
+
+def _scale(equivalents: EquivalentOps) -> EffectRule:
+    def scale(run: BlockRun, op: tc.AccumulatorScaleOp) -> list[Any]:
+        """Multiplies the sum so far."""
+        sums: Sums = run.value(op.accumulator)
+        if sums.loaded >= len(sums.committed):
+            raise InterpreterError("a sum is scaled that is never committed: consumers hang", op)
+        before, factors = _next(sums, op.accumulator), WholeTiles(run, op).value(op.factors)
+        properties: dict[str, Attribute] = {
+            "rounding_mode": RoundingModeAttr(RoundingMode.NEAREST_EVEN)
+        }
+        properties |= equivalent_properties(op, "flush_to_zero")
+        operands, results = (op.factors, op.factors), (op.factors,)
+        equivalent = equivalents.of(op, ct.MulFOp, properties, operands, results)
+        sums.scaled = FLOAT_RULES[ct.MulFOp](equivalent, before, factors)
+        return []
+
+    return scale
+
+
+def _next(sums: Sums, accumulator: SSAValue) -> Array:
+    """What consumers get next of an accumulator."""
+    type = accumulator.type
+    if not is_in_tmem(type):
+        raise InterpreterError("no accumulator")
+    found = sums.scaled
+    if found is None:
+        found = np.zeros(type.shape, format_of(type.element_type).dtype)
+    for add in sums.committed[sums.loaded]:
+        found = add(found)
+    sums.loaded += 1
+    return found
 
 
 def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule]:
@@ -199,6 +237,7 @@ def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule
         Tcgen05DotScaledOp: _multiply_scaled(equivalents),
         tc.StageReleaseOp: _release,
         tc.AccumulatorLoadOp: _load,
+        tc.AccumulatorScaleOp: _scale(equivalents),
         tc.CreateLeftOperandOp: _create_left,
         tc.LeftOperandWaitOp: _wait_left,
         tc.LeftOperandReleaseOp: _release_left,

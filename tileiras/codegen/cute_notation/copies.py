@@ -236,6 +236,12 @@ def accumulator_load(shown: Shown, op: Operation) -> list[str]:
     return [f"{shown.results(op)}{call}  // to {where}"]
 
 
+def accumulator_scale(shown: Shown, op: Operation) -> list[str]:
+    """Sums are scaled where they lie."""
+    assert isinstance(op, tc.AccumulatorScaleOp)
+    return [f"scale_in_tmem({shown.use(op.accumulator)}, {shown.use(op.factors)})"]
+
+
 def left_operand(shown: Shown, op: Operation) -> list[str]:
     """A left operand in tensor memory."""
     assert isinstance(op, tc.CreateLeftOperandOp)

@@ -17,9 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.atoms.element_names import wgmma_operand
 from tileiras.codegen.atoms.tcgen05 import (
     HALF_LANES,
-    LOAD_REPEATS,
     MOST_N,
-    WARP_LANES,
     Tcgen05Kind,
     get_tcgen05_kind,
     load_registers,
@@ -31,13 +29,17 @@ from tileiras.codegen.lowering.types import element_type, register_type, storage
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS, TMEM_COLUMN_BITS
 from tileiras.dialects.llvm import memory as llvm_memory
-from tileiras.dialects.llvm.types import SHARED, integer_type, lanes_of, vector_type
+from tileiras.dialects.llvm.types import SHARED, integer_type, lanes_of, scalar_of, vector_type
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.errors import InternalError
 
 WARP_THREADS = 32
+MOST_REGISTERS = 128
+"""Of a thread, by one load or store (PTX ISA, "tcgen05.ld", table of `.num`)."""
+SCALED_AT_ONCE = 32
+"""Policy: columns of a sum that a thread loads, scales and stores at a time."""
 _LANE_SHIFT = 16
 """Addresses have the lane in the upper 16 bits."""
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
@@ -59,9 +61,9 @@ def lower_create_accumulator(ctx: KernelLowering, op: Operation) -> None:
         ctx.add_globals(cell)
         ctx.scratch.reserve(BARRIER_BYTES)
         ctx.roles.tensor_memory = TensorMemory(ctx.prologue.address_of(cell), {})
-    ctx.roles.tensor_memory.pipelines[op.result] = _pipeline(
-        ctx, op.stages.data, op.column.data, op.columns.data, op.readers.data
-    )
+    pipeline = _pipeline(ctx, op.stages.data, op.column.data, op.columns.data, op.readers.data)
+    pipeline.is_scaled = op.scaled is not None
+    ctx.roles.tensor_memory.pipelines[op.result] = pipeline
 
 
 def _pipeline(
@@ -82,7 +84,7 @@ def _pipeline(
         Variable(ctx, 0),
         Variable(ctx, 0),
         Variable(ctx, 0),
-        writers,
+        writers=writers,
     )
 
 
@@ -174,7 +176,10 @@ def lower_accumulator_acquire(ctx: KernelLowering, op: Operation) -> None:
     empty = pipeline.empty_barrier(b, pipeline.stage.get(b))
     b.mbarrier_wait(empty, b.xor(pipeline.parity.get(b), b.i32(1)))
     b.tcgen05_fence("after_thread_sync")
-    pipeline.adds.set(b, b.i32(0))
+    if pipeline.is_scaled:
+        pipeline.advance(b)
+    else:
+        pipeline.adds.set(b, b.i32(0))
 
 
 def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
@@ -190,7 +195,7 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
     word = kind.descriptor(*names, m, n, transposed=transposed)
     right = b.tcgen05_descriptor(ctx.value(op.rhs), rhs)
     first = b.add(memory.address(), pipeline.offset(b))
-    adds = b.trunc(pipeline.adds.get(b), i1)
+    adds = b.i1(True) if pipeline.is_scaled else b.trunc(pipeline.adds.get(b), i1)
     for row in range(0, left.rows, m):
         for column in range(0, rhs.extent, n):
             to = row // m * rhs.extent + column
@@ -205,7 +210,8 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
                 b_offsets=[rhs.extent_offset(column) + k for k in rhs.k_offsets],
                 predicate=memory.leader,
             )
-    pipeline.adds.set(b, b.i32(1))
+    if not pipeline.is_scaled:
+        pipeline.adds.set(b, b.i32(1))
 
 
 @dataclass(frozen=True)
@@ -275,7 +281,76 @@ def lower_accumulator_commit(ctx: KernelLowering, op: Operation) -> None:
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline = memory.pipeline(op.accumulator)
     b.tcgen05_commit(pipeline.full_barrier(b, pipeline.stage.get(b)), predicate=memory.leader)
+    if not pipeline.is_scaled:
+        pipeline.advance(b)
+
+
+def lower_accumulator_scale(ctx: KernelLowering, op: Operation) -> None:
+    """Waits for the product before, and multiplies what it left; the first time stores zeros so.
+
+    A warp all of whose factors are one leaves its part as it is.
+    """
+    if not isinstance(op, tc.AccumulatorScaleOp):
+        raise InternalError("the rule of accumulator_scale got another operation")
+    b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
+    factors, layout = ctx.value(op.factors), ctx.layout(op.factors.type)
+    b.mbarrier_wait(pipeline.full_barrier(b, pipeline.stage.get(b)), pipeline.parity.get(b))
+    b.tcgen05_fence("after_thread_sync")
     pipeline.advance(b)
+    rows, columns = layout.shape
+    part = _own_part(ctx, (rows, columns), "32x32b", pipeline, SCALED_AT_ONCE)
+    begin, old, scale, after = (b.new_block() for _ in range(4))
+    b.cond_br(b.icmp("eq", pipeline.adds.get(b), b.i32(0)), begin, old)
+    ctx.start_block(begin)
+    pipeline.adds.set(b, b.i32(1))
+    _store_scaled(ctx, op, part, [None] * len(part[1][1]), factors)
+    b.br(after)
+    ctx.start_block(old)
+    b.cond_br(b.vote("all", _are_ones(ctx, factors)), after, scale)
+    ctx.start_block(scale)
+    address, (repeats, offsets) = part
+    element = register_type(element_type(op.factors.type))
+    for number, offset in enumerate(offsets):
+        loaded = b.tcgen05_ld(address, "32x32b", repeats, [offset], element)
+        own = (address, (repeats, [offset]))
+        _store_scaled(ctx, op, own, [loaded], b.slice(factors, number * repeats, repeats))
+    b.br(after)
+    ctx.start_block(after)
+
+
+def _are_ones(ctx: KernelLowering, factors: SSAValue) -> SSAValue:
+    """i1: whether a thread's factors are all one; those of a row are the same value."""
+    b = ctx.b
+    count = lanes_of(factors.type) or 1
+    found: SSAValue | None = None
+    one = b.const_float(scalar_of(factors.type), 1.0)
+    for number in range(count):
+        same = b.fcmp("oeq", b.extract(factors, number), one)
+        found = same if found is None else b.and_(found, same)
+    if found is None:
+        raise InternalError("a sum is scaled by no factors", where="tcgen05")
+    return found
+
+
+def _store_scaled(
+    ctx: KernelLowering,
+    op: tc.AccumulatorScaleOp,
+    part: tuple[SSAValue, tuple[int, list[int]]],
+    olds: list[SSAValue | None],
+    factors: SSAValue,
+) -> None:
+    """Stores a part of a sum times factors; zeros where there is no sum."""
+    b, (address, (repeats, offsets)) = ctx.b, part
+    type = vector_type(scalar_of(factors.type), repeats)
+    words = vector_type(integer_type(32), repeats)
+    for number, (offset, old) in enumerate(zip(offsets, olds, strict=True)):
+        own = b.slice(factors, number * repeats, repeats)
+        value = b.zero(type) if old is None else old
+        if op.flush_to_zero is not None:
+            scaled = b.unary_intrinsic("llvm.nvvm.mul.rn.ftz.f", value, own)
+        else:
+            scaled = b.fmul(value, own)
+        b.tcgen05_st(address, "32x32b", repeats, [offset], b.bitcast(scaled, words))
 
 
 def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
@@ -290,6 +365,8 @@ def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     loaded = _load(ctx, op, pipeline)
     _release(ctx, pipeline.empty_barrier(b, stage))
     pipeline.advance(b)
+    if pipeline.is_scaled:
+        pipeline.adds.set(b, b.i32(0))
     ctx.values[op.result] = _zeros_unless(ctx, ctx.value(op.any), loaded)
 
 
@@ -340,10 +417,15 @@ def lower_left_operand_release(ctx: KernelLowering, op: Operation) -> None:
 
 
 def _own_part(
-    ctx: KernelLowering, shape: tuple[int, int], name: str, pipeline: SumPipeline
+    ctx: KernelLowering,
+    shape: tuple[int, int],
+    name: str,
+    pipeline: SumPipeline,
+    most: int = MOST_REGISTERS,
 ) -> tuple[SSAValue, tuple[int, list[int]]]:
     """Where this warp's part of a tile of rows and columns is: the address, and for instructions of
-    a shape how often each repeats it, and where they begin (`layout/tmem`).
+    a shape how often each repeats it, and where they begin (`layout/tmem`). Each moves `most`
+    registers at most.
     """
     b, (rows, columns) = ctx.b, shape
     warpgroups = ctx.num_warps // 4
@@ -358,7 +440,10 @@ def _own_part(
         group = b.lshr(warp, b.i32(2))
         address = b.add(address, b.mul(group, b.i32(columns if splits_rows else own)))
     halves = 2 if name == "16x256b" and rows != HALF_ROWS else 1
-    each, repeats = _repeats(name, own)
+    # ptxas wants the registers of an instruction from the launch on (C7602).
+    if ctx.roles.launched_registers <= MOST_REGISTERS:
+        most = min(most, MOST_REGISTERS // 2)
+    each, repeats = _repeats(name, own, most)
     step = warpgroups if splits_rows else 1
     offsets = [
         (half * HALF_LANES << _LANE_SHIFT) + block * columns + start
@@ -386,11 +471,10 @@ def memory_address(ctx: KernelLowering) -> SSAValue:
     return tensor_memory(ctx).address()
 
 
-def _repeats(shape: str, columns: int) -> tuple[int, int]:
-    """Columns of one load, and how often it repeats the shape."""
+def _repeats(shape: str, columns: int, most: int) -> tuple[int, int]:
+    """Columns of one load of so many registers at most, and how often it repeats the shape."""
     unit = load_registers("16x256b", 1) * 2 if shape == "16x256b" else 1
-    most = max(LOAD_REPEATS) if shape == "16x256b" else WARP_LANES * 4
-    repeats = min(most, columns // unit)
+    repeats = min(most // load_registers(shape, 1), columns // unit)
     return repeats * unit, repeats
 
 
@@ -409,6 +493,7 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     tc.StageReleaseOp: lower_stage_release,
     tc.AccumulatorCommitOp: lower_accumulator_commit,
     tc.AccumulatorLoadOp: lower_accumulator_load,
+    tc.AccumulatorScaleOp: lower_accumulator_scale,
     tc.CreateLeftOperandOp: lower_create_left_operand,
     tc.LeftOperandStoreOp: lower_left_operand_store,
     tc.LeftOperandWaitOp: lower_left_operand_wait,

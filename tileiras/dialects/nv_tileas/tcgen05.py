@@ -61,10 +61,12 @@ LOAD_SHAPES = ("16x256b", "32x32b")
 class CreateAccumulatorOp(IRDLOperation):
     """Sums of products in tensor memory, `stages` of them, from column `column` on.
 
-    A stage takes `columns`; consumers of `readers` warps hand it back.
+    A stage takes `columns`; consumers of `readers` warps hand it back. A `scaled` one, of one
+    stage, is given to them before the first product and behind each, to be scaled where it lies.
     """
 
     name = "nv_tileas.create_accumulator"
+    scaled = opt_prop_def(UnitAttr)
     stages = prop_def(IntAttr)
     column = prop_def(IntAttr)
     columns = prop_def(IntAttr)
@@ -173,6 +175,31 @@ class AccumulatorLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
+class AccumulatorScaleOp(IRDLOperation):
+    """Waits for the sum so far, and multiplies it with `factors` where it lies.
+
+    The first time what is there counts as zero. The next product is added when a left operand has
+    been stored behind that.
+    """
+
+    name = "nv_tileas.accumulator_scale"
+    accumulator = operand_def(IN_TMEM)
+    factors = operand_def()
+    flush_to_zero = opt_prop_def(UnitAttr)
+
+    def verify_(self) -> None:
+        """The shape of the accumulator."""
+        type, target = self.factors.type, self.accumulator.type
+        if (
+            not isinstance(type, TensorType)
+            or not is_in_tmem(target)
+            or type.get_shape() != target.shape
+            or type.element_type != target.element_type
+        ):
+            raise VerifyException(f"{self.name}: {target} is not scaled by {type}")
+
+
+@irdl_op_definition
 class CreateLeftOperandOp(IRDLOperation):
     """A left operand in tensor memory, from column `column` on, that `writers` warps store."""
 
@@ -245,6 +272,7 @@ TCGEN05_OPS = (
     StageReleaseOp,
     AccumulatorCommitOp,
     AccumulatorLoadOp,
+    AccumulatorScaleOp,
     CreateLeftOperandOp,
     LeftOperandStoreOp,
     LeftOperandWaitOp,

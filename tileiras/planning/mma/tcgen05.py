@@ -27,6 +27,14 @@ other in columns, so that a thread has a whole row.
 """
 
 
+SCALED_AT_ONCE = 32
+"""Policy: registers of a thread for a part of a sum that is scaled in tensor memory."""
+
+
+STORED_BESIDE = 24
+"""Policy: registers of a thread beside a whole sum on its way to memory."""
+
+
 @dataclass(frozen=True)
 class Accumulator:
     """Sums in tensor memory: from column `column` on, `buffers` times `columns`.
@@ -35,6 +43,7 @@ class Accumulator:
     """
 
     loop: aa.ForOp
+    """The last one, where loops go on with the sum of a loop before."""
     position: int
     """Among the values that the loop carries; -1 for the sum of an iteration."""
     dot: aa.DotOp | None = None
@@ -42,6 +51,15 @@ class Accumulator:
     column: int = 0
     columns: int = 0
     buffers: int = 1
+    before: tuple[tuple[aa.ForOp, int], ...] = ()
+    """The loops before, whose sum the loop goes on with, and the position in each."""
+    is_scaled: bool = False
+    """Whether consumers scale the sum where it lies, before each product."""
+
+    @property
+    def places(self) -> tuple[tuple[aa.ForOp, int], ...]:
+        """The loops that carry the sum, and the position in each, in program order."""
+        return (*self.before, (self.loop, self.position))
 
     @property
     def is_of_iteration(self) -> bool:
@@ -144,6 +162,16 @@ class Tcgen05Dot:
         """Registers of a thread for the result once it is loaded."""
         threads = 128 * warpgroups
         return self.rows * self.columns // threads
+
+    def loop_registers(self, warpgroups: int) -> int:
+        """Registers of a thread for the result in its loop: of a sum that is scaled, for a part."""
+        whole = self.accumulator_registers(warpgroups)
+        return min(whole, SCALED_AT_ONCE) if self.accumulator.is_scaled else whole
+
+    def epilogue_registers(self, warpgroups: int) -> int:
+        """Registers of a thread for a sum that its loop does not hold, and to store it."""
+        whole = self.accumulator_registers(warpgroups)
+        return whole + STORED_BESIDE if self.accumulator.is_scaled else 0
 
     @property
     def tmem_columns(self) -> int:

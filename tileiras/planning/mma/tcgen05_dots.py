@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
 from tileiras.codegen.atoms.tcgen05 import (
@@ -26,7 +26,9 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.access import plan_view_access
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
+from tileiras.planning.mma.scaled_sums import scaled_sum
 from tileiras.planning.mma.tcgen05 import LEFT_SHAPE, Accumulator, Tcgen05Dot
+from tileiras.planning.mma.tmem_columns import columns_of
 from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.staged import StagedOperands, staged_operands
 from tileiras.planning.resources.cta import CtaConfig
@@ -111,7 +113,7 @@ def tcgen05_dot(op: aa.DotOp, target: GpuTarget) -> Tcgen05Dot | str:
         return operands
     if operands.lhs is None and (refusal := _why_not_computed(op)):
         return refusal
-    accumulator = accumulator_of(op)
+    accumulator = scaled_sum(op) or accumulator_of(op)
     if isinstance(accumulator, str):
         return accumulator
     return Tcgen05Dot(op, operands.lhs, operands.rhs, kind, accumulator)
@@ -206,8 +208,7 @@ def placed_sums(
     most = target.tmem_columns // shape.ctas
     scales = max(planned.scale_columns for planned in dots)
     for buffers in range(MOST_BUFFERS, 0, -1):
-        places, column = _places(dots, buffers)
-        left, end = _left_places(dots, column)
+        places, left, end = columns_of(dots, buffers)
         if allocated_columns(end + scales) <= most:
             return [
                 replace(
@@ -223,83 +224,10 @@ def placed_sums(
     return f"the {what} take more than {most} columns of tensor memory"
 
 
-def _places(
-    dots: Sequence[Tcgen05Dot], buffers: int
-) -> tuple[dict[Accumulator, Accumulator], int]:
-    """The sums with their columns, of which those that come repeatedly have several; the end.
-
-    Sums of iterations of one loop have the places of those of a loop before, where these are alike.
-    """
-    places: dict[Accumulator, Accumulator] = {}
-    taken: dict[tuple[Operation, Attribute], list[Accumulator]] = {}
-    column = 0
-    for planned in dots:
-        own, type = planned.accumulator, planned.dot.result.type
-        if own in places:
-            continue
-        if own.is_of_iteration:
-            here = taken.setdefault((own.loop, type), [])
-            place = _place_of_other_loop(taken, own, type, len(here))
-            if place is not None:
-                places[own] = replace(place, loop=own.loop, dot=own.dot)
-                here.append(places[own])
-                continue
-        is_repeated = own.is_of_iteration or _is_repeated(own.loop)
-        count = buffers if is_repeated else 1
-        places[own] = replace(own, column=column, columns=planned.tmem_columns, buffers=count)
-        if own.is_of_iteration:
-            taken[own.loop, type].append(places[own])
-        column += count * planned.tmem_columns
-    return places, column
-
-
-def _place_of_other_loop(
-    taken: dict[tuple[Operation, Attribute], list[Accumulator]],
-    own: Accumulator,
-    type: Attribute,
-    number: int,
-) -> Accumulator | None:
-    """The place of sum `number` of a type in a loop that is not around that of `own`."""
-    for (loop, other), places in taken.items():
-        is_apart = not loop.is_ancestor(own.loop) and not own.loop.is_ancestor(loop)
-        if other == type and is_apart and number < len(places):
-            return places[number]
-    return None
-
-
-def _left_places(dots: Sequence[Tcgen05Dot], column: int) -> tuple[dict[Operation, int], int]:
-    """Columns, from `column` on, of left operands that consumers compute; the end.
-
-    Those of different loops share columns, as sums do: the first of each loop, and so on.
-    """
-    places: dict[Operation, int] = {}
-    numbers: dict[Operation | None, int] = {}
-    known: dict[tuple[int, Attribute], int] = {}
-    for planned in dots:
-        if planned.lhs is not None:
-            continue
-        loop = planned.dot.parent_op()
-        numbers[loop] = numbers.get(loop, 0) + 1
-        key = (numbers[loop], planned.dot.lhs.type)
-        if key not in known:
-            known[key] = column
-            column += planned.left_columns
-        places[planned.dot] = known[key]
-    return places, column
-
-
 def _held_registers(planned: Tcgen05Dot, warpgroups: int) -> int:
     """Registers of a thread for a sum; of an iteration's also for the one that it is added to."""
     tiles = 1 + (planned.accumulator.is_of_iteration and not planned.starts_at_zero)
     return tiles * planned.accumulator_registers(warpgroups)
-
-
-def _is_repeated(loop: Operation) -> bool:
-    """Whether a loop runs several times in a tile block."""
-    parent = loop.parent_op()
-    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
-        parent = parent.parent_op()
-    return parent is not None
 
 
 def load_shape(planned: Tcgen05Dot, warpgroups: int) -> str:

@@ -100,5 +100,5 @@ def _elsewhere(func: aa.FuncOp, plan: RolePlan, exit: aa.IfOp | None) -> Iterato
             load = root_load(op.results[0])
             if load is not None and plan.pipeline_of(load) is not None:
                 yield op
-        elif plan.is_in_tmem and op in plan.dots:
+        elif plan.is_in_tmem and (op in plan.dots or op in plan.scalings):
             yield op

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -65,7 +65,19 @@ class ProductAgentBuilder(ProducerBuilder):
         super().__init__(PRODUCT, plan, roles, pipelines)
         self.sums, self.left = made.sums, made.left
         self.released = roles.releases
-        self.acquired = roles.accumulators
+        self.begun: dict[Operation, list[Accumulator]] = {}
+        """The sums that are acquired before an operation."""
+        self.given: dict[Operation, list[Accumulator]] = {}
+        """The sums that consumers get behind an operation."""
+        for op, sums in roles.accumulators.items():
+            for own in sums:
+                begin = op if own.is_of_iteration else own.places[0][0]
+                self.begun.setdefault(begin, []).append(own)
+                if not own.is_scaled:
+                    self.given.setdefault(op, []).append(own)
+        for planned in plan.dots.values():
+            if isinstance(planned, Tcgen05Dot) and planned.accumulator.is_scaled:
+                self.given.setdefault(planned.dot, []).append(planned.accumulator)
         self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
         self.kept_by: dict[Operation, list[OperandLoad]] = {}
@@ -126,13 +138,18 @@ class ProductAgentBuilder(ProducerBuilder):
         self._commit_sums(op)
 
     def _acquire_sums(self, op: Operation) -> None:
-        """Waits until the sums that an operation makes have been read."""
-        for own in self.acquired.get(op, ()):
+        """Waits until the sums that an operation makes have been read.
+
+        One that is scaled where it lies consumers get at once.
+        """
+        for own in self.begun.get(op, ()):
             self.emit(tc.AccumulatorAcquireOp, [self.sums[own]])
+            if own.is_scaled:
+                self.emit(tc.AccumulatorCommitOp, [self.sums[own]])
 
     def _commit_sums(self, op: Operation) -> None:
         """Gives the consumers the sums that an operation has made."""
-        for own in self.acquired.get(op, ()):
+        for own in self.given.get(op, ()):
             self.emit(tc.AccumulatorCommitOp, [self.sums[own]])
 
     def _tile(self, operand: SharedOperand, value: SSAValue) -> SSAValue:
@@ -232,9 +249,12 @@ def _create_sum(
             "columns": own.columns,
             "readers": plan.shape.consumer_warps,
         }
+        properties: dict[str, Attribute] = {n: IntAttr(number) for n, number in numbers.items()}
+        if own.is_scaled:
+            properties["scaled"] = UnitAttr()
         op = tc.CreateAccumulatorOp.create(
             result_types=[accumulator_type(shape_of(result), element_of(result))],
-            properties={name: IntAttr(number) for name, number in numbers.items()},
+            properties=properties,
         )
         entry.add_op(op)
         known[own.column] = op.result

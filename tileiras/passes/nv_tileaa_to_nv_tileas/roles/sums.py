@@ -31,10 +31,15 @@ from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_agent import InTensorMemory
+from tileiras.planning.mma.scaled_sums import scaling_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
+
+
+FLUSH = ("flush_to_zero",)
+"""What scaling in tensor memory keeps of a multiplication."""
 
 
 class SumsInTmem:
@@ -49,8 +54,9 @@ class SumsInTmem:
         """The accumulator by every value that is in it: carried ones, and results of loops."""
         for own, accumulator in self.made.items():
             if own in self.acquired.get(own.loop, ()):
-                self.held[own.loop.body.block.args[1 + own.position]] = accumulator
-                self.held[own.loop.results[own.position]] = accumulator
+                for loop, position in own.places:
+                    self.held[loop.body.block.args[1 + position]] = accumulator
+                    self.held[loop.results[position]] = accumulator
         for planned in plan.dots.values():
             if not isinstance(planned, Tcgen05Dot):
                 continue
@@ -64,13 +70,15 @@ class SumsInTmem:
         """What a loop gives, with its sums in registers."""
         found = list(results)
         for own in self.acquired.get(loop, ()):
-            loaded = self._load(materializer, self.firsts[own], _runs(materializer, own.loop))
+            loaded = self._load(materializer, self.firsts[own], _runs(materializer, own))
             found[own.position] = materializer.settle(loop.results[own.position], loaded)
         return found
 
     def place_dot(self, materializer: Materializer, planned: Tcgen05Dot) -> Sequence[SSAValue]:
         """What stands in place of a product: the place of its sum, or the sum itself."""
         op = planned.dot
+        if planned.accumulator.is_scaled:
+            self._scale(materializer, planned)
         if op in self.left:
             layout, _ = materializer.operand_layouts(op, [op.lhs, op.acc])
             tile = materializer.in_layout(op.lhs, layout)
@@ -91,6 +99,14 @@ class SumsInTmem:
             total = materializer.emit(add, [acc, total], [total.type], properties).results[0]
         return [materializer.settle(op.result, total)]
 
+    def _scale(self, materializer: Materializer, planned: Tcgen05Dot) -> None:
+        """The sum of before is scaled where it lies."""
+        scaling, value = scaling_of(planned.dot)
+        factors = materializer.in_layout(value, self._layout(materializer, planned))
+        kept = {name: scaling.properties[name] for name in FLUSH if name in scaling.properties}
+        operands = [self.made[planned.accumulator], factors]
+        materializer.emit(tc.AccumulatorScaleOp, operands, (), kept)
+
     def _layout(self, materializer: Materializer, planned: Tcgen05Dot) -> LinearLayout:
         """Where threads hold the sum."""
         op = planned.dot
@@ -109,11 +125,17 @@ class SumsInTmem:
         ).results[0]
 
 
-def _runs(materializer: Materializer, loop: aa.ForOp) -> SSAValue:
-    """i1: whether a loop has an iteration."""
-    is_unsigned = loop.unsigned_cmp is not None
-    bounds = [materializer.plain(loop.lower_bound), materializer.plain(loop.upper_bound)]
-    return _is_less(materializer, bounds, is_unsigned=is_unsigned)
+def _runs(materializer: Materializer, own: Accumulator) -> SSAValue:
+    """i1: whether a loop of a sum has an iteration."""
+    found: list[SSAValue] = []
+    for loop, _ in own.places:
+        is_unsigned = loop.unsigned_cmp is not None
+        bounds = [materializer.plain(loop.lower_bound), materializer.plain(loop.upper_bound)]
+        found.append(_is_less(materializer, bounds, is_unsigned=is_unsigned))
+    any = found[0]
+    for other in found[1:]:
+        any = materializer.emit(aa.OrIOp, [any, other], [i1]).results[0]
+    return any
 
 
 def _always(materializer: Materializer) -> SSAValue:

@@ -51,8 +51,8 @@ WRONG: tuple[tuple[str, Build], ...] = (
             "f16", 1 << 32, v[2], v[3], v[3], v[4], a_offsets=[0], b_offsets=[0]
         ),
     ),
-    ("no load of shape 16x256b.x3", lambda b, v: b.tcgen05_ld(v[2], "16x256b", 3, (0,), f32)),
-    ("no load of shape 16x256b.x64", lambda b, v: b.tcgen05_ld(v[2], "16x256b", 64, (0,), f32)),
+    ("no transfer of shape 16x256b.x3", lambda b, v: b.tcgen05_ld(v[2], "16x256b", 3, (0,), f32)),
+    ("no transfer of shape 16x256b.x64", lambda b, v: b.tcgen05_ld(v[2], "16x256b", 64, (0,), f32)),
     ("expected 4 elements of 32 bits", lambda b, v: b.tcgen05_ld(v[2], "16x256b", 1, (0,), i64)),
 )
 

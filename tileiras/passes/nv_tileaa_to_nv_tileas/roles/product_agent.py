@@ -11,11 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i1
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    IntegerOverflow,
+    IntegerOverflowAttr,
+    IntTupleAttr,
+    Signedness,
+    SignednessAttr,
+)
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
@@ -65,6 +73,7 @@ class ProductAgentBuilder(ProducerBuilder):
         super().__init__(PRODUCT, plan, roles, pipelines)
         self.sums, self.left = made.sums, made.left
         self.released = roles.releases
+        self.ahead = roles.ahead
         self.begun: dict[Operation, list[Accumulator]] = {}
         """The sums that are acquired before an operation."""
         self.given: dict[Operation, list[Accumulator]] = {}
@@ -100,12 +109,52 @@ class ProductAgentBuilder(ProducerBuilder):
                 self._multiply(op)
             case aa.ForOp():
                 self._acquire_sums(op)
-                super().copy_op(op)
+                early = [inner for inner in op.body.block.ops if inner in self.ahead]
+                if early:
+                    self._copy_loop_ahead(op, early)
+                else:
+                    super().copy_op(op)
                 self._commit_sums(op)
             case aa.ReturnOp():
                 self.emit(aa.ReturnOp)
             case _:
                 super().copy_op(op)
+
+    def _copy_loop_ahead(self, op: aa.ForOp, early: Sequence[Operation]) -> None:
+        """A loop of nothing but products, some of them for the iteration after."""
+        bounds = [self.values[value] for value in (op.lower_bound, op.upper_bound, op.step)]
+        lower, upper, step = bounds
+        self._multiply_if(self._less(lower, upper, op.unsigned_cmp is not None), early)
+        outer, self.block = self.block, Block(arg_types=[lower.type])
+        properties = {"overflow": IntegerOverflowAttr(IntegerOverflow.NONE)}
+        number = self.block.args[0]
+        left = self.emit(aa.SubIOp, [upper, number], [number.type], properties).results[0]
+        self._multiply_if(self._less(step, left, True), early)
+        for inner in op.body.block.ops:
+            if inner in self.plan.dots and inner not in self.ahead:
+                self.copy_op(inner)
+        self.emit(aa.ContinueOp)
+        body, self.block = self.block, outer
+        self.emit(aa.ForOp, bounds, (), op.properties, [Region(body)])
+
+    def _multiply_if(self, condition: SSAValue, early: Sequence[Operation]) -> None:
+        """The products of an iteration that are issued ahead, if there is that iteration."""
+        outer, self.block = self.block, Block()
+        for dot in early:
+            self.copy_op(dot)
+        # What has been waited for here is not what others read.
+        kept = [load for loads in self.kept_by.values() for load in loads]
+        self.tiles = {key: tile for key, tile in self.tiles.items() if key[0] in kept}
+        then, self.block = self.block, outer
+        self.only_if(condition, then)
+
+    def _less(self, first: SSAValue, second: SSAValue, is_unsigned: bool) -> SSAValue:
+        """i1: whether the first of two numbers is less than the other."""
+        properties = {
+            "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
+            "signedness": SignednessAttr(Signedness.UNSIGNED if is_unsigned else Signedness.SIGNED),
+        }
+        return self.emit(aa.CmpIOp, [first, second], [i1], properties).results[0]
 
     def _release_stages(self, op: Operation) -> None:
         """Hands back the stages that are no longer needed behind an operation."""

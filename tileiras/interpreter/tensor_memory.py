@@ -16,7 +16,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import RoundingMode, RoundingModeAttr
-from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
@@ -27,7 +26,6 @@ from tileiras.interpreter.formats import Array, format_of
 from tileiras.interpreter.state import BlockRun, EffectRule
 from tileiras.interpreter.tensor_rules import scaled_dot_rule
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
-
 
 Product = Callable[[Array], Array]
 """Adds itself to a sum."""
@@ -167,9 +165,7 @@ def _multiply_scaled(equivalents: EquivalentOps) -> EffectRule:
             raise InterpreterError("a product is issued into a sum that nobody has begun", op)
         tiles = WholeTiles(run, op)
         lhs, rhs, *scales = map(tiles.value, (op.lhs, op.rhs, op.lhs_scale, op.rhs_scale))
-        sums.open.append(
-            lambda sum: scaled_dot_rule(equivalents)(op, lhs, rhs, sum, *scales)
-        )
+        sums.open.append(lambda sum: scaled_dot_rule(equivalents)(op, lhs, rhs, sum, *scales))
         return []
 
     return multiply

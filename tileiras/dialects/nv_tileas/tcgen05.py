@@ -110,8 +110,8 @@ class AccumulatorAcquireOp(IRDLOperation):
 class Tcgen05DotOp(IRDLOperation):
     """`accumulator += lhs @ rhs` of two tiles in stages of pipelines, without waiting for it.
 
-    The left one may be in tensor memory (`create_left_operand`). `kind` names a row of `codegen.atoms.tcgen05`. The signedness properties are present for
-    integer operands only.
+    The left one may be in tensor memory (`create_left_operand`). `kind` names a row of
+    `codegen.atoms.tcgen05`. The signedness properties are present for integer operands only.
     """
 
     name = "nv_tileas.tcgen05_dot"

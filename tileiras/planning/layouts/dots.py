@@ -82,9 +82,7 @@ def _wgmma_layouts(dot: aa.DotOp, mma: WgmmaAttr, warpgroups: int) -> list[Linea
     return [left_fragments(shape_of(dot.lhs), family, fragments, warpgroups), result]
 
 
-def _tcgen05_layouts(
-    dot: aa.ProductOp, mma: Tcgen05Attr, warpgroups: int
-) -> list[LinearLayout]:
+def _tcgen05_layouts(dot: aa.ProductOp, mma: Tcgen05Attr, warpgroups: int) -> list[LinearLayout]:
     """Of the left operand, if threads store it, and of the sum, once it is loaded."""
     from tileiras.planning.mma.tcgen05 import LEFT_SHAPE
 

@@ -17,6 +17,7 @@ from xdsl.ir import Block, BlockArgument, OpResult, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import RoundingMode
 from tileiras.dialects.nv_tileaa.types import element_of
+from tileiras.errors import InternalError
 from tileiras.planning.mma.tcgen05 import Accumulator
 from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.staged import staged_operands
@@ -72,10 +73,11 @@ def scaled_sum(op: aa.DotOp) -> Accumulator | None:
     return Accumulator(last.loop, last.position, before=tuple(places[:-1]), is_scaled=True)
 
 
-def scaling_of(op: aa.DotOp) -> tuple[aa.MulFOp, SSAValue]:
+def scaling_of(op: aa.ProductOp) -> tuple[aa.MulFOp, SSAValue]:
     """What scales the sum of a product, and the factors. The sum is one that is scaled."""
     maker = op.acc.owner
-    assert isinstance(maker, aa.MulFOp)
+    if not isinstance(maker, aa.MulFOp):
+        raise InternalError("a sum is not scaled", where="tcgen05")
     is_left = isinstance(maker.lhs, BlockArgument) and maker.lhs.block is maker.parent_block()
     return maker, maker.rhs if is_left else maker.lhs
 

@@ -29,9 +29,7 @@ def least_columns(dots: Sequence[Tcgen05Dot]) -> int:
     return allocated_columns(end)
 
 
-def _places(
-    dots: Sequence[Tcgen05Dot], buffers: int
-) -> tuple[dict[Accumulator, Accumulator], int]:
+def _places(dots: Sequence[Tcgen05Dot], buffers: int) -> tuple[dict[Accumulator, Accumulator], int]:
     """The sums with their columns, of which those that come repeatedly have several; the end.
 
     Sums of iterations of one loop have the places of those of a loop before, where these are alike.

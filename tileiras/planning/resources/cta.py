@@ -163,8 +163,8 @@ class Requirements:
     the producer needs more where its whole warpgroup gathers, None if one warp is enough.
     `columns`: of the widest product. `scratch`: shared memory that one operation needs at once.
     `smem_transpose`: and what warpgroups need to transpose operands in. `is_busy`: threads compute
-    left operands between products, or transpose words. `tmem_columns`: of tensor memory, where fewer
-    CTAs than an SM has room for otherwise may have to share it.
+    left operands between products, or transpose words. `tmem_columns`: of tensor memory,
+    where fewer CTAs than an SM has room for otherwise may have to share it.
     """
 
     accumulators: dict[int, int]

@@ -2,8 +2,10 @@
 
 It walks its own copy of the loops around products, waits for stages, issues, and lets the tensor
 core hand stages back. In front of a loop it waits until the consumers have read the sums of a tile
-before, behind it it gives them the new ones; a sum that its loop reads is given in each iteration. What
-stays in its stage throughout a loop it waits for in front of that.
+before, behind it it gives them the new ones; a sum that its loop reads is given in each iteration,
+one that consumers scale where it lies in front of the loop and behind each product. What stays in
+its stage throughout a loop it waits for in front of that. Products that wait for a left operand of
+the consumers come behind those of the next iteration that wait for none.
 """
 
 from __future__ import annotations

@@ -37,7 +37,6 @@ from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 
-
 FLUSH = ("flush_to_zero",)
 """What scaling in tensor memory keeps of a multiplication."""
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tileiras.codegen.nvdisasm import find_nvdisasm
-from tileiras.codegen.ptxas_backend import find_ptxas
+from tileiras.codegen.ptxas_process import find_ptxas
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = 140

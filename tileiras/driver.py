@@ -342,6 +342,23 @@ def compile_module(
         from tileiras.codegen.llvm_backend import prepare
 
         prepare()
+    if options.emit != "cubin":
+        return _through_stages(source, options, target, filename, remarks, pass_names)
+    from tileiras.codegen.ptxas_process import started_ahead
+
+    with started_ahead(target, options):
+        return _through_stages(source, options, target, filename, remarks, pass_names)
+
+
+def _through_stages(
+    source: bytes,
+    options: CompileOptions,
+    target: GpuTarget | None,
+    filename: str,
+    remarks: RemarkCollector | None,
+    pass_names: tuple[str, ...],
+) -> Artefacts:
+    """What `compile_module` does, with options that are checked."""
     from tileiras.ir_pass import CompileContext
     from tileiras.pass_manager import Timings, run_passes
     from tileiras.remarks import RemarkCollector

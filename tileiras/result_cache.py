@@ -19,7 +19,7 @@ from hashlib import sha256
 from tileiras import __version__
 from tileiras.codegen.libdevice import find_libdevice
 from tileiras.codegen.llvm_library import find_llvm_library
-from tileiras.codegen.ptxas_backend import find_ptxas
+from tileiras.codegen.ptxas_process import find_ptxas
 from tileiras.driver import MAGIC
 from tileiras.errors import TileirasError
 from tileiras.file_replacement import write_beside

@@ -169,6 +169,14 @@ def wait_for_process(process: int) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
+def kill_process(process: int) -> None:
+    """Ends a process that `start_process` started."""
+    with _Registered.guard:
+        os.kill(process, signal.SIGKILL)
+        del _Registered.processes[process]
+        os.waitpid(process, 0)
+
+
 def make_folder(path: str) -> None:
     """Makes a private folder that `remove_folder`, or the end of the process, removes."""
     with _Registered.guard:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tileiras.codegen import cuda_toolkit
-from tileiras.codegen.ptxas_backend import find_ptxas, ptx_to_cubin, ptxas_release
+from tileiras.codegen.ptxas_backend import ptx_to_cubin, ptxas_release
 from tileiras.codegen.ptxas_log import advisories, first_error, kernel_resources, locate_error
+from tileiras.codegen.ptxas_process import find_ptxas
 from tileiras.codegen.target import get_target
 from tileiras.errors import CompileError, TargetError
 from tileiras.options import CompileOptions

@@ -20,7 +20,8 @@ from tests.robustness.processes import (
     run,
 )
 from tileiras.codegen.check_cubin import check_cubin
-from tileiras.codegen.ptxas_backend import find_ptxas, ptx_to_cubin
+from tileiras.codegen.ptxas_backend import ptx_to_cubin
+from tileiras.codegen.ptxas_process import find_ptxas
 from tileiras.codegen.target import TARGET_NAMES, GpuTarget, get_target
 from tileiras.errors import CompileError
 from tileiras.options import CompileOptions

@@ -6,11 +6,10 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tileiras.codegen.check_cubin import check_cubin
-from tileiras.codegen.cuda_toolkit import candidates
 from tileiras.codegen.ptxas_log import (
     KernelResources,
     advisories,
@@ -18,20 +17,12 @@ from tileiras.codegen.ptxas_log import (
     kernel_resources,
     locate_error,
 )
+from tileiras.codegen.ptxas_process import TemporaryFolder, arguments_of, find_ptxas, spawn, take
 from tileiras.codegen.target import GpuTarget
 from tileiras.errors import CompileError, InternalError, TargetError
 from tileiras.options import CompileOptions
-from tileiras.termination import (
-    CRASHES,
-    make_folder,
-    remove_folder,
-    start_process,
-    temporary_path,
-    wait_for_process,
-)
+from tileiras.termination import CRASHES, wait_for_process
 
-_IN_PACKAGES = ("cu13/bin/ptxas",)
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SECONDS_TO_BE_ENDED = 0.2
 """A terminal sends its signals to us as well: within this time they have ended us."""
@@ -57,17 +48,6 @@ class PtxasResult:
         return sum(kernel.spill_stores + kernel.spill_loads for kernel in self.kernels)
 
 
-def find_ptxas(knobs: Mapping[str, str]) -> str:
-    """ptxas in the pip package, then CUDA_HOME or CUDA_PATH, then PATH. Raises TargetError."""
-    for path in candidates(knobs, _IN_PACKAGES, "bin/ptxas", on_path="ptxas"):
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    raise TargetError(
-        "cannot find ptxas: install the Python package nvidia-cuda-nvcc, "
-        "or set CUDA_HOME to a CUDA toolkit 13.0 or newer"
-    )
-
-
 def ptx_to_cubin(ptx: str, target: GpuTarget, options: CompileOptions) -> PtxasResult:
     """Assembles PTX for `target`, again while a kernel spills with registers to spare.
 
@@ -89,17 +69,19 @@ def ptx_to_cubin(ptx: str, target: GpuTarget, options: CompileOptions) -> PtxasR
 def _assemble(ptx: str, target: GpuTarget, options: CompileOptions) -> PtxasResult:
     """One run of ptxas."""
     ptxas = find_ptxas(options.knobs)
-    with _TemporaryFolder(options.knobs) as folder:
-        source, cubin, log = (
-            os.path.join(folder.path, name) for name in ("k.ptx", "k.cubin", "log")
-        )
-        try:
-            with open(source, "wb") as stream:
-                stream.write(ptx.encode())
-        except OSError as error:
-            raise _cannot_write(source, error.strerror) from error
-        arguments = [*_arguments(target, options), "-o", cubin, source]
-        status = _run(ptxas, arguments, options.knobs, log)
+    arguments = arguments_of(target, options)
+    started = take(ptxas, arguments, options.knobs)
+    with started.folder if started is not None else TemporaryFolder(options.knobs) as folder:
+        source, cubin, log = folder.files()
+        status = started.finish(ptx.encode()) if started is not None else None
+        if status != 0:  # told again without a head start: whatever went wrong is found there
+            try:
+                with open(source, "wb") as stream:
+                    stream.write(ptx.encode())
+            except OSError as error:
+                raise _cannot_write(source, error.strerror) from error
+            process = spawn(ptxas, [*arguments, "-o", cubin, source], options.knobs, log)
+            status = wait_for_process(process)
         text = _read(log).decode(errors="replace")
         if status != 0:
             _raise_failure(ptxas, text, ptx, status, options.knobs, folder.path, target)
@@ -122,54 +104,15 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def _arguments(target: GpuTarget, options: CompileOptions) -> list[str]:
-    arguments = [f"-arch={target.ptx_target}", f"-O{options.opt_level}", "-v"]
-    if options.device_debug:
-        arguments.append("-g")
-    elif options.line_info:
-        arguments.append("-lineinfo")
-    return arguments
-
-
-def _run(ptxas: str, arguments: Sequence[str], knobs: Mapping[str, str], log: str) -> int:
-    """Runs ptxas with its output in the file `log`; returns its exit status.
-
-    `posix_spawn`, because importing `subprocess` costs as much as a small ptxas run.
-    """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o600),
-        (os.POSIX_SPAWN_DUP2, 1, 2),
-    ]
-    environment = {name: knobs[name] for name in ("PATH", "HOME") if knobs.get(name)}
-    environment["TMPDIR"] = os.path.dirname(
-        log
-    )  # what ptxas leaves when it is killed goes with ours
-    try:
-        process = start_process(
-            lambda: os.posix_spawn(
-                ptxas,
-                [ptxas, *arguments],
-                environment,
-                file_actions=actions,
-                setsigdef=_IGNORED_BY_PYTHON,
-            )
-        )
-    except OSError as error:
-        raise TargetError(f"cannot run {ptxas}: {error.strerror}") from error
-    return wait_for_process(process)
-
-
 def ptxas_release(ptxas: str, knobs: Mapping[str, str]) -> tuple[int, int] | None:
     """The release that `ptxas --version` says, such as (13, 5); None if it says nothing."""
-    with _TemporaryFolder(knobs) as folder:
+    with TemporaryFolder(knobs) as folder:
         return _release(ptxas, knobs, folder.path)
 
 
 def _release(ptxas: str, knobs: Mapping[str, str], folder: str) -> tuple[int, int] | None:
     log = os.path.join(folder, "version")
-    _run(ptxas, ["--version"], knobs, log)
+    wait_for_process(spawn(ptxas, ["--version"], knobs, log))
     after = _read(log).decode(errors="replace").partition("release ")[2]
     parts = after.partition(",")[0].split(".")
     if len(parts) != 2 or not all(part.isdigit() for part in parts):
@@ -228,22 +171,3 @@ def _is_full(folder: str) -> bool:
 
 def _cannot_write(path: str, reason: str | None) -> TargetError:
     return TargetError(f"unable to write temporary file '{path}': {reason}")
-
-
-class _TemporaryFolder:
-    """A private folder that is removed with its files, however the block ends."""
-
-    def __init__(self, knobs: Mapping[str, str]):
-        self.path = temporary_path("tileiras", knobs.get("TMPDIR"))
-
-    def __enter__(self) -> _TemporaryFolder:
-        try:
-            make_folder(self.path)
-        except OSError as error:
-            raise TargetError(
-                f"cannot make temporary folder {self.path}: {error.strerror}"
-            ) from error
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        remove_folder(self.path)

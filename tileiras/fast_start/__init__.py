@@ -91,6 +91,17 @@ def start_fast(folder: str | None, without: tuple[str, ...] = ()) -> Callable[[]
     return save
 
 
+def save_once() -> None:
+    """Writes what is new now, and nothing when the process or a fork of it ends.
+
+    For the resident compiler: its children know nothing that their parent does not, and each would
+    write it again.
+    """
+    if _started:
+        _started[0]()
+        _started[0] = lambda: None
+
+
 def skip_dialect_finder() -> None:
     """Puts an empty package in place of `xdsl.dialects`; its submodules are imported as usual.
 

@@ -43,7 +43,7 @@ def batches() -> Iterator[tuple[str, list[Case]]]:
 
 def prepare(folder: Path) -> int:
     """Writes PTX, cubins and expected results; the number of cases that could not be made."""
-    from tileiras.codegen.ptxas_backend import find_ptxas
+    from tileiras.codegen.ptxas_process import find_ptxas
     from tileiras.interpreter.ptx import PtxError, run_ptx
 
     folder.mkdir(parents=True, exist_ok=True)

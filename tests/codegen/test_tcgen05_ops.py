@@ -100,9 +100,7 @@ def kernel() -> ModuleOp:
         b_offsets=(0, 32),
         predicate=b.elect(),
     )
-    b.tcgen05_mma(
-        "f16", word, tmem, tmem, operand, first, a_offsets=(32, 40), b_offsets=(0, 32)
-    )
+    b.tcgen05_mma("f16", word, tmem, tmem, operand, first, a_offsets=(32, 40), b_offsets=(0, 32))
     b.tcgen05_commit(shared, predicate=b.elect())
     b.tcgen05_st(tmem, "32x32b", 2, (0, 2), b.build([tmem] * 4))
     rows = b.tcgen05_ld(tmem, "32x32b", 4, (0, 4), f32)

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from tests.kernels.attention import persistent_attention
 from tests.kernels.softmax_attention import RESULT, attention_arguments, softmax_attention
 from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import run_ptx
@@ -80,11 +81,35 @@ def test_bf16_is_computed_so_too() -> None:
     assert "tcgen05.mma" in text and "mma.sync" not in text and remarks == []
 
 
+@pytest.mark.parametrize("loops", [1, 2])
+@pytest.mark.parametrize("sizes", [(128, 64, 64), (128, 128, 128), (256, 64, 64)], ids=str)
+def test_blocks_make_several_tiles(loops: int, sizes: tuple[int, int, int]) -> None:
+    """All that goes round between warps goes on where the tile before has left it."""
+    rows, keys, depth = sizes
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_100")
+    text = compile_module(persistent_attention(loops, *sizes), options).output.decode()
+    assert "tcgen05.mma" in text and "mma.sync" not in text
+    length, rng = 4 * rows, np.random.default_rng(rows)
+    arrays = [(rng.integers(-2, 3, (length, depth)) / 4).astype(np.float16) for _ in range(3)]
+    result = np.zeros_like(arrays[0])
+    bits = [array.view(np.uint16).reshape(-1) for array in (*arrays, result)]
+    run_ptx(text, [*bits, np.int32(length)], (2, 1, 1))
+    queries, all_keys, values = (array.astype(float) for array in arrays)
+    wanted = np.zeros((length, depth))
+    for start in [*range(0, length, keys)] * loops:
+        part = slice(start, start + keys)
+        scores = (queries @ all_keys[part].T).astype(np.float16).astype(float)
+        wanted = wanted / 2 + scores @ values[part]
+    np.testing.assert_allclose(result.astype(float), wanted, atol=1e-2)
+
+
 def test_left_operand_is_read_from_tensor_memory() -> None:
     text, _ = compiled(KERNELS[0])
     from_memory = re.findall(r"tcgen05\.mma\S* \[%?\w+\], \[", text)
     from_stages = re.findall(r"tcgen05\.mma\S* \[%?\w+\], %?\w+,", text)
-    assert len(from_memory) == len(from_stages) == 4
+    assert len(from_memory) == 4
+    # Those of the first iteration, and of the one after that which runs.
+    assert len(from_stages) == 2 * 4
 
 
 def test_stores_that_are_not_waited_for_are_not_seen() -> None:

@@ -391,7 +391,9 @@ def lower_left_operand_store(ctx: KernelLowering, op: Operation) -> None:
     rows, columns = layout.shape
     each = TMEM_COLUMN_BITS // storage_bits(element_type(op.tile.type))
     address, (repeats, offsets) = _own_part(ctx, (rows, columns // each), "32x32b", pipeline)
-    words = b.bitcast(value, vector_type(integer_type(32), repeats * len(offsets)))
+    # Each by itself: LLVM would take them for parts of wider integers.
+    parts = [b.slice(value, each * number, each) for number in range(repeats * len(offsets))]
+    words = b.build([b.bitcast(part, integer_type(32)) for part in parts])
     b.tcgen05_st(address, "32x32b", repeats, offsets, words)
     _release(ctx, pipeline.full_barrier(b, stage))
     pipeline.advance(b)

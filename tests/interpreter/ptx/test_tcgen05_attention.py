@@ -103,6 +103,19 @@ def test_blocks_make_several_tiles(loops: int, sizes: tuple[int, int, int]) -> N
     np.testing.assert_allclose(result.astype(float), wanted, atol=1e-2)
 
 
+def test_sums_may_be_flushed_to_zero_when_they_are_scaled() -> None:
+    """Then no warp leaves its part of the sum alone."""
+    plain = softmax_attention(*KERNELS[0]).decode()
+    flushed = plain.replace("%b_0 = mulf %a_0, %fb_0 :", "%b_0 = mulf %a_0, %fb_0 flush_to_zero :")
+    assert flushed != plain
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_100")
+    texts = [compile_module(source.encode(), options).output.decode() for source in (plain, flushed)]
+    assert ["vote.sync.all" in text for text in texts] == [True, False]
+    assert "mul.rn.ftz.f32" in texts[1] or "mul.rn.ftz.f32x2" in texts[1]
+    found, wanted = run(texts[1], KERNELS[0], 256, 1)
+    np.testing.assert_allclose(found, wanted, atol=2e-3)
+
+
 def test_left_operand_is_read_from_tensor_memory() -> None:
     text, _ = compiled(KERNELS[0])
     from_memory = re.findall(r"tcgen05\.mma\S* \[%?\w+\], \[", text)

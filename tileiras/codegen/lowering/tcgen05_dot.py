@@ -306,7 +306,11 @@ def lower_accumulator_scale(ctx: KernelLowering, op: Operation) -> None:
     _store_scaled(ctx, op, part, [None] * len(part[1][1]), factors)
     b.br(after)
     ctx.start_block(old)
-    b.cond_br(b.vote("all", _are_ones(ctx, factors)), after, scale)
+    if op.flush_to_zero is None:
+        b.cond_br(b.vote("all", _are_ones(ctx, factors)), after, scale)
+    else:
+        # One times a subnormal number is zero then.
+        b.br(scale)
     ctx.start_block(scale)
     address, (repeats, offsets) = part
     element = register_type(element_type(op.factors.type))

@@ -109,7 +109,9 @@ def test_sums_may_be_flushed_to_zero_when_they_are_scaled() -> None:
     flushed = plain.replace("%b_0 = mulf %a_0, %fb_0 :", "%b_0 = mulf %a_0, %fb_0 flush_to_zero :")
     assert flushed != plain
     options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_100")
-    texts = [compile_module(source.encode(), options).output.decode() for source in (plain, flushed)]
+    texts = [
+        compile_module(source.encode(), options).output.decode() for source in (plain, flushed)
+    ]
     assert ["vote.sync.all" in text for text in texts] == [True, False]
     assert "mul.rn.ftz.f32" in texts[1] or "mul.rn.ftz.f32x2" in texts[1]
     found, wanted = run(texts[1], KERNELS[0], 256, 1)

@@ -146,7 +146,12 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
             ctx.roles.pipeline(start.pipeline).has_prologue_fill = True
             ctx.roles.hurries |= start.hurried is not None
     plan_tensor_maps(ctx, op)
-    ctx.roles.threads = WARP_THREADS * (op.consumer_warps.data + op.producer_warps.data)
+    warps = op.consumer_warps.data + op.producer_warps.data
+    ctx.roles.threads = WARP_THREADS * warps
+    # A part of the SM may get a warp more than others.
+    of_part = -(-warps * op.ctas.data // target.partitions) * WARP_THREADS
+    registers = target.registers_per_sm // (target.partitions * of_part)
+    ctx.roles.launched_registers = target.whole_units(registers)
 
 
 def _lower_producer_warps(

@@ -66,14 +66,12 @@ def tmem_layout(type: MemDescType) -> Layout | None:
 def coordinate_layout(columns: Sequence[Sequence[int]]) -> Layout:
     """The bits of a number -> coordinates, with strides that name the dim: `8:2@1`.
 
-    Neighbouring bits are one mode; a bit that only makes copies has stride 0. AlgebraError where a
-    bit moves several dims.
+    Each bit moves one dim at most. Neighbouring bits are one mode; a bit that only makes copies has
+    stride 0.
     """
     modes: list[tuple[int, int, int]] = []
     for vector in columns:
         moved = [(axis, step) for axis, step in enumerate(vector) if step]
-        if len(moved) > 1:
-            raise AlgebraError(f"a bit that moves {tuple(vector)} moves several dims")
         axis, step = moved[0] if moved else (0, 0)
         extent, last_axis, last_step = modes[-1] if modes else (1, -1, -1)
         if modes and last_axis == axis and step == extent * last_step:
@@ -84,6 +82,18 @@ def coordinate_layout(columns: Sequence[Sequence[int]]) -> Layout:
         return Layout(1, 0)
     layouts = [Layout(extent, _stride(axis, step)) for extent, axis, step in modes]
     return layouts[0] if len(layouts) == 1 else Layout.of(layouts)
+
+
+def _adds_up(vectors: Sequence[Sequence[int]]) -> bool:
+    """Whether each bit moves one dim, and no two the same bit of a coordinate."""
+    taken: dict[int, int] = {}
+    for vector in vectors:
+        moved = [(axis, step) for axis, step in enumerate(vector) if step]
+        if len(moved) > 1 or any(taken.get(axis, 0) & step for axis, step in moved):
+            return False
+        for axis, step in moved:
+            taken[axis] = taken.get(axis, 0) | step
+    return True
 
 
 def _stride(axis: int, step: int) -> Leaf:
@@ -99,18 +109,19 @@ def decomposed(layout: LinearLayout) -> list[tuple[str, str]]:
         warp    warp of the CTA -> coordinates
         value   value of a thread -> coordinates
 
-    Where elements are held several times, `copies` says how often. Coordinates add up; where a bit
-    of two of them meets by ^, which strides cannot say, the bits are given instead.
+    Where elements are held several times, `copies` says how often. Coordinates add up; where
+    bits meet by ^, which strides cannot say, the coordinates of each bit are given instead.
     """
     parts = [("tv", thread_value_text(layout))]
     bases = dict(layout.bases)
+    adds_up = _adds_up([vector for _, columns in layout.bases for vector in columns])
     for name, shown in (("lane", "lane"), ("warp", "warp"), ("register", "value")):
         columns = bases.get(name, ())
-        try:
+        if adds_up:
             parts.append((shown, str(coordinate_layout(columns))))
-        except AlgebraError:
+        else:
             vectors = " ^ ".join(text_of(tuple(vector)) for vector in columns)
-            parts.append((shown, f"bits {vectors}"))
+            parts.append((shown, f"bits {vectors or 0}"))
     held = sum(layout.in_bits(name) for name in layout.in_dims)
     copies = (1 << held) // layout.size
     if copies > 1:

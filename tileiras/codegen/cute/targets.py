@@ -17,6 +17,8 @@ from tileiras.errors import TargetError
 PTX_ELEMENTS = {
     "f8E4M3FN": "e4m3",
     "f8E5M2": "e5m2",
+    "f6E2M3FN": "e2m3",
+    "f6E3M2FN": "e3m2",
     "f4E2M1FNx2": "e2m1",
     "i8": "s8",
     "i32": "s32",

@@ -17,6 +17,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
 
 def main() -> None:
@@ -45,9 +46,15 @@ def serve() -> None:
     from tileiras.cli import run, run_as_process
     from tileiras.resident import server
 
-    server.serve(
-        os.environ, lambda argv: run_as_process(run, argv), server.warm_up, server.rehearse
-    )
+    def compile_and_exit(argv: "Sequence[str]", tell: "Callable[[int], None]") -> "NoReturn":
+        def command(words: "Sequence[str]") -> int:
+            code = run(words)
+            tell(code)  # the end of a process takes some ms
+            return code
+
+        run_as_process(command, argv)
+
+    server.serve(os.environ, compile_and_exit, server.warm_up, server.rehearse)
 
 
 def disassemble() -> None:

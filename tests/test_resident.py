@@ -208,7 +208,7 @@ def test_more_than_it_can_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     assert listener.client.recv(16) == answer(NO)
 
 
-def test_changed_source_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_source_ends_it() -> None:
     """The command compiles by itself, and starts the next server."""
     listener = socket.socket(socket.AF_UNIX)
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
@@ -216,13 +216,22 @@ def test_changed_source_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
         listener.listen()
         asked = socket.socket(socket.AF_UNIX)
         asked.connect(f"{folder}/s")
-        one = server.Server(listener, lambda _: os._exit(1), lambda: None)
-        one._spare = server.Spare(0, asked)
-        monkeypatch.setattr(server, "_loaded_sources", lambda: [("changed", 1, 1)])
+        one = server.Server(listener, lambda *_: os._exit(1), lambda: None)
+        source = Path(folder, "source.py")
+        source.touch()
+        one._sources = [(str(source), source.stat().st_mtime_ns, 0)]
+        assert not one._is_stale()
+        source.write_text("pass\n")
+        ours, theirs = socket.socketpair()
+        one._spare = server.Spare(0, ours)
         before = signal.getsignal(signal.SIGCHLD)
         one.run(30.0, {})
         signal.signal(signal.SIGCHLD, before)
         signal.set_wakeup_fd(-1)
+        _, descriptors, _, _ = socket.recv_fds(theirs, 4, 1)
+        assert theirs.recv(1) == b""  # the child that has it is not told to go on
+        os.close(descriptors[0])
+        assert asked.recv(16) == b""
 
 
 def test_request_of_nobody_we_know_is_not_read() -> None:

@@ -344,9 +344,9 @@ def compile_module(
         prepare()
     if options.emit != "cubin":
         return _through_stages(source, options, target, filename, remarks, pass_names)
-    from tileiras.codegen.ptxas_process import start_ahead
+    from tileiras.codegen.ptxas_process import started_ahead
 
-    with start_ahead(target, options):
+    with started_ahead(target, options):
         return _through_stages(source, options, target, filename, remarks, pass_names)
 
 

@@ -41,6 +41,12 @@ _SECONDS_OF_LEASE = 20.0
 somebody has waited for it for 45 seconds (/proc/sys/fs/lease-break-time), and ptxas would read an
 empty file."""
 
+_MEMORY = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216"
+"""Policy: ptxas takes its memory in large pieces of large pages (tunables of glibc 2.35).
+
+With small ones a vector add has 3800 page faults and takes 18 ms, with these 1050 and 14; a product
+37 and 30 (measured). The output is the same, and 5 MB more memory are used."""
+
 
 def find_ptxas(knobs: Mapping[str, str]) -> str:
     """ptxas in the pip package, then CUDA_HOME or CUDA_PATH, then PATH. Raises TargetError."""
@@ -75,9 +81,8 @@ def spawn(ptxas: str, arguments: Sequence[str], knobs: Mapping[str, str], log: s
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     environment = {name: knobs[name] for name in ("PATH", "HOME") if knobs.get(name)}
-    environment["TMPDIR"] = os.path.dirname(
-        log
-    )  # what ptxas leaves when it is killed goes with ours
+    environment["TMPDIR"] = os.path.dirname(log)  # what it leaves when it is killed goes with ours
+    environment["GLIBC_TUNABLES"] = _MEMORY
     try:
         return start_process(
             lambda: os.posix_spawn(
@@ -124,11 +129,19 @@ class TemporaryFolder:
         remove_folder(self.path)
 
 
+class Wanted(NamedTuple):
+    """A run of ptxas but for its files: the command, and what it and its files depend on."""
+
+    command: tuple[str, ...]
+    path: str | None
+    home: str | None
+    temporary: str | None
+
+
 class Started(NamedTuple):
     """A ptxas that waits for its input."""
 
-    command: tuple[str, ...]
-    environment: tuple[str | None, ...]
+    wanted: Wanted
     folder: TemporaryFolder
     process: int
     source: int
@@ -160,11 +173,11 @@ class Started(NamedTuple):
 
 
 _waiting: list[Started] = []
-"""At most one: what `start_ahead` has started and nobody has taken."""
+"""At most one: what has been started ahead and nobody has taken."""
 
 
 @contextmanager
-def start_ahead(target: GpuTarget | None, options: CompileOptions) -> Iterator[None]:
+def started_ahead(target: GpuTarget | None, options: CompileOptions) -> Iterator[None]:
     """Has ptxas started while the block runs, for a compilation with these options in it.
 
     Only in a process of a command, which compiles once: elsewhere several threads may compile, and
@@ -172,7 +185,8 @@ def start_ahead(target: GpuTarget | None, options: CompileOptions) -> Iterator[N
     """
     if target is not None and is_watched() and not _waiting:
         with suppress(OSError, TargetError, AttributeError):
-            _waiting.append(_start(target, options))
+            ptxas, arguments = find_ptxas(options.knobs), arguments_of(target, options)
+            _waiting.append(_start(_wanted(ptxas, arguments, options.knobs)))
     try:
         yield
     finally:
@@ -182,18 +196,22 @@ def start_ahead(target: GpuTarget | None, options: CompileOptions) -> Iterator[N
 
 def take(ptxas: str, arguments: Sequence[str], knobs: Mapping[str, str]) -> Started | None:
     """The ptxas that was started for this, which is the caller's now; None where there is none."""
-    wanted = (ptxas, *arguments), _environment(knobs)
-    if _waiting and (_waiting[0].command, _waiting[0].environment) == wanted:
-        return _waiting.pop()
-    return None
+    wanted = _wanted(ptxas, arguments, knobs)
+    return _waiting.pop() if _waiting and _waiting[0].wanted == wanted else None
 
 
-def _start(target: GpuTarget, options: CompileOptions) -> Started:
+def _wanted(ptxas: str, arguments: Sequence[str], knobs: Mapping[str, str]) -> Wanted:
+    places = (knobs.get(name) for name in ("PATH", "HOME", "TMPDIR"))
+    return Wanted((ptxas, *arguments), *places)
+
+
+def _start(wanted: Wanted) -> Started:
     """Raises OSError, TargetError, or AttributeError where the system has no leases."""
     import fcntl
 
-    ptxas, arguments = find_ptxas(options.knobs), arguments_of(target, options)
-    folder = TemporaryFolder(options.knobs)
+    places = {"PATH": wanted.path, "HOME": wanted.home, "TMPDIR": wanted.temporary}
+    knobs = {name: value for name, value in places.items() if value is not None}
+    folder = TemporaryFolder(knobs)
     folder.make()
     source, cubin, log = folder.files()
     opened = -1
@@ -201,16 +219,11 @@ def _start(target: GpuTarget, options: CompileOptions) -> Started:
         opened = os.open(source, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.fcntl(opened, fcntl.F_SETSIG, signal.SIGURG)  # it is ignored; SIGIO would end us
         fcntl.fcntl(opened, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        process = spawn(ptxas, [*arguments, "-o", cubin, source], options.knobs, log)
+        ptxas, *arguments = wanted.command
+        process = spawn(ptxas, [*arguments, "-o", cubin, source], knobs, log)
     except BaseException:
         if opened >= 0:
             os.close(opened)
         remove_folder(folder.path)
         raise
-    command = (ptxas, *arguments)
-    return Started(command, _environment(options.knobs), folder, process, opened, time.monotonic())
-
-
-def _environment(knobs: Mapping[str, str]) -> tuple[str | None, ...]:
-    """What ptxas and its files depend on."""
-    return tuple(knobs.get(name) for name in ("PATH", "HOME", "TMPDIR"))
+    return Started(wanted, folder, process, opened, time.monotonic())

@@ -76,13 +76,22 @@ class Spare(NamedTuple):
     pipe: socket.socket
 
 
+class Given(NamedTuple):
+    """What a child works for: a connection, its client, and who lets it go on when it has read the
+    request; None: it may."""
+
+    connection: socket.socket
+    client: int
+    go_on: socket.socket | None
+
+
 class Server:
     """A listening socket, the children at work, and the sources that were loaded."""
 
     def __init__(
         self,
         listener: socket.socket,
-        compile_and_exit: Callable[[list[str]], NoReturn],
+        compile_and_exit: Callable[[list[str], Callable[[int], None]], NoReturn],
         rehearse: Callable[[], None],
     ):
         self._listener = listener
@@ -113,52 +122,71 @@ class Server:
             self._tell_ends()
             if self._listener.fileno() in ready:
                 last = time.monotonic()
-                if _loaded_sources() != self._sources:
+                if not self._accept(environ):
                     return
-                self._accept(environ)
             elif not ready and not self._spare:
                 self._make_spare(environ)
 
-    def _accept(self, environ: MutableMapping[str, str]) -> None:
-        """Gives one connection of this user to a child."""
+    def _accept(self, environ: MutableMapping[str, str]) -> bool:
+        """Gives one connection of this user to a child; False: a source has changed.
+
+        A child that waits has the connection first, and is told to go on when the sources have
+        been looked at: it reads the request meanwhile.
+        """
         try:
             connection, _ = self._listener.accept()
         except OSError:
-            return
+            return True
         client, user = _peer_of(connection)
         if user != os.geteuid():
             connection.close()
-            return
+            return True
         if len(self._children) >= _MOST_CHILDREN:
             _tell(connection, answer(NO))
             connection.close()
-            return
-        child = self._use_spare(connection, client)
-        if child is None:
+            return True
+        spare = self._use_spare(connection, client)
+        if self._is_stale():
+            if spare is not None:
+                spare.pipe.close()  # it ends
+            connection.close()
+            return False
+        if spare is not None and _let_go(spare):
+            child = spare.process
+        else:
             try:
                 child = os.fork()
             except OSError:
                 _tell(connection, answer(NO))
                 connection.close()
-                return
+                return True
             if not child:
-                self._be_child(lambda: (connection, client), environ)
+                self._be_child(lambda: Given(connection, client, None), environ)
         self._children[child] = connection
         _tell(connection, answer(STARTED, child))
+        return True
 
-    def _use_spare(self, connection: socket.socket, client: int) -> int | None:
+    def _is_stale(self) -> bool:
+        """Whether a source is not what it was."""
+        try:
+            return any(
+                (status := os.stat(source)).st_mtime_ns != modified or status.st_size != size
+                for source, modified, size in self._sources
+            )
+        except OSError:
+            return True
+
+    def _use_spare(self, connection: socket.socket, client: int) -> Spare | None:
         """Gives a connection to the child that waits for one; None where there is none."""
         if self._spare is None:
             return None
-        process, pipe = self._spare
-        self._spare = None
+        spare, self._spare = self._spare, None
         try:
-            socket.send_fds(pipe, [client.to_bytes(4, "little")], [connection.fileno()])
+            socket.send_fds(spare.pipe, [client.to_bytes(4, "little")], [connection.fileno()])
         except OSError:
+            spare.pipe.close()
             return None
-        finally:
-            pipe.close()
-        return process
+        return spare
 
     def _make_spare(self, environ: MutableMapping[str, str]) -> None:
         """Forks a child before it is needed, in a moment of quiet.
@@ -178,23 +206,29 @@ class Server:
             self._spare = Spare(child, ours)
             return
 
-        def wait() -> tuple[socket.socket, int]:
+        def wait() -> Given:
             ours.close()
             self._rehearse()
+            gc.collect()  # what comes next takes the memory that is this process's own already
             head, descriptors, _, _ = socket.recv_fds(theirs, 4, 1)
-            theirs.close()
             if not descriptors:
                 os._exit(0)  # the server has ended
-            return socket.socket(fileno=descriptors[0]), int.from_bytes(head, "little")
+            connection = socket.socket(fileno=descriptors[0])
+            return Given(connection, int.from_bytes(head, "little"), theirs)
 
         self._be_child(wait, environ)
 
     def _be_child(
         self,
-        wait: Callable[[], tuple[socket.socket, int]],
+        wait: Callable[[], Given],
         environ: MutableMapping[str, str],
     ) -> NoReturn:
         """Waits for a connection and its client, compiles as the client would, and ends."""
+
+        def finish(code: int) -> None:
+            stop_watching()
+            _tell(connection, answer(ENDED, code))
+
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -202,15 +236,17 @@ class Server:
             self._listener.close()
             for other in self._children.values():
                 other.close()
-            connection, client = wait()
+            connection, client, go_on = wait()
             connection.settimeout(SECONDS_FOR_A_REQUEST)
             request, descriptors = _receive(connection)
             become(request, descriptors, client, environ)
-            _watch_client(connection)
+            stop_watching = _watch_client(connection)
+            if go_on is not None and not go_on.recv(1):
+                os._exit(0)  # a source has changed, and the client knows
         except BaseException:
             os.kill(os.getpid(), signal.SIGKILL)  # the client compiles by itself
             raise
-        self._compile_and_exit(request.argv)
+        self._compile_and_exit(request.argv, finish)
 
     def _tell_ends(self) -> None:
         """Tells clients how their children ended: nothing for those that were killed."""
@@ -283,13 +319,14 @@ def open_streams(streams: Sequence[tuple[str, str, bool]]) -> None:
 
 def serve(
     environ: MutableMapping[str, str],
-    compile_and_exit: Callable[[list[str]], NoReturn],
+    compile_and_exit: Callable[[list[str], Callable[[int], None]], NoReturn],
     warm_up: Callable[[], None],
     rehearse: Callable[[], None],
 ) -> None:
     """Is the resident compiler of this user and installation, unless there is one.
 
-    `compile_and_exit` does what the command does; `warm_up` loads what it needs, and `rehearse`
+    `compile_and_exit` does what the command does, and calls what it is given with the exit code
+    when only the end of the process is left; `warm_up` loads what it needs, and `rehearse`
     compiles something small.
     """
     folder = runtime_folder(environ)
@@ -382,20 +419,26 @@ def _receive(connection: socket.socket) -> tuple[Request, list[int]]:
     return Request(os.fsdecode(program), arguments, texts, *others), descriptors
 
 
-def _watch_client(connection: socket.socket) -> None:
-    """Ends this process when its client has: nobody waits for the result any more."""
+def _watch_client(connection: socket.socket) -> Callable[[], None]:
+    """Ends this process when its client has: nobody waits for the result any more.
+
+    Returns what to call when the client may go.
+    """
     from _thread import start_new_thread
 
     from tileiras.termination import end
 
     connection.settimeout(None)
+    may_go: list[bool] = []
 
     def wait() -> None:
         with suppress(OSError):
             connection.recv(1)
-        end(signal.SIGTERM)
+        if not may_go:
+            end(signal.SIGTERM)
 
     start_new_thread(wait, ())
+    return lambda: may_go.append(True)
 
 
 def _peer_of(connection: socket.socket) -> tuple[int, int]:
@@ -411,6 +454,17 @@ def _tell(connection: socket.socket, said: bytes) -> None:
     """Sends an answer; a client that is gone does not matter."""
     with suppress(OSError):
         connection.send(said, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+
+
+def _let_go(spare: Spare) -> bool:
+    """Tells a child that has a connection to go on; whether it is still there."""
+    try:
+        spare.pipe.send(b"g", socket.MSG_NOSIGNAL)
+    except OSError:
+        return False
+    finally:
+        spare.pipe.close()
+    return True
 
 
 def _loaded_sources() -> list[tuple[str, int, int]]:

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Operation, Region
 
 from tileiras.codegen.cute_notation import copies, products
 from tileiras.codegen.cute_notation.kernel import Shown
-from tileiras.codegen.cute_notation.layouts import memref_tensor, thread_value_text, tile_text
+from tileiras.codegen.cute_notation.layouts import memref_tensor, tile_text
 from tileiras.dialects.assembly.aliases import collect_aliases
 from tileiras.dialects.assembly.names import ValueNames
 from tileiras.dialects.nv_tileaa.async_copy import CircularBufferOp
@@ -29,6 +29,7 @@ from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.dialects.nv_tileas.cute_layouts import thread_value_text
 from tileiras.dialects.nv_tileas.tcgen05 import ProductAgentOp
 from tileiras.remarks import counted
 

@@ -19,9 +19,9 @@ from tests.kernels.debugged_kernel import write_kernel
 from tileiras import cli
 from tileiras.bench.command import OPTIONS as BENCH_OPTIONS
 from tileiras.command_line import INPUT
-from tileiras.dialects.cute import layout_command
 from tileiras.explain.command import run as explain
 from tileiras.interpreter.ptx.command import _parser as run_parser
+from tileiras.layout_command import command as layout_command
 from tileiras.reduce_command import OPTIONS as REDUCE_OPTIONS
 from tileiras.tune.command import OPTIONS as TUNE_OPTIONS
 

@@ -67,7 +67,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def give_inputs(words: Sequence[str]) -> None:
-    """Makes the files that are named and are not there."""
+    """Makes the files that are named and are not there: programs, and dumps where one is read."""
+    if "--dump" in words:
+        dump = words[words.index("--dump") + 1]
+        made = ["examples/matmul.mlir", "--gpu-name=sm_80", "--emit=nv_tileas", "-o", dump]
+        assert cli.run(made) == 0
     examples = {".tileirbc": "tutorial/axpy.tileirbc", ".mlir": "vector_add.mlir"}
     for word in words:
         path = Path(word)

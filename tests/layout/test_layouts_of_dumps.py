@@ -167,7 +167,7 @@ class TestEveryKernel:
             kinds[one.kind] = None
         assert REGISTERS in kinds
         assert (SMEM in kinds) == ((name, target) != STAGED_LATER)
-        assert (TMEM in kinds) == (target == "sm_100" and name == "gemm")
+        assert (TMEM in kinds) == (target == "sm_100")
 
     def test_tiles_in_shared_memory_agree_with_the_algebra(self, name: str, target: str) -> None:
         """Cells, vectors and conflicts, counted by ranks and address by address."""

@@ -105,7 +105,7 @@ format:  ## let ruff rewrite what it can
 bless:  ## rewrite the expected outputs of the exact file tests and of docs; read the diff
 	$(RUN) -m pytest -q tests/filetests tests/test_looking_inside.py tests/test_pass_pages.py \
 	    tests/test_walk.py tests/test_schedules_page.py tests/test_targets_page.py tests/test_message_page.py \
-	    tests/test_page_runs.py tests/test_import_graph.py tests/test_site.py --bless
+	    tests/test_page_runs.py tests/test_captures.py tests/test_import_graph.py tests/test_site.py --bless
 
 docs: $(BIN)/tileiras  ## the site of docs/ in build/site; needs the extra: .venv/bin/pip install -e '.[docs]'
 	@$(BIN)/python -c 'import mkdocs' || { echo "make docs needs $(BIN)/pip install -e '.[docs]'"; exit 1; }

@@ -121,8 +121,8 @@ def run_ptx() -> None:
 
 def layout() -> None:
     """The command `tileiras-layout`."""
-    from tileiras.dialects.cute.layout_command import main as run
-    from tileiras.dialects.cute.layout_command import option_names
+    from tileiras.layout_command.command import main as run
+    from tileiras.layout_command.command import option_names
 
     _complete("tileiras-layout", option_names)
 

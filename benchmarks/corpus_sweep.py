@@ -16,13 +16,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+from tileiras.tune.progress import shown
 
 SUFFIXES = (".tileirbc", ".cutile", ".bc")
 CLOSING_LINES = (
@@ -93,10 +95,11 @@ def compile_file(path: Path, arguments: Sequence[str], limit: float) -> Outcome:
         return Outcome(path.name, status, done.returncode, seconds, message)
 
 
-def sweep(paths: Iterable[Path], arguments: list[str], limit: float, jobs: int) -> list[Outcome]:
-    """The outcomes in the order of the files."""
+def sweep(paths: Sequence[Path], arguments: list[str], limit: float, jobs: int) -> list[Outcome]:
+    """The outcomes in the order of the files; a bar tells of them on a terminal."""
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(lambda path: compile_file(path, arguments, limit), paths))
+        outcomes = pool.map(lambda path: compile_file(path, arguments, limit), paths)
+        return list(shown(outcomes, len(paths)))
 
 
 def print_tables(outcomes: list[Outcome], console: Console) -> None:

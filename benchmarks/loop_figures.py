@@ -1,13 +1,15 @@
 """What PTX says of the loop that multiplies: instructions, flops and bytes of shared memory.
 
 Numbers are for one warp that runs the loop, so that ratios do not depend on how many do. Of
-tcgen05, which one thread issues, the whole tile counts.
+tcgen05, which one thread issues, the whole tile counts; where warps read sums in a loop of their
+own, as those of attention do, so do their instructions, of a warp for every 32 rows.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 LABEL = re.compile(r"\s*(?P<label>[$%\w]+):(?!:)")
 BRANCH = re.compile(r"(?:@!?%?\w+\s+)?bra(?:\.uni)?\s+(?P<target>[$%\w]+)")
@@ -15,6 +17,12 @@ NO_INSTRUCTION = re.compile(r"\.(?:reg|file|pragma|shared|local|param|callprotot
 MMA_SYNC = re.compile(r"mma\.sync\S*?\.m(\d+)n(\d+)k(\d+)")
 WGMMA = re.compile(r"wgmma\.mma_async\S*?\.m64n(\d+)k(\d+)\S*")
 TCGEN05 = re.compile(r"tcgen05\.mma\S*kind::(\w+)")
+TCGEN05_DENSE = re.compile(
+    r"tcgen05\.mma\S*kind::\w+\s+\[[^]]+\],\s*(?P<a>\[?)[^,]+,[^,]+,\s*(?P<word>%\w+),"
+)
+"""A is in tensor memory where it has brackets; behind B the instruction descriptor."""
+CONSTANT = re.compile(r"mov\.b32\s+(%\w+), (\d+)$")
+SUM_LOAD = re.compile(r"tcgen05\.ld\b")
 LDMATRIX = re.compile(r"ldmatrix\S*\.x([124])\b")
 LOAD = re.compile(r"ld\.shared\S*?(?:\.v([248]))?\.[busf](\d+)\b")
 TCGEN05_K = {
@@ -94,17 +102,34 @@ def main_loop(ptx: str, tile: tuple[int, int]) -> LoopFigures | None:
             for a, b in loops
         )
     ]
-    figures = [_figures(listed[first : last + 1], tile) for first, last in inner]
-    return max((f for f in figures if f is not None), key=lambda f: f.flops, default=None)
+    words = {m[1]: int(m[2]) for text in listed if (m := CONSTANT.match(text))}
+    figures = [_figures(listed[first : last + 1], tile, words) for first, last in inner]
+    found = max((f for f in figures if f is not None), key=lambda f: f.flops, default=None)
+    if found is None or not found.unit.startswith("tcgen05"):
+        return found
+    readers = [n for first, last in loops if (n := _reads_sums(listed[first : last + 1]))]
+    # Of loops that follow each other the longest one counts, as above.
+    others = max(readers, default=0) * (tile[0] // LANES)
+    return replace(found, instructions=found.instructions + others)
+
+
+def _reads_sums(body: list[str]) -> int:
+    """Instructions of a loop that reads sums of tensor memory and issues no products, else 0."""
+    if _multiplies(body) or not any(map(SUM_LOAD.match, body)):
+        return 0
+    return sum(not text.endswith(":") for text in body)
 
 
 def _multiplies(body: list[str]) -> bool:
-    return any(_product(text, (1, 1)) is not None for text in body)
+    return any(_product(text, (1, 1), {}) is not None for text in body)
 
 
-def _figures(body: list[str], tile: tuple[int, int]) -> LoopFigures | None:
+def _figures(
+    body: list[str], tile: tuple[int, int], words: Mapping[str, int]
+) -> LoopFigures | None:
     instructions = [text for text in body if not text.endswith(":")]
-    products = [found for text in instructions if (found := _product(text, tile)) is not None]
+    made = (_product(text, tile, words) for text in instructions)
+    products = [found for found in made if found is not None]
     if not products:
         return None
     unit = products[0][0]
@@ -113,8 +138,13 @@ def _figures(body: list[str], tile: tuple[int, int]) -> LoopFigures | None:
     return LoopFigures(unit, len(instructions), len(products), flops, read)
 
 
-def _product(text: str, tile: tuple[int, int]) -> tuple[str, int, int] | None:
-    """Unit, flops and bytes of shared memory that an instruction reads by itself."""
+def _product(
+    text: str, tile: tuple[int, int], words: Mapping[str, int]
+) -> tuple[str, int, int] | None:
+    """Unit, flops and bytes of shared memory that an instruction reads by itself.
+
+    `words`: constants in registers, among them instruction descriptors, which know the shape.
+    """
     if match := MMA_SYNC.search(text):
         m, n, k = map(int, match.groups())
         unit = "mma.sync block_scale" if "block_scale" in text else "mma.sync"
@@ -127,9 +157,14 @@ def _product(text: str, tile: tuple[int, int]) -> tuple[str, int, int] | None:
         return "wgmma", 2 * ROWS * n * k // WARPS, rows * INSTRUCTION_BYTES // WARPS
     if match := TCGEN05.search(text):
         rows, columns = tile
-        unit = "tcgen05 block_scale" if "block_scale" in text else "tcgen05"
+        unit, from_memory = "tcgen05 block_scale" if "block_scale" in text else "tcgen05", True
+        dense = TCGEN05_DENSE.search(text)
+        if dense is not None and unit == "tcgen05":
+            from_memory = not dense["a"]
+            if (word := words.get(dense["word"])) is not None:
+                rows, columns = (word >> 24 & 31) << 4, (word >> 17 & 63) << 3
         flops = 2 * rows * columns * TCGEN05_K[match[1]]
-        return unit, flops, (rows + columns) * INSTRUCTION_BYTES
+        return unit, flops, (rows * from_memory + columns) * INSTRUCTION_BYTES
     return None
 
 

@@ -27,6 +27,8 @@ from corpus_sweep import SUFFIXES, compile_file, first_error, run_limited
 from rich.console import Console
 from rich.table import Table
 
+from tileiras.tune.progress import shown
+
 TARGETS = (
     *("sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90"),
     *("sm_100", "sm_103", "sm_110", "sm_120", "sm_121"),
@@ -129,7 +131,7 @@ def sweep(questions: list[Question], jobs: int, seconds: float) -> list[Verdict]
     start = time.monotonic()
     verdicts: list[Verdict] = []
     with ThreadPoolExecutor(jobs) as pool:
-        for verdict in pool.map(compare, questions):
+        for verdict in shown(pool.map(compare, questions), len(questions)):
             verdicts.append(verdict)
             if seconds and time.monotonic() - start > seconds:
                 pool.shutdown(cancel_futures=True)

@@ -327,8 +327,11 @@ def main(arguments: Sequence[str]) -> int:
     cases = [*row_cases(), *program_cases(), *product_cases(), *whole_kernels()]
     cases = [case for case in cases if re.search(options.filter, case.name)]
     count = len(cases)
+    from tileiras.tune.progress import shown
+
     with ProcessPoolExecutor(options.jobs) as pool:
-        cubins = list(pool.map(compile_case, cases, [arch] * count, [features] * count))
+        made = pool.map(compile_case, cases, [arch] * count, [features] * count)
+        cubins = list(shown(made, count))
     errors = [(c.name, text) for c, text in zip(cases, cubins) if isinstance(text, str)]
     for name, text in errors:
         print(f"compiler   failed    {name}: {text}")

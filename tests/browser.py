@@ -65,7 +65,9 @@ class Browser:
     program: str
     folder: Path
 
-    def _run(self, page: str, *options: str, width: int = 1200, dark: bool = False) -> str:
+    def _run(
+        self, page: str, *options: str, width: int = 1200, height: int = 900, dark: bool = False
+    ) -> str:
         """What the browser prints; its complaints raise."""
         path = self.folder / "page.html"
         path.write_text(page, encoding="utf-8")
@@ -81,7 +83,7 @@ class Browser:
                 "--enable-logging=stderr",
                 "--virtual-time-budget=1000",
                 f"--user-data-dir={self.folder / 'profile'}",
-                f"--window-size={width},900",
+                f"--window-size={width},{height}",
                 f"--blink-settings={settings}",
                 *options,
                 path.as_uri(),
@@ -111,7 +113,11 @@ class Browser:
         return json.loads(html.unescape(found.group(1)))
 
     def picture(self, page: str, width: int = 1200) -> Picture:
-        """A screenshot of the page."""
+        """What a screenshot of the page has."""
+        return read_png(self.screenshot(page, width))
+
+    def screenshot(self, page: str, width: int = 1200, height: int = 900) -> bytes:
+        """A screenshot of the page, as PNG."""
         path = self.folder / "page.png"
-        self._run(page, f"--screenshot={path}", width=width)
-        return read_png(path.read_bytes())
+        self._run(page, f"--screenshot={path}", width=width, height=height)
+        return path.read_bytes()

@@ -6,6 +6,7 @@ block say more:
 
     <!-- lines: from "TEXT" to "TEXT" -->   only these lines of the output, the first that fit
     <!-- with: ptxas 13.5 -->               the output is that of this release of ptxas (nvdisasm)
+    <!-- with: cmake ninja -->              the commands need programs that may be missing
 
 A block of kind `python` is run too, in the same folder, with the names of the blocks before it. A
 block below `<!-- file: NAME -->` shows a file, or those of its lines that `lines` names.
@@ -37,6 +38,7 @@ BLOCK = re.compile(
 LINES = re.compile(r'<!-- lines: from "([^"]+)" to "([^"]+)" -->')
 FILE = re.compile(r"<!-- file: (\S+) -->")
 WITH = re.compile(r"<!-- with: (ptxas|nvdisasm) ([\d.]+) -->")
+WITH_PROGRAMS = re.compile(r"<!-- with: ([a-z ]+) -->")
 
 
 @dataclass
@@ -86,6 +88,9 @@ def release_of(program: str) -> str:
 
 def missing(marks: str) -> str:
     """Why a block cannot be run here; empty where it can."""
+    if (programs := WITH_PROGRAMS.search(marks)) is not None:
+        absent = [name for name in programs.group(1).split() if shutil.which(name) is None]
+        return f"{' and '.join(absent)} not installed" if absent else ""
     wanted = WITH.search(marks)
     if wanted is None:
         return ""

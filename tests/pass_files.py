@@ -17,7 +17,7 @@ from filetests.ir_case import (
 from tileiras.errors import TileirasError
 from tileiras.options import CUTE
 from tileiras.pass_names import pass_name
-from tileiras.pipeline import CUTE_PIPELINE, PIPELINE
+from tileiras.pipeline import CUTE_PIPELINE, EVERY_STEP, PIPELINE, PRINTING
 
 FILES = Path(__file__).resolve().parent / "filetests"
 
@@ -39,7 +39,7 @@ class ShownPass:
 
 def cases_of_passes(folder: Path = FILES) -> dict[str, list[Case]]:
     """Pass -> the cases of all files whose RUN line ends with it."""
-    found: dict[str, list[Case]] = {step.pass_name: [] for step in (*PIPELINE, *CUTE_PIPELINE)}
+    found: dict[str, list[Case]] = {step.pass_name: [] for step in EVERY_STEP}
     for path in sorted(folder.rglob("*.mlir")):
         for case in read_cases(path):
             names = request_of(case).pass_names
@@ -62,6 +62,8 @@ def show(case: Case) -> ShownPass:
 
 def always_acts(name: str) -> bool:
     """Whether a pass changes every program: a conversion, or a pass that writes a plan."""
+    if name in {step.pass_name for step in PRINTING}:
+        return False
     steps = CUTE_PIPELINE if name in {step.pass_name for step in CUTE_PIPELINE} else PIPELINE
     stages = [CUTE if steps is CUTE_PIPELINE else "cuda_tile", *(step.stage for step in steps)]
     position = [step.pass_name for step in steps].index(name)

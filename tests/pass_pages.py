@@ -17,7 +17,7 @@ from pass_files import ShownPass, cases_of_passes, show
 from tileiras.ir_pass import IrPass
 from tileiras.options import CUTE
 from tileiras.pass_names import ELSEWHERE
-from tileiras.pipeline import CUTE_PIPELINE, PIPELINE, Step
+from tileiras.pipeline import CUTE_PIPELINE, PIPELINE, PRINTING, Step
 from tileiras.registry import load_pass
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -96,6 +96,8 @@ def option_rows(pass_class: type[IrPass]) -> list[str]:
 
 def place(step: Step) -> str:
     """When the pass runs, in words; a pass with several places is described by its first."""
+    if step in PRINTING:
+        return f"In no pipeline, on {step.stage}: {step.reason}."
     steps = CUTE_PIPELINE if step in CUTE_PIPELINE else PIPELINE
     position = steps.index(step)
     first = CUTE if steps is CUTE_PIPELINE else "cuda_tile"
@@ -157,7 +159,7 @@ def pages() -> dict[str, str]:
     cases = cases_of_passes()
     return {
         step.pass_name: page(step, show(cases[step.pass_name][0]))
-        for step in (*first_places(), *CUTE_PIPELINE)
+        for step in (*first_places(), *CUTE_PIPELINE, *PRINTING)
         if cases[step.pass_name]
     }
 
@@ -188,6 +190,14 @@ def index() -> str:
             "| pass | from | to | what it does |",
             "|---|---|---|---|",
             *_rows(CUTE, list(CUTE_PIPELINE)),
+            "",
+            "## Passes that print",
+            "",
+            "In no pipeline; `--pass-pipeline` runs them.",
+            "",
+            "| pass | on | to | what it does |",
+            "|---|---|---|---|",
+            *(row for step in PRINTING for row in _rows(step.stage, [step])),
             "",
             "## Names of passes in NVIDIA's compiler",
             "",

@@ -19,12 +19,12 @@ from tests.prose import wrapped
 from tileiras.command_line import Option
 from tileiras.completion import _OPTIONS as TABLES
 from tileiras.dialects.cuda_tile import CudaTile
-from tileiras.dialects.cute.layout_command import option_names as layout_options
 from tileiras.dialects.llvm import LLVM
 from tileiras.dialects.nv_tileaa import NvTileAA
 from tileiras.dialects.nv_tileas import NvTileAS
 from tileiras.dialects.nvvm import NVVM
 from tileiras.interpreter.ptx.command import option_names as run_options
+from tileiras.layout_command.command import option_names as layout_options
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

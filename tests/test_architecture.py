@@ -50,7 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("batch", "reducer"),
     ("cli", "__main__", "api"),
     ("reduce_command",),
-    ("explain",),
+    ("explain", "layout_command"),
     ("bench", "c_launcher"),
     ("tune",),
     ("completion",),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -139,6 +141,29 @@ def test_different_results_are_an_error(gpu: Gpu, capsys: pytest.CaptureFixture[
     assert gpu.bench(VECTOR_ADD, *SHAPE, "--against", VECTOR_ADD) == 1
     assert "DIFFER, largest difference 1" in capsys.readouterr().out
     assert gpu.bench(VECTOR_ADD, *SHAPE, "--against", VECTOR_ADD, "--absolute=1.5") == 0
+
+
+def test_measurement_is_drawn(gpu: Gpu, tmp_path: Path) -> None:
+    """A dot for each batch where its time is, and what was achieved of the GPU."""
+    gpu.plans(vector_add=[0.25, 0.5, 0.25, 0.5])  # each is loaded alone and beside the other
+    path = tmp_path / "k.svg"
+    words = [VECTOR_ADD, *SHAPE, "--against", VECTOR_ADD, "--repeats=5", "--plot", str(path)]
+    assert gpu.bench(*words) == 0
+    root = ElementTree.parse(path).getroot()
+    name = "{http://www.w3.org/2000/svg}"
+    dots = [dot.attrib for dot in root.iter(f"{name}circle")]
+    assert len(dots) == 10
+    places = {dot["fill"]: float(dot["cx"]) for dot in dots}
+    assert len(places) == 2 and len({dot["cx"] for dot in dots}) == len(set(places.values()))
+    texts = [text.text or "" for text in root.iter(f"{name}text")]
+    assert "vector_add on sm_90" in texts and "predicted" in texts and "ms" in texts
+    medians = [float(text.split()[0]) for text in texts if re.fullmatch(r"[\d.]+ ms", text)]
+    start = float(next(root.iter(f"{name}line")).attrib["x1"])
+    drawn = [(place - start) / median for place, median in zip(places.values(), medians)]
+    assert len(medians) == 2 and drawn[0] == pytest.approx(drawn[1], abs=1.0)
+    assert any(re.fullmatch(r"[\d.e-]+ of \d+ GB/s, \d+ %", text) for text in texts)
+    wide, tall = float(root.attrib["width"]), float(root.attrib["height"])
+    assert all(0 < float(dot["cx"]) < wide and 0 < float(dot["cy"]) < tall for dot in dots)
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernels.c_driver import DRIVER, DRIVER_HEADER
 from tileiras import cli, driver
 from tileiras.depfile import make_rule
 
 ROOT = Path(__file__).resolve().parent.parent
 VECTOR_ADD = ROOT / "examples" / "vector_add.mlir"
 PROJECT = ROOT / "integrations" / "cmake"
+PROGRAM = ROOT / "integrations" / "cmake_program" / "CMakeLists.txt"
 
 
 @pytest.fixture(autouse=True)
@@ -132,3 +134,40 @@ def test_cmake_says_that_the_compiler_is_missing() -> None:
     )
     arguments = ("-S", str(PROJECT), "-B", "build", f"-Dtileiras_DIR={folder}", missing, *off)
     assert "set TILEIRAS_EXECUTABLE" in cmake(*arguments, code=1)
+
+
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
+def test_cmake_project_with_a_program_runs(
+    generator: str, compiler: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two GPUs, a launcher made from one of them, and a program against a driver in C."""
+    if shutil.which("ninja" if generator == "Ninja" else "make") is None:
+        pytest.skip(f"there is nothing for {generator} here")
+    c_compiler = shutil.which("cc") or shutil.which("gcc")
+    if c_compiler is None:
+        pytest.skip("no C compiler is installed")
+    assert cli.run(["--cmake-dir"]) == 0
+    folder = capsys.readouterr().out.strip()
+    for path in (PROGRAM, ROOT / "integrations" / "c" / "main.c", VECTOR_ADD):
+        shutil.copy(path, ".")
+    Path("cuda").mkdir()
+    Path("cuda/cuda.h").write_text(DRIVER_HEADER)
+    Path("cuda/driver.c").write_text(DRIVER)
+    library = ["-shared", "-fPIC", "-DBLOCK=1", "cuda/driver.c", "-o", "cuda/libcuda.so"]
+    subprocess.run([c_compiler, "-Icuda", *library], check=True)
+    python = compiler.parent / "python3"
+    python.write_text(f"#!/bin/sh\nPYTHONPATH='{ROOT}' exec '{sys.executable}' \"$@\"\n")
+    python.chmod(0o755)
+    variables = (f"-Dtileiras_DIR={folder}", f"-DTILEIRAS_EXECUTABLE={compiler}")
+    cuda = Path("cuda").resolve()
+    places = (f"-DPYTHON={python}", f"-DCUDA_INCLUDE={cuda}", f"-DCUDA_DRIVER={cuda}/libcuda.so")
+    cmake("-G", generator, "-B", "build", *variables, *places)
+    said = cmake("--build", "build")
+    assert said.count("Compiling Tile IR vector_add.mlir for sm_") == 2
+    done = subprocess.run(["build/sums", "build/vector_add_sm_90.cubin"], capture_output=True)
+    assert (done.returncode, done.stdout) == (0, b"1500 sums are right\n")
+    said = cmake("--build", "build")
+    assert "Compiling" not in said and "Writing" not in said
+    later = time.time() + 10
+    os.utime("vector_add.mlir", (later, later))
+    assert "Writing vector_add.h" in cmake("--build", "build")

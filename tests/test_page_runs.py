@@ -16,6 +16,13 @@ PAGES = {
     "tutorial": [*AXPY, *PRODUCT],
     "wrong-results": AXPY,
     "faq": AXPY,
+    "explain": ["examples/matmul.mlir"],
+    "abi": ["examples/vector_add.mlir"],
+    "walk-cmake": [
+        "integrations/cmake_program/CMakeLists.txt",
+        "integrations/c/main.c",
+        "examples/vector_add.mlir",
+    ],
 }
 """A page -> the files of the tree that its reader has."""
 
@@ -86,3 +93,10 @@ def test_a_block_for_another_release_is_left_out(tmp_path: Path) -> None:
     page = page_of("console", "$ nvdisasm k.cubin\nold\n", marks)
     assert refreshed(page, run) == page
     assert run.left_out == [missing(marks)] != [""]
+
+
+def test_a_block_for_programs_that_are_missing_is_left_out(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    page = page_of("console", "$ nosuchprogram\nold\n", "<!-- with: nosuchprogram -->\n\n")
+    assert refreshed(page, run) == page and run.left_out == ["nosuchprogram not installed"]
+    assert missing("<!-- with: sh -->") == ""

@@ -9,11 +9,13 @@ import pytest
 
 from tests.browser import Browser, find_browser
 from tests.kernels.gemm import gemm
-from tileiras.dialects.cute import layout_command
+from tileiras.driver import compile_module
 from tileiras.explain.analysis import Explanation, explain
 from tileiras.explain.page import to_html
 from tileiras.explain.prediction import Shape
 from tileiras.explain.report import is_missed
+from tileiras.layout_command import command as layout_command
+from tileiras.options import CompileOptions
 
 pytestmark = [
     pytest.mark.browser,
@@ -174,14 +176,20 @@ def test_report_is_drawn(browser: Browser, product: Explanation) -> None:
         ["S<3,3,3> o 0 o (8,64):(64,1)", "--bits", "16"],
         ["(128,64):(64,1)", "--bits", "16"],
         ["--mma", "16,8,16", "--bits", "16", "--operand", "A"],
+        ["--dump", "DUMP", "%tile"],
+        ["--dump", "DUMP", "convert_layout"],
     ],
-    ids=["threads", "banks", "large", "mma"],
+    ids=["threads", "banks", "large", "mma", "tensor", "conversion"],
 )
 def test_labels_fit_the_cells_of_a_layout(
     browser: Browser, arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each cell of the table that is printed has its box."""
-    path = tmp_path / "layout.html"
+    path, dump = tmp_path / "layout.html", tmp_path / "DUMP"
+    options = CompileOptions(gpu_name="sm_80", emit="nv_tileas")
+    matmul = (ROOT / "examples" / "matmul.mlir").read_bytes()
+    dump.write_bytes(compile_module(matmul, options).output)
+    arguments = [str(dump) if word == "DUMP" else word for word in arguments]
     assert layout_command.main([*arguments, "--html", str(path)]) == 0
     printed = capsys.readouterr().out
     page = path.read_text(encoding="utf-8")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pass_files import always_acts, cases_of_passes, show
 
-from tileiras.pipeline import CUTE_PIPELINE, PIPELINE
+from tileiras.pipeline import EVERY_STEP
 
-NAMES = [step.pass_name for step in (*PIPELINE, *CUTE_PIPELINE)]
+NAMES = [step.pass_name for step in EVERY_STEP]
 
 
 def complaints(name: str, folder: Path | None = None) -> list[str]:

@@ -23,7 +23,7 @@ from pass_pages import (
 )
 
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.pipeline import CUTE_PIPELINE, PIPELINE
+from tileiras.pipeline import EVERY_STEP
 
 
 def compare(path: Path, made: str, bless: bool) -> None:
@@ -42,7 +42,7 @@ def made() -> dict[str, str]:
     return pages()
 
 
-@pytest.mark.parametrize("name", [step.pass_name for step in (*PIPELINE, *CUTE_PIPELINE)])
+@pytest.mark.parametrize("name", [step.pass_name for step in EVERY_STEP])
 def test_page_is_current(name: str, made: dict[str, str], request: pytest.FixtureRequest) -> None:
     """`make bless` writes it anew."""
     compare(FOLDER / f"{name}.md", made[name], bool(request.config.getoption("--bless")))
@@ -55,7 +55,7 @@ def test_index_is_current(request: pytest.FixtureRequest) -> None:
 
 def test_there_are_no_pages_of_other_passes(request: pytest.FixtureRequest) -> None:
     """Of passes that have gone; blessing removes them, unless somebody wrote on them."""
-    names = {f"{step.pass_name}.md" for step in (*PIPELINE, *CUTE_PIPELINE)}
+    names = {f"{step.pass_name}.md" for step in EVERY_STEP}
     stale = [path for path in sorted(FOLDER.glob("*.md")) if path.name not in names]
     if request.config.getoption("--bless"):
         for path in stale:
@@ -124,7 +124,7 @@ def test_options_are_listed() -> None:
 
 def test_example_is_that_of_the_file() -> None:
     """Before and after, and what was left out where it is long."""
-    step = next(step for step in PIPELINE if step.pass_name == "cse")
+    step = next(step for step in EVERY_STEP if step.pass_name == "cse")
     shown = show(cases_of_passes()["cse"][0])
     text = page(step, shown)
     assert shown.before.rstrip() in text

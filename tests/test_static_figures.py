@@ -75,6 +75,26 @@ def test_tcgen05_computes_the_whole_tile() -> None:
     assert found.shared_bytes == (128 + 256) * 32
 
 
+SCORES = "mov.b32 %r2, 135266320;\n"
+"""The instruction descriptor of 128x64, of f16."""
+PROBABILITIES = "tcgen05.mma.cta_group::1.kind::f16 [%r1], [%r3], %rd2, %r2, %p1;"
+
+
+def test_left_operands_in_tensor_memory_are_not_read_from_shared_memory() -> None:
+    found = main_loop(kernel(SCORES + loop(PROBABILITIES)), (128, 256))
+    assert found is not None and found.unit == "tcgen05"
+    assert found.flops == 2 * 128 * 64 * 16
+    assert found.shared_bytes == 64 * 32
+
+
+def test_loops_of_warps_that_read_sums_count() -> None:
+    reader = loop("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r5}, [%r6];\nex2.approx.f32 %f1, %f2;")
+    alone = main_loop(kernel(SCORES + loop(PROBABILITIES)), (128, 64))
+    found = main_loop(kernel(SCORES + loop(PROBABILITIES) + reader.replace("L1", "L2")), (128, 64))
+    assert alone is not None and found is not None
+    assert found.instructions == alone.instructions + 4 * 4
+
+
 def test_statements_see_through_assembly_and_line_numbers() -> None:
     text = kernel(".loc 1 2 3\nadd.s32 %r1, %r1, 1;\n{ .reg .pred p; W: bra W; mov.b32 %r1, %r2; }")
     assert [line.split()[0] for line in statements(text)] == [

@@ -464,9 +464,10 @@ def _compile(argv: Sequence[str]) -> None:
 
         print(version_text("tileiras"))
         return
-    if _flag(values, "cmake-dir"):
-        print(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cmake"))
-        return
+    for name in ("cmake", "bazel"):
+        if _flag(values, f"{name}-dir"):
+            print(os.path.join(os.path.dirname(os.path.abspath(__file__)), name))
+            return
     if _flag(values, "list-versions"):
         from tileiras.versions import bytecode_versions
 

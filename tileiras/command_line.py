@@ -247,6 +247,11 @@ _DEVELOPER_OPTIONS: tuple[Option, ...] = (
         group=_DEVELOPER,
     ),
     Option(
+        "bazel-dir",
+        "Print the folder of the Bazel module 'tileiras' and exit.",
+        group=_DEVELOPER,
+    ),
+    Option(
         "launch",
         "How kernels are launched (tile): an ordinary grid with block (1,1,1), a grid of "
         "clusters, or with the number of threads given by the launcher.",

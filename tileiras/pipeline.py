@@ -322,6 +322,18 @@ CUTE_PIPELINE: tuple[Step, ...] = (
 )
 """The passes of programs in CuTe's dialects, another input language."""
 
+PRINTING: tuple[Step, ...] = (
+    Step(
+        "tileas-print-decomposed-tv-layout",
+        "nv_tileas",
+        "whoever wants to see layouts names it in `--pass-pipeline`",
+    ),
+)
+"""Passes that stand in no pipeline: they print something and leave the module as it is."""
+
+EVERY_STEP = (*PIPELINE, *CUTE_PIPELINE, *PRINTING)
+"""All of them, those that run twice twice."""
+
 
 def _applies(step: Step, options: CompileOptions, target: GpuTarget | None) -> bool:
     """Whether the options and the target select the step."""

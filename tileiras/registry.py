@@ -8,7 +8,7 @@ from typing import Any
 
 from tileiras.errors import InternalError, UsageError
 from tileiras.ir_pass import IrPass
-from tileiras.pipeline import CUTE_PIPELINE, PIPELINE, Step
+from tileiras.pipeline import EVERY_STEP, Step
 from tileiras.suggestions import did_you_mean
 
 _PLACES: dict[str, str] = {
@@ -36,9 +36,7 @@ def place_of_pass(step: Step) -> str:
     return f"tileiras.passes.{step.stage}.{'_'.join(words).lower()}:{name}Pass"
 
 
-PASSES: dict[str, str] = {
-    step.pass_name: place_of_pass(step) for step in (*PIPELINE, *CUTE_PIPELINE)
-}
+PASSES: dict[str, str] = {step.pass_name: place_of_pass(step) for step in EVERY_STEP}
 """Pass name -> "module:Class", in the order of the pipelines."""
 
 DIALECTS: dict[str, str] = {

@@ -311,6 +311,16 @@ def test_clusters_need_a_target_and_a_rank_of_theirs() -> None:
     """Of the function, and of a number that is beyond it."""
     with pytest.raises(TargetError, match="sm_80 has no clusters, sm_90, "):
         compiled(BODY(" cluster (2,1,1)", ""), "sm_80")
+    options = CompileOptions(gpu_name="sm_90", launch="explicit")
+    wanted = "a kernel with a cluster is not compiled with --launch=explicit .* leave that out"
+    with pytest.raises(TargetError, match=wanted):
+        compile_module(BODY(" cluster (2,1,1)", "").encode(), options)
+    options = CompileOptions(gpu_name="sm_90", disabled_features=("wgmma",))
+    wanted = (
+        "wgmma_commit.* of sm_90 is among the disabled features|warpgroup_commit_batch of sm_90"
+    )
+    with pytest.raises(TargetError, match=wanted):
+        compile_module(BODY("", "cute_nvgpu.warpgroup_commit_batch()").encode(), options)
     text = BODY(
         " cluster (2,1,1)",
         POINTER + "%o = cute.static() -> !cute.int<5>\n%r = cute_nvgpu.mapa(%p, %o)",

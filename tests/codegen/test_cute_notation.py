@@ -14,12 +14,7 @@ from xdsl.parser import Parser
 from tests.kernels.softmax_attention import softmax_attention
 from tileiras.cli import run
 from tileiras.codegen.atoms.shared_operands import SharedOperand
-from tileiras.codegen.cute_notation.layouts import (
-    smem_layout,
-    staging_tensor,
-    thread_value_text,
-    tmem_tensor,
-)
+from tileiras.codegen.cute_notation.layouts import staging_tensor, tmem_tensor
 from tileiras.codegen.cute_notation.listing import RULES
 from tileiras.dialects.assembly.aliases import collect_aliases
 from tileiras.dialects.cute.algebra.expressions import evaluate
@@ -30,6 +25,7 @@ from tileiras.dialects.cute.values import MmaAtom
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.mma import wgmma_accumulator
 from tileiras.dialects.nv_tileas import NvTileAS
+from tileiras.dialects.nv_tileas.cute_layouts import smem_layout, thread_value_text
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
 from tileiras.dialects.nv_tileas.memdesc import (
     MemDescType,

@@ -27,10 +27,14 @@ DTYPES = {
     "f8E4M3FN": ml_dtypes.float8_e4m3fn,
     "f8E5M2": ml_dtypes.float8_e5m2,
     "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    "f6E2M3FN": ml_dtypes.float6_e2m3fn,
+    "f6E3M2FN": ml_dtypes.float6_e3m2fn,
 }
 KINDS = [
     ("f8E4M3FN", "f8E8M0FNU", 32, "kind::mxf8f6f4.block_scale.scale_vec::1X"),
     ("f8E5M2", "f8E8M0FNU", 32, "kind::mxf8f6f4.block_scale.scale_vec::1X"),
+    ("f6E2M3FN", "f8E8M0FNU", 32, "kind::mxf8f6f4.block_scale.scale_vec::1X"),
+    ("f6E3M2FN", "f8E8M0FNU", 32, "kind::mxf8f6f4.block_scale.scale_vec::1X"),
     ("f4E2M1FNx2", "f8E8M0FNU", 16, "kind::mxf4.block_scale.scale_vec::2X"),
     ("f4E2M1FNx2", "f8E4M3FN", 8, "kind::mxf4nvf4.block_scale.scale_vec::4X"),
 ]
@@ -114,6 +118,27 @@ class TestWarps:
         """ptxas takes it."""
         text = warps_text(element, scale, block)
         assert compiled(text, "sm_120", "cubin").startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("second", ["f8E4M3FN", "f6E3M2FN"])
+def test_operands_of_two_formats(second: str) -> None:
+    """A of f6E2M3FN and B of another format, each in bytes."""
+    text = WARPS.replace("%A: !cute.tensor<f8E4M3FN", "%A: !cute.tensor<f6E2M3FN")
+    text = text.replace("%B: !cute.tensor<f8E4M3FN", f"%B: !cute.tensor<{second}")
+    text = text.replace("(16,8,32), f8E4M3FN, f8E4M3FN", f"(16,8,32), f6E2M3FN, {second}")
+    (a, wide_a), (b, wide_b) = operand(32, 64, "f6E2M3FN", 0), operand(32, 64, second, 1)
+    (sa, wide_sa), (sb, wide_sb) = (scales(32, 2, "f8E8M0FNU", seed) for seed in (2, 3))
+    d = np.zeros((32, 32), np.float32)
+    ptx = compiled(text, "sm_120").decode()
+    run_ptx(ptx, [a, b, sa, sb, d], (1, 1, 1))
+    assert (d == product(wide_a, wide_sa, wide_b, wide_sb)).all() and d.any()
+    assert f".f32.e2m3.{'e4m3' if second == 'f8E4M3FN' else 'e3m2'}.f32" in ptx
+
+
+def test_tensor_cores_of_sm_100_take_no_bytes_of_6_bits() -> None:
+    """Their operands of 6 bits lie packed: 16 numbers in 12 of 16 bytes."""
+    with pytest.raises(CompileError, match="there is no instruction for the atom tcgen05"):
+        compiled(TENSOR.replace("f8E4M3FN", "f6E2M3FN"), "sm_100")
 
 
 def chunked(codes: np.ndarray) -> np.ndarray:

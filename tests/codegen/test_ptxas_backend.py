@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernels.ptx_texts import BAD, GOOD
 from tileiras.codegen import cuda_toolkit
 from tileiras.codegen.ptxas_backend import ptx_to_cubin, ptxas_release
 from tileiras.codegen.ptxas_log import advisories, first_error, kernel_resources, locate_error
@@ -15,27 +16,6 @@ from tileiras.codegen.ptxas_process import find_ptxas
 from tileiras.codegen.target import get_target
 from tileiras.errors import CompileError, TargetError
 from tileiras.options import CompileOptions
-
-_GOOD = """.version 9.0
-.target sm_90a
-.address_size 64
-.visible .entry k(.param .u64 p)
-{
-  ret;
-}
-"""
-_BAD = """.version 9.0
-.target sm_90a
-.address_size 64
-.visible .entry k(.param .u64 p)
-{
-  .reg .b32 %r<2>;
-  .loc 1 42 7
-  add.s32 %r1, %r1, %r7;
-  ret;
-}
-.file 1 "dir/kernel.py"
-"""
 
 
 def _options(tmp_path: Path, **knobs: str) -> CompileOptions:
@@ -57,7 +37,7 @@ def no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_good_ptx_becomes_an_elf_and_leaves_no_files(tmp_path: Path) -> None:
-    result = ptx_to_cubin(_GOOD, get_target("sm_90"), _options(tmp_path))
+    result = ptx_to_cubin(GOOD, get_target("sm_90"), _options(tmp_path))
     assert result.cubin.startswith(b"\x7fELF")
     assert [kernel.name for kernel in result.kernels] == ["k"]
     assert result.spills == 0
@@ -66,20 +46,20 @@ def test_good_ptx_becomes_an_elf_and_leaves_no_files(tmp_path: Path) -> None:
 
 def test_assembling_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     target = get_target("sm_90")
-    first = ptx_to_cubin(_GOOD, target, _options(tmp_path)).cubin
-    assert ptx_to_cubin(_GOOD, target, _options(tmp_path)).cubin == first
+    first = ptx_to_cubin(GOOD, target, _options(tmp_path)).cubin
+    assert ptx_to_cubin(GOOD, target, _options(tmp_path)).cubin == first
 
 
 def test_rejected_ptx_is_reported_in_ptxas_words_at_its_source_line(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
-        ptx_to_cubin(_BAD, get_target("sm_90"), _options(tmp_path))
+        ptx_to_cubin(BAD, get_target("sm_90"), _options(tmp_path))
     assert re.match(r"ptxas rejected the generated code: .*'add'", caught.value.message)
     assert str(caught.value.location) == 'loc("dir/kernel.py":42:7)'
     assert list(tmp_path.iterdir()) == []
 
 
 def test_error_without_loc_has_no_location(tmp_path: Path) -> None:
-    ptx = "\n".join(line for line in _BAD.splitlines() if ".loc" not in line)
+    ptx = "\n".join(line for line in BAD.splitlines() if ".loc" not in line)
     with pytest.raises(CompileError) as caught:
         ptx_to_cubin(ptx, get_target("sm_90"), _options(tmp_path))
     assert caught.value.location is None
@@ -120,7 +100,7 @@ def test_old_ptxas_is_named_with_its_release(tmp_path: Path) -> None:
     )
     options = _options(tmp_path, PATH=str(old.parent))
     with pytest.raises(TargetError, match=r"release 12\.4, expected 13\.0 or newer"):
-        ptx_to_cubin(_GOOD, get_target("sm_90"), options)
+        ptx_to_cubin(GOOD, get_target("sm_90"), options)
 
 
 @pytest.mark.usefixtures("no_packages")
@@ -138,7 +118,7 @@ def test_newer_target_needs_a_newer_ptxas(release: str, too_old: bool, tmp_path:
         else (CompileError, "unsupported")
     )
     with pytest.raises(error, match=words):
-        ptx_to_cubin(_GOOD, get_target("sm_107"), options)
+        ptx_to_cubin(GOOD, get_target("sm_107"), options)
 
 
 @pytest.mark.usefixtures("no_packages")
@@ -146,13 +126,13 @@ def test_killed_ptxas_is_an_error(tmp_path: Path) -> None:
     program = _fake_ptxas(tmp_path / "bad", 'if [ "$1" != --version ]; then kill -9 $$; fi')
     options = _options(tmp_path, PATH=str(program.parent))
     with pytest.raises(CompileError, match="ptxas was killed by SIGKILL"):
-        ptx_to_cubin(_GOOD, get_target("sm_90"), options)
+        ptx_to_cubin(GOOD, get_target("sm_90"), options)
 
 
 def test_unusable_temporary_folder_is_an_error(tmp_path: Path) -> None:
     options = CompileOptions(knobs={"TMPDIR": str(tmp_path / "missing")})
     with pytest.raises(TargetError, match="cannot make temporary folder"):
-        ptx_to_cubin(_GOOD, get_target("sm_90"), options)
+        ptx_to_cubin(GOOD, get_target("sm_90"), options)
 
 
 def test_installed_ptxas_is_new_enough() -> None:

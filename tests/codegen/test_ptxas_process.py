@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.codegen.test_ptxas_backend import _BAD, _GOOD
+from tests.kernels.ptx_texts import BAD, GOOD
 from tileiras.codegen import ptxas_process
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
 from tileiras.codegen.ptxas_process import find_ptxas, started_ahead
@@ -40,10 +40,10 @@ def is_running(process: int) -> bool:
 
 
 def test_result_is_that_of_an_ordinary_run(tmp_path: Path, options: CompileOptions) -> None:
-    ordinary = ptx_to_cubin(_GOOD, TARGET, options)
+    ordinary = ptx_to_cubin(GOOD, TARGET, options)
     with started_ahead(TARGET, options):
         (waiting,) = ptxas_process._waiting
-        found = ptx_to_cubin(_GOOD, TARGET, options)
+        found = ptx_to_cubin(GOOD, TARGET, options)
         assert not ptxas_process._waiting and not is_running(waiting.process)
     assert (found.cubin, found.kernels) == (ordinary.cubin, ordinary.kernels)
     assert list(tmp_path.iterdir()) == []
@@ -61,9 +61,9 @@ def test_it_reads_nothing_before_it_is_given(tmp_path: Path, options: CompileOpt
 
 def test_bad_input_is_told_as_without_it(tmp_path: Path, options: CompileOptions) -> None:
     with pytest.raises(CompileError) as ordinary:
-        ptx_to_cubin(_BAD, TARGET, options)
+        ptx_to_cubin(BAD, TARGET, options)
     with started_ahead(TARGET, options), pytest.raises(CompileError) as found:
-        ptx_to_cubin(_BAD, TARGET, options)
+        ptx_to_cubin(BAD, TARGET, options)
     assert (found.value.message, found.value.location) == (
         ordinary.value.message,
         ordinary.value.location,
@@ -82,7 +82,7 @@ def test_compilation_that_fails_before_ends_it(tmp_path: Path, options: CompileO
 def test_other_options_do_not_use_it(tmp_path: Path, options: CompileOptions) -> None:
     with started_ahead(TARGET, options):
         (waiting,) = ptxas_process._waiting
-        ptx_to_cubin(_GOOD, TARGET, replace(options, opt_level=1))
+        ptx_to_cubin(GOOD, TARGET, replace(options, opt_level=1))
         assert ptxas_process._waiting == [waiting]
     assert not is_running(waiting.process)
     assert list(tmp_path.iterdir()) == []
@@ -105,17 +105,17 @@ def test_file_system_without_leases(
     monkeypatch.setattr(fcntl, "fcntl", refuse)
     with started_ahead(TARGET, options):
         assert not ptxas_process._waiting
-        assert ptx_to_cubin(_GOOD, TARGET, options).cubin
+        assert ptx_to_cubin(GOOD, TARGET, options).cubin
     assert list(tmp_path.iterdir()) == []
 
 
 def test_lease_that_the_system_may_have_taken_away(
     tmp_path: Path, options: CompileOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ordinary = ptx_to_cubin(_GOOD, TARGET, options)
+    ordinary = ptx_to_cubin(GOOD, TARGET, options)
     monkeypatch.setattr(ptxas_process, "_SECONDS_OF_LEASE", 0.0)
     with started_ahead(TARGET, options):
-        assert ptx_to_cubin(_GOOD, TARGET, options).cubin == ordinary.cubin
+        assert ptx_to_cubin(GOOD, TARGET, options).cubin == ordinary.cubin
     assert list(tmp_path.iterdir()) == []
 
 
@@ -129,12 +129,12 @@ def test_early_run_that_ends_badly_is_made_again(tmp_path: Path, options: Compil
         f'touch "{folder}/ran"; exit 3\n'
     )
     program.chmod(0o755)
-    ordinary = ptx_to_cubin(_GOOD, TARGET, options)
+    ordinary = ptx_to_cubin(GOOD, TARGET, options)
     home = replace(options, knobs={**options.knobs, "CUDA_HOME": str(tmp_path)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tileiras.codegen.cuda_toolkit.package_folders", list)
         with started_ahead(TARGET, home):
             assert ptxas_process._waiting
-            assert ptx_to_cubin(_GOOD, TARGET, home).cubin == ordinary.cubin
+            assert ptx_to_cubin(GOOD, TARGET, home).cubin == ordinary.cubin
     assert (folder / "ran").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]

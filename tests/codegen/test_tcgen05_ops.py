@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -51,9 +52,15 @@ WRONG: tuple[tuple[str, Build], ...] = (
             "f16", 1 << 32, v[2], v[3], v[3], v[4], a_offsets=[0], b_offsets=[0]
         ),
     ),
-    ("no load of shape 16x256b.x3", lambda b, v: b.tcgen05_ld(v[2], "16x256b", 3, (0,), f32)),
-    ("no load of shape 16x256b.x64", lambda b, v: b.tcgen05_ld(v[2], "16x256b", 64, (0,), f32)),
+    ("no transfer of shape 16x256b.x3", lambda b, v: b.tcgen05_ld(v[2], "16x256b", 3, (0,), f32)),
+    ("no transfer of shape 16x256b.x64", lambda b, v: b.tcgen05_ld(v[2], "16x256b", 64, (0,), f32)),
     ("expected 4 elements of 32 bits", lambda b, v: b.tcgen05_ld(v[2], "16x256b", 1, (0,), i64)),
+    ("no transfer of shape 32x32b.x3", lambda b, v: b.tcgen05_st(v[2], "32x32b", 3, (0,), v[2])),
+    ("expected 2 elements of 32 bits", lambda b, v: b.tcgen05_st(v[2], "32x32b", 2, (0,), v[2])),
+    (
+        "expected i64 or i32",
+        lambda b, v: b.tcgen05_mma("f16", 0, v[2], v[4], v[3], v[4], a_offsets=[0], b_offsets=[0]),
+    ),
 )
 
 
@@ -93,7 +100,9 @@ def kernel() -> ModuleOp:
         b_offsets=(0, 32),
         predicate=b.elect(),
     )
+    b.tcgen05_mma("f16", word, tmem, tmem, operand, first, a_offsets=(32, 40), b_offsets=(0, 32))
     b.tcgen05_commit(shared, predicate=b.elect())
+    b.tcgen05_st(tmem, "32x32b", 2, (0, 2), b.build([tmem] * 4))
     rows = b.tcgen05_ld(tmem, "32x32b", 4, (0, 4), f32)
     b.store(rows, func.entry.args[0], 4)
     b.tcgen05_dealloc(tmem, 64)
@@ -112,9 +121,11 @@ def test_every_operation_is_one_call() -> None:
         "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64",
         "tcgen05.dealloc.cta_group::1.sync.aligned.b32",
         "tcgen05.ld.sync.aligned.32x32b.x4.b32 {$4, $5, $6, $7}, [$8 + 4];",
+        "tcgen05.st.sync.aligned.32x32b.x2.b32 [$0 + 2], {$3, $4}; tcgen05.wait::st.sync.aligned;",
     ):
         assert text.count(wanted) == 1
-    assert text.count("tcgen05.mma.cta_group::1.kind::f16") == 2
+    assert text.count("tcgen05.mma.cta_group::1.kind::f16") == 4
+    assert re.search(r"tcgen05\.mma\.\S+ \[\$0\], \[c1\], d0,", text)
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_120"])

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from tileiras.driver import compile_module, read_source
 from tileiras.errors import TileirasError
 from tileiras.options import CompileOptions
 from tileiras.pass_names import split_pipeline
-from tileiras.pipeline import PIPELINE, select_steps
+from tileiras.pipeline import PIPELINE, PRINTING, select_steps
 from tileiras.remarks import RemarkCollector
 from tileiras.stages import print_stage
 
@@ -145,8 +146,13 @@ def request_of(case: Case) -> Request:
 
 def passes_up_to(last: str, options: CompileOptions) -> tuple[str, ...]:
     """The passes of an ordinary compilation up to this one."""
+    target = get_target(options.gpu_name)
+    for step in PRINTING:
+        if step.pass_name == last:
+            before = select_steps(replace(options, emit=step.stage), target)
+            return (*(other.pass_name for other in before), last)
     whole = replace(options, emit="cubin")
-    names = [step.pass_name for step in select_steps(whole, get_target(options.gpu_name))]
+    names = [step.pass_name for step in select_steps(whole, target)]
     if last.partition("{")[0] not in names:
         raise FileTestMistake(f"'{last}' does not run for {options.gpu_name}")
     return (*names[: names.index(last.partition("{")[0])], last)
@@ -155,20 +161,25 @@ def passes_up_to(last: str, options: CompileOptions) -> tuple[str, ...]:
 def produce(case: Case, leave_out: int = 0) -> str:
     """What the compiler makes of the case; `leave_out` of its last passes do not run.
 
+    What a pass that prints has printed stands in front of it.
+
     Raises TileirasError as the compiler does.
     """
     request = request_of(case)
     names = request.pass_names[: len(request.pass_names) - leave_out]
     if leave_out and not names:
         return print_stage(read_source(case.text.encode(), case.path.name))
-    artefacts = compile_module(
-        case.text.encode(),
-        request.options,
-        filename=case.path.name,
-        remarks=RemarkCollector(request.remarks),
-        pass_names=names,
-    )
-    return artefacts.output.decode()
+    printed = io.StringIO()
+    with redirect_stderr(printed):
+        artefacts = compile_module(
+            case.text.encode(),
+            request.options,
+            filename=case.path.name,
+            remarks=RemarkCollector(request.remarks),
+            pass_names=names,
+        )
+    prints = bool(names) and names[-1] in {step.pass_name for step in PRINTING}
+    return (printed.getvalue() if prints else "") + artefacts.output.decode()
 
 
 def match_checks(case: Case, output: str) -> None:

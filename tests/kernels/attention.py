@@ -77,3 +77,23 @@ def attention(
         total = f"%acc_{number}"
     whole = _TEMPLATE.replace("LOOPS", text).replace("%acc :", f"{total} :").replace("VIEW", _VIEW)
     return _sized(whole, rows, keys, depth).replace("f16", element).encode()
+
+
+def persistent_attention(loops: int, rows: int, keys: int, depth: int) -> bytes:
+    """Each block makes several tiles, whose sum each iteration halves before it adds to it."""
+    text, tile = attention(loops, rows, keys, depth).decode(), f"tile<{rows}x{depth}xf32>"
+    for n in range(loops):
+        halved = f"%b_{n} = mulf %a_{n}, %half : {tile}\n      %v_{n}, %uv_{n}"
+        text = text.replace(f"%v_{n}, %uv_{n}", halved)
+        text = text.replace(f"%r_{n}, %v_{n}, %a_{n} :", f"%r_{n}, %v_{n}, %b_{n} :")
+    start, end = text.index("%q, %uq"), text.index("    return\n")
+    body = text[start:end].replace("%pq[%bx", "%pq[%tile").replace("%po[%bx", "%po[%tile")
+    outer = f"""%half = constant <f32: 0.5> : {tile}
+    %gx, %gy, %gz = get_num_tile_blocks : tile<i32>
+    %ro = constant <i32: {rows}> : tile<i32>
+    %tiles = divi %length, %ro signed rounding<positive_inf> : tile<i32>
+    for %tile in (%bx to %tiles, step %gx) : tile<i32> {{
+    {body}continue
+    }}
+"""
+    return (text[:start] + outer + text[end:]).encode()

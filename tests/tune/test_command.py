@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import select
 import signal
 import subprocess
 import sys
@@ -236,7 +238,10 @@ def test_second_run_knows_everything(place: Place, capsys: pytest.CaptureFixture
 
 
 def test_run_that_was_killed_is_gone_on_with(place: Place) -> None:
-    """After SIGKILL: what it had found is not tried again, what it was at is."""
+    """After SIGKILL: what it had found is not tried again, what it was at is.
+
+    The process that launches ends with it, even in a kernel that hangs.
+    """
     place.plans(tile128_wayx="hang")
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
@@ -248,14 +253,24 @@ def test_run_that_was_killed_is_gone_on_with(place: Place) -> None:
     words = [str(place.file), f"--cache={place.folder / 'cache'}", "--timeout=300", "-j1"]
     commands = place.commands
     arguments = [str(ROOT), repr(words), repr(commands.maker), repr(commands.launcher)]
-    process = subprocess.Popen([sys.executable, "-c", script, *arguments], start_new_session=True)
+    left = place.folder / "left"  # nobody removes what a process had that is killed so
+    left.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(left)},
+    )
     log = Path(f"{place.plan}.log")
     deadline = time.monotonic() + 60
     while "launch tile128_wayx" not in (log.read_text() if log.exists() else ""):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
+    hanging = int(re.findall(r"^process (\d+)$", log.read_text(), re.MULTILINE)[-1])
+    watched = os.pidfd_open(hanging)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    assert select.select([watched], [], [], 20)[0], "the process that launches is still there"
+    os.close(watched)
     place.made()
     place.plans()
     assert place.tune() == 0

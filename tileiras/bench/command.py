@@ -44,6 +44,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("absolute", "Absolute difference of results that agree (0).", "X"),
     Option("output-file", "Name of the table (standard output).", "FILE", ("o",)),
     Option("json", "Writes the numbers as JSON, too.", "FILE"),
+    Option("plot", "Draws the times of all batches as an SVG file, too.", "FILE"),
     color_option(),
     Option("version", "Show the version and exit."),
     Option("help", "Show this message and exit.", aliases=("h",)),
@@ -94,6 +95,10 @@ def _bench(argv: Sequence[str], launcher: Sequence[str], done: list[Measurement]
     write_output(values.get("output-file", ["-"])[-1], to_text(found).encode())
     if "json" in values:
         write_output(values["json"][-1], to_json(found).encode())
+    if "plot" in values:
+        from tileiras.bench.plot import to_svg
+
+        write_output(values["plot"][-1], to_svg(found).encode())
     done.append(found)
 
 

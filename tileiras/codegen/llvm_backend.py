@@ -97,6 +97,12 @@ def llvm_ir_to_ptx(text: str, target: GpuTarget, options: CompileOptions) -> str
     rejects and CompileError if libdevice is needed and cannot be found.
     """
     llvm = load_llvm()
+    if options.line_info and ", inlinedAt: !" in text:
+        from tileiras.codegen.inlined_lines import hide_calls, show_calls
+
+        text, calls = hide_calls(text)
+        with crashes_are_reported():
+            return show_calls(_compile(llvm, text, target, options), calls)
     with crashes_are_reported():
         return _compile(llvm, text, target, options)
 

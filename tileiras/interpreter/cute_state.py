@@ -28,6 +28,8 @@ NUMBERS: dict[str, Any] = {
     "f8E4M3FN": ml_dtypes.float8_e4m3fn,
     "f8E5M2": ml_dtypes.float8_e5m2,
     "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    "f6E2M3FN": ml_dtypes.float6_e2m3fn,
+    "f6E3M2FN": ml_dtypes.float6_e3m2fn,
     "f4E2M1FNx2": np.uint8,
     "f32": np.float32,
     "f64": np.float64,

@@ -1,41 +1,60 @@
 """Products into tensor memory, at nv_tileas: their warp role runs to its end, then the consumers.
 
 It reads stages as consumers of other kernels do. What a loop of products has summed up is there
-when it has been committed, and is loaded in the same order, once.
+when it has been committed, and is loaded in the same order, once. Left operands that consumers
+store are there only then: products are noted, and computed when their sum is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.dialects.nv_tileaa.types import element_of
+from tileiras.dialects import cuda_tile as ct
+from tileiras.dialects.cuda_tile.attributes import RoundingMode, RoundingModeAttr
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
-from tileiras.interpreter.equivalent_ops import EquivalentOps
+from tileiras.interpreter.equivalent_ops import EquivalentOps, equivalent_properties
 from tileiras.interpreter.errors import InterpreterError
+from tileiras.interpreter.float_arithmetic import RULES as FLOAT_RULES
 from tileiras.interpreter.formats import Array, format_of
 from tileiras.interpreter.state import BlockRun, EffectRule
 from tileiras.interpreter.tensor_rules import scaled_dot_rule
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
 
+Product = Callable[[Array], Array]
+"""Adds itself to a sum."""
+
 
 @dataclass
 class Sums:
-    """An accumulator: what has been committed, and the tile that products add to."""
+    """An accumulator: the products of what has been committed, and of what is added to."""
 
-    committed: list[Array] = field(default_factory=list[Array])
-    open: Array | None = None
+    committed: list[list[Product]] = field(default_factory=list[list[Product]])
+    open: list[Product] | None = None
     loaded: int = 0
+    is_scaled: bool = False
+    """Whether consumers get the sum behind each product, and scale it where it lies."""
+    scaled: Array | None = None
+    """What it was when they did so last."""
+
+
+@dataclass
+class LeftOperands:
+    """The tiles that consumers have stored so far, and how many products have waited for."""
+
+    stored: list[Array] = field(default_factory=list[Array])
+    waited: int = 0
+    released: int = 0
 
 
 def _create(run: BlockRun, op: tc.CreateAccumulatorOp) -> list[Any]:
-    return [Sums()]
+    return [Sums(is_scaled=op.scaled is not None)]
 
 
 def _agent(run: BlockRun, op: tc.ProductAgentOp) -> list[Any]:
@@ -65,12 +84,9 @@ def check_all_loaded(run: BlockRun, switch: Operation) -> None:
 
 def _acquire(run: BlockRun, op: tc.AccumulatorAcquireOp) -> list[Any]:
     sums: Sums = run.value(op.accumulator)
-    if sums.open is not None:
+    if sums.open is not None and not sums.is_scaled:
         raise InterpreterError("the sum before has not been committed", op)
-    type = op.accumulator.type
-    if not is_in_tmem(type):
-        raise InterpreterError("no accumulator", op)
-    sums.open = np.zeros(type.shape, format_of(type.element_type).dtype)
+    sums.open = []
     return []
 
 
@@ -79,7 +95,7 @@ def _commit(run: BlockRun, op: tc.AccumulatorCommitOp) -> list[Any]:
     if sums.open is None:
         raise InterpreterError("a sum is committed that nobody has begun", op)
     sums.committed.append(sums.open)
-    sums.open = None
+    sums.open = [] if sums.is_scaled else None
     return []
 
 
@@ -90,11 +106,55 @@ def _multiply(equivalents: EquivalentOps) -> EffectRule:
         if sums.open is None:
             raise InterpreterError("a product is issued into a sum that nobody has begun", op)
         tiles = WholeTiles(run, op)
-        operands = (tiles.value(op.lhs), tiles.value(op.rhs))
-        sums.open = dot_rule(equivalents)(op, *operands, sums.open)
+        left, rhs = _left(tiles, op), tiles.value(op.rhs)
+        sums.open.append(lambda sum: dot_rule(equivalents)(op, left(), rhs, sum))
         return []
 
     return multiply
+
+
+def _left(tiles: WholeTiles, op: tc.Tcgen05DotOp) -> Callable[[], Array]:
+    """The left operand of a product: from a stage, or the one that has been waited for last."""
+    if not is_in_tmem(op.lhs.type):
+        tile = tiles.value(op.lhs)
+        return lambda: tile
+    operands: LeftOperands = tiles.run.value(op.lhs)
+    number = operands.waited - 1
+    if number < 0 or operands.released > number:
+        raise InterpreterError("a left operand is read that nobody has waited for", op)
+
+    def stored() -> Array:
+        if number >= len(operands.stored):
+            raise InterpreterError("a left operand is never stored: the products hang", op)
+        return operands.stored[number]
+
+    return stored
+
+
+def _create_left(run: BlockRun, op: tc.CreateLeftOperandOp) -> list[Any]:
+    return [LeftOperands()]
+
+
+def _wait_left(run: BlockRun, op: tc.LeftOperandWaitOp) -> list[Any]:
+    operands: LeftOperands = run.value(op.left)
+    if operands.released < operands.waited:
+        raise InterpreterError("the left operand before is not handed back: consumers hang", op)
+    operands.waited += 1
+    return []
+
+
+def _release_left(run: BlockRun, op: tc.LeftOperandReleaseOp) -> list[Any]:
+    operands: LeftOperands = run.value(op.left)
+    operands.released = operands.waited
+    return []
+
+
+def _store_left(run: BlockRun, op: tc.LeftOperandStoreOp) -> list[Any]:
+    operands: LeftOperands = run.value(op.left)
+    if len(operands.stored) >= operands.waited:
+        raise InterpreterError("a left operand is stored that no product waits for", op)
+    operands.stored.append(WholeTiles(run, op).value(op.tile))
+    return []
 
 
 def _multiply_scaled(equivalents: EquivalentOps) -> EffectRule:
@@ -105,7 +165,7 @@ def _multiply_scaled(equivalents: EquivalentOps) -> EffectRule:
             raise InterpreterError("a product is issued into a sum that nobody has begun", op)
         tiles = WholeTiles(run, op)
         lhs, rhs, *scales = map(tiles.value, (op.lhs, op.rhs, op.lhs_scale, op.rhs_scale))
-        sums.open = scaled_dot_rule(equivalents)(op, lhs, rhs, sums.open, *scales)
+        sums.open.append(lambda sum: scaled_dot_rule(equivalents)(op, lhs, rhs, sum, *scales))
         return []
 
     return multiply
@@ -122,11 +182,44 @@ def _load(run: BlockRun, op: tc.AccumulatorLoadOp) -> Sequence[Any]:
     sums: Sums = run.value(op.accumulator)
     if sums.loaded >= len(sums.committed):
         raise InterpreterError("a sum is loaded that is never committed: the consumers hang", op)
-    found = sums.committed[sums.loaded]
-    sums.loaded += 1
+    found = _next(sums, op.accumulator)
     if not bool(np.asarray(run.value(op.any)).all()):
-        found = np.zeros(found.shape, format_of(element_of(op.result)).dtype)
+        found = np.zeros(found.shape, found.dtype)
+    sums.scaled = None
     return placed(op, [found])
+
+
+def _scale(equivalents: EquivalentOps) -> EffectRule:
+    def scale(run: BlockRun, op: tc.AccumulatorScaleOp) -> list[Any]:
+        """Multiplies the sum so far."""
+        sums: Sums = run.value(op.accumulator)
+        if sums.loaded >= len(sums.committed):
+            raise InterpreterError("a sum is scaled that is never committed: consumers hang", op)
+        before, factors = _next(sums, op.accumulator), WholeTiles(run, op).value(op.factors)
+        properties: dict[str, Attribute] = {
+            "rounding_mode": RoundingModeAttr(RoundingMode.NEAREST_EVEN)
+        }
+        properties |= equivalent_properties(op, "flush_to_zero")
+        operands, results = (op.factors, op.factors), (op.factors,)
+        equivalent = equivalents.of(op, ct.MulFOp, properties, operands, results)
+        sums.scaled = FLOAT_RULES[ct.MulFOp](equivalent, before, factors)
+        return []
+
+    return scale
+
+
+def _next(sums: Sums, accumulator: SSAValue) -> Array:
+    """What consumers get next of an accumulator."""
+    type = accumulator.type
+    if not is_in_tmem(type):
+        raise InterpreterError("no accumulator")
+    found = sums.scaled
+    if found is None:
+        found = np.zeros(type.shape, format_of(type.element_type).dtype)
+    for add in sums.committed[sums.loaded]:
+        found = add(found)
+    sums.loaded += 1
+    return found
 
 
 def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule]:
@@ -140,4 +233,9 @@ def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule
         Tcgen05DotScaledOp: _multiply_scaled(equivalents),
         tc.StageReleaseOp: _release,
         tc.AccumulatorLoadOp: _load,
+        tc.AccumulatorScaleOp: _scale(equivalents),
+        tc.CreateLeftOperandOp: _create_left,
+        tc.LeftOperandWaitOp: _wait_left,
+        tc.LeftOperandReleaseOp: _release_left,
+        tc.LeftOperandStoreOp: _store_left,
     }

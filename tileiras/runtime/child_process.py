@@ -11,6 +11,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -170,14 +171,26 @@ def _last_words(log: str) -> str:
     return ""
 
 
+def _end_with_the_parent() -> None:
+    """Ends the process when nobody has the other end of its standard input any more.
+
+    A parent that was killed ends nothing itself, and work that hangs hears nothing.
+    """
+    watched = select.poll()
+    watched.register(0, 0)  # hanging up is told without being asked for
+    watched.poll()
+    os._exit(0)
+
+
 def serve(work: Callable[[Callable[..., None], Callable[[], dict[str, Any]]], None]) -> None:
     """Is a child: calls `work(say, hear)`, which tells messages and waits for them.
 
     An exception becomes a message. What the work prints goes to standard error. Where the parent
-    has gone, the process ends.
+    has gone, however it ended, the process ends, whatever it is doing.
     """
     output = os.dup(1)
     os.dup2(2, 1)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
 
     def say(**message: Any) -> None:
         os.write(output, json.dumps(message).encode() + b"\n")

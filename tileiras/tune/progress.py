@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+
+_Item = TypeVar("_Item")
 
 Tell = Callable[[int, str], None]
 """Takes how many points were tried and a few words."""
@@ -29,3 +32,11 @@ def progress(total: int, wanted: bool) -> Iterator[Tell]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda done, words: bar.update(task, completed=done, description=words)
+
+
+def shown(items: Iterable[_Item], total: int) -> Iterator[_Item]:
+    """The items one after the other, with a bar for how many there were."""
+    with progress(total, wanted=True) as tell:
+        for done, item in enumerate(items, 1):
+            tell(done, "")
+            yield item

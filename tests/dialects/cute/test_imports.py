@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 
 def loaded(script: str) -> list[str]:
     """The modules that a script has imported, in a process of its own."""
@@ -27,6 +29,34 @@ def test_the_compiler_does_not_import_the_algebra() -> None:
     modules = loaded("import tileiras.driver, tileiras.registry, tileiras.dialects.layout")
     assert "tileiras.driver" in modules
     assert not [m for m in modules if m.startswith("tileiras.dialects.cute.")]
+
+
+SHOWN_ONLY = (
+    "tileiras.dialects.cute",
+    "tileiras.dialects.cute_nvgpu",
+    "tileiras.dialects.cutlass",
+    "tileiras.dialects.nv_tileas.cute_layouts",
+    "tileiras.codegen.cute",
+    "tileiras.codegen.cute_notation",
+    "tileiras.interpreter.cute",
+    "tileiras.layout_command",
+)
+"""What CuTe's dialects, and whatever shows layouts, consist of."""
+BELOW = tuple(f"{name}." for name in SHOWN_ONLY)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
+def test_a_product_is_compiled_without_these_dialects(target: str) -> None:
+    """From its text to PTX: a tile kernel starts as fast as without them."""
+    script = (
+        "import pathlib; from tileiras.driver import compile_module; "
+        "from tileiras.options import CompileOptions; "
+        "compile_module(pathlib.Path('examples/matmul.mlir').read_bytes(), "
+        f"CompileOptions(gpu_name='{target}', emit='ptx'))"
+    )
+    modules = loaded(script)
+    assert "tileiras.codegen.lowering" in modules
+    assert [m for m in modules if m in SHOWN_ONLY or m.startswith(BELOW)] == []
 
 
 def test_a_tile_kernel_does_not_import_the_dialect() -> None:

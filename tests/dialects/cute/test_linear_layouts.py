@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from tests.dialects.cute.layout_strategies import QUICKLY, bit_layouts
 from tileiras.dialects.cute.algebra import AlgebraError, Layout, Swizzle
-from tileiras.dialects.cute.algebra.banks import bank_conflicts, choose_swizzle, vector_width
+from tileiras.dialects.cute.algebra.banks import (
+    bank_conflicts,
+    candidate_swizzles,
+    choose_swizzle,
+    vector_width,
+)
 from tileiras.dialects.cute.algebra.coordinates import crd2idx
 from tileiras.dialects.cute.algebra.expressions import evaluate
 from tileiras.dialects.cute.algebra.linear import (
@@ -110,6 +115,35 @@ def test_conflicts_and_widths_are_those_of_linear_layouts(
     for vector in {1, width}:
         expected = linear_conflicts(threads, memory, bits, vector)
         assert bank_conflicts(tv, shared, bits, vector) == expected
+
+
+@QUICKLY
+@given(
+    st.lists(ACCESSES, min_size=1, max_size=2, unique=True),
+    st.sampled_from(("(16,16):(1,16)", "(16,16):(16,1)", "(8,32):(32,1)", "(4,64):(1,4)")),
+    st.sampled_from((8, 16, 32)),
+)
+def test_the_choice_of_a_swizzle_is_that_of_linear_layouts(
+    texts: list[str], tile: str, bits: int
+) -> None:
+    """The same swizzle wins where conflicts and widths are those of linear layouts."""
+    plain = evaluate(tile)
+    tvs = [layout for text in texts if isinstance(layout := evaluate(text), Layout)]
+    assert isinstance(plain, Layout)
+    memory = shared_linear(plain)
+    threads = [distributed_linear(tv, memory.shape) for tv in tvs]
+    widths = [vector_elements(each, memory, bits) for each in threads]
+
+    def cost(layout: AnyLayout) -> int:
+        there = shared_linear(layout)
+        pairs = zip(threads, widths, strict=True)
+        return sum(linear_conflicts(each, there, bits, width) for each, width in pairs)
+
+    best, least = None, cost(plain)
+    for swizzle in candidate_swizzles(plain.static_size, max(widths)):
+        if (found := cost(swizzled(swizzle, plain))) < least:
+            best, least = swizzle, found
+    assert choose_swizzle(tuple(tvs), plain, bits) == best
 
 
 def test_a_swizzle_makes_rows_and_columns_free_of_conflicts() -> None:

@@ -17,6 +17,8 @@ from tileiras.errors import TargetError
 PTX_ELEMENTS = {
     "f8E4M3FN": "e4m3",
     "f8E5M2": "e5m2",
+    "f6E2M3FN": "e2m3",
+    "f6E3M2FN": "e3m2",
     "f4E2M1FNx2": "e2m1",
     "i8": "s8",
     "i32": "s32",
@@ -38,11 +40,28 @@ COPY_FEATURES: dict[str, Feature | None] = {
 
 
 def need(target: GpuTarget, feature: Feature, what: str) -> None:
-    """TargetError, with the targets that have it, unless the target has a feature."""
-    if not target.has(feature):
-        names = [name for name in TARGET_NAMES if get_target(name).has(feature)]
-        verb = "has" if len(names) == 1 else "have"
-        raise TargetError(f"{target.name} has no {what}, {', '.join(names)} {verb} it")
+    """TargetError, with the targets that have it, unless the target has a feature.
+
+    Of a feature that the GPU has the error says what has taken it away.
+    """
+    if target.has(feature):
+        return
+    if get_target(target.name).has(feature):
+        raise TargetError(_switched_off(target, feature, what))
+    names = [name for name in TARGET_NAMES if get_target(name).has(feature)]
+    verb = "has" if len(names) == 1 else "have"
+    raise TargetError(f"{target.name} has no {what}, {', '.join(names)} {verb} it")
+
+
+def _switched_off(target: GpuTarget, feature: Feature, what: str) -> str:
+    """Why a target lacks what its GPU has, and what to do."""
+    if feature is not Feature.CLUSTER_LAUNCH:
+        return f"{what} of {target.name} is among the disabled features, expected it enabled"
+    return (
+        f"a kernel with a cluster is not compiled with --launch=explicit or where "
+        f"'{feature.value}' is disabled: leave that out (such a kernel is launched with its number "
+        "of threads in any case, and with the cluster that it names)"
+    )
 
 
 def check_feature(atom: CopyAtom, target: GpuTarget) -> None:

@@ -236,6 +236,29 @@ def accumulator_load(shown: Shown, op: Operation) -> list[str]:
     return [f"{shown.results(op)}{call}  // to {where}"]
 
 
+def accumulator_scale(shown: Shown, op: Operation) -> list[str]:
+    """Sums are scaled where they lie."""
+    assert isinstance(op, tc.AccumulatorScaleOp)
+    return [f"scale_in_tmem({shown.use(op.accumulator)}, {shown.use(op.factors)})"]
+
+
+def left_operand(shown: Shown, op: Operation) -> list[str]:
+    """A left operand in tensor memory."""
+    assert isinstance(op, tc.CreateLeftOperandOp)
+    type: Any = op.result.type
+    tensor = tmem_tensor(type, 1, type.tmem_columns)
+    return [f"{shown.results(op)}{tensor}  // from column {op.column.data} on"]
+
+
+def left_operand_store(shown: Shown, op: Operation) -> list[str]:
+    """Registers to a left operand in tensor memory."""
+    assert isinstance(op, tc.LeftOperandStoreOp)
+    layout = layout_of(op.tile.type)
+    where = shown.alias(layout) if layout is not None else ""
+    call = f"cute_nvgpu.tcgen05_store({shown.use(op.tile)}, {shown.use(op.left)})"
+    return [f"{shown.results(op)}{call}  // from {where}"]
+
+
 def tma_store(shown: Shown, op: Operation) -> list[str]:
     """Registers of a product through shared memory to a tile of a view."""
     assert isinstance(op, ts.TmaStoreOp | ts.StoreStageOp)

@@ -20,25 +20,14 @@ from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.int_tuples import text_of
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.algebra.leaves import UNKNOWN, Dynamic, Leaf
-from tileiras.dialects.cute.algebra.linear import distributed_from_linear, shared_from_linear
+from tileiras.dialects.cute.algebra.linear import shared_from_linear
 from tileiras.dialects.cute.algebra.swizzles import AnyLayout, ComposedLayout
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.shared import swizzled_panels
 from tileiras.dialects.nv_tileaa.memory import MakeMemRefOp
 from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
 from tileiras.dialects.nv_tileaa.types import MemRefType
-from tileiras.dialects.nv_tileas.memdesc import MemDescType, NvmmaSharedAttr, TensorMemoryAttr
-
-TMEM_LANE = 1 << 16
-"""What a lane adds to an address of tensor memory (PTX ISA, "Tensor Memory Addressing")."""
-
-
-def thread_value_text(layout: LinearLayout) -> str:
-    """(thread, value) -> index in the tile; the bits themselves where no strides say that."""
-    try:
-        return str(distributed_from_linear(layout))
-    except AlgebraError:
-        return str(layout)
+from tileiras.dialects.nv_tileas.cute_layouts import smem_layout, tmem_layout
+from tileiras.dialects.nv_tileas.memdesc import MemDescType
 
 
 def staging_tensor(element: Attribute, layout: LinearLayout) -> str:
@@ -52,14 +41,6 @@ def staging_tensor(element: Attribute, layout: LinearLayout) -> str:
 def tile_text(shape: Sequence[int]) -> str:
     """The extents of a tile: `(64,32)`."""
     return text_of(tuple(shape))
-
-
-def smem_layout(type: MemDescType) -> AnyLayout | None:
-    """Coordinate -> offset of a tile that TMA writes; None of one that lies in another way."""
-    if not isinstance(type.encoding, NvmmaSharedAttr):
-        return None
-    bits = storage_bits(type.element_type)
-    return shared_from_linear(swizzled_panels(type.shape, type.major, bits, type.swizzle))
 
 
 def reversed_modes(layout: AnyLayout) -> AnyLayout:
@@ -100,18 +81,12 @@ def smem_tensor(
 
 def tmem_tensor(type: MemDescType, stages: int = 1, columns: int = 0) -> str:
     """Sums in tensor memory: rows are lanes, blocks of rows lie side by side."""
-    if not isinstance(type.encoding, TensorMemoryAttr):
+    layout = tmem_layout(type)
+    if layout is None:
         return str(type)
-    rows, width = type.shape
-    block = type.encoding.block_m.data
-    lanes = (Layout(16, TMEM_LANE), Layout(4, 32 * TMEM_LANE))
-    first = Layout(block, TMEM_LANE) if block == 128 else Layout.of(lanes)
-    if rows > block:
-        first = Layout.of([first, Layout(rows // block, width)])
-    modes = [first, Layout(width, 1)]
     if stages > 1:
-        modes.append(Layout(stages, columns))
-    return f"tmem {type.element_type}, {Layout.of(modes)}"
+        layout = Layout.of([*layout.modes, Layout(stages, columns)])
+    return f"tmem {type.element_type}, {layout}"
 
 
 def memref_tensor(memref: SSAValue) -> str:

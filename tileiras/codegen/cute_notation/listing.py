@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Operation, Region
 
 from tileiras.codegen.cute_notation import copies, products
 from tileiras.codegen.cute_notation.kernel import Shown
-from tileiras.codegen.cute_notation.layouts import memref_tensor, thread_value_text, tile_text
+from tileiras.codegen.cute_notation.layouts import memref_tensor, tile_text
 from tileiras.dialects.assembly.aliases import collect_aliases
 from tileiras.dialects.assembly.names import ValueNames
 from tileiras.dialects.nv_tileaa.async_copy import CircularBufferOp
@@ -29,6 +29,7 @@ from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.dialects.nv_tileas.cute_layouts import thread_value_text
 from tileiras.dialects.nv_tileas.tcgen05 import ProductAgentOp
 from tileiras.remarks import counted
 
@@ -157,6 +158,11 @@ RULES: dict[str, _Rule] = {
     "nv_tileas.accumulator_acquire": _call("accumulator_acquire"),
     "nv_tileas.accumulator_commit": _call("cute_nvgpu.tcgen05_commit"),
     "nv_tileas.accumulator_load": copies.accumulator_load,
+    "nv_tileas.accumulator_scale": copies.accumulator_scale,
+    "nv_tileas.create_left_operand": copies.left_operand,
+    "nv_tileas.left_operand_store": copies.left_operand_store,
+    "nv_tileas.left_operand_wait": _call("left_operand_wait"),
+    "nv_tileas.left_operand_release": _call("cute_nvgpu.tcgen05_commit"),
     "nv_tileas.stage_release": _call("cutlass.consumer_release"),
     "nv_tileas.select_tile": _call("select"),
     "nv_tileas.proxy_fence": _call("cute_nvgpu.fence_proxy_async"),

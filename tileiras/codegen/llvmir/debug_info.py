@@ -2,8 +2,7 @@
 
 With `--lineinfo` PTX gets `.file` and `.loc` only (`DebugDirectivesOnly`), for debugging also the
 DWARF sections that describe the compile unit, its functions, what is inlined where and variables
-(`FullDebug`). LLVM 22 writes no `inlined_at` into `.loc`: chains of calls stand in
-the DWARF sections only, and lines alone are those of the innermost function.
+(`FullDebug`). LLVM 22 writes no `inlined_at` into `.loc`: `codegen.inlined_lines` does.
 """
 
 from __future__ import annotations
@@ -121,8 +120,6 @@ class Metadata:
         Functions are known by the scopes of the frames: what is inlined from a place in none counts
         as the caller's own.
         """
-        if not self._is_full:
-            return self.position(subprogram, home, frames[0].location)
         outer = frames[-1]
         number = self.position(subprogram, home, outer.location)
         for frame in reversed(frames[:-1]):

@@ -42,6 +42,7 @@ def _print_mma(text: FunctionText, op: Operation) -> None:
     descriptor = asm.register("i32", str(mma.descriptor.data))
     moves: list[str] = []
     names: dict[tuple[str, int], str] = {}
+    columns = _Moved("c", "s32")
 
     def moved(base: str, offset: int) -> str:
         """A descriptor moved by bytes, computed once."""
@@ -52,14 +53,18 @@ def _print_mma(text: FunctionText, op: Operation) -> None:
             moves.append(f"add.s64 {name}, {base}, {offset // DESCRIPTOR_UNIT};")
         return names[base, offset]
 
+    def left(offset: int) -> str:
+        """A descriptor of A, or its address in tensor memory."""
+        return f"[{columns.get(a, offset)}]" if mma.has_a_in_tmem else moved(a, offset)
+
     instruction = f"tcgen05.mma.{_GROUP}.kind::{mma.kind.data} [{d}]"
     steps: list[str] = []
     pairs = zip(mma.a_offsets.data, mma.b_offsets.data, strict=True)
     for number, (to_a, to_b) in enumerate(pairs):
         enable = "t" if number else accumulates
-        operands = f"{moved(a, to_a)}, {moved(b, to_b)}, {descriptor}, {enable}"
+        operands = f"{left(to_a)}, {moved(b, to_b)}, {descriptor}, {enable}"
         steps.append(f"{guard}{instruction}, {operands};")
-    registers = "".join(f".reg .b64 {name}; " for name in names.values())
+    registers = "".join([*(f".reg .b64 {name}; " for name in names.values()), *columns.lines])
     always = ".reg .pred t; setp.eq.u32 t, 0, 0; " if len(steps) > 1 else ""
     asm.emit(f"{{ {registers}{always}{' '.join([*moves, *steps])} }}", "sc")
 
@@ -100,6 +105,22 @@ def _print_ld(text: FunctionText, op: Operation) -> None:
     struct = unit if total == 1 else "{ " + ", ".join([unit] * total) + " }"
     value = asm.define(" ".join(lines), outputs, struct, "sc")
     text.bind_lanes(ld.result, _unpacked(text, value, struct, total))
+
+
+def _print_st(text: FunctionText, op: Operation) -> None:
+    st, asm = cast(tcgen05.Tcgen05StOp, op), AsmOperands(text)
+    each = tcgen05.SHAPES[st.shape.data] * st.repeats.data
+    at = asm.value(st.tmem)
+    unit = type_text(scalar_of(st.words.type))
+    words = [asm.register(unit, lane) for lane in text.lanes(st.words)]
+    lines: list[str] = []
+    for number, offset in enumerate(st.offsets.data):
+        registers = ", ".join(words[number * each : (number + 1) * each])
+        address = f"[{at} + {offset}]" if offset else f"[{at}]"
+        name = f"tcgen05.st.sync.aligned.{st.shape.data}.x{st.repeats.data}.b32"
+        lines.append(f"{name} {address}, {{{registers}}};")
+    lines.append("tcgen05.wait::st.sync.aligned;")
+    asm.emit(" ".join(lines), "sc")
 
 
 def _unpacked(text: FunctionText, value: str, struct: str, total: int) -> list[str]:
@@ -176,6 +197,7 @@ RULES: dict[type[Operation], PrintRule] = {
     tcgen05.Tcgen05CommitOp: _print_commit,
     tcgen05.Tcgen05FenceOp: _print_fence,
     tcgen05.Tcgen05LdOp: _print_ld,
+    tcgen05.Tcgen05StOp: _print_st,
 }
 """How each op is printed."""
 

@@ -79,7 +79,10 @@ class Tcgen05Builder(HopperBuilder):
         b_offsets: Sequence[int],
         predicate: SSAValue | None = None,
     ) -> None:
-        """An instruction per step of K, of the thread for which the predicate holds."""
+        """An instruction per step of K, of the thread for which the predicate holds.
+
+        `a`: a descriptor, with offsets of bytes, or an address in tensor memory, with columns.
+        """
         groups = ((d,), (a,), (b,), (accumulates,), optional(predicate))
         properties: dict[str, Attribute] = {
             "kind": StringAttr(kind),
@@ -160,6 +163,17 @@ class Tcgen05Builder(HopperBuilder):
     def tcgen05_fence(self, kind: str) -> None:
         """Orders tensor memory with barriers: "before_thread_sync" or "after_thread_sync"."""
         self.append(tcgen05.Tcgen05FenceOp, (), (), {"kind": StringAttr(kind)})
+
+    def tcgen05_st(
+        self, tmem: SSAValue, shape: str, repeats: int, offsets: Sequence[int], words: SSAValue
+    ) -> None:
+        """Stores a vector of i32 at several offsets; it is there when this is over."""
+        properties: dict[str, Attribute] = {
+            "shape": StringAttr(shape),
+            "repeats": IntAttr(repeats),
+            "offsets": IndicesAttr(tuple(offsets)),
+        }
+        self.append(tcgen05.Tcgen05StOp, (tmem, words), (), properties)
 
     def tcgen05_ld(
         self, tmem: SSAValue, shape: str, repeats: int, offsets: Sequence[int], element: Attribute

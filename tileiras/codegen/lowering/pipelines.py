@@ -179,7 +179,10 @@ class StorePipeline:
 
 @dataclass
 class SumPipeline:
-    """An accumulator: `stages` in tensor memory from `column` on, full and empty mbarriers."""
+    """An accumulator: `stages` in tensor memory from `column` on, full and empty mbarriers.
+
+    Or a left operand: consumers fill it, and the tensor core hands it back.
+    """
 
     barriers: SSAValue
     stages: int
@@ -190,6 +193,12 @@ class SumPipeline:
     parity: Variable
     adds: Variable
     """1 once a product has been issued for the stage of the warp role."""
+    is_scaled: bool = False
+    """Whether consumers scale the sum where it lies; `adds` is theirs then, too: 1 once there is
+    one. The warp role goes on to the next parity when it acquires, they when they have waited.
+    """
+    writers: int = 1
+    """Arrivals that fill a stage: the tensor core's, or warps' that store a left operand."""
 
     def full_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
         """The barrier that completes when the products of a stage are done."""
@@ -307,6 +316,8 @@ class RoleState:
     is_store_warp: bool = False
     threads: int = 0
     """Threads of a CTA, all warp roles together."""
+    launched_registers: int = 0
+    """Registers of a thread when the kernel starts."""
     blocks: tuple[SSAValue, ...] | None = None
     """The tile block of this CTA, axis by axis, where `AgentSwitchOp.longest_tile_first` says
     it.

@@ -9,6 +9,7 @@ together; one lane, always the same, issues the products and the arrivals that f
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
@@ -16,25 +17,29 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.atoms.element_names import wgmma_operand
 from tileiras.codegen.atoms.tcgen05 import (
     HALF_LANES,
-    LOAD_REPEATS,
     MOST_N,
-    WARP_LANES,
+    Tcgen05Kind,
     get_tcgen05_kind,
     load_registers,
 )
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumPipeline, TensorMemory, Variable
 from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_columns_end
-from tileiras.codegen.lowering.types import element_type, register_type
+from tileiras.codegen.lowering.types import element_type, register_type, storage_bits
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
-from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS
+from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS, TMEM_COLUMN_BITS
 from tileiras.dialects.llvm import memory as llvm_memory
-from tileiras.dialects.llvm.types import SHARED, integer_type, lanes_of
+from tileiras.dialects.llvm.types import SHARED, integer_type, lanes_of, scalar_of, vector_type
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.errors import InternalError
 
 WARP_THREADS = 32
+MOST_REGISTERS = 128
+"""Of a thread, by one load or store (PTX ISA, "tcgen05.ld", table of `.num`)."""
+SCALED_AT_ONCE = 32
+"""Policy: columns of a sum that a thread loads, scales and stores at a time."""
 _LANE_SHIFT = 16
 """Addresses have the lane in the upper 16 bits."""
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
@@ -56,22 +61,40 @@ def lower_create_accumulator(ctx: KernelLowering, op: Operation) -> None:
         ctx.add_globals(cell)
         ctx.scratch.reserve(BARRIER_BYTES)
         ctx.roles.tensor_memory = TensorMemory(ctx.prologue.address_of(cell), {})
-    stages = op.stages.data
+    pipeline = _pipeline(ctx, op.stages.data, op.column.data, op.columns.data, op.readers.data)
+    pipeline.is_scaled = op.scaled is not None
+    ctx.roles.tensor_memory.pipelines[op.result] = pipeline
+
+
+def _pipeline(
+    ctx: KernelLowering, stages: int, column: int, columns: int, readers: int, writers: int = 1
+) -> SumPipeline:
+    """Stages in tensor memory, with mbarriers of their own."""
     size = 2 * BARRIER_BYTES * stages
     name = ctx.symbols.unique("sum_barriers")
     barriers = llvm_memory.GlobalOp.make(name, size, SHARED, BARRIER_BYTES)
     ctx.add_globals(barriers)
     ctx.scratch.reserve(size)
-    ctx.roles.tensor_memory.pipelines[op.result] = SumPipeline(
+    return SumPipeline(
         ctx.prologue.address_of(barriers),
         stages,
-        op.column.data,
-        op.columns.data,
-        op.readers.data,
+        column,
+        columns,
+        readers,
         Variable(ctx, 0),
         Variable(ctx, 0),
         Variable(ctx, 0),
+        writers=writers,
     )
+
+
+def lower_create_left_operand(ctx: KernelLowering, op: Operation) -> None:
+    """Reserves mbarriers; there is tensor memory already, for the sum comes first."""
+    if not isinstance(op, tc.CreateLeftOperandOp) or not is_in_tmem(op.result.type):
+        raise InternalError("the rule of create_left_operand got another operation")
+    columns, writers = op.result.type.tmem_columns, op.writers.data
+    pipelines = tensor_memory(ctx).pipelines
+    pipelines[op.result] = _pipeline(ctx, 1, op.column.data, columns, 1, writers)
 
 
 def lower_product_agent(ctx: KernelLowering, op: Operation) -> None:
@@ -90,7 +113,7 @@ def init_barriers(ctx: KernelLowering) -> None:
     b = ctx.b
     for pipeline in tensor_memory(ctx).pipelines.values():
         for number in range(pipeline.stages):
-            b.mbarrier_init(pipeline.full_barrier(b, b.i32(number)), 1)
+            b.mbarrier_init(pipeline.full_barrier(b, b.i32(number)), pipeline.writers)
             b.mbarrier_init(pipeline.empty_barrier(b, b.i32(number)), pipeline.readers)
 
 
@@ -153,7 +176,10 @@ def lower_accumulator_acquire(ctx: KernelLowering, op: Operation) -> None:
     empty = pipeline.empty_barrier(b, pipeline.stage.get(b))
     b.mbarrier_wait(empty, b.xor(pipeline.parity.get(b), b.i32(1)))
     b.tcgen05_fence("after_thread_sync")
-    pipeline.adds.set(b, b.i32(0))
+    if pipeline.is_scaled:
+        pipeline.advance(b)
+    else:
+        pipeline.adds.set(b, b.i32(0))
 
 
 def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
@@ -162,30 +188,65 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of tcgen05_dot got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline, kind = memory.pipeline(op.accumulator), get_tcgen05_kind(op.kind.data)
-    lhs, rhs = operand_in_stage(op.lhs, 1), operand_in_stage(op.rhs, 0)
-    m, n = min(lhs.extent, BLOCK_ROWS), min(rhs.extent, MOST_N)
+    left, rhs = _left_operand(ctx, op.lhs, kind), operand_in_stage(op.rhs, 0)
+    m, n = min(left.rows, BLOCK_ROWS), min(rhs.extent, MOST_N)
     names = _names(op)
-    transposed = (lhs.major == "mn", rhs.major == "mn")
+    transposed = (left.is_transposed, rhs.major == "mn")
     word = kind.descriptor(*names, m, n, transposed=transposed)
-    a = b.tcgen05_descriptor(ctx.value(op.lhs), lhs)
     right = b.tcgen05_descriptor(ctx.value(op.rhs), rhs)
     first = b.add(memory.address(), pipeline.offset(b))
-    adds = b.trunc(pipeline.adds.get(b), i1)
-    for row in range(0, lhs.extent, m):
+    adds = b.i1(True) if pipeline.is_scaled else b.trunc(pipeline.adds.get(b), i1)
+    for row in range(0, left.rows, m):
         for column in range(0, rhs.extent, n):
             to = row // m * rhs.extent + column
             b.tcgen05_mma(
                 kind.name,
                 word,
                 b.add(first, b.i32(to)) if to else first,
-                a,
+                left.address,
                 right,
                 adds,
-                a_offsets=[lhs.extent_offset(row) + k for k in lhs.k_offsets],
+                a_offsets=left.offsets(row),
                 b_offsets=[rhs.extent_offset(column) + k for k in rhs.k_offsets],
                 predicate=memory.leader,
             )
-    pipeline.adds.set(b, b.i32(1))
+    if not pipeline.is_scaled:
+        pipeline.adds.set(b, b.i32(1))
+
+
+@dataclass(frozen=True)
+class _LeftOperand:
+    """A left operand: a descriptor of shared memory, or an address in tensor memory; from there on
+    steps of K begin at `offsets` for a block of rows: bytes, or columns.
+    """
+
+    address: SSAValue
+    rows: int
+    is_transposed: bool
+    offsets: Callable[[int], list[int]]
+
+
+def _left_operand(ctx: KernelLowering, tile: SSAValue, kind: Tcgen05Kind) -> _LeftOperand:
+    """Where a left operand is, and how it lies there."""
+    b = ctx.b
+    if not is_in_tmem(tile.type):
+        staged = operand_in_stage(tile, 1)
+        descriptor = b.tcgen05_descriptor(ctx.value(tile), staged)
+
+        def bytes_of(row: int) -> list[int]:
+            return [staged.extent_offset(row) + k for k in staged.k_offsets]
+
+        return _LeftOperand(descriptor, staged.extent, staged.major == "mn", bytes_of)
+    rows, depth = tile.type.shape
+    columns = tile.type.tmem_columns // (rows // BLOCK_ROWS)
+    step = kind.k * columns // depth
+
+    def columns_of(row: int) -> list[int]:
+        first = row // BLOCK_ROWS * columns
+        return list(range(first, first + columns, step))
+
+    address = b.add(memory_address(ctx), tensor_memory(ctx).pipeline(tile).offset(b))
+    return _LeftOperand(address, rows, False, columns_of)
 
 
 def _names(op: tc.Tcgen05DotOp) -> tuple[str, str]:
@@ -220,7 +281,80 @@ def lower_accumulator_commit(ctx: KernelLowering, op: Operation) -> None:
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline = memory.pipeline(op.accumulator)
     b.tcgen05_commit(pipeline.full_barrier(b, pipeline.stage.get(b)), predicate=memory.leader)
+    if not pipeline.is_scaled:
+        pipeline.advance(b)
+
+
+def lower_accumulator_scale(ctx: KernelLowering, op: Operation) -> None:
+    """Waits for the product before, and multiplies what it left; the first time stores zeros so.
+
+    A warp all of whose factors are one leaves its part as it is.
+    """
+    if not isinstance(op, tc.AccumulatorScaleOp):
+        raise InternalError("the rule of accumulator_scale got another operation")
+    b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
+    factors, layout = ctx.value(op.factors), ctx.layout(op.factors.type)
+    b.mbarrier_wait(pipeline.full_barrier(b, pipeline.stage.get(b)), pipeline.parity.get(b))
+    b.tcgen05_fence("after_thread_sync")
     pipeline.advance(b)
+    rows, columns = layout.shape
+    part = _own_part(ctx, (rows, columns), "32x32b", pipeline, SCALED_AT_ONCE)
+    begin, old, scale, after = (b.new_block() for _ in range(4))
+    b.cond_br(b.icmp("eq", pipeline.adds.get(b), b.i32(0)), begin, old)
+    ctx.start_block(begin)
+    pipeline.adds.set(b, b.i32(1))
+    _store_scaled(ctx, op, part, [None] * len(part[1][1]), factors)
+    b.br(after)
+    ctx.start_block(old)
+    if op.flush_to_zero is None:
+        b.cond_br(b.vote("all", _are_ones(ctx, factors)), after, scale)
+    else:
+        # One times a subnormal number is zero then.
+        b.br(scale)
+    ctx.start_block(scale)
+    address, (repeats, offsets) = part
+    element = register_type(element_type(op.factors.type))
+    for number, offset in enumerate(offsets):
+        loaded = b.tcgen05_ld(address, "32x32b", repeats, [offset], element)
+        own = (address, (repeats, [offset]))
+        _store_scaled(ctx, op, own, [loaded], b.slice(factors, number * repeats, repeats))
+    b.br(after)
+    ctx.start_block(after)
+
+
+def _are_ones(ctx: KernelLowering, factors: SSAValue) -> SSAValue:
+    """i1: whether a thread's factors are all one; those of a row are the same value."""
+    b = ctx.b
+    count = lanes_of(factors.type) or 1
+    found: SSAValue | None = None
+    one = b.const_float(scalar_of(factors.type), 1.0)
+    for number in range(count):
+        same = b.fcmp("oeq", b.extract(factors, number), one)
+        found = same if found is None else b.and_(found, same)
+    if found is None:
+        raise InternalError("a sum is scaled by no factors", where="tcgen05")
+    return found
+
+
+def _store_scaled(
+    ctx: KernelLowering,
+    op: tc.AccumulatorScaleOp,
+    part: tuple[SSAValue, tuple[int, list[int]]],
+    olds: list[SSAValue | None],
+    factors: SSAValue,
+) -> None:
+    """Stores a part of a sum times factors; zeros where there is no sum."""
+    b, (address, (repeats, offsets)) = ctx.b, part
+    type = vector_type(scalar_of(factors.type), repeats)
+    words = vector_type(integer_type(32), repeats)
+    for number, (offset, old) in enumerate(zip(offsets, olds, strict=True)):
+        own = b.slice(factors, number * repeats, repeats)
+        value = b.zero(type) if old is None else old
+        if op.flush_to_zero is not None:
+            scaled = b.unary_intrinsic("llvm.nvvm.mul.rn.ftz.f", value, own)
+        else:
+            scaled = b.fmul(value, own)
+        b.tcgen05_st(address, "32x32b", repeats, [offset], b.bitcast(scaled, words))
 
 
 def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
@@ -233,18 +367,73 @@ def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     b.mbarrier_wait(pipeline.full_barrier(b, stage), pipeline.parity.get(b))
     b.tcgen05_fence("after_thread_sync")
     loaded = _load(ctx, op, pipeline)
-    b.tcgen05_fence("before_thread_sync")
-    b.warp_barrier()
-    first = b.icmp("eq", b.and_(b.thread_id(), b.i32(WARP_THREADS - 1)), b.i32(0))
-    b.mbarrier_arrive(pipeline.empty_barrier(b, stage), predicate=first)
+    _release(ctx, pipeline.empty_barrier(b, stage))
     pipeline.advance(b)
+    if pipeline.is_scaled:
+        pipeline.adds.set(b, b.i32(0))
     ctx.values[op.result] = _zeros_unless(ctx, ctx.value(op.any), loaded)
 
 
-def _load(ctx: KernelLowering, op: tc.AccumulatorLoadOp, pipeline: SumPipeline) -> SSAValue:
-    """This thread's elements, in the order of the layout's registers (`layout/tmem`)."""
-    b, layout, shape = ctx.b, ctx.layout(op.result.type), op.shape.data
+def _release(ctx: KernelLowering, barrier: SSAValue) -> None:
+    """Each warp arrives for itself, when all its threads are done with tensor memory."""
+    b = ctx.b
+    b.tcgen05_fence("before_thread_sync")
+    b.warp_barrier()
+    first = b.icmp("eq", b.and_(b.thread_id(), b.i32(WARP_THREADS - 1)), b.i32(0))
+    b.mbarrier_arrive(barrier, predicate=first)
+
+
+def lower_left_operand_store(ctx: KernelLowering, op: Operation) -> None:
+    """Waits for the products that read what was there, stores, and gives it to the next ones."""
+    if not isinstance(op, tc.LeftOperandStoreOp):
+        raise InternalError("the rule of left_operand_store got another operation")
+    b, layout = ctx.b, ctx.layout(op.tile.type)
+    pipeline, value = tensor_memory(ctx).pipeline(op.left), ctx.value(op.tile)
+    stage = pipeline.stage.get(b)
+    b.mbarrier_wait(pipeline.empty_barrier(b, stage), b.xor(pipeline.parity.get(b), b.i32(1)))
+    b.tcgen05_fence("after_thread_sync")
     rows, columns = layout.shape
+    each = TMEM_COLUMN_BITS // storage_bits(element_type(op.tile.type))
+    address, (repeats, offsets) = _own_part(ctx, (rows, columns // each), "32x32b", pipeline)
+    # Each by itself: LLVM would take them for parts of wider integers.
+    parts = [b.slice(value, each * number, each) for number in range(repeats * len(offsets))]
+    words = b.build([b.bitcast(part, integer_type(32)) for part in parts])
+    b.tcgen05_st(address, "32x32b", repeats, offsets, words)
+    _release(ctx, pipeline.full_barrier(b, stage))
+    pipeline.advance(b)
+
+
+def lower_left_operand_wait(ctx: KernelLowering, op: Operation) -> None:
+    """Waits until all consumers have stored their parts."""
+    if not isinstance(op, tc.LeftOperandWaitOp):
+        raise InternalError("the rule of left_operand_wait got another operation")
+    b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.left)
+    b.mbarrier_wait(pipeline.full_barrier(b, pipeline.stage.get(b)), pipeline.parity.get(b))
+    b.tcgen05_fence("after_thread_sync")
+
+
+def lower_left_operand_release(ctx: KernelLowering, op: Operation) -> None:
+    """The tensor core hands the place back when it has read it."""
+    if not isinstance(op, tc.LeftOperandReleaseOp):
+        raise InternalError("the rule of left_operand_release got another operation")
+    b, memory = ctx.b, tensor_memory(ctx)
+    pipeline = memory.pipeline(op.left)
+    b.tcgen05_commit(pipeline.empty_barrier(b, pipeline.stage.get(b)), predicate=memory.leader)
+    pipeline.advance(b)
+
+
+def _own_part(
+    ctx: KernelLowering,
+    shape: tuple[int, int],
+    name: str,
+    pipeline: SumPipeline,
+    most: int = MOST_REGISTERS,
+) -> tuple[SSAValue, tuple[int, list[int]]]:
+    """Where this warp's part of a tile of rows and columns is: the address, and for instructions of
+    a shape how often each repeats it, and where they begin (`layout/tmem`). Each moves `most`
+    registers at most.
+    """
+    b, (rows, columns) = ctx.b, shape
     warpgroups = ctx.num_warps // 4
     blocks = max(1, rows // BLOCK_ROWS)
     splits_rows = warpgroups > 1 and blocks >= warpgroups
@@ -256,8 +445,11 @@ def _load(ctx: KernelLowering, op: tc.AccumulatorLoadOp, pipeline: SumPipeline) 
     if warpgroups > 1:
         group = b.lshr(warp, b.i32(2))
         address = b.add(address, b.mul(group, b.i32(columns if splits_rows else own)))
-    halves = 2 if shape == "16x256b" and rows != HALF_ROWS else 1
-    each, repeats = _repeats(shape, own)
+    halves = 2 if name == "16x256b" and rows != HALF_ROWS else 1
+    # ptxas wants the registers of an instruction from the launch on (C7602).
+    if ctx.roles.launched_registers <= MOST_REGISTERS:
+        most = min(most, MOST_REGISTERS // 2)
+    each, repeats = _repeats(name, own, most)
     step = warpgroups if splits_rows else 1
     offsets = [
         (half * HALF_LANES << _LANE_SHIFT) + block * columns + start
@@ -265,8 +457,16 @@ def _load(ctx: KernelLowering, op: tc.AccumulatorLoadOp, pipeline: SumPipeline) 
         for half in range(halves)
         for start in range(0, own, each)
     ]
+    return b.shfl("idx", address, 0), (repeats, offsets)
+
+
+def _load(ctx: KernelLowering, op: tc.AccumulatorLoadOp, pipeline: SumPipeline) -> SSAValue:
+    """This thread's elements, in the order of the layout's registers (`layout/tmem`)."""
+    b, layout, shape = ctx.b, ctx.layout(op.result.type), op.shape.data
+    rows, columns = layout.shape
+    address, (repeats, offsets) = _own_part(ctx, (rows, columns), shape, pipeline)
     element = register_type(element_type(op.result.type))
-    loaded = b.tcgen05_ld(b.shfl("idx", address, 0), shape, repeats, offsets, element)
+    loaded = b.tcgen05_ld(address, shape, repeats, offsets, element)
     if lanes_of(loaded.type) != layout.in_size("register"):
         raise InternalError(f"loads of {shape} do not give {layout}", where="tcgen05")
     return loaded
@@ -277,11 +477,10 @@ def memory_address(ctx: KernelLowering) -> SSAValue:
     return tensor_memory(ctx).address()
 
 
-def _repeats(shape: str, columns: int) -> tuple[int, int]:
-    """Columns of one load, and how often it repeats the shape."""
+def _repeats(shape: str, columns: int, most: int) -> tuple[int, int]:
+    """Columns of one load of so many registers at most, and how often it repeats the shape."""
     unit = load_registers("16x256b", 1) * 2 if shape == "16x256b" else 1
-    most = max(LOAD_REPEATS) if shape == "16x256b" else WARP_LANES * 4
-    repeats = min(most, columns // unit)
+    repeats = min(most // load_registers(shape, 1), columns // unit)
     return repeats * unit, repeats
 
 
@@ -300,5 +499,10 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     tc.StageReleaseOp: lower_stage_release,
     tc.AccumulatorCommitOp: lower_accumulator_commit,
     tc.AccumulatorLoadOp: lower_accumulator_load,
+    tc.AccumulatorScaleOp: lower_accumulator_scale,
+    tc.CreateLeftOperandOp: lower_create_left_operand,
+    tc.LeftOperandStoreOp: lower_left_operand_store,
+    tc.LeftOperandWaitOp: lower_left_operand_wait,
+    tc.LeftOperandReleaseOp: lower_left_operand_release,
 }
 """Products by tcgen05 by class."""

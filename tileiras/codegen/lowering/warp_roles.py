@@ -150,7 +150,12 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
         from tileiras.codegen.lowering.taken_blocks import reserve_slots
 
         reserve_slots(ctx, op)
-    ctx.roles.threads = WARP_THREADS * (op.consumer_warps.data + op.producer_warps.data)
+    warps = op.consumer_warps.data + op.producer_warps.data
+    ctx.roles.threads = WARP_THREADS * warps
+    # A part of the SM may get a warp more than others.
+    of_part = -(-warps * op.ctas.data // target.partitions) * WARP_THREADS
+    registers = target.registers_per_sm // (target.partitions * of_part)
+    ctx.roles.launched_registers = target.whole_units(registers)
 
 
 def _lower_producer_warps(

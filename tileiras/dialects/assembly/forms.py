@@ -168,6 +168,9 @@ FORMS: dict[str, Row] = {
         "lhs, lhs_scale, rhs, rhs_scale, accumulator",
     ),
     "nv_tileas.async.scales_load": Row("$view[$indices] into $pipeline", "view"),
+    "nv_tileas.accumulator_scale": Row("$accumulator by $factors", "accumulator, factors"),
+    "nv_tileas.create_left_operand": Row("", "result"),
+    "nv_tileas.left_operand_store": Row("$tile into $left", "tile, left"),
     "nv_tileas.accumulator_load": Row("$accumulator if $any", "accumulator -> result; any=i1"),
     "nv_tileas.async.pipeline.agent_switch": Row(
         "$DICTIONARY producer $producer consumer $consumer <?store $store ?>", ""

@@ -32,11 +32,14 @@ ELEMENT_BITS: dict[str, int] = {
     "f8E4M3FN": 8,
     "f8E5M2": 8,
     "f8E8M0FNU": 8,
+    "f6E2M3FN": 8,
+    "f6E3M2FN": 8,
     "f4E2M1FNx2": 8,
 }
-"""The bits that an element takes in memory; of f4E2M1FN two, the first in the lower bits."""
+"""The bits that an element takes in memory; of f4E2M1FN two, the first in the lower bits. A number
+of 6 bits has a byte for itself, whose upper bits are 0."""
 
-CODES = ("f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FNx2")
+CODES = ("f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f6E2M3FN", "f6E3M2FN", "f4E2M1FNx2")
 """Elements that are moved and multiplied by atoms, but not computed with."""
 
 SPACES = ("gmem", "smem", "dsmem", "rmem", "generic")

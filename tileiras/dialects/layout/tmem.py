@@ -19,6 +19,8 @@ HALF_ROWS = 64
 """Rows of the smaller accumulator."""
 TMEM_COLUMNS = 512
 """The most that a target has (PTX ISA, "Tensor Memory"): what text is checked against."""
+TMEM_COLUMN_BITS = 32
+"""Of a lane's part of a column (PTX ISA, "Tensor Memory")."""
 _LANES = {
     "16x256b": ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0)),
     "32x32b": ((1, 0), (2, 0), (4, 0), (8, 0), (16, 0)),

@@ -25,8 +25,13 @@ from xdsl.utils.str_enum import StrEnum
 
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.enum_attribute import EnumAttribute
-from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS, TMEM_COLUMNS
-from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.layout.tmem import (
+    BLOCK_ROWS,
+    HALF_ROWS,
+    TMEM_COLUMN_BITS,
+    TMEM_COLUMNS,
+)
+from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
 from tileiras.errors import InternalError
 
 SPANS = (32, 64, 128)
@@ -88,7 +93,7 @@ class ScaleChunksAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class TensorMemoryAttr(ParametrizedAttribute):
-    """Blocks of `block_m` rows side by side: a row is in a lane, an element of 32 bits in a column.
+    """Blocks of `block_m` rows side by side: a row is in a lane, 32 bits of elements in a column.
 
     128 rows are in all lanes, 64 in the lower 16 of each warp (PTX ISA, "Data path layout").
     """
@@ -190,11 +195,12 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
         if not isinstance(self.encoding, TensorMemoryAttr):
             raise InternalError(f"{self} is not in tensor memory", where="memdesc")
         rows, columns = self.shape
-        return columns * (rows // self.encoding.block_m.data)
+        words = columns * storage_bits(self.element_type) // TMEM_COLUMN_BITS
+        return words * (rows // self.encoding.block_m.data)
 
 
 def accumulator_type(shape: Sequence[int], element_type: Attribute) -> MemDescType:
-    """The type of sums in tensor memory: blocks of 128 rows, or one of fewer."""
+    """The type of sums, or of an operand, in tensor memory: blocks of 128 rows, or one of fewer."""
     return MemDescType(shape, element_type, TensorMemoryAttr(min(shape[0], BLOCK_ROWS)))
 
 

@@ -119,12 +119,12 @@ class Tcgen05Attr(NamedValues):
 
     The sum has `buffers` stages of `columns`, from column `column` on; `load` is the shape of the
     instructions that bring it to registers. `scales` is the column where those of a block-scaled
-    product begin.
+    product begin, `left` the one where a left operand does that consumers compute.
     """
 
     name = "nv_tileas.tcgen05"
     required: ClassVar[tuple[str, ...]] = ("column", "columns", "buffers", "load")
-    optional: ClassVar[tuple[str, ...]] = ("scales",)
+    optional: ClassVar[tuple[str, ...]] = ("scales", "left")
 
 
 PLAN_ATTRIBUTES = (

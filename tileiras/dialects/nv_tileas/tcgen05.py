@@ -9,6 +9,13 @@
 An accumulator is a pipeline whose stages are in tensor memory: with two of them the consumers read
 one tile while the products of the next one are computed.
 
+A left operand that consumers compute goes the other way round, through tensor memory, too:
+
+    %left = create_left_operand {column = 192, ...} : memdesc<128x64xf16, #tmem, tmem>
+    product_agent { ... left_operand_wait %left; tcgen05_dot %sum, %left, %b;
+                    left_operand_release %left ... }
+    agent_switch { ..., consumer { ...; left_operand_store %left, %x; ... } }
+
 Scales of block-scaled products go through stages, as operands do:
 
     scales_load %p, %view[%x, %i]                      (the producer's threads)
@@ -54,10 +61,12 @@ LOAD_SHAPES = ("16x256b", "32x32b")
 class CreateAccumulatorOp(IRDLOperation):
     """Sums of products in tensor memory, `stages` of them, from column `column` on.
 
-    A stage takes `columns`; consumers of `readers` warps hand it back.
+    A stage takes `columns`; consumers of `readers` warps hand it back. A `scaled` one, of one
+    stage, is given to them before the first product and behind each, to be scaled where it lies.
     """
 
     name = "nv_tileas.create_accumulator"
+    scaled = opt_prop_def(UnitAttr)
     stages = prop_def(IntAttr)
     column = prop_def(IntAttr)
     columns = prop_def(IntAttr)
@@ -101,13 +110,13 @@ class AccumulatorAcquireOp(IRDLOperation):
 class Tcgen05DotOp(IRDLOperation):
     """`accumulator += lhs @ rhs` of two tiles in stages of pipelines, without waiting for it.
 
-    `kind` names a row of `codegen.atoms.tcgen05`. The signedness properties are present for
-    integer operands only.
+    The left one may be in tensor memory (`create_left_operand`). `kind` names a row of
+    `codegen.atoms.tcgen05`. The signedness properties are present for integer operands only.
     """
 
     name = "nv_tileas.tcgen05_dot"
     accumulator = operand_def(IN_TMEM)
-    lhs = operand_def(IN_SMEM)
+    lhs = operand_def(MemDescType)
     rhs = operand_def(IN_SMEM)
     kind = prop_def(StringAttr)
     signedness_lhs = opt_prop_def(SignednessAttr)
@@ -165,6 +174,90 @@ class AccumulatorLoadOp(IRDLOperation):
             raise VerifyException(f"{self.name}: {source} does not give {type}")
 
 
+@irdl_op_definition
+class AccumulatorScaleOp(IRDLOperation):
+    """Waits for the sum so far, and multiplies it with `factors` where it lies.
+
+    The first time what is there counts as zero. The next product is added when a left operand has
+    been stored behind that.
+    """
+
+    name = "nv_tileas.accumulator_scale"
+    accumulator = operand_def(IN_TMEM)
+    factors = operand_def()
+    flush_to_zero = opt_prop_def(UnitAttr)
+
+    def verify_(self) -> None:
+        """The shape of the accumulator."""
+        type, target = self.factors.type, self.accumulator.type
+        if (
+            not isinstance(type, TensorType)
+            or not is_in_tmem(target)
+            or type.get_shape() != target.shape
+            or type.element_type != target.element_type
+        ):
+            raise VerifyException(f"{self.name}: {target} is not scaled by {type}")
+
+
+@irdl_op_definition
+class CreateLeftOperandOp(IRDLOperation):
+    """A left operand in tensor memory, from column `column` on, that `writers` warps store."""
+
+    name = "nv_tileas.create_left_operand"
+    column = prop_def(IntAttr)
+    writers = prop_def(IntAttr)
+    result = result_def(IN_TMEM)
+
+    def verify_(self) -> None:
+        """The operand lies in tensor memory, and somebody stores it."""
+        type = self.result.type
+        size = type.tmem_columns if is_in_tmem(type) else 0
+        if self.writers.data < 1 or self.column.data + size > TMEM_COLUMNS:
+            raise VerifyException(
+                f"{self.name}: {size} columns from {self.column.data} on by {self.writers.data} "
+                f"warps, expected at least one, and {TMEM_COLUMNS} columns at most"
+            )
+
+
+@irdl_op_definition
+class LeftOperandStoreOp(IRDLOperation):
+    """Waits until products have read the operand of before, stores a tile, and gives it to them.
+
+    Each thread stores whole rows, by `tcgen05.st.32x32b`, which the layout of the tile follows.
+    """
+
+    name = "nv_tileas.left_operand_store"
+    left = operand_def(IN_TMEM)
+    tile = operand_def()
+
+    def verify_(self) -> None:
+        """The tile of the operand."""
+        type, target = self.tile.type, self.left.type
+        if (
+            not isinstance(type, TensorType)
+            or not is_in_tmem(target)
+            or type.get_shape() != target.shape
+            or type.element_type != target.element_type
+        ):
+            raise VerifyException(f"{self.name}: {type} is not stored to {target}")
+
+
+@irdl_op_definition
+class LeftOperandWaitOp(IRDLOperation):
+    """Waits until consumers have stored the next operand."""
+
+    name = "nv_tileas.left_operand_wait"
+    left = operand_def(IN_TMEM)
+
+
+@irdl_op_definition
+class LeftOperandReleaseOp(IRDLOperation):
+    """Hands the operand's place back once all products issued so far have read it."""
+
+    name = "nv_tileas.left_operand_release"
+    left = operand_def(IN_TMEM)
+
+
 def _shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tile in a stage or of a sum."""
     type = value.type
@@ -179,6 +272,11 @@ TCGEN05_OPS = (
     StageReleaseOp,
     AccumulatorCommitOp,
     AccumulatorLoadOp,
+    AccumulatorScaleOp,
+    CreateLeftOperandOp,
+    LeftOperandStoreOp,
+    LeftOperandWaitOp,
+    LeftOperandReleaseOp,
 )
 
 F4_PER_BYTE = 2

@@ -52,6 +52,8 @@ RELEASES = "releases"
 ACCUMULATORS = "accumulators"
 """Of a loop or a product: the sums in tensor memory that are acquired before it and committed
 behind it, by their first columns. Consumers load them then."""
+AHEAD = "ahead"
+"""Of a product: the warp that issues products does so an iteration ahead of the others."""
 
 NAMES = (
     WARP_ROLES,
@@ -64,6 +66,7 @@ NAMES = (
     PENDING,
     RELEASES,
     ACCUMULATORS,
+    AHEAD,
 )
 
 ENTRY, CONSUMER, PRODUCER, STORE, PRODUCT = "entry", "consumer", "producer", "store", "product"

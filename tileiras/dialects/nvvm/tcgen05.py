@@ -1,6 +1,7 @@
 """The fifth generation of tensor cores (tcgen05): products whose sums lie in tensor memory."""
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -24,7 +25,7 @@ MOST_COLUMNS = 512
 LEAST_COLUMNS = 32
 FENCES = ("before_thread_sync", "after_thread_sync")
 SHAPES = {"16x256b": 4, "32x32b": 1}
-"""Shapes of loads, with the registers of a thread that one repeat fills."""
+"""Shapes of loads and stores, with the registers of a thread that one repeat moves."""
 MOST_REGISTERS = 128
 """Of a thread, by one load (PTX ISA, "tcgen05.ld", table of `.num`)."""
 
@@ -83,7 +84,8 @@ class Tcgen05MmaOp(IRDLOperation):
 
     `kind` names a row of `codegen.atoms.tcgen05`, `descriptor` is the instruction descriptor.
     `a` and `b` are descriptors of shared memory; `a_offsets` and `b_offsets` are bytes added to
-    them, one per step of K. `accumulates` false for the first step ignores what is in `d`.
+    them, one per step of K. An `a` of i32 is an address in tensor memory, and its offsets are
+    columns. `accumulates` false for the first step ignores what is in `d`.
 
     Asynchronous, in order; one thread issues it. PTX ISA, "tcgen05.mma".
     """
@@ -94,19 +96,26 @@ class Tcgen05MmaOp(IRDLOperation):
     a_offsets = prop_def(IndicesAttr)
     b_offsets = prop_def(IndicesAttr)
     d = operand_def(IntegerType(32))
-    a = operand_def(IntegerType(64))
+    a = operand_def(IntegerType)
     b = operand_def(IntegerType(64))
     accumulates = operand_def(IntegerType(1))
     predicate = opt_operand_def(IntegerType(1))
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
+    @property
+    def has_a_in_tmem(self) -> bool:
+        """Whether A lies in tensor memory."""
+        return self.a.type == IntegerType(32)
+
     def verify_(self) -> None:
         """An offset of A and of B for every step, of whole units."""
         steps = len(self.a_offsets.data)
         if not steps or len(self.b_offsets.data) != steps:
             raise VerifyException(f"{self.name}: expected an A and a B offset for every k step")
-        offsets = (*self.a_offsets.data, *self.b_offsets.data)
+        if self.a.type not in (IntegerType(64), IntegerType(32)):
+            raise VerifyException(f"{self.name}: {self.a.type}, expected i64 or i32")
+        offsets = (*(() if self.has_a_in_tmem else self.a_offsets.data), *self.b_offsets.data)
         if any(offset % DESCRIPTOR_UNIT for offset in offsets):
             raise VerifyException(f"{self.name}: offsets {offsets} are not multiples of 16 bytes")
         if not 0 <= self.descriptor.data < 1 << 32:
@@ -169,16 +178,41 @@ class Tcgen05LdOp(IRDLOperation):
 
     def verify_(self) -> None:
         """A known shape, and as many 32-bit registers as it fills."""
-        each = SHAPES.get(self.shape.data, 0) * self.repeats.data
-        is_power = self.repeats.data > 0 and not self.repeats.data & (self.repeats.data - 1)
-        if not is_power or not 0 < each <= MOST_REGISTERS:
-            raise VerifyException(
-                f"{self.name}: no load of shape {self.shape.data}.x{self.repeats.data}"
-            )
-        result = self.result.type
-        count = each * len(self.offsets.data)
-        if lanes_of(result) != count or bit_width(scalar_of(result)) != 32:
-            raise VerifyException(f"{self.name}: {result}, expected {count} elements of 32 bits")
+        _check_transfer(self.name, self.shape, self.repeats, self.offsets, self.result.type)
+
+
+@irdl_op_definition
+class Tcgen05StOp(IRDLOperation):
+    """Stores to tensor memory, all lanes of a warp together, and waits until it is there.
+
+    As `nvvm.tcgen05.ld`: `words` are the registers, those of one instruction behind those of the
+    one before. PTX ISA, "tcgen05.st", "tcgen05.wait".
+    """
+
+    name = "nvvm.tcgen05.st"
+    shape = prop_def(StringAttr)
+    repeats = prop_def(IntAttr)
+    offsets = prop_def(IndicesAttr)
+    tmem = operand_def(IntegerType(32))
+    words = operand_def()
+    traits = MEMORY
+
+    def verify_(self) -> None:
+        """A known shape, and as many 32-bit registers as it takes."""
+        _check_transfer(self.name, self.shape, self.repeats, self.offsets, self.words.type)
+
+
+def _check_transfer(
+    name: str, shape: StringAttr, repeats: IntAttr, offsets: IndicesAttr, registers: Attribute
+) -> None:
+    """Raises unless a load or store of a known shape has as many 32-bit registers as it moves."""
+    each = SHAPES.get(shape.data, 0) * repeats.data
+    is_power = repeats.data > 0 and not repeats.data & (repeats.data - 1)
+    if not is_power or not 0 < each <= MOST_REGISTERS:
+        raise VerifyException(f"{name}: no transfer of shape {shape.data}.x{repeats.data}")
+    count = each * len(offsets.data)
+    if (lanes_of(registers) or 1) != count or bit_width(scalar_of(registers)) != 32:
+        raise VerifyException(f"{name}: {registers}, expected {count} elements of 32 bits")
 
 
 TCGEN05_OPS = (
@@ -189,6 +223,7 @@ TCGEN05_OPS = (
     Tcgen05CommitOp,
     Tcgen05FenceOp,
     Tcgen05LdOp,
+    Tcgen05StOp,
 )
 
 

@@ -51,7 +51,7 @@ def assign_dot_layouts(
         if isinstance(mma, WgmmaAttr) and isinstance(dot, aa.DotOp):
             layouts = _wgmma_layouts(dot, mma, kernel.integer("warpgroups"))
         elif isinstance(mma, Tcgen05Attr):
-            layouts = [_loaded_layout(dot, mma, kernel.integer("warpgroups"))]
+            layouts = _tcgen05_layouts(dot, mma, kernel.integer("warpgroups"))
         elif isinstance(mma, StagedMmaSyncAttr):
             layouts = _staged_layouts(dot, mma, kernel.integer("warpgroups"), target)
         else:
@@ -82,10 +82,16 @@ def _wgmma_layouts(dot: aa.DotOp, mma: WgmmaAttr, warpgroups: int) -> list[Linea
     return [left_fragments(shape_of(dot.lhs), family, fragments, warpgroups), result]
 
 
-def _loaded_layout(dot: aa.ProductOp, mma: Tcgen05Attr, warpgroups: int) -> LinearLayout:
-    """Of the sum, once it is loaded from tensor memory."""
+def _tcgen05_layouts(dot: aa.ProductOp, mma: Tcgen05Attr, warpgroups: int) -> list[LinearLayout]:
+    """Of the left operand, if threads store it, and of the sum, once it is loaded."""
+    from tileiras.planning.mma.tcgen05 import LEFT_SHAPE
+
     rows, columns = shape_of(dot.result)
-    return tmem_accumulator((rows, columns), mma.word("load"), warpgroups)
+    result = tmem_accumulator((rows, columns), mma.word("load"), warpgroups)
+    if not mma.has("left"):
+        return [result]
+    _, depth = shape_of(dot.lhs)
+    return [tmem_accumulator((rows, depth), LEFT_SHAPE, warpgroups), result]
 
 
 def _staged_layouts(

@@ -14,12 +14,25 @@ from tileiras.codegen.atoms.tcgen05 import Tcgen05Kind
 from tileiras.codegen.atoms.tcgen05_scaled import ScaledKind
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout, scale_factors
-from tileiras.dialects.layout.tmem import BLOCK_ROWS, tmem_accumulator
+from tileiras.dialects.layout.tmem import BLOCK_ROWS, TMEM_COLUMN_BITS, tmem_accumulator
 from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.tma import SharedOperand
 
 LEAST_COLUMNS_OF_WARP = 16
 """Policy: columns of a tile that a warpgroup loads at least."""
+LEFT_SHAPE = "32x32b"
+"""Fixed: of stores to tensor memory: rows of a left operand lie in lanes, elements beside each
+other in columns, so that a thread has a whole row.
+"""
+
+
+SCALED_AT_ONCE = 32
+"""Policy: registers of a thread for a part of a sum that is scaled in tensor memory."""
+
+
+STORED_BESIDE = 24
+"""Policy: registers of a thread beside a whole sum on its way to memory."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +43,7 @@ class Accumulator:
     """
 
     loop: aa.ForOp
+    """The last one, where loops go on with the sum of a loop before."""
     position: int
     """Among the values that the loop carries; -1 for the sum of an iteration."""
     dot: aa.DotOp | None = None
@@ -37,6 +51,15 @@ class Accumulator:
     column: int = 0
     columns: int = 0
     buffers: int = 1
+    before: tuple[tuple[aa.ForOp, int], ...] = ()
+    """The loops before, whose sum the loop goes on with, and the position in each."""
+    is_scaled: bool = False
+    """Whether consumers scale the sum where it lies, before each product."""
+
+    @property
+    def places(self) -> tuple[tuple[aa.ForOp, int], ...]:
+        """The loops that carry the sum, and the position in each, in program order."""
+        return (*self.before, (self.loop, self.position))
 
     @property
     def is_of_iteration(self) -> bool:
@@ -46,14 +69,16 @@ class Accumulator:
 
 @dataclass(frozen=True)
 class Tcgen05Dot:
-    """A product by tcgen05: both operands in shared memory, the sum in tensor memory.
+    """A product by tcgen05: operands in shared memory, the sum in tensor memory.
 
+    `lhs` None: consumers compute the left operand, and store it to tensor memory. One that is
+    loaded outside the loop of the product stays in its stage until the loop is over.
     `load_shape`: of the instructions that bring the sum to registers, when the loop is over, or
     in each iteration.
     """
 
     dot: aa.ProductOp
-    lhs: SharedOperand
+    lhs: SharedOperand | None
     rhs: SharedOperand
     kind: Tcgen05Kind | ScaledKind
     accumulator: Accumulator
@@ -62,6 +87,8 @@ class Tcgen05Dot:
     """Those of the left and of the right operand, of a block-scaled product."""
     scales_column: int = 0
     """The column of tensor memory where they begin."""
+    left_column: int = 0
+    """The column of tensor memory where a left operand begins that consumers compute."""
 
     fragments: ClassVar[None] = None
     """No operand is read into registers for an instruction that would take it from memory."""
@@ -77,9 +104,16 @@ class Tcgen05Dot:
     """How many warps hold each row."""
     is_in_tmem: ClassVar[bool] = True
     """Whether the sum lies in tensor memory."""
-    is_lhs_resident: ClassVar[bool] = False
-    """Whether the left operand is loaded outside the block of the product."""
-    starts_at_zero: ClassVar[bool] = False
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether nothing is added to."""
+        return is_zero(self.dot.acc)
+
+    @property
+    def is_lhs_resident(self) -> bool:
+        """Whether the left operand is loaded outside the block of the product."""
+        return self.lhs is not None and self.lhs.load.parent_block() is not self.dot.parent_block()
 
     @property
     def rows(self) -> int:
@@ -101,7 +135,10 @@ class Tcgen05Dot:
         return 0
 
     def left_registers(self, warpgroups: int) -> int:
-        """Registers of a thread for a left operand that comes from registers."""
+        """Registers of a thread for a left operand that comes from registers.
+
+        One that is computed goes to tensor memory, in the place of what it is made of.
+        """
         return 0
 
     def suits(self, warpgroups: int) -> bool:
@@ -113,10 +150,28 @@ class Tcgen05Dot:
         """Where the threads hold the result once it is loaded."""
         return tmem_accumulator((self.rows, self.columns), self.load_shape, warpgroups)
 
+    @property
+    def left_columns(self) -> int:
+        """Columns of tensor memory for a left operand that consumers compute."""
+        if self.lhs is not None:
+            return 0
+        rows, depth = shape_of(self.dot.lhs)
+        return depth * self.operand_bits // TMEM_COLUMN_BITS * (rows // BLOCK_ROWS)
+
     def accumulator_registers(self, warpgroups: int) -> int:
         """Registers of a thread for the result once it is loaded."""
         threads = 128 * warpgroups
         return self.rows * self.columns // threads
+
+    def loop_registers(self, warpgroups: int) -> int:
+        """Registers of a thread for the result in its loop: of a sum that is scaled, for a part."""
+        whole = self.accumulator_registers(warpgroups)
+        return min(whole, SCALED_AT_ONCE) if self.accumulator.is_scaled else whole
+
+    def epilogue_registers(self, warpgroups: int) -> int:
+        """Registers of a thread for a sum that its loop does not hold, and to store it."""
+        whole = self.accumulator_registers(warpgroups)
+        return whole + STORED_BESIDE if self.accumulator.is_scaled else 0
 
     @property
     def tmem_columns(self) -> int:

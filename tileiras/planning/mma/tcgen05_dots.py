@@ -26,11 +26,13 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.access import plan_view_access
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
-from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
+from tileiras.planning.mma.scaled_sums import scaled_sum
+from tileiras.planning.mma.tcgen05 import LEFT_SHAPE, Accumulator, Tcgen05Dot
+from tileiras.planning.mma.tmem_columns import columns_of
 from tileiras.planning.mma.zero import is_zero
-from tileiras.planning.operands.staged import staged_operands
-from tileiras.planning.operands.tma import SharedOperand
+from tileiras.planning.operands.staged import StagedOperands, staged_operands
 from tileiras.planning.resources.cta import CtaConfig
+from tileiras.planning.warp_roles.producer_slice import sources_of_result
 
 LOAD_SHAPES = ("16x256b", "32x32b")
 """Fixed: of loads from tensor memory, the one to take where both are as good first."""
@@ -45,22 +47,53 @@ one, the products of the next tile are computed.
 """
 
 
-def operands_in_stages(
-    op: aa.ProductOp, transposes: bool
-) -> tuple[SharedOperand, SharedOperand] | str:
-    """The operands, which stages bring for this product alone, or why they do not.
+def operands_in_stages(op: aa.ProductOp, transposes: bool) -> StagedOperands | str:
+    """The operands as stages bring them, or why they do not.
 
     `transposes`: the instructions read operands whose K is not contiguous, too.
     """
     operands = staged_operands(op)
-    if operands is None or operands.lhs is None:
+    if operands is None:
         return "an operand does not come through a pipeline"
-    lhs, rhs = operands.lhs, operands.rhs
-    if lhs.load.parent_block() is not op.parent_block():
-        return "an operand stays in its stage throughout a loop"
-    if not transposes and (lhs.major_axis, rhs.major_axis) != (1, 0):
+    majors = (1 if operands.lhs is None else operands.lhs.major_axis, operands.rhs.major_axis)
+    if not transposes and majors != (1, 0):
         return "K of an operand is not contiguous"
-    return lhs, rhs
+    return operands
+
+
+def _why_not_computed(op: aa.DotOp) -> str:
+    """Why consumers cannot store the left operand to tensor memory; empty if they can.
+
+    They hold whole rows of sums that they have loaded, and so of what they make of these. What they
+    load from elsewhere they hold in other places: mma.sync takes that from registers.
+    """
+    rows = shape_of(op.lhs)[0]
+    if rows % BLOCK_ROWS:
+        return f"a left operand that is computed has {rows} rows, no multiple of {BLOCK_ROWS}"
+    loop = op.parent_op()
+    if loop is None or not is_made_of_product(op.lhs, loop):
+        return "a left operand is computed from other than products"
+    return ""
+
+
+def is_made_of_product(value: SSAValue, loop: Operation) -> bool:
+    """Whether elementwise operations of a loop make a tile of the result of a product there."""
+    pending, seen = [value], {value}
+    while pending:
+        found = pending.pop()
+        maker = found.owner
+        if not isinstance(maker, Operation) or not loop.is_ancestor(maker):
+            continue
+        if isinstance(maker, aa.DotOp):
+            return True
+        sources: Sequence[SSAValue] = ()
+        if isinstance(maker, ElementwiseOp):
+            sources = maker.operands
+        elif isinstance(maker, aa.IfOp):
+            sources = sources_of_result(maker, maker.results.index(found))
+        pending += [source for source in sources if source not in seen]
+        seen.update(sources)
+    return False
 
 
 def tcgen05_dot(op: aa.DotOp, target: GpuTarget) -> Tcgen05Dot | str:
@@ -78,10 +111,12 @@ def tcgen05_dot(op: aa.DotOp, target: GpuTarget) -> Tcgen05Dot | str:
     operands = operands_in_stages(op, kind.transposes)
     if isinstance(operands, str):
         return operands
-    accumulator = accumulator_of(op)
+    if operands.lhs is None and (refusal := _why_not_computed(op)):
+        return refusal
+    accumulator = scaled_sum(op) or accumulator_of(op)
     if isinstance(accumulator, str):
         return accumulator
-    return Tcgen05Dot(op, *operands, kind, accumulator)
+    return Tcgen05Dot(op, operands.lhs, operands.rhs, kind, accumulator)
 
 
 def dot_kind(op: aa.DotOp) -> Tcgen05Kind | None:
@@ -167,27 +202,21 @@ def placed_sums(
     CTAs that share an SM share its columns, too, and each allocates a power of two of them.
     """
     held = max(_held_registers(planned, shape.warpgroups) for planned in dots)
+    are_rows = any(planned.lhs is None for planned in dots)
     if held + LEAST_BESIDE > shape.registers:
         return f"a thread has {shape.registers} registers, and {held} of them would be for a sum"
     most = target.tmem_columns // shape.ctas
     scales = max(planned.scale_columns for planned in dots)
     for buffers in range(MOST_BUFFERS, 0, -1):
-        column, places = 0, dict[Accumulator, Accumulator]()
-        for planned in dots:
-            own = planned.accumulator
-            if own in places:
-                continue
-            is_repeated = own.is_of_iteration or _is_repeated(own.loop)
-            count = buffers if is_repeated else 1
-            places[own] = replace(own, column=column, columns=planned.tmem_columns, buffers=count)
-            column += count * planned.tmem_columns
-        if allocated_columns(column + scales) <= most:
+        places, left, end = columns_of(dots, buffers)
+        if allocated_columns(end + scales) <= most:
             return [
                 replace(
                     planned,
                     accumulator=places[planned.accumulator],
-                    load_shape=load_shape(planned, shape.warpgroups),
-                    scales_column=column if planned.scales else 0,
+                    load_shape=LEFT_SHAPE if are_rows else load_shape(planned, shape.warpgroups),
+                    scales_column=end if planned.scales else 0,
+                    left_column=left.get(planned.dot, 0),
                 )
                 for planned in dots
             ]
@@ -197,16 +226,8 @@ def placed_sums(
 
 def _held_registers(planned: Tcgen05Dot, warpgroups: int) -> int:
     """Registers of a thread for a sum; of an iteration's also for the one that it is added to."""
-    tiles = 1 + planned.accumulator.is_of_iteration
+    tiles = 1 + (planned.accumulator.is_of_iteration and not planned.starts_at_zero)
     return tiles * planned.accumulator_registers(warpgroups)
-
-
-def _is_repeated(loop: Operation) -> bool:
-    """Whether a loop runs several times in a tile block."""
-    parent = loop.parent_op()
-    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
-        parent = parent.parent_op()
-    return parent is not None
 
 
 def load_shape(planned: Tcgen05Dot, warpgroups: int) -> str:

@@ -35,7 +35,9 @@ def tcgen05_scaled_dot(op: aa.DotScaledOp, target: GpuTarget) -> Tcgen05Dot | st
     operands = operands_in_stages(op, kind.transposes)
     if isinstance(operands, str):
         return operands
-    lhs, rhs = operands
+    lhs, rhs = operands.lhs, operands.rhs
+    if lhs is None or lhs.load.parent_block() is not op.parent_block():
+        return "an operand with scales is computed, or stays in its stage throughout a loop"
     accumulator = accumulator_of(op)
     if isinstance(accumulator, str):
         return accumulator

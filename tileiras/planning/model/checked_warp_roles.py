@@ -97,7 +97,7 @@ def _is_elsewhere(op: Operation, plan: RolePlan) -> bool:
     if rounds_to_tf32(op):
         load = root_load(op.results[0])
         return load is not None and plan.pipeline_of(load) is not None
-    return plan.is_in_tmem and op in plan.dots
+    return plan.is_in_tmem and (op in plan.dots or op in plan.scalings)
 
 
 def _check_program(func: aa.FuncOp, role: str, program: RoleProgram, roles: WarpRoles) -> None:

@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.tmem import BLOCK_ROWS
+from tileiras.planning.mma.scaled_sums import scaling_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot, accumulators
 from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.pipelines import Pipeline, is_read_by_threads
@@ -56,6 +57,15 @@ class RolePlan:
     def sums(self) -> list[Accumulator]:
         """The sums in tensor memory, in program order."""
         return accumulators([p for p in self.dots.values() if isinstance(p, Tcgen05Dot)])
+
+    @property
+    def scalings(self) -> list[Operation]:
+        """What scales sums that stay in tensor memory."""
+        return [
+            scaling_of(planned.dot)[0]
+            for planned in self.dots.values()
+            if isinstance(planned, Tcgen05Dot) and planned.accumulator.is_scaled
+        ]
 
     @property
     def warpgroups(self) -> int:

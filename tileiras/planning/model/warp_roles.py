@@ -54,6 +54,8 @@ class WarpRoles:
         default_factory=dict[Operation, tuple[Accumulator, ...]]
     )
     """The sums that are acquired before an operation and committed behind it."""
+    ahead: dict[Operation, None] = field(default_factory=dict[Operation, None])
+    """The products that are issued an iteration ahead."""
 
     @property
     def producer(self) -> RoleProgram:

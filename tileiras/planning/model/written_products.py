@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, UnitAttr, i32
 from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileas.warp_roles import ACCUMULATORS, PENDING, RELEASES
+from tileiras.dialects.nv_tileas.warp_roles import ACCUMULATORS, AHEAD, PENDING, RELEASES
 from tileiras.planning.layouts.written import contradiction
 from tileiras.planning.mma.tcgen05 import Accumulator
 from tileiras.planning.model.dots import WgmmaDot
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.schedule.accumulator_use import summing_op
+from tileiras.planning.schedule.products_ahead import products_ahead
 from tileiras.planning.schedule.stage_releases import Releasing, is_last_reader, resident_users
 from tileiras.planning.schedule.unfinished_products import finishes_at_once, most_unfinished
 
@@ -26,6 +27,8 @@ def write_products(roles: WarpRoles) -> None:
     for op, sums in roles.accumulators.items():
         columns = [own.column for own in sums]
         op.attributes[ACCUMULATORS] = DenseArrayBase.from_list(i32, columns)
+    for op in roles.ahead:
+        op.attributes[AHEAD] = UnitAttr()
 
 
 def read_products(func: aa.FuncOp, plan: RolePlan, roles: WarpRoles) -> None:
@@ -37,12 +40,26 @@ def read_products(func: aa.FuncOp, plan: RolePlan, roles: WarpRoles) -> None:
             roles.releases[op] = _read_releases(op, plan)
         if ACCUMULATORS in op.attributes:
             roles.accumulators[op] = _read_accumulators(op, plan)
+        if AHEAD in op.attributes:
+            roles.ahead[op] = None
+    _check_ahead(plan, roles)
     _check_pending(plan, roles)
     _check_releases(plan, roles)
     for own in plan.sums:
         op = summing_op(own)
         if own not in roles.accumulators.get(op, ()):
             raise contradiction(op, f"has no '{ACCUMULATORS}' with {own.column}, its sum's column")
+
+
+def _check_ahead(plan: RolePlan, roles: WarpRoles) -> None:
+    """Whether products that are issued ahead may be, and with those of their loop that may."""
+    allowed = products_ahead(plan) if roles.ahead else {}
+    for op in roles.ahead:
+        if op not in allowed:
+            raise contradiction(op, f"has '{AHEAD}', and others of its iteration depend on it")
+        for other in allowed:
+            if other.parent_op() is op.parent_op() and other not in roles.ahead:
+                raise contradiction(other, f"has no '{AHEAD}', and one beside it has")
 
 
 def _check_pending(plan: RolePlan, roles: WarpRoles) -> None:

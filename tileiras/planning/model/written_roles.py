@@ -162,6 +162,8 @@ def _written_dot(planned: PlannedDot) -> Attribute:
         }
         if planned.scales:
             values["scales"] = planned.scales_column
+        if planned.lhs is None:
+            values["left"] = planned.left_column
         return Tcgen05Attr.of(**values)
     lhs = "registers" if planned.lhs is None else "smem"
     if isinstance(planned, MmaSyncDot):
@@ -216,6 +218,7 @@ def _read_tcgen05(dot: aa.ProductOp, mma: Tcgen05Attr, target: GpuTarget) -> Tcg
         accumulator=place,
         load_shape=mma.word("load"),
         scales_column=mma.integer("scales"),
+        left_column=mma.integer("left"),
     )
 
 

@@ -163,7 +163,8 @@ class Requirements:
     the producer needs more where its whole warpgroup gathers, None if one warp is enough.
     `columns`: of the widest product. `scratch`: shared memory that one operation needs at once.
     `smem_transpose`: and what warpgroups need to transpose operands in. `is_busy`: threads compute
-    left operands between products, or transpose words.
+    left operands between products, or transpose words. `tmem_columns`: of tensor memory,
+    where fewer CTAs than an SM has room for otherwise may have to share it.
     """
 
     accumulators: dict[int, int]
@@ -181,6 +182,7 @@ class Requirements:
     smem_transpose: dict[int, int] = field(default_factory=dict[int, int])
     is_busy: bool = False
     in_place: dict[int, int] = field(default_factory=dict[int, int])
+    tmem_columns: int = 0
 
 
 def cta_configs(target: GpuTarget, gather_registers: int | None = None) -> tuple[CtaConfig, ...]:
@@ -265,6 +267,8 @@ def _cost(shape: CtaConfig, requirements: Requirements, target: GpuTarget) -> in
     if shape.warpgroups not in requirements.accumulators:
         return None
     if requirements.accumulators[shape.warpgroups] > MAX_ACCUMULATORS:
+        return None
+    if requirements.tmem_columns * shape.ctas > target.tmem_columns:
         return None
     launched = launched_registers(shape.consumer_warps + shape.producer_warps, shape.ctas, target)
     if launched < requirements.columns // 2 + LAUNCHED_BESIDE:

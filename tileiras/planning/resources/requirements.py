@@ -15,6 +15,8 @@ from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.mma.mma_sync import MmaSyncDot
+from tileiras.planning.mma.tcgen05 import Tcgen05Dot
+from tileiras.planning.mma.tmem_columns import least_columns
 from tileiras.planning.model.pipelines import is_read_by_threads
 from tileiras.planning.operands.gather import gather_registers
 from tileiras.planning.operands.tma import OperandLoad, is_by_tma, is_scale_load
@@ -86,6 +88,7 @@ def requirements_of(
         {n: max(planned.smem_transpose_bytes(n) for planned in dots) for n in counts},
         any(_keeps_threads_busy(planned) for planned in dots),
         {n: with_others[n] - saved[n] for n in counts} if any(saved.values()) else {},
+        least_columns([planned for planned in dots if isinstance(planned, Tcgen05Dot)]),
     )
 
 
@@ -140,7 +143,20 @@ def _tile_registers(dots: list[PlannedDot], warpgroups: int) -> int:
     )
     held = sum(_operand(planned, warpgroups) for planned in dots)
     sums = [planned for planned in dots if not _goes_on(planned, dots)]
-    return partial + held + sum(_accumulators(planned, warpgroups) for planned in sums)
+    in_loop = partial + held + sum(_in_loop(planned, warpgroups) for planned in sums)
+    return max([in_loop, *(_behind_loop(planned, warpgroups) for planned in sums)])
+
+
+def _in_loop(planned: PlannedDot, warpgroups: int) -> int:
+    """Registers of a thread for a sum in its loop."""
+    if isinstance(planned, Tcgen05Dot):
+        return planned.loop_registers(warpgroups)
+    return _accumulators(planned, warpgroups)
+
+
+def _behind_loop(planned: PlannedDot, warpgroups: int) -> int:
+    """Registers of a thread for a sum that is loaded when its loop is over."""
+    return planned.epilogue_registers(warpgroups) if isinstance(planned, Tcgen05Dot) else 0
 
 
 def _goes_on(planned: PlannedDot, dots: list[PlannedDot]) -> bool:

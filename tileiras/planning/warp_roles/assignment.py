@@ -23,6 +23,7 @@ from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
 from tileiras.planning.operands.tma import root_load, rounds_to_tf32
 from tileiras.planning.operands.uniform import uniform_loads_of
 from tileiras.planning.schedule.accumulator_use import accumulator_use
+from tileiras.planning.schedule.products_ahead import products_ahead
 from tileiras.planning.schedule.prologue import prologue_fills
 from tileiras.planning.schedule.stage_releases import stage_releases
 from tileiras.planning.schedule.unfinished_products import unfinished_products
@@ -59,6 +60,7 @@ def assign_roles(func: aa.FuncOp, plan: RolePlan) -> WarpRoles:
         unfinished_products(plan),
         stage_releases(plan),
         accumulator_use(plan),
+        products_ahead(plan),
     )
 
 
@@ -100,5 +102,5 @@ def _elsewhere(func: aa.FuncOp, plan: RolePlan, exit: aa.IfOp | None) -> Iterato
             load = root_load(op.results[0])
             if load is not None and plan.pipeline_of(load) is not None:
                 yield op
-        elif plan.is_in_tmem and op in plan.dots:
+        elif plan.is_in_tmem and (op in plan.dots or op in plan.scalings):
             yield op

@@ -24,7 +24,8 @@ def is_of_others(loop: aa.ForOp, plan: RolePlan) -> bool:
     """Whether nothing that a loop does or computes is for the consumers."""
     if not all(_is_without_effect(op, plan) for op in loop.body.block.ops):
         return False
-    sums = {own.position for own in plan.sums if own.loop is loop and not own.is_of_iteration}
+    own_sums = (own for own in plan.sums if not own.is_of_iteration)
+    sums = {position for own in own_sums for of, position in own.places if of is loop}
     return not any(
         _is_read(result, plan)
         for position, result in enumerate(loop.results)
@@ -38,7 +39,7 @@ def _is_without_effect(op: Operation, plan: RolePlan) -> bool:
         return True
     planned = plan.dots.get(op)
     if isinstance(planned, Tcgen05Dot):
-        return not planned.accumulator.is_of_iteration
+        return planned.lhs is not None and not planned.accumulator.is_of_iteration
     is_plain = isinstance(op, aa.ContinueOp | aa.CreateMemTokenOp) or op.has_trait(Pure)
     return is_plain and not op.regions
 

@@ -102,14 +102,14 @@ def choose_swizzle(
         return sum(bank_conflicts(access, layout, element_bits, v) for access, v in pairs)
 
     best, least = None, cost(shared)
-    for swizzle in _candidates(shared.static_size, max(vectors, default=1)):
+    for swizzle in candidate_swizzles(shared.static_size, max(vectors, default=1)):
         found = cost(swizzled(swizzle, shared))
         if found < least:
             best, least = swizzle, found
     return best
 
 
-def _candidates(size: int, vector: int) -> Iterator[Swizzle]:
+def candidate_swizzles(size: int, vector: int) -> Iterator[Swizzle]:
     """Swizzles within `size` offsets that leave vectors whole, the simplest first."""
     width = size.bit_length() - 1
     low = vector.bit_length() - 1

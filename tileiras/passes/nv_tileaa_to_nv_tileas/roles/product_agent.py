@@ -2,18 +2,30 @@
 
 It walks its own copy of the loops around products, waits for stages, issues, and lets the tensor
 core hand stages back. In front of a loop it waits until the consumers have read the sums of a tile
-before, behind it it gives them the new ones; a sum that its loop reads is given in each iteration.
+before, behind it it gives them the new ones; a sum that its loop reads is given in each iteration,
+one that consumers scale where it lies in front of the loop and behind each product. What stays in
+its stage throughout a loop it waits for in front of that. Products that wait for a left operand of
+the consumers come behind those of the next iteration that wait for none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i1
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    IntegerOverflow,
+    IntegerOverflowAttr,
+    IntTupleAttr,
+    Signedness,
+    SignednessAttr,
+)
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
@@ -38,9 +50,16 @@ from tileiras.planning.operands.tma import (
     is_by_tma,
     place_bytes,
 )
+from tileiras.planning.schedule.stage_releases import resident_users
 
-Accumulators = dict[Accumulator, SSAValue]
-"""The sums of a kernel and what has been made for them."""
+
+@dataclass
+class InTensorMemory:
+    """What has been made for the sums of a kernel, and for left operands that consumers compute."""
+
+    sums: dict[Accumulator, SSAValue] = field(default_factory=dict[Accumulator, SSAValue])
+    left: dict[Operation, SSAValue] = field(default_factory=dict[Operation, SSAValue])
+    """By product."""
 
 
 class ProductAgentBuilder(ProducerBuilder):
@@ -51,28 +70,98 @@ class ProductAgentBuilder(ProducerBuilder):
         plan: RolePlan,
         roles: WarpRoles,
         pipelines: Sequence[SSAValue],
-        sums: Accumulators,
+        made: InTensorMemory,
     ):
         super().__init__(PRODUCT, plan, roles, pipelines)
-        self.sums = sums
+        self.sums, self.left = made.sums, made.left
         self.released = roles.releases
-        self.acquired = roles.accumulators
+        self.ahead = roles.ahead
+        self.begun: dict[Operation, list[Accumulator]] = {}
+        """The sums that are acquired before an operation."""
+        self.given: dict[Operation, list[Accumulator]] = {}
+        """The sums that consumers get behind an operation."""
+        for op, sums in roles.accumulators.items():
+            for own in sums:
+                begin = op if own.is_of_iteration else own.places[0][0]
+                self.begun.setdefault(begin, []).append(own)
+                if not own.is_scaled:
+                    self.given.setdefault(op, []).append(own)
+        for planned in plan.dots.values():
+            if isinstance(planned, Tcgen05Dot) and planned.accumulator.is_scaled:
+                self.given.setdefault(planned.dot, []).append(planned.accumulator)
         self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
+        self.kept_by: dict[Operation, list[OperandLoad]] = {}
+        """What keeps left operands in their stages, the first operation that reads each."""
+        for number, pipeline in enumerate(plan.pipelines):
+            if users := resident_users(number, plan):
+                self.kept_by.setdefault(users[0], []).append(pipeline.loads[0])
 
     def copy_op(self, op: Operation) -> None:
         """Products, loops around them and the end are the warp role's own."""
+        for load in self.kept_by.get(op, ()):
+            self._wait(load)
+        self._copy(op)
+        if op not in self.plan.dots:
+            self._release_stages(op)
+
+    def _copy(self, op: Operation) -> None:
         match op:
             case aa.DotOp() | aa.DotScaledOp():
                 self._multiply(op)
             case aa.ForOp():
                 self._acquire_sums(op)
-                super().copy_op(op)
+                early = [inner for inner in op.body.block.ops if inner in self.ahead]
+                if early:
+                    self._copy_loop_ahead(op, early)
+                else:
+                    super().copy_op(op)
                 self._commit_sums(op)
             case aa.ReturnOp():
                 self.emit(aa.ReturnOp)
             case _:
                 super().copy_op(op)
+
+    def _copy_loop_ahead(self, op: aa.ForOp, early: Sequence[Operation]) -> None:
+        """A loop of nothing but products, some of them for the iteration after."""
+        bounds = [self.values[value] for value in (op.lower_bound, op.upper_bound, op.step)]
+        lower, upper, step = bounds
+        self._multiply_if(self._less(lower, upper, op.unsigned_cmp is not None), early)
+        outer, self.block = self.block, Block(arg_types=[lower.type])
+        properties = {"overflow": IntegerOverflowAttr(IntegerOverflow.NONE)}
+        number = self.block.args[0]
+        left = self.emit(aa.SubIOp, [upper, number], [number.type], properties).results[0]
+        self._multiply_if(self._less(step, left, True), early)
+        for inner in op.body.block.ops:
+            if inner in self.plan.dots and inner not in self.ahead:
+                self.copy_op(inner)
+        self.emit(aa.ContinueOp)
+        body, self.block = self.block, outer
+        self.emit(aa.ForOp, bounds, (), op.properties, [Region(body)])
+
+    def _multiply_if(self, condition: SSAValue, early: Sequence[Operation]) -> None:
+        """The products of an iteration that are issued ahead, if there is that iteration."""
+        outer, self.block = self.block, Block()
+        for dot in early:
+            self.copy_op(dot)
+        # What has been waited for here is not what others read.
+        kept = [load for loads in self.kept_by.values() for load in loads]
+        self.tiles = {key: tile for key, tile in self.tiles.items() if key[0] in kept}
+        then, self.block = self.block, outer
+        self.only_if(condition, then)
+
+    def _less(self, first: SSAValue, second: SSAValue, is_unsigned: bool) -> SSAValue:
+        """i1: whether the first of two numbers is less than the other."""
+        properties = {
+            "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
+            "signedness": SignednessAttr(Signedness.UNSIGNED if is_unsigned else Signedness.SIGNED),
+        }
+        return self.emit(aa.CmpIOp, [first, second], [i1], properties).results[0]
+
+    def _release_stages(self, op: Operation) -> None:
+        """Hands back the stages that are no longer needed behind an operation."""
+        for number in self.released.get(op, ()):
+            self.emit(tc.StageReleaseOp, [self.pipelines[number]])
 
     def _multiply(self, op: aa.ProductOp) -> None:
         """A product; behind it stages go back, as it says."""
@@ -80,6 +169,10 @@ class ProductAgentBuilder(ProducerBuilder):
         if not isinstance(planned, Tcgen05Dot):
             raise InternalError("a product of the warp role has no sum in tensor memory")
         operands = [self._tile(operand, value) for operand, value in staged_values(planned)]
+        left = self.left.get(op)
+        if left is not None:
+            self.emit(tc.LeftOperandWaitOp, [left])
+            operands.insert(0, left)
         properties: dict[str, Attribute] = {"kind": StringAttr(planned.kind.name)}
         if planned.scales:
             properties["column"] = IntAttr(planned.scales_column)
@@ -90,18 +183,24 @@ class ProductAgentBuilder(ProducerBuilder):
         self._acquire_sums(op)
         op_class = Tcgen05DotScaledOp if planned.scales else tc.Tcgen05DotOp
         self.emit(op_class, [accumulator, *operands], (), properties)
-        for number in self.released.get(op, ()):
-            self.emit(tc.StageReleaseOp, [self.pipelines[number]])
+        self._release_stages(op)
+        if left is not None:
+            self.emit(tc.LeftOperandReleaseOp, [left])
         self._commit_sums(op)
 
     def _acquire_sums(self, op: Operation) -> None:
-        """Waits until the sums that an operation makes have been read."""
-        for own in self.acquired.get(op, ()):
+        """Waits until the sums that an operation makes have been read.
+
+        One that is scaled where it lies consumers get at once.
+        """
+        for own in self.begun.get(op, ()):
             self.emit(tc.AccumulatorAcquireOp, [self.sums[own]])
+            if own.is_scaled:
+                self.emit(tc.AccumulatorCommitOp, [self.sums[own]])
 
     def _commit_sums(self, op: Operation) -> None:
         """Gives the consumers the sums that an operation has made."""
-        for own in self.acquired.get(op, ()):
+        for own in self.given.get(op, ()):
             self.emit(tc.AccumulatorCommitOp, [self.sums[own]])
 
     def _tile(self, operand: SharedOperand, value: SSAValue) -> SSAValue:
@@ -157,26 +256,60 @@ def stage_offset(plan: RolePlan, load: OperandLoad) -> int:
     return sum(place_bytes(before) for before in loads[: loads.index(load)])
 
 
-def create_accumulators(entry: Block, plan: RolePlan) -> Accumulators:
-    """The sums at the start of the kernel, in program order."""
-    found: Accumulators = {}
+def create_in_tensor_memory(entry: Block, plan: RolePlan) -> InTensorMemory:
+    """The sums at the start of the kernel, in program order, and the left operands.
+
+    Those of different loops with the same columns are the same.
+    """
+    found = InTensorMemory()
+    known: dict[int, SSAValue] = {}
     for planned in plan.dots.values():
-        if not isinstance(planned, Tcgen05Dot) or planned.accumulator in found:
+        if not isinstance(planned, Tcgen05Dot):
             continue
-        own, result = planned.accumulator, planned.dot.result
+        _create_sum(entry, plan, planned, found.sums, known)
+        if planned.lhs is not None:
+            continue
+        if planned.left_column not in known:
+            lhs = planned.dot.lhs
+            numbers = {"column": planned.left_column, "writers": plan.shape.consumer_warps}
+            op = tc.CreateLeftOperandOp.create(
+                result_types=[accumulator_type(shape_of(lhs), element_of(lhs))],
+                properties={name: IntAttr(number) for name, number in numbers.items()},
+            )
+            entry.add_op(op)
+            known[planned.left_column] = op.result
+        found.left[planned.dot] = known[planned.left_column]
+    return found
+
+
+def _create_sum(
+    entry: Block,
+    plan: RolePlan,
+    planned: Tcgen05Dot,
+    found: dict[Accumulator, SSAValue],
+    known: dict[int, SSAValue],
+) -> None:
+    """The sum of a product, unless it is there; `known`: what begins at a column."""
+    own, result = planned.accumulator, planned.dot.result
+    if own in found:
+        return
+    if own.column not in known:
         numbers = {
             "stages": own.buffers,
             "column": own.column,
             "columns": own.columns,
             "readers": plan.shape.consumer_warps,
         }
+        properties: dict[str, Attribute] = {n: IntAttr(number) for n, number in numbers.items()}
+        if own.is_scaled:
+            properties["scaled"] = UnitAttr()
         op = tc.CreateAccumulatorOp.create(
             result_types=[accumulator_type(shape_of(result), element_of(result))],
-            properties={name: IntAttr(number) for name, number in numbers.items()},
+            properties=properties,
         )
         entry.add_op(op)
-        found[own] = op.result
-    return found
+        known[own.column] = op.result
+    found[own] = known[own.column]
 
 
 def build_product_agent(
@@ -185,9 +318,9 @@ def build_product_agent(
     roles: WarpRoles,
     entry: Block,
     pipelines: Sequence[SSAValue],
-    sums: Accumulators,
+    made: InTensorMemory,
 ) -> tc.ProductAgentOp:
     """The warp role's program; `entry` has the kernel's arguments."""
-    builder = ProductAgentBuilder(plan, roles, pipelines, sums)
+    builder = ProductAgentBuilder(plan, roles, pipelines, made)
     region = builder.build(func.body.block, list(entry.args))
     return tc.ProductAgentOp.create(regions=[region], location=func.location)

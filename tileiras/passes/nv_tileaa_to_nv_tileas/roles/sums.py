@@ -1,6 +1,7 @@
 """The consumers' side of sums in tensor memory: they are loaded when a loop of products is over.
 
 Those that their loop reads are loaded where the product stood, and added to what threads hold.
+A left operand that threads compute they store to tensor memory there.
 
 In the consumers' copy of a loop nothing is left of its products: the value that carried a sum
 stands for its place.
@@ -24,37 +25,43 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
+from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
-from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_agent import Accumulators
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_agent import InTensorMemory
+from tileiras.planning.mma.scaled_sums import scaling_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 
+FLUSH = ("flush_to_zero",)
+"""What scaling in tensor memory keeps of a multiplication."""
+
 
 class SumsInTmem:
-    """What consumers have in place of sums; `made` are the accumulators."""
+    """What consumers have in place of sums; `found` is what has been made for them."""
 
-    def __init__(self, plan: RolePlan, roles: WarpRoles, made: Accumulators):
-        self.made = made
+    def __init__(self, plan: RolePlan, roles: WarpRoles, found: InTensorMemory):
+        self.made, self.left = found.sums, found.left
         self.acquired = roles.accumulators
         self.firsts: dict[Accumulator, Tcgen05Dot] = {}
         """The first product of each sum."""
         self.held: dict[SSAValue, SSAValue] = {}
         """The accumulator by every value that is in it: carried ones, and results of loops."""
-        for own, accumulator in made.items():
+        for own, accumulator in self.made.items():
             if own in self.acquired.get(own.loop, ()):
-                self.held[own.loop.body.block.args[1 + own.position]] = accumulator
-                self.held[own.loop.results[own.position]] = accumulator
+                for loop, position in own.places:
+                    self.held[loop.body.block.args[1 + position]] = accumulator
+                    self.held[loop.results[position]] = accumulator
         for planned in plan.dots.values():
             if not isinstance(planned, Tcgen05Dot):
                 continue
             self.firsts.setdefault(planned.accumulator, planned)
             if planned.dot not in self.acquired:
-                self.held[planned.dot.result] = made[planned.accumulator]
+                self.held[planned.dot.result] = self.made[planned.accumulator]
 
     def load(
         self, materializer: Materializer, loop: Operation, results: Sequence[SSAValue]
@@ -62,18 +69,24 @@ class SumsInTmem:
         """What a loop gives, with its sums in registers."""
         found = list(results)
         for own in self.acquired.get(loop, ()):
-            loaded = self._load(materializer, self.firsts[own], _runs(materializer, own.loop))
+            loaded = self._load(materializer, self.firsts[own], _runs(materializer, own))
             found[own.position] = materializer.settle(loop.results[own.position], loaded)
         return found
 
     def place_dot(self, materializer: Materializer, planned: Tcgen05Dot) -> Sequence[SSAValue]:
         """What stands in place of a product: the place of its sum, or the sum itself."""
         op = planned.dot
+        if planned.accumulator.is_scaled:
+            self._scale(materializer, planned)
+        if op in self.left:
+            layout, _ = materializer.operand_layouts(op, [op.lhs, op.acc])
+            tile = materializer.in_layout(op.lhs, layout)
+            materializer.emit(tc.LeftOperandStoreOp, [self.left[op], tile])
         if op not in self.acquired:
             return [self.held[op.result]]
         total = self._load(materializer, planned, _always(materializer))
         if not is_zero(op.acc):
-            (layout,) = materializer.operand_layouts(op, [op.acc])
+            layout = self._layout(materializer, planned)
             acc = materializer.in_layout(op.acc, layout)
             is_integer = isinstance(element_of(op.result), IntegerType)
             properties: dict[str, Attribute] = (
@@ -85,10 +98,24 @@ class SumsInTmem:
             total = materializer.emit(add, [acc, total], [total.type], properties).results[0]
         return [materializer.settle(op.result, total)]
 
+    def _scale(self, materializer: Materializer, planned: Tcgen05Dot) -> None:
+        """The sum of before is scaled where it lies."""
+        scaling, value = scaling_of(planned.dot)
+        factors = materializer.in_layout(value, self._layout(materializer, planned))
+        kept = {name: scaling.properties[name] for name in FLUSH if name in scaling.properties}
+        operands = [self.made[planned.accumulator], factors]
+        materializer.emit(tc.AccumulatorScaleOp, operands, (), kept)
+
+    def _layout(self, materializer: Materializer, planned: Tcgen05Dot) -> LinearLayout:
+        """Where threads hold the sum."""
+        op = planned.dot
+        held = [op.lhs] if op in self.left else []
+        return materializer.operand_layouts(op, [*held, op.acc])[-1]
+
     def _load(self, materializer: Materializer, planned: Tcgen05Dot, any: SSAValue) -> SSAValue:
         """The sum in registers; zeros unless there was a product."""
         op = planned.dot
-        (layout,) = materializer.operand_layouts(op, [op.acc])
+        layout = self._layout(materializer, planned)
         return materializer.emit(
             tc.AccumulatorLoadOp,
             [self.made[planned.accumulator], any],
@@ -97,11 +124,17 @@ class SumsInTmem:
         ).results[0]
 
 
-def _runs(materializer: Materializer, loop: aa.ForOp) -> SSAValue:
-    """i1: whether a loop has an iteration."""
-    is_unsigned = loop.unsigned_cmp is not None
-    bounds = [materializer.plain(loop.lower_bound), materializer.plain(loop.upper_bound)]
-    return _is_less(materializer, bounds, is_unsigned=is_unsigned)
+def _runs(materializer: Materializer, own: Accumulator) -> SSAValue:
+    """i1: whether a loop of a sum has an iteration."""
+    found: list[SSAValue] = []
+    for loop, _ in own.places:
+        is_unsigned = loop.unsigned_cmp is not None
+        bounds = [materializer.plain(loop.lower_bound), materializer.plain(loop.upper_bound)]
+        found.append(_is_less(materializer, bounds, is_unsigned=is_unsigned))
+    any = found[0]
+    for other in found[1:]:
+        any = materializer.emit(aa.OrIOp, [any, other], [i1]).results[0]
+    return any
 
 
 def _always(materializer: Materializer) -> SSAValue:

@@ -18,7 +18,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.roles.early_exit import take_exit
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer import ProducerBuilder
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_agent import (
     build_product_agent,
-    create_accumulators,
+    create_in_tensor_memory,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.store_warp import (
     build_store_warp,
@@ -98,12 +98,12 @@ def _place_with_products(
     if entry is None:
         raise InternalError("a warp role switch stands nowhere", where="warp roles")
     entry_ops = Block()
-    sums = create_accumulators(entry_ops, plan)
-    entry_ops.add_op(build_product_agent(func, plan, roles, entry, consumer.pipelines, sums))
+    made = create_in_tensor_memory(entry_ops, plan)
+    entry_ops.add_op(build_product_agent(func, plan, roles, entry, consumer.pipelines, made))
     for op in list(entry_ops.ops):
         op.detach()
         entry.insert_op_before(op, switch)
-    consumer.sums = SumsInTmem(plan, roles, sums)
+    consumer.sums = SumsInTmem(plan, roles, made)
     place_body()
 
 

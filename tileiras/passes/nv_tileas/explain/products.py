@@ -135,7 +135,10 @@ def _tell_tcgen05(teller: Teller, op: tc.Tcgen05DotOp | tc.Tcgen05DotScaledOp) -
     shape = (min(rows, 128), min(columns, MOST_COLUMNS), K_BITS // max(bits, 8))
     scaled = ", with block scales" if isinstance(op, tc.Tcgen05DotScaledOp) else ""
     kind = op.kind.data
-    why = f"tcgen05.mma {kind}{scaled} by one thread; sums lie in tensor memory, operands in stages"
+    places = "sums lie in tensor memory, operands in stages"
+    if is_in_tmem(op.lhs.type):
+        places = "sums and the left operand lie in tensor memory, the right one in stages"
+    why = f"tcgen05.mma {kind}{scaled} by one thread; {places}"
     _tell(teller, op, "Tensor-core SM100", shape, f"tcgen05.mma kind::{kind}", why)
 
 

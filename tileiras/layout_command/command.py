@@ -9,6 +9,9 @@ from pathlib import Path
 
 from tileiras.dialects.cute.algebra.banks import bank_conflicts, vector_width
 from tileiras.dialects.cute.algebra.drawing import (
+    MAX_CELLS,
+    SEVERAL_CELLS,
+    Drawing,
     Grid,
     bank_grid,
     html,
@@ -30,13 +33,17 @@ from tileiras.dialects.cute.algebra.linear import distributed_from_linear
 from tileiras.dialects.cute.algebra.swizzles import ComposedLayout
 from tileiras.dialects.layout.errors import LayoutError
 from tileiras.dialects.layout.mma import Operand, mma_fragments
+from tileiras.errors import TileirasError
+from tileiras.layout_command.notes import access_text
 
 EXAMPLES = """examples:
   tileiras-layout '(8,(2,4)):(4,(1,16))'
   tileiras-layout 'composition((8,4):(4,1), 4:2)'
   tileiras-layout 'S<3,3,3> o 0 o (8,64):(64,1)' --bits 16 --svg swizzle.svg
   tileiras-layout '((4,8),2):((16,1),8)' --tile 8,8 --html tv.html
-  tileiras-layout --mma 16,8,16 --bits 16 --operand A"""
+  tileiras-layout --mma 16,8,16 --bits 16 --operand A
+  tileiras-layout --dump k.mlir
+  tileiras-layout --dump k.mlir '%tile' --access mma_dot --html tile.html"""
 
 
 def parser() -> ArgumentParser:
@@ -47,10 +54,21 @@ def parser() -> ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=RawDescriptionHelpFormatter,
     )
-    made.add_argument("expression", nargs="?", help="a layout, swizzle, tuple or function")
+    made.add_argument(
+        "expression",
+        nargs="?",
+        help="a layout, swizzle, tuple or function; with --dump a value, operation or alias",
+    )
+    made.add_argument(
+        "--dump", metavar="FILE", help="layouts of a module of any stage that has some"
+    )
     made.add_argument("--tile", metavar="M,N", help="the layout is (thread, value) -> index in MxN")
     made.add_argument("--bits", type=int, metavar="N", help="elements of N bits in shared memory")
-    made.add_argument("--access", metavar="TV", help="count the bank conflicts of a TV layout")
+    made.add_argument(
+        "--access",
+        metavar="TV",
+        help="count the bank conflicts of a TV layout, or of a value of the dump",
+    )
     made.add_argument("--mma", metavar="M,N,K", help="the layout of an operand of mma.sync")
     made.add_argument("--operand", choices=("A", "B", "C"), default="A", help="which (default A)")
     made.add_argument("--svg", metavar="FILE", help="draw the table")
@@ -64,6 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         _run(options)
+    except TileirasError as error:
+        print(error.render(), file=sys.stderr)
+        return 1
     except (AlgebraError, LayoutError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -71,6 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: Namespace) -> None:
+    if options.dump is not None:
+        _run_dump(options)
+        return
     value, tile = _value(options)
     title = value_text(value)
     print(title)
@@ -88,7 +112,46 @@ def _run(options: Namespace) -> None:
     if options.svg:
         Path(options.svg).write_text(svg(grid, title), encoding="utf-8")
     if options.html:
-        Path(options.html).write_text(html(grid, title, notes), encoding="utf-8")
+        Path(options.html).write_text(html(title, [Drawing(grid, title, notes)]), encoding="utf-8")
+
+
+def _run_dump(options: Namespace) -> None:
+    """The layouts of a dump: all of them in short, or those that are asked for."""
+    from tileiras.driver import read_source
+    from tileiras.file_io import read_input
+    from tileiras.layout_command.dump import entries, selected
+    from tileiras.layout_command.shown import access_notes, access_of, drawing_of, lines
+
+    if options.mma is not None or options.tile is not None or options.bits is not None:
+        raise AlgebraError("--mma, --tile and --bits are for expressions, a dump knows its own")
+    found = entries(read_source(read_input(options.dump), options.dump))
+    access = None if options.access is None else access_of(options.access, found)
+    chosen = found if options.expression is None else selected(found, options.expression)
+    drawings: dict[tuple[object, ...], Drawing] = {}
+    wants_drawing = options.svg or options.html
+    wants_table = options.expression is not None and not options.no_table
+    most = MAX_CELLS if len({one.place for one in chosen}) == 1 else SEVERAL_CELLS
+    for entry in chosen:
+        said = access_notes(entry, access)
+        print(*lines(entry), *(f"  {note}" for note in said), sep="\n")
+        if not (wants_drawing or wants_table) or entry.place in drawings:
+            continue
+        drawing = drawing_of(entry, said, most)
+        if drawing is not None:
+            drawings[entry.place] = drawing
+            if wants_table:
+                print(table(drawing.grid), end="")
+    made = list(drawings.values())
+    if wants_drawing and not made:
+        raise AlgebraError("only static layouts are drawn, found none")
+    if options.svg:
+        if len(made) > 1:
+            raise AlgebraError(
+                f"--svg draws one layout, found {len(made)}: name one, or use --html"
+            )
+        Path(options.svg).write_text(svg(made[0].grid, made[0].title), encoding="utf-8")
+    if options.html:
+        Path(options.html).write_text(html(options.dump, made), encoding="utf-8")
 
 
 def _value(options: Namespace) -> tuple[Value, tuple[int, int] | None]:
@@ -131,8 +194,7 @@ def _notes(options: Namespace, value: Value) -> list[str]:
     access = layout_of_text(options.access)
     vector = vector_width(access, value, options.bits)
     fronts = bank_conflicts(access, value, options.bits, vector)
-    conflicts = "no bank conflicts" if fronts == 1 else f"{fronts} wavefronts where 1 would do"
-    return [f"access {access}: vectors of {vector} elements, {conflicts}"]
+    return [access_text(str(access), vector, fronts)]
 
 
 def _grid(options: Namespace, value: Layout | ComposedLayout, tile: tuple[int, int] | None) -> Grid:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tileiras.dialects.cute.layout_command import main
+from tileiras.layout_command.command import main
 
 SVG = "{http://www.w3.org/2000/svg}"
 SWIZZLED = "S<3,3,3> o 0 o (8,64):(64,1)"

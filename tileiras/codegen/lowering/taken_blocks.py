@@ -1,8 +1,8 @@
 """Tile blocks that a CTA takes over before they start (`for` with `takes_over`).
 
-The producer's first thread asks for the next cluster as soon as it begins a tile, so that the answer
-is there long before the tile is done. Every warp of every role reads the answer for itself and hands
-its slot back. Two slots let the producer ask while others are a tile behind.
+The producer's first thread asks for the next cluster as soon as it begins a tile, so that the
+answer is there long before the tile is done. Every warp of every role reads the answer for itself
+and hands its slot back. Two slots let the producer ask while others are a tile behind.
 
 In a cluster the first CTA asks for both. The answer comes to both; slots are handed back to the CTA
 that asks, which stays until that has been done for the last one.

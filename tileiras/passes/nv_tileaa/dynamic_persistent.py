@@ -73,9 +73,7 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     return any(isinstance(op, aa.DotOp) for op in func.walk())
 
 
-def _taking_over(
-    func: aa.FuncOp, target: GpuTarget, options: CompileOptions
-) -> aa.FuncOp | None:
+def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
     """The kernel whose tile blocks take over others, None if it is to stay as it is."""
     from tileiras.passes.nv_tileaa.form_clusters import is_large_and_plain, is_repeatable
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_dynamic_tile_scheduler

@@ -168,7 +168,9 @@ class _Thread:
         """Memory for the tensor of a result: a thread's own, or one for the CTA."""
         kind = op.outputs[0].type.data  # pyright: ignore[reportAttributeAccessIssue]
         engine, layout = kind.engine, kind.layout
-        found = self.cta.memory_of(op, engine.element, engine.space, layout.cosize)
+        found = self.cta.shared.get(op)
+        if found is None:
+            found = self.cta.memory_of(op, engine.element, engine.space, layout.cosize)
         return Tensor(found, layout)
 
 

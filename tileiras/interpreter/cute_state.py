@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.algebra.swizzles import ComposedLayout
-from tileiras.dialects.cute.values import Tensor, element_bits
+from tileiras.dialects.cute.values import CONTAINER, CONTAINERS, Tensor, element_bits
 from tileiras.dialects.cute_nvgpu.types import TmaAtom
 from tileiras.interpreter.errors import InterpreterError
 
@@ -31,10 +31,17 @@ NUMBERS: dict[str, Any] = {
     "f6E2M3FN": ml_dtypes.float6_e2m3fn,
     "f6E3M2FN": ml_dtypes.float6_e3m2fn,
     "f4E2M1FNx2": np.uint8,
+    **dict.fromkeys(CONTAINERS, np.uint8),
     "f32": np.float32,
     "f64": np.float64,
 }
-"""The elements that are computed with."""
+"""The elements that are computed with, and the bytes of others."""
+_FACTORS: dict[str, Any] = {
+    "f6E2M3FN_unpacksmem": ml_dtypes.float6_e2m3fn,
+    "f6E3M2FN_unpacksmem": ml_dtypes.float6_e3m2fn,
+    "f4E2M1FN_unpacksmem": ml_dtypes.float4_e2m1fn,
+}
+"""The numbers that lie in containers of 16."""
 
 WARP = 32
 WARPGROUP = 128
@@ -120,7 +127,17 @@ def write(tensor: Tensor, values: Any) -> None:
 
 
 def factors(matrix: np.ndarray[Any, Any], element: str, sums: Any) -> np.ndarray[Any, Any]:
-    """A matrix with K last as numbers of type `sums`; an element of two 4-bit numbers is both."""
+    """A matrix with K last as numbers of type `sums`; an element of two 4-bit numbers is both.
+
+    Of numbers in containers of 16 bytes the first has the lowest bits.
+    """
+    if element in CONTAINERS:
+        count = CONTAINERS[element]
+        bytes_ = np.ascontiguousarray(matrix).reshape(len(matrix), -1, CONTAINER)
+        bits = np.unpackbits(bytes_, axis=2, bitorder="little")[:, :, : CONTAINER * count]
+        weights = 1 << np.arange(count)
+        codes = (bits.reshape(len(matrix), -1, count) * weights).sum(axis=2).astype(np.uint8)
+        return codes.view(_FACTORS[element]).astype(sums)
     if element != "f4E2M1FNx2":
         return matrix.astype(sums)
     halves = np.stack([matrix & 15, matrix >> 4], axis=-1).reshape(*matrix.shape[:-1], -1)
@@ -212,6 +229,16 @@ class Cta:
         if not 0 <= rank < len(self.cluster.ctas):
             raise InterpreterError(f"there is no CTA {rank} in a cluster of {self.cluster.shape}")
         return self.cluster.ctas[rank]
+
+    def group(self, ctas: int) -> list[Cta]:
+        """This CTA, or both of its pair, the first one first; InterpreterError without a pair."""
+        if ctas == 1:
+            return [self]
+        if self.cluster.shape[0] % 2:
+            shape = self.cluster.shape
+            raise InterpreterError(f"two CTAs of a cluster act together, the cluster is {shape}")
+        first = self.rank & ~1
+        return [self.peer(first), self.peer(first + 1)]
 
     def in_peer(self, pointer: Pointer, rank: int) -> Pointer:
         """The same place in the shared memory of a CTA of the cluster."""

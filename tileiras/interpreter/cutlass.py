@@ -84,14 +84,20 @@ def _make_sequence(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> Se
 def _acquired(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     """The stage is empty now: the producer arrives and announces what TMA will bring."""
     pipeline, state = operands[:2]
-    if pipeline.kind in TMA_KINDS:
+    if pipeline.kind in TMA_KINDS and cta is cta.group(pipeline.ctas)[0]:
         cta.barrier(_full(pipeline, state)).arrive(1, pipeline.bytes)
 
 
 def _commit(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     pipeline, state = operands
     if pipeline.barriers and pipeline.kind not in TMA_KINDS:
-        cta.barrier(_full(pipeline, state)).arrive()
+        for each in cta.group(pipeline.ctas):
+            each.barrier(_in(each, cta, _full(pipeline, state))).arrive()
+
+
+def _in(other: Cta, cta: Cta, barrier: Pointer) -> Pointer:
+    """The barrier of the same place in another CTA."""
+    return barrier if other is cta else cta.in_peer(barrier, other.rank)
 
 
 def _release(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
@@ -99,7 +105,11 @@ def _release(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     empty = _empty(pipeline, state)
     if rank:
         cta, empty = cta.peer(rank[0]), cta.in_peer(empty, rank[0])
-    cta.barrier(empty).arrive()
+    ctas = cta.group(pipeline.ctas)
+    if pipeline.family == "umma_async":
+        ctas = ctas[:1]
+    for each in ctas:
+        each.barrier(_in(each, cta, empty)).arrive()
 
 
 def _is_over(place: Callable[[Pipeline, PipelineState], Pointer]) -> Rule:

@@ -9,6 +9,9 @@ Rules are as in `instructions`. What a pipeline waits for and who arrives depend
     tma_umma     empty, then expects bytes                      tcgen05.commit to empty
     umma_async   empty                      tcgen05.commit      arrive at empty
     tma_store    stores have read           bulk.commit_group
+
+Of a pair of CTAs (`_2sm`) the bytes of both stages are expected at the first CTA's barrier, commits
+arrive in both CTAs, and who has read arrives in the first one.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.cute.kernel import Kernel
@@ -37,12 +40,15 @@ from tileiras.dialects.cutlass.values import (
 )
 
 _Rule = Callable[[Kernel, CuteOp, Sequence[Any]], None]
+i16 = IntegerType(16)
 _FEATURES = {
     "async": Feature.MBARRIER_TRY_WAIT,
     "cp_async": Feature.MBARRIER_TRY_WAIT,
     "tma_async": Feature.TMA,
     "tma_umma": Feature.TCGEN05,
+    "tma_umma_2sm": Feature.TCGEN05,
     "umma_async": Feature.TCGEN05,
+    "umma_async_2sm": Feature.TCGEN05,
     "tma_store": Feature.TMA,
 }
 """What a target needs for a pipeline of a kind."""
@@ -152,6 +158,25 @@ def _state_phase(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     kernel.values[op.outputs[0]] = _phase(kernel, operands[0], operands[0].flip)
 
 
+def _is_first(kernel: Kernel) -> SSAValue:
+    """Whether this is the first CTA of its pair."""
+    rank = kernel.word(kernel.special_register("cluster.ctarank"))
+    return kernel.thread.icmp(
+        "eq", kernel.thread.and_(rank, kernel.thread.i32(1)), kernel.thread.i32(0)
+    )
+
+
+def _tensor_cores_arrive(kernel: Kernel, pipeline: Pipeline, barrier: SSAValue) -> None:
+    """When products are done, in both CTAs of a pair."""
+    if not kernel.is_pair(pipeline.ctas):
+        kernel.thread.tcgen05_commit(barrier)
+        return
+    rank = kernel.word(kernel.special_register("cluster.ctarank"))
+    first = kernel.thread.and_(rank, kernel.thread.i32(-2))
+    mask = kernel.thread.trunc(kernel.thread.shl(kernel.thread.i32(3), first), i16)
+    kernel.thread.tcgen05_commit(barrier, multicast=mask, pair=True)
+
+
 def _acquire(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pipeline, state, *token = operands
     if pipeline.kind == "tma_store":
@@ -160,20 +185,22 @@ def _acquire(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     known = token[0] if token else None
     _unless(kernel, known, lambda: _wait_empty(kernel, pipeline, state))
     if pipeline.kind in TMA_KINDS:
-        kernel.thread.mbarrier_expect_tx(_full(kernel, pipeline, state), pipeline.bytes)
-    if pipeline.kind == "umma_async":
+        full = _full(kernel, pipeline, state)
+        first = _is_first(kernel) if pipeline.ctas == 2 else None
+        kernel.thread.mbarrier_expect_tx(full, pipeline.bytes, first)
+    if pipeline.family == "umma_async":
         kernel.thread.tcgen05_fence("after_thread_sync")
 
 
 def _commit(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pipeline, state = operands
-    match pipeline.kind:
+    match pipeline.family:
         case "async":
             kernel.thread.mbarrier_arrive(_full(kernel, pipeline, state))
         case "cp_async":
             kernel.thread.mbarrier_arrive_copies(_full(kernel, pipeline, state))
         case "umma_async":
-            kernel.thread.tcgen05_commit(_full(kernel, pipeline, state))
+            _tensor_cores_arrive(kernel, pipeline, _full(kernel, pipeline, state))
         case "tma_store":
             kernel.thread.tma_store_commit()
         case _:
@@ -220,18 +247,24 @@ def _consumer_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
         kernel.wait(_full(kernel, pipeline, state), _parity(kernel, phase))
 
     _unless(kernel, token[0] if token else None, wait)
-    if pipeline.kind in ("tma_umma", "umma_async"):
+    if pipeline.family in ("tma_umma", "umma_async"):
         kernel.thread.tcgen05_fence("after_thread_sync")
 
 
 def _release(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pipeline, state, *rank = operands
     empty = _empty(kernel, pipeline, state)
-    if pipeline.kind == "tma_umma":
-        kernel.thread.tcgen05_commit(empty)
+    if pipeline.family == "tma_umma":
+        _tensor_cores_arrive(kernel, pipeline, empty)
         return
-    if pipeline.kind == "umma_async":
+    if pipeline.family == "umma_async":
         kernel.thread.tcgen05_fence("before_thread_sync")
+    if pipeline.ctas == 2:
+        own = kernel.word(kernel.special_register("cluster.ctarank"))
+        kernel.thread.mbarrier_arrive(
+            empty, cluster_cta=kernel.thread.and_(own, kernel.thread.i32(-2))
+        )
+        return
     kernel.thread.mbarrier_arrive(empty, cluster_cta=kernel.rank(rank[0]) if rank else None)
 
 

@@ -31,6 +31,7 @@ from tileiras.codegen.cute.targets import need
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects.cute.algebra.errors import AlgebraError
+from tileiras.dialects.cute.algebra.int_tuples import text_of
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.algebra.leaves import Dynamic, Leaf, static
 from tileiras.dialects.cute.algebra.swizzles import ComposedLayout, Swizzle
@@ -71,6 +72,8 @@ class Kernel(ABC):
         """All registers that there are, for the blocks in which paths meet."""
         self.products: list[tuple[Any, SSAValue]] = []
         """Accumulators that products of warpgroups still write, and where they go."""
+        self.ctas = 0
+        """CTAs that act together on tensor memory, in all of the kernel; 0 as long as none has."""
         kinds = [kind for argument in func.body.block.args for kind in _parameters(argument.type)]
         name = func.sym_name.data
         if func.cluster is not None:
@@ -351,6 +354,26 @@ class Kernel(ABC):
         if isinstance(leaf, int) and leaf >= count:
             raise AlgebraError(f"there is no CTA {leaf} in a cluster of {count}")
         return self.word(leaf)
+
+    def is_pair(self, ctas: int) -> bool:
+        """Whether an instruction is that of two CTAs.
+
+        AlgebraError where there are no pairs of CTAs, or others of the kernel are not: PTX ISA,
+        "tcgen05 instructions", all have the same `.cta_group`.
+        """
+        if ctas == 2 and self.func.cluster_shape[0] % 2:
+            found = text_of(self.func.cluster_shape)
+            raise AlgebraError(f"two CTAs of a cluster act together, the cluster is {found}")
+        if self.ctas not in (0, ctas):
+            raise AlgebraError("is of one CTA, others of the kernel are of two, or the other way")
+        self.ctas = ctas
+        return ctas == 2
+
+    def first_of_pair(self, address: SSAValue) -> SSAValue:
+        """The same place in the shared memory of the first CTA of this pair."""
+        rank = self.special_register("cluster.ctarank")
+        first = self.thread.and_(self.word(rank), self.thread.i32(-2))
+        return self.thread.mapa(address, first)
 
     # Operations ------------------------------------------------------------------------------
 

@@ -77,8 +77,10 @@ def _releases(pipeline: Pipeline, state: PipelineState, rank: Leaf | None = None
     if rank is None:
         return
     check_rank(rank)
-    if pipeline.kind == "tma_umma":
+    if pipeline.family == "tma_umma":
         raise AlgebraError("tensor cores release the stage of their own CTA")
+    if pipeline.ctas == 2:
+        raise AlgebraError("stages of a pair are released in its first CTA")
 
 
 def _consumes(pipeline: Pipeline, state: PipelineState, token: object = None) -> None:

@@ -178,7 +178,7 @@ def _load(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
 
 
 def _counting(kernel: Kernel, op: CuteOp, barrier: Any) -> tuple[SSAValue, bool]:
-    """The barrier that counts the bytes of a box, and whether it is that of the pair's first CTA."""
+    """The barrier that counts a box's bytes, and whether it is that of the pair's first CTA."""
     address = kernel.address_of(barrier)
     if op.statics != [2]:
         return address, False

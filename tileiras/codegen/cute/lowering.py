@@ -45,6 +45,7 @@ from tileiras.dialects.cute.structure import ConstantOp, ForOp, FuncOp, IfOp, Lo
 from tileiras.dialects.cute.values import (
     CopyAtom,
     MmaAtom,
+    RunTime,
     Tensor,
     TiledMma,
     element_bits,
@@ -110,6 +111,8 @@ class FunctionLowering(Kernel):
             raise AlgebraError("is not compiled")
         else:
             operands = [self.integer_of(value) for value in op.inputs]
+            if "partition" in name:
+                operands = [self._as_thread(operand) for operand in operands]
             found = operands[0] if name == "assume" else self._computed(name, op, operands)
             if isinstance(found, TiledMma):
                 row_of(found.atom, self.target)
@@ -118,6 +121,11 @@ class FunctionLowering(Kernel):
             elif isinstance(found, CopyAtom) and name != "static":
                 check_feature(found, self.target)
             self.values[op.outputs[0]] = found
+
+    def _as_thread(self, operand: Any) -> Any:
+        """A number of run time as one value, of whose bits offsets are sums."""
+        is_sum = isinstance(operand, Dynamic) and not isinstance(operand, RunTime)
+        return self.symbol(self.integer(operand)) if is_sum and operand.is_known else operand
 
     def _computed(self, name: str, op: CuteOp, operands: list[Any]) -> Any:
         """The value of an operation without effect: an instruction where no table knows it."""

@@ -48,8 +48,8 @@ CONTAINERS: dict[str, int] = {
     "f4E2M1FN_unpacksmem": 4,
 }
 """Numbers of so many bits of which 16 share 16 bytes of shared memory, whose rest is padding: as
-tcgen05 reads them beside those of 8 bits, and TMA writes them (CUTLASS's `float_e2m3_unpacksmem_t`).
-"""
+tcgen05 reads them beside those of 8 bits, and TMA writes them (`float_e2m3_unpacksmem_t` and others
+of CUTLASS)."""
 CONTAINER = 16
 
 CODES = ("f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f6E2M3FN", "f6E3M2FN", "f4E2M1FNx2", *CONTAINERS)

@@ -166,8 +166,8 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         "tcgen05_mma",
         "tiled_mma, int, tensor, tensor",
         _tcgen05_mma,
-        "Starts a product in tensor memory: `D(m, n) := sum over k A(m, k) B(n, k) + D(m, n)`. Of a "
-        "pair the first CTA starts it, for both.",
+        "Starts a product in tensor memory: `D(m, n) := sum over k A(m, k) B(n, k) + D(m, n)`. "
+        "Of a pair the first CTA starts it, for both.",
     ),
     effect(
         "tcgen05_commit",

@@ -48,8 +48,8 @@ class TmaAtom:
             raise AlgebraError(f"a swizzle row has 0, 32, 64 or 128 bytes, found {self.span}")
         if self.element in CONTAINERS and (self.box[0], self.span) != (128, 128):
             raise AlgebraError(
-                f"boxes of {self.element} have rows of 128 elements and a swizzle row of 128 bytes, "
-                f"found {self.box[0]} and {self.span}"
+                f"boxes of {self.element} have rows of 128 elements and a swizzle row of 128 "
+                f"bytes, found {self.box[0]} and {self.span}"
             )
         row = self.box[0] * element_bits(self.element) // 8
         if row % CHUNK_BYTES or (self.span and row > self.span):

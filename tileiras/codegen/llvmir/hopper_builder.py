@@ -142,6 +142,21 @@ class HopperBuilder(MemoryBuilder):
         """Stores words into the shared memory of CTA `rank`, counted at its mbarrier."""
         self.append(cluster.StoreAsyncOp, (pointer, barrier, rank, *words))
 
+    def try_cancel(
+        self, pointer: SSAValue, barrier: SSAValue, predicate: SSAValue, of_cluster: bool
+    ) -> None:
+        """Asks for a cluster that has not started; the answer's 16 bytes are counted at `barrier`.
+
+        `of_cluster`: the answer is for all CTAs of this cluster.
+        """
+        properties = {"of_cluster": UnitAttr()} if of_cluster else {}
+        self.append(cluster.TryCancelOp, (pointer, barrier, predicate), (), properties)
+
+    def query_cancel(self, pointer: SSAValue) -> SSAValue:
+        """An answer as four words: whether there was a cluster, and x, y, z of its first CTA."""
+        type = vector_type(i32, cluster.ANSWER_WORDS)
+        return self.value(cluster.QueryCancelOp, (pointer,), type)
+
     def setmaxnreg(self, registers: int, action: str) -> None:
         """`inc` or `dec` the registers per thread of this warpgroup (24 to 256, steps of 8)."""
         properties = {"registers": IntAttr(registers), "action": StringAttr(action)}

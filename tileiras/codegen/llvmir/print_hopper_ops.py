@@ -124,6 +124,33 @@ def _print_store_async(text: FunctionText, op: Operation) -> None:
     )
 
 
+def _print_try_cancel(text: FunctionText, op: Operation) -> None:
+    ask, asm = cast(cluster.TryCancelOp, op), AsmOperands(text)
+    at, barrier = asm.shared(ask.pointer), asm.shared(ask.barrier)
+    guard = asm.guard(ask.predicate)
+    everyone = "" if ask.of_cluster is None else ".multicast::cluster::all"
+    counted = "async.shared::cta.mbarrier::complete_tx::bytes"
+    name = f"clusterlaunchcontrol.try_cancel.{counted}{everyone}.b128"
+    asm.emit(f"{guard}{name} [{at}], [{barrier}];")
+
+
+def _print_query_cancel(text: FunctionText, op: Operation) -> None:
+    query = cast(cluster.QueryCancelOp, op)
+    asm = AsmOperands(text, outputs=cluster.ANSWER_WORDS)
+    at, name = asm.shared(query.pointer), "clusterlaunchcontrol.query_cancel"
+    template = (
+        "{ .reg .b128 a; .reg .pred p; .reg .b32 w; "
+        f"ld.shared.b128 a, [{at}]; {name}.is_canceled.pred.b128 p, a; "
+        "selp.b32 $0, 1, 0, p; mov.b32 $1, 0; mov.b32 $2, 0; mov.b32 $3, 0; "
+        f"@p {name}.get_first_ctaid.v4.b32.b128 {{$1, $2, $3, w}}, a; }}"
+    )
+    struct = "{ " + ", ".join(["i32"] * cluster.ANSWER_WORDS) + " }"
+    # The first word is written before the others are read from the answer's address.
+    value = asm.define(template, ["=&r"] * cluster.ANSWER_WORDS, struct, "s")
+    words = [text.define(f"extractvalue {struct} {value}, {i}") for i in range(4)]
+    text.bind_lanes(query.result, words)
+
+
 def _print_setmaxnreg(text: FunctionText, op: Operation) -> None:
     change = cast(cluster.SetMaxRegistersOp, op)
     template = f"setmaxnreg.{change.action.data}.sync.aligned.u32 {change.registers.data};"
@@ -375,6 +402,8 @@ RULES: dict[type[Operation], PrintRule] = {
     cluster.ClusterWaitOp: _print_cluster_wait,
     cluster.MapSharedOp: _print_mapa,
     cluster.StoreAsyncOp: _print_store_async,
+    cluster.TryCancelOp: _print_try_cancel,
+    cluster.QueryCancelOp: _print_query_cancel,
     cluster.SetMaxRegistersOp: _print_setmaxnreg,
     tma.TmaLoadOp: _print_tma_load,
     tma.TmaStoreOp: _print_tma_store,
@@ -396,6 +425,7 @@ RULES: dict[type[Operation], PrintRule] = {
 FEATURES: dict[type[Operation], Feature] = {
     **dict.fromkeys(mbarrier.MBARRIER_OPS, Feature.MBARRIER_TRY_WAIT),
     **dict.fromkeys(cluster.CLUSTER_OPS, Feature.CLUSTER_LAUNCH),
+    **dict.fromkeys(cluster.LAUNCH_CONTROL_OPS, Feature.CLUSTER_LAUNCH_CONTROL),
     **dict.fromkeys(tma.TMA_OPS, Feature.TMA),
     cluster.SetMaxRegistersOp: Feature.SETMAXNREG,
 }

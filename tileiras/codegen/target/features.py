@@ -43,6 +43,8 @@ class Feature(Enum):
     """Suspending waits on `mbarrier`."""
     CLUSTER_LAUNCH = "cluster-launch"
     """Clusters of CTAs, launched by `.blocksareclusters`."""
+    CLUSTER_LAUNCH_CONTROL = "cluster-launch-control"
+    """Taking over clusters that have not started, `clusterlaunchcontrol`."""
     GRID_DEPENDENCY = "grid-dependency"
     """`griddepcontrol`."""
     ELECT = "elect"

@@ -14,11 +14,13 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.llvm.types import PointerType
+from tileiras.dialects.llvm.types import PointerType, vector_type
 from tileiras.dialects.nvvm.mbarrier import check_shared
 
 SHARED_CLUSTER = 7
 """LLVM's address space of another CTA's shared memory."""
+ANSWER_WORDS = 4
+"""Words of what is known of a cluster that was asked for."""
 
 
 @irdl_op_definition
@@ -83,6 +85,46 @@ class StoreAsyncOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TryCancelOp(IRDLOperation):
+    """Asks for a cluster that has not started, where the guard holds; it will never start then.
+
+    The answer, 16 bytes at `pointer`, is counted at the mbarrier. With `of_cluster` it comes to the
+    same place in all CTAs of the cluster. PTX ISA, "clusterlaunchcontrol.try_cancel".
+    """
+
+    name = "nvvm.try_cancel"
+    pointer = operand_def(PointerType)
+    barrier = operand_def(PointerType)
+    predicate = operand_def(IntegerType(1))
+    of_cluster = opt_prop_def(UnitAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        """Shared pointers."""
+        check_shared(self.name, self.pointer.type)
+        check_shared(self.name, self.barrier.type)
+
+
+@irdl_op_definition
+class QueryCancelOp(IRDLOperation):
+    """Reads an answer: whether a cluster was taken over (1 or 0), and x, y, z of its first CTA.
+
+    These are 0 where none was. PTX ISA, "clusterlaunchcontrol.query_cancel".
+    """
+
+    name = "nvvm.query_cancel"
+    pointer = operand_def(PointerType)
+    result = result_def()
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        """A shared pointer, and four words."""
+        check_shared(self.name, self.pointer.type)
+        if self.result.type != vector_type(IntegerType(32), ANSWER_WORDS):
+            raise VerifyException(f"{self.name}: result {self.result.type}, expected four words")
+
+
+@irdl_op_definition
 class SetMaxRegistersOp(IRDLOperation):
     """Raises (`inc`) or lowers (`dec`) the registers of each thread of this warpgroup.
 
@@ -106,4 +148,5 @@ class SetMaxRegistersOp(IRDLOperation):
             raise VerifyException(f"nvvm.setmaxnreg: unknown action '{self.action.data}'")
 
 
+LAUNCH_CONTROL_OPS = (TryCancelOp, QueryCancelOp)
 CLUSTER_OPS = (ClusterArriveOp, ClusterWaitOp, MapSharedOp, StoreAsyncOp, SetMaxRegistersOp)

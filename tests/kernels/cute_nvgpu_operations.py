@@ -39,6 +39,7 @@ FRAGMENTS = [SCALED, SCALED_D, SCALED_A, SCALE, SCALED_B, SCALE, SCALED_D]
 CHUNK = "!cute.tensor<f8E8M0FNU, smem, align<128>, ((32,4),4):((16,4),1)>"
 BYTES_A = "!cute.tensor<f8E4M3FN, smem, align<1024>, S<3,4,3> o 0 o (128,128):(128,1)>"
 BYTES_B = BYTES_A.replace("(128,128)", "(64,128)")
+ANSWER = "!cute.tensor<i32, smem, align<16>, 4:1>"
 REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 MATRIX_ATOMS = ("ldmatrix", "ldmatrix_trans", "stmatrix", "stmatrix_trans")
 
@@ -95,6 +96,9 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("store_async", [WORDS, PAIRS, BARRIER, INT(1)], ""),
     row("warpgroup_reg_alloc", [], "", "232"),
     row("warpgroup_reg_dealloc", [], "", "40"),
+    row("issue_clc_query", [ANSWER, BARRIER], ""),
+    row("issue_clc_query_multicast", [ANSWER, BARRIER], ""),
+    row("clc_response", [ANSWER], "!cute.coord<(?,?,?,?)>"),
     row("make_exec_tma", [TMA], TMA),
     row("prefetch_tma_desc", [TMA], ""),
     row("tma_load", [TMA, A, BARRIER, AT], ""),

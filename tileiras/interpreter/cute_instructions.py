@@ -24,6 +24,7 @@ from tileiras.dialects.cute.values import (
     plain_layout,
 )
 from tileiras.dialects.cute_nvgpu.bulk_copies import coordinates_of
+from tileiras.dialects.cute_nvgpu.launch_control import ANSWER_BYTES, ANSWER_WORDS
 from tileiras.dialects.cute_nvgpu.products import check_operands
 from tileiras.dialects.cute_nvgpu.scaled import scale_shape
 from tileiras.dialects.layout.scale_factors import (
@@ -173,6 +174,28 @@ def _store_async(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None
     cta.peer(rank).barrier(cta.in_peer(barrier, rank)).arrive(0, -4 * len(words))
 
 
+def answer_all(cta: Cta, answer: Pointer, barrier: Pointer, everyone: bool = True) -> None:
+    """Takes a cluster over and says so at this place, in all CTAs of the cluster or here."""
+    taken = cta.cluster.take_over()
+    words = (*taken, 1) if taken is not None else (0,) * ANSWER_WORDS
+    for other in cta.cluster.ctas if everyone else [cta]:
+        there = answer if other is cta else cta.in_peer(answer, other.rank)
+        for number, word in enumerate(words):
+            there.memory[there.at(number)] = word
+        counts = barrier if other is cta else cta.in_peer(barrier, other.rank)
+        other.barrier(counts).arrive(0, -ANSWER_BYTES)
+
+
+def answer_at(answer: Pointer) -> tuple[int, ...]:
+    """x, y, z of the cluster's first CTA, and whether there was one."""
+    return tuple(int(answer.memory[answer.at(number)]) for number in range(ANSWER_WORDS))
+
+
+def _issue_query(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    answer, barrier = operands
+    answer_all(cta, answer.engine, barrier, op.name.endswith("multicast"))
+
+
 def _commit_multicast(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     """The barrier of this place in each CTA of the mask."""
     barrier, mask = operands
@@ -296,6 +319,9 @@ RULES: dict[str, Rule] = {
     "cluster_arrive_relaxed": _cluster_arrive,
     "mapa": _mapa,
     "store_async": _store_async,
+    "issue_clc_query": _issue_query,
+    "issue_clc_query_multicast": _issue_query,
+    "clc_response": lambda cta, thread, op, operands: answer_at(operands[0].engine),
     "fence_proxy_async": _nothing,
     "cp_async_commit_group": _nothing,
     "cp_async_wait_group": _nothing,

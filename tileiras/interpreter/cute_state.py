@@ -164,6 +164,13 @@ class Barrier:
 
 
 @dataclass
+class Launch:
+    """The clusters of a grid that have not started: the place of the first CTA of each."""
+
+    waiting: list[tuple[int, int, int]] = field(default_factory=list["tuple[int, int, int]"])
+
+
+@dataclass
 class Cluster:
     """CTAs that run at the same time: the first one's place in the grid, and who has arrived."""
 
@@ -171,6 +178,16 @@ class Cluster:
     ctas: list[Cta] = field(default_factory=list["Cta"])
     arrivals: dict[tuple[int, int], int] = field(default_factory=dict)
     """How often (CTA, thread) has arrived at the cluster's barrier."""
+    launch: Launch = field(default_factory=Launch)
+    refused: bool = False
+    """Whether it has asked for another cluster, and there was none."""
+
+    def take_over(self) -> tuple[int, int, int] | None:
+        """The first CTA of a cluster that now never starts; InterpreterError after a refusal."""
+        if self.refused:
+            raise InterpreterError("a cluster is asked for after the answer that there is none")
+        self.refused = not self.launch.waiting
+        return None if self.refused else self.launch.waiting.pop(0)
 
     def arrive(self, rank: int, thread: int) -> None:
         """An arrival."""

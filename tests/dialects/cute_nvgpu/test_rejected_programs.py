@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kernels.cute_nvgpu_operations import (
+    ANSWER,
     AT,
     ATOM,
     BARRIER,
@@ -99,6 +100,16 @@ CLUSTERS: tuple[tuple[str, ...], ...] = (
         "",
         "2 words go to an aligned place, found align 4",
     ),
+    _bad("issue_clc_query", [SLOT, BARRIER], "", "an answer is 4 words of i32 in smem, aligned"),
+    _bad("issue_clc_query", [ANSWER, GLOBAL_BARRIER], "", NO_BARRIER),
+    _bad("issue_clc_query_multicast", [ANSWER, HALF_WORD], "", NO_BARRIER),
+    _bad(
+        "issue_clc_query_multicast",
+        [ANSWER.replace("4:1", "4:2"), BARRIER],
+        "",
+        "1 answers of 4 words lie side by side, found 4:2",
+    ),
+    _bad("clc_response", [ANSWER.replace("i32", "f32")], "", "an answer is 4 words of i32 in smem"),
     _bad("warpgroup_reg_alloc", [], "264", "24 to 256 registers in steps of 8, found 264"),
     _bad("warpgroup_reg_dealloc", [], "36", "24 to 256 registers in steps of 8, found 36"),
 )

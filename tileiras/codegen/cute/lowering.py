@@ -28,6 +28,7 @@ from tileiras.codegen.cute.clusters import CLUSTERS
 from tileiras.codegen.cute.cutlass import CUTLASS
 from tileiras.codegen.cute.instructions import INSTRUCTIONS, copy_by_atom
 from tileiras.codegen.cute.kernel import Kernel
+from tileiras.codegen.cute.launch_control import LAUNCH_CONTROL
 from tileiras.codegen.cute.memory import (
     index_in,
     register_type,
@@ -228,7 +229,7 @@ class FunctionLowering(Kernel):
                 self.scatter(d, i, j, total)
 
 
-_RULES = INSTRUCTIONS | CLUSTERS | SCALED | CUTLASS
+_RULES = INSTRUCTIONS | CLUSTERS | LAUNCH_CONTROL | SCALED | CUTLASS
 _REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "grid_dim": "nctaid"}
 _SCALARS: dict[str, Callable[..., SSAValue]] = {
     "tuple_div": ThreadBuilder.udiv,

@@ -16,6 +16,7 @@ from tileiras.dialects.cute.algebra.int_tuples import text_of
 from tileiras.dialects.cute.algebra.leaves import UNKNOWN, Dynamic, Leaf
 from tileiras.dialects.cute.values import PAIR_SUFFIX, RunTimeValue
 from tileiras.dialects.cute_nvgpu.barriers import MAX_COUNT
+from tileiras.dialects.cute_nvgpu.launch_control import ANSWER_BYTES
 
 UNKNOWN_LEAF = Dynamic.symbol(UNKNOWN)
 
@@ -28,12 +29,14 @@ KINDS = (
     "umma_async",
     "umma_async_2sm",
     "tma_store",
+    "clc",
 )
 """Who fills stages and who reads them: CUTLASS's PipelineAsync, PipelineCpAsync and so on. Those of
 a pair of CTAs (`_2sm`) say what the tensor cores of both do: the first CTA of the pair multiplies.
 """
-TMA_KINDS = ("tma_async", "tma_umma", "tma_umma_2sm")
-"""Those whose stages TMA fills: the producer announces bytes, and the copies arrive themselves."""
+TMA_KINDS = ("tma_async", "tma_umma", "tma_umma_2sm", "clc")
+"""Those whose stages TMA fills, or answers to requests for work: the producer announces bytes, and
+the copies arrive themselves."""
 ROLES = ("producer", "consumer")
 MAX_STAGES = 64
 """More stages than shared memory has room for."""
@@ -61,6 +64,8 @@ class Pipeline(RunTimeValue):
         if (self.bytes > 0) != (self.kind in TMA_KINDS) or self.bytes > MAX_COUNT:
             wanted = f"1 to {MAX_COUNT}" if self.kind in TMA_KINDS else "0"
             raise AlgebraError(f"TMA brings {wanted} bytes to {self.kind}, found {self.bytes}")
+        if self.kind == "clc" and self.bytes != ANSWER_BYTES:
+            raise AlgebraError(f"an answer has {ANSWER_BYTES} bytes, found {self.bytes}")
         if any(not 1 <= count <= MAX_COUNT for count in self.arrivals):
             raise AlgebraError(f"1 to {MAX_COUNT} arrive in a phase, found {self.arrivals}")
 

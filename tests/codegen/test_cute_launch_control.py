@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.kernels.cute_nvgpu_operations import EXAMPLES as EXAMPLE_ROWS
+from tests.kernels.cute_nvgpu_operations import program
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute_nvgpu.types import TmaAtom
 from tileiras.driver import compile_module
@@ -254,6 +256,16 @@ def test_an_answer_says_which_cluster(ctas: int, clusters: int) -> None:
     run_kernel(parse_text(text), "k", [out], grid)
     assert (flat.reshape(2, 16) == wanted).all()
     assert compiled(text, "sm_120", "cubin").startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("name", ["issue_clc_query", "issue_clc_query_multicast", "clc_response"])
+def test_each_operation_says_who_has_it(name: str) -> None:
+    """At its line."""
+    text = program(*next(each for each in EXAMPLE_ROWS if each[0] == f"cute_nvgpu.{name}"))
+    with pytest.raises(TargetError, match=f"sm_90 has no {name}, sm_100, sm_103") as raised:
+        compiled(text, "sm_90")
+    assert raised.value.location is not None
+    assert name in text.splitlines()[raised.value.location.line - 1]
 
 
 @pytest.mark.parametrize(

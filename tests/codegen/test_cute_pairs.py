@@ -9,6 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.kernels.cute_nvgpu_operations import EXAMPLES as EXAMPLE_ROWS
+from tests.kernels.cute_nvgpu_operations import program
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.values import CONTAINERS
 from tileiras.dialects.cute_nvgpu.types import TmaAtom
@@ -299,6 +301,9 @@ def chunked(powers: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(-1)
 
 
+PAIR = "!cute.mma_atom<tcgen05_2sm, (256,128,16), f16, f16, f32>"
+
+
 class TestTiles:
     """A tile of a pair: what the atom's layout says of sums, scales, numbers of 6 and 4 bits."""
 
@@ -407,6 +412,16 @@ def test_who_has_it_is_told(target: str) -> None:
     assert raised.value.location is not None
 
 
+@pytest.mark.parametrize("name", ["tma_load", "tma_load_multicast"])
+def test_hopper_has_clusters_but_no_pairs(name: str) -> None:
+    """A box that another CTA counts."""
+    rows = [each for each in EXAMPLE_ROWS if each[0] == f"cute_nvgpu.{name}" and each[3] == "2"]
+    text = program(*rows[0]).replace("threads 256", "threads 256 cluster (2,1,1)")
+    assert "cta_group::2" in compiled(text).decode()
+    with pytest.raises(TargetError, match="sm_90 has no box for one of a pair of CTAs, sm_100"):
+        compiled(text, "sm_90")
+
+
 @pytest.mark.parametrize("element", list(NUMBERS))
 def test_containers_lie_along_k(element: str) -> None:
     """An operand whose contiguous dim is M has none."""
@@ -417,3 +432,40 @@ def test_containers_lie_along_k(element: str) -> None:
     text = text.replace("cute.copy(%copy, %rA, %toA)\n", "")
     with pytest.raises(CompileError, match="are K-major"):
         compiled(text)
+
+
+def test_sums_begin_with_what_was_stored() -> None:
+    """A thread stores its lane, the product is added to it: the machine and the interpreter."""
+    text = tile_text(256, "f16")
+    before = """  %start0 = cute.static() -> !cute.int<128>
+  %own = cute.tuple_mul(%rank, %start0)
+  %me = cute.tuple_add(%own, %tid)
+  %atom0 = cute_nvgpu.make_tcgen05_mma_atom() -> ATOM0
+  %once0 = cute.static() -> !cute.layout<(1,1,1),(0,0,0)>
+  %mma0 = cute.make_tiled_mma(%atom0, %once0)
+  %mine0 = cute.partition_c(%mma0, %D, %me)
+  %words0 = cute.make_fragment_c(%mma0, %mine0)
+  %word0 = cute.static() -> !cute.copy_atom<universal, 32>
+  cute.copy(%word0, %mine0, %words0)
+  %sums0 = cute_nvgpu.tmem_address(%slot)
+  cute_nvgpu.tcgen05_store(%words0, %sums0)
+  cute_nvgpu.tcgen05_fence_before()
+  cute_nvgpu.cluster_arrive()
+  cute_nvgpu.cluster_wait()
+  cute_nvgpu.tcgen05_fence_after()
+  %sums = """
+    before = before.replace("ATOM0", PAIR)
+    text = text.replace("  %sums = ", before, 1).replace("tcgen05_mma(%fresh", "tcgen05_mma(%mma")
+    a, b = matrix(256, 64, 0), matrix(128, 64, 1)
+    first = matrix(256, 128, 2).astype(np.float32)
+    d, wanted = first.copy(), first + product(a, b)
+    run_ptx(compiled(text).decode(), [a, b, d], (2, 1, 1))
+    assert (d == wanted).all()
+    d[:] = first
+    values = [
+        tensor_of(a.reshape(-1), Layout((2, 128, 64), (8192, 64, 1)), "f16"),
+        tensor_of(b.reshape(-1), Layout((2, 64, 64), (4096, 64, 1)), "f16"),
+        tensor_of(d.reshape(-1), Layout((256, 128), (128, 1)), "f32"),
+    ]
+    run_kernel(parse_text(text), "tile", values, (2, 1, 1))
+    assert (d == wanted).all()

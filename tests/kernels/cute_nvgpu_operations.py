@@ -126,6 +126,7 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("tcgen05_commit_multicast", [BARRIER, INT(3)], ""),
     row("tcgen05_commit_multicast", [BARRIER, INT("?")], "", "2"),
     row("tcgen05_load", [INT("?"), COLUMNS], ""),
+    row("tcgen05_store", [COLUMNS, INT("?")], ""),
     row("tcgen05_fence_before", [], ""),
     row("tcgen05_fence_after", [], ""),
     row("gemm_block_scaled", FRAGMENTS, ""),

@@ -297,6 +297,12 @@ def _tcgen05_load(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> Non
     write(target, cta.tensor_memory[lane + thread % LANES, columns])
 
 
+def _tcgen05_store(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    source, address = operands
+    lane, columns = cta.in_tensor_memory(int(address), source.layout.static_size)
+    cta.tensor_memory[lane + thread % LANES, columns] = read(source)
+
+
 RULES: dict[str, Rule] = {
     "elect_sync": lambda cta, thread, op, operands: thread % WARP == 0,
     "warp_idx": lambda cta, thread, op, operands: thread // WARP,
@@ -348,6 +354,7 @@ RULES: dict[str, Rule] = {
     "tcgen05_commit": lambda cta, thread, op, operands: cta.barrier(operands[0]).arrive(),
     "tcgen05_commit_multicast": _commit_multicast,
     "tcgen05_load": _tcgen05_load,
+    "tcgen05_store": _tcgen05_store,
     "tcgen05_fence_before": _nothing,
     "tcgen05_fence_after": _nothing,
 }

@@ -329,6 +329,13 @@ BAD: tuple[tuple[str, ...], ...] = (
         "is no atom of 128 or 256 rows and 16 to 256 columns",
         PAIR.replace("(256,", "(64,"),
     ),
+    _bad("tcgen05_store", [SLOT, INT("?")], "", "tensor memory is stored from f32 in rmem"),
+    _bad(
+        "tcgen05_store",
+        [COLUMNS.replace("32:1", "24:1"), INT("?")],
+        "",
+        "a store takes 1 to 128 columns, a power of two, found 24",
+    ),
     _bad("tcgen05_load", [INT("?"), SLOT], "", "tensor memory is loaded to f32 in rmem"),
     _bad(
         "tcgen05_load",

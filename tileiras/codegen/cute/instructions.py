@@ -403,16 +403,29 @@ def _ptx(element: str) -> str:
 
 
 def _tcgen05_load(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
-    """Warp w reads the lanes 32 (w % 4) on, which the upper half of an address names."""
     need(kernel.target, Feature.TCGEN05, "tcgen05_load")
     tmem, target = operands
     thread = kernel.thread
-    lanes = thread.and_(thread.warp_id(), thread.i32(3))
-    place = thread.add(kernel.word(tmem), thread.shl(lanes, thread.i32(21)))
     indices = vectors_of(target, 1)
-    loaded = thread.tcgen05_ld(place, "32x32b", len(indices), (0,), f32)
+    loaded = thread.tcgen05_ld(_own_lanes(kernel, tmem), "32x32b", len(indices), (0,), f32)
     for number, index in enumerate(indices):
         kernel.write(target, index, [thread.extract(loaded, number)])
+
+
+def _own_lanes(kernel: Kernel, tmem: Any) -> SSAValue:
+    """Warp w reaches the lanes 32 (w % 4) on, which the upper half of an address names."""
+    thread = kernel.thread
+    lanes = thread.and_(thread.warp_id(), thread.i32(3))
+    return thread.add(kernel.word(tmem), thread.shl(lanes, thread.i32(21)))
+
+
+def _tcgen05_store(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    need(kernel.target, Feature.TCGEN05, "tcgen05_store")
+    source, tmem = operands
+    thread, indices = kernel.thread, vectors_of(source, 1)
+    values = kernel.vector([kernel.read(source, index)[0] for index in indices], f32)
+    words = thread.bitcast(values, vector_type(i32, len(indices)))
+    thread.tcgen05_st(_own_lanes(kernel, tmem), "32x32b", len(indices), (0,), words)
 
 
 _TMA, _TMEM = Feature.TMA, Feature.TCGEN05
@@ -451,6 +464,7 @@ _RULES: dict[str, _Rule] = {
     "tcgen05_commit": _commit,
     "tcgen05_commit_multicast": _commit,
     "tcgen05_load": _tcgen05_load,
+    "tcgen05_store": _tcgen05_store,
     "tcgen05_fence_before": _plain("tcgen05_fence", _TMEM, "before_thread_sync"),
     "tcgen05_fence_after": _plain("tcgen05_fence", _TMEM, "after_thread_sync"),
 }

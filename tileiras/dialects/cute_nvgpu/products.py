@@ -78,11 +78,19 @@ def _tcgen05_mma(mma: TiledMma, tmem: Leaf, a: Tensor, b: Tensor) -> None:
 
 
 def _tcgen05_load(tmem: Leaf, target: Tensor) -> None:
-    if target.engine.space != "rmem" or target.engine.element != "f32":
-        raise AlgebraError(f"tensor memory is loaded to f32 in rmem, found {target}")
-    size = plain_layout(target).static_size
+    _check_moved(target, "loaded to", "load gives")
+
+
+def _tcgen05_store(source: Tensor, tmem: Leaf) -> None:
+    _check_moved(source, "stored from", "store takes")
+
+
+def _check_moved(tensor: Tensor, how: str, moves: str) -> None:
+    if tensor.engine.space != "rmem" or tensor.engine.element != "f32":
+        raise AlgebraError(f"tensor memory is {how} f32 in rmem, found {tensor}")
+    size = plain_layout(tensor).static_size
     if size & (size - 1) or not 1 <= size <= 128:
-        raise AlgebraError(f"a load gives 1 to 128 columns, a power of two, found {size}")
+        raise AlgebraError(f"a {moves} 1 to 128 columns, a power of two, found {size}")
 
 
 def check_columns(columns: int) -> None:
@@ -188,6 +196,12 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         "int, tensor",
         _tcgen05_load,
         "Columns of a thread's lane to its registers: `R(i) := tmem(lane, column + i)`.",
+    ),
+    effect(
+        "tcgen05_store",
+        "tensor, int",
+        _tcgen05_store,
+        "A thread's registers to columns of its lane: `tmem(lane, column + i) := R(i)`.",
     ),
     effect(
         "tcgen05_fence_before",

@@ -259,7 +259,7 @@ class Kernel(ABC):
                     )
                 raise AlgebraError("a register is read that nothing has written")
             return values
-        element = register_type(tensor.engine.element)
+        element = _in_memory(tensor)
         kind = VectorType(element, [count]) if count > 1 else element
         load = memory.LoadOp.create(
             operands=[self.pointer(tensor, index)],
@@ -267,10 +267,14 @@ class Kernel(ABC):
             result_types=[kind],
         )
         loaded = self.add(load).results[0]
-        if count == 1:
-            return [loaded]
-        places = [self.constant(k, i32) for k in range(count)]
-        return [self.value(vectors.ExtractElementOp, [loaded, k], element) for k in places]
+        found = [loaded]
+        if count > 1:
+            places = [self.constant(k, i32) for k in range(count)]
+            found = [self.value(vectors.ExtractElementOp, [loaded, k], element) for k in places]
+        if register_type(tensor.engine.element) == _TRUTH:
+            zero = self.constant(0, element)
+            return [self.thread.icmp("ne", value, zero) for value in found]
+        return found
 
     def write(self, tensor: Tensor, index: Leaf, values: Sequence[SSAValue]) -> None:
         """Writes elements that lie side by side."""
@@ -278,7 +282,9 @@ class Kernel(ABC):
             for k, value in enumerate(values):
                 tensor.engine.values[tensor.engine.at(index + k)] = value
             return
-        element = register_type(tensor.engine.element)
+        element = _in_memory(tensor)
+        if register_type(tensor.engine.element) == _TRUTH:
+            values = [self.thread.zext(value, element) for value in values]
         stored = self.vector(values, element) if len(values) > 1 else values[0]
         store = memory.StoreOp.create(
             operands=[stored, self.pointer(tensor, index)],
@@ -400,6 +406,15 @@ class Kernel(ABC):
         if isinstance(held, SSAValue) and held.type == i32:
             held = self.values[value] = self.symbol(self.value(arith.SExtOp, [held], i64))
         return held
+
+
+def _in_memory(tensor: Tensor) -> Attribute:
+    """The type of an element that is loaded or stored: a truth value is a byte there."""
+    kind = register_type(tensor.engine.element)
+    return IntegerType(8) if kind == _TRUTH else kind
+
+
+_TRUTH = IntegerType(1)
 
 
 def _parameters(kind: Attribute) -> list[Attribute]:

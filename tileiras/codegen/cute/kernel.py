@@ -267,14 +267,14 @@ class Kernel(ABC):
             result_types=[kind],
         )
         loaded = self.add(load).results[0]
-        found = [loaded]
+        loads: list[SSAValue] = [loaded]
         if count > 1:
             places = [self.constant(k, i32) for k in range(count)]
-            found = [self.value(vectors.ExtractElementOp, [loaded, k], element) for k in places]
+            loads = [self.value(vectors.ExtractElementOp, [loaded, k], element) for k in places]
         if register_type(tensor.engine.element) == _TRUTH:
             zero = self.constant(0, element)
-            return [self.thread.icmp("ne", value, zero) for value in found]
-        return found
+            return [self.thread.icmp("ne", value, zero) for value in loads]
+        return loads
 
     def write(self, tensor: Tensor, index: Leaf, values: Sequence[SSAValue]) -> None:
         """Writes elements that lie side by side."""

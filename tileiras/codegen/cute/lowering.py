@@ -98,19 +98,19 @@ class FunctionLowering(Kernel):
 
     def _row(self, op: CuteOp) -> None:
         name = op.name.removeprefix("cute.")
-        rule = _RULES.get(name)
+        rule = RULES.get(name)
         if rule is not None:
             rule(self, op, [self.integer_of(value) for value in op.inputs])
             return
-        if name in _REGISTERS:
-            register = f"{_REGISTERS[name]}.{AXES[op.statics[0]]}"
+        if name in REGISTERS:
+            register = f"{REGISTERS[name]}.{AXES[op.statics[0]]}"
             self.values[op.outputs[0]] = self.special_register(register)
         elif name == "sync_threads":
             self.add(threads.BarrierOp.create(properties={"id": IntAttr(0)}))
         elif name == "alloc" or name.startswith("make_fragment"):
             self.values[op.outputs[0]] = self._memory(op)
-        elif name in _EFFECTS:
-            _EFFECTS[name](self, *(self.values[value] for value in op.inputs))
+        elif name in EFFECTS:
+            EFFECTS[name](self, *(self.values[value] for value in op.inputs))
         elif not op.outputs:
             raise AlgebraError("is not compiled")
         else:
@@ -294,8 +294,10 @@ class FunctionLowering(Kernel):
                 self.write(d, index_in(d, (0, i, j)), [total])
 
 
-_RULES = INSTRUCTIONS | CLUSTERS | LAUNCH_CONTROL | SCALED | CUTLASS
-_REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "grid_dim": "nctaid"}
+RULES = INSTRUCTIONS | CLUSTERS | LAUNCH_CONTROL | SCALED | CUTLASS
+"""The rules of operations that are instructions."""
+REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "grid_dim": "nctaid"}
+"""Numbers of the launch."""
 _SCALARS: dict[str, Callable[..., SSAValue]] = {
     "tuple_div": ThreadBuilder.udiv,
     "tuple_mod": ThreadBuilder.urem,
@@ -305,7 +307,7 @@ _SCALARS: dict[str, Callable[..., SSAValue]] = {
 """What is computed from numbers at run time, none of which is negative where it is divided."""
 _MUL = (arith.FMulOp, arith.MulOp)
 _ADD = (arith.FAddOp, arith.AddOp)
-_EFFECTS: dict[str, Callable[..., None]] = {
+EFFECTS: dict[str, Callable[..., None]] = {
     "copy": FunctionLowering.copy,
     "copy_if": FunctionLowering.copy_if,
     "fill": FunctionLowering.fill,

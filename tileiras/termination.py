@@ -17,6 +17,7 @@ import signal
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from tileiras.early_signals import REASONS, handle_requests
 
@@ -46,6 +47,8 @@ class _Registered:
     """The descriptor that wakes the watching thread; -1 where nobody watches."""
     time_limit = 0.0
     on_crash: Callable[[int], None] | None = None
+    native: dict[str, Any] = {}
+    """The C library, `stack_t` and the type of a handler, once they are needed."""
 
 
 def begin(part: str, place: object = None) -> None:
@@ -107,25 +110,20 @@ def crashes_are_reported() -> Iterator[None]:
         return
     import ctypes
 
-    libc = ctypes.CDLL(None)
+    prepare_for_crashes()
+    native = _Registered.native
     stack = ctypes.create_string_buffer(1 << 18)
-
-    class Stack(ctypes.Structure):
-        """`stack_t` of Linux."""
-
-        _fields_ = [("sp", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
-
-    libc.sigaltstack(ctypes.byref(Stack(ctypes.addressof(stack), 0, len(stack))), None)
+    libc, a_stack, a_handler = native["libc"], native["stack"], native["handler"]
+    libc.sigaltstack(ctypes.byref(a_stack(ctypes.addressof(stack), 0, len(stack))), None)
     forever = allocate_lock()
     forever.acquire()
 
-    @ctypes.CFUNCTYPE(None, ctypes.c_int)
+    @a_handler
     def wait(number: int) -> None:
         os.write(_Registered.wakeup, bytes((number,)))
         forever.acquire()
 
     before = {number: signal.signal(number, _wait_for_the_thread) for number in CRASHES[:-1]}
-    libc.signal.restype = ctypes.c_void_p
     abort_before = libc.signal(signal.SIGABRT, wait)
     try:
         yield
@@ -133,7 +131,24 @@ def crashes_are_reported() -> Iterator[None]:
         libc.signal(signal.SIGABRT, ctypes.c_void_p(abort_before))
         for number, handler in before.items():
             signal.signal(number, handler)
-        libc.sigaltstack(ctypes.byref(Stack(None, 2, 0)), None)  # SS_DISABLE
+        libc.sigaltstack(ctypes.byref(a_stack(None, 2, 0)), None)  # SS_DISABLE
+
+
+def prepare_for_crashes() -> None:
+    """Makes what `crashes_are_reported` needs of the C library, which takes a while, once."""
+    if _Registered.native:
+        return
+    import ctypes
+
+    class Stack(ctypes.Structure):
+        """`stack_t` of Linux."""
+
+        _fields_ = [("sp", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+
+    libc = ctypes.CDLL(None)
+    libc.signal.restype = ctypes.c_void_p
+    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)
+    _Registered.native = {"libc": libc, "stack": Stack, "handler": handler}
 
 
 def forget_everything() -> None:

@@ -48,7 +48,7 @@ class _Registered:
     time_limit = 0.0
     on_crash: Callable[[int], None] | None = None
     native: dict[str, Any] = {}
-    """The C library, `stack_t` and the type of a handler, once they are needed."""
+    """What `crashes_are_reported` gives the C library, once it is needed."""
 
 
 def begin(part: str, place: object = None) -> None:
@@ -108,30 +108,19 @@ def crashes_are_reported() -> Iterator[None]:
     if _Registered.wakeup < 0 or _Registered.on_crash is None:
         yield
         return
-    import ctypes
-
     prepare_for_crashes()
     native = _Registered.native
-    stack = ctypes.create_string_buffer(1 << 18)
-    libc, a_stack, a_handler = native["libc"], native["stack"], native["handler"]
-    libc.sigaltstack(ctypes.byref(a_stack(ctypes.addressof(stack), 0, len(stack))), None)
-    forever = allocate_lock()
-    forever.acquire()
-
-    @a_handler
-    def wait(number: int) -> None:
-        os.write(_Registered.wakeup, bytes((number,)))
-        forever.acquire()
-
+    libc = native["libc"]
+    libc.sigaltstack(native["stack"], None)
     before = {number: signal.signal(number, _wait_for_the_thread) for number in CRASHES[:-1]}
-    abort_before = libc.signal(signal.SIGABRT, wait)
+    abort_before = libc.signal(signal.SIGABRT, native["wait"])
     try:
         yield
     finally:
-        libc.signal(signal.SIGABRT, ctypes.c_void_p(abort_before))
+        libc.signal(signal.SIGABRT, abort_before)
         for number, handler in before.items():
             signal.signal(number, handler)
-        libc.sigaltstack(ctypes.byref(a_stack(None, 2, 0)), None)  # SS_DISABLE
+        libc.sigaltstack(native["no stack"], None)
 
 
 def prepare_for_crashes() -> None:
@@ -147,8 +136,24 @@ def prepare_for_crashes() -> None:
 
     libc = ctypes.CDLL(None)
     libc.signal.restype = ctypes.c_void_p
-    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)
-    _Registered.native = {"libc": libc, "stack": Stack, "handler": handler}
+    libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+    memory = ctypes.create_string_buffer(1 << 18)
+    forever = allocate_lock()
+    forever.acquire()
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_int)
+    def wait(number: int) -> None:
+        os.write(_Registered.wakeup, bytes((number,)))
+        forever.acquire()
+
+    _Registered.native = {
+        "libc": libc,
+        "memory": memory,
+        "stack": ctypes.byref(Stack(ctypes.addressof(memory), 0, len(memory))),
+        "no stack": ctypes.byref(Stack(None, 2, 0)),  # SS_DISABLE
+        "handler": wait,
+        "wait": ctypes.cast(wait, ctypes.c_void_p),
+    }
 
 
 def forget_everything() -> None:

@@ -38,6 +38,7 @@ from tileiras.resident.protocol import (
     socket_path,
 )
 from tileiras.resident.samples import MATMUL, VECTOR_ADD
+from tileiras.resident.source_watch import SourceWatch, watch_sources
 from tileiras.termination import forget_everything
 
 if TYPE_CHECKING:
@@ -107,7 +108,9 @@ class Server:
         self._rehearse = rehearse
         self._children: dict[int, socket.socket] = {}
         self._spare: Spare | None = None
-        self._sources = _loaded_sources()
+        self._sources: list[tuple[str, int, int]] = []
+        self._watch: SourceWatch | None = None
+        self.look_after(_loaded_sources())
 
     def run(self, idle: float, environ: MutableMapping[str, str]) -> None:
         """Serves until nobody has asked for `idle` seconds, or a source has changed."""
@@ -133,6 +136,8 @@ class Server:
                 if not self._accept(environ):
                     return
             elif not ready and not self._spare:
+                if self._watch is not None and self._has_changed():
+                    return  # a change of which nobody is told, and a child would be for nothing
                 self._make_spare(environ)
 
     def _accept(self, environ: MutableMapping[str, str]) -> bool:
@@ -174,8 +179,26 @@ class Server:
         _tell(connection, answer(STARTED, child))
         return True
 
+    def look_after(self, sources: list[tuple[str, int, int]]) -> None:
+        """From now on these are the sources, with time and size."""
+        self._sources = sources
+        self._watch_again()
+
+    def _watch_again(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+        self._watch = watch_sources([source for source, _, _ in self._sources])
+
     def _is_stale(self) -> bool:
-        """Whether a source is not what it was."""
+        """Whether a source is not what it was; asks for each only where something has happened."""
+        if self._watch is not None:
+            if self._watch.is_quiet():
+                return False
+            self._watch_again()  # another file may have the name
+        return self._has_changed()
+
+    def _has_changed(self) -> bool:
+        """Whether time or size of a source is another."""
         try:
             return any(
                 (status := os.stat(source)).st_mtime_ns != modified or status.st_size != size

@@ -17,7 +17,7 @@ AS       =
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu test-blackwell sanitizer determinism corpus replay stages units machine pythons fuzz fuzz-rounds bench bench-compile bench-gpu bench-gpu-prepare lint format bless docs clean
+.PHONY: help install example test test-gpu test-blackwell sanitizer determinism corpus replay stages units machine pythons fuzz fuzz-rounds bench bench-compile bench-resident bench-gpu bench-gpu-prepare lint format bless docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -82,6 +82,9 @@ fuzz-rounds:  ## the tests of random inputs, ROUNDS times with other inputs
 
 bench-compile:  ## cold compile times over CORPUS and KERNELS, every EVERY-th, beside VENDOR_TILEIRAS
 	$(RUN) benchmarks/bench_compile.py $(wildcard $(CORPUS)) $(KERNELS) --gpu-name $(TARGET) --every $(EVERY)
+
+bench-resident:  ## wall times of the resident compiler, cold ones beside it, and VENDOR_TILEIRAS's
+	$(RUN) benchmarks/bench_resident.py --gpu-name $(TARGET)
 
 bench-gpu-prepare:  ## make the cubins of bench-gpu with CLIENT, a Python that has cuda-tile; no GPU
 	$(CLIENT) benchmarks/gpu/prepare.py --directory $(BENCH_GPU) --jobs $(JOBS)

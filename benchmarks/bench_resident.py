@@ -1,5 +1,6 @@
 """Wall times of the resident compiler, beside ours without it and NVIDIA's where it is given.
 
+    VENDOR_TILEIRAS=/path/to/tileiras make bench-resident
     VENDOR_TILEIRAS=/path/to/tileiras python benchmarks/bench_resident.py [KERNEL...]
 
 A server of its own is started and ends afterwards. The commands run in turn, after a pause in which

@@ -219,7 +219,7 @@ def test_changed_source_ends_it() -> None:
         one = server.Server(listener, lambda *_: os._exit(1), lambda: None)
         source = Path(folder, "source.py")
         source.touch()
-        one._sources = [(str(source), source.stat().st_mtime_ns, 0)]
+        one.look_after([(str(source), source.stat().st_mtime_ns, 0)])
         assert not one._is_stale()
         source.write_text("pass\n")
         ours, theirs = socket.socketpair()

@@ -17,6 +17,7 @@ import signal
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from tileiras.early_signals import REASONS, handle_requests
 
@@ -46,6 +47,8 @@ class _Registered:
     """The descriptor that wakes the watching thread; -1 where nobody watches."""
     time_limit = 0.0
     on_crash: Callable[[int], None] | None = None
+    native: dict[str, Any] = {}
+    """What `crashes_are_reported` gives the C library, once it is needed."""
 
 
 def begin(part: str, place: object = None) -> None:
@@ -105,17 +108,36 @@ def crashes_are_reported() -> Iterator[None]:
     if _Registered.wakeup < 0 or _Registered.on_crash is None:
         yield
         return
-    import ctypes
+    prepare_for_crashes()
+    native = _Registered.native
+    libc = native["libc"]
+    libc.sigaltstack(native["stack"], None)
+    before = {number: signal.signal(number, _wait_for_the_thread) for number in CRASHES[:-1]}
+    abort_before = libc.signal(signal.SIGABRT, native["wait"])
+    try:
+        yield
+    finally:
+        libc.signal(signal.SIGABRT, abort_before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        libc.sigaltstack(native["no stack"], None)
 
-    libc = ctypes.CDLL(None)
-    stack = ctypes.create_string_buffer(1 << 18)
+
+def prepare_for_crashes() -> None:
+    """Makes what `crashes_are_reported` needs of the C library, which takes a while, once."""
+    if _Registered.native:
+        return
+    import ctypes
 
     class Stack(ctypes.Structure):
         """`stack_t` of Linux."""
 
         _fields_ = [("sp", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
 
-    libc.sigaltstack(ctypes.byref(Stack(ctypes.addressof(stack), 0, len(stack))), None)
+    libc = ctypes.CDLL(None)
+    libc.signal.restype = ctypes.c_void_p
+    libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+    memory = ctypes.create_string_buffer(1 << 18)
     forever = allocate_lock()
     forever.acquire()
 
@@ -124,16 +146,14 @@ def crashes_are_reported() -> Iterator[None]:
         os.write(_Registered.wakeup, bytes((number,)))
         forever.acquire()
 
-    before = {number: signal.signal(number, _wait_for_the_thread) for number in CRASHES[:-1]}
-    libc.signal.restype = ctypes.c_void_p
-    abort_before = libc.signal(signal.SIGABRT, wait)
-    try:
-        yield
-    finally:
-        libc.signal(signal.SIGABRT, ctypes.c_void_p(abort_before))
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        libc.sigaltstack(ctypes.byref(Stack(None, 2, 0)), None)  # SS_DISABLE
+    _Registered.native = {
+        "libc": libc,
+        "memory": memory,
+        "stack": ctypes.byref(Stack(ctypes.addressof(memory), 0, len(memory))),
+        "no stack": ctypes.byref(Stack(None, 2, 0)),  # SS_DISABLE
+        "handler": wait,
+        "wait": ctypes.cast(wait, ctypes.c_void_p),
+    }
 
 
 def forget_everything() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -136,3 +138,53 @@ def test_ptxas_assembles_it(name: str, target: str) -> None:
     assert result.output.startswith(b"\x7fELF")
     if target != "sm_80":
         assert f".target {target}a" in ptx_of(name, target)
+
+
+@pytest.mark.parametrize(
+    ("elements", "shape", "target", "dtypes", "instruction"),
+    [
+        ("bf16, bf16, f32", (16, 8, 16), "sm_80", (ml_dtypes.bfloat16, np.float32), "f32.bf16"),
+        ("f16, f16, f16", (16, 8, 16), "sm_80", (np.float16, np.float16), "f16.f16.f16.f16"),
+        ("i8, i8, i32", (16, 8, 32), "sm_80", (np.int8, np.int32), "s32.s8.s8.s32"),
+        ("f64, f64, f64", (8, 8, 4), "sm_80", (np.float64, np.float64), "m8n8k4.row.col.f64"),
+        (
+            "f8E4M3FN, f8E4M3FN, f32",
+            (16, 8, 32),
+            "sm_89",
+            (ml_dtypes.float8_e4m3fn, np.float32),
+            "f32.e4m3.e4m3.f32",
+        ),
+        (
+            "f8E5M2, f8E5M2, f32",
+            (16, 8, 32),
+            "sm_89",
+            (ml_dtypes.float8_e5m2, np.float32),
+            "f32.e5m2.e5m2.f32",
+        ),
+    ],
+)
+def test_atoms_of_warps(
+    elements: str, shape: tuple[int, ...], target: str, dtypes: tuple[Any, Any], instruction: str
+) -> None:
+    """The smallest example with the atoms of a generation; four warps, 32 x 32 x 32."""
+    first, _, last = elements.split(", ")
+    text = (EXAMPLES / "gemm.mlir").read_text().replace("f16, f16, f32", elements)
+    text = text.replace("(16,8,16)", str(shape).replace(" ", "")).replace(
+        "tensor<f32", f"tensor<{last}"
+    )
+    text = text.replace("tensor<f16", f"tensor<{first}")
+    bits = [8 * np.dtype(dtype).itemsize for dtype in dtypes]
+    text = text.replace("universal, 16>", f"universal, {bits[0]}>")
+    text = text.replace("universal, 32>", f"universal, {bits[1]}>")
+    numbers = np.random.default_rng(0).integers(-3, 4, (2, 32, 32))
+    a, b = (each.astype(dtypes[0]) for each in numbers)
+    d = np.zeros((32, 32), dtypes[1])
+    ptx = compile_module(text.encode(), CompileOptions(gpu_name=target, emit="ptx")).output.decode()
+    raw = [
+        x.view(np.uint8) if np.dtype(dtypes[0]).itemsize == 1 else x.view(f"u{bits[0] // 8}")
+        for x in (a, b)
+    ]
+    run_ptx(ptx, [*raw, d], (1, 1, 1))
+    wanted = a.astype(np.float64) @ b.astype(np.float64).T
+    assert (d.astype(np.float64) == wanted).all() and d.any()
+    assert instruction in ptx

@@ -48,6 +48,8 @@ WRITTEN = {
     "tcgen05_mma": ("sm_100", "tcgen05.mma.cta_group::1.kind::f16", "sm_120"),
     "tcgen05_commit": ("sm_100", "tcgen05.commit.cta_group::1", "sm_90"),
     "tcgen05_load": ("sm_100", "tcgen05.ld.sync.aligned.32x32b.x32.b32", "sm_90"),
+    "tcgen05_commit_multicast": ("sm_100", ".shared::cluster.multicast::cluster.b64", "sm_90"),
+    "tcgen05_store": ("sm_100", "tcgen05.st.sync.aligned.32x32b.x32.b32", "sm_90"),
     "tcgen05_fence_before": ("sm_100", "tcgen05.fence::before_thread_sync", "sm_90"),
     "tcgen05_fence_after": ("sm_100", "tcgen05.fence::after_thread_sync", "sm_90"),
 }
@@ -62,9 +64,11 @@ def ptx_of(text: str, target: str) -> str:
 
 
 def text_of(name: str) -> str:
-    """A kernel with the example of an operation; accumulators of wgmma are written before."""
+    """A kernel with the example of an operation; registers that it reads are written before."""
     found = next(each for each in EXAMPLES if each[0] == f"cute_nvgpu.{name}")
     text = program(*found)
+    if name == "tcgen05_store":
+        return text.replace(found[0], f"cute.clear(%v0)\n{found[0]}")
     if name != "warpgroup_mma":
         return text
     call = "cute_nvgpu.warpgroup_mma"

@@ -138,10 +138,21 @@ REGISTERS = "%r = cute.alloc() -> !cute.tensor<f32, rmem, align<16>, 8:1>\n"
         (
             kernel(
                 REGISTERS + "cute.clear(%r)\n"
-                "%h = cute.alloc() -> !cute.tensor<i32, rmem, align<16>, 8:1>\ncute.cast(%r, %h)"
+                "%h = cute.alloc() -> !cute.tensor<f8E5M2, rmem, align<16>, 8:1>\n"
+                "cute.cast(%r, %h)"
             ),
             5,
-            "elements f32 are not cast to i32",
+            "elements f8E5M2 are not cast",
+        ),
+        (
+            kernel(
+                REGISTERS + "%p = cute.alloc() -> !cute.tensor<i1, rmem, align<16>, 8:1>\n"
+                "cute.clear(%p)\n%w = cute.static() -> !cute.copy_atom<universal, 32>\n"
+                "%t = cute.alloc() -> !cute.tensor<f32, smem, align<16>, 8:1>\n"
+                "cute.copy_if(%w, %p, %t, %r)"
+            ),
+            7,
+            "a register that keeps its value has none, clear it before",
         ),
         (
             kernel(

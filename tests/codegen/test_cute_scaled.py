@@ -30,6 +30,11 @@ DTYPES = {
     "f6E2M3FN": ml_dtypes.float6_e2m3fn,
     "f6E3M2FN": ml_dtypes.float6_e3m2fn,
 }
+CONTAINED = {
+    "f6E2M3FN_unpacksmem": ml_dtypes.float6_e2m3fn,
+    "f6E3M2FN_unpacksmem": ml_dtypes.float6_e3m2fn,
+    "f4E2M1FN_unpacksmem": ml_dtypes.float4_e2m1fn,
+}
 KINDS = [
     ("f8E4M3FN", "f8E8M0FNU", 32, "kind::mxf8f6f4.block_scale.scale_vec::1X"),
     ("f8E5M2", "f8E8M0FNU", 32, "kind::mxf8f6f4.block_scale.scale_vec::1X"),
@@ -266,3 +271,61 @@ def test_scales_of_b_lie_behind_those_of_a() -> None:
     text = text.replace("%four = ", "%k0 = cute.to_int(%steps)\n  %four = ")
     with pytest.raises(CompileError, match="no known number of columns behind those of A"):
         compiled(text, "sm_100")
+
+
+@pytest.mark.parametrize(
+    ("element", "bits", "kind"),
+    [
+        ("f6E2M3FN_unpacksmem", 6, "b6x16_p32"),
+        ("f6E3M2FN_unpacksmem", 6, "b6x16_p32"),
+        ("f4E2M1FN_unpacksmem", 4, "b4x16_p64"),
+    ],
+)
+class TestContainers:
+    """Numbers of 6 and 4 bits for tcgen05, dense in global memory: TMA makes 16 of 16 bytes."""
+
+    def packed(self, codes: np.ndarray, bits: int) -> np.ndarray:
+        """The bits one behind the other."""
+        parts = codes[..., None] >> np.arange(bits, dtype=np.uint8) & 1
+        return np.packbits(parts.reshape(len(codes), -1), axis=1, bitorder="little")
+
+    def numbers(self, rows: int, element: str, bits: int) -> tuple[np.ndarray, np.ndarray]:
+        """Random codes, two steps of K; and what they are."""
+        codes = np.random.default_rng(rows).integers(0, 1 << bits, (rows, 256)).astype(np.uint8)
+        return codes, codes.view(CONTAINED[element]).astype(np.float64)
+
+    def test_in_the_machine(self, element: str, bits: int, kind: str) -> None:
+        """Both operands, and A beside a B of 8 bits."""
+        (a, wa), (b, wb) = (self.numbers(rows, element, bits) for rows in (128, 256))
+        (sa, wsa), (sb, wsb) = (scales(rows, 8, "f8E8M0FNU", rows) for rows in (128, 256))
+        codes_b, wide_b = operand(256, 256, "f8E4M3FN", 5)
+        both = TENSOR.replace("f8E4M3FN", element)
+        mixed = TENSOR
+        for before in (
+            "%mapA: !cute_nvgpu.tma_atom<",
+            "%sA = cute.alloc() -> !cute.tensor<",
+            "(128,128,32), ",
+        ):
+            assert mixed.count(f"{before}f8E4M3FN") == 1
+            mixed = mixed.replace(f"{before}f8E4M3FN", before + element)
+
+        def dense(codes: np.ndarray) -> TensorMap:
+            array = self.packed(codes, bits)
+            shape, steps = (256, len(codes)), (array.shape[1],)
+            return TensorMap(0, kind, shape, steps, (128, 128), swizzle="128B", array=array)
+
+        bytes_b = TensorMap(0, "u8", (256, 256), (256,), (128, 128), swizzle="128B", array=codes_b)
+        for text, right, wide in ((both, dense(b), wb), (mixed, bytes_b, wide_b)):
+            d = np.zeros((128, 256), np.float32)
+            chunks = [chunked(sa), 2, chunked(sb), 4]
+            arguments = [dense(a), right, *chunks, d, 128, 256, 256, 2]
+            run_ptx(compiled(text, "sm_100").decode(), arguments, (1, 2, 1))
+            wanted = product(wa, wsa, wide, wsb)
+            assert np.abs(d - wanted).max() <= np.abs(wanted).max() * 2.0**-21 and d.any()
+
+    def test_a_cubin_is_made(self, element: str, bits: int, kind: str) -> None:
+        """ptxas takes it; sm_120 has no tensor memory."""
+        text = TENSOR.replace("f8E4M3FN", element)
+        assert compiled(text, "sm_103", "cubin").startswith(b"\x7fELF")
+        with pytest.raises(TargetError, match="sm_100, sm_103"):
+            compiled(text, "sm_120")

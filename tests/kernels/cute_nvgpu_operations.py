@@ -15,6 +15,8 @@ def row(name: str, operands: list[str], result: str, statics: str = "") -> tuple
 ATOM = "!cute.copy_atom<{}, {}>".format
 WARPGROUP = "!cute.mma_atom<warpgroup, (64,64,16), f16, f16, f32>"
 TCGEN05 = "!cute.mma_atom<tcgen05, (128,64,16), f16, f16, f32>"
+PAIR = "!cute.mma_atom<tcgen05_2sm, (256,128,16), f16, f16, f32>"
+PAIR_MMA = "!cute.tiled_mma<tcgen05_2sm, (256,128,16), f16, f16, f32, (1,1,1):(0,0,0)>"
 GROUPS = "!cute.tiled_mma<warpgroup, (64,64,16), f16, f16, f32, (2,1,1):(1,0,0)>"
 TENSOR_MMA = "!cute.tiled_mma<tcgen05, (128,64,16), f16, f16, f32, (1,1,1):(0,0,0)>"
 BARRIER = "!cute.ptr<i64, smem, align<8>>"
@@ -37,6 +39,7 @@ FRAGMENTS = [SCALED, SCALED_D, SCALED_A, SCALE, SCALED_B, SCALE, SCALED_D]
 CHUNK = "!cute.tensor<f8E8M0FNU, smem, align<128>, ((32,4),4):((16,4),1)>"
 BYTES_A = "!cute.tensor<f8E4M3FN, smem, align<1024>, S<3,4,3> o 0 o (128,128):(128,1)>"
 BYTES_B = BYTES_A.replace("(128,128)", "(64,128)")
+ANSWER = "!cute.tensor<i32, smem, align<16>, 4:1>"
 REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 MATRIX_ATOMS = ("ldmatrix", "ldmatrix_trans", "stmatrix", "stmatrix_trans")
 
@@ -47,6 +50,7 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("make_warp_mma_atom", [], WARP),
     row("make_warpgroup_mma_atom", [], WARPGROUP),
     row("make_tcgen05_mma_atom", [], TCGEN05),
+    row("make_tcgen05_mma_atom", [], PAIR),
     row("atom_get_value", [GROUPS], INT(1), "0"),
     row("atom_set_value", [GROUPS, INT(0)], GROUPS, "0"),
     row("atom_set_value", [GROUPS, INT("?")], GROUPS, "0"),
@@ -92,10 +96,15 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("store_async", [WORDS, PAIRS, BARRIER, INT(1)], ""),
     row("warpgroup_reg_alloc", [], "", "232"),
     row("warpgroup_reg_dealloc", [], "", "40"),
+    row("issue_clc_query", [ANSWER, BARRIER], ""),
+    row("issue_clc_query_multicast", [ANSWER, BARRIER], ""),
+    row("clc_response", [ANSWER], "!cute.coord<(?,?,?,?)>"),
     row("make_exec_tma", [TMA], TMA),
     row("prefetch_tma_desc", [TMA], ""),
     row("tma_load", [TMA, A, BARRIER, AT], ""),
+    row("tma_load", [TMA, A, BARRIER, AT], "", "2"),
     row("tma_load_multicast", [TMA, A, BARRIER, AT, INT(3)], ""),
+    row("tma_load_multicast", [TMA, A, BARRIER, AT, INT(3)], "", "2"),
     row("tma_store", [TMA, A, AT], ""),
     *(row(f"tma_reduce_{kind}", [TMA, A, AT], "") for kind in REDUCTIONS),
     row("tma_store_commit", [], ""),
@@ -106,15 +115,23 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("warpgroup_commit_batch", [], ""),
     row("warpgroup_wait", [], "", "1"),
     row("tmem_alloc", [SLOT], "", "64"),
+    row("tmem_alloc", [SLOT], "", "64,2"),
     row("tmem_address", [SLOT], INT("?")),
     row("tmem_dealloc", [INT("?")], "", "64"),
+    row("tmem_dealloc", [INT("?")], "", "64,2"),
     row("tcgen05_mma", [TENSOR_MMA, INT("?"), A, B], ""),
+    row("tcgen05_mma", [PAIR_MMA, INT("?"), A, B], ""),
     row("tcgen05_commit", [BARRIER], ""),
+    row("tcgen05_commit", [BARRIER], "", "2"),
+    row("tcgen05_commit_multicast", [BARRIER, INT(3)], ""),
+    row("tcgen05_commit_multicast", [BARRIER, INT("?")], "", "2"),
     row("tcgen05_load", [INT("?"), COLUMNS], ""),
+    row("tcgen05_store", [COLUMNS, INT("?")], ""),
     row("tcgen05_fence_before", [], ""),
     row("tcgen05_fence_after", [], ""),
     row("gemm_block_scaled", FRAGMENTS, ""),
     row("tcgen05_cp", [INT("?"), CHUNK], ""),
+    row("tcgen05_cp", [INT("?"), CHUNK], "", "2"),
     row(
         "tcgen05_mma_block_scaled",
         [SCALED_TENSOR, INT("?"), INT(128), INT(132), BYTES_A, BYTES_B],

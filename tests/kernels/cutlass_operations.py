@@ -19,12 +19,17 @@ STORAGE = "!cute.tensor<i64, smem, align<8>, 8:1>"
 BARRIER = "!cute.ptr<i64, smem, align<8>>"
 SCHEDULER = "!cutlass.tile_scheduler<16, n>"
 COUNTER = "!cute.ptr<i32, gmem, align<4>>"
+ANSWERS = "!cute.tensor<i32, smem, align<16>, (4,4):(1,4)>"
+WORKS = "!cutlass.pipeline<clc, 4, 16, (1,3)>"
 SEQUENCE = "!cutlass.sequence_barrier<2, 3, 128>"
 ROUNDS = "!cutlass.pipeline_state<2, consumer>"
 
 EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("make_pipeline", [STORAGE], PIPELINE),
     row("make_pipeline", [], STORES),
+    row("make_pipeline", [STORAGE], PIPELINE.replace("tma_async", "tma_umma_2sm")),
+    row("make_pipeline", [STORAGE], "!cutlass.pipeline<umma_async_2sm, 4, 0, (1,8)>"),
+    row("make_pipeline", [STORAGE], "!cutlass.pipeline<clc, 4, 16, (1,8)>"),
     row("pipeline_init_wait", [], ""),
     row("make_pipeline_state", [], PRODUCER),
     row("advance", [PRODUCER], PRODUCER),
@@ -47,6 +52,8 @@ EXAMPLES: tuple[tuple[str, ...], ...] = (
     row("initial_work", [SCHEDULER], INT("?")),
     row("work_step", [SCHEDULER], INT("?")),
     row("fetch_next_work", [SCHEDULER, COUNTER], INT("?")),
+    row("request_next_work", [WORKS, PRODUCER, ANSWERS], ""),
+    row("get_next_work", [SCHEDULER, WORKS, CONSUMER, ANSWERS], INT("?")),
     row("is_valid_work", [SCHEDULER, INT("?")], "!cute.bool<?>"),
     row("work_count", [SCHEDULER], INT("?")),
     row("get_current_work", [SCHEDULER, INT("?")], "!cute.coord<(?,?,?)>"),

@@ -43,6 +43,7 @@ from tileiras.interpreter.cute_state import (
     WARPGROUP,
     Cluster,
     Cta,
+    Launch,
     factors,
     number_type,
     read,
@@ -133,7 +134,7 @@ class _Thread:
             yield op, operands
             return
         try:
-            for wait in waits_of(op, operands):
+            for wait in waits_of(self.cta, op, operands):
                 yield op, wait
             if op.name in EFFECTS:
                 EFFECTS[op.name](*self.of(op.inputs))
@@ -168,7 +169,9 @@ class _Thread:
         """Memory for the tensor of a result: a thread's own, or one for the CTA."""
         kind = op.outputs[0].type.data  # pyright: ignore[reportAttributeAccessIssue]
         engine, layout = kind.engine, kind.layout
-        found = self.cta.memory_of(op, engine.element, engine.space, layout.cosize)
+        found = self.cta.shared.get(op)
+        if found is None:
+            found = self.cta.memory_of(op, engine.element, engine.space, layout.cosize)
         return Tensor(found, layout)
 
 
@@ -340,8 +343,11 @@ def run_kernel(
     if any(count % size for count, size in zip(grid, shape, strict=True)):
         raise InterpreterError(f"a grid of {grid} CTAs is not made of clusters {shape}", func)
     steps = (range(0, count, size) for count, size in zip(grid, shape, strict=True))
-    for x, y, z in sorted(product(*steps), key=lambda first: first[::-1]):
-        _run_cluster(func, arguments, _cluster(func, (x, y, z), grid))
+    launch = Launch([(x, y, z) for z, y, x in product(*reversed(list(steps)))])
+    while launch.waiting:
+        cluster = _cluster(func, launch.waiting.pop(0), grid)
+        cluster.launch = launch
+        _run_cluster(func, arguments, cluster)
 
 
 def _cluster(func: FuncOp, first: tuple[int, int, int], grid: tuple[int, int, int]) -> Cluster:

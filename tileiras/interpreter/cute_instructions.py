@@ -24,6 +24,7 @@ from tileiras.dialects.cute.values import (
     plain_layout,
 )
 from tileiras.dialects.cute_nvgpu.bulk_copies import coordinates_of
+from tileiras.dialects.cute_nvgpu.launch_control import ANSWER_BYTES, ANSWER_WORDS
 from tileiras.dialects.cute_nvgpu.products import check_operands
 from tileiras.dialects.cute_nvgpu.scaled import scale_shape
 from tileiras.dialects.layout.scale_factors import (
@@ -89,6 +90,10 @@ def _tma_load(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     box[inside] = mapped.array[outside]
     memory = target.engine.memory
     memory[box_places(target, box.size)] = box.reshape(-1).astype(memory.dtype)
+    if op.statics == [2]:
+        first = cta.group(2)[0]
+        barrier = cta.in_peer(barrier, first.rank)
+        cta = first
     cta.barrier(barrier).arrive(0, -mapped.atom.bytes)
 
 
@@ -169,19 +174,81 @@ def _store_async(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None
     cta.peer(rank).barrier(cta.in_peer(barrier, rank)).arrive(0, -4 * len(words))
 
 
+def answer_all(cta: Cta, answer: Pointer, barrier: Pointer, everyone: bool = True) -> None:
+    """Takes a cluster over and says so at this place, in all CTAs of the cluster or here."""
+    taken = cta.cluster.take_over()
+    words = (*taken, 1) if taken is not None else (0,) * ANSWER_WORDS
+    for other in cta.cluster.ctas if everyone else [cta]:
+        there = answer if other is cta else cta.in_peer(answer, other.rank)
+        for number, word in enumerate(words):
+            there.memory[there.at(number)] = word
+        counts = barrier if other is cta else cta.in_peer(barrier, other.rank)
+        other.barrier(counts).arrive(0, -ANSWER_BYTES)
+
+
+def answer_at(answer: Pointer) -> tuple[int, ...]:
+    """x, y, z of the cluster's first CTA, and whether there was one."""
+    return tuple(int(answer.memory[answer.at(number)]) for number in range(ANSWER_WORDS))
+
+
+def _issue_query(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    answer, barrier = operands
+    answer_all(cta, answer.engine, barrier, op.name.endswith("multicast"))
+
+
+def _commit_multicast(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    """The barrier of this place in each CTA of the mask."""
+    barrier, mask = operands
+    for rank in range(int(mask).bit_length()):
+        if int(mask) >> rank & 1:
+            cta.peer(rank).barrier(cta.in_peer(barrier, rank)).arrive()
+
+
 def _tcgen05_mma(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     mma, address, a, b = operands
     m, n, _ = check_operands(mma, "tcgen05", a, b)
     if mma.atom.elements[2] != "f32":
         raise InterpreterError(f"sums of {mma.atom.elements[2]} in tensor memory are not computed")
-    lane, columns = cta.in_tensor_memory(int(address), n)
-    held = cta.tensor_memory[lane : lane + m, columns]
-    held[:] = _matrix(a) @ _matrix(b).T + (held if _accumulates(mma) else 0)
+    group = cta.group(mma.atom.ctas)
+    right = np.concatenate([_matrix(_of_peer(cta, b, each)) for each in group])
+    for each in group:
+        left = _matrix(_of_peer(cta, a, each))
+        _accumulate(each, mma, int(address), (m, n), left @ right.T)
+
+
+def _of_peer(cta: Cta, tensor: Tensor, other: Cta) -> Tensor:
+    """The tensor of this place in another CTA."""
+    if other is cta:
+        return tensor
+    return replace(tensor, engine=cta.in_peer(tensor.engine, other.rank))
+
+
+def _accumulate(
+    cta: Cta, mma: TiledMma, address: int, shape: tuple[int, int], total: np.ndarray[Any, Any]
+) -> None:
+    """A CTA's rows of a sum (M,N) into its tensor memory.
+
+    Of a pair's 128 rows a CTA has 64: the right half of the columns lies in lanes 64 on.
+    """
+    m, n = shape
+    rows = m // mma.atom.ctas
+    folded = mma.atom.ctas == 2 and rows < LANES
+    if folded:
+        total = np.concatenate(np.split(total, 2, axis=1))
+    lane, columns = cta.in_tensor_memory(address, n // 2 if folded else n)
+    held = cta.tensor_memory[lane : lane + len(total), columns]
+    held[:] = total + (held if _accumulates(mma) else 0)
 
 
 def _copy_scales(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
-    """Bytes of 32 rows a chunk; each quarter of the lanes gets them."""
+    """In each CTA of the group."""
     address, scales = operands
+    for each in cta.group(op.statics[0] if op.statics else 1):
+        _copy_chunks(each, address, _of_peer(cta, scales, each))
+
+
+def _copy_chunks(cta: Cta, address: int, scales: Tensor) -> None:
+    """Bytes of 32 rows a chunk; each quarter of the lanes gets them."""
     count = chunks(*scale_shape(scales))
     _, columns = cta.in_tensor_memory(int(address), count * CHUNK_COLUMNS)
     bits = cta.tensor_memory.view(np.uint32)
@@ -212,20 +279,28 @@ def _scales(cta: Cta, address: int, rows: int, blocks: int, element: str) -> np.
 def _tcgen05_mma_scaled(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     mma, address, scales_a, scales_b, a, b = operands
     m, n, k = check_operands(mma, "tcgen05", a, b)
-    lane, columns = cta.in_tensor_memory(int(address), n)
-    held = cta.tensor_memory[lane : lane + m, columns]
-    sides: list[np.ndarray[Any, Any]] = []
-    for tensor, scales, rows in ((a, scales_a, m), (b, scales_b, n)):
-        found = _matrix(tensor)
-        given = _scales(cta, int(scales), rows, k // mma.atom.block, mma.atom.scale)
-        sides.append(found * np.repeat(given, found.shape[1] // given.shape[1], axis=1))
-    held[:] = sides[0] @ sides[1].T + (held if _accumulates(mma) else 0)
+    group = cta.group(mma.atom.ctas)
+    right = np.concatenate([_matrix(_of_peer(cta, b, each)) for each in group])
+
+    def scaled(other: Cta, found: np.ndarray[Any, Any], scales: Any) -> np.ndarray[Any, Any]:
+        given = _scales(other, int(scales), len(found), k // mma.atom.block, mma.atom.scale)
+        return found * np.repeat(given, found.shape[1] // given.shape[1], axis=1)
+
+    for each in group:
+        left = scaled(each, _matrix(_of_peer(cta, a, each)), scales_a)
+        _accumulate(each, mma, int(address), (m, n), left @ scaled(each, right, scales_b).T)
 
 
 def _tcgen05_load(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     address, target = operands
     lane, columns = cta.in_tensor_memory(int(address), target.layout.static_size)
     write(target, cta.tensor_memory[lane + thread % LANES, columns])
+
+
+def _tcgen05_store(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    source, address = operands
+    lane, columns = cta.in_tensor_memory(int(address), source.layout.static_size)
+    cta.tensor_memory[lane + thread % LANES, columns] = read(source)
 
 
 RULES: dict[str, Rule] = {
@@ -250,6 +325,9 @@ RULES: dict[str, Rule] = {
     "cluster_arrive_relaxed": _cluster_arrive,
     "mapa": _mapa,
     "store_async": _store_async,
+    "issue_clc_query": _issue_query,
+    "issue_clc_query_multicast": _issue_query,
+    "clc_response": lambda cta, thread, op, operands: answer_at(operands[0].engine),
     "fence_proxy_async": _nothing,
     "cp_async_commit_group": _nothing,
     "cp_async_wait_group": _nothing,
@@ -273,8 +351,10 @@ RULES: dict[str, Rule] = {
     "tcgen05_mma": _tcgen05_mma,
     "tcgen05_cp": _copy_scales,
     "tcgen05_mma_block_scaled": _tcgen05_mma_scaled,
-    "tcgen05_commit": _arrive,
+    "tcgen05_commit": lambda cta, thread, op, operands: cta.barrier(operands[0]).arrive(),
+    "tcgen05_commit_multicast": _commit_multicast,
     "tcgen05_load": _tcgen05_load,
+    "tcgen05_store": _tcgen05_store,
     "tcgen05_fence_before": _nothing,
     "tcgen05_fence_after": _nothing,
 }

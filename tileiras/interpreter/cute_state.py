@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.algebra.swizzles import ComposedLayout
-from tileiras.dialects.cute.values import Tensor, element_bits
+from tileiras.dialects.cute.values import CONTAINER, CONTAINERS, Tensor, element_bits
 from tileiras.dialects.cute_nvgpu.types import TmaAtom
 from tileiras.interpreter.errors import InterpreterError
 
@@ -31,10 +31,17 @@ NUMBERS: dict[str, Any] = {
     "f6E2M3FN": ml_dtypes.float6_e2m3fn,
     "f6E3M2FN": ml_dtypes.float6_e3m2fn,
     "f4E2M1FNx2": np.uint8,
+    **dict.fromkeys(CONTAINERS, np.uint8),
     "f32": np.float32,
     "f64": np.float64,
 }
-"""The elements that are computed with."""
+"""The elements that are computed with, and the bytes of others."""
+_FACTORS: dict[str, Any] = {
+    "f6E2M3FN_unpacksmem": ml_dtypes.float6_e2m3fn,
+    "f6E3M2FN_unpacksmem": ml_dtypes.float6_e3m2fn,
+    "f4E2M1FN_unpacksmem": ml_dtypes.float4_e2m1fn,
+}
+"""The numbers that lie in containers of 16."""
 
 WARP = 32
 WARPGROUP = 128
@@ -120,7 +127,17 @@ def write(tensor: Tensor, values: Any) -> None:
 
 
 def factors(matrix: np.ndarray[Any, Any], element: str, sums: Any) -> np.ndarray[Any, Any]:
-    """A matrix with K last as numbers of type `sums`; an element of two 4-bit numbers is both."""
+    """A matrix with K last as numbers of type `sums`; an element of two 4-bit numbers is both.
+
+    Of numbers in containers of 16 bytes the first has the lowest bits.
+    """
+    if element in CONTAINERS:
+        count = CONTAINERS[element]
+        bytes_ = np.ascontiguousarray(matrix).reshape(len(matrix), -1, CONTAINER)
+        bits = np.unpackbits(bytes_, axis=2, bitorder="little")[:, :, : CONTAINER * count]
+        weights = 1 << np.arange(count)
+        codes = (bits.reshape(len(matrix), -1, count) * weights).sum(axis=2).astype(np.uint8)
+        return codes.view(_FACTORS[element]).astype(sums)
     if element != "f4E2M1FNx2":
         return matrix.astype(sums)
     halves = np.stack([matrix & 15, matrix >> 4], axis=-1).reshape(*matrix.shape[:-1], -1)
@@ -147,6 +164,13 @@ class Barrier:
 
 
 @dataclass
+class Launch:
+    """The clusters of a grid that have not started: the place of the first CTA of each."""
+
+    waiting: list[tuple[int, int, int]] = field(default_factory=list["tuple[int, int, int]"])
+
+
+@dataclass
 class Cluster:
     """CTAs that run at the same time: the first one's place in the grid, and who has arrived."""
 
@@ -154,6 +178,16 @@ class Cluster:
     ctas: list[Cta] = field(default_factory=list["Cta"])
     arrivals: dict[tuple[int, int], int] = field(default_factory=dict)
     """How often (CTA, thread) has arrived at the cluster's barrier."""
+    launch: Launch = field(default_factory=Launch)
+    refused: bool = False
+    """Whether it has asked for another cluster, and there was none."""
+
+    def take_over(self) -> tuple[int, int, int] | None:
+        """The first CTA of a cluster that now never starts; InterpreterError after a refusal."""
+        if self.refused:
+            raise InterpreterError("a cluster is asked for after the answer that there is none")
+        self.refused = not self.launch.waiting
+        return None if self.refused else self.launch.waiting.pop(0)
 
     def arrive(self, rank: int, thread: int) -> None:
         """An arrival."""
@@ -212,6 +246,16 @@ class Cta:
         if not 0 <= rank < len(self.cluster.ctas):
             raise InterpreterError(f"there is no CTA {rank} in a cluster of {self.cluster.shape}")
         return self.cluster.ctas[rank]
+
+    def group(self, ctas: int) -> list[Cta]:
+        """This CTA, or both of its pair, the first one first; InterpreterError without a pair."""
+        if ctas == 1:
+            return [self]
+        if self.cluster.shape[0] % 2:
+            shape = self.cluster.shape
+            raise InterpreterError(f"two CTAs of a cluster act together, the cluster is {shape}")
+        first = self.rank & ~1
+        return [self.peer(first), self.peer(first + 1)]
 
     def in_peer(self, pointer: Pointer, rank: int) -> Pointer:
         """The same place in the shared memory of a CTA of the cluster."""

@@ -10,14 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 from tileiras.dialects.cute.operation import CuteOp, value_of_type
+from tileiras.dialects.cute_nvgpu.launch_control import ANSWER_WORDS
 from tileiras.dialects.cutlass.pipelines import phase_of, stage_of
+from tileiras.dialects.cutlass.schedulers import work_count
 from tileiras.dialects.cutlass.values import (
     TMA_KINDS,
     Pipeline,
     PipelineState,
     SequenceBarrier,
 )
-from tileiras.interpreter.cute_instructions import Rule, is_over
+from tileiras.interpreter.cute_instructions import Rule, answer_all, answer_at, is_over
 from tileiras.interpreter.cute_state import Cta, Pointer
 
 WAITING = (
@@ -25,6 +27,7 @@ WAITING = (
     "cutlass.producer_tail",
     "cutlass.consumer_wait",
     "cutlass.sequence_wait",
+    "cutlass.request_next_work",
 )
 """Operations that wait for phases of barriers."""
 
@@ -37,7 +40,7 @@ def _empty(pipeline: Pipeline, state: PipelineState) -> Pointer:
     return pipeline.pointer.advanced(pipeline.stages + int(str(stage_of(state))))
 
 
-def waits_of(op: CuteOp, operands: list[Any]) -> list[list[Any]]:
+def waits_of(cta: Cta, op: CuteOp, operands: list[Any]) -> list[list[Any]]:
     """The waits that an operation begins with, one after the other: (barrier, parity)."""
     if op.name not in WAITING:
         return []
@@ -46,6 +49,12 @@ def waits_of(op: CuteOp, operands: list[Any]) -> list[list[Any]]:
         phase = (int(str(phase_of(state))) + (group == 0)) % 2
         return [[_turn(made, group, state), phase]]
     pipeline, state, *token = operands
+    if op.name == "cutlass.request_next_work":
+        # Each CTA has got the answer before, the first one asks when all have read it.
+        full = [_full(pipeline, state), phase_of(state)]
+        return [full, [_empty(pipeline, state), phase_of(state)]][: 2 - (cta.rank != 0)]
+    if pipeline.kind == "clc" and op.name == "cutlass.producer_tail":
+        token = [cta.rank != 0]
     if not pipeline.barriers or any(token):
         return []
     if op.name == "cutlass.consumer_wait":
@@ -84,14 +93,20 @@ def _make_sequence(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> Se
 def _acquired(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     """The stage is empty now: the producer arrives and announces what TMA will bring."""
     pipeline, state = operands[:2]
-    if pipeline.kind in TMA_KINDS:
+    if pipeline.kind in TMA_KINDS and cta is cta.group(pipeline.ctas)[0]:
         cta.barrier(_full(pipeline, state)).arrive(1, pipeline.bytes)
 
 
 def _commit(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     pipeline, state = operands
     if pipeline.barriers and pipeline.kind not in TMA_KINDS:
-        cta.barrier(_full(pipeline, state)).arrive()
+        for each in cta.group(pipeline.ctas):
+            each.barrier(_in(each, cta, _full(pipeline, state))).arrive()
+
+
+def _in(other: Cta, cta: Cta, barrier: Pointer) -> Pointer:
+    """The barrier of the same place in another CTA."""
+    return barrier if other is cta else cta.in_peer(barrier, other.rank)
 
 
 def _release(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
@@ -99,7 +114,15 @@ def _release(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     empty = _empty(pipeline, state)
     if rank:
         cta, empty = cta.peer(rank[0]), cta.in_peer(empty, rank[0])
-    cta.barrier(empty).arrive()
+    if pipeline.kind == "clc":
+        first = cta.peer(0)
+        first.barrier(_in(first, cta, empty)).arrive()
+        return
+    ctas = cta.group(pipeline.ctas)
+    if pipeline.family == "umma_async":
+        ctas = ctas[:1]
+    for each in ctas:
+        each.barrier(_in(each, cta, empty)).arrive()
 
 
 def _is_over(place: Callable[[Pipeline, PipelineState], Pointer]) -> Rule:
@@ -124,6 +147,22 @@ def _fetch(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> int:
     return cta.grid[0] + old
 
 
+def _request(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
+    pipeline, state, answers = operands
+    full = _full(pipeline, state)
+    cta.barrier(full).arrive(1, pipeline.bytes)
+    if cta.rank == 0:
+        place = answers.engine.advanced(int(str(stage_of(state))) * ANSWER_WORDS)
+        answer_all(cta, place, full)
+
+
+def _next_work(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> Any:
+    scheduler, _, state, answers = operands
+    place = answers.engine.advanced(int(str(stage_of(state))) * ANSWER_WORDS)
+    x, *_, found = answer_at(place)
+    return x // cta.cluster.shape[0] if found else work_count(scheduler)
+
+
 def _waited(cta: Cta, thread: int, op: CuteOp, operands: list[Any]) -> None:
     """Nothing is left to do after the wait."""
 
@@ -144,6 +183,8 @@ CUTLASS_RULES: dict[str, Rule] = {
     "cutlass.sequence_arrive": _pass_on,
     "cutlass.initial_work": lambda cta, thread, op, operands: cta.block[0],
     "cutlass.fetch_next_work": _fetch,
+    "cutlass.request_next_work": _request,
+    "cutlass.get_next_work": _next_work,
     "cutlass.work_step": lambda cta, thread, op, operands: cta.grid[0],
 }
 """Operations that act, or ask the launch; the others are functions of the algebra."""

@@ -217,7 +217,11 @@ def build(compiler: Sequence[str], place: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".tileiras-", dir=place.parent) as folder:
         header, program = Path(folder, "build.h"), Path(folder, "program")
         header.write_text(definitions(), encoding="ascii")
-        _run([*compiler, *FLAGS, "-include", str(header), str(SOURCE), "-o", str(program)])
+        command = [*compiler, *FLAGS, "-include", str(header), str(SOURCE), "-o", str(program)]
+        try:
+            _run([*command, "-static"])  # starts 0.5 ms sooner
+        except subprocess.CalledProcessError:  # the C library is only there as a shared one
+            _run(command)
         os.replace(program, place)
 
 

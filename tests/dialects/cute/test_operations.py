@@ -13,13 +13,17 @@ from xdsl.utils.exceptions import VerifyException
 from tests.kernels.cute_nvgpu_operations import EXAMPLES as NVGPU_EXAMPLES
 from tests.kernels.cute_operations import EXAMPLES as CUTE_EXAMPLES
 from tests.kernels.cutlass_operations import EXAMPLES as CUTLASS_EXAMPLES
+from tileiras.codegen.cute import lowering
 from tileiras.dialects.assembly.reading import read_module
 from tileiras.dialects.cute import dialect as cute
-from tileiras.dialects.cute.operation import CuteOp, value_of_type
+from tileiras.dialects.cute.operation import CuteOp, PureCuteOp, value_of_type
 from tileiras.dialects.cute.text import print_module
 from tileiras.dialects.cute.values import is_static
 from tileiras.dialects.cute_nvgpu import dialect as cute_nvgpu
 from tileiras.dialects.cutlass import dialect as cutlass
+from tileiras.interpreter import cute as interpreter
+from tileiras.interpreter.cute_instructions import GROUP_RULES, RULES
+from tileiras.interpreter.cutlass import CUTLASS_RULES
 from tileiras.ir_text import parse_text, register_dialects
 from tileiras.options import TextStyle
 from tileiras.stages import print_stage
@@ -116,6 +120,40 @@ def test_every_operation_has_an_example() -> None:
     every = (*cute.OPERATIONS, *cute_nvgpu.OPERATIONS, *cutlass.OPERATIONS)
     rows = {op.name.removeprefix("cute.") for op in every if issubclass(op, CuteOp)}
     assert rows == {example[0] for example in EXAMPLES}
+
+
+SAME = {"cute_nvgpu.make_exec_tma"}
+"""Whose result is its operand for the interpreter: their function says it."""
+
+
+def test_every_operation_with_effects_is_interpreted() -> None:
+    """By a rule of its own; the others are functions of the algebra, which it calls."""
+    prefix = "cute_nvgpu."
+    rules = {
+        *interpreter.EFFECTS,
+        *interpreter.ALLOCATIONS,
+        *interpreter.BARRIER_WAITS,
+        *CUTLASS_RULES,
+        *(prefix + name for name in (*RULES, *GROUP_RULES)),
+        *(interpreter.CLUSTER_WAIT, interpreter.INIT_WAIT, interpreter.SCALED_PRODUCT),
+        "cute.sync_threads",
+    }
+    every = (*cute.OPERATIONS, *cute_nvgpu.OPERATIONS, *cutlass.OPERATIONS)
+    effects = {op.name for op in every if issubclass(op, CuteOp) and not issubclass(op, PureCuteOp)}
+    assert effects - rules == SAME
+
+
+def test_every_operation_with_effects_is_compiled() -> None:
+    """By a rule of its own, or as memory."""
+    every = (*cute.OPERATIONS, *cute_nvgpu.OPERATIONS, *cutlass.OPERATIONS)
+    left = {
+        op.name.removeprefix("cute.")
+        for op in every
+        if issubclass(op, CuteOp) and not issubclass(op, PureCuteOp)
+    }
+    left -= {*lowering.RULES, *lowering.EFFECTS, *lowering.REGISTERS}
+    fragments = {name for name in left if name.startswith("make_fragment")}
+    assert left - fragments == {"alloc", "sync_threads"}
 
 
 def test_every_operation_says_its_equation() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kernels.cute_nvgpu_operations import (
+    ANSWER,
     AT,
     ATOM,
     BARRIER,
@@ -16,6 +17,8 @@ from tests.kernels.cute_nvgpu_operations import (
     FRAGMENTS,
     GROUPS,
     MATRIX_ATOMS,
+    PAIR,
+    PAIR_MMA,
     PAIRS,
     REDUCTIONS,
     SCALE,
@@ -97,6 +100,16 @@ CLUSTERS: tuple[tuple[str, ...], ...] = (
         "",
         "2 words go to an aligned place, found align 4",
     ),
+    _bad("issue_clc_query", [SLOT, BARRIER], "", "an answer is 4 words of i32 in smem, aligned"),
+    _bad("issue_clc_query", [ANSWER, GLOBAL_BARRIER], "", NO_BARRIER),
+    _bad("issue_clc_query_multicast", [ANSWER, HALF_WORD], "", NO_BARRIER),
+    _bad(
+        "issue_clc_query_multicast",
+        [ANSWER.replace("4:1", "4:2"), BARRIER],
+        "",
+        "1 answers of 4 words lie side by side, found 4:2",
+    ),
+    _bad("clc_response", [ANSWER.replace("i32", "f32")], "", "an answer is 4 words of i32 in smem"),
     _bad("warpgroup_reg_alloc", [], "264", "24 to 256 registers in steps of 8, found 264"),
     _bad("warpgroup_reg_dealloc", [], "36", "24 to 256 registers in steps of 8, found 36"),
 )
@@ -300,6 +313,29 @@ BAD: tuple[tuple[str, ...], ...] = (
     _bad("tcgen05_mma", [GROUPS, INT("?"), A, B], "", "expected an atom of kind tcgen05, found"),
     _bad("tcgen05_mma", [TENSOR_MMA, INT("?"), B, B], "", "M is 64, expected a multiple of 128"),
     _bad("tcgen05_mma", [TENSOR_MMA, INT("?"), A, A], "", "a product of 128 x 128, the atom is"),
+    _bad("tmem_alloc", [SLOT], "64,3", "a group has 1 or 2 CTAs, found 3"),
+    _bad("tmem_dealloc", [INT("?")], "64,4", "a group has 1 or 2 CTAs, found 4"),
+    _bad("tcgen05_commit", [BARRIER], "3", "a group has 1 or 2 CTAs, found 3"),
+    _bad("tcgen05_commit_multicast", [BARRIER, INT(0)], "2", "a mask of CTAs has 16 bits"),
+    _bad("tcgen05_commit_multicast", [HALF_WORD, INT(1)], "", f"{NO_BARRIER} i32 in smem"),
+    _bad("tcgen05_cp", [INT("?"), CHUNK], "5", "a group has 1 or 2 CTAs, found 5"),
+    _bad("tma_load", [TMA, A, BARRIER, AT], "3", "a box is for a CTA or one of a pair: 1 or 2"),
+    _bad("tcgen05_mma", [PAIR_MMA, INT("?"), B, B], "", "M is 128, expected a multiple of 256"),
+    _bad("tcgen05_mma", [PAIR_MMA, INT("?"), A, A], "", "a product of 256 x 256, the atom is"),
+    _bad(
+        "make_tcgen05_mma_atom",
+        [],
+        "",
+        "is no atom of 128 or 256 rows and 16 to 256 columns",
+        PAIR.replace("(256,", "(64,"),
+    ),
+    _bad("tcgen05_store", [SLOT, INT("?")], "", "tensor memory is stored from f32 in rmem"),
+    _bad(
+        "tcgen05_store",
+        [COLUMNS.replace("32:1", "24:1"), INT("?")],
+        "",
+        "a store takes 1 to 128 columns, a power of two, found 24",
+    ),
     _bad("tcgen05_load", [INT("?"), SLOT], "", "tensor memory is loaded to f32 in rmem"),
     _bad(
         "tcgen05_load",
@@ -320,6 +356,7 @@ TYPES: tuple[tuple[str, str], ...] = (
     ("f17, (64,128), 64", "'f17' is no element"),
     ("f16, (64,128)", "expected 'element, (box), bytes'"),
     ("f16, 64, 128", "expected 'element, (box), bytes'"),
+    ("f6E2M3FN_unpacksmem, (64,128), 128", "have rows of 128 elements and a swizzle row of 128"),
     ("f16, (64,?), 128", "expected 'element, (box), bytes'"),
 )
 """Parameters of `!cute_nvgpu.tma_atom`, and what is wrong with them."""

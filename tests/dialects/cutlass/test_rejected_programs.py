@@ -7,6 +7,7 @@ import pytest
 from tests.kernels.cute_operations import INT, A, row
 from tests.kernels.cute_rejections import check_accepted, check_rejected
 from tests.kernels.cutlass_operations import (
+    ANSWERS,
     CONSUMER,
     COUNTER,
     EXAMPLES,
@@ -17,6 +18,7 @@ from tests.kernels.cutlass_operations import (
     SEQUENCE,
     STORAGE,
     STORES,
+    WORKS,
 )
 from tileiras.dialects.cutlass.dialect import OPERATIONS
 from tileiras.errors import BytecodeError
@@ -94,6 +96,28 @@ BAD: tuple[tuple[str, ...], ...] = (
         "the counter is an i32 in gmem, found f32 in gmem",
         INT("?"),
     ),
+    _bad(
+        "consumer_release",
+        [PIPELINE.replace("tma_async", "tma_umma_2sm"), CONSUMER, INT(0)],
+        "tensor cores release the stage of their own CTA",
+    ),
+    _bad(
+        "consumer_release",
+        ["!cutlass.pipeline<umma_async_2sm, 4, 0, (1,8)>", CONSUMER, INT(0)],
+        "stages of a pair are released in its first CTA",
+    ),
+    _bad("consumer_release", [WORKS, CONSUMER, INT(0)], "released in the first CTA of the cluster"),
+    _bad("producer_acquire", [WORKS, PRODUCER], "are acquired by 'cutlass.request_next_work'"),
+    _bad("request_next_work", [PIPELINE, PRODUCER, ANSWERS], "through a pipeline clc, found tma"),
+    _bad("request_next_work", [WORKS, CONSUMER, ANSWERS], "expected the state of a producer"),
+    _bad("request_next_work", [WORKS, PRODUCER, WORDS], "an answer is 4 words of i32 in smem"),
+    _bad(
+        "get_next_work",
+        [SCHEDULER, WORKS, CONSUMER, ANSWERS.replace("(4,4)", "(4,2)")],
+        "4 answers of 4 words lie side by side",
+        INT("?"),
+    ),
+    _bad("get_next_work", [SCHEDULER, WORKS, PRODUCER, ANSWERS], "state of a consumer", INT("?")),
     _bad("is_valid_work", [SCHEDULER, SCHEDULER], "expected !cute.int", "!cute.bool<?>"),
     _bad("get_current_work", [SCHEDULER], "has 1 operands, expected 2"),
     _bad("make_sequence_barrier", [STORAGE], "6 mbarriers lie side by side, found 8:1", SEQUENCE),
@@ -117,6 +141,7 @@ TYPES: tuple[tuple[str, str], ...] = (
     ("pipeline<tma, 4, 8192, (1,8)>", "a pipeline is async, cp_async, tma_async"),
     ("pipeline<tma_async, 65, 8192, (1,8)>", "a pipeline has 1 to 64 stages, found 65"),
     ("pipeline<tma_async, 4, 0, (1,8)>", "TMA brings 1 to 1048575 bytes to tma_async, found 0"),
+    ("pipeline<clc, 4, 32, (1,8)>", "an answer has 16 bytes, found 32"),
     ("pipeline<async, 4, 128, (1,8)>", "TMA brings 0 bytes to async, found 128"),
     ("pipeline<async, 4, 0, (0,8)>", "1 to 1048575 arrive in a phase, found (0, 8)"),
     ("pipeline<async, 4, 0>", "expected 'kind, stages, bytes, (P,C)'"),

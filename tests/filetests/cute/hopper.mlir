@@ -1,5 +1,5 @@
 // RUN: --emit=ptx --gpu-name=sm_90
-// A tile product of a warpgroup: layouts of operands, an atom, a tiled MMA, fragments.
+// A tile product of a warpgroup: layouts and tiles of operands, an atom, a tiled MMA, fragments.
 // CHECK: .entry hopper_tile
 // CHECK: wgmma.fence.sync.aligned
 // CHECK: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16
@@ -23,8 +23,12 @@ cute.func @hopper_tile(%A: !cute.tensor<f16, gmem, align<16>, (64,64):(64,1)>, %
   %threads = cute.static() -> !cute.layout<(16,8),(8,1)>
   %values = cute.static() -> !cute.layout<(1,8),(8,1)>
   %copy = cute.make_tiled_copy(%vectors, %threads, %values)
-  %gA = cute.partition_s(%copy, %A, %tid)
-  %gB = cute.partition_s(%copy, %B, %tid)
+  %tiler = cute.make_tile() -> !cute.tile<[64:1;64:1]>
+  %corner = cute.static() -> !cute.coord<(0,0)>
+  %tileA = cute.local_tile(%A, %tiler, %corner)
+  %tileB = cute.local_tile(%B, %tiler, %corner)
+  %gA = cute.partition_s(%copy, %tileA, %tid)
+  %gB = cute.partition_s(%copy, %tileB, %tid)
   %tA = cute.partition_d(%copy, %sA, %tid)
   %tB = cute.partition_d(%copy, %sB, %tid)
   cute.copy(%copy, %gA, %tA)

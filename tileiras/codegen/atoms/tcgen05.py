@@ -24,6 +24,14 @@ ROWS = (128, 64)
 """M of one CTA's instructions, the larger first."""
 MOST_N = 256
 LEAST_N = 16
+PAIR_ROWS = (256, 128)
+"""M of the instructions of two CTAs (`.cta_group::2`), each of which has half of the rows."""
+PAIR_N = 32
+"""Their N is a multiple of this: each CTA has the half of B."""
+PADDED = (("e2m3.p32", 3), ("e3m2.p32", 4), ("e2m1.p64", 5))
+"""Operands of less than 8 bits as kinds of 8 bits read them: 16 elements in 16 bytes, the rest of
+which is padding (PTX ISA, "Packing formats used in Shared Memory", b6x16_p32 and b4x16_p64).
+"""
 LOAD_REPEATS = (1, 2, 4, 8, 16, 32)
 """`.xN` of 16x256b; 32x32b goes on to 128."""
 
@@ -62,19 +70,27 @@ class Tcgen05Kind:
         """Whether operands may have this type."""
         return operand in dict(self.codes)
 
-    def holds(self, m: int, n: int) -> bool:
-        """Whether there is an instruction of one CTA for `m` rows and `n` columns.
+    def holds(self, m: int, n: int, ctas: int = 1) -> bool:
+        """Whether there is an instruction of so many CTAs for `m` rows and `n` columns.
 
         N is a multiple of 16 where M is 128, of 8 where M is 64 (i8: 8, 16, 24, 32, 48 and on).
         """
-        return m in ROWS and LEAST_N <= n <= MOST_N and n % LEAST_N == 0
+        rows, unit = (PAIR_ROWS, PAIR_N) if ctas == 2 else (ROWS, LEAST_N)
+        return m in rows and unit <= n <= MOST_N and n % unit == 0
 
     def descriptor(
-        self, a: str, b: str, m: int, n: int, *, transposed: tuple[bool, bool] = (False, False)
+        self,
+        a: str,
+        b: str,
+        m: int,
+        n: int,
+        *,
+        transposed: tuple[bool, bool] = (False, False),
+        ctas: int = 1,
     ) -> int:
         """The instruction descriptor; `transposed`: A, B are MN-major."""
         codes = dict(self.codes)
-        if not self.holds(m, n) or a not in codes or b not in codes:
+        if not self.holds(m, n, ctas) or a not in codes or b not in codes:
             raise InternalError(f"no tcgen05.mma {self.name} of {m}x{n}, {a}, {b}", where="atoms")
         fields = (
             (_ACCUMULATOR_CODES[self.accumulator], 4),
@@ -91,7 +107,7 @@ class Tcgen05Kind:
 TCGEN05_KINDS = (
     Tcgen05Kind("f16", "f32", (("f16", 0), ("bf16", 1)), transposes=True),
     Tcgen05Kind("tf32", "f32", (("tf32", 2),)),
-    Tcgen05Kind("f8f6f4", "f32", (("e4m3", 0), ("e5m2", 1)), transposes=True),
+    Tcgen05Kind("f8f6f4", "f32", (("e4m3", 0), ("e5m2", 1), *PADDED), transposes=True),
     Tcgen05Kind("i8", "s32", (("u8", 0), ("s8", 1)), True, Feature.TCGEN05_I8),
 )
 """The kinds that products use. Operands of kind f16 have one type in both places here."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tileiras.codegen.atoms.tcgen05 import K_BYTES, LEAST_N, MOST_N
+from tileiras.codegen.atoms.tcgen05 import K_BYTES, LEAST_N, MOST_N, PADDED, PAIR_N
 from tileiras.codegen.target.features import Feature
 from tileiras.dialects.layout.scale_factors import WORD_BLOCKS
 from tileiras.errors import InternalError
@@ -51,9 +51,10 @@ class ScaledKind:
         """Whether nothing is lost of a scale: those of type ue8m0 have no sign to begin with."""
         return self.scale == "ue8m0"
 
-    def holds(self, m: int, n: int) -> bool:
-        """Whether there is an instruction of one CTA for `m` rows and `n` columns."""
-        return m == SCALED_ROWS and LEAST_N <= n <= MOST_N and n % LEAST_N == 0
+    def holds(self, m: int, n: int, ctas: int = 1) -> bool:
+        """Whether there is an instruction of so many CTAs for `m` rows and `n` columns."""
+        unit = PAIR_N if ctas == 2 else LEAST_N
+        return m == SCALED_ROWS * ctas and unit <= n <= MOST_N and n % unit == 0
 
     def scale_place(self, step: int) -> tuple[int, int]:
         """The word along K with the scales of a step of K, and its byte with the first of them."""
@@ -68,10 +69,11 @@ class ScaledKind:
         byte: int,
         *,
         transposed: tuple[bool, bool] = (False, False),
+        ctas: int = 1,
     ) -> int:
         """The instruction descriptor; both operands' scales begin with this `byte` of a word."""
         codes = dict(self.codes)
-        if not self.holds(m, n) or a not in codes or b not in codes:
+        if not self.holds(m, n, ctas) or a not in codes or b not in codes:
             raise InternalError(f"no tcgen05.mma {self.name} of {m}x{n}, {a}, {b}", where="atoms")
         if byte % self.vector or not 0 <= byte < WORD_BLOCKS or (any(transposed) > self.transposes):
             raise InternalError(f"{self.name} reads no scales from byte {byte}", where="atoms")
@@ -90,11 +92,11 @@ class ScaledKind:
 
 
 SCALED_KINDS = (
-    ScaledKind("mxf8f6f4", 1, "ue8m0", (("e4m3", 0), ("e5m2", 1)), 8, transposes=True),
+    ScaledKind("mxf8f6f4", 1, "ue8m0", (("e4m3", 0), ("e5m2", 1), *PADDED), 8, transposes=True),
     ScaledKind("mxf4", 2, "ue8m0", (("e2m1", 1),), 4),
     ScaledKind("mxf4nvf4", 4, "ue4m3", (("e2m1", 1),), 4),
 )
-"""The kinds that products with scales use. Operands of 6 bits the language does not have."""
+"""The kinds that products with scales use. Operands of 6 bits Tile IR does not have."""
 
 
 def find_scaled_kind(

@@ -9,6 +9,10 @@ Rules are as in `instructions`. What a pipeline waits for and who arrives depend
     tma_umma     empty, then expects bytes                      tcgen05.commit to empty
     umma_async   empty                      tcgen05.commit      arrive at empty
     tma_store    stores have read           bulk.commit_group
+    clc          empty, then asks                               arrive at empty
+
+Of a pair of CTAs (`_2sm`) the bytes of both stages are expected at the first CTA's barrier, commits
+arrive in both CTAs, and who has read arrives in the first one.
 """
 
 from __future__ import annotations
@@ -17,15 +21,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.cute.kernel import Kernel
+from tileiras.codegen.cute.launch_control import ask, read_answer
 from tileiras.codegen.cute.memory import Address
 from tileiras.codegen.cute.targets import need
 from tileiras.codegen.target import Feature
 from tileiras.dialects.cute.algebra.leaves import Leaf
 from tileiras.dialects.cute.operation import CuteOp, value_of_type
+from tileiras.dialects.cute.values import Tensor
+from tileiras.dialects.cute_nvgpu.launch_control import ANSWER_WORDS
 from tileiras.dialects.cutlass.pipelines import phase_of, stage_of
 from tileiras.dialects.cutlass.schedulers import tile_of, work_count
 from tileiras.dialects.cutlass.values import (
@@ -37,13 +44,17 @@ from tileiras.dialects.cutlass.values import (
 )
 
 _Rule = Callable[[Kernel, CuteOp, Sequence[Any]], None]
+i16 = IntegerType(16)
 _FEATURES = {
     "async": Feature.MBARRIER_TRY_WAIT,
     "cp_async": Feature.MBARRIER_TRY_WAIT,
     "tma_async": Feature.TMA,
     "tma_umma": Feature.TCGEN05,
+    "tma_umma_2sm": Feature.TCGEN05,
     "umma_async": Feature.TCGEN05,
+    "umma_async_2sm": Feature.TCGEN05,
     "tma_store": Feature.TMA,
+    "clc": Feature.CLUSTER_LAUNCH_CONTROL,
 }
 """What a target needs for a pipeline of a kind."""
 
@@ -152,6 +163,25 @@ def _state_phase(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     kernel.values[op.outputs[0]] = _phase(kernel, operands[0], operands[0].flip)
 
 
+def _is_first(kernel: Kernel) -> SSAValue:
+    """Whether this is the first CTA of its pair."""
+    rank = kernel.word(kernel.special_register("cluster.ctarank"))
+    return kernel.thread.icmp(
+        "eq", kernel.thread.and_(rank, kernel.thread.i32(1)), kernel.thread.i32(0)
+    )
+
+
+def _tensor_cores_arrive(kernel: Kernel, pipeline: Pipeline, barrier: SSAValue) -> None:
+    """When products are done, in both CTAs of a pair."""
+    if not kernel.is_pair(pipeline.ctas):
+        kernel.thread.tcgen05_commit(barrier)
+        return
+    rank = kernel.word(kernel.special_register("cluster.ctarank"))
+    first = kernel.thread.and_(rank, kernel.thread.i32(-2))
+    mask = kernel.thread.trunc(kernel.thread.shl(kernel.thread.i32(3), first), i16)
+    kernel.thread.tcgen05_commit(barrier, multicast=mask, pair=True)
+
+
 def _acquire(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pipeline, state, *token = operands
     if pipeline.kind == "tma_store":
@@ -160,20 +190,22 @@ def _acquire(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     known = token[0] if token else None
     _unless(kernel, known, lambda: _wait_empty(kernel, pipeline, state))
     if pipeline.kind in TMA_KINDS:
-        kernel.thread.mbarrier_expect_tx(_full(kernel, pipeline, state), pipeline.bytes)
-    if pipeline.kind == "umma_async":
+        full = _full(kernel, pipeline, state)
+        first = _is_first(kernel) if pipeline.ctas == 2 else None
+        kernel.thread.mbarrier_expect_tx(full, pipeline.bytes, first)
+    if pipeline.family == "umma_async":
         kernel.thread.tcgen05_fence("after_thread_sync")
 
 
 def _commit(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pipeline, state = operands
-    match pipeline.kind:
+    match pipeline.family:
         case "async":
             kernel.thread.mbarrier_arrive(_full(kernel, pipeline, state))
         case "cp_async":
             kernel.thread.mbarrier_arrive_copies(_full(kernel, pipeline, state))
         case "umma_async":
-            kernel.thread.tcgen05_commit(_full(kernel, pipeline, state))
+            _tensor_cores_arrive(kernel, pipeline, _full(kernel, pipeline, state))
         case "tma_store":
             kernel.thread.tma_store_commit()
         case _:
@@ -185,8 +217,29 @@ def _tail(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     if pipeline.kind == "tma_store":
         kernel.thread.tma_store_wait(0)
         return
-    for ahead in range(pipeline.stages):
-        _wait_empty(kernel, pipeline, replace(state, count=state.count + ahead))
+
+    def wait() -> None:
+        for ahead in range(pipeline.stages):
+            _wait_empty(kernel, pipeline, replace(state, count=state.count + ahead))
+
+    if pipeline.kind == "clc":
+        _in_first_cta(kernel, wait)
+    else:
+        wait()
+
+
+def _in_first_cta(kernel: Kernel, action: Callable[[], None]) -> None:
+    """What the first CTA of a cluster does alone."""
+    if kernel.func.cluster is None:
+        action()
+        return
+    rank = kernel.word(kernel.special_register("cluster.ctarank"))
+    inside, after = kernel.thread.new_block(), kernel.thread.new_block()
+    kernel.thread.cond_br(kernel.thread.icmp("eq", rank, kernel.thread.i32(0)), inside, after)
+    kernel.enter(inside)
+    action()
+    kernel.thread.br(after)
+    kernel.enter(after)
 
 
 def _barrier_address(first: int) -> _Rule:
@@ -220,18 +273,28 @@ def _consumer_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
         kernel.wait(_full(kernel, pipeline, state), _parity(kernel, phase))
 
     _unless(kernel, token[0] if token else None, wait)
-    if pipeline.kind in ("tma_umma", "umma_async"):
+    if pipeline.family in ("tma_umma", "umma_async"):
         kernel.thread.tcgen05_fence("after_thread_sync")
 
 
 def _release(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pipeline, state, *rank = operands
     empty = _empty(kernel, pipeline, state)
-    if pipeline.kind == "tma_umma":
-        kernel.thread.tcgen05_commit(empty)
+    if pipeline.family == "tma_umma":
+        _tensor_cores_arrive(kernel, pipeline, empty)
         return
-    if pipeline.kind == "umma_async":
+    if pipeline.family == "umma_async":
         kernel.thread.tcgen05_fence("before_thread_sync")
+    if pipeline.kind == "clc":
+        first = kernel.thread.i32(0) if kernel.func.cluster is not None else None
+        kernel.thread.mbarrier_arrive(empty, cluster_cta=first)
+        return
+    if pipeline.ctas == 2:
+        own = kernel.word(kernel.special_register("cluster.ctarank"))
+        kernel.thread.mbarrier_arrive(
+            empty, cluster_cta=kernel.thread.and_(own, kernel.thread.i32(-2))
+        )
+        return
     kernel.thread.mbarrier_arrive(empty, cluster_cta=kernel.rank(rank[0]) if rank else None)
 
 
@@ -306,6 +369,38 @@ def _fetch(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     kernel.values[op.outputs[0]] = kernel.special_register("nctaid.x") + fetched
 
 
+def _answer(kernel: Kernel, answers: Tensor, state: PipelineState) -> SSAValue:
+    return kernel.pointer(answers, _stage(kernel, state) * ANSWER_WORDS)
+
+
+def _request(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    """Each CTA expects an answer; the first one asks for all, when all have read the one before."""
+    pipeline, state, answers = operands
+    full = _full(kernel, pipeline, state)
+    # The answer before it has come: this arrival is one of the next phase.
+    kernel.wait(full, _parity(kernel, _phase(kernel, state, state.flip)))
+    kernel.thread.mbarrier_expect_tx(full, pipeline.bytes)
+
+    def asks() -> None:
+        _wait_empty(kernel, pipeline, state)
+        everyone = kernel.func.cluster is not None
+        ask(kernel, _answer(kernel, answers, state), full, everyone)
+
+    _in_first_cta(kernel, asks)
+
+
+def _next_work(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    scheduler, _, state, answers = operands
+    x, *_, found = read_answer(kernel, _answer(kernel, answers, state))
+    # It has been read before the next one is written in its place.
+    kernel.thread.fence_proxy_async()
+    work = _quotient(kernel, x, kernel.func.cluster_shape[0])[0]
+    is_there = kernel.thread.icmp("ne", kernel.integer(found), kernel.thread.i64(0))
+    count = kernel.integer(_count(kernel, scheduler))
+    chosen = kernel.thread.select(is_there, kernel.integer(work), count)
+    kernel.values[op.outputs[0]] = kernel.symbol(chosen)
+
+
 def _is_valid(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     scheduler, work = operands
     count = _count(kernel, scheduler)
@@ -349,6 +444,8 @@ CUTLASS: dict[str, _Rule] = {
     "cutlass.initial_work": _register("ctaid.x"),
     "cutlass.work_step": _register("nctaid.x"),
     "cutlass.fetch_next_work": _fetch,
+    "cutlass.request_next_work": _request,
+    "cutlass.get_next_work": _next_work,
     "cutlass.is_valid_work": _is_valid,
     "cutlass.work_count": _work_count,
     "cutlass.get_current_work": _current_work,

@@ -23,6 +23,7 @@ from tileiras.dialects.cute.algebra.swizzles import ComposedLayout
 from tileiras.dialects.cute.operation import CuteOp
 from tileiras.dialects.cute.tiled import tile_of
 from tileiras.dialects.cute.values import (
+    CONTAINERS,
     MATRIX_ROW,
     CopyAtom,
     Tensor,
@@ -172,14 +173,30 @@ def _box(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> tuple[Any, ...]
 
 def _load(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pointer, words, target = _box(kernel, op, operands)
-    kernel.thread.tma_load(target, pointer, words, kernel.address_of(operands[2]))
+    barrier, pair = _counting(kernel, op, operands[2])
+    kernel.thread.tma_load(target, pointer, words, barrier, pair=pair)
+
+
+def _counting(kernel: Kernel, op: CuteOp, barrier: Any) -> tuple[SSAValue, bool]:
+    """The barrier that counts a box's bytes, and whether it is that of the pair's first CTA."""
+    address = kernel.address_of(barrier)
+    if op.statics != [2]:
+        return address, False
+    need(kernel.target, Feature.TCGEN05, "box for one of a pair of CTAs")
+    kernel.is_pair(2)
+    return kernel.first_of_pair(address), True
+
+
+def _mask(kernel: Kernel, mask: Any) -> SSAValue:
+    """The CTAs of a mask, 16 bits."""
+    return kernel.thread.trunc(kernel.integer(mask), IntegerType(16))
 
 
 def _load_multicast(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     pointer, words, target = _box(kernel, op, operands[:-1])
-    mask = kernel.thread.trunc(kernel.integer(operands[-1]), IntegerType(16))
-    barrier = kernel.address_of(operands[2])
-    kernel.thread.tma_load(target, pointer, words, barrier, multicast=mask)
+    mask = _mask(kernel, operands[-1])
+    barrier, pair = _counting(kernel, op, operands[2])
+    kernel.thread.tma_load(target, pointer, words, barrier, multicast=mask, pair=pair)
 
 
 def _store(reduction: str | None) -> _Rule:
@@ -324,7 +341,8 @@ def _warpgroup_wait(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None
 
 def _alloc(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     need(kernel.target, Feature.TCGEN05, "tmem_alloc")
-    kernel.thread.tcgen05_alloc(kernel.pointer(operands[0], 0), op.statics[0])
+    columns, pair = op.statics[0], kernel.is_pair(op.statics[1] if op.statics[1:] else 1)
+    kernel.thread.tcgen05_alloc(kernel.pointer(operands[0], 0), columns, pair)
 
 
 def _address(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
@@ -333,7 +351,19 @@ def _address(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
 
 def _dealloc(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     need(kernel.target, Feature.TCGEN05, "tmem_dealloc")
-    kernel.thread.tcgen05_dealloc(kernel.word(operands[0]), op.statics[0])
+    columns, pair = op.statics[0], kernel.is_pair(op.statics[1] if op.statics[1:] else 1)
+    kernel.thread.tcgen05_dealloc(kernel.word(operands[0]), columns, pair)
+
+
+def _commit(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    """To one barrier, or with a mask to that of each of its CTAs."""
+    need(kernel.target, Feature.TCGEN05, op.name.partition(".")[2])
+    barrier, *mask = operands
+    kernel.thread.tcgen05_commit(
+        kernel.address_of(barrier),
+        multicast=_mask(kernel, mask[0]) if mask else None,
+        pair=kernel.is_pair(op.statics[0] if op.statics else 1),
+    )
 
 
 def _tcgen05_mma(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
@@ -342,8 +372,10 @@ def _tcgen05_mma(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     left, right = shared_operand(a), shared_operand(b)
     names = [_ptx(element) for element in mma.atom.elements[:2]]
     check_majors(row.name, row.transposes, left, right)
+    check_containers(mma, left, right)
     flags = (left.major == "mn", right.major == "mn")
-    descriptor = row.descriptor(*names, *mma.atom.shape[:2], transposed=flags)
+    ctas = mma.atom.ctas
+    descriptor = row.descriptor(*names, *mma.atom.shape[:2], transposed=flags, ctas=ctas)
     scale = accumulates(kernel, mma)
     thread = kernel.thread
     thread.tcgen05_mma(
@@ -355,7 +387,15 @@ def _tcgen05_mma(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
         thread.i1(scale) if isinstance(scale, bool) else scale,
         a_offsets=left.k_offsets,
         b_offsets=right.k_offsets,
+        pair=kernel.is_pair(ctas),
     )
+
+
+def check_containers(mma: TiledMma, *operands: SharedOperand) -> None:
+    """AlgebraError for numbers of less than 8 bits that lie in containers along M or N."""
+    for element, operand in zip(mma.atom.elements, operands, strict=False):
+        if element in CONTAINERS and operand.major == "mn":
+            raise AlgebraError(f"operands of {element} are K-major")
 
 
 def _ptx(element: str) -> str:
@@ -363,16 +403,29 @@ def _ptx(element: str) -> str:
 
 
 def _tcgen05_load(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
-    """Warp w reads the lanes 32 (w % 4) on, which the upper half of an address names."""
     need(kernel.target, Feature.TCGEN05, "tcgen05_load")
     tmem, target = operands
     thread = kernel.thread
-    lanes = thread.and_(thread.warp_id(), thread.i32(3))
-    place = thread.add(kernel.word(tmem), thread.shl(lanes, thread.i32(21)))
     indices = vectors_of(target, 1)
-    loaded = thread.tcgen05_ld(place, "32x32b", len(indices), (0,), f32)
+    loaded = thread.tcgen05_ld(_own_lanes(kernel, tmem), "32x32b", len(indices), (0,), f32)
     for number, index in enumerate(indices):
         kernel.write(target, index, [thread.extract(loaded, number)])
+
+
+def _own_lanes(kernel: Kernel, tmem: Any) -> SSAValue:
+    """Warp w reaches the lanes 32 (w % 4) on, which the upper half of an address names."""
+    thread = kernel.thread
+    lanes = thread.and_(thread.warp_id(), thread.i32(3))
+    return thread.add(kernel.word(tmem), thread.shl(lanes, thread.i32(21)))
+
+
+def _tcgen05_store(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
+    need(kernel.target, Feature.TCGEN05, "tcgen05_store")
+    source, tmem = operands
+    thread, indices = kernel.thread, vectors_of(source, 1)
+    values = kernel.vector([kernel.read(source, index)[0] for index in indices], f32)
+    words = thread.bitcast(values, vector_type(i32, len(indices)))
+    thread.tcgen05_st(_own_lanes(kernel, tmem), "32x32b", len(indices), (0,), words)
 
 
 _TMA, _TMEM = Feature.TMA, Feature.TCGEN05
@@ -408,8 +461,10 @@ _RULES: dict[str, _Rule] = {
     "tmem_address": _address,
     "tmem_dealloc": _dealloc,
     "tcgen05_mma": _tcgen05_mma,
-    "tcgen05_commit": _at_barrier("tcgen05_commit", _TMEM),
+    "tcgen05_commit": _commit,
+    "tcgen05_commit_multicast": _commit,
     "tcgen05_load": _tcgen05_load,
+    "tcgen05_store": _tcgen05_store,
     "tcgen05_fence_before": _plain("tcgen05_fence", _TMEM, "before_thread_sync"),
     "tcgen05_fence_after": _plain("tcgen05_fence", _TMEM, "after_thread_sync"),
 }

@@ -31,6 +31,7 @@ from tileiras.codegen.cute.targets import need
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects.cute.algebra.errors import AlgebraError
+from tileiras.dialects.cute.algebra.int_tuples import text_of
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute.algebra.leaves import Dynamic, Leaf, static
 from tileiras.dialects.cute.algebra.swizzles import ComposedLayout, Swizzle
@@ -71,6 +72,8 @@ class Kernel(ABC):
         """All registers that there are, for the blocks in which paths meet."""
         self.products: list[tuple[Any, SSAValue]] = []
         """Accumulators that products of warpgroups still write, and where they go."""
+        self.ctas = 0
+        """CTAs that act together on tensor memory, in all of the kernel; 0 as long as none has."""
         kinds = [kind for argument in func.body.block.args for kind in _parameters(argument.type)]
         name = func.sym_name.data
         if func.cluster is not None:
@@ -256,7 +259,7 @@ class Kernel(ABC):
                     )
                 raise AlgebraError("a register is read that nothing has written")
             return values
-        element = register_type(tensor.engine.element)
+        element = _in_memory(tensor)
         kind = VectorType(element, [count]) if count > 1 else element
         load = memory.LoadOp.create(
             operands=[self.pointer(tensor, index)],
@@ -264,10 +267,14 @@ class Kernel(ABC):
             result_types=[kind],
         )
         loaded = self.add(load).results[0]
-        if count == 1:
-            return [loaded]
-        places = [self.constant(k, i32) for k in range(count)]
-        return [self.value(vectors.ExtractElementOp, [loaded, k], element) for k in places]
+        loads: list[SSAValue] = [loaded]
+        if count > 1:
+            places = [self.constant(k, i32) for k in range(count)]
+            loads = [self.value(vectors.ExtractElementOp, [loaded, k], element) for k in places]
+        if register_type(tensor.engine.element) == _TRUTH:
+            zero = self.constant(0, element)
+            return [self.thread.icmp("ne", value, zero) for value in loads]
+        return loads
 
     def write(self, tensor: Tensor, index: Leaf, values: Sequence[SSAValue]) -> None:
         """Writes elements that lie side by side."""
@@ -275,7 +282,9 @@ class Kernel(ABC):
             for k, value in enumerate(values):
                 tensor.engine.values[tensor.engine.at(index + k)] = value
             return
-        element = register_type(tensor.engine.element)
+        element = _in_memory(tensor)
+        if register_type(tensor.engine.element) == _TRUTH:
+            values = [self.thread.zext(value, element) for value in values]
         stored = self.vector(values, element) if len(values) > 1 else values[0]
         store = memory.StoreOp.create(
             operands=[stored, self.pointer(tensor, index)],
@@ -352,6 +361,26 @@ class Kernel(ABC):
             raise AlgebraError(f"there is no CTA {leaf} in a cluster of {count}")
         return self.word(leaf)
 
+    def is_pair(self, ctas: int) -> bool:
+        """Whether an instruction is that of two CTAs.
+
+        AlgebraError where there are no pairs of CTAs, or others of the kernel are not: PTX ISA,
+        "tcgen05 instructions", all have the same `.cta_group`.
+        """
+        if ctas == 2 and self.func.cluster_shape[0] % 2:
+            found = text_of(self.func.cluster_shape)
+            raise AlgebraError(f"two CTAs of a cluster act together, the cluster is {found}")
+        if self.ctas not in (0, ctas):
+            raise AlgebraError("is of one CTA, others of the kernel are of two, or the other way")
+        self.ctas = ctas
+        return ctas == 2
+
+    def first_of_pair(self, address: SSAValue) -> SSAValue:
+        """The same place in the shared memory of the first CTA of this pair."""
+        rank = self.special_register("cluster.ctarank")
+        first = self.thread.and_(self.word(rank), self.thread.i32(-2))
+        return self.thread.mapa(address, first)
+
     # Operations ------------------------------------------------------------------------------
 
     @abstractmethod
@@ -377,6 +406,15 @@ class Kernel(ABC):
         if isinstance(held, SSAValue) and held.type == i32:
             held = self.values[value] = self.symbol(self.value(arith.SExtOp, [held], i64))
         return held
+
+
+def _in_memory(tensor: Tensor) -> Attribute:
+    """The type of an element that is loaded or stored: a truth value is a byte there."""
+    kind = register_type(tensor.engine.element)
+    return IntegerType(8) if kind == _TRUTH else kind
+
+
+_TRUTH = IntegerType(1)
 
 
 def _parameters(kind: Attribute) -> list[Attribute]:

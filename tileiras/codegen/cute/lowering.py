@@ -22,13 +22,15 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i64,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.cute.clusters import CLUSTERS
 from tileiras.codegen.cute.cutlass import CUTLASS
 from tileiras.codegen.cute.instructions import INSTRUCTIONS, copy_by_atom
 from tileiras.codegen.cute.kernel import Kernel
+from tileiras.codegen.cute.launch_control import LAUNCH_CONTROL
 from tileiras.codegen.cute.memory import (
+    Registers,
     index_in,
     register_type,
     vectors_of,
@@ -43,8 +45,10 @@ from tileiras.dialects.cute.algebra.leaves import Dynamic
 from tileiras.dialects.cute.operation import CuteOp
 from tileiras.dialects.cute.structure import ConstantOp, ForOp, FuncOp, IfOp, LoadOp, WhileOp
 from tileiras.dialects.cute.values import (
+    CODES,
     CopyAtom,
     MmaAtom,
+    RunTime,
     Tensor,
     TiledMma,
     element_bits,
@@ -53,6 +57,7 @@ from tileiras.dialects.cute.values import (
 from tileiras.dialects.llvm import arithmetic as arith
 from tileiras.dialects.llvm import constants
 from tileiras.dialects.llvm.constants import BitsAttr
+from tileiras.dialects.llvm.types import bit_width
 from tileiras.dialects.nvvm import matrix, threads
 
 AXES = "xyz"
@@ -93,23 +98,25 @@ class FunctionLowering(Kernel):
 
     def _row(self, op: CuteOp) -> None:
         name = op.name.removeprefix("cute.")
-        rule = _RULES.get(name)
+        rule = RULES.get(name)
         if rule is not None:
             rule(self, op, [self.integer_of(value) for value in op.inputs])
             return
-        if name in _REGISTERS:
-            register = f"{_REGISTERS[name]}.{AXES[op.statics[0]]}"
+        if name in REGISTERS:
+            register = f"{REGISTERS[name]}.{AXES[op.statics[0]]}"
             self.values[op.outputs[0]] = self.special_register(register)
         elif name == "sync_threads":
             self.add(threads.BarrierOp.create(properties={"id": IntAttr(0)}))
         elif name == "alloc" or name.startswith("make_fragment"):
             self.values[op.outputs[0]] = self._memory(op)
-        elif name in _EFFECTS:
-            _EFFECTS[name](self, *(self.values[value] for value in op.inputs))
+        elif name in EFFECTS:
+            EFFECTS[name](self, *(self.values[value] for value in op.inputs))
         elif not op.outputs:
             raise AlgebraError("is not compiled")
         else:
             operands = [self.integer_of(value) for value in op.inputs]
+            if "partition" in name:
+                operands = [self._as_thread(operand) for operand in operands]
             found = operands[0] if name == "assume" else self._computed(name, op, operands)
             if isinstance(found, TiledMma):
                 row_of(found.atom, self.target)
@@ -118,6 +125,11 @@ class FunctionLowering(Kernel):
             elif isinstance(found, CopyAtom) and name != "static":
                 check_feature(found, self.target)
             self.values[op.outputs[0]] = found
+
+    def _as_thread(self, operand: Any) -> Any:
+        """A number of run time as one value, of whose bits offsets are sums."""
+        is_sum = isinstance(operand, Dynamic) and not isinstance(operand, RunTime)
+        return self.symbol(self.integer(operand)) if is_sum and operand.is_known else operand
 
     def _computed(self, name: str, op: CuteOp, operands: list[Any]) -> Any:
         """The value of an operation without effect: an instruction where no table knows it."""
@@ -142,12 +154,44 @@ class FunctionLowering(Kernel):
         for first, second in zip(*places, strict=True):
             self.write(target, second, self.read(source, first, count))
 
-    def fill(self, tensor: Tensor, value: SSAValue) -> None:
+    def copy_if(self, atom: Any, predicate: Tensor, source: Tensor, target: Tensor) -> None:
+        """Element by element, a branch around each; AlgebraError for what keeps no value."""
+        one: CopyAtom = getattr(atom, "atom", atom)
+        if one.kind != "universal":
+            raise AlgebraError(f"copies under a predicate are universal ones, found {one.kind}")
+        places = (vectors_of(tensor, 1) for tensor in (predicate, source, target))
+        for truth, first, second in zip(*places, strict=True):
+            condition = self.read(predicate, truth)[0]
+            kept: list[SSAValue] = []
+            if isinstance(target.engine, Registers):
+                kept = [v] if (v := target.engine.values[target.engine.at(second)]) else []
+                if not kept:
+                    raise AlgebraError("a register that keeps its value has none, clear it before")
+            inside = self.thread.new_block()
+            after = self.thread.new_block([value.type for value in kept])
+            self.thread.cond_br(condition, inside, after, (), kept)
+            self.enter(inside)
+            moved = self.read(source, first)
+            if not kept:
+                self.write(target, second, moved)
+            self.thread.br(after, moved if kept else ())
+            self.enter(after)
+            if kept:
+                self.write(target, second, list(after.args))
+
+    def fill(self, tensor: Tensor, value: Any) -> None:
         """One value everywhere."""
-        if value.type != register_type(tensor.engine.element):
-            raise AlgebraError(f"a value {value.type} fills no {tensor.engine.element}")
+        value = self._element(value, tensor)
         for index in vectors_of(tensor, 1):
             self.write(tensor, index, [value])
+
+    def _element(self, value: Any, tensor: Tensor) -> SSAValue:
+        """A number or a truth value as one of a tensor's elements; AlgebraError for another."""
+        if isinstance(value, bool):
+            value = self.thread.i1(value)
+        if value.type != register_type(tensor.engine.element):
+            raise AlgebraError(f"a value {value.type} fills no {tensor.engine.element}")
+        return value
 
     def clear(self, tensor: Tensor) -> None:
         """0 everywhere."""
@@ -177,22 +221,37 @@ class FunctionLowering(Kernel):
             self.write(d, third, [found])
 
     def cast(self, source: Tensor, target: Tensor) -> None:
-        """Floats to floats of another width; AlgebraError for integers."""
+        """Numbers to others, floats to integers towards 0; AlgebraError for what has no numbers."""
         kind = register_type(target.engine.element)
+        for tensor in (source, target):
+            if tensor.engine.element in CODES:
+                raise AlgebraError(f"elements {tensor.engine.element} are not cast")
         for first, second in zip(vectors_of(source, 1), vectors_of(target, 1), strict=True):
             value = self.read(source, first)[0]
-            if isinstance(value.type, IntegerType) or isinstance(kind, IntegerType):
-                raise AlgebraError(f"elements {value.type} are not cast to {kind}")
-            bits = [element_bits(tensor.engine.element) for tensor in (source, target)]
-            if bits[0] == bits[1] and value.type != kind:
-                raise AlgebraError(f"elements {value.type} are not cast to {kind}")
-            if bits[0] != bits[1]:
-                change = self.thread.fptrunc if bits[0] > bits[1] else self.thread.fpext
-                value = change(value, kind)
-            self.write(target, second, [value])
+            self.write(target, second, [self._cast(value, kind)])
 
-    def store(self, value: SSAValue, tensor: Tensor, coordinate: Any) -> None:
+    def _cast(self, value: SSAValue, kind: Attribute) -> SSAValue:
+        """A number of another type; AlgebraError between floats of one width."""
+        thread, bits = self.thread, [bit_width(value.type), bit_width(kind)]
+        if value.type == kind:
+            return value
+        match isinstance(value.type, IntegerType), isinstance(kind, IntegerType):
+            case True, True if bits[0] > bits[1]:
+                return thread.trunc(value, kind)
+            case True, True:
+                return (thread.zext if bits[0] == 1 else thread.sext)(value, kind)
+            case True, False:
+                return (thread.uitofp if bits[0] == 1 else thread.sitofp)(value, kind)
+            case False, True:
+                return thread.fptosi(value, kind)
+            case _ if bits[0] == bits[1]:
+                raise AlgebraError(f"elements {value.type} are not cast to {kind}")
+            case _:
+                return (thread.fptrunc if bits[0] > bits[1] else thread.fpext)(value, kind)
+
+    def store(self, value: Any, tensor: Tensor, coordinate: Any) -> None:
         """One element."""
+        value = self._element(value, tensor)
         if isinstance(coordinate, SSAValue):
             coordinate = self.symbol(self.value(arith.SExtOp, [coordinate], i64))
         self.write(tensor, index_in(tensor, coordinate), [value])
@@ -200,6 +259,9 @@ class FunctionLowering(Kernel):
     def gemm(self, mma: Any, d: Tensor, a: Tensor, b: Tensor, c: Tensor) -> None:
         """An mma.sync for each atom of the fragments."""
         atom: MmaAtom = mma.atom if isinstance(mma, TiledMma) else mma
+        if atom.kind == "universal":
+            self._multiply(d, a, b, c)
+            return
         if atom.kind != "warp":
             raise AlgebraError(f"fragments are multiplied by atoms of kind warp, not {atom.kind}")
         row = row_of(atom, self.target)
@@ -219,9 +281,23 @@ class FunctionLowering(Kernel):
                     total = self.add(op).results[0]
                 self.scatter(d, i, j, total)
 
+    def _multiply(self, d: Tensor, a: Tensor, b: Tensor, c: Tensor) -> None:
+        """Products of a thread alone, element by element."""
+        (m, k), n = (plain_layout(a)[i].static_size for i in (1, 2)), plain_layout(b)[1].static_size
+        for j in range(n):
+            for i in range(m):
+                total = self.read(c, index_in(c, (0, i, j)))[0]
+                for step in range(k):
+                    left = self.read(a, index_in(a, (0, i, step)))[0]
+                    right = self.read(b, index_in(b, (0, j, step)))[0]
+                    total = self._binary(_ADD, self._binary(_MUL, left, right), total)
+                self.write(d, index_in(d, (0, i, j)), [total])
 
-_RULES = INSTRUCTIONS | CLUSTERS | SCALED | CUTLASS
-_REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "grid_dim": "nctaid"}
+
+RULES = INSTRUCTIONS | CLUSTERS | LAUNCH_CONTROL | SCALED | CUTLASS
+"""The rules of operations that are instructions."""
+REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "grid_dim": "nctaid"}
+"""Numbers of the launch."""
 _SCALARS: dict[str, Callable[..., SSAValue]] = {
     "tuple_div": ThreadBuilder.udiv,
     "tuple_mod": ThreadBuilder.urem,
@@ -231,8 +307,9 @@ _SCALARS: dict[str, Callable[..., SSAValue]] = {
 """What is computed from numbers at run time, none of which is negative where it is divided."""
 _MUL = (arith.FMulOp, arith.MulOp)
 _ADD = (arith.FAddOp, arith.AddOp)
-_EFFECTS: dict[str, Callable[..., None]] = {
+EFFECTS: dict[str, Callable[..., None]] = {
     "copy": FunctionLowering.copy,
+    "copy_if": FunctionLowering.copy_if,
     "fill": FunctionLowering.fill,
     "clear": FunctionLowering.clear,
     "axpby": FunctionLowering.axpby,

@@ -16,6 +16,7 @@ from tileiras.dialects.cute.values import CODES, Tensor, element_bits, plain_lay
 from tileiras.dialects.cute_nvgpu.types import TmaAtom
 
 ELEMENTS: dict[str, Attribute] = {
+    "i1": IntegerType(1),
     "i8": IntegerType(8),
     "i16": IntegerType(16),
     "i32": i32,

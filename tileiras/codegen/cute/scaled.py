@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from tileiras.codegen.cute.instructions import (
     accumulates,
+    check_containers,
     check_majors,
     shared_operand,
 )
@@ -76,6 +77,7 @@ def _copy(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
         source,
         [number * CHUNK_BYTES for number in range(count)],
         [number * CHUNK_COLUMNS for number in range(count)],
+        pair=kernel.is_pair(op.statics[0] if op.statics else 1),
     )
 
 
@@ -85,16 +87,20 @@ def _mma(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
     m, n, _ = check_operands(mma, "tcgen05", a, b)
     left, right = shared_operand(a), shared_operand(b)
     check_majors(row.name, row.transposes, left, right)
+    check_containers(mma, left, right)
     behind = scales_b + scales_a * -1
     if not isinstance(behind, int):
         raise AlgebraError("the scales of B are no known number of columns behind those of A")
     names = [PTX_ELEMENTS[element] for element in mma.atom.elements[:2]]
-    flags = (left.major == "mn", right.major == "mn")
+    flags, ctas = (left.major == "mn", right.major == "mn"), mma.atom.ctas
     steps: list[ScaledStep] = []
     for step, (to_a, to_b) in enumerate(zip(left.k_offsets, right.k_offsets, strict=True)):
         word, byte = row.scale_place(step)
-        columns = [chunk_number(0, word * WORD_BLOCKS, rows) * CHUNK_COLUMNS for rows in (m, n)]
-        descriptor = row.descriptor(names[0], names[1], m, n, byte, transposed=flags)
+        # Of a pair each CTA has the scales of its rows of A, and of all columns.
+        columns = [
+            chunk_number(0, word * WORD_BLOCKS, rows) * CHUNK_COLUMNS for rows in (m // ctas, n)
+        ]
+        descriptor = row.descriptor(names[0], names[1], m, n, byte, transposed=flags, ctas=ctas)
         steps.append(ScaledStep(descriptor, to_a, to_b, columns[0], behind + columns[1]))
     scale, thread = accumulates(kernel, mma), kernel.thread
     thread.tcgen05_mma_scaled(
@@ -106,6 +112,7 @@ def _mma(kernel: Kernel, op: CuteOp, operands: Sequence[Any]) -> None:
         kernel.word(scales_a),
         thread.i1(scale) if isinstance(scale, bool) else scale,
         steps,
+        pair=kernel.is_pair(ctas),
     )
 
 

@@ -20,10 +20,14 @@ PTX_ELEMENTS = {
     "f6E2M3FN": "e2m3",
     "f6E3M2FN": "e3m2",
     "f4E2M1FNx2": "e2m1",
+    "f6E2M3FN_unpacksmem": "e2m3.p32",
+    "f6E3M2FN_unpacksmem": "e3m2.p32",
+    "f4E2M1FN_unpacksmem": "e2m1.p64",
     "i8": "s8",
     "i32": "s32",
 }
-"""What PTX calls elements of products by another name."""
+"""What PTX calls elements of products by another name; with the padding of those of less than 8
+bits, which the rows of `codegen/atoms` tell apart."""
 
 PTX_SCALES = {"f8E8M0FNU": "ue8m0", "f8E4M3FN": "ue4m3"}
 """What PTX calls scales; it takes no notice of their signs."""
@@ -78,7 +82,7 @@ def row_of(atom: MmaAtom, target: GpuTarget) -> Any:
     a, b, c = (PTX_ELEMENTS.get(element, element) for element in atom.elements)
     m, n, k = atom.shape
     row: Any = None
-    match atom.kind:
+    match atom.family:
         case "universal":
             return None
         case _ if atom.scale:
@@ -92,13 +96,13 @@ def row_of(atom: MmaAtom, target: GpuTarget) -> Any:
                 row = None
         case "tcgen05":
             row = find_tcgen05_kind(c, a, b)
-            if row is not None and (k != row.k or not row.holds(m, n)):
+            if row is not None and (k != row.k or not row.holds(m, n, atom.ctas)):
                 row = None
         case _:
             row = None
     if row is None:
         raise AlgebraError(f"there is no instruction for the atom {atom}")
-    name = f"tcgen05.mma {row.name} of {m}x{n}x{k}" if atom.kind == "tcgen05" else row.name
+    name = f"tcgen05.mma {row.name} of {m}x{n}x{k}" if atom.family == "tcgen05" else row.name
     need(target, row.feature, name)
     return row
 
@@ -112,9 +116,11 @@ def _scaled_row(atom: MmaAtom, a: str, b: str, c: str) -> Any:
     """The row of an atom with scales, None if there is none."""
     m, n, k = atom.shape
     scale, packed = PTX_SCALES.get(atom.scale), packing(atom.elements[0])
-    if atom.kind == "tcgen05" and c == "f32" and packing(atom.elements[1]) == packed:
+    if atom.family == "tcgen05" and c == "f32" and packing(atom.elements[1]) == packed:
         row = find_scaled_kind(a, b, scale, atom.block * packed)
-        return row if row is not None and row.k == k * packed and row.holds(m, n) else None
+        return (
+            row if row is not None and row.k == k * packed and row.holds(m, n, atom.ctas) else None
+        )
     wanted = (a, b, c, scale, (m, n, k * packed), k // atom.block, packed == 2)
     return next((row for row in MMA_ATOMS.values() if _described(row) == wanted), None)
 

@@ -171,6 +171,8 @@ def _print_tma_load(text: FunctionText, op: Operation) -> None:
     if load.multicast is not None:
         name += ".multicast::cluster"
         tail += f", {asm.value(load.multicast)}"
+    if load.pair is not None:
+        name += ".cta_group::2"
     if load.policy is not None:
         name += ".L2::cache_hint"
         tail += f", {asm.value(load.policy)}"

@@ -15,24 +15,27 @@ from tileiras.dialects.llvm.types import scalar_of
 from tileiras.dialects.nvvm import tcgen05
 from tileiras.dialects.nvvm.wgmma import DESCRIPTOR_UNIT
 
-_GROUP = "cta_group::1"
+
+def _group(op: Operation) -> str:
+    """The CTAs that act together."""
+    return f"cta_group::{2 if 'pair' in op.properties else 1}"
 
 
 def _print_alloc(text: FunctionText, op: Operation) -> None:
     alloc, asm = cast(tcgen05.Tcgen05AllocOp, op), AsmOperands(text)
     at, count = asm.shared(alloc.address), alloc.columns.data
-    asm.emit(f"tcgen05.alloc.{_GROUP}.sync.aligned.shared::cta.b32 [{at}], {count};", "sc")
+    asm.emit(f"tcgen05.alloc.{_group(op)}.sync.aligned.shared::cta.b32 [{at}], {count};", "sc")
 
 
 def _print_dealloc(text: FunctionText, op: Operation) -> None:
     dealloc, asm = cast(tcgen05.Tcgen05DeallocOp, op), AsmOperands(text)
     at, count = asm.value(dealloc.tmem), dealloc.columns.data
-    asm.emit(f"tcgen05.dealloc.{_GROUP}.sync.aligned.b32 {at}, {count};", "sc")
+    asm.emit(f"tcgen05.dealloc.{_group(op)}.sync.aligned.b32 {at}, {count};", "sc")
 
 
 def _print_relinquish(text: FunctionText, op: Operation) -> None:
     asm = AsmOperands(text)
-    asm.emit(f"tcgen05.relinquish_alloc_permit.{_GROUP}.sync.aligned;", "sc")
+    asm.emit(f"tcgen05.relinquish_alloc_permit.{_group(op)}.sync.aligned;", "sc")
 
 
 def _print_mma(text: FunctionText, op: Operation) -> None:
@@ -57,7 +60,7 @@ def _print_mma(text: FunctionText, op: Operation) -> None:
         """A descriptor of A, or its address in tensor memory."""
         return f"[{columns.get(a, offset)}]" if mma.has_a_in_tmem else moved(a, offset)
 
-    instruction = f"tcgen05.mma.{_GROUP}.kind::{mma.kind.data} [{d}]"
+    instruction = f"tcgen05.mma.{_group(op)}.kind::{mma.kind.data} [{d}]"
     steps: list[str] = []
     pairs = zip(mma.a_offsets.data, mma.b_offsets.data, strict=True)
     for number, (to_a, to_b) in enumerate(pairs):
@@ -72,7 +75,7 @@ def _print_mma(text: FunctionText, op: Operation) -> None:
 def _print_commit(text: FunctionText, op: Operation) -> None:
     commit, asm = cast(tcgen05.Tcgen05CommitOp, op), AsmOperands(text)
     at, mask = asm.shared(commit.barrier), ""
-    arrive = f"tcgen05.commit.{_GROUP}.mbarrier::arrive::one.shared::cluster"
+    arrive = f"tcgen05.commit.{_group(op)}.mbarrier::arrive::one.shared::cluster"
     if commit.multicast is not None:
         arrive += ".multicast::cluster"
         mask = f", {asm.value(commit.multicast)}"
@@ -157,7 +160,7 @@ def _print_cp(text: FunctionText, op: Operation) -> None:
     for offset, column in zip(copy.offsets.data, copy.columns.data, strict=True):
         address = f"[{to} + {column}]" if column else f"[{to}]"
         chunk = moved.get(source, offset // DESCRIPTOR_UNIT)
-        lines.append(f"{guard}tcgen05.cp.{_GROUP}.32x128b.warpx4 {address}, {chunk};")
+        lines.append(f"{guard}tcgen05.cp.{_group(op)}.32x128b.warpx4 {address}, {chunk};")
     asm.emit(f"{{ {''.join(moved.lines)}{' '.join(lines)} }}", "sc")
 
 
@@ -167,7 +170,9 @@ def _print_mma_scaled(text: FunctionText, op: Operation) -> None:
     accumulates, guard = asm.value(mma.accumulates), asm.guard(mma.predicate)
     words = {word: asm.register("i32", str(word)) for word in mma.descriptors.data}
     descriptors, places = _Moved("d", "s64"), _Moved("s", "s32")
-    name = f"tcgen05.mma.{_GROUP}.kind::{mma.kind.data}.block_scale.scale_vec::{mma.vector.data}X"
+    name = (
+        f"tcgen05.mma.{_group(op)}.kind::{mma.kind.data}.block_scale.scale_vec::{mma.vector.data}X"
+    )
     steps: list[str] = []
     each = (mma.descriptors, mma.a_offsets, mma.b_offsets, mma.a_scales, mma.b_scales)
     rows = zip(*(values.data for values in each), strict=True)

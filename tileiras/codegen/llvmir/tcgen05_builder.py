@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.llvmir.hopper_builder import HopperBuilder, optional, segments
@@ -44,17 +44,27 @@ class ScaledStep:
     b_scale: int
 
 
+def _paired(pair: bool) -> dict[str, Attribute]:
+    """The property of an operation of two CTAs."""
+    return {"pair": UnitAttr()} if pair else {}
+
+
 class Tcgen05Builder(HopperBuilder):
     """Pointers are shared memory pointers; addresses in tensor memory are i32."""
 
-    def tcgen05_alloc(self, address: SSAValue, columns: int) -> None:
-        """Allocates columns and leaves their address in shared memory; no more after that."""
-        self.append(tcgen05.Tcgen05AllocOp, (address,), (), {"columns": IntAttr(columns)})
-        self.append(tcgen05.Tcgen05RelinquishOp)
+    def tcgen05_alloc(self, address: SSAValue, columns: int, pair: bool = False) -> None:
+        """Allocates columns and leaves their address in shared memory; no more after that.
 
-    def tcgen05_dealloc(self, tmem: SSAValue, columns: int) -> None:
+        Here and below `pair`: together with the other CTA of a pair.
+        """
+        properties = {"columns": IntAttr(columns), **_paired(pair)}
+        self.append(tcgen05.Tcgen05AllocOp, (address,), (), properties)
+        self.append(tcgen05.Tcgen05RelinquishOp, (), (), _paired(pair))
+
+    def tcgen05_dealloc(self, tmem: SSAValue, columns: int, pair: bool = False) -> None:
         """Gives columns back, by one whole warp."""
-        self.append(tcgen05.Tcgen05DeallocOp, (tmem,), (), {"columns": IntAttr(columns)})
+        properties = {"columns": IntAttr(columns), **_paired(pair)}
+        self.append(tcgen05.Tcgen05DeallocOp, (tmem,), (), properties)
 
     def tcgen05_descriptor(self, pointer: SSAValue, operand: SharedOperand) -> SSAValue:
         """The descriptor (i64) of an operand that starts at `pointer`."""
@@ -78,6 +88,7 @@ class Tcgen05Builder(HopperBuilder):
         a_offsets: Sequence[int],
         b_offsets: Sequence[int],
         predicate: SSAValue | None = None,
+        pair: bool = False,
     ) -> None:
         """An instruction per step of K, of the thread for which the predicate holds.
 
@@ -90,6 +101,7 @@ class Tcgen05Builder(HopperBuilder):
             "a_offsets": IndicesAttr(tuple(a_offsets)),
             "b_offsets": IndicesAttr(tuple(b_offsets)),
             **segments(*groups),
+            **_paired(pair),
         }
         operands = [value for group in groups for value in group]
         self.append(tcgen05.Tcgen05MmaOp, operands, (), properties)
@@ -101,6 +113,7 @@ class Tcgen05Builder(HopperBuilder):
         offsets: Sequence[int],
         columns: Sequence[int],
         predicate: SSAValue | None = None,
+        pair: bool = False,
     ) -> None:
         """Copies chunks of scales to columns of tensor memory, in order with products."""
         groups = ((tmem,), (source,), optional(predicate))
@@ -108,6 +121,7 @@ class Tcgen05Builder(HopperBuilder):
             "offsets": IndicesAttr(tuple(offsets)),
             "columns": IndicesAttr(tuple(columns)),
             **segments(*groups),
+            **_paired(pair),
         }
         operands = [value for group in groups for value in group]
         self.append(Tcgen05CpOp, operands, (), properties)
@@ -130,6 +144,7 @@ class Tcgen05Builder(HopperBuilder):
         accumulates: SSAValue,
         steps: Sequence[ScaledStep],
         predicate: SSAValue | None = None,
+        pair: bool = False,
     ) -> None:
         """An instruction per step of K, of the thread for which the predicate holds."""
         groups = ((d,), (a,), (b,), (scales,), (accumulates,), optional(predicate))
@@ -142,6 +157,7 @@ class Tcgen05Builder(HopperBuilder):
             "a_scales": IndicesAttr(tuple(step.a_scale for step in steps)),
             "b_scales": IndicesAttr(tuple(step.b_scale for step in steps)),
             **segments(*groups),
+            **_paired(pair),
         }
         operands = [value for group in groups for value in group]
         self.append(Tcgen05MmaScaledOp, operands, (), properties)
@@ -151,6 +167,7 @@ class Tcgen05Builder(HopperBuilder):
         barrier: SSAValue,
         predicate: SSAValue | None = None,
         multicast: SSAValue | None = None,
+        pair: bool = False,
     ) -> None:
         """An arrival when all products that the thread has issued are done.
 
@@ -158,7 +175,8 @@ class Tcgen05Builder(HopperBuilder):
         """
         groups = ((barrier,), optional(multicast), optional(predicate))
         operands = [value for group in groups for value in group]
-        self.append(tcgen05.Tcgen05CommitOp, operands, (), segments(*groups))
+        properties = {**segments(*groups), **_paired(pair)}
+        self.append(tcgen05.Tcgen05CommitOp, operands, (), properties)
 
     def tcgen05_fence(self, kind: str) -> None:
         """Orders tensor memory with barriers: "before_thread_sync" or "after_thread_sync"."""

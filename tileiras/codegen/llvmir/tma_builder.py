@@ -97,11 +97,13 @@ class TmaBuilder(Tcgen05Builder):
         policy: SSAValue | None = None,
         predicate: SSAValue | None = None,
         own_cta: bool = False,
+        pair: bool = False,
     ) -> None:
         """Starts loading a box to shared `target`; its bytes count at `barrier` (expect_tx).
 
         One thread issues it. `multicast` (i16): mask of the cluster's CTAs that get the box.
         `own_cta`: the instruction says that the box comes to this CTA (`Feature.TMA_TO_OWN_CTA`).
+        `pair`: the barrier may be that of the other CTA of a pair.
         """
         coords = tuple(coordinates)
         options = (optional(multicast), optional(policy), optional(predicate))
@@ -109,6 +111,8 @@ class TmaBuilder(Tcgen05Builder):
         properties = segments(*groups)
         if own_cta:
             properties["own_cta"] = UnitAttr()
+        if pair:
+            properties["pair"] = UnitAttr()
         self.append(tma.TmaLoadOp, sum(groups, ()), (), properties)
 
     def tma_store(

@@ -196,7 +196,7 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         _copy_if,
         "Copies where a predicate is true: `if P(i): D(i) := S(i)`.",
     ),
-    _effect("fill", "tensor, scalar", _fill, "Fills a tensor: `T(i) := x`."),
+    _effect("fill", "tensor, scalar|bool", _fill, "Fills a tensor: `T(i) := x`."),
     _effect("clear", "tensor", check_writable, "Clears a tensor: `T(i) := 0`."),
     _effect(
         "axpby",
@@ -220,6 +220,6 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         _gemm,
         "A product of fragments: `D(m, n) := sum over k A(m, k) * B(n, k) + C(m, n)`.",
     ),
-    _effect("store", "scalar, tensor, coord", _store, "Writes one element: `T(c) := x`."),
+    _effect("store", "scalar|bool, tensor, coord", _store, "Writes one element: `T(c) := x`."),
 )
 """The operations of this chapter."""

@@ -156,7 +156,7 @@ def atom_layout(atom: MmaAtom, which: Operand | Scales) -> Layout:
         if atom.shape != (1, 1, 1):
             raise AlgebraError(f"the universal atom is (1,1,1), found {text_of(atom.shape)}")
         return Layout((1, 1), (0, 0))
-    if which == "C" and atom.kind in ("warpgroup", "tcgen05"):
+    if which == "C" and atom.family in ("warpgroup", "tcgen05"):
         return _accumulator(atom)
     if atom.kind != "warp":
         raise AlgebraError(f"the operands of '{atom.kind}' are in no registers of threads")
@@ -174,9 +174,16 @@ def _accumulator(atom: MmaAtom) -> Layout:
     """The accumulator of a warpgroup as its registers hold it.
 
     PTX ISA, "Register Fragments" of wgmma.m64nNk16 (D); of tcgen05, a thread has a row: what
-    "tcgen05.ld" of shape 32x32b gives.
+    "tcgen05.ld" of shape 32x32b gives. Of a pair of CTAs the second one's threads follow the
+    first's; of 128 rows ("Data path layout") a CTA has 64, half of the columns in lanes 64 on.
     """
     m, n, _ = atom.shape
+    if atom.ctas == 2:
+        if m not in (128, 256) or n % 16 or not 16 <= n <= 256:
+            raise AlgebraError(f"{atom} is no atom of 128 or 256 rows and 16 to 256 columns")
+        if m == 256:
+            return Layout((m, n), (1, m))
+        return Layout(((64, 2, 2), n // 2), ((1, m * n // 2, 64), m))
     rows = 64 if atom.kind == "warpgroup" else 128
     if m != rows or n % 8 or not 8 <= n <= 256:
         raise AlgebraError(f"{atom} is no atom of {rows} rows and 8 to 256 columns")

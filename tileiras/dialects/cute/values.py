@@ -35,16 +35,32 @@ ELEMENT_BITS: dict[str, int] = {
     "f6E2M3FN": 8,
     "f6E3M2FN": 8,
     "f4E2M1FNx2": 8,
+    "f6E2M3FN_unpacksmem": 8,
+    "f6E3M2FN_unpacksmem": 8,
+    "f4E2M1FN_unpacksmem": 8,
 }
 """The bits that an element takes in memory; of f4E2M1FN two, the first in the lower bits. A number
 of 6 bits has a byte for itself, whose upper bits are 0."""
 
-CODES = ("f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f6E2M3FN", "f6E3M2FN", "f4E2M1FNx2")
+CONTAINERS: dict[str, int] = {
+    "f6E2M3FN_unpacksmem": 6,
+    "f6E3M2FN_unpacksmem": 6,
+    "f4E2M1FN_unpacksmem": 4,
+}
+"""Numbers of so many bits of which 16 share 16 bytes of shared memory, whose rest is padding: as
+tcgen05 reads them beside those of 8 bits, and TMA writes them (`float_e2m3_unpacksmem_t` and others
+of CUTLASS)."""
+CONTAINER = 16
+
+CODES = ("f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f6E2M3FN", "f6E3M2FN", "f4E2M1FNx2", *CONTAINERS)
 """Elements that are moved and multiplied by atoms, but not computed with."""
 
 SPACES = ("gmem", "smem", "dsmem", "rmem", "generic")
 """Memory spaces of pointers, by CuTe's names; `dsmem` is the shared memory of another CTA."""
 
+
+PAIR_SUFFIX = "_2sm"
+"""Of the kind of an MMA atom that two CTAs of a cluster execute (CUTLASS's "2SM")."""
 
 MATRIX_KINDS = ("ldmatrix", "ldmatrix_trans", "stmatrix", "stmatrix_trans")
 """Copy atoms of whole warps (PTX ISA, "ldmatrix", "stmatrix")."""
@@ -155,12 +171,24 @@ class MmaAtom:
     """Whether a product is added to what the accumulator holds: `cute_nvgpu.atom_set_value`."""
 
     def __post_init__(self) -> None:
+        if self.ctas == 2 and self.family != "tcgen05":
+            raise AlgebraError(f"two CTAs multiply by tcgen05, found {self.kind}")
         if not self.scale:
             return
         if element_bits(self.scale) != 8 or self.scale not in CODES:
             raise AlgebraError(f"scales are f8E8M0FNU or f8E4M3FN, found {self.scale}")
         if self.block < 1 or self.shape[2] % self.block:
             raise AlgebraError(f"{self.block} elements that share a scale do not divide K")
+
+    @property
+    def family(self) -> str:
+        """The kind without the number of its CTAs: `tcgen05_2sm` is of `tcgen05`."""
+        return self.kind.removesuffix(PAIR_SUFFIX)
+
+    @property
+    def ctas(self) -> int:
+        """The CTAs of a cluster that share in an instruction: 2 of `tcgen05_2sm`."""
+        return 2 if self.kind.endswith(PAIR_SUFFIX) else 1
 
     def element_of(self, which: str) -> str:
         """The type of the elements of an operand: A, B, C, or the scales SFA and SFB."""

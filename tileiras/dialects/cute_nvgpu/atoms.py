@@ -67,7 +67,7 @@ def _mma_atom(kind: str) -> Callable[[MmaAtom], MmaAtom]:
     """A checker of atoms of one kind."""
 
     def apply(atom: MmaAtom) -> MmaAtom:
-        if atom.kind != kind:
+        if atom.family != kind:
             raise AlgebraError(f"expected an atom of kind {kind}, found {atom.kind}")
         for element in atom.elements:
             element_bits(element)
@@ -237,7 +237,8 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         "make_tcgen05_mma_atom",
         "-> mma_atom",
         _mma_atom("tcgen05"),
-        "tcgen05.mma of one thread, accumulators in tensor memory: `D := A B^T + D`.",
+        "tcgen05.mma of one thread, accumulators in tensor memory: `D := A B^T + D`; `tcgen05_2sm` "
+        "is that of two CTAs.",
         given=True,
     ),
     row(

@@ -58,6 +58,12 @@ def check_rank(rank: Leaf) -> None:
         raise AlgebraError(f"a cluster has CTAs 0 to {MOST_CTAS - 1}, found {rank}")
 
 
+def check_mask(mask: Leaf) -> None:
+    """AlgebraError for a static mask of CTAs that is none."""
+    if isinstance(mask, int) and not 1 <= mask < 1 << 16:
+        raise AlgebraError(f"a mask of CTAs has 16 bits and at least one of them set, found {mask}")
+
+
 def _arrive(pointer: Any, rank: Leaf | None = None) -> None:
     check_barrier(pointer)
     if rank is not None:

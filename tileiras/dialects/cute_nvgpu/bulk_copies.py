@@ -11,7 +11,7 @@ from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.leaves import Leaf
 from tileiras.dialects.cute.operation import CuteOp
 from tileiras.dialects.cute.values import Tensor
-from tileiras.dialects.cute_nvgpu.barriers import check_barrier, check_pending, nothing
+from tileiras.dialects.cute_nvgpu.barriers import check_barrier, check_mask, check_pending, nothing
 from tileiras.dialects.cute_nvgpu.rows import effect
 from tileiras.dialects.cute_nvgpu.types import TmaAtom
 
@@ -35,15 +35,18 @@ def _of_types(atom: Any) -> TmaAtom:
     return getattr(atom, "atom", atom)
 
 
-def _load(atom: Any, tensor: Tensor, barrier: Any, coordinate: Any) -> None:
+def _load(atom: Any, tensor: Tensor, barrier: Any, coordinate: Any, ctas: int = 1) -> None:
     _box(atom, tensor, coordinate)
     check_barrier(barrier)
+    if ctas not in (1, 2):
+        raise AlgebraError(f"a box is for a CTA or one of a pair: 1 or 2, found {ctas}")
 
 
-def _multicast(atom: Any, tensor: Tensor, barrier: Any, coordinate: Any, mask: Leaf) -> None:
-    _load(atom, tensor, barrier, coordinate)
-    if isinstance(mask, int) and not 1 <= mask < 1 << 16:
-        raise AlgebraError(f"a mask of CTAs has 16 bits and at least one of them set, found {mask}")
+def _multicast(
+    atom: Any, tensor: Tensor, barrier: Any, coordinate: Any, mask: Leaf, ctas: int = 1
+) -> None:
+    _load(atom, tensor, barrier, coordinate, ctas)
+    check_mask(mask)
 
 
 def _same(atom: Any) -> Any:
@@ -77,13 +80,17 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         "tma_load",
         "tma, tensor, ptr, coord",
         _load,
-        "Starts loading a box, its bytes arrive at the barrier: `S(i) := G(c + i)`.",
+        "Starts loading a box, its bytes arrive at the barrier, with 2 at that of the pair's first "
+        "CTA: `S(i) := G(c + i)`.",
+        statics=range(2),
     ),
     effect(
         "tma_load_multicast",
         "tma, tensor, ptr, coord, int",
         _multicast,
-        "A load into each CTA of a mask: `S_r(i) := G(c + i) for r in mask`.",
+        "A load into each CTA of a mask, with 2 counted by the first CTA of each pair: "
+        "`S_r(i) := G(c + i) for r in mask`.",
+        statics=range(2),
     ),
     effect(
         "tma_store",

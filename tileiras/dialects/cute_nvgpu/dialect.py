@@ -9,12 +9,13 @@ from tileiras.dialects.cute_nvgpu import (
     barriers,
     bulk_copies,
     clusters,
+    launch_control,
     products,
     scaled,
     types,
 )
 
-CHAPTERS = (atoms, barriers, clusters, bulk_copies, products, scaled)
+CHAPTERS = (atoms, barriers, clusters, launch_control, bulk_copies, products, scaled)
 """The chapters of operations, in the order of the documentation."""
 
 OPERATIONS = tuple(row for chapter in CHAPTERS for row in chapter.OPERATIONS)

@@ -7,12 +7,19 @@ address is an i32.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.leaves import UNKNOWN, Dynamic, Leaf
 from tileiras.dialects.cute.operation import CuteOp
 from tileiras.dialects.cute.tiled import atom_layout, tile_of
 from tileiras.dialects.cute.values import Tensor, TiledMma, plain_layout
-from tileiras.dialects.cute_nvgpu.barriers import check_barrier, check_pending, nothing
+from tileiras.dialects.cute_nvgpu.barriers import (
+    check_barrier,
+    check_mask,
+    check_pending,
+    nothing,
+)
 from tileiras.dialects.cute_nvgpu.rows import effect
 from tileiras.dialects.cute_nvgpu.types import panels
 
@@ -22,13 +29,17 @@ MOST_COLUMNS = 512
 
 
 def check_operands(mma: TiledMma, kind: str, a: Tensor, b: Tensor) -> tuple[int, int, int]:
-    """(M,N,K) of a product; AlgebraError for operands that are none of it."""
-    if mma.atom.kind != kind:
+    """(M,N,K) of a product; AlgebraError for operands that are none of it.
+
+    Of a pair of CTAs each has half of the rows of both operands.
+    """
+    if mma.atom.family != kind:
         raise AlgebraError(f"expected an atom of kind {kind}, found {mma.atom.kind}")
     for which, tensor, wanted in zip("AB", (a, b), mma.atom.elements[:2], strict=True):
         if tensor.engine.element != wanted:
             raise AlgebraError(f"operand {which} is {tensor.engine.element}, expected {wanted}")
     (m, k), (n, other) = ([mode.static_size for mode in panels(t).modes] for t in (a, b))
+    m, n = m * mma.atom.ctas, n * mma.atom.ctas
     if k != other:
         raise AlgebraError(f"A has {k} elements along K, B has {other}")
     for name, extent, unit in (
@@ -67,11 +78,19 @@ def _tcgen05_mma(mma: TiledMma, tmem: Leaf, a: Tensor, b: Tensor) -> None:
 
 
 def _tcgen05_load(tmem: Leaf, target: Tensor) -> None:
-    if target.engine.space != "rmem" or target.engine.element != "f32":
-        raise AlgebraError(f"tensor memory is loaded to f32 in rmem, found {target}")
-    size = plain_layout(target).static_size
+    _check_moved(target, "loaded to", "load gives")
+
+
+def _tcgen05_store(source: Tensor, tmem: Leaf) -> None:
+    _check_moved(source, "stored from", "store takes")
+
+
+def _check_moved(tensor: Tensor, how: str, moves: str) -> None:
+    if tensor.engine.space != "rmem" or tensor.engine.element != "f32":
+        raise AlgebraError(f"tensor memory is {how} f32 in rmem, found {tensor}")
+    size = plain_layout(tensor).static_size
     if size & (size - 1) or not 1 <= size <= 128:
-        raise AlgebraError(f"a load gives 1 to 128 columns, a power of two, found {size}")
+        raise AlgebraError(f"a {moves} 1 to 128 columns, a power of two, found {size}")
 
 
 def check_columns(columns: int) -> None:
@@ -80,8 +99,15 @@ def check_columns(columns: int) -> None:
         raise AlgebraError(f"{columns} columns, expected a power of two, 32 to 512")
 
 
-def _alloc(tensor: Tensor, columns: int) -> None:
+def check_group(ctas: int) -> None:
+    """AlgebraError for a number of CTAs that no instruction of tensor memory has."""
+    if ctas not in (1, 2):
+        raise AlgebraError(f"a group has 1 or 2 CTAs, found {ctas}")
+
+
+def _alloc(tensor: Tensor, columns: int, ctas: int = 1) -> None:
     check_columns(columns)
+    check_group(ctas)
     if (tensor.engine.element, tensor.engine.space) != ("i32", "smem"):
         raise AlgebraError(f"the address arrives in an i32 in smem, found {tensor}")
 
@@ -92,8 +118,19 @@ def _address(tensor: Tensor) -> Dynamic:
     return Dynamic.symbol(UNKNOWN)
 
 
-def _dealloc(tmem: Leaf, columns: int) -> None:
+def _dealloc(tmem: Leaf, columns: int, ctas: int = 1) -> None:
     check_columns(columns)
+    check_group(ctas)
+
+
+def _commit(pointer: Any, ctas: int = 1) -> None:
+    check_barrier(pointer)
+    check_group(ctas)
+
+
+def _commit_multicast(pointer: Any, mask: Leaf, ctas: int = 1) -> None:
+    _commit(pointer, ctas)
+    check_mask(mask)
 
 
 OPERATIONS: tuple[type[CuteOp], ...] = (
@@ -121,28 +158,50 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         "tmem_alloc",
         "tensor",
         _alloc,
-        "One warp takes n columns of tensor memory: `T(0) := alloc<n>()`.",
-        statics=1,
+        "One warp takes n columns of tensor memory, with 2 that of both CTAs of a pair: "
+        "`T(0) := alloc<n>()`.",
+        statics=range(1, 3),
     ),
     effect("tmem_address", "tensor -> int", _address, "Where they are: `tmem_address(T) = T(0)`."),
-    effect("tmem_dealloc", "int", _dealloc, "Gives n columns back: `alloc<n>() = t`.", statics=1),
+    effect(
+        "tmem_dealloc",
+        "int",
+        _dealloc,
+        "Gives n columns back, with 2 those of a pair of CTAs: `alloc<n>() = t`.",
+        statics=range(1, 3),
+    ),
     effect(
         "tcgen05_mma",
         "tiled_mma, int, tensor, tensor",
         _tcgen05_mma,
-        "Starts a product in tensor memory: `D(m, n) := sum over k A(m, k) B(n, k) + D(m, n)`.",
+        "Starts a product in tensor memory: `D(m, n) := sum over k A(m, k) B(n, k) + D(m, n)`. "
+        "Of a pair the first CTA starts it, for both.",
     ),
     effect(
         "tcgen05_commit",
         "ptr",
-        check_barrier,
-        "An arrival when products are done: `products before < arrival`.",
+        _commit,
+        "An arrival when products are done, with 2 those of a pair: `products before < arrival`.",
+        statics=range(2),
+    ),
+    effect(
+        "tcgen05_commit_multicast",
+        "ptr, int",
+        _commit_multicast,
+        "An arrival in each CTA of a mask: `products before < arrival at p of r, for r in mask`.",
+        statics=range(2),
     ),
     effect(
         "tcgen05_load",
         "int, tensor",
         _tcgen05_load,
         "Columns of a thread's lane to its registers: `R(i) := tmem(lane, column + i)`.",
+    ),
+    effect(
+        "tcgen05_store",
+        "tensor, int",
+        _tcgen05_store,
+        "A thread's registers to columns of its lane: `tmem(lane, column + i) := R(i)`.",
     ),
     effect(
         "tcgen05_fence_before",

@@ -13,14 +13,14 @@ from tileiras.dialects.cute.operation import CuteOp
 from tileiras.dialects.cute.tensors import check_fragments, check_same_size, check_writable
 from tileiras.dialects.cute.tiled import Scales
 from tileiras.dialects.cute.values import CODES, Tensor, TiledMma, plain_layout
-from tileiras.dialects.cute_nvgpu.products import check_operands
+from tileiras.dialects.cute_nvgpu.products import check_group, check_operands
 from tileiras.dialects.cute_nvgpu.rows import effect
 from tileiras.dialects.layout.mma import Operand
 from tileiras.dialects.layout.scale_factors import scale_offset
 
 
 def _check_scaled(mma: TiledMma, kind: str) -> None:
-    if mma.atom.kind != kind:
+    if mma.atom.family != kind:
         raise AlgebraError(f"expected an atom of kind {kind}, found {mma.atom.kind}")
     if not mma.atom.scale:
         raise AlgebraError(f"the products of {mma.atom} have no scales")
@@ -60,8 +60,9 @@ def scale_shape(tensor: Tensor) -> tuple[int, int]:
     return rows, blocks
 
 
-def _copy(tmem: Leaf, scales: Tensor) -> None:
+def _copy(tmem: Leaf, scales: Tensor, ctas: int = 1) -> None:
     scale_shape(scales)
+    check_group(ctas)
 
 
 def _mma(mma: TiledMma, tmem: Leaf, scales_a: Leaf, scales_b: Leaf, a: Tensor, b: Tensor) -> None:
@@ -83,7 +84,9 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         "tcgen05_cp",
         "int, tensor",
         _copy,
-        "Scales to tensor memory, before products that follow: `tmem(c)(r, b) := S(r, b)`.",
+        "Scales to tensor memory, before products that follow, with 2 in both CTAs of a pair: "
+        "`tmem(c)(r, b) := S(r, b)`.",
+        statics=range(2),
     ),
     effect(
         "tcgen05_mma_block_scaled",

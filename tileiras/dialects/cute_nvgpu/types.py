@@ -20,7 +20,7 @@ from tileiras.dialects.cute.algebra.leaves import static
 from tileiras.dialects.cute.algebra.swizzles import ComposedLayout, Swizzle
 from tileiras.dialects.cute.operation import add_kind
 from tileiras.dialects.cute.types import CuteType, SpelledType, split_parameters
-from tileiras.dialects.cute.values import Tensor, element_bits, plain_layout
+from tileiras.dialects.cute.values import CONTAINERS, Tensor, element_bits, plain_layout
 
 SWIZZLE_SPANS = (0, 32, 64, 128)
 """Bytes of a swizzle row (PTX ISA, "Swizzling Modes"); 0 is none."""
@@ -46,6 +46,11 @@ class TmaAtom:
             raise AlgebraError(f"a box has extents 1 to {MOST_EXTENT}, found {text_of(self.box)}")
         if self.span not in SWIZZLE_SPANS:
             raise AlgebraError(f"a swizzle row has 0, 32, 64 or 128 bytes, found {self.span}")
+        if self.element in CONTAINERS and (self.box[0], self.span) != (128, 128):
+            raise AlgebraError(
+                f"boxes of {self.element} have rows of 128 elements and a swizzle row of 128 "
+                f"bytes, found {self.box[0]} and {self.span}"
+            )
         row = self.box[0] * element_bits(self.element) // 8
         if row % CHUNK_BYTES or (self.span and row > self.span):
             raise AlgebraError(

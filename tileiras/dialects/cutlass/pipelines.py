@@ -48,7 +48,7 @@ def _count(state: PipelineState) -> Leaf:
     return state.count
 
 
-def _check(pipeline: Pipeline, state: PipelineState, role: str) -> None:
+def check_state(pipeline: Pipeline, state: PipelineState, role: str) -> None:
     """AlgebraError for a state of other stages or of the other role."""
     if pipeline.stages != state.stages:
         raise AlgebraError(
@@ -59,7 +59,13 @@ def _check(pipeline: Pipeline, state: PipelineState, role: str) -> None:
 
 
 def _produces(pipeline: Pipeline, state: PipelineState, token: object = None) -> None:
-    _check(pipeline, state, "producer")
+    check_state(pipeline, state, "producer")
+
+
+def _acquires(pipeline: Pipeline, state: PipelineState, token: object = None) -> None:
+    _produces(pipeline, state)
+    if pipeline.kind == "clc":
+        raise AlgebraError("stages for work are acquired by 'cutlass.request_next_work'")
 
 
 def _try_acquire(pipeline: Pipeline, state: PipelineState) -> Leaf:
@@ -77,25 +83,29 @@ def _releases(pipeline: Pipeline, state: PipelineState, rank: Leaf | None = None
     if rank is None:
         return
     check_rank(rank)
-    if pipeline.kind == "tma_umma":
+    if pipeline.family == "tma_umma":
         raise AlgebraError("tensor cores release the stage of their own CTA")
+    if pipeline.kind == "clc":
+        raise AlgebraError("stages for work are released in the first CTA of the cluster")
+    if pipeline.ctas == 2:
+        raise AlgebraError("stages of a pair are released in its first CTA")
 
 
 def _consumes(pipeline: Pipeline, state: PipelineState, token: object = None) -> None:
-    _check(pipeline, state, "consumer")
+    check_state(pipeline, state, "consumer")
     if pipeline.kind == "tma_store":
         raise AlgebraError("TMA itself consumes what is stored, nobody waits or releases")
 
 
 def _full(pipeline: Pipeline, state: PipelineState) -> PointerInfo:
     """The barrier that a producer's copies arrive at."""
-    _check(pipeline, state, "producer")
+    check_state(pipeline, state, "producer")
     return _barrier_of(pipeline)
 
 
 def _empty(pipeline: Pipeline, state: PipelineState) -> PointerInfo:
     """The barrier that consumers arrive at."""
-    _check(pipeline, state, "consumer")
+    check_state(pipeline, state, "consumer")
     return _barrier_of(pipeline)
 
 
@@ -142,7 +152,7 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
     effect(
         "producer_acquire",
         "pipeline, state, bool?",
-        _produces,
+        _acquires,
         "Waits until the stage is empty, unless it is known to be, and announces its bytes: "
         "`empty_s, then full_s.tx += n`.",
     ),

@@ -18,6 +18,19 @@ which is static: work is w, w + gridDim, .. A dynamic one takes what is left whe
 
 where one thread fetches, and tells the others through shared memory.
 
+Where the grid has a CTA for each tile, one that has started can take over others that have not
+(ClcDynamicPersistentTileScheduler): a producer requests work ahead, each consumer waits for it,
+
+    %p = cutlass.make_pipeline(%bars) -> !cutlass.pipeline<clc, 2, 16, (1,6)>
+    cutlass.request_next_work(%p, %ahead, %answers)
+    ..
+    cutlass.consumer_wait(%p, %state)
+    %next = cutlass.get_next_work(%s, %p, %state, %answers)
+    cutlass.consumer_release(%p, %state)
+
+In a cluster the producers of all CTAs request, the first CTA's asks, and work is that of a cluster:
+the first one is `cluster_idx<0>`.
+
 With groups of S tiles along M, raster n, work w is tile (w mod S + S * (w / (S N)), w / S mod N).
 The last group may reach beyond M: such tiles are nobody's, and copies by TMA leave them out.
 """
@@ -29,9 +42,11 @@ from dataclasses import replace
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.leaves import Leaf
 from tileiras.dialects.cute.operation import CuteOp
-from tileiras.dialects.cute.values import PointerInfo
+from tileiras.dialects.cute.values import PointerInfo, Tensor
+from tileiras.dialects.cute_nvgpu.launch_control import check_answers
+from tileiras.dialects.cutlass.pipelines import check_state
 from tileiras.dialects.cutlass.rows import effect, row
-from tileiras.dialects.cutlass.values import UNKNOWN_LEAF, TileScheduler
+from tileiras.dialects.cutlass.values import UNKNOWN_LEAF, Pipeline, PipelineState, TileScheduler
 
 RANK = 3
 
@@ -48,6 +63,25 @@ def _fetch(scheduler: TileScheduler, counter: PointerInfo) -> Leaf:
         raise AlgebraError(
             f"the counter is an i32 in gmem, found {counter.element} in {counter.space}"
         )
+    return UNKNOWN_LEAF
+
+
+def _request(pipeline: Pipeline, state: PipelineState, answers: Tensor) -> None:
+    _for_work(pipeline, answers)
+    check_state(pipeline, state, "producer")
+
+
+def _for_work(pipeline: Pipeline, answers: Tensor) -> None:
+    if pipeline.kind != "clc":
+        raise AlgebraError(f"work is requested through a pipeline clc, found {pipeline.kind}")
+    check_answers(answers, pipeline.stages)
+
+
+def _next(
+    scheduler: TileScheduler, pipeline: Pipeline, state: PipelineState, answers: Tensor
+) -> Leaf:
+    _for_work(pipeline, answers)
+    check_state(pipeline, state, "consumer")
     return UNKNOWN_LEAF
 
 
@@ -114,6 +148,20 @@ OPERATIONS: tuple[type[CuteOp], ...] = (
         _fetch,
         "Work that no CTA has, by a counter that is 0 before the launch: "
         "`fetch(s, p) = gridDim.x + p[0], p[0] := p[0] + 1`.",
+    ),
+    effect(
+        "request_next_work",
+        "pipeline, state, tensor",
+        _request,
+        "Asks for a cluster that has not started, when its stage is empty: "
+        "`A(stage) := next cluster, or none`.",
+    ),
+    effect(
+        "get_next_work",
+        "scheduler, pipeline, state, tensor -> int",
+        _next,
+        "The work of a cluster that was taken over, `work_count(s)` if there was none: "
+        "`next(s, A) = x of A(stage) / CTAs of a cluster along x`.",
     ),
     row(
         "is_valid_work",

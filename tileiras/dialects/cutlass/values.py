@@ -14,15 +14,29 @@ from typing import Any
 from tileiras.dialects.cute.algebra.errors import AlgebraError
 from tileiras.dialects.cute.algebra.int_tuples import text_of
 from tileiras.dialects.cute.algebra.leaves import UNKNOWN, Dynamic, Leaf
-from tileiras.dialects.cute.values import RunTimeValue
+from tileiras.dialects.cute.values import PAIR_SUFFIX, RunTimeValue
 from tileiras.dialects.cute_nvgpu.barriers import MAX_COUNT
+from tileiras.dialects.cute_nvgpu.launch_control import ANSWER_BYTES
 
 UNKNOWN_LEAF = Dynamic.symbol(UNKNOWN)
 
-KINDS = ("async", "cp_async", "tma_async", "tma_umma", "umma_async", "tma_store")
-"""Who fills stages and who reads them: CUTLASS's PipelineAsync, PipelineCpAsync and so on."""
-TMA_KINDS = ("tma_async", "tma_umma")
-"""Those whose stages TMA fills: the producer announces bytes, and the copies arrive themselves."""
+KINDS = (
+    "async",
+    "cp_async",
+    "tma_async",
+    "tma_umma",
+    "tma_umma_2sm",
+    "umma_async",
+    "umma_async_2sm",
+    "tma_store",
+    "clc",
+)
+"""Who fills stages and who reads them: CUTLASS's PipelineAsync, PipelineCpAsync and so on. Those of
+a pair of CTAs (`_2sm`) say what the tensor cores of both do: the first CTA of the pair multiplies.
+"""
+TMA_KINDS = ("tma_async", "tma_umma", "tma_umma_2sm", "clc")
+"""Those whose stages TMA fills, or answers to requests for work: the producer announces bytes, and
+the copies arrive themselves."""
 ROLES = ("producer", "consumer")
 MAX_STAGES = 64
 """More stages than shared memory has room for."""
@@ -50,8 +64,20 @@ class Pipeline(RunTimeValue):
         if (self.bytes > 0) != (self.kind in TMA_KINDS) or self.bytes > MAX_COUNT:
             wanted = f"1 to {MAX_COUNT}" if self.kind in TMA_KINDS else "0"
             raise AlgebraError(f"TMA brings {wanted} bytes to {self.kind}, found {self.bytes}")
+        if self.kind == "clc" and self.bytes != ANSWER_BYTES:
+            raise AlgebraError(f"an answer has {ANSWER_BYTES} bytes, found {self.bytes}")
         if any(not 1 <= count <= MAX_COUNT for count in self.arrivals):
             raise AlgebraError(f"1 to {MAX_COUNT} arrive in a phase, found {self.arrivals}")
+
+    @property
+    def family(self) -> str:
+        """The kind, whether of one CTA or of two."""
+        return self.kind.removesuffix(PAIR_SUFFIX)
+
+    @property
+    def ctas(self) -> int:
+        """The CTAs whose tensor cores act together."""
+        return 2 if self.kind.endswith(PAIR_SUFFIX) else 1
 
     @property
     def barriers(self) -> int:

@@ -1,6 +1,10 @@
-"""The fifth generation of tensor cores (tcgen05): products whose sums lie in tensor memory."""
+"""The fifth generation of tensor cores (tcgen05): products whose sums lie in tensor memory.
 
-from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr
+Operations with `pair` are those of two CTAs of a cluster, whose ranks differ in the lowest bit
+(`.cta_group::2`); a kernel has either these or the others.
+"""
+
+from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -8,6 +12,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -46,6 +51,7 @@ class Tcgen05AllocOp(IRDLOperation):
     """
 
     name = "nvvm.tcgen05.alloc"
+    pair = opt_prop_def(UnitAttr)
     columns = prop_def(IntAttr)
     address = operand_def(PointerType)
     traits = MEMORY
@@ -61,6 +67,7 @@ class Tcgen05DeallocOp(IRDLOperation):
     """Gives `columns` of tensor memory back. PTX ISA, "tcgen05.dealloc"."""
 
     name = "nvvm.tcgen05.dealloc"
+    pair = opt_prop_def(UnitAttr)
     columns = prop_def(IntAttr)
     tmem = operand_def(IntegerType(32))
     traits = MEMORY
@@ -75,6 +82,7 @@ class Tcgen05RelinquishOp(IRDLOperation):
     """The CTA allocates no more: others may. PTX ISA, "tcgen05.relinquish_alloc_permit"."""
 
     name = "nvvm.tcgen05.relinquish_alloc_permit"
+    pair = opt_prop_def(UnitAttr)
     traits = MEMORY
 
 
@@ -91,6 +99,7 @@ class Tcgen05MmaOp(IRDLOperation):
     """
 
     name = "nvvm.tcgen05.mma"
+    pair = opt_prop_def(UnitAttr)
     kind = prop_def(StringAttr)
     descriptor = prop_def(IntAttr)
     a_offsets = prop_def(IndicesAttr)
@@ -131,6 +140,7 @@ class Tcgen05CommitOp(IRDLOperation):
     """
 
     name = "nvvm.tcgen05.commit"
+    pair = opt_prop_def(UnitAttr)
     barrier = operand_def(PointerType)
     multicast = opt_operand_def(IntegerType(16))
     predicate = opt_operand_def(IntegerType(1))
@@ -237,6 +247,7 @@ class Tcgen05CpOp(IRDLOperation):
     """
 
     name = "nvvm.tcgen05.cp"
+    pair = opt_prop_def(UnitAttr)
     offsets = prop_def(IndicesAttr)
     columns = prop_def(IndicesAttr)
     tmem = operand_def(IntegerType(32))
@@ -263,6 +274,7 @@ class Tcgen05MmaScaledOp(IRDLOperation):
     """
 
     name = "nvvm.tcgen05.mma_scaled"
+    pair = opt_prop_def(UnitAttr)
     kind = prop_def(StringAttr)
     vector = prop_def(IntAttr)
     descriptors = prop_def(IndicesAttr)

@@ -72,7 +72,9 @@ class TmaLoadOp(IRDLOperation):
 
     `coordinates` are in elements, fastest dim first. `multicast` (i16) is the mask of CTA ranks
     that get the box, each at the same address and barrier offset. `own_cta`: it comes to the CTA
-    that asks for it, and the instruction says so. `policy` comes from `CachePolicyOp`. One thread
+    that asks for it, and the instruction says so. `pair`: the barrier may be that of the other CTA
+    of a pair; of a box for several CTAs, the CTA of each pair that has the place of `barrier`'s
+    counts. `policy` comes from `CachePolicyOp`. One thread
     issues it. PTX ISA, "cp.async.bulk.tensor".
     """
 
@@ -85,6 +87,7 @@ class TmaLoadOp(IRDLOperation):
     policy = opt_operand_def(IntegerType(64))
     predicate = opt_operand_def(IntegerType(1))
     own_cta = opt_prop_def(UnitAttr)
+    pair = opt_prop_def(UnitAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 

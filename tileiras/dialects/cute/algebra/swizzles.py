@@ -79,13 +79,17 @@ class ComposedLayout:
 
     def __call__(self, coordinate: Coordinate) -> int:
         """The index of a coordinate; AlgebraError if it is not static."""
-        index = static(self.offset + crd2idx(coordinate, self.outer), "an index that is composed")
-        return static(self.inner(index), "an index that is composed")
+        return self._composed(crd2idx(coordinate, self.outer))
+
+    def _composed(self, index: Leaf) -> int:
+        """The index for one of the outer layout."""
+        inside = static(self.offset + index, "an index that is composed")
+        return static(self.inner(inside), "an index that is composed")
 
     @property
     def indices(self) -> list[int]:
         """The index of every coordinate, in order."""
-        return [self(i) for i in range(self.static_size)]
+        return [self._composed(index) for index in self.outer.indices]
 
     @property
     def cosize(self) -> int:

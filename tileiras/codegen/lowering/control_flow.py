@@ -78,20 +78,24 @@ def lower_for(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> No
         if op.takes_over is None:
             following = ctx.b.add(counter, step)
         else:
-            following = taken_blocks.next_block(ctx, upper)
+            from tileiras.codegen.lowering.taken_blocks import next_block
+
+            following = next_block(ctx, upper)
         ctx.b.br(head, [following, *values], no_unroll=no_unroll)
 
     ctx.start_block(body)
     if op.takes_over is not None:
-        from tileiras.codegen.lowering import taken_blocks
+        from tileiras.codegen.lowering.taken_blocks import ask
 
-        taken_blocks.ask(ctx)
+        ask(ctx)
     ctx.loops.append(LoopFrame(next_iteration, done))
     lower_block(ctx, source)
     ctx.loops.pop()
     ctx.start_block(done)
     if op.takes_over is not None:
-        taken_blocks.wait_for_readers(ctx)
+        from tileiras.codegen.lowering.taken_blocks import wait_for_readers
+
+        wait_for_readers(ctx)
 
 
 def _has_dot(op: Operation) -> bool:

@@ -344,6 +344,43 @@ def test_ctas_of_a_cluster_send_to_each_other() -> None:
     assert run(module, np.zeros(64, np.int32)).tolist() == list(range(63, -1, -1))
 
 
+def asks_for_a_cluster(b: ThreadBuilder, args: Sequence[SSAValue], shared: SSAValue) -> None:
+    """The first thread asks; all threads wait, and add what they read to 7."""
+    barrier, thread = b.gep(shared, b.i32(512)), b.thread_id()
+    first = b.icmp("eq", thread, b.i32(0))
+    start, after = b.new_block(), b.new_block()
+    b.cond_br(first, start, after)
+    b.at(start)
+    b.mbarrier_init(barrier, 1)
+    b.br(after)
+    b.at(after)
+    b.barrier()
+    b.mbarrier_expect_tx(barrier, 16, first)
+    b.try_cancel(shared, barrier, first, of_cluster=False)
+    b.mbarrier_wait(barrier, b.i32(0))
+    answer = b.query_cancel(shared)
+    total = b.i32(7)
+    for word in range(4):
+        total = b.add(total, b.extract(answer, word))
+    b.store(total, place_of(b, args[0], thread), 4)
+
+
+def test_no_cluster_is_left_to_take_over() -> None:
+    module = with_shared(asks_for_a_cluster)
+    assert run(module, np.zeros(64, np.int32)).tolist() == [7] * 64
+
+
+def test_what_is_no_answer_is_noticed() -> None:
+    def body(b: ThreadBuilder, args: Sequence[SSAValue], shared: SSAValue) -> None:
+        b.store(b.thread_id(), place_of(b, shared, b.thread_id()), 4)
+        b.barrier()
+        found = b.extract(b.query_cancel(shared), 0)
+        b.store(found, place_of(b, args[0], b.thread_id()), 4)
+
+    with pytest.raises(InterpreterError, match="is no answer"):
+        run(with_shared(body), np.zeros(64, np.int32))
+
+
 def test_a_grid_must_be_made_of_clusters() -> None:
     module = with_shared(sends, cluster_dim=(2, 1, 1))
     with pytest.raises(InterpreterError, match=r"grid of \(1, 1, 1\) CTAs is not made of clusters"):

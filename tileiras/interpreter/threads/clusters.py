@@ -7,10 +7,13 @@ from xdsl.ir import Operation
 
 from tileiras.dialects.nvvm import cluster
 from tileiras.interpreter.errors import InterpreterError, UnknownOperationError
-from tileiras.interpreter.threads.barriers import mbarrier_at
+from tileiras.interpreter.threads.access import read
+from tileiras.interpreter.threads.barriers import chosen, mbarrier_at
 from tileiras.interpreter.threads.schedule import Wait
 from tileiras.interpreter.threads.state import Cta, Lockstep, Rule
 from tileiras.interpreter.threads.values import Value
+
+ANSWER_BYTES = 4 * cluster.ANSWER_WORDS
 
 
 def _arrive(run: Lockstep, op: cluster.ClusterArriveOp) -> None:
@@ -61,10 +64,30 @@ def _map(run: Lockstep, op: cluster.MapSharedOp) -> Value:
     raise UnknownOperationError("the interpreter knows no addresses of other CTAs' memory")
 
 
+def _try_cancel(run: Lockstep, op: cluster.TryCancelOp) -> Wait:
+    """All CTAs of a grid start here, so there is no cluster left to take over: 16 zero bytes."""
+    addresses, barriers = run.values[op.pointer], run.values[op.barrier]
+    ctas = [run.cta] if op.of_cluster is None else run.cta.cluster.ctas
+    for row in chosen(run, op.predicate):
+        for cta in ctas:
+            answer = np.zeros((1, ANSWER_BYTES), np.uint8)
+            _send(run, cta, int(barriers[row]), addresses[row : row + 1], answer)
+    return Wait()
+
+
+def _query_cancel(run: Lockstep, op: cluster.QueryCancelOp) -> Value:
+    data = read(run, run.ids, run.values[op.pointer], ANSWER_BYTES)
+    if data.any():
+        raise InterpreterError("what clusterlaunchcontrol.query_cancel reads is no answer")
+    return np.zeros((run.count, cluster.ANSWER_WORDS), np.uint32)
+
+
 RULES: dict[type[Operation], Rule] = {
     cluster.ClusterArriveOp: _arrive,
     cluster.ClusterWaitOp: _wait,
     cluster.StoreAsyncOp: _store,
     cluster.MapSharedOp: _map,
+    cluster.TryCancelOp: _try_cancel,
+    cluster.QueryCancelOp: _query_cancel,
 }
 """Operations between the CTAs of a cluster."""

@@ -56,6 +56,7 @@ CASES += [(name, gpu_name) for name in SCALED for gpu_name in ("sm_100", "sm_120
 READERS = (
     "split-k",
     "tiles-per-cta",
+    "tileas-dynamic-persistent",
     "form-clusters",
     "tileas-generate-schedule",
     "tileas-plan-cta",

@@ -74,7 +74,7 @@ class Kernel:
     steps: SSAValue
 
 
-def hopper_gemm_module(stages: int = 4) -> ModuleOp:
+def wgmma_gemm_module(stages: int = 4) -> ModuleOp:
     """A module with the kernel `gemm(A, B, C, M, N, K)`; the grid has M/128 * N/256 CTAs."""
     table = TensorMapTable.make("gemm_maps", count=3, slots=8)
     buffers = GlobalOp.make("gemm_pipeline", stages * STAGE_BYTES, 3, 1024)

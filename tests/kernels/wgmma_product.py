@@ -14,8 +14,8 @@ from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.shared_operands import Major, SharedOperand
 from tileiras.codegen.atoms.wgmma import ROWS, WgmmaAtom, get_wgmma_atom
+from tileiras.codegen.llvmir.async_builder import accumulator_type
 from tileiras.codegen.llvmir.builder import ThreadBuilder
-from tileiras.codegen.llvmir.hopper_builder import accumulator_type
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.dialects.llvm.control import FuncOp
 from tileiras.dialects.llvm.memory import GlobalOp

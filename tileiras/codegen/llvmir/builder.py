@@ -8,7 +8,7 @@
 Values are scalars or vectors alike. Integer constants, trivial identities, and extracts of shuffles
 and inserts are folded while building, so that IR stays small. Methods are spread over its bases:
 `op_emitter` (constants), `arithmetic_builder`, `vector_builder`, `memory_builder`,
-`hopper_builder` (mbarriers, wgmma), `tma_builder`; here are calls, control flow and threads.
+`async_builder` (mbarriers, wgmma), `tma_builder`; here are calls, control flow and threads.
 """
 
 from __future__ import annotations

@@ -296,9 +296,9 @@ _RULES: dict[type[Operation], PrintRule] = {
 """How the ops are printed that many kernels have; grows by those that a kernel needs."""
 
 _ELSEWHERE = {
-    "tileiras.dialects.nvvm.mbarrier": "print_hopper_ops",
-    "tileiras.dialects.nvvm.cluster": "print_hopper_ops",
-    "tileiras.dialects.nvvm.tma": "print_hopper_ops",
+    "tileiras.dialects.nvvm.mbarrier": "print_async_ops",
+    "tileiras.dialects.nvvm.cluster": "print_async_ops",
+    "tileiras.dialects.nvvm.tma": "print_async_ops",
     "tileiras.dialects.nvvm.wgmma": "print_wgmma",
     "tileiras.dialects.nvvm.tcgen05": "print_tcgen05",
 }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 
-from tileiras.codegen.llvmir.hopper_builder import HopperBuilder, optional, segments
+from tileiras.codegen.llvmir.async_builder import AsyncBuilder, optional, segments
 from tileiras.dialects.llvm.types import integer_type, vector_type
 from tileiras.dialects.llvm.vectors import IndicesAttr
 from tileiras.dialects.nvvm import tcgen05
@@ -49,7 +49,7 @@ def _paired(pair: bool) -> dict[str, Attribute]:
     return {"pair": UnitAttr()} if pair else {}
 
 
-class Tcgen05Builder(HopperBuilder):
+class Tcgen05Builder(AsyncBuilder):
     """Pointers are shared memory pointers; addresses in tensor memory are i32."""
 
     def tcgen05_alloc(self, address: SSAValue, columns: int, pair: bool = False) -> None:

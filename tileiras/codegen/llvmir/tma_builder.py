@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 
-from tileiras.codegen.llvmir.hopper_builder import optional, segments
+from tileiras.codegen.llvmir.async_builder import optional, segments
 from tileiras.codegen.llvmir.tcgen05_builder import Tcgen05Builder
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.dialects.llvm.types import GLOBAL, integer_type

@@ -1,8 +1,8 @@
 """The `nvvm` dialect: what a GPU thread has beyond LLVM, on vectors of the thread's own elements.
 
 The chapters: `threads` (ids, barriers, shuffles, votes), `matrix` (mma.sync, ldmatrix, stmatrix),
-`copies` (cp.async, dependent launch), `access` (guarded and ordered loads and stores); for Hopper
-and later `mbarrier`, `tma`, `wgmma`, `cluster`; for Blackwell `tcgen05`.
+`copies` (cp.async, dependent launch), `access` (guarded and ordered loads and stores); for
+sm_90 and later `mbarrier`, `tma`, `wgmma`, `cluster`; for Blackwell `tcgen05`.
 Sources: PTX ISA, sections named in each class.
 """
 

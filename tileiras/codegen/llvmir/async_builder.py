@@ -1,4 +1,4 @@
-"""Thread builder methods of Hopper's asynchronous machinery: mbarriers, clusters, wgmma.
+"""Thread builder methods of asynchronous hardware: mbarriers, clusters, wgmma.
 
     b.mbarrier_wait(full, parity)
     acc = b.wgmma("m64n256k16_f32_f16", a, b, acc, a_offsets=(0, 32), b_offsets=(0, 2048),
@@ -50,7 +50,7 @@ def accumulator_type(atom: str, reps_m: int = 1) -> Attribute:
     return vector_type(_ELEMENTS[row.family.accumulator], reps_m * row.accumulator_elements)
 
 
-class HopperBuilder(MemoryBuilder):
+class AsyncBuilder(MemoryBuilder):
     """mbarriers, clusters and wgmma; pointers are shared memory pointers unless said otherwise."""
 
     # mbarriers

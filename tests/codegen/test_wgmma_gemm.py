@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kernels.thread_programs import OPTIONS
-from tests.kernels.wgmma_gemm import THREADS, hopper_gemm_module
+from tests.kernels.wgmma_gemm import THREADS, wgmma_gemm_module
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
@@ -15,7 +15,7 @@ from tileiras.codegen.target import get_target
 @pytest.mark.parametrize("stages", [3, 4])
 def test_gemm_has_no_spills_and_no_serialised_wgmma(stages: int) -> None:
     target = get_target("sm_90")
-    text = print_module(hopper_gemm_module(stages), target, OPTIONS)
+    text = print_module(wgmma_gemm_module(stages), target, OPTIONS)
     ptx = llvm_ir_to_ptx(text, target, OPTIONS)
     result = ptx_to_cubin(ptx, target, OPTIONS)
     assert result.spills == 0

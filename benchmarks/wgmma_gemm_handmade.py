@@ -1,6 +1,6 @@
 """The hand-made Hopper GEMM of the tests: is it right, and how fast? Beside cuBLAS (torch).
 
-    python benchmarks/hopper_gemm_handmade.py --sizes 4096 8192
+    python benchmarks/wgmma_gemm_handmade.py --sizes 4096 8192
 
 Needs an H100 or H200, cuda-python and torch. Also launches the kernel on two streams at once with
 different arguments, since launches share the module's tensor maps.
@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 import torch  # noqa: E402
 from cuda.bindings import driver  # noqa: E402
 
-from tests.kernels.wgmma_gemm import TILE_M, TILE_N, hopper_gemm_module  # noqa: E402
+from tests.kernels.wgmma_gemm import TILE_M, TILE_N, wgmma_gemm_module  # noqa: E402
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx  # noqa: E402
 from tileiras.codegen.llvmir.printer import print_module  # noqa: E402
 from tileiras.codegen.ptxas_backend import ptx_to_cubin  # noqa: E402
@@ -38,7 +38,7 @@ ARGUMENT_TYPES = (ctypes.c_void_p,) * 3 + (ctypes.c_int,) * 3
 def compile_gemm(stages: int) -> bytes:
     """The cubin; prints what ptxas says of it."""
     target, options = get_target("sm_90"), with_environment(CompileOptions(opt_level=3))
-    text = print_module(hopper_gemm_module(stages), target, options)
+    text = print_module(wgmma_gemm_module(stages), target, options)
     result = ptx_to_cubin(llvm_ir_to_ptx(text, target, options), target, options)
     print(f"{stages} stages: {result.registers} registers, {result.spills} bytes spilled")
     return result.cubin

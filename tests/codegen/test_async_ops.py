@@ -14,9 +14,9 @@ from tileiras.codegen.atoms.matrix_tiles import plan_matrix_tiles
 from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.atoms.wgmma import WGMMA_FAMILIES, find_wgmma_atom, get_wgmma_atom
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
+from tileiras.codegen.llvmir.async_builder import accumulator_type
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.folding import constant_int
-from tileiras.codegen.llvmir.hopper_builder import accumulator_type
 from tileiras.codegen.llvmir.printer import print_module
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.codegen.ptxas_backend import PtxasResult, ptx_to_cubin

@@ -17,7 +17,7 @@ MAX_LINES = 600
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "termination", "early_signals", "file_replacement"),
     ("colors",),
-    ("excerpts", "suggestions", "text_limits", "diagnostic_output"),
+    ("excerpts", "suggestions", "text_limits", "diagnostic_output", "argument_parser"),
     ("limits",),
     ("options",),
     ("remarks",),

@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("limits",),
     ("options",),
     ("remarks",),
-    ("rewriting", "ir_pass"),
+    ("ir_pass",),
     ("dialects",),
     ("bytecode", "codegen", "runtime"),
     ("interpreter",),

@@ -48,7 +48,7 @@ def unhung(body: str, indent: int) -> str:
 def wrapped(text: str) -> str:
     """Prose, at most COLUMNS wide, paragraph by paragraph."""
     paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
-    return "\n\n".join(textwrap.fill(part, COLUMNS) for part in paragraphs)
+    return "\n\n".join(textwrap.fill(part, COLUMNS, break_on_hyphens=False) for part in paragraphs)
 
 
 def narrow(text: str) -> str:
@@ -56,7 +56,8 @@ def narrow(text: str) -> str:
     lines: list[str] = []
     for line in text.split("\n"):
         deep = " " * (len(line) - len(line.lstrip()) + 4)
-        lines += textwrap.wrap(line, COLUMNS, subsequent_indent=deep) or [""]
+        pieces = textwrap.wrap(line, COLUMNS, subsequent_indent=deep, break_on_hyphens=False)
+        lines += pieces or [""]
     return "\n".join(lines)
 
 

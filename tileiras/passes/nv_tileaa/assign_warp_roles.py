@@ -20,14 +20,21 @@ if TYPE_CHECKING:
 class AssignWarpRolesPass(IrPass):
     """Says of each operation of a specialised kernel which roles of warps run it.
 
+    What has no roles is the consumers' alone. Beside products stands how many of them may be
+    unfinished, and which pipelines get a stage back.
+
     Before   func @gemm attributes {plan = #nv_tileas.kernel_plan<..., producer_warps = 4>} {
-             %i = muli %x, %c; for { %a = load %p[%i] {pipeline = ...}; %d = dot %a, %b, %s } }
-    After    func @gemm attributes {plan = ..., warp_roles = #nv_tileas.warp_roles<consumer = 8,
-             producer = 1>} { %i = muli %x, %c {roles = #nv_tileas.roles<producer, consumer>};
-             for { %a = load %p[%i] {pipeline = ..., roles = #nv_tileas.roles<producer, consumer>};
-             %d = dot %a, %b, %s {pending = 1 : i32, releases = array<i32: 0>} } };
-             what has no roles is the consumers' alone; beside products stands how many of them may
-             be unfinished, and which pipelines get a stage back
+               %i = muli %x, %c
+               for { %a = load %p[%i] {pipeline = ...}; %d = dot %a, %b, %s }
+             }
+    After    func @gemm attributes {
+                 plan = ..., warp_roles = #nv_tileas.warp_roles<consumer = 8, producer = 1>} {
+               %i = muli %x, %c {roles = #nv_tileas.roles<producer, consumer>}
+               for {
+                 %a = load %p[%i] {pipeline = ..., roles = #nv_tileas.roles<producer, consumer>}
+                 %d = dot %a, %b, %s {pending = 1 : i32, releases = array<i32: 0>}
+               }
+             }
     Requires the plan of `tileas-plan-cta`, and the barriers of `insert-barriers`
     Leaves   the program: nothing but attributes is written; kernels whose warps all do the same
     """

@@ -48,8 +48,10 @@ class FormClustersPass(IrPass):
 
     Before   %p = get_program_id 0;  for %t in [%p, %n) step %s { ... tiled_store }
     After    %c = get_program_id 0;  %r = get_cluster_rank;  %base = 2 * %c
-             for %b in [%base, %n) step %s { %t = %b + %r, or %b if there is no such tile block;
-             ... if it exists { tiled_store } }
+             for %b in [%base, %n) step %s {
+               %t = %b + %r, or %b if there is no such tile block
+               ... if it exists { tiled_store }
+             }
     Requires nv_tileaa, with the strategies of kernels; a target with TMA, clusters, and wgmma or
              tcgen05
     Leaves   kernels that are not specialised; kernels whose tile blocks may wait for each other;

@@ -21,12 +21,14 @@ class PlanCtaPass(IrPass):
     """Decides how many warps compute a kernel, in which roles, and how its operands reach them.
 
     What `choose-strategy` has written is completed: which tiles leave by TMA, whether a warp of its
-    own stores, and whether there is room for all that.
+    own stores, and whether there is room for all that. Where all warps do the same, only their
+    number is planned.
 
     Before   func @gemm { for { %a = load; %b = load; %d = dot %a, %b } store }
     After    func @gemm attributes {plan = #nv_tileas.kernel_plan<...>, pipelines = [...]} {
-             for { %a = load {pipeline = ...}; %b = load {pipeline = ...}; %d = dot {mma = ...} }
-             store {by_tma} }; where all warps do the same only the number of warps is planned
+               for { %a = load {pipeline = ...}; %b = load {pipeline = ...}; %d = dot {mma = ...} }
+               store {by_tma}
+             }
     Requires nv_tileaa that is not changed any more; a strategy on every kernel with products
     Leaves   the program: nothing but attributes is written; the strategy is taken away
     """

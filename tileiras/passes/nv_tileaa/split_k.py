@@ -48,9 +48,11 @@ MAX_WORDS = 224
 class SplitKPass(IrPass):
     """Cuts a product's steps along K, so that shared memory has room for several stages.
 
+    A loop that does more than this product gets a second loop, over the parts, inside.
+
     Before   for %k in [0, %n) { %a = tiled_load : 128x256;  %b = tiled_load : 256x256;  dot }
-    After    for %j in [0, 4 * %n) { tiled_load : 128x64;  tiled_load : 64x256;  dot }
-             Here %k is %j >> 2. A loop with more in it than that gets a second loop inside.
+    After    for %j in [0, 4 * %n) { %k = shri %j, 2;  %a = tiled_load : 128x64;
+                                     %b = tiled_load : 64x256;  dot }
     Requires nv_tileaa, with the strategies of kernels
     Leaves   loops whose pipelines have stages to spare already; in kernels whose warps all do the
              same, loops whose operands fit into registers and shared memory

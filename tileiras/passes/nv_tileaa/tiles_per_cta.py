@@ -36,14 +36,17 @@ class TilesPerCtaPass(IrPass):
 
     What both tiles read is loaded once. In a persistent kernel these are tiles of two neighbouring
     iterations. In a kernel of one tile per block they are its own and the next block's, if the grid
-    is large (`two_tiles_of_grid.py`).
+    is large (`two_tiles_of_grid.py`). No tile block has more to do than before: if in the last
+    round there are no more tiles than tile blocks, each block computes one.
 
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
-    After    for %t in [2 * program_id, ..) step 2 * num_programs { if %t + 1 is its tile, too {
-             pre(%t); pre(%t + 1); for %k { body of %t; body of %t + 1 }; post(%t); post(%t + 1)
-             } else { the same as before } }
-             No tile block has more to do than before: if in the last round there are no more tiles
-             than tile blocks, each block computes one.
+    After    for %t in [2 * program_id, ..) step 2 * num_programs {
+               if %t + 1 is its tile, too {
+                 pre(%t); pre(%t + 1)
+                 for %k { body of %t; body of %t + 1 }
+                 post(%t); post(%t + 1)
+               } else { the same as before }
+             }
     Requires nv_tileaa, with the strategies of kernels; a target with wgmma and TMA
     Leaves   kernels that are not specialised, that ask for clusters, or whose tile blocks may wait
              for each other; loops over K that depend on the tile, or do more than to add products

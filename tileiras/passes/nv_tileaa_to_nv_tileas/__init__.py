@@ -27,11 +27,16 @@ if TYPE_CHECKING:
 class ConvertTileAAToTileASPass(IrPass):
     """Moves layouts from attributes into types, and gives every role of warps its program.
 
-    Before   tensors without layouts; layouts, accesses and the plan as attributes
-    After    every tensor type carries its layout; where an operation takes an operand in another
-             one than it lies in, a convert_layout stands between, or the operand is computed again
-             if it is marked {rematerialize}; constants, ranges, splats, reshapes, permutations and
-             broadcasts stand in front of their users, in the layouts that these want
+    Where an operation takes an operand in another layout than it lies in, a `convert_layout` stands
+    between, or the operand is computed again if it is marked `rematerialize`. Constants, ranges,
+    splats, reshapes, permutations and broadcasts stand in front of their users, in the layouts that
+    these want.
+
+    Before   %x = tiled_load %v[%i] {access = <vector = 4, ..>, layouts = [#blocked0]} : tensor<..>
+             %s = reduce %x {operand_layouts = [#linear0], layouts = [#linear1]} : tensor<..>
+    After    %x = tiled_load %v[%i] {vector = 4, axis = 1} : tensor<.., #blocked0>
+             %y = convert_layout %x : tensor<.., #blocked0> -> tensor<.., #linear0>
+             %s = reduce %y : tensor<.., #linear0> -> tensor<.., #linear1>
     Requires nv_tileaa with the plan of `tileas-plan-cta`, the layouts of
              `tileas-assign-load-store-layouts`, the barriers of `insert-barriers` and the roles of
              `tileas-assign-warp-roles`; where a layout or a role is missing or fits nothing that is

@@ -37,7 +37,7 @@ from tileiras.resident.protocol import (
     runtime_folder,
     socket_path,
 )
-from tileiras.resident.samples import MATMUL, VECTOR_ADD
+from tileiras.resident.samples import MATMUL, TRACED_ADD
 from tileiras.resident.source_watch import SourceWatch, watch_sources
 from tileiras.termination import forget_everything
 
@@ -426,7 +426,7 @@ class _Sample:
     made: PtxasResult | None = None
 
 
-def rehearse(program: bytes = VECTOR_ADD) -> None:
+def rehearse(program: bytes = TRACED_ADD) -> None:
     """Does what a command does, but for ptxas, with a program, and forgets it."""
     from tileiras import driver
     from tileiras.cli import compile_request
@@ -440,7 +440,7 @@ def rehearse(program: bytes = VECTOR_ADD) -> None:
     with suppress(TileirasError):
         options = compile_request(values, {}).options
         ptx = driver.compile_module(program, options).output.decode()
-        if _Sample.made is not None and program is VECTOR_ADD:
+        if _Sample.made is not None and program is TRACED_ADD:
             _read_sample(_Sample.made, ptx, options)
 
 
@@ -453,7 +453,7 @@ def _make_cubin() -> None:
     options = CompileOptions(gpu_name=sample_target(), emit="ptx", line_info=True)
     target = find_target(options)
     with suppress(TileirasError, OSError):
-        ptx = compile_module(VECTOR_ADD, options).output.decode()
+        ptx = compile_module(TRACED_ADD, options).output.decode()
         if target is not None:
             _Sample.made = ptx_to_cubin(ptx, target, options)
 

@@ -43,13 +43,13 @@ _met: dict[type[Operation], None] = {}
 def verify_alone(op: Operation) -> None:
     """What `op.verify` does, without the operations that are nested in it. Raises its errors."""
     if type(op) not in _met:
-        _met[type(op)] = None
-        _use_table(type(op))
+        use_table(type(op))
     op.verify(verify_nested_ops=False)
 
 
-def _use_table(operation: type[Operation]) -> None:
+def use_table(operation: type[Operation]) -> None:
     """Lets the definition of a class verify by a table, if there is one for it."""
+    _met[operation] = None
     if not issubclass(operation, IRDLOperation):
         return
     definition = operation.get_irdl_definition()

@@ -402,17 +402,13 @@ def warm_up() -> None:
 
     What is made on first use is there then. No thread is left, which a fork would not have.
     """
-    from importlib import import_module
-
     from tileiras.codegen.llvm_backend import load_llvm
-    from tileiras.pipeline import PIPELINE
-    from tileiras.registry import load_pass
+    from tileiras.resident.everything import load_passes, make_definitions
     from tileiras.termination import prepare_for_crashes
 
     load_llvm()
-    import_module("tileiras.codegen.ptxas_backend")
-    for step in PIPELINE:
-        load_pass(step.pass_name)
+    load_passes()
+    make_definitions()
     prepare_for_crashes()
     rehearse(MATMUL)
     _make_cubin()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from tests.kernels.gemm import aligned, gemm, persistent
-from tests.kernels.pass_runs import passes_between, run_passes
+from tests.kernels.pass_runs import OPTIONS, passes_between, run_passes
+from tests.kernels.row_loops import RowLoop
+from tileiras.driver import compile_module
 from tileiras.errors import BytecodeError, CompileError
 
+BEFORE = "tileas-remove-barriers"
 NAME = "tileas-optimize-alloc-tensor"
 KERNEL_PLAN = re.compile(r"plan = #nv_tileas\.kernel_plan<[^>]*>")
 PIPELINE_PLAN = re.compile(r",\s+plan = #nv_tileas\.pipeline_plan<[^>]*>")
@@ -17,7 +21,7 @@ PIPELINE_PLAN = re.compile(r",\s+plan = #nv_tileas\.pipeline_plan<[^>]*>")
 
 def converted(source: bytes) -> str:
     """A kernel in front of the pass."""
-    return run_passes(source, *passes_between("check-target", "tileas-remove-barriers"))
+    return run_passes(source, *passes_between("check-target", BEFORE))
 
 
 def test_text_in_front_of_the_pass_is_all_that_it_needs():
@@ -54,3 +58,31 @@ def test_a_pipeline_without_a_plan_is_refused():
     with pytest.raises(CompileError, match="a pipeline is not planned") as found:
         run_passes(text.encode(), NAME)
     assert found.value.location is not None
+
+
+def test_buffers_get_places_which_text_keeps():
+    """Loads of two loops, one after another."""
+    source = RowLoop("f16", step="%by").text.encode()
+    before = converted(source)
+    assert before.count("alloc_tensor") == 2
+    assert "offset" not in before
+    whole = run_passes(before.encode(), NAME)
+    assert whole == run_passes(source, *passes_between("check-target", NAME))
+    assert whole.count("alloc_tensor {stages = 5, offset = 0} : !smem0") == 2
+    assert run_passes(whole.encode(), NAME) == whole
+
+
+def test_operands_lie_behind_each_other():
+    """Those of a product that mma.sync reads where cp.async has copied them to."""
+    options, names = replace(OPTIONS, gpu_name="sm_80"), passes_between("check-target", NAME)
+    source = gemm(128, 128, 32)
+    text = compile_module(source, options, filename="k.mlir", pass_names=names).output.decode()
+    assert re.search(r"#shared_linear0 = #nv_tileas.shared_linear<layout = #linear\d+>", text)
+    found = re.findall(r"alloc_tensor {stages = 3, offset = (\d+), ctas = \d} : !smem", text)
+    assert found == ["0", "24576"]
+
+
+def test_a_buffer_without_a_place_is_no_program():
+    text = converted(RowLoop("f16", step="%by").text.encode())
+    with pytest.raises(CompileError, match="a buffer has no place: tileas-optimize-alloc-ten"):
+        run_passes(text.encode(), "convert-nv-tileas-to-llvm")

@@ -75,11 +75,21 @@ builtin.module {
   }
 }
 // -----
-// tiles_of_pipelines_are_no_buffers
+// scales_are_part_of_a_stage
 builtin.module {
   nv_tileaa.func @k() attributes {num_warps = 1} {
-    // expected-error@+1 {{is no tile that lies as a layout says}}
-    %b = nv_tileas.alloc_tensor {stages = 2} : !nv_tileas.memdesc<128x64xf16, #nv_tileas.nvmma_shared<swizzle = 128, major = 1>, smem>
+    // expected-error@+1 {{alloc_tensor of scales, which are part of a stage}}
+    %b = nv_tileas.alloc_tensor {stages = 2} : !nv_tileas.memdesc<128x4xf8E8M0FNU, #nv_tileas.scale_chunks<k_axis = 1>, smem>
+    nv_tileaa.return
+  }
+}
+// -----
+// tiles_that_tma_reads_have_memory_of_their_own
+builtin.module {
+  nv_tileaa.func @k() attributes {num_warps = 1} {
+    %a = nv_tileas.alloc_tensor {stages = 2} : !nv_tileas.memdesc<64x128xi8, #nv_tileas.nvmma_shared<swizzle = 128, major = 1>, smem>
+    // expected-error@+1 {{alloc_tensor at a place, of tiles with memory of their own}}
+    %b = nv_tileas.alloc_tensor {stages = 2, offset = 0} : !nv_tileas.memdesc<64x128xi8, #nv_tileas.nvmma_shared<swizzle = 128, major = 1>, smem>
     nv_tileaa.return
   }
 }

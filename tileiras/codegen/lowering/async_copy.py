@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES
 from tileiras.codegen.lowering.addressing import combinations
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.padding import padding_bits
@@ -68,7 +69,7 @@ def _pieces(op: tas.AsyncCopyOp | tas.ReadStageOp, layout: LinearLayout) -> _Pie
 
 def allocate_buffers(ctx: KernelLowering, func: aa.FuncOp) -> None:
     """One variable for all buffers of pipelined loads; where in it each lies has been decided."""
-    buffers = [op for op in func.walk() if isinstance(op, tas.AllocTensorOp)]
+    buffers = [op for op in func.walk() if isinstance(op, tas.AllocTensorOp) and op.has_place]
     if not buffers:
         return
     starts = [_start(op) for op in buffers]
@@ -220,12 +221,19 @@ def _padded(
     return b.bitcast(b.select(each, loaded, padding), type)
 
 
-def lower_nothing(ctx: KernelLowering, op: Operation) -> None:
-    """Buffers are allocated before anything else."""
+def lower_alloc_tensor(ctx: KernelLowering, op: Operation) -> None:
+    """A variable for a buffer that shares its memory with nobody; others have their place."""
+    if not isinstance(op, tas.AllocTensorOp):
+        raise InternalError("the rule of alloc_tensor got another operation")
+    if op.has_place:
+        return
+    ctx.scratch.reserve(op.bytes)
+    variable = ctx.shared_variable("pieces", op.bytes, PATTERN_BYTES)
+    ctx.values[op.result] = ctx.prologue.address_of(variable)
 
 
 ASYNC_COPY_RULES = {
-    tas.AllocTensorOp: lower_nothing,
+    tas.AllocTensorOp: lower_alloc_tensor,
     aa.AsyncCommitGroupOp: lower_async_commit_group,
     aa.AsyncWaitGroupOp: lower_async_wait_group,
     tas.AsyncCopyOp: lower_async_copy,

@@ -194,8 +194,10 @@ FORMS: dict[str, Row] = {
         "$pointers into $pipeline <?mask = $mask ?>", "pointers; mask=i1(pointers)"
     ),
     "nv_tileas.async.tiled_tma_store": Row(
-        "$value, $view[$indices] using $tensor_map", "value, view"
+        "$value, $view[$indices] using $tensor_map <?through $buffers ?>", "value, view, buffers"
     ),
+    "nv_tileas.async.pipeline.free_pipelines": Row("<?$pipeline ?>", ""),
+    "nv_tileas.async.pipeline.create_store_pipeline": Row("<?$buffers ?>", "buffers"),
     "nv_tileas.async.pipeline.store_stage": Row(
         "$pipeline, $view[$indices] using $tensor_map", "view"
     ),

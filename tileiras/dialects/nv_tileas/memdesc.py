@@ -18,6 +18,7 @@ a layout.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import ClassVar, TypeGuard
 
 from xdsl.dialects.builtin import IntAttr
@@ -249,11 +250,11 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def smem_bytes(self) -> int:
-        """Bytes of shared memory that a tile takes which lies as a layout says."""
+        """Bytes of shared memory that a tile takes by itself."""
         size = storage_bytes(self.element_type)
         match self.encoding:
-            case SharedLinearAttr():
-                return self.encoding.layout.data.size * size
+            case SharedLinearAttr() | NvmmaSharedAttr():
+                return prod(self.shape) * size
             case ThreadCellsAttr():
                 layout = self.encoding.layout.data
                 elements = len(set(register_representatives(layout)))

@@ -20,7 +20,12 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.async_copy import AsyncCopyBase, ReadStageBase
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase, TiledLoadBase, TiledStoreBase
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, layout_of
-from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, MemDescType, ThreadCellsAttr
+from tileiras.dialects.nv_tileas.memdesc import (
+    IN_SMEM,
+    MemDescType,
+    ScaleChunksAttr,
+    ThreadCellsAttr,
+)
 
 BUFFER_ALIGN = 128
 """Bytes: buffers and their stages start where a wavefront of shared memory does."""
@@ -84,7 +89,9 @@ class AllocTensorOp(IRDLOperation):
 
     `offset`: where the first begins, in the shared memory that a kernel has for all of these, once
     `tileas-optimize-alloc-tensor` has chosen it. Buffers that are in use at different times may lie
-    in the same place. `ctas`: so many tile blocks shall fit an SM.
+    in the same place. Tiles that TMA reads have no place: their memory is their own, as long as the
+    kernel runs, and begins where patterns of swizzles do. `ctas`: so many tile blocks shall fit an
+    SM.
     """
 
     name = "nv_tileas.alloc_tensor"
@@ -92,6 +99,11 @@ class AllocTensorOp(IRDLOperation):
     offset = opt_prop_def(IntAttr)
     ctas = opt_prop_def(IntAttr)
     result = result_def(IN_SMEM)
+
+    @property
+    def has_place(self) -> bool:
+        """Whether the buffer lies at an offset, in memory that it shares."""
+        return buffer_type(self.result).has_layout
 
     @property
     def stage_bytes(self) -> int:
@@ -107,10 +119,12 @@ class AllocTensorOp(IRDLOperation):
         """There is a stage, of a tile of known size, where no other buffer lies meanwhile."""
         if self.stages.data < 1:
             raise VerifyException("alloc_tensor needs a stage")
-        if not buffer_type(self.result).has_layout:
-            raise VerifyException(f"{self.result.type} is no tile that lies as a layout says")
+        if isinstance(buffer_type(self.result).encoding, ScaleChunksAttr):
+            raise VerifyException("alloc_tensor of scales, which are part of a stage")
         if self.offset is None:
             return
+        if not self.has_place:
+            raise VerifyException("alloc_tensor at a place, of tiles with memory of their own")
         if self.offset.data % BUFFER_ALIGN:
             raise VerifyException(f"alloc_tensor at {self.offset.data}, no multiple of 128 bytes")
         other = self._overlapping()

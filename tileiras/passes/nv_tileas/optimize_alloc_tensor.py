@@ -8,10 +8,10 @@ written; the rest of the memory is for stages.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
@@ -31,7 +31,8 @@ class OptimizeAllocTensorPass(IrPass):
              %p = create_pipeline {stages = 2, stage_bytes = 32768}
                  {plan = #nv_tileas.pipeline_plan}
     After    %p = create_pipeline {stages = 4, stage_bytes = 32768};  in the consumers' program
-             free_pipelines behind the last that reads stages; buffers of stores get what is left
+             free_pipelines %p behind the last that reads stages; stores go through an alloc_tensor
+             of what is left, or through %p once it is free
              %b = alloc_tensor {stages = 3, offset = 24576} instead of one without a place
     Requires nv_tileas in which products are waited for; the plans of `tileas-plan-cta` beside the
              function and its pipelines, which are taken away
@@ -44,7 +45,7 @@ class OptimizeAllocTensorPass(IrPass):
     def verify_left(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Every buffer has its place."""
         for inner in op.walk():
-            if isinstance(inner, AllocTensorOp) and inner.offset is None:
+            if _has_place(inner) and inner.offset is None:
                 raise BrokenPromise("a buffer without a place", inner)
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
@@ -52,7 +53,7 @@ class OptimizeAllocTensorPass(IrPass):
         for func in op.body.ops:
             if not isinstance(func, aa.FuncOp):
                 continue
-            buffers = [buffer for buffer in func.walk() if isinstance(buffer, AllocTensorOp)]
+            buffers = [buffer for buffer in func.walk() if _has_place(buffer)]
             if buffers:
                 from tileiras.passes.nv_tileas.place_buffers import place_buffers
 
@@ -74,6 +75,11 @@ class OptimizeAllocTensorPass(IrPass):
                 from tileiras.passes.nv_tileas.explain import explain_operations
 
                 explain_operations(ctx.remarks, func, ctx.require_target())
+
+
+def _has_place(op: Operation) -> TypeGuard[AllocTensorOp]:
+    """Whether an operation allocates a buffer that shares its memory with others."""
+    return isinstance(op, AllocTensorOp) and op.has_place
 
 
 def _plan_of(func: aa.FuncOp) -> KernelPlanAttr | None:

@@ -263,10 +263,10 @@ def test_client_imports_nothing_heavy(home: Home, program: Path) -> None:
     assert len(modules) <= 8
 
 
-@pytest.mark.parametrize("name", ["vector_add", "matmul"])
+@pytest.mark.parametrize("name", ["vector_add", "traced_add", "matmul"])
 def test_samples_are_the_examples(name: str) -> None:
     source = (EXAMPLES / f"{name}.mlir").read_bytes()
-    expected = {"vector_add": samples.VECTOR_ADD, "matmul": samples.MATMUL}[name]
+    expected: bytes = getattr(samples, name.upper())
     assert to_bytecode(read_source(source, f"examples/{name}.mlir"), source) == expected
 
 

@@ -15,6 +15,7 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.quick_verification import verify_alone
 from tileiras.errors import BytecodeError, InternalError, SourceLocation
 from tileiras.excerpts import shortened, shown_input
 from tileiras.options import CUTE, TextStyle
@@ -99,7 +100,7 @@ def check_border(module: ModuleOp, stage: Stage) -> None:
 
 def _check_op(op: Operation) -> None:
     """Verifies one operation without what is nested in it."""
-    op.verify(verify_nested_ops=False)
+    verify_alone(op)
     for region in op.regions:
         block = region.first_block
         if block is None or block.next_block is not None or block.first_op is not None:

@@ -41,6 +41,9 @@ _SECONDS_OF_LEASE = 20.0
 somebody has waited for it for 45 seconds (/proc/sys/fs/lease-break-time), and ptxas would read an
 empty file."""
 
+_IDLE = "/bin/true"
+"""A program that ends at once."""
+
 _MEMORY = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216"
 """Policy: ptxas takes its memory in large pieces of large pages (tunables of glibc 2.35).
 
@@ -198,6 +201,18 @@ def take(ptxas: str, arguments: Sequence[str], knobs: Mapping[str, str]) -> Star
     """The ptxas that was started for this, which is the caller's now; None where there is none."""
     wanted = _wanted(ptxas, arguments, knobs)
     return _waiting.pop() if _waiting and _waiting[0].wanted == wanted else None
+
+
+def rehearse_process(ptx: str) -> None:
+    """Does with a program that does nothing what is done with ptxas; nothing where that fails.
+
+    For the resident compiler: what is used here lies in memory of its own then.
+    """
+    with suppress(OSError, TargetError, AttributeError):
+        find_ptxas({})
+        started = _start(_wanted(_IDLE, (), {}))
+        with started.folder:
+            started.finish(ptx.encode())
 
 
 def _wanted(ptxas: str, arguments: Sequence[str], knobs: Mapping[str, str]) -> Wanted:

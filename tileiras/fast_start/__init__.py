@@ -7,6 +7,7 @@ Most of a small compilation is Python finding, loading and making modules. What 
 | code of all modules that a compilation loads in one file | `prepared_modules` | Python's finders |
 | dataclasses read, and their methods made, when first used | `lazy_dataclasses` | `dataclasses` |
 | operations and attributes defined when first used | `lazy_definitions` | xDSL's decorators |
+| programs walked through by fewer generators | `lazy_definitions` | xDSL's `walk` |
 | compiled regular expressions kept | `kept_patterns` | `re` |
 | `inspect` read when more than its plain functions is asked | `lazy_inspect` | `inspect` |
 | xDSL's finder of IRDL dialects left out | here | that finder |

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABCMeta
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -44,6 +44,7 @@ class DeferDefinitions:
         def execute_and_replace(module: ModuleType) -> None:
             execute(module)
             check_classes_by_bases()
+            walk_quickly()
             defer_definitions(module)
 
         loader.exec_module = execute_and_replace
@@ -154,3 +155,45 @@ def check_classes_by_bases() -> None:
         for value in list(vars(module).values()):
             if type(value) is ABCMeta and value.__module__ == name:
                 value.__class__ = _ByBases
+
+
+def walk_quickly() -> None:
+    """Lets an operation be walked through by one generator for each level of operations.
+
+    xDSL has three (operation, region, block), and two iterators: each operation that is found is
+    handed on by all of them.
+    """
+    operation: Any = getattr(sys.modules.get("xdsl.ir"), "Operation", None)
+    if operation is None or "walk" not in vars(operation):
+        return
+    in_any_order = operation.walk
+
+    def walk(self: Any, *, reverse: bool = False, region_first: bool = False) -> Iterator[Any]:
+        if reverse or region_first:
+            yield from in_any_order(self, reverse=reverse, region_first=region_first)
+            return
+        yield self
+        if self.regions:
+            yield from _inside(self)
+
+    walk.__doc__ = in_any_order.__doc__
+    operation.walk = walk
+
+
+def _inside(op: Any) -> Iterator[Any]:
+    """The operations in an operation, each before those in it.
+
+    As in xDSL the next one is looked up before one is given away, which may be erased then, and
+    its regions after that.
+    """
+    for region in op.regions:
+        block = region.first_block
+        while block is not None:
+            next_block, found = block.next_block, block.first_op
+            while found is not None:
+                following = found.next_op
+                yield found
+                if found.regions:
+                    yield from _inside(found)
+                found = following
+            block = next_block

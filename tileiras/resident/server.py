@@ -37,7 +37,7 @@ from tileiras.resident.protocol import (
     runtime_folder,
     socket_path,
 )
-from tileiras.resident.samples import MATMUL, VECTOR_ADD
+from tileiras.resident.samples import MATMUL, TRACED_ADD
 from tileiras.resident.source_watch import SourceWatch, watch_sources
 from tileiras.termination import forget_everything
 
@@ -402,17 +402,13 @@ def warm_up() -> None:
 
     What is made on first use is there then. No thread is left, which a fork would not have.
     """
-    from importlib import import_module
-
     from tileiras.codegen.llvm_backend import load_llvm
-    from tileiras.pipeline import PIPELINE
-    from tileiras.registry import load_pass
+    from tileiras.resident.everything import load_passes, make_definitions
     from tileiras.termination import prepare_for_crashes
 
     load_llvm()
-    import_module("tileiras.codegen.ptxas_backend")
-    for step in PIPELINE:
-        load_pass(step.pass_name)
+    load_passes()
+    make_definitions()
     prepare_for_crashes()
     rehearse(MATMUL)
     _make_cubin()
@@ -421,56 +417,67 @@ def warm_up() -> None:
 
 
 class _Sample:
-    """What ptxas makes of the sample, once: later rehearsals read it and start no process."""
+    """What ptxas makes of the sample, and of what, once: later rehearsals start no ptxas."""
 
     made: PtxasResult | None = None
+    ptx = ""
 
 
-def rehearse(program: bytes = VECTOR_ADD) -> None:
+def rehearse(program: bytes = TRACED_ADD) -> None:
     """Does what a command does, but for ptxas, with a program, and forgets it."""
-    from tileiras import driver
-    from tileiras.cli import compile_request
-    from tileiras.codegen.target import TARGET_NAMES
-    from tileiras.command_line import compiler_options, parse_quickly
+    from tileiras.cli import run
 
-    words = ("-", f"--gpu-name={sample_target()}", "--emit=ptx", "--lineinfo", "-O3", "-o", "-")
-    values = parse_quickly(words, compiler_options(TARGET_NAMES))
-    if values is None:
-        return
-    with suppress(TileirasError):
-        options = compile_request(values, {}).options
-        ptx = driver.compile_module(program, options).output.decode()
-        if _Sample.made is not None and program is VECTOR_ADD:
-            _read_sample(_Sample.made, ptx, options)
+    file = os.memfd_create("sample")
+    before = dict(os.environ)
+    try:
+        os.write(file, program)
+        for name in before:
+            if name.startswith("TILEIR"):  # what a user wants is not wanted here
+                del os.environ[name]
+        place = f"/proc/self/fd/{file}"
+        target = f"--gpu-name={sample_target()}"
+        run([place, target, "--emit=ptx", "--lineinfo", "-O3", "-o", os.devnull])
+    finally:
+        os.close(file)
+        os.environ.update(before)
+    if _Sample.made is not None and program is TRACED_ADD:
+        _read_sample(_Sample.made, _Sample.ptx)
 
 
 def _make_cubin() -> None:
     """Runs ptxas for the sample, where there is one."""
     from tileiras.codegen.ptxas_backend import ptx_to_cubin
     from tileiras.driver import compile_module, find_target
-    from tileiras.options import CompileOptions
 
-    options = CompileOptions(gpu_name=sample_target(), emit="ptx", line_info=True)
+    options = _sample_options()
     target = find_target(options)
     with suppress(TileirasError, OSError):
-        ptx = compile_module(VECTOR_ADD, options).output.decode()
+        _Sample.ptx = compile_module(TRACED_ADD, options).output.decode()
         if target is not None:
-            _Sample.made = ptx_to_cubin(ptx, target, options)
+            _Sample.made = ptx_to_cubin(_Sample.ptx, target, options)
 
 
-def _read_sample(made: PtxasResult, ptx: str, options: CompileOptions) -> None:
-    """What is done with a cubin and with what ptxas says."""
+def _read_sample(made: PtxasResult, ptx: str) -> None:
+    """What is done with a process, with a cubin and with what ptxas says."""
     from tileiras.codegen.check_cubin import check_cubin
     from tileiras.codegen.cubin import Language, with_language
     from tileiras.codegen.ptxas_log import advisories, kernel_resources
+    from tileiras.codegen.ptxas_process import rehearse_process
     from tileiras.driver import find_target
 
-    target = find_target(options)
+    target = find_target(_sample_options())
+    rehearse_process(ptx)
     if target is not None:
         check_cubin(made.cubin, target, ptx)
     names = [kernel.name for kernel in kernel_resources(made.log)]
     advisories(made.log)
     with_language(made.cubin, names, Language.TILEIR)
+
+
+def _sample_options() -> CompileOptions:
+    from tileiras.options import CompileOptions
+
+    return CompileOptions(gpu_name=sample_target(), emit="ptx", line_info=True)
 
 
 def sample_target() -> str:

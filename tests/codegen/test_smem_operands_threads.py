@@ -16,7 +16,7 @@ from tests.kernels.softmax_attention import (
     run_attention,
     softmax_attention,
 )
-from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileas.memory import AllocTensorOp, buffer_type
 from tileiras.driver import read_source
 from tileiras.ir_text import parse_text
 
@@ -89,8 +89,8 @@ def test_threads_meet_between_a_loop_of_their_own_copies_and_one_of_stages() -> 
     buffers: list[bool] = []
 
     def note(module: ModuleOp) -> None:
-        found = (op for op in module.walk() if isinstance(op, aa.CircularBufferOp))
-        buffers[:] = (op.shared is not None for op in found)
+        found = (op for op in module.walk() if isinstance(op, AllocTensorOp))
+        buffers[:] = (buffer_type(op.result).shared_linear is not None for op in found)
 
     module = lower_to_llvm(parse_text(text, "kernel.mlir"), "sm_80", after_placement=note)
     assert sorted(buffers) == [False, True, True]

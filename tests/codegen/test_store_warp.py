@@ -38,8 +38,12 @@ def lowered(kernel: ProductKernel, stages: tuple[int, int] | None = None) -> Mod
         if name == "tileas-optimize-alloc-tensor":
             assert len(makers) == 1
             if stages is not None:
+                before = makers[0].stages.data * makers[0].pieces.data
                 makers[0].properties["stages"] = IntAttr(stages[0])
                 makers[0].properties["pieces"] = IntAttr(stages[1])
+                room = makers[0].buffers.owner
+                warpgroups = room.stages.data // before
+                room.properties["stages"] = IntAttr(warpgroups * stages[0] * stages[1])
     return module
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileaa.async_copy import AsyncCopyBase, ReadStageBase
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.memory_access import load_tile
@@ -26,7 +27,7 @@ class StartedTile:
     indices: tuple[int, ...]
 
 
-def make_buffer(run: BlockRun, op: aa.CircularBufferOp) -> list[Any]:
+def make_buffer(run: BlockRun, op: aa.CircularBufferOp | tas.AllocTensorOp) -> list[Any]:
     """Empty stages."""
     return [[None] * op.stages.data]
 

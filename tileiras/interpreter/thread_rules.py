@@ -28,7 +28,7 @@ from tileiras.dialects.layout.blocked import contiguous_vector
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import layout_of
-from tileiras.interpreter.async_copy import finish, put
+from tileiras.interpreter.async_copy import finish, make_buffer, put
 from tileiras.interpreter.distribution import (
     LANES,
     collect,
@@ -414,6 +414,7 @@ def effect_rules(
         aa.AtomicRMWOp: memory.atomic(EFFECT_RULES[aa.AtomicRMWOp], _addressed_by_pointers),
         aa.TiledAtomicRedOp: memory.atomic(EFFECT_RULES[aa.TiledAtomicRedOp], _addressed_by_view),
         tas.ConvertLayoutOp: _convert_layout,
+        tas.AllocTensorOp: make_buffer,
         tas.ReadStageOp: finish,
         tas.FmaDotOp: dots,
         tas.LoadOp: memory.load,

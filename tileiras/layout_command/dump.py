@@ -173,6 +173,8 @@ def _of_value(named: Named, aliases: dict[Attribute, str]) -> Entry | None:
     words = _words(named, alias) if alias else _words(named)
     title = f"{title}, {alias}" if alias else title
     bits = storage_bits(type.element_type)
+    if type.shared_linear is not None:
+        return _memory(title, words, bits, type.shared_linear, ())
     in_smem = smem_bits(type)
     if in_smem is not None:
         return Entry("", title, words, SMEM, bits, in_smem, shared_from_linear(in_smem), type.shape)
@@ -217,6 +219,8 @@ def _beside(
         for name, attribute in (*op.properties.items(), *op.attributes.items())
         for layout in _layouts_in(attribute)
     ]
+    types = [operand.type for operand in op.operands if isinstance(operand.type, MemDescType)]
+    own += [("shared", type.shared_linear) for type in types if type.shared_linear is not None]
     held += [Access(name, layout) for name, layout in own if layout.in_dims != ("offset",)]
     for number, (name, layout) in enumerate(own):
         which = name if sum(name == other for other, _ in own) == 1 else f"{name} {number}"

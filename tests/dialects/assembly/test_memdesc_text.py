@@ -16,12 +16,21 @@ from tileiras.dialects.nv_tileas.memdesc import (
     is_in_smem,
     is_in_tmem,
 )
+from tileiras.dialects.nv_tileas.memory import AllocTensorOp, byte_range
 from tileiras.errors import BytecodeError, InternalError
 from tileiras.ir_text import parse_text
 
 OPERAND = "!nv_tileas.memdesc<128x64xf16, #nv_tileas.nvmma_shared<swizzle = 128, major = 1>, smem>"
 SCALES = "!nv_tileas.memdesc<128x4xf8E8M0FNU, #nv_tileas.scale_chunks<k_axis = 1>, smem>"
 SUM = "!nv_tileas.memdesc<128x128xf32, #nv_tileas.tensor_memory<block_m = 128>, tmem>"
+LINEAR = (
+    "!nv_tileas.memdesc<2x2x2xf16, #nv_tileas.shared_linear<layout = "
+    "#nv_tileas.layout<{offset = [[0, 0, 1], [0, 1, 0], [1, 0, 1]]} -> 2x2x2>>, smem>"
+)
+CELLS = (
+    "!nv_tileas.memdesc<64xf16, #nv_tileas.thread_cells<layout = #nv_tileas.layout<"
+    "{register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [[0]]} -> 64>>, smem>"
+)
 GENERIC = (
     "!nv_tileas.memdesc<#cuda_tile.ints<[128, 64]>, f16, "
     "#nv_tileas.nvmma_shared<#builtin.int<128>, #builtin.int<1>>, #nv_tileas.memory_space<smem>>"
@@ -77,6 +86,26 @@ def test_stage_may_have_tiles_of_several_kinds() -> None:
     waited_for(OPERAND, SCALES, GENERIC)
 
 
+@pytest.mark.parametrize(("type", "stage", "all"), [(LINEAR, 128, 256), (CELLS, 1024, 2048)])
+def test_buffer_of_tiles_that_lie_as_a_layout_says(type: str, stage: int, all: int) -> None:
+    """Is read back as printed, and knows its size: each thread has whole cells of its own."""
+    text = f"""builtin.module {{
+  nv_tileaa.func @k() {{
+    %b = nv_tileas.alloc_tensor {{stages = 2, offset = 128}} : {type}
+    nv_tileaa.return
+  }}
+}}
+"""
+    module = parse_text(text, "k.mlir")
+    assert print_module(parse_text(print_module(module))) == print_module(module)
+    [buffer] = [op for op in module.walk() if isinstance(op, AllocTensorOp)]
+    assert (buffer.stage_bytes, buffer.bytes, byte_range(buffer)) == (
+        stage,
+        all,
+        f"128 to {all + 127}",
+    )
+
+
 def test_sums_are_read() -> None:
     """Blocks of 128 rows side by side, or one of 64."""
     read_accumulator(SUM)
@@ -118,6 +147,11 @@ def test_sums_that_no_tensor_memory_holds(old: str, new: str, said: str) -> None
         (OPERAND.replace("x64x", "x48x"), "rows of 96 bytes in panels of 128"),
         (OPERAND.replace("smem", "dram"), "expected `smem`, or `tmem`"),
         (SUM, "Expected attribute #nv_tileas.memory_space<smem> but got"),
+        (CELLS.replace("<64xf16", "<128xf16"), "a tile of shape [128] in a layout of [64]"),
+        (CELLS.replace("warp =", "offset ="), "a layout of register, lane, offset, expected reg"),
+        (CELLS.replace("smem", "tmem"), "found 'tmem', expected 'smem' for nv_tileas.thread_cells"),
+        (LINEAR.replace("offset", "lane"), "a layout of lane, expected offset"),
+        (LINEAR.replace("[1, 0, 1]", "[0, 1, 1]"), "in a layout without an inverse"),
     ],
 )
 def test_tiles_that_no_stage_holds(type: str, said: str) -> None:

@@ -90,11 +90,11 @@ def asynchronous_copy(shown: Shown, op: Operation) -> list[str]:
     return [*lines, *_stage(element, op.shared)]
 
 
-def _stage(element: Attribute, shared: Any) -> list[str]:
+def _stage(element: Attribute, shared: LinearLayout | None) -> list[str]:
     """Where elements of a stage lie that all threads read."""
     if shared is None:
         return []
-    return [f"  smem = {staging_tensor(element, shared.data)}"]
+    return [f"  smem = {staging_tensor(element, shared)}"]
 
 
 def stage_read(shown: Shown, op: Operation) -> list[str]:

@@ -23,13 +23,13 @@ from tileiras.codegen.cute_notation.kernel import Shown
 from tileiras.codegen.cute_notation.layouts import memref_tensor, tile_text
 from tileiras.dialects.assembly.aliases import collect_aliases
 from tileiras.dialects.assembly.names import ValueNames
-from tileiras.dialects.nv_tileaa.async_copy import CircularBufferOp
 from tileiras.dialects.nv_tileaa.control_flow import ForOp, FuncOp, IfOp, LoopOp
 from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas.cute_layouts import thread_value_text
+from tileiras.dialects.nv_tileas.memory import AllocTensorOp, buffer_type, byte_range
 from tileiras.dialects.nv_tileas.tcgen05 import ProductAgentOp
 from tileiras.remarks import counted
 
@@ -90,8 +90,10 @@ def _release(shown: Shown, op: Operation) -> list[str]:
 
 
 def _buffer(shown: Shown, op: Operation) -> list[str]:
-    assert isinstance(op, CircularBufferOp)
-    note = "read by all threads" if op.shared is not None else "a thread reads what it has copied"
+    assert isinstance(op, AllocTensorOp)
+    is_shared = buffer_type(op.result).shared_linear is not None
+    note = "read by all threads" if is_shared else "a thread reads what it has copied"
+    note += "" if op.offset is None else f"; bytes {byte_range(op)}"
     return [f"{shown.results(op)}buffer of {op.stages.data} tiles  // {note}"]
 
 
@@ -115,9 +117,9 @@ RULES: dict[str, _Rule] = {
     "nv_tileaa.make_memref": _memref,
     "nv_tileaa.block_tile": _view,
     "nv_tileaa.tiled_atomic_red": copies.view_copy,
-    "nv_tileaa.circular_buffer": _buffer,
     "nv_tileaa.async_commit_group": _call("cute_nvgpu.cp_async_commit_group"),
     "nv_tileaa.async_wait_group": _call("cute_nvgpu.cp_async_wait_group", "pending"),
+    "nv_tileas.alloc_tensor": _buffer,
     "nv_tileas.convert_layout": copies.conversion,
     "nv_tileas.read_stage": copies.stage_read,
     "nv_tileas.load": copies.pointer_copy,

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
 from tileiras.codegen.lowering.agent_switch import register_limit, role_threads, wanted_ctas
-from tileiras.codegen.lowering.async_copy import allocate_circular_buffers
+from tileiras.codegen.lowering.async_copy import allocate_buffers
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.early_addresses import compute_addresses_early
 from tileiras.codegen.lowering.rules import lower_block
@@ -112,7 +112,7 @@ def lower_function(
         leave_idle_clusters(ctx, axis)
     ctx.scratch.synchronized()
     allocate_on_heap(ctx, func)
-    allocate_circular_buffers(ctx, func)
+    allocate_buffers(ctx, func)
     lower_block(ctx, source)
     for before, after in ctx.waits:
         compute_addresses_early(before, after)

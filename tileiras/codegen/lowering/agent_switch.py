@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import IntegerAttr
 
 from tileiras.codegen.lowering.spin_loops import ctas_that_wait
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
 
 
@@ -25,7 +26,7 @@ def wanted_ctas(func: aa.FuncOp) -> int | None:
     if switch is not None:
         return switch.ctas.data
     pipelines = [
-        op.ctas.data for op in func.walk() if isinstance(op, aa.CircularBufferOp) and op.ctas
+        op.ctas.data for op in func.walk() if isinstance(op, tas.AllocTensorOp) and op.ctas
     ]
     return ctas_that_wait(func) or min(pipelines, default=None)
 

@@ -1,11 +1,11 @@
 """Pipelined loads: cp.async into memory that each thread reads again by itself.
 
-A stage has cells of 16 bytes: cell c of thread t lies at `(c * threads + t) * 16`, so that a warp's
-accesses are free of bank conflicts, and a thread has the same bytes in the stages of all loads. A
-thread writes nothing that another one reads: waiting for its own copies is enough.
+A stage has cells of 16 bytes (`#nv_tileas.thread_cells`), and a thread has the same bytes in the
+stages of all loads. A thread writes nothing that another one reads: waiting for its own copies is
+enough.
 
-Stages of operands that products read there hold the tile as the `shared` layout says. Such a tile
-is in no registers: `ctx.smem_tiles` says where it lies.
+Stages of operands that products read there (`#nv_tileas.shared_linear`) hold the tile as a layout
+says. Such a tile is in no registers: `ctx.smem_tiles` says where it lies.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES
 from tileiras.codegen.lowering.addressing import combinations
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.padding import padding_bits
@@ -28,16 +29,18 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
 from tileiras.dialects.layout.offsets import offset_bases, register_representatives
 from tileiras.dialects.llvm.types import integer_type, lanes_of, vector_type
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.exchange import CELL_BYTES
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
-from tileiras.errors import InternalError
+from tileiras.dialects.nv_tileas.memory import BUFFER_ALIGN, buffer_type
+from tileiras.errors import CompileError, InternalError
 
-CELL_BYTES, WORD_BYTES = 16, 4
+WORD_BYTES = 4
 COPY_BYTES = (4, 8, 16)
 """What cp.async copies at once. 16 bytes might pass by L1 (`.cg`): decoding of 256 times 4096 keys
 took 281 us on one H100 then, and 183 without.
 """
-MEMORY_ALIGN = 128
 
 
 @dataclass(frozen=True)
@@ -64,99 +67,40 @@ def _pieces(op: tas.AsyncCopyOp | tas.ReadStageOp, layout: LinearLayout) -> _Pie
     return _Pieces(count, width * size)
 
 
-def allocate_circular_buffers(ctx: KernelLowering, func: aa.FuncOp) -> None:
-    """One variable for all circular buffers; those of loops that are not nested share memory.
-
-    But not with a circular buffer that several loops read: it comes before all others.
-    """
-    ends: dict[Operation, int] = {}
-    starts: dict[SSAValue, int] = {}
-    buffers = [op for op in func.walk() if isinstance(op, aa.CircularBufferOp)]
-    kept = 0
-    for op in buffers:
-        if len(_finishes(op.result)) > 1:
-            starts[op.result] = kept
-            kept += _buffer_bytes(ctx, op)
-    for op in buffers:
-        if op.result in starts:
-            continue
-        loop = _finishing(op.result).parent_op()
-        if loop is None:
-            raise InternalError("a load is finished in no loop")
-        if loop not in ends:
-            ends[loop] = _end_around(loop, ends, kept)
-        starts[op.result] = ends[loop]
-        ends[loop] += _buffer_bytes(ctx, op)
-    total = max(ends.values(), default=kept)
-    if not total:
+def allocate_buffers(ctx: KernelLowering, func: aa.FuncOp) -> None:
+    """One variable for all buffers of pipelined loads; where in it each lies has been decided."""
+    buffers = [op for op in func.walk() if isinstance(op, tas.AllocTensorOp) and op.has_place]
+    if not buffers:
         return
+    starts = [_start(op) for op in buffers]
+    total = max(start + op.bytes for op, start in zip(buffers, starts, strict=True))
     ctx.scratch.reserve(total)
-    variable = ctx.shared_variable("load_rings", total, MEMORY_ALIGN)
+    variable = ctx.shared_variable("load_rings", total, BUFFER_ALIGN)
     base = ctx.prologue.address_of(variable)
-    ctx.circular_buffer_memory = (base, total)
+    ctx.buffer_memory = (base, total)
     cell = ctx.prologue.mul(ctx.prologue.thread_id(), ctx.prologue.i32(CELL_BYTES))
     own = ctx.prologue.gep(base, ctx.prologue.zext(cell, i64))
-    for op in buffers:
-        first = base if _finishing(op.result).shared is not None else own
-        ctx.circular_buffers[op.result] = ctx.prologue.gep(first, starts[op.result])
+    for op, start in zip(buffers, starts, strict=True):
+        first = own if buffer_type(op.result).shared_linear is None else base
+        ctx.values[op.result] = ctx.prologue.gep(first, start)
 
 
-def _finishes(buffer: SSAValue) -> list[tas.ReadStageOp]:
-    """The operations that read a circular buffer."""
-    return [use.operation for use in buffer.uses if isinstance(use.operation, tas.ReadStageOp)]
+def _start(op: tas.AllocTensorOp) -> int:
+    """The first byte of a buffer."""
+    if op.offset is None:
+        raise CompileError(
+            "a buffer has no place: tileas-optimize-alloc-tensor comes before", place_of(op)
+        )
+    return op.offset.data
 
 
-def _finishing(buffer: SSAValue) -> tas.ReadStageOp:
-    """One operation that reads a circular buffer: all do it in the same layout."""
-    for op in _finishes(buffer):
-        return op
-    raise InternalError("a circular buffer that nobody reads")
-
-
-def _end_around(loop: Operation, ends: dict[Operation, int], kept: int) -> int:
-    """Where the circular buffers of the loops around end, or those that loops share."""
-    parent = loop.parent_op()
-    while parent is not None:
-        if parent in ends:
-            return ends[parent]
-        parent = parent.parent_op()
-    return kept
-
-
-def _stage_bytes(ctx: KernelLowering, pieces: _Pieces) -> int:
-    return pieces.cells * CELL_BYTES * 32 * ctx.num_warps
-
-
-def _shared_bytes(op: tas.AsyncCopyOp | tas.ReadStageOp, layout: LinearLayout) -> int:
-    """Bytes of a stage that all threads read."""
-    size = layout.size * storage_bytes(view_type_of(op.view).memref.element_type)
-    return -(-size // MEMORY_ALIGN) * MEMORY_ALIGN
-
-
-def _buffer_bytes(ctx: KernelLowering, buffer: aa.CircularBufferOp) -> int:
-    """Bytes of all stages of a circular buffer."""
-    finish = _finishing(buffer.result)
-    if finish.shared is not None:
-        stage = _shared_bytes(finish, finish.shared.data)
-    else:
-        stage = _stage_bytes(ctx, _pieces(finish, ctx.layout(finish.result.type)))
-    return buffer.stages.data * stage
-
-
-def _shared_stage(
-    ctx: KernelLowering, op: tas.AsyncCopyOp | tas.ReadStageOp, layout: LinearLayout
-) -> SSAValue:
-    """The first byte of a stage that all threads read."""
-    b = ctx.b
-    offset = b.mul(ctx.value(op.stage), b.i32(_shared_bytes(op, layout)))
-    return b.gep(ctx.circular_buffers[op.buffer], b.zext(offset, i64))
-
-
-def _stage(ctx: KernelLowering, buffer: SSAValue, stage: SSAValue, pieces: _Pieces) -> SSAValue:
-    """The thread's first cell of a stage."""
-    b = ctx.b
-    offset = b.mul(ctx.value(stage), b.i32(_stage_bytes(ctx, pieces)))
-    return b.gep(ctx.circular_buffers[buffer], b.zext(offset, i64))
+def _stage(ctx: KernelLowering, op: tas.AsyncCopyOp | tas.ReadStageOp) -> SSAValue:
+    """The first byte of a stage, or of the thread's first cell there."""
+    b, buffer = ctx.b, op.buffer.owner
+    if not isinstance(buffer, tas.AllocTensorOp):
+        raise InternalError("a buffer that is not allocated", where="async_copy")
+    offset = b.mul(ctx.value(op.stage), b.i32(buffer.stage_bytes))
+    return b.gep(ctx.value(op.buffer), b.zext(offset, i64))
 
 
 def _access(
@@ -193,15 +137,15 @@ def _targets(
     """Where the thread copies its pieces to."""
     b, layout = ctx.b, op.layout.data
     if op.shared is None:
-        cell, stride = _stage(ctx, op.buffer, op.stage, pieces), CELL_BYTES * 32 * ctx.num_warps
+        cell, stride = _stage(ctx, op), CELL_BYTES * 32 * ctx.num_warps
         places = [divmod(piece * pieces.bytes, CELL_BYTES) for piece in range(pieces.count)]
         return [b.gep(cell, number * stride + rest) for number, rest in places]
-    shared = op.shared.data
+    shared = op.shared
     size = storage_bytes(view_type_of(op.view).memref.element_type)
     bases = offset_bases(layout, shared)
     held = combinations(bases.vectors("register"))
     firsts = access.registers[:: access.vector]
-    region = _shared_stage(ctx, op, shared)
+    region = _stage(ctx, op)
     offsets = [held[register] for register in firsts]
     pointers = addresses(ctx, region, bases, offsets, size, shared.size)
     return [b.extract(pointers, piece) for piece in range(pieces.count)]
@@ -219,8 +163,8 @@ def lower_async_wait_group(ctx: KernelLowering, op: Operation) -> None:
     ctx.b.cp_async_wait(op.pending.data if op.pending is not None else 0)
     if op.meet is not None:
         ctx.barrier()
-    if op.frees is not None and ctx.circular_buffer_memory is not None:
-        base, size = ctx.circular_buffer_memory
+    if op.frees is not None and ctx.buffer_memory is not None:
+        base, size = ctx.buffer_memory
         ctx.scratch.move(base, size, always=True)
         ctx.scratch.synchronized()
 
@@ -232,8 +176,7 @@ def lower_read_stage(ctx: KernelLowering, op: Operation) -> None:
     if op.pending is not None:
         ctx.b.cp_async_wait(op.pending.data)
     if op.shared is not None:
-        shared = op.shared.data
-        ctx.smem_tiles[op.result] = SmemTile(_shared_stage(ctx, op, shared), shared)
+        ctx.smem_tiles[op.result] = SmemTile(_stage(ctx, op), op.shared)
         return
     layout = ctx.layout(op.result.type)
     b, pieces = ctx.b, _pieces(op, layout)
@@ -241,7 +184,7 @@ def lower_read_stage(ctx: KernelLowering, op: Operation) -> None:
     element = register_type(type_.memref.element_type)
     access = _access(ctx, op, layout)
     size = storage_bytes(type_.memref.element_type)
-    cell, total = _stage(ctx, op.buffer, op.stage, pieces), pieces.count * pieces.bytes
+    cell, total = _stage(ctx, op), pieces.count * pieces.bytes
     parts: list[SSAValue] = []
     for number in range(pieces.cells):
         taken = min(CELL_BYTES, total - number * CELL_BYTES)
@@ -278,12 +221,19 @@ def _padded(
     return b.bitcast(b.select(each, loaded, padding), type)
 
 
-def lower_nothing(ctx: KernelLowering, op: Operation) -> None:
-    """Circular buffers are allocated before anything else."""
+def lower_alloc_tensor(ctx: KernelLowering, op: Operation) -> None:
+    """A variable for a buffer that shares its memory with nobody; others have their place."""
+    if not isinstance(op, tas.AllocTensorOp):
+        raise InternalError("the rule of alloc_tensor got another operation")
+    if op.has_place:
+        return
+    ctx.scratch.reserve(op.bytes)
+    variable = ctx.shared_variable("pieces", op.bytes, PATTERN_BYTES)
+    ctx.values[op.result] = ctx.prologue.address_of(variable)
 
 
 ASYNC_COPY_RULES = {
-    aa.CircularBufferOp: lower_nothing,
+    tas.AllocTensorOp: lower_alloc_tensor,
     aa.AsyncCommitGroupOp: lower_async_commit_group,
     aa.AsyncWaitGroupOp: lower_async_wait_group,
     tas.AsyncCopyOp: lower_async_copy,

@@ -29,7 +29,6 @@ from tileiras.dialects.llvm.types import (
     pointer_type,
 )
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.async_copy import CircularBufferType
 from tileiras.dialects.nv_tileaa.exchange import ExchangeType
 from tileiras.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import layout_of
@@ -64,10 +63,7 @@ class SentTiles:
 def has_register(type: Attribute) -> bool:
     """Whether values of the type exist at run time: tokens, views and sums in
     tensor memory do not."""
-    without = (
-        *(MemTokenType, TiledViewType, MemRefType),
-        *(CircularBufferType, ExchangeType),
-    )
+    without = (MemTokenType, TiledViewType, MemRefType, ExchangeType)
     return not (isinstance(type, without) or is_in_tmem(type))
 
 
@@ -110,9 +106,8 @@ class KernelLowering:
         self.is_alone = False
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}
-        self.circular_buffers: dict[SSAValue, SSAValue] = {}
-        self.circular_buffer_memory: tuple[SSAValue, int] | None = None
-        """All pipelines of pipelined loads, and how many bytes they take."""
+        self.buffer_memory: tuple[SSAValue, int] | None = None
+        """All buffers of pipelined loads, and how many bytes they take."""
         self.smem_tiles: dict[SSAValue, SmemTile] = {}
         """Tiles in stages of pipelines, which products read there; they have no registers."""
         self.exchanges: dict[SSAValue, SentTiles] = {}

@@ -309,9 +309,8 @@ class RoleState:
     )
     maps: RoleState.Maps | None = None
     store_makers: list[pl.MakeTensorMapOp] = field(default_factory=list[pl.MakeTensorMapOp])
-    store_memory: SSAValue | None = None
-    freed: Pipeline | None = None
-    """The pipeline whose stages are free memory now."""
+    freed: bool = False
+    """Whether stages are free memory now."""
     is_producer: bool = False
     is_store_warp: bool = False
     threads: int = 0

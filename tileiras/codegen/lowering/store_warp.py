@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES
 from tileiras.codegen.atoms.store_pieces import Held, held_layout, piece_bytes
 from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP
 from tileiras.codegen.lowering.context import KernelLowering
@@ -26,8 +25,7 @@ from tileiras.codegen.lowering.tma_stores import (
     tile_starts,
 )
 from tileiras.codegen.lowering.types import storage_bits
-from tileiras.dialects.llvm import memory as llvm_memory
-from tileiras.dialects.llvm.types import GLOBAL, SHARED, pointer_type
+from tileiras.dialects.llvm.types import GLOBAL, pointer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.errors import InternalError
@@ -37,21 +35,14 @@ WARPS = WARPGROUP // 32
 
 
 def lower_create_store_pipeline(ctx: KernelLowering, op: Operation) -> None:
-    """Reserves the stages of all warpgroups and their barriers."""
-    if not isinstance(op, ts.CreateStorePipelineOp):
+    """Makes the barriers of all warpgroups' stages, which lie in the operation's buffers."""
+    if not isinstance(op, ts.CreateStorePipelineOp) or op.buffers is None:
         raise InternalError("the rule of create_store_pipeline got another operation")
     warpgroups, stages, pieces = ctx.num_warps // WARPS, op.stages.data, op.pieces.data
     total, size = warpgroups * stages, piece_bytes(op.rows.data if op.rows is not None else ROWS)
-    made = [
-        llvm_memory.GlobalOp.make(ctx.symbols.unique(name), size, SHARED, align)
-        for name, size, align in (
-            ("pieces", total * pieces * size, PATTERN_BYTES),
-            ("store_barriers", 2 * total * BARRIER_BYTES, BARRIER_BYTES),
-        )
-    ]
-    ctx.add_globals(*made)
-    ctx.scratch.reserve(sum(item.size.data for item in made))
-    memory, barriers = (ctx.prologue.address_of(item) for item in made)
+    mbarriers = ctx.shared_variable("store_barriers", 2 * total * BARRIER_BYTES, BARRIER_BYTES)
+    ctx.scratch.reserve(mbarriers.size.data)
+    memory, barriers = ctx.value(op.buffers), ctx.prologue.address_of(mbarriers)
     tiles = [
         use.operation for use in op.result.uses if isinstance(use.operation, ts.StageForTmaStoreOp)
     ]

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.reductions import tma_reduction
-from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES
-from tileiras.codegen.atoms.store_pieces import BUFFERS, piece_bytes, store_bytes
+from tileiras.codegen.atoms.store_pieces import BUFFERS, piece_bytes
 from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import RoleState
@@ -22,8 +21,7 @@ from tileiras.codegen.lowering.tile_pieces import cut_tile, warpgroup_number
 from tileiras.codegen.lowering.tma import tma_dims
 from tileiras.codegen.lowering.types import storage_bits
 from tileiras.dialects.layout.tmem import BLOCK_ROWS
-from tileiras.dialects.llvm import memory as llvm_memory
-from tileiras.dialects.llvm.types import GLOBAL, SHARED, integer_type, pointer_type
+from tileiras.dialects.llvm.types import GLOBAL, integer_type, pointer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
@@ -50,7 +48,7 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
     # All earlier copies are complete: the stores of a thread keep their order.
     ctx.b.tma_store_wait(0)
     ctx.b.barrier()
-    buffers, size = _buffers(ctx, len(pieces)), piece_bytes(_rows(ctx))
+    buffers, size = _buffers(ctx, op, len(pieces)), piece_bytes(_rows(ctx))
     reduction = store_reduction(op)
     for number, piece in enumerate(pieces):
         source = ctx.b.gep(buffers.base, number % buffers.count * size)
@@ -64,7 +62,7 @@ def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
         coordinates = piece_coordinates(ctx, op.view, starts, place)
         ctx.b.tma_store(target, coordinates, source, reduction=reduction, predicate=leader)
         ctx.b.tma_store_commit()
-    if ctx.roles.freed is not None or not op.delayed.data:
+    if ctx.roles.freed or not op.delayed.data:
         ctx.b.tma_store_wait(0, read=True)
     ctx.scratch.unknown()
 
@@ -131,49 +129,21 @@ def _acquired_map(ctx: KernelLowering, op: ts.TmaStoreOp, leader: SSAValue) -> S
     return pointer
 
 
-def _buffers(ctx: KernelLowering, pieces: int) -> Buffers:
+def _buffers(ctx: KernelLowering, op: ts.TmaStoreOp, pieces: int) -> Buffers:
     """Stages that are free, or memory of their own."""
     b, warpgroups, size = ctx.b, ctx.num_warps // 4, piece_bytes(_rows(ctx))
-    freed = ctx.roles.freed
-    if freed is not None and ctx.roles.store_memory is None:
+    if op.buffers is None:
+        raise InternalError("a store has no buffers", where="tma_stores")
+    if isinstance(op.buffers.type, pl.PipelineType):
+        freed = ctx.roles.pipeline(op.buffers)
         base = freed.storage
         count = min(pieces, freed.stages * freed.stage_bytes // (warpgroups * size))
     else:
-        base, count = _own_memory(ctx), BUFFERS
+        base, count = ctx.value(op.buffers), BUFFERS
     if warpgroups > 1:
         offset = b.mul(warpgroup_number(ctx), b.i32(count * size))
         base = b.gep(base, b.zext(offset, integer_type(64)))
     return Buffers(base, count)
-
-
-def reserve_store_memory(ctx: KernelLowering, body: Block) -> None:
-    """Takes the memory of pieces away before anything else may count on it.
-
-    None is needed where all stores come behind the stages, and a pipeline has room for pieces.
-    """
-    largest = max(
-        pipeline.stages * pipeline.stage_bytes for pipeline in ctx.roles.pipelines.values()
-    )
-    for op in body.ops:
-        if isinstance(op, pl.FreePipelinesOp) and largest >= store_bytes(
-            ctx.num_warps // 4, _rows(ctx)
-        ):
-            return
-        if any(isinstance(inner, ts.TmaStoreOp) for inner in op.walk()):
-            _own_memory(ctx)
-            return
-
-
-def _own_memory(ctx: KernelLowering) -> SSAValue:
-    """Memory for pieces alone; all stores share it."""
-    if ctx.roles.store_memory is None:
-        size = store_bytes(ctx.num_warps // 4, _rows(ctx))
-        name = ctx.symbols.unique("pieces")
-        memory = llvm_memory.GlobalOp.make(name, size, SHARED, PATTERN_BYTES)
-        ctx.add_globals(memory)
-        ctx.scratch.reserve(size)
-        ctx.roles.store_memory = ctx.prologue.address_of(memory)
-    return ctx.roles.store_memory
 
 
 def tile_starts(ctx: KernelLowering, op: ts.TmaStoreOp | ts.StoreStageOp) -> Sequence[SSAValue]:

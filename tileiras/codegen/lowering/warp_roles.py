@@ -45,7 +45,7 @@ from tileiras.codegen.lowering.tma import (
     lower_producer_tail,
     lower_tma_load,
 )
-from tileiras.codegen.lowering.tma_stores import lower_tma_store, reserve_store_memory
+from tileiras.codegen.lowering.tma_stores import lower_tma_store
 from tileiras.codegen.lowering.view_copies import lower_copy_load
 from tileiras.codegen.lowering.wgmma_dot import (
     lower_consumer_release,
@@ -140,7 +140,6 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     target = ctx.target
     share = target.shared_memory_of_each(op.ctas.data)
     ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)
-    reserve_store_memory(ctx, op.consumer.block)
     for start in op.consumer.walk():
         if isinstance(start, pl.PrologueFillOp):
             ctx.roles.pipeline(start.pipeline).has_prologue_fill = True
@@ -265,17 +264,17 @@ def _find_block(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
 
 
 def lower_free_pipelines(ctx: KernelLowering, op: Operation) -> None:
-    """The largest pipeline becomes scratch memory, once no copy of a prologue fill is on its way.
+    """A pipeline becomes scratch memory, once no copy of a prologue fill is on its way.
 
     Stages that a short loop has no use for are filled with zeros that nobody waits for.
     """
     if ctx.roles.has_prologue_fill:
         ctx.b.cp_async_commit()
         ctx.b.cp_async_wait(0)
-    pipeline = max(
-        ctx.roles.pipelines.values(), key=lambda pipeline: pipeline.stages * pipeline.stage_bytes
-    )
-    ctx.roles.freed = pipeline
+    if not isinstance(op, pl.FreePipelinesOp) or op.pipeline is None:
+        raise InternalError("nobody says which stages are free", where="roles")
+    pipeline = ctx.roles.pipeline(op.pipeline)
+    ctx.roles.freed = True
     ctx.scratch.move(pipeline.storage, pipeline.stages * pipeline.stage_bytes)
 
 

@@ -149,6 +149,13 @@ FORMS: dict[str, Row] = {
     "nv_tileaa.break": Row("$arguments", "arguments"),
     "nv_tileaa.read_shared": Row("$exchange[$rank, $number]", "result"),
     # nv_tileas
+    "nv_tileas.alloc_tensor": Row("", "result"),
+    "nv_tileas.async_copy": Row(
+        "$view[$indices] into $buffer[$stage] if $predicate <?token = $token ?>", "view, buffer"
+    ),
+    "nv_tileas.read_stage": Row(
+        "$view[$indices] from $buffer[$stage] <?token = $token ?>", "view, buffer -> result"
+    ),
     "nv_tileas.convert_layout": _SOURCE_TO_RESULT,
     "nv_tileas.mma_dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
     "nv_tileas.mma_scaled_dot": Row(
@@ -187,8 +194,10 @@ FORMS: dict[str, Row] = {
         "$pointers into $pipeline <?mask = $mask ?>", "pointers; mask=i1(pointers)"
     ),
     "nv_tileas.async.tiled_tma_store": Row(
-        "$value, $view[$indices] using $tensor_map", "value, view"
+        "$value, $view[$indices] using $tensor_map <?through $buffers ?>", "value, view, buffers"
     ),
+    "nv_tileas.async.pipeline.free_pipelines": Row("<?$pipeline ?>", ""),
+    "nv_tileas.async.pipeline.create_store_pipeline": Row("<?$buffers ?>", "buffers"),
     "nv_tileas.async.pipeline.store_stage": Row(
         "$pipeline, $view[$indices] using $tensor_map", "view"
     ),

@@ -29,6 +29,7 @@ RESULT_NAMES: dict[str, tuple[str, ...]] = {
     "nv_tileaa.store": ("token",),
     "nv_tileas.store": ("token",),
     "nv_tileaa.circular_buffer": ("buffer",),
+    "nv_tileas.alloc_tensor": ("buffer",),
     "nv_tileas.async.pipeline.create_pipeline": ("pipeline",),
     "nv_tileas.async.pipeline.create_store_pipeline": ("pipeline",),
     "nv_tileas.make_tiled_tma_desc": ("desc",),

@@ -42,7 +42,9 @@ from tileiras.dialects.nv_tileas.memdesc import (
     MemorySpace,
     NvmmaSharedAttr,
     ScaleChunksAttr,
+    SharedLinearAttr,
     TensorMemoryAttr,
+    ThreadCellsAttr,
 )
 
 
@@ -145,10 +147,13 @@ def _memdesc_text(type: MemDescType, printer: TextPrinter) -> str:
 
 
 def _encoding_text(attribute: Encoding, printer: TextPrinter) -> str:
-    """Its numbers, each with its name: `#nv_tileas.nvmma_shared<swizzle = 128, major = 1>`."""
+    """Its parts, each with its name: `#nv_tileas.nvmma_shared<swizzle = 128, major = 1>`."""
     fields = zip(_encoding_fields(type(attribute)), attribute.parameters, strict=True)
-    numbers = [f"{name} = {value.data}" for name, value in fields if isinstance(value, IntAttr)]
-    return f"#{attribute.name}<{', '.join(numbers)}>"
+    parts = [
+        f"{name} = {value.data if isinstance(value, IntAttr) else printer.text(value)}"
+        for name, value in fields
+    ]
+    return f"#{attribute.name}<{', '.join(parts)}>"
 
 
 def _encoding_fields(encoding: type[Encoding]) -> list[str]:
@@ -177,6 +182,8 @@ ALIASES: dict[type[Attribute], str] = {
     TiledViewType: "!view",
     NvmmaSharedAttr: "#shared",
     ScaleChunksAttr: "#scales",
+    SharedLinearAttr: "#shared_linear",
+    ThreadCellsAttr: "#cells",
     TensorMemoryAttr: "#tmem",
     StructType: "!struct",
 }
@@ -267,14 +274,17 @@ def _encoding_reader(encoding: type[Encoding]) -> Callable[[Parser], Attribute |
     def read(parser: Parser) -> Attribute | None:
         if parser._current_token.text.startswith("#"):
             return None
-        numbers: list[Attribute] = []
+        parts: list[Attribute] = []
         for name in _encoding_fields(encoding):
-            if numbers:
+            if parts:
                 parser.parse_punctuation(",")
             parser.parse_keyword(name)
             parser.parse_punctuation("=")
-            numbers.append(IntAttr(parser.parse_integer()))
-        return encoding.new(numbers)
+            has_layout = name == "layout"
+            parts.append(
+                parser.parse_attribute() if has_layout else IntAttr(parser.parse_integer())
+            )
+        return encoding.new(parts)
 
     return read
 

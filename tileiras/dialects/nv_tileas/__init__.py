@@ -11,6 +11,7 @@ from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp, MmaScaledDotOp
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded, layout_of
 from tileiras.dialects.nv_tileas.memdesc import ENCODINGS, MemDescType, MemorySpaceAttr
 from tileiras.dialects.nv_tileas.memory import (
+    AllocTensorOp,
     AsyncCopyOp,
     ConvertLayoutOp,
     LoadOp,
@@ -40,6 +41,7 @@ WARP_ROLE_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS, ScalesLoadOp)
 NvTileAS = Dialect(
     "nv_tileas",
     [
+        AllocTensorOp,
         ConvertLayoutOp,
         ReadStageOp,
         FmaDotOp,
@@ -72,6 +74,7 @@ __all__ = [
     "TCGEN05_OPS",
     "ScalesLoadOp",
     "Tcgen05DotScaledOp",
+    "AllocTensorOp",
     "ConvertLayoutOp",
     "ReadStageOp",
     "FmaDotOp",

@@ -18,7 +18,7 @@ from tileiras.dialects.layout.tmem import TMEM_COLUMNS
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.types import PointerType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
-from tileiras.dialects.nv_tileas.memdesc import MemDescType
+from tileiras.dialects.nv_tileas.memdesc import MemDescType, ThreadCellsAttr
 from tileiras.dialects.nv_tileas.plan import KernelPlanAttr
 from tileiras.errors import BytecodeError
 
@@ -115,7 +115,10 @@ def _type_mistake(type: Attribute) -> str:
             may_have_gaps = isinstance(type.element_type, PointerType | IntegerType)
             return _layout_mistake(layout, may_have_gaps)
         case MemDescType():
-            return _shape_mistake(type.shape)
+            wrong, cells = _shape_mistake(type.shape), type.encoding
+            if wrong or not isinstance(cells, ThreadCellsAttr):
+                return wrong
+            return _layout_mistake(cells.layout.data)
         case TiledViewType():
             return _view_mistake(type)
         case _:
@@ -183,7 +186,7 @@ def _property_mistake(op: Operation, name: str, value: Attribute) -> str:
             numbers = (value.value.data,)
         case IntTupleAttr():
             numbers = value.data
-        case LayoutEncodingAttr() if name in ("shared", "smem_layout"):
+        case LayoutEncodingAttr() if name == "smem_layout":
             return "" if _is_bijective(value.data) else f"a '{name}' layout without an inverse"
         case LayoutEncodingAttr():
             return _layout_mistake(value.data)

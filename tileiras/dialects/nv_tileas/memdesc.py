@@ -2,19 +2,23 @@
 
     #shared0 = #nv_tileas.nvmma_shared<swizzle = 128, major = 1>
     #scales0 = #nv_tileas.scale_chunks<k_axis = 1>
+    #shared1 = #nv_tileas.shared_linear<layout = #linear0>
+    #cells0 = #nv_tileas.thread_cells<layout = #blocked0>
     #tmem0 = #nv_tileas.tensor_memory<block_m = 128>
     !smem0 = !nv_tileas.memdesc<128x64xf16, #shared0, smem>
     !smem1 = !nv_tileas.memdesc<128x4xf8E8M0FNU, #scales0, smem>
     !tmem0 = !nv_tileas.memdesc<128x256xf32, #tmem0, tmem>
 
 A type is that of one tile. How many stages there are is said where they are made
-(`create_pipeline`, `create_accumulator`), and where in its stage a tile starts where it is waited
-for (`consumer_wait`). Sums of wgmma and mma.sync are in registers: tensors with a layout.
+(`create_pipeline`, `create_accumulator`, `alloc_tensor`), and where in its stage a tile starts
+where it is waited for (`consumer_wait`). Sums of wgmma and mma.sync are in registers: tensors with
+a layout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import ClassVar, TypeGuard
 
 from xdsl.dialects.builtin import IntAttr
@@ -25,17 +29,24 @@ from xdsl.utils.str_enum import StrEnum
 
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.enum_attribute import EnumAttribute
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.offsets import register_representatives
 from tileiras.dialects.layout.tmem import (
     BLOCK_ROWS,
     HALF_ROWS,
     TMEM_COLUMN_BITS,
     TMEM_COLUMNS,
 )
+from tileiras.dialects.nv_tileaa.exchange import CELL_BYTES
 from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
+from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
 from tileiras.errors import InternalError
 
+WARP_THREADS = 32
 SPANS = (32, 64, 128)
 """Bytes of the swizzle spans of tiles that products read (PTX ISA, "Swizzling modes")."""
+_PARTS = ("register", "lane", "warp")
+"""What holds the elements of a distributed layout."""
 
 
 class MemorySpace(StrEnum):
@@ -92,6 +103,28 @@ class ScaleChunksAttr(ParametrizedAttribute):
 
 
 @irdl_attr_definition
+class SharedLinearAttr(ParametrizedAttribute):
+    """As the layout says: {offset} (elements) -> coordinates. Any thread reads any element."""
+
+    name = "nv_tileas.shared_linear"
+    SPACE: ClassVar[MemorySpace] = MemorySpace.SMEM
+    layout: LayoutEncodingAttr
+
+
+@irdl_attr_definition
+class ThreadCellsAttr(ParametrizedAttribute):
+    """Each thread has its elements of a distributed layout for itself, in cells of 16 bytes.
+
+    Cell c of thread t lies at `(c * threads + t) * 16`, so that a warp's accesses are free of bank
+    conflicts. Elements that a thread holds twice are there once.
+    """
+
+    name = "nv_tileas.thread_cells"
+    SPACE: ClassVar[MemorySpace] = MemorySpace.SMEM
+    layout: LayoutEncodingAttr
+
+
+@irdl_attr_definition
 class TensorMemoryAttr(ParametrizedAttribute):
     """Blocks of `block_m` rows side by side: a row is in a lane, 32 bits of elements in a column.
 
@@ -112,8 +145,8 @@ class TensorMemoryAttr(ParametrizedAttribute):
             raise VerifyException(f"{self.name}: blocks of {found} rows, expected 64 or 128")
 
 
-Encoding = NvmmaSharedAttr | ScaleChunksAttr | TensorMemoryAttr
-ENCODINGS = (NvmmaSharedAttr, ScaleChunksAttr, TensorMemoryAttr)
+Encoding = NvmmaSharedAttr | ScaleChunksAttr | SharedLinearAttr | ThreadCellsAttr | TensorMemoryAttr
+ENCODINGS = (NvmmaSharedAttr, ScaleChunksAttr, SharedLinearAttr, ThreadCellsAttr, TensorMemoryAttr)
 """The ways in which a tile may lie in memory; each is of one memory."""
 
 
@@ -132,13 +165,15 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
         super().__init__(IntTupleAttr(shape), element_type, encoding, space)
 
     def verify(self) -> None:
-        """A tile of two dims that may lie so, in the memory of its encoding."""
+        """A tile that may lie so, in the memory of its encoding; of two dims, or of its layout."""
         wrong = self._mistake()
         if wrong:
             raise VerifyException(f"{self.name}: {wrong}")
 
     def _mistake(self) -> str:
         encoding, rank = self.encoding, len(self.shape)
+        if isinstance(encoding, SharedLinearAttr | ThreadCellsAttr):
+            return self._layout_mistake(encoding.layout.data)
         if rank != 2:
             return f"a tile of rank {rank}, expected 2"
         if min(self.shape) < 1:
@@ -152,6 +187,20 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
         row = self.shape[self.major] * storage_bytes(self.element_type)
         if self.swizzle and row % self.swizzle:
             return f"rows of {row} bytes in panels of {self.swizzle}"
+        return ""
+
+    def _layout_mistake(self, layout: LinearLayout) -> str:
+        """What is wrong with a tile that lies as a layout says: that of another tile, or memory."""
+        if self.space is not MemorySpace.SMEM:
+            return f"a tile in {self.space} that lies as {self.encoding.name} says"
+        if layout.shape != self.shape:
+            return f"a tile of shape {list(self.shape)} in a layout of {list(layout.shape)}"
+        wanted = ("offset",) if isinstance(self.encoding, SharedLinearAttr) else _PARTS
+        if set(layout.in_dims) - set(wanted):
+            return f"a layout of {', '.join(layout.in_dims)[:80]}, expected {', '.join(wanted)}"
+        is_one_to_one = layout.is_surjective and layout.is_injective
+        if not is_one_to_one and self.shared_linear is not None:
+            return "a tile in a layout without an inverse"
         return ""
 
     def _tmem_mistake(self, block_m: int) -> str:
@@ -188,6 +237,31 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
     def swizzle(self) -> int:
         """Bytes of a swizzle span; 0 of a tile that lies in another way."""
         return self.encoding.swizzle.data if isinstance(self.encoding, NvmmaSharedAttr) else 0
+
+    @property
+    def has_layout(self) -> bool:
+        """Whether a layout says how the tile lies, so that it is known what it takes by itself."""
+        return isinstance(self.encoding, SharedLinearAttr | ThreadCellsAttr)
+
+    @property
+    def shared_linear(self) -> LinearLayout | None:
+        """{offset} -> coordinates of a tile that any thread reads where a layout says."""
+        return self.encoding.layout.data if isinstance(self.encoding, SharedLinearAttr) else None
+
+    @property
+    def smem_bytes(self) -> int:
+        """Bytes of shared memory that a tile takes by itself."""
+        size = storage_bytes(self.element_type)
+        match self.encoding:
+            case SharedLinearAttr() | NvmmaSharedAttr():
+                return prod(self.shape) * size
+            case ThreadCellsAttr():
+                layout = self.encoding.layout.data
+                elements = len(set(register_representatives(layout)))
+                threads = WARP_THREADS * layout.in_size("warp")
+                return -(-elements * size // CELL_BYTES) * CELL_BYTES * threads
+            case _:
+                raise InternalError(f"{self} is part of a stage", where="memdesc")
 
     @property
     def tmem_columns(self) -> int:

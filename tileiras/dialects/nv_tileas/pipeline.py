@@ -372,10 +372,12 @@ class ConsumerReleaseOp(IRDLOperation):
 class FreePipelinesOp(IRDLOperation):
     """The consumers have read all stages and the producer fills no more: the memory is free.
 
-    A consumer that uses it meets the others first.
+    What follows has that of `pipeline` for scratch, once `tileas-optimize-alloc-tensor` has said
+    which it is. A consumer that uses it meets the others first.
     """
 
     name = "nv_tileas.async.pipeline.free_pipelines"
+    pipeline = opt_operand_def(PipelineType)
 
 
 PIPELINE_OPS = (

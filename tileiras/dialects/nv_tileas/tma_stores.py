@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import IntAttr, UnitAttr
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -21,6 +23,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWModeAttr
+from tileiras.dialects.nv_tileas.memdesc import IN_SMEM
 from tileiras.dialects.nv_tileas.pipeline import PipelineType, TensorMapType
 
 
@@ -28,8 +31,10 @@ from tileiras.dialects.nv_tileas.pipeline import PipelineType, TensorMapType
 class TmaStoreOp(IRDLOperation):
     """Stores one tile of a view from the registers of a product, through shared memory.
 
-    With `reduction` each element is combined atomically with the one in memory. `delayed`: it may
-    still be under way when the operation is over; the next one waits for it.
+    Its pieces go through `buffers`, once `tileas-optimize-alloc-tensor` has chosen them: an
+    `alloc_tensor`, or a pipeline whose stages are free. With `reduction` each element is combined
+    atomically with the one in memory. `delayed`: it may still be under way when the operation is
+    over; the next one waits for it.
     """
 
     name = "nv_tileas.async.tiled_tma_store"
@@ -37,6 +42,8 @@ class TmaStoreOp(IRDLOperation):
     tensor_map = operand_def()
     view = operand_def()
     indices = var_operand_def()
+    buffers = opt_operand_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     delayed = prop_def(IntAttr)
     reduction = opt_prop_def(AtomicRMWModeAttr)
 
@@ -47,10 +54,12 @@ class CreateStorePipelineOp(IRDLOperation):
 
     A stage has `pieces` pieces (`codegen/atoms/store_pieces.py`) of one tile, or fewer if the tile
     has no more; of `rows`, or of 64. Consumers fill stages, the store warp empties them; both keep
-    their own position.
+    their own position. `buffers` has room for the pieces of all stages, once
+    `tileas-optimize-alloc-tensor` has chosen how many there are.
     """
 
     name = "nv_tileas.async.pipeline.create_store_pipeline"
+    buffers = opt_operand_def(IN_SMEM)
     stages = prop_def(IntAttr)
     pieces = prop_def(IntAttr)
     rows = opt_prop_def(IntAttr)

@@ -1,48 +1,63 @@
-"""The pass `tileas-optimize-alloc-tensor`: shared memory of kernels whose warps have roles.
+"""The pass `tileas-optimize-alloc-tensor`: who has which bytes of shared memory.
 
-What the consumers' program needs beside the pipelines is known once it is written; the rest of the
-memory is for stages.
+Buffers of pipelined loads get their places, those of loops one after another the same. In kernels
+whose warps have roles, what the consumers' program needs beside the pipelines is known once it is
+written; the rest of the memory is for stages.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.dialects.nv_tileas.memory import AllocTensorOp
 from tileiras.dialects.nv_tileas.plan import PLAN, KernelPlanAttr
 from tileiras.errors import CompileError
-from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.ir_pass import BrokenPromise, CompileContext, IrPass
 
 
 @dataclass(frozen=True)
 class OptimizeAllocTensorPass(IrPass):
-    """Gives pipelines the stages that shared memory has room for; says where it is free again.
+    """Gives buffers their places, and pipelines the stages that shared memory has room for.
 
     Before   func attributes {plan = #nv_tileas.kernel_plan<ctas = 1, scratch = 0, ...>}
              %p = create_pipeline {stages = 2, stage_bytes = 32768}
                  {plan = #nv_tileas.pipeline_plan}
     After    %p = create_pipeline {stages = 4, stage_bytes = 32768};  in the consumers' program
-             free_pipelines behind the last that reads stages; buffers of stores get what is left
+             free_pipelines %p behind the last that reads stages; stores go through an alloc_tensor
+             of what is left, or through %p once it is free
+             %b = alloc_tensor {stages = 3, offset = 24576} instead of one without a place
     Requires nv_tileas in which products are waited for; the plans of `tileas-plan-cta` beside the
              function and its pipelines, which are taken away
-    Leaves   kernels whose warps all do the same; pipelines without a plan, which keep their stages
+    Leaves   pipelines without a plan, which keep their stages
     """
 
     name = "tileas-optimize-alloc-tensor"
     title: ClassVar[str] = "Share shared memory out"
+
+    def verify_left(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Every buffer has its place."""
+        for inner in op.walk():
+            if _has_place(inner) and inner.offset is None:
+                raise BrokenPromise("a buffer without a place", inner)
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Does so in all functions whose warps have roles."""
         for func in op.body.ops:
             if not isinstance(func, aa.FuncOp):
                 continue
+            buffers = [buffer for buffer in func.walk() if _has_place(buffer)]
+            if buffers:
+                from tileiras.passes.nv_tileas.place_buffers import place_buffers
+
+                place_buffers(buffers)
             for switch in pl.switches_of(func):
                 plan = _plan_of(func)
                 if plan is None:
@@ -60,6 +75,11 @@ class OptimizeAllocTensorPass(IrPass):
                 from tileiras.passes.nv_tileas.explain import explain_operations
 
                 explain_operations(ctx.remarks, func, ctx.require_target())
+
+
+def _has_place(op: Operation) -> TypeGuard[AllocTensorOp]:
+    """Whether an operation allocates a buffer that shares its memory with others."""
+    return isinstance(op, AllocTensorOp) and op.has_place
 
 
 def _plan_of(func: aa.FuncOp) -> KernelPlanAttr | None:

@@ -25,7 +25,12 @@ from tileiras.passes.nv_tileas.consumer_memory import (
     sent_beside,
     wanted_scratch_bytes,
 )
-from tileiras.passes.nv_tileas.store_buffers import choose_store_buffers, piece_rows
+from tileiras.passes.nv_tileas.store_buffers import (
+    choose_store_buffers,
+    piece_rows,
+    place_tma_stores,
+    stores_before_the_end,
+)
 from tileiras.planning.resources.cta import LEAST_SCRATCH, PipelineRequirements, stages_of_pipelines
 from tileiras.planning.resources.stages import MOST_SCRATCH, UNLIMITED_BYTES, fixed_bytes
 
@@ -141,6 +146,18 @@ class PlannedKernel:
         if self.has_store_warp:
             free = available - taken - max(wanted, needed, LEAST_SCRATCH)
             choose_store_buffers(self.func, self.switch, free)
+        self._reuse_stages()
+
+    def _reuse_stages(self) -> None:
+        """Says that the largest pipeline is what stores and scratch have once stages are free."""
+        largest = max(
+            (pipeline.op for pipeline in self.pipelines),
+            key=lambda op: op.stages.data * op.stage_bytes.data,
+        )
+        place_tma_stores(self.func, self.switch, largest)
+        for op in self.body.ops:
+            if isinstance(op, pl.FreePipelinesOp):
+                op.operands = [largest.result]
 
     def _requirements(self) -> dict[SSAValue, PipelineRequirements]:
         """What each pipeline needs for the consumers' program, which may hold more than planned."""
@@ -165,7 +182,7 @@ class PlannedKernel:
         pieces = store_bytes(self.plan.integer("warpgroups"), piece_rows(self.func))
         are_short = max(one.stage_bytes * one.least for one in pipelines) < pieces
         has_stores = any(isinstance(op, ts.TmaStoreOp) for op in self.body.walk())
-        in_stages = has_stores and not are_short and not _stores_before_the_end(self.body)
+        in_stages = has_stores and not are_short and not stores_before_the_end(self.body)
         have_own = self.has_store_warp or (has_stores and not in_stages)
         maps = sum(isinstance(op, pl.MakeTensorMapOp) for op in self.func.walk())
         return (
@@ -211,13 +228,3 @@ def _is_tight(pipelines: Sequence[PipelineRequirements], stages: Sequence[int]) 
     return any(
         one.may_grow and count <= one.least + bool(one.skipped_bytes) for one, count in pairs
     )
-
-
-def _stores_before_the_end(body: Block) -> bool:
-    """Whether tiles leave by TMA before the stages are free memory."""
-    for op in body.ops:
-        if isinstance(op, pl.FreePipelinesOp):
-            break
-        if any(isinstance(inner, ts.TmaStoreOp) for inner in op.walk()):
-            return True
-    return False

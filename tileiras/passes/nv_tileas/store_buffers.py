@@ -1,18 +1,26 @@
-"""Buffers through which tiles leave by a warp of their own: how large they are, and how many."""
+"""Buffers through which tiles leave by TMA: how large they are, how many, and where they lie."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntAttr, TensorType
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, TensorType, i8, i32
+from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.atoms.shared_operands import widest_swizzle
-from tileiras.codegen.atoms.store_pieces import BUFFERS, Held, piece_bytes, piece_form
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES, widest_swizzle
+from tileiras.codegen.atoms.store_pieces import (
+    BUFFERS,
+    Held,
+    piece_bytes,
+    piece_form,
+    store_bytes,
+)
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout.tmem import BLOCK_ROWS
 from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.dialects.nv_tileas.memdesc import MemDescType, NvmmaSharedAttr
+from tileiras.dialects.nv_tileas.memory import AllocTensorOp
 from tileiras.errors import InternalError
 from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP, STAGE_BARRIER_BYTES
 
@@ -36,10 +44,57 @@ def choose_store_buffers(func: aa.FuncOp, switch: pl.AgentSwitchOp, free: int) -
     pieces, stages = 1, max(BUFFERS, min(room, together))
     if largest * len(tiles) <= room:
         pieces, stages = largest, len(tiles)
+    stages = 1 << (stages.bit_length() - 1)
     for maker in func.body.block.ops:
         if isinstance(maker, ts.CreateStorePipelineOp):
             maker.properties["pieces"] = IntAttr(pieces)
-            maker.properties["stages"] = IntAttr(1 << (stages.bit_length() - 1))
+            maker.properties["stages"] = IntAttr(stages)
+            maker.operands = [_allocate(maker, rows, warpgroups * stages * pieces)]
+
+
+def place_tma_stores(
+    func: aa.FuncOp, switch: pl.AgentSwitchOp, largest: pl.CreatePipelineOp
+) -> None:
+    """Lets tiles that consumers store leave through the largest pipeline, if its stages are free.
+
+    And if they have room for pieces; else through memory that all stores share.
+    """
+    stores = [op for op in switch.consumer.block.walk() if isinstance(op, ts.TmaStoreOp)]
+    if not stores:
+        return
+    warpgroups, rows = switch.consumer_warps.data // WARPS_PER_WARPGROUP, piece_rows(func)
+    has_room = largest.stages.data * largest.stage_bytes.data >= store_bytes(warpgroups, rows)
+    if has_room and not stores_before_the_end(switch.consumer.block):
+        buffers: SSAValue = largest.result
+    else:
+        buffers = _allocate(switch, rows, warpgroups * BUFFERS)
+    for store in stores:
+        sizes = [1, 1, 1, len(store.indices), 1]
+        store.operands = [*store.operands, buffers]
+        store.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+
+
+def _allocate(before: Operation, rows: int, pieces: int) -> SSAValue:
+    """Memory for so many pieces, in front of an operation: rows of the widest swizzle span."""
+    type = MemDescType((rows, SWIZZLE_BYTES), i8, NvmmaSharedAttr(SWIZZLE_BYTES, 1))
+    made = AllocTensorOp.create(
+        properties={"stages": IntAttr(pieces)}, result_types=[type], location=before.location
+    )
+    block = before.parent_block()
+    if block is None:
+        raise InternalError("buffers of stores stand nowhere", where=PASS_NAME)
+    block.insert_op_before(made, before)
+    return made.result
+
+
+def stores_before_the_end(body: Block) -> bool:
+    """Whether tiles leave by TMA before the stages are free memory."""
+    for op in body.ops:
+        if isinstance(op, pl.FreePipelinesOp):
+            break
+        if any(isinstance(inner, ts.TmaStoreOp) for inner in op.walk()):
+            return True
+    return False
 
 
 def _staged_at_once(block: Block, warpgroups: int, is_in_tmem: bool) -> list[int]:

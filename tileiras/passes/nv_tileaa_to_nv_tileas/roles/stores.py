@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import IntAttr, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -83,7 +83,10 @@ def place_tma_store(
     (layout,) = materializer.operand_layouts(op, [op.value])
     operands = [materializer.in_layout(op.value, layout), map, materializer.plain(op.view)]
     operands += [materializer.plain(index) for index in op.indices]
-    properties: dict[str, Attribute] = {"delayed": IntAttr(int(plan.are_stores_delayed))}
+    properties: dict[str, Attribute] = {
+        "delayed": IntAttr(int(plan.are_stores_delayed)),
+        "operandSegmentSizes": DenseArrayBase.from_list(i32, [1, 1, 1, len(op.indices), 0]),
+    }
     if isinstance(op, aa.TiledAtomicRedOp):
         properties["reduction"] = op.mode
     materializer.emit(ts.TmaStoreOp, operands, (), properties)

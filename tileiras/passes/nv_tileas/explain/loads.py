@@ -90,7 +90,7 @@ def _tell_async_copy(teller: Teller, op: tas.AsyncCopyOp) -> None:
     type = view_type_of(op.view)
     width = view_width(op, op.layout.data)
     stages = next(
-        (made.stages.data for made in [op.buffer.owner] if isinstance(made, aa.CircularBufferOp)), 0
+        (made.stages.data for made in [op.buffer.owner] if isinstance(made, tas.AllocTensorOp)), 0
     )
     why = (
         f"cp.async, {width.bytes} bytes a thread at once, into one of {stages} stages ahead of the "

@@ -21,7 +21,7 @@ def explain_stages(teller: Teller) -> None:
     """Notes what the remark about resources says of pipelines and tensor memory."""
     stages = [op.stages.data for op in teller.func.walk() if isinstance(op, pl.CreatePipelineOp)]
     if not stages:
-        buffers = [op for op in teller.func.walk() if isinstance(op, aa.CircularBufferOp)]
+        buffers = [op for op in teller.func.walk() if isinstance(op, tas.AllocTensorOp)]
         stages = [op.stages.data for op in buffers]
     if stages:
         teller.note("stages", max(stages))
@@ -46,7 +46,7 @@ def explain_loop(teller: Teller, op: Operation) -> None:
         made.stages.data
         for read in inner
         if isinstance(read, tas.ReadStageOp)
-        and isinstance(made := read.buffer.owner, aa.CircularBufferOp)
+        and isinstance(made := read.buffer.owner, tas.AllocTensorOp)
     ]
     waited = sum(isinstance(load, tas.TiledLoadOp | tas.LoadOp) for load in inner)
     trips = _trips(op)

@@ -17,11 +17,11 @@ MAX_LINES = 600
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "termination", "early_signals", "file_replacement"),
     ("colors",),
-    ("excerpts", "suggestions", "text_limits", "diagnostic_output"),
+    ("excerpts", "suggestions", "text_limits", "diagnostic_output", "argument_parser"),
     ("limits",),
     ("options",),
     ("remarks",),
-    ("rewriting", "ir_pass"),
+    ("ir_pass",),
     ("dialects",),
     ("bytecode", "codegen", "runtime"),
     ("interpreter",),

@@ -26,7 +26,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 COMMAND_LINE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
 
 FOLDERS = "tileiras|tests|docs|benchmarks|examples"
-IN_PACKAGE = "bytecode|codegen|dialects|interpreter|passes"
+IN_PACKAGE = "analysis|bytecode|codegen|dialects|explain|interpreter|passes|planning|runtime"
 FILE = re.compile(rf"(?<![\w/.])((?:{FOLDERS}|{IN_PACKAGE})/[\w./-]*[\w-]\.(?:py|md|mlir|json))\b")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 MADE = ("corpus-summary.json", "drop_prints.py")
@@ -158,3 +158,24 @@ def test_decisions_are_numbered_and_listed() -> None:
     assert unlisted_decisions(["0001-a.md", "0001-b.md"], "[](decisions/0001-a.md)") == [
         "0001-b.md"
     ]
+
+
+def test_every_file_of_planning_has_its_question() -> None:
+    """docs/planning.md names each."""
+    page = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+    files = sorted((ROOT / "tileiras" / "planning").rglob("*.py"))
+    assert len(files) > 50
+    names = [path.name for path in files if path.name != "__init__.py"]
+    assert [name for name in names if not re.search(rf"[`/]{re.escape(name)}`", page)] == []
+
+
+def test_every_part_of_the_package_stands_in_a_layer() -> None:
+    """The table of docs/architecture.md names modules and packages of the top level."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = text.partition("## Packages")[2].partition("\n## ")[0]
+    parts = [
+        path for path in sorted((ROOT / "tileiras").iterdir()) if not path.name.startswith("_")
+    ]
+    names = [path.stem for path in parts if path.suffix == ".py" or (path / "__init__.py").exists()]
+    assert len(names) > 40
+    assert [name for name in names if not re.search(rf"`{name}/?`", table)] == []

@@ -38,6 +38,33 @@ def test_foreign_text(
     assert shown.endswith("error: input is not valid Tile IR text: 1 mistake\n")
 
 
+@pytest.mark.parametrize(
+    ("content", "place", "language"),
+    [
+        ("//\n.version 9.0\n.target sm_90\n.visible .entry k() {\n}\n", "2:1", "PTX"),
+        ('; module\ntarget triple = "nvptx64"\ndefine void @k() {\n}\n', "2:1", "LLVM IR"),
+    ],
+)
+def test_later_forms_are_told_by_name(
+    content: str, place: str, language: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What --emit=ptx and --emit=llvm write is not taken for Tile IR full of mistakes."""
+    Path("late.mlir").write_text(content)
+    assert run(["late.mlir", "--gpu-name=sm_90"]) == 3
+    shown = capsys.readouterr().err
+    assert shown.startswith(f'loc("late.mlir":{place}): error: found {language}, expected Tile IR')
+    assert shown.endswith("error: input is not valid Tile IR text: 1 mistake\n")
+
+
+def test_tile_ir_that_mentions_ptx_keeps_its_own_mistakes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A comment is no program."""
+    Path("k.mlir").write_text("entry @k() {\n  // .version 9.0\n  adff\n}\n")
+    assert run(["k.mlir", "--gpu-name=sm_90"]) == 3
+    assert "unknown operation 'adff'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("content", [b"// caf\xe9\nentry @f() {}", b"caf\xe9"])
 def test_text_in_another_encoding(content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     """Names the first byte that is wrong."""

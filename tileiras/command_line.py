@@ -520,7 +520,9 @@ def parse_with_click(
     if _has_too_many_inputs(values):
         extra = values[INPUT][1:]
         word = "argument" if len(extra) == 1 else "arguments"
-        raise click.UsageError(f"Got unexpected extra {word} ({' '.join(extra)})")
+        several = any(option.name == "output-dir" for option in options)
+        instead = ", expected one input or --output-dir" if several else ""
+        raise click.UsageError(f"Got unexpected extra {word} ({' '.join(extra)}){instead}")
     return values
 
 

@@ -182,7 +182,14 @@ def read_source(source: bytes, filename: str = "<input>") -> ModuleOp:
 
     text = source.decode(_TEXT)
     with _showing(source, filename):
-        module = parse_text(text, filename)
+        try:
+            module = parse_text(text, filename)
+        except BytecodeError as error:
+            from tileiras.foreign_input import later_form
+
+            if (later := later_form(text, filename)) is not None:
+                raise later from error
+            raise
     _check_size(module)
     return module
 

@@ -20,6 +20,21 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _SKIPPED = re.compile(r"(?:\s|//[^\n]*)*")
 _WORD = re.compile(r"[\w$.]+|\S")
 _ENCODING = "utf-8-sig"
+_LANGUAGES = {
+    "PTX": re.compile(r"^\s*\.version\s+\d", re.MULTILINE),
+    "LLVM IR": re.compile(r"^(?:target (?:datalayout|triple) =|define [^\n]*@)", re.MULTILINE),
+}
+"""Later forms of a kernel, which the compiler writes and does not read, and how to know them."""
+
+
+def later_form(text: str, filename: str) -> BytecodeError | None:
+    """The error for PTX or LLVM IR, in place of what Tile IR's parser makes of it; else None."""
+    for language, pattern in _LANGUAGES.items():
+        if (found := pattern.search(text)) is not None:
+            at = found.start() + len(found[0]) - len(found[0].lstrip())
+            message = f"found {language}, expected Tile IR or text of a stage up to llvm-dialect"
+            return _located(message, text, at, filename)
+    return None
 
 
 def without_a_word(source: bytes, filename: str) -> BytecodeError:

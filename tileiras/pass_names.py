@@ -154,7 +154,7 @@ def make_pass(entry: str) -> IrPass:
         key, equals, value = word.partition("=")
         field = known.get(key.replace("_", "-"))
         if field is None:
-            names = f", its options are: {', '.join(known) or 'none'}"
+            names = f", its options are: {', '.join(known)}" if known else ", it has none"
             raise _mistake(f"pass '{name}' has no option '{key}'", key, known, names)
         given[field.name] = _value(name, key, value if equals else "true", str(field.type))
     for key, field in known.items():

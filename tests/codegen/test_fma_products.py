@@ -92,7 +92,7 @@ def test_complex_product(w_batches: int):
     np.testing.assert_array_equal(found, w @ x)
 
 
-def test_products_of_turned_results():
+def test_products_of_transposed_results():
     program = ComplexProduct()
     (w, x, found), _ = program.run(program.both(program.transposed(program.both(program.x))))
     np.testing.assert_array_equal(found, w @ transposed(w @ x))

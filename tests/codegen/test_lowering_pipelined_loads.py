@@ -53,7 +53,7 @@ def test_loops_side_by_side_share_memory() -> None:
 
 
 @pytest.mark.parametrize("tiles", [4, 17, 22])
-def test_tiles_that_are_kept_are_where_threads_left_them(tiles: int) -> None:
+def test_resident_tiles_are_where_threads_left_them(tiles: int) -> None:
     """All of a row, and of one that is too long for the circular buffer."""
     kernel = RowLoop(width=8)
     wanted, found = arrays(kernel), arrays(kernel)

@@ -209,7 +209,7 @@ def test_inserted_slice_larger_than_shared_memory(whole, part):
 
 
 @pytest.mark.parametrize(("shape", "dim"), [((128, 128), 0), ((128, 128), 1), ((16384,), 0)])
-def test_joined_tiles_larger_than_shared_memory(shape, dim):
+def test_concatenated_tiles_larger_than_shared_memory(shape, dim):
     result = [size * 2 if d == dim else size for d, size in enumerate(shape)]
 
     def fill(kernel: Kernel, values: Sequence[Any]) -> Any:

@@ -50,7 +50,7 @@ def test_k_of_places_is_an_order():
     ],
 )
 def test_threads_turn_the_values_of_attention(rows: int, step: int, depth: int) -> None:
-    """Tiles of `step` keys: swizzles of 128, 64 and 32 bytes, as they come and turned."""
+    """Tiles of `step` keys: swizzles of 128, 64 and 32 bytes, as they come and transposed."""
     rng = np.random.default_rng(rows)
     length = ROUNDS * step
     queries = np.zeros((max(rows, length), depth), F8)
@@ -73,7 +73,7 @@ def lowered(rows: int, keys: int, depth: int) -> ModuleOp:
     return lower_to_llvm(read_source(attention_of_f8(rows, keys, depth)))
 
 
-def test_a_kernel_with_turned_values_is_specialised_without_spills():
+def test_a_kernel_with_transposed_values_is_specialised_without_spills():
     options = replace(
         with_environment(CompileOptions(gpu_name="sm_90")), emit="nv_tileas", print_generic=True
     )
@@ -97,7 +97,7 @@ def test_there_is_room_for_the_largest_tile(order: tuple[int, int]):
 
 @pytest.mark.parametrize("tile", [(128, 128, 32), (128, 256, 32), (256, 128, 32), (64, 64, 32)])
 @pytest.mark.parametrize("a", ["column", "transposed", "permuted"])
-def test_words_are_turned_while_products_run(tile: tuple[int, int, int], a: str) -> None:
+def test_words_are_transposed_while_products_run(tile: tuple[int, int, int], a: str) -> None:
     """By all consumers together, once for each tile; that with fewer words of both operands."""
     kernel = ProductKernel("f32", tile, a=a)
     options = with_environment(CompileOptions(gpu_name="sm_90", emit="ptx"))

@@ -125,7 +125,7 @@ def test_stages_of_tensor_maps_are_given_back() -> None:
         assert not case.difference(arguments[2])
 
 
-def test_turned_tiles_of_two_sizes_have_room() -> None:
+def test_transposed_tiles_of_two_sizes_have_room() -> None:
     kernels = [ProductKernel("i8", (128, n, k), a="column") for n, k in ((64, 32), (128, 128))]
     cubin = compile_for_this_gpu(products_in_turn(*kernels))
     case = dense_case(kernels[0], (512, 256, 1024), 4, 4)

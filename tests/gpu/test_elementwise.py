@@ -19,11 +19,15 @@ driver = pytest.importorskip("cuda.bindings.driver")
 from xdsl.dialects.builtin import IntegerType, bf16, f16, f32, f64  # noqa: E402
 from xdsl.ir import Attribute, Block  # noqa: E402
 
+from tests.kernels.elementwise_bounds import (  # noqa: E402
+    ULP_F32,
+    ULP_F64,
+    source_operation,
+)
 from tests.kernels.elementwise_rows import ROWS, Row, build_module, i1  # noqa: E402
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx  # noqa: E402
 from tileiras.codegen.ptxas_backend import ptx_to_cubin  # noqa: E402
 from tileiras.codegen.target import get_target  # noqa: E402
-from tileiras.dialects import cuda_tile  # noqa: E402
 from tileiras.dialects.cuda_tile.types import TileType  # noqa: E402
 from tileiras.dialects.nv_tileaa import arithmetic, conversions, math  # noqa: E402
 from tileiras.dialects.nv_tileaa.types import PointerType  # noqa: E402
@@ -39,42 +43,6 @@ pytestmark = pytest.mark.gpu
 LANES = 4
 COUNT = 4096  # elements of every operand
 
-_RENAMED = {"fp_to_fp": "ftof", "fp_to_int": "ftoi", "int_to_fp": "itof"}
-_BY_NAME = {op.name.rpartition(".")[2]: op for op in cuda_tile.CudaTile.operations}
-
-# largest error in units in the last place: docs/elementwise.md
-ULP_F32 = {
-    math.ExpOp: 2,
-    math.Exp2Op: 2,
-    math.LogOp: 1,
-    math.Log2Op: 1,
-    math.PowOp: 4,
-    math.FPowIOp: 4,
-    math.RsqrtOp: 2,
-    math.SinOp: 2,
-    math.CosOp: 2,
-    math.TanOp: 4,
-    math.SinhOp: 3,
-    math.CoshOp: 2,
-    math.TanhOp: 2,
-    math.Atan2Op: 3,
-}
-ULP_F64 = {
-    math.ExpOp: 1,
-    math.Exp2Op: 1,
-    math.LogOp: 1,
-    math.Log2Op: 1,
-    math.PowOp: 2,
-    math.FPowIOp: 2,
-    math.RsqrtOp: 1,
-    math.SinOp: 2,
-    math.CosOp: 2,
-    math.TanOp: 2,
-    math.SinhOp: 2,
-    math.CoshOp: 1,
-    math.TanhOp: 1,
-    math.Atan2Op: 2,
-}
 NUMPY_F64_ULP = 2  # numpy's own error, in the reference
 
 
@@ -218,8 +186,7 @@ def tame(values: Any, limit: float) -> Any:
 
 def reference(row: Row, values: list[Any]) -> Any:
     """What the interpreter says, on a cuda_tile op like the row's."""
-    name = row.op.name.rpartition(".")[2]
-    op_class = _BY_NAME[_RENAMED.get(name, name)]
+    op_class = source_operation(row.op)
     types = [TileType(element, (COUNT,)) for element in row.operands]
     built = row.build(COUNT)
     op = op_class.create(

@@ -46,7 +46,7 @@ def test_attention_of_short_heads_is_right(kind, rows, columns, depth, iteration
     [(128, 128, 128), (128, 64, 64), (64, 64, 128), (64, 128, 64), (64, 32, 64)],
 )
 @pytest.mark.parametrize("tiles", [1, 2, 9])
-def test_values_of_f8_are_turned_exactly(rows, step, depth, tiles):
+def test_values_of_f8_are_transposed_exactly(rows, step, depth, tiles):
     """Queries pick a key's element each; sums of few products fit the format."""
     rng = np.random.default_rng(rows + step)
     length = tiles * max(step, rows)

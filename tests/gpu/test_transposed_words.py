@@ -67,7 +67,7 @@ def test_tiles_of_two_sizes_take_turns_in_the_same_copies() -> None:
 
 
 @pytest.mark.parametrize("result", ["f32", "f16"])
-def test_results_of_turned_products_leave_by_tma(result: str) -> None:
+def test_results_of_swapped_products_leave_by_tma(result: str) -> None:
     kernel = replace(WIDE, tile=(128, 64, 32), form="persistent", result=result)
     case = dense_case(kernel, (512, 256, 320), 3)
     arguments = case.arguments()
@@ -77,7 +77,7 @@ def test_results_of_turned_products_leave_by_tma(result: str) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS[:5], ids=lambda kernel: kernel.name)
 def test_many_launches_give_the_same_bits(kernel: ProductKernel) -> None:
-    """A warp that turned a tile too early, or too late, would show sooner or later."""
+    """A warp that transposed a tile too early, or too late, would show sooner or later."""
     rows, columns, _ = kernel.tile
     case = dense_case(kernel, (8 * rows, 8 * columns, 2048), 8, 8)
     arguments = case.arguments()

@@ -204,7 +204,7 @@ cuda_tile.module @m {
 
 
 def gathered_right(is_transposed: bool) -> bytes:
-    """A product whose right operand is gathered, 64 rows of 64 at a time, turned or as it is.
+    """A product whose right operand is gathered, 64 rows of 64 at a time, transposed or as it is.
 
     The numbers of the rows are loaded in every iteration.
     """

@@ -324,7 +324,7 @@ ROWS: tuple[Row, ...] = (
         True,
     ),
     _gathered("right operand", gathered_right(False), lambda: right_case(False)),
-    _gathered("right operand turned", gathered_right(True), lambda: right_case(True)),
+    _gathered("right operand transposed", gathered_right(True), lambda: right_case(True)),
     _attention(Attention("full", 64, 64, 64, length=96), quick=True),
     _attention(Attention("causal", 64, 64, 64, share=2, length=128), quick=True),
     _attention(Attention("full", 16, 64, 128, length=192), quick=True),

@@ -24,7 +24,7 @@ UNTOUCHED = 77.0
 
 @dataclass(frozen=True)
 class _Array:
-    """An operand: its elements, the names of its extents, its tile, whether it is stored turned."""
+    """An operand: elements, names of its extents, its tile, whether it is stored transposed."""
 
     element: str
     extents: tuple[str, str]

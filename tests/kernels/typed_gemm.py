@@ -151,7 +151,7 @@ def _view(
     transposed: bool,
     pads: bool = True,
 ) -> Any:
-    """Tiles of a matrix; a turned one is stored with its rows contiguous."""
+    """Tiles of a matrix; a transposed one is stored with its rows contiguous."""
     stored = tuple(reversed(sizes)) if transposed else sizes
     element = base.type.element_type.pointee
     type_ = TensorViewType(element, (DYNAMIC, DYNAMIC), (DYNAMIC, 1))

@@ -100,7 +100,6 @@ def test_inputs_outside_the_layout_are_rejected(inputs: dict[str, int]) -> None:
         lambda x: x.slice(0).invert(),
         lambda x: x.free_mask("thread"),
         lambda x: x.vectors("thread"),
-        lambda x: LinearLayout({"offset": [(1,)]}, (4,)).pseudo_invert(),
     ],
 )
 def test_what_the_algebra_does_not_define_is_rejected(change) -> None:
@@ -163,26 +162,10 @@ def test_inverse_undoes_a_bijection(data: st.DataObject, shape: tuple[int, ...])
     inverse = layout.invert()
     assert flat_identity(layout.compose(inverse))
     assert flat_identity(inverse.compose(layout))
-    assert inverse == layout.pseudo_invert()
     for index in range(size):
         coordinate = layout.coordinate(index)
         a, b = inverse.apply(**{f"dim{d}": c for d, c in enumerate(coordinate)})
         assert layout.apply(a=a, b=b) == coordinate
-
-
-@examples(60)
-@given(st.data(), shapes(), st.integers(0, 2))
-def test_pseudo_inverse_finds_each_element_at_its_owner(
-    data: st.DataObject, shape: tuple[int, ...], warps: int
-) -> None:
-    layout = data.draw(distributed(shape, warps))
-    inverse = layout.pseudo_invert()
-    assert flat_identity(layout.compose(inverse))
-    free = [layout.free_mask(name) for name in layout.in_dims]
-    for index in range(layout.size):
-        coordinate = layout.coordinate(index)
-        found = inverse.apply(**{f"dim{d}": c for d, c in enumerate(coordinate)})
-        assert not any(value & mask for value, mask in zip(found, free, strict=True))
 
 
 @examples(60)
@@ -206,7 +189,7 @@ def test_copies_belong_to_the_highest_dim() -> None:
 
 @examples(60)
 @given(st.data(), shapes(max_bits=4), shapes(max_bits=4), st.integers(0, 1))
-def test_division_undoes_the_product(
+def test_products_repeat_the_left_along_the_right(
     data: st.DataObject, inner: tuple[int, ...], outer: tuple[int, ...], warps: int
 ) -> None:
     rank = max(len(inner), len(outer))
@@ -215,23 +198,11 @@ def test_division_undoes_the_product(
     tile = data.draw(distributed(inner, warps, lane_bits=2))
     repeat = data.draw(distributed(outer, warps, lane_bits=3))
     product = tile * repeat
-    assert product == tile.product(repeat)
-    assert product.divide_left(tile) == repeat
     for lane in range(32):
         low = tile.apply(lane=lane & 3)
         high = repeat.apply(lane=lane >> 2)
         expected = tuple(a + b * s for a, b, s in zip(low, high, tile.shape, strict=True))
         assert product.apply(lane=lane) == expected
-
-
-def test_division_by_what_is_not_the_inner_part_fails() -> None:
-    pairs = LinearLayout({"register": [(0, 1)]}, (1, 2))
-    columns = LinearLayout({"register": [(1, 0)]}, (2, 1))
-    assert ACCUMULATOR.divide_left(pairs) is not None
-    assert ACCUMULATOR.divide_left(columns) is None
-    assert pairs.divide_left(ACCUMULATOR) is None
-    sheared = LinearLayout({"register": [(1,), (3,)]}, (4,))
-    assert sheared.divide_left(LinearLayout({"register": [(1,)]}, (2,))) is None
 
 
 @examples(60)
@@ -298,12 +269,6 @@ def test_registers_extend_a_layout_along_the_last_dim_first() -> None:
     for register in range(broadcast.in_size("register")):
         row, _ = broadcast.apply(register=register, lane=9)
         assert column.apply(register=register % column.in_size("register"), lane=9) == (row, 0)
-
-
-def test_axis_mask_names_the_bits_that_move_along_an_axis() -> None:
-    assert ACCUMULATOR.axis_mask("lane", 1) == 0b00011
-    assert ACCUMULATOR.axis_mask("lane", 0) == 0b11100
-    assert ACCUMULATOR.axis_mask("register", 0) == 0b10
 
 
 def test_compose_feeds_output_dims_to_input_dims_by_position() -> None:

@@ -143,3 +143,12 @@ def test_a_mistake_is_one_line(
     err = capsys.readouterr().err
     assert err.startswith("error: ") and err.count("\n") == 1
     assert message in err
+
+
+def test_an_unknown_option_reads_as_those_of_other_commands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 1 and a message, no usage of argparse's."""
+    assert main(["--bogus"]) == 1
+    said = "error: unrecognized arguments: --bogus\nnote: try 'tileiras-layout --help'\n"
+    assert capsys.readouterr().err == said

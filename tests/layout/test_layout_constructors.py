@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from layout_strategies import examples, held_elements, shapes
 
 from tileiras.dialects.layout import LayoutError, LinearLayout
-from tileiras.dialects.layout.blocked import blocked, contiguous_vector, replicated
+from tileiras.dialects.layout.blocked import blocked, contiguous_vector
 from tileiras.dialects.layout.mma import (
     FRAGMENTS,
     M8N8K4_F64,
@@ -21,7 +21,7 @@ from tileiras.dialects.layout.mma import (
     mma_operand_layout,
     wgmma_accumulator,
 )
-from tileiras.dialects.layout.shared import from_shape_stride, row_major, swizzle, tma_swizzled
+from tileiras.dialects.layout.shared import row_major, swizzle, tma_swizzled
 
 # Blocked
 
@@ -69,12 +69,6 @@ def test_small_tiles_leave_copies_in_the_upper_threads() -> None:
 def test_blocked_rejects_wrong_parameters(order, vector: int, warps: int) -> None:
     with pytest.raises(LayoutError):
         blocked((8, 8), order, vector, warps)
-
-
-def test_replicated_tiles_are_whole_in_every_thread() -> None:
-    held = held_elements(replicated((2, 4), 2))
-    assert held.shape == (2, 32, 8)
-    assert (held == np.arange(8)).all()
 
 
 def test_contiguous_vectors_end_where_registers_leave_the_row() -> None:
@@ -320,21 +314,3 @@ def test_tma_swizzles_need_rows_of_their_width() -> None:
         tma_swizzled((16, 32), (1, 0), 16, 128)
     with pytest.raises(LayoutError, match="256-byte"):
         tma_swizzled((16, 128), (1, 0), 16, 256)
-
-
-def test_shape_and_stride_place_modes_as_cute_does() -> None:
-    layout = from_shape_stride((4, (2, 4)), (2, (1, 8)))
-    for i in range(4):
-        for j in range(8):
-            assert layout.apply(offset=i * 2 + (j % 2) * 1 + (j // 2) * 8) == (i, j)
-    assert from_shape_stride((4, 8), (8, 1)) == row_major((4, 8))
-    assert from_shape_stride((1, 8), (0, 1)) == row_major((1, 8))
-
-
-@pytest.mark.parametrize(
-    ("shape", "stride"),
-    [((4, 8), (16, 1)), ((4, 8), (0, 1)), ((3, 8), (8, 1)), ((4, (2, 4)), (2, 1)), ((4,), (3,))],
-)
-def test_shapes_and_strides_without_an_inverse_are_rejected(shape, stride) -> None:
-    with pytest.raises(LayoutError):
-        from_shape_stride(shape, stride)

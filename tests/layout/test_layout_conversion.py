@@ -10,7 +10,7 @@ from layout_simulator import count_conflicts, run_plan
 from layout_strategies import distributed, examples, held_elements, shapes
 
 from tileiras.dialects.layout import LayoutError, LinearLayout
-from tileiras.dialects.layout.blocked import blocked, replicated
+from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.layout.conversion import (
     ConversionPlan,
     Identity,
@@ -157,7 +157,8 @@ def test_a_broadcast_into_more_registers_is_a_rename() -> None:
 
 
 def test_a_replicated_tile_needs_only_selects() -> None:
-    src, dst = replicated((8,), 1), blocked((8,), (0,), 1, 1)
+    registers = {"register": [(1,), (2,), (4,)], "lane": [(0,)] * 5, "warp": []}
+    src, dst = LinearLayout(registers, (8,)), blocked((8,), (0,), 1, 1)
     plan = planned(src, dst, 32)
     assert isinstance(plan, WarpShuffle)
     assert all(plan.is_local(exchange) for exchange in plan.rounds)

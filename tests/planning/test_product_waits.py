@@ -18,9 +18,9 @@ from tileiras.planning.warp_roles.assignment import assign_roles
 UNFINISHED: dict[str, list[int | None]] = {
     "gemm": [1],
     "persistent": [1],
-    "joined in rounds": [2, 2, 1],
-    "turned bytes": [0],
-    "turned words": [1],
+    "two tiles in rounds": [2, 2, 1],
+    "transposed bytes": [0],
+    "transposed words": [1],
     "attention": [None] * 8,
     "gather": [1],
     "shared operands": [2, 2],
@@ -75,7 +75,11 @@ SPOILED: dict[str, tuple[str, Callable[[aa.FuncOp], object], str]] = {
         spoil(number(1)),
         "leaves 1 products unfinished, .* 0",
     ),
-    "a sum that threads add": ("turned bytes", spoil(None), "has no 'pending', and threads take"),
+    "a sum that threads add": (
+        "transposed bytes",
+        spoil(None),
+        "has no 'pending', and threads take",
+    ),
     "half a stage": ("shared operands", spoil(number(1)), "has another 'pending' than that of"),
     "half a stage alone": ("shared operands", spoil(None), "has another 'pending' than that of"),
     "no product": (
@@ -145,9 +149,9 @@ def test_conversion_does_what_is_written(pending: int | None, kept: int) -> None
 
 RELEASES_OF: dict[str, list[tuple[int, ...] | None]] = {
     "gemm": [(0,)],
-    "joined in rounds": [None, (0,), (0,)],
-    "joined blocks": [None, (0,), (1,)],
-    "turned bytes": [(0,)],
+    "two tiles in rounds": [None, (0,), (0,)],
+    "two tiles of the grid": [None, (0,), (1,)],
+    "transposed bytes": [(0,)],
     "attention": [(0,), (1,)] * 4,
     "shared operands": [None, (0,)],
 }

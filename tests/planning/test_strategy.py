@@ -125,7 +125,7 @@ def run(text: str, *names: str, gpu_name: str = "sm_90") -> str:
 def test_passes_that_decide_by_it_want_a_strategy(name: str) -> None:
     before = passes_between("canonicalize", name)[:-1]
     names = [other for other in before if other not in ("choose-strategy", *READERS)]
-    text = run(KERNELS["joined in rounds"]().decode(), *names)
+    text = run(KERNELS["two tiles in rounds"]().decode(), *names)
     with pytest.raises(CompileError, match="has no strategy: choose-strategy comes first") as error:
         run(text, name)
     assert error.value.location is not None

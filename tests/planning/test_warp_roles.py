@@ -266,17 +266,17 @@ OTHERS: dict[str, tuple[str, Callable[[aa.FuncOp], object], str]] = {
         "'func' op has 'warp_roles' against its plan, which has not store",
     ),
     "a rounding by consumers": (
-        "turned words",
+        "transposed words",
         lambda f: [op.attributes.pop(ROLES, 0) for op in f.walk() if rounds_to_tf32(op)],
         "'fp_to_fp' op has the role consumer, which does not run it",
     ),
     "an operand of nobody": (
-        "turned words",
+        "transposed words",
         read_by_consumers,
         "'negf' op has the role consumer, what makes its operands has not",
     ),
     "a condition of some warps": (
-        "joined blocks",
+        "two tiles of the grid",
         decides_nothing,
         "op decides an early exit, but has not the role entry",
     ),

@@ -23,7 +23,6 @@ _CHECKED = re.compile(r"//\s*CHECK[\w-]*:\s*(?:.*?error:\s*)?(.*)")
 _FOLDERS = ("test/Dialect/CudaTile", "test/Bytecode", "test/Bytecode/invalid")
 _FAILS = re.compile(r"^// RUN:\s*not .*$", re.MULTILINE)
 _VERSIONED = re.compile(r"bytecode-version=(?!13\.3)")
-_PASSES = re.compile(r"-pass-pipeline|-canonicalize|--test-debuginfo")
 
 
 @dataclass(frozen=True)

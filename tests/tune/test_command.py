@@ -365,7 +365,7 @@ def test_mistakes_in_the_file_are_told(
     ("words", "message"),
     [
         ([], "no input file provided"),
-        (["/no/such.py"], "unable to read input file '/no/such.py': no such file"),
+        (["/no/such.py"], "unable to read input file '/no/such.py': No such file or directory"),
         (["k.py", "--jobs=0"], "--jobs is '0', expected a whole number from 1"),
         (["k.py", "--most=x"], "--most is 'x', expected a whole number from 1"),
         (["k.py", "--seconds=-1"], "--seconds is '-1', expected seconds from 0"),

@@ -23,7 +23,6 @@ Place = tuple[str, int]
 
 LOADS = aa.TiledLoadOp | aa.LoadOp
 STORES = aa.TiledStoreOp | aa.StoreOp
-ATOMICS = aa.TiledAtomicRedOp | aa.AtomicRMWOp | aa.AtomicCASOp
 VECTOR_UNITS = (Unit.FMA, Unit.CONVERT, Unit.MUFU)
 """What arithmetic keeps busy; products and copies are counted in flops and bytes."""
 

@@ -183,7 +183,6 @@ _INTS: dict[int, IntFormat] = {
 _POINTER = IntFormat("ptr", 64, np.dtype(np.int64), np.dtype(np.uint64))
 
 F32 = _FLOATS[Float32Type]
-F64 = _FLOATS[Float64Type]
 
 
 @cache

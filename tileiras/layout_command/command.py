@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from argparse import Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
 
+from tileiras.argument_parser import CommandParser
 from tileiras.dialects.cute.algebra.banks import bank_conflicts, vector_width
 from tileiras.dialects.cute.algebra.drawing import (
     MAX_CELLS,
@@ -46,9 +47,9 @@ EXAMPLES = """examples:
   tileiras-layout --dump k.mlir '%tile' --access mma_dot --html tile.html"""
 
 
-def parser() -> ArgumentParser:
+def parser() -> CommandParser:
     """The options of the command."""
-    made = ArgumentParser(
+    made = CommandParser(
         prog="tileiras-layout",
         description="Evaluate an expression of CuTe's layout algebra; print and draw layouts.",
         epilog=EXAMPLES,
@@ -79,9 +80,8 @@ def parser() -> ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; 0, or 1 with a message for an expression that has no value."""
-    options = parser().parse_args(arguments)
     try:
-        _run(options)
+        _run(parser().parse_args(arguments))
     except TileirasError as error:
         print(error.render(), file=sys.stderr)
         return 1
@@ -207,14 +207,5 @@ def _grid(options: Namespace, value: Layout | ComposedLayout, tile: tuple[int, i
 
 
 def option_names() -> list[tuple[str, str, str]]:
-    """Name, help and placeholder (empty: a flag) of each option, for completion in shells."""
-    actions: list[Action] = getattr(parser(), "_actions")  # noqa: B009
-    return [
-        (
-            action.option_strings[-1].lstrip("-"),
-            action.help or "",
-            "" if action.nargs == 0 else str(action.metavar or action.dest.upper()),
-        )
-        for action in actions
-        if action.option_strings
-    ]
+    """Name, help and placeholder of each option, for completion in shells."""
+    return parser().option_names()

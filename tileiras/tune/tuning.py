@@ -47,7 +47,7 @@ def tune(plan: Plan, folder: str, commands: Commands, start: float) -> Report:
     Raises UsageError for a file that is wrong, GpuError where there is no GPU.
     """
     if not os.path.isfile(plan.path):
-        raise UsageError(f"unable to read input file '{plan.path}': no such file")
+        raise UsageError(f"unable to read input file '{plan.path}': No such file or directory")
     limit = plan.seconds_to_make
     with (
         start_reading(plan.path, plan.variable, folder, limit, commands) as child,

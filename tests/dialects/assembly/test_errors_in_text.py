@@ -23,7 +23,11 @@ def in_function(*lines: str) -> str:
         (["%0 = nv_tileaa.addi %a, %b : i32"], 3, "operand is used with type i32"),
         (["%0 = nv_tileaa.addi %a, %c : i32"], 3, "%c is used before it is defined"),
         (["%0 = nv_tileaa.addi %a : i32"], 3, "',' expected"),
-        (["%0 = nv_tileaa.added %a, %a : i32"], 3, "nv_tileaa.added is not registered"),
+        (
+            ["%0 = nv_tileaa.added %a, %a : i32"],
+            3,
+            "unknown operation 'nv_tileaa.added', did you mean 'nv_tileaa.add",
+        ),
         (["nv_tileaa.return", "%0 = nv_tileaa.cmpi near signed, %a, %a : i32"], 4, "found 'near'"),
         (["%0, %1 = nv_tileaa.addi %a, %a : i32"], 3, "has 1 results, but 2 have names"),
         (["%0 = nv_tileaa.constant 300 : i8"], 3, "'300' is no constant of type i8"),

@@ -259,7 +259,7 @@ STRUCTURE = (
         2,
         "the first value that is carried is a condition, !cute.bool<?>",
     ),
-    ("cute.nothing()", 1, "is not registered"),
+    ("cute.nothing()", 1, "unknown operation 'cute.nothing'"),
     ("cute.func @k(%a: !cute.int<(1,2)>) threads 1 {\ncute.return\n}", 1, "expected an integer"),
     ("cute.func @k(%a: !cute.shape<(0,2)>) threads 1 {\ncute.return\n}", 1, "extents from 1 on"),
     ("cute.func @k(%a: !cute.layout<(4,8)>) threads 1 {\ncute.return\n}", 1, "expected a layout"),

@@ -251,7 +251,7 @@ builtin.module {
     %x = nv_tileaa.get_program_id 0
     %sum = nv_tileaa.for %i = %c0 to %n step %n iter_args(%s = %zero) -> (tensor<1x1024xf32>) : i32
         attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 2>} {
-      // expected-error@+1 {{tiles are kept from loop to loop, expected loops beside each other with a constant step}}
+      // expected-error@+1 {{tiles are resident from loop to loop, expected loops beside each other with a constant step}}
       %tile, %t = nv_tileaa.tiled_load %view[%x, %i] token = %token {schedule = #nv_tileaa.op_schedule<stage = 0, order = 0, unit = memory>,
           prefetch = #nv_tileaa.prefetch<distance = 1, resident = 0, resident_stages = 4>} : !view0 -> tensor<1x1024xf32>
       %d = nv_tileaa.addf %tile, %s {schedule = #nv_tileaa.op_schedule<stage = 1, order = 1>} : tensor<1x1024xf32>

@@ -5,7 +5,7 @@
 // CHECK: nv_tileaa.if
 // CHECK: nv_tileaa.tiled_store
 cuda_tile.module @m {
-  entry @pairs_tile_blocks_where_a_hint_asks_for_it(%A0: tile<ptr<f16>>, %B0: tile<ptr<f16>>, %C0: tile<ptr<f32>>, %locks: tile<ptr<i32>>, %M: tile<i32>, %N: tile<i32>, %K: tile<i32>, %Afirst: tile<i32>, %As0: tile<i32>, %As1: tile<i32>, %As2: tile<i32>, %Bfirst: tile<i32>, %Bs0: tile<i32>, %Bs1: tile<i32>, %Bs2: tile<i32>, %Cfirst: tile<i32>, %Cs0: tile<i32>, %Cs1: tile<i32>, %Cs2: tile<i32>) optimization_hints=<sm_90 = {num_cta_in_cga = 2}> {
+  entry @clusters_tile_blocks_where_a_hint_asks_for_it(%A0: tile<ptr<f16>>, %B0: tile<ptr<f16>>, %C0: tile<ptr<f32>>, %locks: tile<ptr<i32>>, %M: tile<i32>, %N: tile<i32>, %K: tile<i32>, %Afirst: tile<i32>, %As0: tile<i32>, %As1: tile<i32>, %As2: tile<i32>, %Bfirst: tile<i32>, %Bs0: tile<i32>, %Bs1: tile<i32>, %Bs2: tile<i32>, %Cfirst: tile<i32>, %Cs0: tile<i32>, %Cs1: tile<i32>, %Cs2: tile<i32>) optimization_hints=<sm_90 = {num_cta_in_cga = 2}> {
     %c0 = constant <i32: 0> : tile<i32>
     %c1 = constant <i32: 1> : tile<i32>
     %c2 = constant <i32: 2> : tile<i32>

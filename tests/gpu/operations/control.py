@@ -355,7 +355,7 @@ def hazard_row(shape: tuple[int, int], element: Attribute, kind: str) -> Row:
     """Stores a tile, reads it back transposed (by other threads), stores over what was read."""
     count = shape[0] * shape[1]
 
-    def turned(kernel: Kernel, pointer: Any) -> Any:
+    def transposed_addresses(kernel: Kernel, pointer: Any) -> Any:
         """Addresses of the transpose: element (i, j) of shape[1] x shape[0]."""
         return transposed(kernel, kernel.addresses(pointer, shape))
 
@@ -364,7 +364,7 @@ def hazard_row(shape: tuple[int, int], element: Attribute, kind: str) -> Row:
         kernel = Kernel(pointer, pointer, pointer)
         source, scratch, out = kernel.args
         tile = kernel.load(source, shape)
-        flat, turn = kernel.addresses(scratch, shape), turned(kernel, scratch)
+        flat, turn = kernel.addresses(scratch, shape), transposed_addresses(kernel, scratch)
         token = ordered_store(kernel, flat, tile, kernel.add(ct.MakeTokenOp, [], TOKEN))
         if kind == "once":
             back, token = ordered_load(kernel, turn, token)

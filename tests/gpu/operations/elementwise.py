@@ -1,6 +1,6 @@
 """Rows of elementwise operations: arithmetic, comparisons, conversions, mathematical functions.
 
-They are the rows of `tests/codegen/elementwise_rows.py`, here as whole cuda_tile kernels; every
+They are the rows of `tests/kernels/elementwise_rows.py`, here as whole cuda_tile kernels; every
 kernel loads and stores in one of several ways, ragged ends included.
 """
 
@@ -13,6 +13,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, f16, f32, f64  # noqa: E402
 from xdsl.ir import Attribute  # noqa: E402
 
+from tests.kernels.elementwise_bounds import ULP_F32, ULP_F64, source_operation  # noqa: E402
 from tests.kernels.elementwise_rows import ROWS as CODEGEN_ROWS  # noqa: E402
 from tests.kernels.elementwise_rows import Row as OpRow  # noqa: E402
 from tests.kernels.kernel_builder import Kernel
@@ -38,44 +39,9 @@ from .rows import Close, Row  # noqa: E402
 from .tiles import advanced, block_index  # noqa: E402
 from .values import empty, mixed  # noqa: E402
 
-_RENAMED = {"fp_to_fp": "ftof", "fp_to_int": "ftoi", "int_to_fp": "itof"}
-_BY_NAME = {op.name.rpartition(".")[2]: op for op in ct.CudaTile.operations}
-
 LENGTH = 1000
 """Elements that views have: no multiple of a tile, so the last tile hangs over."""
 
-ULP_F32 = {
-    math.ExpOp: 2,
-    math.Exp2Op: 2,
-    math.LogOp: 1,
-    math.Log2Op: 1,
-    math.PowOp: 4,
-    math.FPowIOp: 4,
-    math.RsqrtOp: 2,
-    math.SinOp: 2,
-    math.CosOp: 2,
-    math.TanOp: 4,
-    math.SinhOp: 3,
-    math.CoshOp: 2,
-    math.TanhOp: 2,
-    math.Atan2Op: 3,
-}
-ULP_F64 = {
-    math.ExpOp: 1,
-    math.Exp2Op: 1,
-    math.LogOp: 1,
-    math.Log2Op: 2,
-    math.PowOp: 2,
-    math.FPowIOp: 2,
-    math.RsqrtOp: 1,
-    math.SinOp: 2,
-    math.CosOp: 2,
-    math.TanOp: 2,
-    math.SinhOp: 2,
-    math.CoshOp: 2,
-    math.TanhOp: 1,
-    math.Atan2Op: 2,
-}
 ULP_SMALL = 0.51
 """Bounds of docs/elementwise.md; the reference is long double, near enough to exact."""
 
@@ -126,8 +92,7 @@ def is_row(row: OpRow) -> bool:
 
 def add_op(kernel: Kernel, row: OpRow, operands: list[Any]) -> Any:
     """The row's operation in the cuda_tile dialect."""
-    name = row.op.name.rpartition(".")[2]
-    op_class = _BY_NAME[_RENAMED.get(name, name)]
+    op_class = source_operation(row.op)
     shape = operands[0].type.shape
     properties: dict[str, Any] = dict(row.build(4).properties)
     op = op_class.create(

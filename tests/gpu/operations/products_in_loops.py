@@ -55,9 +55,9 @@ LONG_GEMMS: tuple[tuple[tuple[int, int, int], tuple[int, int, int]], ...] = (
 
 
 def gemm_kernel(
-    types: tuple[Attribute, Attribute], tile: tuple[int, int, int], promises: bool, turned: bool
+    types: tuple[Attribute, Attribute], tile: tuple[int, int, int], promises: bool, transposed: bool
 ) -> Kernel:
-    """c = a x b with run-time sizes; `turned`: b is stored transposed and read by a dim map."""
+    """c = a x b with run-time sizes; `transposed`: b is stored transposed and read by a dim map."""
     operand, sum_type = types
     (m, n, k), pointer = tile, PointerType(operand)
     kernel = Kernel(pointer, pointer, PointerType(sum_type), i32, i32, i32)
@@ -76,7 +76,9 @@ def gemm_kernel(
 
     left = view(a, [rows, depth], (m, k))
     right = (
-        view(b, [columns, depth], (k, n), (1, 0)) if turned else view(b, [depth, columns], (k, n))
+        view(b, [columns, depth], (k, n), (1, 0))
+        if transposed
+        else view(b, [depth, columns], (k, n))
     )
     result = view(c, [rows, columns], (m, n), pads=False)
     x, y, _ = block_index(kernel)
@@ -99,7 +101,7 @@ def gemm_row(
     types: tuple[Attribute, Attribute],
     tile: tuple[int, int, int],
     sizes: tuple[int, int, int],
-    turned: bool,
+    transposed: bool,
 ) -> Row:
     """A GEMM of small whole numbers: exact in any order of sums."""
     operand, sum_type = types
@@ -110,14 +112,16 @@ def gemm_row(
     def arguments() -> list[Any]:
         import numpy as np
 
-        right = (n, k) if turned else (k, n)
+        right = (n, k) if transposed else (k, n)
         inputs = [small_integers(operand, s, f"gemm{s}", limit) for s in ((m, k), right)]
         return [*inputs, empty(sum_type, (m, n)), *(np.int32(size) for size in (m, n, k))]
 
-    form = "_turned" if turned else ""
+    form = "_transposed" if transposed else ""
     name = f"gemm_{operand}_{sum_type}_{text(tile)}_{text(sizes)}{form}"
     grid = (-(-m // tile[0]), -(-n // tile[1]), 1)
-    return Row("matrix", name, lambda: gemm_kernel(types, tile, promises, turned), arguments, grid)
+    return Row(
+        "matrix", name, lambda: gemm_kernel(types, tile, promises, transposed), arguments, grid
+    )
 
 
 def carried_kernel(operand: Attribute, sum_type: Attribute) -> Kernel:
@@ -157,15 +161,15 @@ def _rows() -> Iterator[Row]:
         for place, (tile, sizes) in enumerate(GEMMS):
             if types[0] in (f32, f64) and tile[0] == 128:
                 continue
-            yield gemm_row(types, tile, sizes, turned=(number + place) % 2 == 0)
+            yield gemm_row(types, tile, sizes, transposed=(number + place) % 2 == 0)
             if place < 2:
-                yield gemm_row(types, tile, sizes, turned=(number + place) % 2 == 1)
+                yield gemm_row(types, tile, sizes, transposed=(number + place) % 2 == 1)
     for types in ((i8, i32), (f8E4M3FN, f32), (f8E5M2, f32), (f8E4M3FN, f16)):
         for tile, sizes in LONG_GEMMS:
-            for turned in (False, True):
-                yield gemm_row(types, tile, sizes, turned)
+            for transposed in (False, True):
+                yield gemm_row(types, tile, sizes, transposed)
     for tile, sizes in LONG_GEMMS[1:]:
-        yield gemm_row((tf32, f32), (tile[0], tile[1], 32), sizes, turned=False)
+        yield gemm_row((tf32, f32), (tile[0], tile[1], 32), sizes, transposed=False)
     for operand, sum_type in ((f16, f32), (bf16, f32), (tf32, f32), (f64, f64)):
         yield Row(
             "matrix",

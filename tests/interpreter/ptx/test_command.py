@@ -54,7 +54,7 @@ def test_command_reads_and_saves_arrays(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 WRONG = {
-    ("nosuch.ptx",): "cannot be read",
+    ("nosuch.ptx",): "unable to read input file 'nosuch.ptx': No such file",
     ("k.ptx", "--arg", "nosuch.npy"): "cannot be read",
     ("k.ptx", "--arg", "zeros:x9:3"): "expected zeros:TYPE:128x64",
     ("k.ptx", "--arg", "what"): "is no number, no .npy file",
@@ -90,3 +90,25 @@ def test_messages_have_colors_where_they_are_wanted(
     monkeypatch.setattr("tileiras.diagnostic_output._Current.arguments", argv)
     assert run(argv) == 1
     assert capsys.readouterr().err.startswith("\x1b[1;31merror")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--bogus", "k.ptx"], "error: unrecognized arguments: --bogus\nnote: try 'tileiras-run"),
+        ([], "error: the following arguments are required: file"),
+    ],
+)
+def test_mistakes_on_the_command_line_read_as_those_of_other_commands(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1 and a message, no usage of argparse's."""
+    assert run(arguments) == 1
+    assert capsys.readouterr().err.startswith(said)
+
+
+def test_bytes_are_no_ptx(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A cubin given for its PTX."""
+    (tmp_path / "k.cubin").write_bytes(b"\x7fELF\xff")
+    assert run([str(tmp_path / "k.cubin")]) == 1
+    assert "is not text, expected PTX" in capsys.readouterr().err

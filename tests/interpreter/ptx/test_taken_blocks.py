@@ -82,8 +82,8 @@ def test_a_tile_block_that_was_taken_over_never_starts() -> None:
 
 
 @pytest.mark.parametrize("cluster", [1, 2])
-def test_slots_must_be_handed_back(cluster: int) -> None:
-    """A reader less, and the producer waits forever for the slot that it wants to use again."""
+def test_answers_must_be_handed_back(cluster: int) -> None:
+    """A reader less, and the producer waits forever for the stage that it wants to use again."""
     kernel = replace(ALONE, cluster=cluster)
     lines = compiled(kernel).splitlines()
     reads = [number for number, line in enumerate(lines) if "query_cancel" in line]

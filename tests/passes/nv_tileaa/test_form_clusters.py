@@ -39,7 +39,7 @@ def copies(func: aa.FuncOp) -> list[pl.TmaLoadOp]:
     return [op for op in func.walk() if isinstance(op, pl.TmaLoadOp)]
 
 
-def test_kernels_that_share_out_tiles_are_clustered():
+def test_persistent_kernels_are_clustered():
     func = kernel_of(placed(PERSISTENT.text()))
     assert func.cluster_size == 2
     assert func.clustered is not None

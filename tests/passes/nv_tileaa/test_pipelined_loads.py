@@ -154,7 +154,7 @@ def test_loads_of_two_bytes_stay() -> None:
     assert not finished(after(text, "tileas-expand-schedule"))
 
 
-def test_nothing_is_started_early_without_optimisation() -> None:
+def test_no_load_is_pipelined_without_optimisation() -> None:
     options = CompileOptions(gpu_name="sm_90", opt_level=0, emit="nv_tileas", print_generic=True)
     text = compile_module(RowLoop().text.encode(), options).output.decode()
     assert "read_stage" not in text and "tiled_load" in text
@@ -168,7 +168,7 @@ def test_first_loads_come_before_the_reduction_that_the_loop_waits_for() -> None
     assert max(starts) < reduction
 
 
-def test_operands_of_mma_sync_are_started_early() -> None:
+def test_operands_of_mma_sync_are_pipelined() -> None:
     text = with_ctas(gemm(64, 64, 64), 2).decode()
     module = after(text, "convert-tileaa-to-tileas", disabled=("tma", "wgmma"))
     assert sum(isinstance(op, tas.ReadStageOp) for op in module.walk()) == 2

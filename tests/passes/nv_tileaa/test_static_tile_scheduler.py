@@ -18,7 +18,6 @@ from tileiras.ir_text import parse_text
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA
 
 LARGE = ProductKernel("f16", (128, 256, 64), result="f16")
-BATCHED = replace(LARGE, form="batched")
 ONE_CTA = "optimization_hints=<sm_90 = {num_cta_in_cga = 1}>"
 
 

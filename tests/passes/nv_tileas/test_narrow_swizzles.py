@@ -173,7 +173,7 @@ def test_a_smem_transposed_tile_is_multiplied_before_the_next_is_written():
 
 
 @pytest.mark.parametrize("tile", [(64, 64, 32), (64, 128, 16)])
-def test_words_are_turned_beside_a_product_that_is_finished_then(tile: tuple[int, int, int]):
+def test_words_are_transposed_beside_a_product_that_is_finished_then(tile: tuple[int, int, int]):
     """Of two copies: else warps that run ahead would write over what others still multiply by."""
     kernel = ProductKernel("f32", tile, a="column")
     text = compiled(kernel.text().encode(), "nv_tileas")

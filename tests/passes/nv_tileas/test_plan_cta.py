@@ -121,7 +121,7 @@ def test_rows_that_are_read_again_get_more_warps(
     assert (planned(1), planned(2)) == wanted
 
 
-def test_loads_that_are_started_early_count_as_well():
+def test_pipelined_loads_count_as_well():
     module = parse_text(RowLoop(width=4096, element="f16").text, "kernel.mlir")
     warps_after: list[int] = []
     for name, _ in passes(module, (), "sm_90"):

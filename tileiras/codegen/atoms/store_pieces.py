@@ -38,7 +38,7 @@ def store_bytes(warpgroups: int, rows: int = ROWS) -> int:
 
 
 class Held(StrEnum):
-    """How warpgroups share out a tile."""
+    """How warpgroups divide a tile."""
 
     ROWS = "rows"
     COLUMNS = "columns"

@@ -32,8 +32,6 @@ PADDED = (("e2m3.p32", 3), ("e3m2.p32", 4), ("e2m1.p64", 5))
 """Operands of less than 8 bits as kinds of 8 bits read them: 16 elements in 16 bytes, the rest of
 which is padding (PTX ISA, "Packing formats used in Shared Memory", b6x16_p32 and b4x16_p64).
 """
-LOAD_REPEATS = (1, 2, 4, 8, 16, 32)
-"""`.xN` of 16x256b; 32x32b goes on to 128."""
 
 Accumulator = str
 """PTX's name of an accumulator's type."""

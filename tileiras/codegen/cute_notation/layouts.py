@@ -61,16 +61,20 @@ def on_plain(layout: AnyLayout, change: Callable[[Layout], Layout]) -> AnyLayout
 
 
 def smem_tensor(
-    type: MemDescType, offset: int = 0, stages: int = 1, stage_bytes: int = 0, turned: bool = False
+    type: MemDescType,
+    offset: int = 0,
+    stages: int = 1,
+    stage_bytes: int = 0,
+    transposed: bool = False,
 ) -> str:
     """The tensor of a tile in shared memory, with a last mode for stages where there are several.
 
-    `turned`: as the transposed tile.
+    `transposed`: as the transposed tile.
     """
     layout = smem_layout(type)
     if layout is None:
         return f"{type.element_type}, smem, scales {tile_text(type.shape)} in chunks of 512 bytes"
-    if turned:
+    if transposed:
         layout = reversed_modes(layout)
     if stages > 1 and stage_bytes % PATTERN_BYTES == 0:
         step = stage_bytes * 8 // storage_bits(type.element_type)

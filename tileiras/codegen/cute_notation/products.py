@@ -44,15 +44,15 @@ def _element(value: SSAValue) -> Attribute:
     return value.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _operand(shown: Shown, name: str, value: SSAValue, turned: bool) -> str:
+def _operand(shown: Shown, name: str, value: SSAValue, transposed: bool) -> str:
     """A line for an operand: a tile in shared memory, or fragments in registers."""
     if is_in_smem(value.type):
-        tensor = smem_tensor(value.type, stage_offset(value) or 0, turned=turned)
+        tensor = smem_tensor(value.type, stage_offset(value) or 0, transposed=transposed)
         return f"  {name} = {shown.use(value)} : {tensor}"
     layout = layout_of(value.type)
     if layout is None:
         return f"  {name} = {shown.use(value)}"
-    note = "  // transposed" if turned else ""
+    note = "  // transposed" if transposed else ""
     return f"  {name} = {shown.use(value)} : {_element(value)}, rmem, {shown.alias(layout)}{note}"
 
 
@@ -86,8 +86,8 @@ def warpgroup_mma(shown: Shown, op: Operation) -> list[str]:
     lines = [f"{shown.results(op)}cute_nvgpu.warpgroup_mma({mma}){_notes(op, fragments)}"]
     for (left, right), total in zip(pairs, sums, strict=True):
         first, second = (right, left) if transposed else (left, right)
-        lines.append(_operand(shown, "A", first, turned=transposed))
-        lines.append(_operand(shown, "B", second, turned=not transposed))
+        lines.append(_operand(shown, "A", first, transposed=transposed))
+        lines.append(_operand(shown, "B", second, transposed=not transposed))
         lines.append(_sum(shown, total, transposed))
     return lines
 
@@ -122,8 +122,8 @@ def warp_mma(shown: Shown, op: Operation) -> list[str]:
     note = f"  // {row.mnemonic}" if scaled else ""
     return [
         f"{shown.results(op)}cute.gemm({mma}){note}",
-        _operand(shown, "A", op.lhs, turned=False),
-        _operand(shown, "B", op.rhs, turned=True),
+        _operand(shown, "A", op.lhs, transposed=False),
+        _operand(shown, "B", op.rhs, transposed=True),
         _sum(shown, op.result, transposed=False),
         *(
             [
@@ -143,8 +143,8 @@ def universal_mma(shown: Shown, op: Operation) -> list[str]:
     mma = f"!cute.mma_atom<universal, (1,1,1), {', '.join(map(str, elements))}>"
     return [
         f"{shown.results(op)}cute.gemm({mma})",
-        _operand(shown, "A", op.lhs, turned=False),
-        _operand(shown, "B", op.rhs, turned=True),
+        _operand(shown, "A", op.lhs, transposed=False),
+        _operand(shown, "B", op.rhs, transposed=True),
         _sum(shown, op.result, transposed=False),
     ]
 
@@ -160,13 +160,13 @@ def tensor_memory_mma(shown: Shown, op: Operation) -> list[str]:
     mma = _tiled_mma("tcgen05", (m, n, k), elements, _groups(1))
     lines = [
         f"cute_nvgpu.tcgen05_mma({mma})  // kind {op.kind.data}",
-        _operand(shown, "A", op.lhs, turned=False),
-        _operand(shown, "B", op.rhs, turned=True),
+        _operand(shown, "A", op.lhs, transposed=False),
+        _operand(shown, "B", op.rhs, transposed=True),
         f"  D = {shown.use(op.accumulator)}",
     ]
     if isinstance(op, Tcgen05DotScaledOp):
         lines += [
-            _operand(shown, "SFA", op.lhs_scale, turned=False),
-            _operand(shown, "SFB", op.rhs_scale, turned=True),
+            _operand(shown, "SFA", op.lhs_scale, transposed=False),
+            _operand(shown, "SFB", op.rhs_scale, transposed=True),
         ]
     return lines

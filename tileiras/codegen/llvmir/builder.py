@@ -106,8 +106,8 @@ class ThreadBuilder(TmaBuilder):
     ) -> SSAValue | None:
         """PTX text with LLVM's constraints (`=r,r,b,l,~{memory}`); outputs are `$0..`, then inputs.
 
-        Several outputs: give a `StructType` and use `extract_value`. `elementwise`: the text is for
-        one lane; vector operands and result are taken apart and put together again.
+        `elementwise`: the text is for one lane; vector operands and result are taken apart and put
+        together again.
         """
         properties: dict[str, Attribute] = {
             "template": string_attr(template),

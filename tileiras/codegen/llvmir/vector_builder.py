@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.llvmir.arithmetic_builder import ArithmeticBuilder
 from tileiras.codegen.llvmir.folding import bits_of, splat_bits_of
 from tileiras.dialects.llvm import vectors as ops
 from tileiras.dialects.llvm.constants import PoisonOp, ZeroOp
-from tileiras.dialects.llvm.types import StructType, lanes_of, scalar_of, vector_type
+from tileiras.dialects.llvm.types import lanes_of, scalar_of, vector_type
 from tileiras.errors import InternalError
 
 
@@ -185,10 +184,3 @@ class VectorBuilder(ArithmeticBuilder):
         if extra == 0:
             return vector
         return self.shuffle(vector, None, [*range(lane_count(vector)), *([-1] * extra)])
-
-    def extract_value(self, struct: SSAValue, index: int) -> SSAValue:
-        """A field of a struct."""
-        if not isinstance(struct.type, StructType):
-            raise InternalError(f"expected a struct, found {struct.type}", where="thread builder")
-        field = struct.type.fields.data[index]
-        return self.value(ops.ExtractValueOp, (struct,), field, {"index": IntAttr(index)})

@@ -73,7 +73,7 @@ def _memory(ctx: KernelLowering, op: wg.SmemTransposeOp, copies: int) -> tuple[S
     Tiles are transposed through shared memory one after another in the same place. A warpgroup
     keeps to its own: the others may still multiply by a tile of another size.
     """
-    each = max(map(_tile_bytes, _all_turned(op)))
+    each = max(map(_tile_bytes, _all_transposes(op)))
     if ctx.roles.smem_transpose is None:
         total = each * copies
         memory = llvm_memory.GlobalOp.make(ctx.symbols.unique("turned"), total, SHARED, ALIGNMENT)
@@ -83,7 +83,7 @@ def _memory(ctx: KernelLowering, op: wg.SmemTransposeOp, copies: int) -> tuple[S
     return ctx.roles.smem_transpose, each
 
 
-def _all_turned(op: wg.SmemTransposeOp) -> Iterator[wg.SmemTransposeOp]:
+def _all_transposes(op: wg.SmemTransposeOp) -> Iterator[wg.SmemTransposeOp]:
     """All operations that transpose tiles in the consumers' program."""
     program: Operation = op
     while (parent := program.parent_op()) is not None and not isinstance(parent, pl.AgentSwitchOp):

@@ -47,7 +47,6 @@ class GpuTarget:
     max_registers_per_thread: int = 255
     register_unit: int = 8
     partitions: int = 4
-    max_threads_per_block: int = 1024
     warp_size: int = 32
 
     @property

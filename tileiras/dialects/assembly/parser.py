@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i32
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tileiras.dialects.assembly.forms import INBOUNDS, INLINE_TYPES
@@ -24,6 +25,7 @@ from tileiras.dialects.assembly.forms_compiler import (
 )
 from tileiras.dialects.assembly.spellings import READERS
 from tileiras.dialects.assembly.values import ANY, all_outside
+from tileiras.suggestions import did_you_mean
 
 FORWARD_REFERENCES = ("llvm", "nvvm")
 """The dialects with branches, where a value may stand in the text before what makes it."""
@@ -71,19 +73,34 @@ class AssemblyParser(Parser):
         token = self._current_token
         if token.kind == MLIRTokenKind.BARE_IDENT:
             self._consume_token()
-            op_class = self._get_op_by_name(token.text)
+            op_class = self._operation_named(token.text, token.span)
             op = self._parse_custom(op_class)
             if (location := self.parse_optional_location()) is not None:
                 op.location = location
         else:
             name = self.expect(self.parse_optional_str_literal, "operation name expected")
-            op = self._parse_generic_operation(self._get_op_by_name(name))
+            op = self._parse_generic_operation(self._operation_named(name, token.span))
         if self.forward_ssa_references and op.name.partition(".")[0] not in FORWARD_REFERENCES:
             missing = next(iter(self.forward_ssa_references))
             self.raise_error(f"value %{missing} is used before it is defined", start, start)
         self.places[op] = start
         self._bind(results, op, start)
         return op
+
+    def _operation_named(self, name: str, span: Span) -> type[Operation]:
+        """The class of an operation; what no dialect has is an error at its name."""
+        found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        if found is None:
+            self._unknown_operation(name, span)
+        return found
+
+    def _unknown_operation(self, name: str, span: Span) -> NoReturn:
+        """Raises the error, with the nearest name that there is."""
+        known = [op.name for dialect in self.ctx.loaded_dialects for op in dialect.operations]
+        guess = did_you_mean(name, known)
+        self.raise_error(
+            f"unknown operation '{name}'{guess and f', {guess}'}", span.start, span.end
+        )
 
     def _bind(self, results: list[Any], op: Operation, start: int) -> None:
         """Gives the results their names."""

@@ -54,20 +54,6 @@ def _blocked(
     )
 
 
-def replicated(shape: Sequence[int], num_warps: int) -> LinearLayout:
-    """Every thread holds the whole tile in its registers, row-major: for small constants."""
-    size = checked_shape(shape)
-    empty = LinearLayout(
-        {
-            "register": [],
-            "lane": [[0] * len(size)] * LANE_BITS,
-            "warp": [[0] * len(size)] * (checked_shape((num_warps,))[0].bit_length() - 1),
-        },
-        [1] * len(size),
-    )
-    return empty.with_registers_for(size)
-
-
 def contiguous_vector(layout: LinearLayout, axis: int, max_elements: int) -> int:
     """How many elements in a row along output dim `axis` the lowest registers of a thread hold.
 

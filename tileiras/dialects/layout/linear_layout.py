@@ -196,10 +196,6 @@ class LinearLayout:
                 return mask
         raise LayoutError(f"the layout has no input dim '{name}', it has {list(self.in_dims)}")
 
-    def axis_mask(self, name: str, axis: int) -> int:
-        """The bits of input dim `name` that move the coordinate along output dim `axis`."""
-        return sum(1 << b for b, vector in enumerate(self.basis(name)) if vector[axis])
-
     # Evaluation
 
     def coordinate(self, index: int) -> Coordinate:
@@ -251,31 +247,6 @@ class LinearLayout:
             result.setdefault(name, []).extend(scaled)
         return LinearLayout(result, shape)
 
-    def product(self, outer: LinearLayout) -> LinearLayout:
-        """The same as `self * outer`."""
-        return self * outer
-
-    def divide_left(self, tile: LinearLayout) -> LinearLayout | None:
-        """The layout `q` with `tile * q == self`, or None: how `tile` is repeated in `self`."""
-        if tile.rank != self.rank or any(
-            t > s for t, s in zip(tile.shape, self.shape, strict=True)
-        ):
-            return None
-        mine, quotient = dict(self.bases), {}
-        for name, vectors in tile.bases:
-            if mine.get(name, ())[: len(vectors)] != vectors:
-                return None
-        low = dict(tile.bases)
-        for name, vectors in self.bases:
-            rest = vectors[len(low.get(name, ())) :]
-            if any(c % t for vector in rest for c, t in zip(vector, tile.shape, strict=True)):
-                return None
-            quotient[name] = [
-                tuple(c // t for c, t in zip(vector, tile.shape, strict=True)) for vector in rest
-            ]
-        shape = [s // t for s, t in zip(self.shape, tile.shape, strict=True)]
-        return LinearLayout(quotient, shape)
-
     def compose(self, inner: LinearLayout) -> LinearLayout:
         """`self` after `inner`, whose output dims are, by position, the input dims of `self`."""
         sizes = tuple(1 << len(vectors) for _, vectors in self._index_bases)
@@ -296,13 +267,6 @@ class LinearLayout:
         """
         if not (self.is_surjective and self.is_injective):
             raise LayoutError(f"only a bijective layout has an inverse, {self} is not one")
-        return _right_inverse(self)
-
-    def pseudo_invert(self) -> LinearLayout:
-        """The right inverse that finds each element at its owner: the inputs with free bits zero.
-
-        `layout.compose(layout.pseudo_invert())` is the identity. LayoutError unless surjective.
-        """
         return _right_inverse(self)
 
     # Output dims

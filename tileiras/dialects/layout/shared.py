@@ -8,9 +8,6 @@ from math import prod
 from tileiras.dialects.layout.errors import LayoutError
 from tileiras.dialects.layout.linear_layout import LinearLayout, checked_shape
 
-Mode = int | tuple["Mode", ...]
-"""A mode of a CuTe shape or stride: an integer or a nested tuple of modes."""
-
 
 def row_major(shape: Sequence[int], order: Sequence[int] | None = None) -> LinearLayout:
     """The dense layout of a tile; `order` lists the dims fastest first (default: last first)."""
@@ -79,38 +76,3 @@ def swizzled_panels(
         bases.append((step, 0) if fast == 0 else (0, step))
         step *= 2
     return LinearLayout({"offset": bases}, shape)
-
-
-def from_shape_stride(shape: Sequence[Mode], stride: Sequence[Mode]) -> LinearLayout:
-    """CuTe's `Layout(shape, stride)` as "offset" -> coordinates, one output dim per top-level mode.
-
-    A nested mode is one dim whose first submode is the fastest, as in CuTe. LayoutError unless
-    all extents and strides are powers of two and the layout fills its offsets exactly once: a
-    layout with padding or a zero stride has no inverse.
-    """
-    dims = [_flat_modes(s, d) for s, d in zip(shape, stride, strict=True)]
-    size = [prod(extent for extent, _ in modes) for modes in dims]
-    total = prod(checked_shape(size))
-    images: dict[str, list[int]] = {}
-    for axis, modes in enumerate(dims):
-        images[f"dim{axis}"] = column = []
-        for extent, step in modes:
-            for b in range(checked_shape((extent,))[0].bit_length() - 1):
-                column.append(step << b)
-    offsets = [step for column in images.values() for step in column]
-    if sorted(offsets) != [1 << b for b in range(total.bit_length() - 1)]:
-        raise LayoutError(f"{shape}:{stride} does not fill {total} offsets exactly once")
-    inverse = LinearLayout.from_index_bases(images, (total,)).invert()
-    return LinearLayout.from_index_bases({"offset": inverse.vectors("dim0")}, size)
-
-
-def _flat_modes(shape: Mode, stride: Mode) -> list[tuple[int, int]]:
-    """The (extent, stride) pairs of a mode, fastest first; LayoutError if not congruent."""
-    match shape, stride:
-        case int(), int():
-            return [(shape, stride)]
-        case tuple(), tuple() if len(shape) == len(stride):
-            pairs = zip(shape, stride, strict=True)
-            return [mode for s, d in pairs for mode in _flat_modes(s, d)]
-        case _:
-            raise LayoutError(f"shape {shape} and stride {stride} have different structure")

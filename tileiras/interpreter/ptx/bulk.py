@@ -15,7 +15,7 @@ from tileiras.interpreter.ptx.decoding import Decoder, Execute, Read, spread
 from tileiras.interpreter.ptx.rules import rule
 from tileiras.interpreter.ptx.state import Active, Cta
 from tileiras.interpreter.ptx.syntax import Immediate
-from tileiras.interpreter.ptx.types import TYPES, U32, PtxType, bits_type
+from tileiras.interpreter.ptx.types import U32, PtxType, bits_type
 
 
 @dataclass
@@ -220,9 +220,6 @@ def _remote_access(d: Decoder, name: str | None) -> Execute:
             cta.cluster.later(finish, line, d.text)
 
     return run
-
-
-B16 = TYPES["b16"]
 
 
 ASYNCHRONOUS["st"] = store_async

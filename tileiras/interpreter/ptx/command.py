@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tileiras.argument_parser import CommandParser
 from tileiras.diagnostic_output import COLORS, say
 from tileiras.errors import TileirasError, UsageError
 from tileiras.interpreter.ptx.launch import run_ptx
@@ -41,8 +42,8 @@ def _triple(text: str) -> Triple:
     return x, y, z
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("tileiras-run", description=__doc__)
+def _parser() -> CommandParser:
+    parser = CommandParser("tileiras-run", description=__doc__)
     parser.add_argument("file", help="PTX text")
     parser.add_argument("--kernel", help="name of the kernel, if the file has several")
     parser.add_argument("--grid", type=_triple, default=(1, 1, 1), metavar="X,Y,Z")
@@ -63,17 +64,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def option_names() -> list[tuple[str, str, str]]:
-    """Name, help and placeholder (empty: a flag) of each option, for completion in shells."""
-    actions: list[argparse.Action] = getattr(_parser(), "_actions")  # noqa: B009
-    return [
-        (
-            action.option_strings[-1].lstrip("-"),
-            action.help or "",
-            "" if action.nargs == 0 else str(action.metavar or action.dest.upper()),
-        )
-        for action in actions
-        if action.option_strings
-    ]
+    """Name, help and placeholder of each option, for completion in shells."""
+    return _parser().option_names()
 
 
 def argument(text: str) -> tuple[Any, Path | None]:
@@ -98,14 +90,21 @@ def argument(text: str) -> tuple[Any, Path | None]:
     raise UsageError(f"'{text}' is no number, no .npy file and no zeros:TYPE:SHAPE")
 
 
+def _text(path: str) -> str:
+    """The PTX of a file; UsageError where it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"unable to read input file '{path}': {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"input file '{path}' is not text, expected PTX") from None
+
+
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line; the exit code is 0, or 1 with a message on stderr."""
-    options = _parser().parse_args(arguments)
     try:
-        try:
-            text = Path(options.file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"'{options.file}' cannot be read: {error}") from None
+        options = _parser().parse_args(arguments)
+        text = _text(options.file)
         values = [argument(item) for item in options.arg]
         done = run_ptx(
             text,

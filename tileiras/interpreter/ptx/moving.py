@@ -13,14 +13,13 @@ from tileiras.interpreter.ptx.floating import split
 from tileiras.interpreter.ptx.formats import FORMATS, flush
 from tileiras.interpreter.ptx.memory import (
     LOCAL_WINDOW,
-    OFFSET_MASK,
     RANK_SHIFT,
     SHARED_WINDOW,
 )
 from tileiras.interpreter.ptx.program import Reg, Sink
 from tileiras.interpreter.ptx.rules import rule
 from tileiras.interpreter.ptx.syntax import Vector
-from tileiras.interpreter.ptx.types import B32, PRED, TYPES, U64, PtxType, bits_type
+from tileiras.interpreter.ptx.types import B32, PRED, U64, PtxType, bits_type
 
 _WINDOW = 1 << 32
 """Bytes of the windows of shared and local memory."""
@@ -187,11 +186,6 @@ def rank_of_address(d: Decoder) -> Execute:
     return run
 
 
-def split_shared(address: int) -> tuple[int, int]:
-    """The rank and the offset of a shared address, generic or 32 bits."""
-    return address >> RANK_SHIFT & 255, address & OFFSET_MASK
-
-
 # Comparison -----------------------------------------------------------------------------------
 
 Compare = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -325,6 +319,3 @@ def select_by_sign(d: Decoder) -> Execute:
     read_a, read_b, read_c = d.src(1, type_), d.src(2, type_), d.src(3, sign_type)
     write = d.dst(0, type_)
     return lambda cta, on: write(cta, on, np.where(read_c(cta) >= 0, read_a(cta), read_b(cta)))
-
-
-B16 = TYPES["b16"]

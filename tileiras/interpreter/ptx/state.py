@@ -209,7 +209,6 @@ class Cluster:
     ctas: list[Cta] = field(default_factory=list)
     pending: deque[AsyncWork] = field(default_factory=deque)
     barrier: Any = None
-    tensor_pipe: Any = None
 
     def __post_init__(self) -> None:
         shape = self.grid.cluster
@@ -244,7 +243,6 @@ class Grid:
     waiting: deque[Triple] = field(default_factory=deque)
     executed: int = 0
     log: list[str] = field(default_factory=list)
-    sync_clocks: dict[int, Any] = field(default_factory=dict)
 
     @property
     def shared_bytes(self) -> int:

@@ -51,6 +51,7 @@ class GenerateSchedulePass(IrPass):
     name = "tileas-generate-schedule"
     title: ClassVar[str] = "Generate schedules of loops"
     scheduler: str = "modulo"
+    """`modulo` or `serial`."""
 
     def __post_init__(self) -> None:
         """Raises UsageError for a scheduler that does not exist."""

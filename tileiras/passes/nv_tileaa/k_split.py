@@ -1,4 +1,4 @@
-"""Cuts matrix products along the depth: a loop over parts of K in place of one step of K.
+"""Cuts matrix products along K: a loop over parts of K in place of one step of K.
 
 %a = load : 128x256;  %b = load : 256x256;  %d = dot %a, %b, %c
 -> %d = for %i in [0, 4) iter(%s = %c) { load : 128x64;  load : 64x256;  dot .., .., %s }

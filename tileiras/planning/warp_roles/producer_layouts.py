@@ -50,7 +50,7 @@ class ProducerLayouts:
         return layout
 
     def add(self, value: SSAValue, layout: LinearLayout) -> bool:
-        """Notes a demand; False if it is known."""
+        """Notes a layout that a value is needed in; False if it is known."""
         known = self._of.setdefault(value, [])
         if layout in known:
             return False

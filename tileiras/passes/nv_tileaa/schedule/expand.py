@@ -7,8 +7,8 @@ from xdsl.ir import SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import erase_schedule, loop_schedule, prefetch_of
+from tileiras.passes.nv_tileaa.schedule.pipeline_loads import pipeline_loads
 from tileiras.passes.nv_tileaa.schedule.rotate import rotate
-from tileiras.passes.nv_tileaa.schedule.start_early import start_early
 from tileiras.passes.nv_tileaa.schedule.unroll import unroll
 
 
@@ -26,7 +26,7 @@ def expand_schedules(func: aa.FuncOp) -> bool:
     for loop in loops:
         schedule = loop_schedule(loop)
         if any(prefetch_of(op) for op in loop.body.block.ops):
-            waits.append(start_early(loop, buffers))
+            waits.append(pipeline_loads(loop, buffers))
             has_changed = True
         elif schedule is not None and schedule.integer("stages") > 1:
             rotate(loop)

@@ -1,11 +1,11 @@
-"""Rebuilds a loop whose loads are started in earlier iterations.
+"""Rebuilds a loop with pipelined loads: each is started in an earlier iteration.
 
     Before   for i in [lower, upper) { %x = load(i); use(%x) }
     After    %buffer = circular_buffer of 2 stages
              async_copy(lower) into stage 0 if lower < upper; commit
-             for i in [lower, upper) carrying %slot = 0 {
+             for i in [lower, upper) carrying %stage = 0 {
                async_copy(i + step) into the other stage if more than step is left; commit
-               %x = read_stage(i) from %slot, 1 pending; use(%x); continue %other
+               %x = read_stage(i) from %stage, 1 pending; use(%x); continue %other
              }
              async_wait_group
 
@@ -15,9 +15,9 @@ ahead. It stops at the last iteration, so that it never overflows.
 Where threads read what others have copied, they meet once in an iteration, before it starts loads:
 then the tiles of this iteration are there, and nobody reads those of the one before any more.
 
-             for i in [lower, upper) carrying %slot = 0 {
+             for i in [lower, upper) carrying %stage = 0 {
                async_wait_group, 0 pending, meet
-               async_copy(i + step) ..; %x = read_stage(i) from %slot; use(%x); continue %other
+               async_copy(i + step) ..; %x = read_stage(i) from %stage; use(%x); continue %other
              }
              async_wait_group, meet
 """
@@ -55,13 +55,13 @@ from tileiras.planning.schedule.pipelined_loads import PipelinedLoad, find_pipel
 from tileiras.planning.schedule.resident_tiles import ResidentBuffer, has_span, span_of_stages
 
 
-def start_early(loop: aa.ForOp, buffers: dict[int, SSAValue]) -> aa.AsyncWaitGroupOp:
+def pipeline_loads(loop: aa.ForOp, buffers: dict[int, SSAValue]) -> aa.AsyncWaitGroupOp:
     """Puts the rebuilt loop in the place of one with prefetched loads; returns the wait behind it.
 
     `buffers`: by number those of resident tiles, which loops share; the first loop makes them.
     Raises BytecodeError for a load that cannot be prefetched.
     """
-    return _EarlyStart(loop, _prefetched(loop, buffers), buffers).run()
+    return _PipelinedLoop(loop, _prefetched(loop, buffers), buffers).run()
 
 
 def _prefetched(
@@ -85,7 +85,7 @@ def _prefetched(
             is_beside = made is None or made.owner.parent is loop.parent
             if not is_beside or not has_span(loop, prefetch.integer("resident_stages")):
                 raise BytecodeError(
-                    "tiles are kept from loop to loop, expected loops beside each other with a "
+                    "tiles are resident from loop to loop, expected loops beside each other with a "
                     "constant step",
                     place_of(op),
                 )
@@ -93,21 +93,21 @@ def _prefetched(
     return found
 
 
-class _EarlyStart(ScalarBuilder):
+class _PipelinedLoop(ScalarBuilder):
     """The rebuild. `newest`, `is_valid`: the counter furthest ahead, and whether it is in bounds.
 
     The stage of the present iteration goes round; the loads of the iteration that is `distance`
     later go to the stage before it, whose tile the iteration before has used.
 
-    A circular buffer that is kept has more stages: tile number n of the loop is in stage n, going
-    round. There nothing may be written but tiles, so that copies of nothing are not started.
+    The circular buffer of resident tiles has more stages: tile number n of the loop is in stage n,
+    going round. There nothing may be written but tiles, so that copies of nothing are not started.
     """
 
     def __init__(
         self,
         loop: aa.ForOp,
         loads: Sequence[tuple[PipelinedLoad, PrefetchAttr]],
-        kept_buffers: dict[int, SSAValue],
+        resident_buffers: dict[int, SSAValue],
     ):
         super().__init__()
         self.resident = [
@@ -116,7 +116,7 @@ class _EarlyStart(ScalarBuilder):
             else None
             for _, prefetch in loads
         ]
-        self.kept_buffers = kept_buffers
+        self.resident_buffers = resident_buffers
         self.reloads: list[SSAValue | None] = []
         self.loop = loop
         self.old = loop.body.block
@@ -183,15 +183,15 @@ class _EarlyStart(ScalarBuilder):
 
     def _buffer(self, resident: ResidentBuffer | None, load: Operation) -> SSAValue:
         """A circular buffer of one's own, or the one that loops share."""
-        if resident is not None and resident.number in self.kept_buffers:
-            return self.kept_buffers[resident.number]
+        if resident is not None and resident.number in self.resident_buffers:
+            return self.resident_buffers[resident.number]
         stages = self.distance + 1 if resident is None else resident.stages
         properties: dict[str, Attribute] = {"stages": IntAttr(stages)}
         if load in self.shared:
             properties |= {"shared": UnitAttr(), "ctas": IntAttr(self.shared[load] or 1)}
         buffer = self.emit(aa.CircularBufferOp, (), [aa.CIRCULAR_BUFFER], properties).results[0]
         if resident is not None:
-            self.kept_buffers[resident.number] = buffer
+            self.resident_buffers[resident.number] = buffer
         return buffer
 
     def _is_reloaded(self, resident: ResidentBuffer) -> SSAValue | None:
@@ -199,7 +199,7 @@ class _EarlyStart(ScalarBuilder):
         first loop.
         """
         loop, type = self.loop, self.loop.step.type
-        if resident.number not in self.kept_buffers or not isinstance(type, IntegerType):
+        if resident.number not in self.resident_buffers or not isinstance(type, IntegerType):
             return None
         smem = self.integer(span_of_stages(loop, resident.stages), type)
         return self._less(smem, self.binary(aa.SubIOp, loop.upper_bound, loop.lower_bound), False)
@@ -260,7 +260,7 @@ class _EarlyStart(ScalarBuilder):
         access: Sequence[SSAValue],
         properties: dict[str, Attribute],
     ) -> None:
-        """Starts a load into a circular buffer that is kept, in a branch: nothing is written if
+        """Starts a load into the buffer of resident tiles, in a branch: nothing is written if
         not.
         """
         condition = self.is_valid
@@ -308,19 +308,19 @@ class _EarlyStart(ScalarBuilder):
             self.newest = block.args[0]
             self.is_valid = self._true()
         self._advance()
-        resident_stage, kept_start, kept_following = stage, stage, list[SSAValue]()
+        resident_stage, resident_start, resident_following = stage, stage, list[SSAValue]()
         stages = next((resident.stages for resident in self.resident if resident is not None), None)
         if stages is not None:
             resident_stage = block.args[-1]
-            kept_start = self._round(resident_stage, self.distance, stages)
-            kept_following = [self._round(resident_stage, 1, stages)]
+            resident_start = self._round(resident_stage, self.distance, stages)
+            resident_following = [self._round(resident_stage, 1, stages)]
         zero, last = self.integer(0, i32), self.integer(self.distance, i32)
         one, minus_one = self.integer(1, i32), self.integer((1 << 32) - 1, i32)
         is_first, is_last = self._less(stage, one, True), self._less(stage, last, True)
         before = self._select(is_first, last, self.binary(aa.AddIOp, stage, minus_one))
-        self._start(before, kept_start)
+        self._start(before, resident_start)
         following = self._select(is_last, self.binary(aa.AddIOp, stage, one), zero)
-        carried = [following, self.newest, self.is_valid, *kept_following]
+        carried = [following, self.newest, self.is_valid, *resident_following]
         self._move_body(block, stage, resident_stage, carried)
         operands = [loop.lower_bound, loop.upper_bound, loop.step, *loop.init_values, *initial]
         return aa.ForOp.create(

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.resident_home import EXAMPLES, Home, alone, home, program, started
+from tileiras import cli
 from tileiras.driver import read_source, to_bytecode
 from tileiras.resident import samples, server
 from tileiras.resident.client import is_allowed
@@ -191,7 +192,7 @@ def accepting(listener: FakeListener) -> server.Server:
     def never(_: list[str]) -> None:
         raise AssertionError("compiled")
 
-    return server.Server(listener, never, lambda: None)  # type: ignore[arg-type]
+    return server.Server(listener, never, lambda _: None)  # type: ignore[arg-type]
 
 
 def test_other_user_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +217,7 @@ def test_changed_source_ends_it() -> None:
         listener.listen()
         asked = socket.socket(socket.AF_UNIX)
         asked.connect(f"{folder}/s")
-        one = server.Server(listener, lambda *_: os._exit(1), lambda: None)
+        one = server.Server(listener, lambda *_: os._exit(1), lambda _: None)
         source = Path(folder, "source.py")
         source.touch()
         one.look_after([(str(source), source.stat().st_mtime_ns, 0)])
@@ -272,3 +273,42 @@ def test_samples_are_the_examples(name: str) -> None:
 
 def test_answers_have_one_size() -> None:
     assert len(answer(NO)) == len(answer(ENDED, 2**31)) == 5
+
+
+def test_a_rehearsal_is_a_command_that_ends_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[tuple[int, dict[str, str]]] = []
+    environ = {"TILEIRAS_FLAGS": "--emit=none", "TILEIR_X": "1", "PATH": os.environ["PATH"]}
+
+    def run(argv: list[str]) -> int:
+        ends.append((command(argv), dict(environ)))
+        return ends[-1][0]
+
+    command = cli.run
+    monkeypatch.setattr(cli, "run", run)
+    for sample in (samples.VECTOR_ADD, samples.TRACED_ADD, samples.MATMUL):
+        server.rehearse(environ, sample)
+    assert ends == [(0, {"PATH": os.environ["PATH"]})] * 3
+    assert len(environ) == 3
+
+
+def test_everything_is_loaded_before_a_kernel_needs_it() -> None:
+    script = """
+import sys
+from tileiras.resident.everything import load_passes, make_definitions
+load_passes()
+make_definitions()
+from tileiras.driver import compile_module
+from tileiras.options import CompileOptions
+from tileiras.dialects.nv_tileaa import TiledLoadOp
+def parts():
+    names = tuple(f"tileiras.{name}." for name in ("analysis", "planning", "passes", "codegen"))
+    return sorted(name for name in sys.modules if name.startswith(names))
+before = parts()
+for path in sys.argv[1:]:
+    compile_module(open(path, "rb").read(), CompileOptions(gpu_name="sm_100", emit="ptx"), path)
+print(sorted(set(parts()) - set(before)), len(before) > 200)
+print("verify" in vars(TiledLoadOp.get_irdl_definition()))
+"""
+    programs = [str(EXAMPLES / f"{name}.mlir") for name in ("traced_add", "matmul", "experts")]
+    done = subprocess.run([sys.executable, "-c", script, *programs], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["[] True", "True"], done.stderr

@@ -49,7 +49,7 @@ def write(library: str, place: str, build: str, launcher: str) -> None:
     writer.tileiras_snapshot_resumed.restype = ctypes.POINTER(Resumed)
     writer.tileiras_snapshot_reason.restype = ctypes.c_char_p
     gc.disable()
-    warm_up()
+    warm_up(os.environ)
     for name in _sources():
         if writer.tileiras_snapshot_source(name) < 0:
             _fail(writer)

@@ -101,7 +101,7 @@ class Server:
         self,
         listener: socket.socket,
         compile_and_exit: Callable[[list[str], Callable[[int], None]], NoReturn],
-        rehearse: Callable[[], None],
+        rehearse: Callable[[MutableMapping[str, str]], None],
     ):
         self._listener = listener
         self._compile_and_exit = compile_and_exit
@@ -239,7 +239,7 @@ class Server:
 
         def wait() -> Given:
             ours.close()
-            self._rehearse()
+            self._rehearse(environ)
             _rehearse_request(environ)
             gc.collect()  # what comes next takes the memory that is this process's own already
             head, descriptors, _, _ = socket.recv_fds(theirs, 4, 1)
@@ -352,8 +352,8 @@ def open_streams(streams: Sequence[tuple[str, str, bool]]) -> None:
 def serve(
     environ: MutableMapping[str, str],
     compile_and_exit: Callable[[list[str], Callable[[int], None]], NoReturn],
-    warm_up: Callable[[], None],
-    rehearse: Callable[[], None],
+    warm_up: Callable[[MutableMapping[str, str]], None],
+    rehearse: Callable[[MutableMapping[str, str]], None],
 ) -> None:
     """Is the resident compiler of this user and installation, unless there is one.
 
@@ -374,7 +374,7 @@ def serve(
     for number in REASONS:
         signal.signal(number, signal.SIG_DFL)
     gc.disable()
-    warm_up()
+    warm_up(environ)
     save_once()
     gc.freeze()
     with suppress(FileNotFoundError):
@@ -397,7 +397,7 @@ def serve(
             os.unlink(path)
 
 
-def warm_up() -> None:
+def warm_up(environ: MutableMapping[str, str]) -> None:
     """Loads LLVM and all passes of tile kernels, and compiles two programs, one of them often.
 
     What is made on first use is there then. No thread is left, which a fork would not have.
@@ -410,10 +410,10 @@ def warm_up() -> None:
     load_passes()
     make_definitions()
     prepare_for_crashes()
-    rehearse(MATMUL)
+    rehearse(environ, MATMUL)
     _make_cubin()
     for _ in range(_REHEARSALS):
-        rehearse()
+        rehearse(environ)
 
 
 class _Sample:
@@ -423,25 +423,24 @@ class _Sample:
     ptx = ""
 
 
-def rehearse(program: bytes = TRACED_ADD) -> None:
+def rehearse(environ: MutableMapping[str, str], program: bytes = TRACED_ADD) -> None:
     """Does what a command does, but for ptxas, with a program, and forgets it."""
     from tileiras.cli import run
 
-    file = os.memfd_create("sample")
-    before = dict(os.environ)
-    try:
+    before = dict(environ)
+    for name in before:
+        if name.startswith("TILEIR"):  # what a user wants is not wanted here
+            del environ[name]
+    with suppress(OSError, TileirasError):
+        file = os.memfd_create("sample")
         os.write(file, program)
-        for name in before:
-            if name.startswith("TILEIR"):  # what a user wants is not wanted here
-                del os.environ[name]
-        place = f"/proc/self/fd/{file}"
         target = f"--gpu-name={sample_target()}"
+        place = f"/proc/self/fd/{file}"
         run([place, target, "--emit=ptx", "--lineinfo", "-O3", "-o", os.devnull])
-    finally:
         os.close(file)
-        os.environ.update(before)
-    if _Sample.made is not None and program is TRACED_ADD:
-        _read_sample(_Sample.made, _Sample.ptx)
+        if _Sample.made is not None and program is TRACED_ADD:
+            _read_sample(_Sample.made, _Sample.ptx)
+    environ.update(before)
 
 
 def _make_cubin() -> None:

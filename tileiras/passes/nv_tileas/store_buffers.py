@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, TensorType, i8, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, LocationAttr, TensorType, i8, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES, widest_swizzle
@@ -45,11 +45,12 @@ def choose_store_buffers(func: aa.FuncOp, switch: pl.AgentSwitchOp, free: int) -
     if largest * len(tiles) <= room:
         pieces, stages = largest, len(tiles)
     stages = 1 << (stages.bit_length() - 1)
+    place = _first_staged(switch).location
     for maker in func.body.block.ops:
         if isinstance(maker, ts.CreateStorePipelineOp):
             maker.properties["pieces"] = IntAttr(pieces)
             maker.properties["stages"] = IntAttr(stages)
-            maker.operands = [_allocate(maker, rows, warpgroups * stages * pieces)]
+            maker.operands = [_allocate(maker, rows, warpgroups * stages * pieces, place)]
 
 
 def place_tma_stores(
@@ -67,18 +68,24 @@ def place_tma_stores(
     if has_room and not stores_before_the_end(switch.consumer.block):
         buffers: SSAValue = largest.result
     else:
-        buffers = _allocate(switch, rows, warpgroups * BUFFERS)
+        buffers = _allocate(switch, rows, warpgroups * BUFFERS, stores[0].location)
     for store in stores:
         sizes = [1, 1, 1, len(store.indices), 1]
         store.operands = [*store.operands, buffers]
         store.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
 
 
-def _allocate(before: Operation, rows: int, pieces: int) -> SSAValue:
+def _first_staged(switch: pl.AgentSwitchOp) -> Operation:
+    """The first store that goes through the buffers, whose place in the source they have."""
+    staged = (op for op in switch.consumer.block.walk() if isinstance(op, ts.StageForTmaStoreOp))
+    return next(staged, switch)
+
+
+def _allocate(before: Operation, rows: int, pieces: int, place: LocationAttr) -> SSAValue:
     """Memory for so many pieces, in front of an operation: rows of the widest swizzle span."""
     type = MemDescType((rows, SWIZZLE_BYTES), i8, NvmmaSharedAttr(SWIZZLE_BYTES, 1))
     made = AllocTensorOp.create(
-        properties={"stages": IntAttr(pieces)}, result_types=[type], location=before.location
+        properties={"stages": IntAttr(pieces)}, result_types=[type], location=place
     )
     block = before.parent_block()
     if block is None:

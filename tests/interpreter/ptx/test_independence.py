@@ -12,7 +12,12 @@ import pytest
 import tileiras.interpreter.ptx as machine
 
 FOLDER = Path(machine.__file__).parent
-ALLOWED = ("tileiras.interpreter.ptx", "tileiras.errors", "tileiras.diagnostic_output")
+ALLOWED = (
+    "tileiras.interpreter.ptx",
+    "tileiras.errors",
+    "tileiras.diagnostic_output",
+    "tileiras.argument_parser",
+)
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)

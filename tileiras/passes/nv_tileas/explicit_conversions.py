@@ -1,0 +1,67 @@
+"""Puts conversions of layouts around an operation that works in layouts of its own."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.nv_tileaa.types import element_of
+from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
+from tileiras.planning.layouts.rearranging import OwnLayouts
+
+
+def make_explicit(op: Operation, own: OwnLayouts) -> None:
+    """Brings operands into the layouts that an operation takes, and its results into theirs."""
+    block = op.parent_block()
+    if block is None:
+        return
+    for number, layout in own.operands:
+        value = op.operands[number]
+        if layout_of(value.type) != layout:
+            conversion = _conversion(value, layout, op.location)
+            block.insert_op_before(conversion, op)
+            op.operands[number] = conversion.result
+    op.attributes.update(own.attributes)
+    if own.result is not None and any(_lies_elsewhere(each, own.result) for each in op.results):
+        _leave_in(op, own.result)
+
+
+def _lies_elsewhere(value: SSAValue, layout: LinearLayout) -> bool:
+    """Whether a tile has another layout; scalars have none."""
+    found = layout_of(value.type)
+    return found is not None and found != layout
+
+
+def _conversion(value: SSAValue, layout: LinearLayout, place: LocationAttr) -> tas.ConvertLayoutOp:
+    return tas.ConvertLayoutOp.create(
+        operands=[value], result_types=[encoded(element_of(value), layout)], location=place
+    )
+
+
+def _leave_in(op: Operation, layout: LinearLayout) -> None:
+    """Makes an operation anew whose results have a layout; what users take is converted from it."""
+    block = op.parent_block()
+    if block is None:
+        return
+    new = type(op).create(
+        operands=list(op.operands),
+        result_types=[encoded(element_of(each), layout) for each in op.results],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        regions=[op.detach_region(region) for region in list(op.regions)],
+        location=op.location,
+    )
+    block.insert_op_before(new, op)
+    for old, result in zip(op.results, new.results, strict=True):
+        wanted = layout_of(old.type)
+        used: SSAValue = result
+        if wanted is not None and wanted != layout:
+            conversion = _conversion(result, wanted, op.location)
+            block.insert_op_before(conversion, op)
+            used = conversion.result
+        used.name_hint = old.name_hint
+        old.replace_all_uses_with(used)
+    op.detach()
+    op.erase()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.analysis.combining import is_commutative
 from tileiras.codegen.lowering.constants import element_bits
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.elementwise import lower_elementwise
@@ -26,11 +24,6 @@ class CombineBody:
         self.ctx = ctx
         self.op = op
         self.block: Block = op.body.block
-
-    @cached_property
-    def is_commutative(self) -> bool:
-        """Whether the order of two elements does not matter."""
-        return is_commutative(self.block)
 
     def apply(self, later: Sequence[SSAValue], earlier: Sequence[SSAValue]) -> list[SSAValue]:
         """Elements `later` along the axis combined into the accumulators of `earlier` ones."""

@@ -67,7 +67,7 @@ def _step(
     match step:
         case CombineAttr():
             for stride in step.strides.data:
-                partial = _combine(ctx, body, partial, axis, step.of_unit, stride)
+                partial = _combine(ctx, body, partial, axis, step, stride)
             return partial
         case ReduxAttr():
             kind = step.word("kind")
@@ -81,18 +81,23 @@ def _step(
 
 
 def _combine(
-    ctx: KernelLowering, body: CombineBody, partial: Partial, axis: int, unit: str, stride: int
+    ctx: KernelLowering,
+    body: CombineBody,
+    partial: Partial,
+    axis: int,
+    step: CombineAttr,
+    stride: int,
 ) -> Partial:
     """Combines the two halves of the axis that one register or lane bit tells apart."""
-    bit = bit_of_stride(partial.layout, axis, unit, stride)
+    bit = bit_of_stride(partial.layout, axis, step.of_unit, stride)
     if bit is None:
-        raise ctx.contradiction(f"has no elements {stride} apart in {unit}s at this step")
-    if unit == "register":
-        return combine_register_bit(ctx, body, partial, bit)
-    return _combine_lane_bit(ctx, body, partial, bit)
+        raise ctx.contradiction(f"has no elements {stride} apart in {step.unit.data} at a step")
+    if step.of_unit == "register":
+        return _combine_register_bit(ctx, body, partial, bit)
+    return _combine_lane_bit(ctx, body, partial, bit, in_order=bool(step.in_order.data))
 
 
-def combine_register_bit(
+def _combine_register_bit(
     ctx: KernelLowering, body: CombineBody, partial: Partial, bit: int
 ) -> Partial:
     """Halves the registers: those with the bit set are the later elements."""
@@ -105,13 +110,13 @@ def combine_register_bit(
 
 
 def _combine_lane_bit(
-    ctx: KernelLowering, body: CombineBody, partial: Partial, bit: int
+    ctx: KernelLowering, body: CombineBody, partial: Partial, bit: int, in_order: bool
 ) -> Partial:
     """Exchanges with the lane that differs in one bit; both lanes come to hold the result."""
     own = list(partial.values)
     other = [ctx.b.shfl("bfly", value, 1 << bit) for value in own]
     later, earlier = other, own
-    if not body.is_commutative:
+    if in_order:
         is_lower = ctx.threads.all_zero(1 << bit, 0)
         if is_lower is None:
             raise InternalError("a lane bit is no lane bit", where="lowering")

@@ -151,17 +151,14 @@ class CombineAttr(ParametrizedAttribute):
     """Elements that lie `strides` apart along the dim are combined, one stride after the other.
 
     `in` registers of a thread, or in lanes of a warp by shuffles, after which all of the lanes have
-    the result. Strides count what is left of the dim since the last `regroup`.
+    the result. `in_order`: lanes take the element that comes first as the first operand; others
+    take their own. Strides count what is left of the dim since the last `regroup`.
     """
 
     name = "nv_tileas.combine"
     unit: StringAttr
     strides: IntTupleAttr
-
-    def __init__(self, unit: StringAttr | str, strides: IntTupleAttr | tuple[int, ...]):
-        unit = StringAttr(unit) if isinstance(unit, str) else unit
-        strides = IntTupleAttr(strides) if isinstance(strides, tuple) else strides
-        super().__init__(unit, strides)
+    in_order: IntAttr
 
     @property
     def of_unit(self) -> str:
@@ -178,12 +175,16 @@ class CombineAttr(ParametrizedAttribute):
             _name(parser, "strides")
             square = parser.Delimiter.SQUARE
             strides = parser.parse_comma_separated_list(square, parser.parse_integer)
-            return [unit, IntTupleAttr(tuple(strides))]
+            in_order = parser.parse_optional_punctuation(",") is not None
+            if in_order:
+                parser.parse_keyword("in_order")
+            return [unit, IntTupleAttr(tuple(strides)), IntAttr(int(in_order))]
 
     def print_parameters(self, printer: Printer) -> None:
         """Prints `<in = lanes, strides = [4, 8]>`."""
         strides = ", ".join(map(str, self.strides.data))
-        printer.print_string(f"<in = {self.unit.data}, strides = [{strides}]>")
+        order = ", in_order" if self.in_order.data else ""
+        printer.print_string(f"<in = {self.unit.data}, strides = [{strides}]{order}>")
 
     def verify(self) -> None:
         """A known unit, and powers of two."""

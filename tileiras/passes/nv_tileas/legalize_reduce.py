@@ -26,16 +26,15 @@ from tileiras.planning.layouts.reductions import (
 class LegalizeReducePass(IrPass):
     """Writes by which steps reductions combine rows; brings tiles into layouts that allow it.
 
-    Before   %r = reduce %x dim 1
+    Before   %r = reduce %x dim 1;  %s = scan %y dim 0
     After    %r = reduce %x dim 1 {steps = [#nv_tileas.combine<in = registers, strides = [1, 2]>,
              #nv_tileas.combine<in = lanes, strides = [4, 8, 16]>,
              #nv_tileas.regroup<layout = #linear0, by = [#nv_tileas.through_smem<...>]>,
              #nv_tileas.combine<in = registers, strides = [1, 2]>]}
-             %s = scan %y dim 0 {totals = #nv_tileas.regroup<...>}    over several warps
-             convert_layout in front, where bits of a coordinate are mixed, and behind, where users
-             want results elsewhere
+             %s = scan %y dim 0 {totals = #nv_tileas.regroup<...>}
     Requires every tensor in its layout
-    Leaves   reductions that have steps; scans within warps
+    Leaves   reductions that have steps; scans within warps. Where bits of a coordinate are mixed,
+             a convert_layout comes first; where users want results elsewhere, one follows
     """
 
     name = "tileas-legalize-reduce"

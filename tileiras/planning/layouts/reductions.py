@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Block
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 
 from tileiras.analysis.combining import is_commutative, redux_kind
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.axis_bits import (
     AxisBit,
@@ -54,22 +54,21 @@ class _Steps:
     layout: LinearLayout
     axis: int
     bits: tuple[int, ...]
-    body: Block
-    has_redux: bool
+    commutes: bool
+    redux: str | None
     steps: list[StepAttr] = field(default_factory=list["StepAttr"])
 
     def within_warps(self) -> None:
         """What registers and shuffles can do."""
-        if is_commutative(self.body):
+        if self.commutes:
             found = axis_bits(self.layout, self.axis)
             early = [bit for unit in ("register", "lane") for bit in found if bit.unit == unit]
         else:
             early = _below_warps(axis_bits(self.layout, self.axis))
         while early:
             bit = early[0]
-            kind = redux_kind(self.body) if self.has_redux and bit.unit == "lane" else None
-            if kind is not None and _all_lanes_remain(self.layout, self.axis):
-                self.steps.append(ReduxAttr.of(kind=kind))
+            if self.redux and bit.unit == "lane" and _all_lanes_remain(self.layout, self.axis):
+                self.steps.append(ReduxAttr.of(kind=self.redux))
                 self.layout = with_copies(self.layout, self.axis, ("lane",))
                 early = [other for other in early if other.unit != "lane"]
                 continue
@@ -82,7 +81,9 @@ class _Steps:
         """Combines what bits of one unit tell apart, in this order."""
         unit = run[0].unit
         strides = tuple(1 << bit.position for bit in run)
-        self.steps.append(CombineAttr(f"{unit}s", strides))
+        in_order = unit == "lane" and not self.commutes
+        parameters = (StringAttr(f"{unit}s"), IntTupleAttr(strides), IntAttr(int(in_order)))
+        self.steps.append(CombineAttr(*parameters))
         for stride in strides:
             self.layout = without_stride(self.layout, self.axis, unit, stride)
 
@@ -108,8 +109,9 @@ def steps_of_reduction(
 
     `has_redux`: the target has instructions that combine all lanes.
     """
-    axis = op.dim.value.data
-    found = _Steps(layout, axis, _bits(op), op.body.block, has_redux)
+    axis, body = op.dim.value.data, op.body.block
+    redux = redux_kind(body) if has_redux else None
+    found = _Steps(layout, axis, _bits(op), is_commutative(body), redux)
     found.within_warps()
     while found.layout.shape[axis] > MAX_GATHERED:
         found.regroup(along_axis_first(found.layout, axis))

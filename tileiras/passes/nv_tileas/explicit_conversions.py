@@ -12,20 +12,25 @@ from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
 from tileiras.planning.layouts.rearranging import OwnLayouts
 
 
-def make_explicit(op: Operation, own: OwnLayouts) -> None:
-    """Brings operands into the layouts that an operation takes, and its results into theirs."""
-    block = op.parent_block()
+def make_explicit(op: Operation, own: OwnLayouts) -> list[tas.ConvertLayoutOp]:
+    """Brings operands into the layouts that an operation takes, and its results into theirs.
+
+    The conversions for it, which have no way yet.
+    """
+    block, made = op.parent_block(), list[tas.ConvertLayoutOp]()
     if block is None:
-        return
+        return made
     for number, layout in own.operands:
         value = op.operands[number]
         if layout_of(value.type) != layout:
             conversion = _conversion(value, layout, op.location)
             block.insert_op_before(conversion, op)
             op.operands[number] = conversion.result
+            made.append(conversion)
     op.attributes.update(own.attributes)
     if own.result is not None and any(_lies_elsewhere(each, own.result) for each in op.results):
-        _leave_in(op, own.result)
+        made += _leave_in(op, own.result)
+    return made
 
 
 def _lies_elsewhere(value: SSAValue, layout: LinearLayout) -> bool:
@@ -40,11 +45,11 @@ def _conversion(value: SSAValue, layout: LinearLayout, place: LocationAttr) -> t
     )
 
 
-def _leave_in(op: Operation, layout: LinearLayout) -> None:
+def _leave_in(op: Operation, layout: LinearLayout) -> list[tas.ConvertLayoutOp]:
     """Makes an operation anew whose results have a layout; what users take is converted from it."""
-    block = op.parent_block()
+    block, made = op.parent_block(), list[tas.ConvertLayoutOp]()
     if block is None:
-        return
+        return made
     new = type(op).create(
         operands=list(op.operands),
         result_types=[encoded(element_of(each), layout) for each in op.results],
@@ -61,7 +66,9 @@ def _leave_in(op: Operation, layout: LinearLayout) -> None:
             conversion = _conversion(result, wanted, op.location)
             block.insert_op_before(conversion, op)
             used = conversion.result
+            made.append(conversion)
         used.name_hint = old.name_hint
         old.replace_all_uses_with(used)
     op.detach()
     op.erase()
+    return made

@@ -42,13 +42,13 @@ class LegalizeReducePass(IrPass):
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Does so in all functions of the module."""
+        found = [inner for inner in op.walk() if isinstance(inner, aa.ReduceOp | aa.ScanOp)]
         has_redux = ctx.require_target().has(Feature.REDUX)
-        for inner in list(op.walk()):
-            match inner:
-                case aa.ReduceOp() if STEPS not in inner.attributes:
-                    make_explicit(inner, _reduced(inner, has_redux))
-                case aa.ScanOp() if TOTALS not in inner.attributes:
-                    make_explicit(inner, _scanned(inner))
+        for inner in found:
+            if isinstance(inner, aa.ScanOp):
+                make_explicit(inner, _scanned(inner))
+            elif STEPS not in inner.attributes:
+                make_explicit(inner, _reduced(inner, has_redux))
 
 
 def _reduced(op: aa.ReduceOp, has_redux: bool) -> OwnLayouts:

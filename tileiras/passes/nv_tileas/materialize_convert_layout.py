@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas.encoding import layout_of
+from tileiras.dialects.nv_tileas.ways import WayAttr
+from tileiras.errors import InternalError
 from tileiras.ir_pass import BrokenPromise, CompileContext, IrPass
 from tileiras.passes.nv_tileas.explicit_conversions import make_explicit
 from tileiras.planning.layouts.conversions import way_between
-from tileiras.planning.layouts.rearranging import rearranging_layouts
+from tileiras.planning.layouts.rearranging import OwnLayouts, rearranging_layouts
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,23 @@ class MaterializeConvertLayoutPass(IrPass):
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Does so in all functions of the module."""
-        for inner in list(op.walk()):
-            own = rearranging_layouts(inner)
-            if own is not None:
-                make_explicit(inner, own)
+        conversions: list[tas.ConvertLayoutOp] = []
+        rearranging: list[tuple[Operation, OwnLayouts]] = []
         for inner in op.walk():
-            if isinstance(inner, tas.ConvertLayoutOp) and inner.by is None:
-                source, target = layout_of(inner.source.type), layout_of(inner.result.type)
-                if source is not None and target is not None:
-                    inner.properties["by"] = way_between(source, target, inner.element_bits)
+            if isinstance(inner, tas.ConvertLayoutOp):
+                conversions.append(inner)
+            elif (own := rearranging_layouts(inner)) is not None:
+                rearranging.append((inner, own))
+        for inner, own in rearranging:
+            conversions += make_explicit(inner, own)
+        for conversion in conversions:
+            if conversion.by is None:
+                conversion.properties["by"] = _way_of(conversion)
+
+
+def _way_of(op: tas.ConvertLayoutOp) -> WayAttr:
+    """The cheapest way of a conversion."""
+    source, target = layout_of(op.source.type), layout_of(op.result.type)
+    if source is None or target is None:
+        raise InternalError("a conversion has no layouts", place_of(op), op.name)
+    return way_between(source, target, op.element_bits)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -9,7 +11,17 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
-from tileiras.planning.layouts.rearranging import OwnLayouts
+from tileiras.planning.layouts.rearranging import OwnLayouts, rearranging_layouts
+
+
+def conversions_around(ops: Iterable[Operation]) -> list[tas.ConvertLayoutOp]:
+    """Puts them around operations that rearrange tiles in registers."""
+    return [
+        conversion
+        for op in ops
+        if (own := rearranging_layouts(op)) is not None
+        for conversion in make_explicit(op, own)
+    ]
 
 
 def make_explicit(op: Operation, own: OwnLayouts) -> list[tas.ConvertLayoutOp]:

@@ -8,15 +8,10 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
-from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas.encoding import layout_of
-from tileiras.dialects.nv_tileas.ways import WayAttr
-from tileiras.errors import InternalError
 from tileiras.ir_pass import BrokenPromise, CompileContext, IrPass
-from tileiras.passes.nv_tileas.explicit_conversions import make_explicit
-from tileiras.planning.layouts.conversions import way_between
-from tileiras.planning.layouts.rearranging import OwnLayouts, rearranging_layouts
 
 
 @dataclass(frozen=True)
@@ -44,22 +39,23 @@ class MaterializeConvertLayoutPass(IrPass):
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Does so in all functions of the module."""
         conversions: list[tas.ConvertLayoutOp] = []
-        rearranging: list[tuple[Operation, OwnLayouts]] = []
+        rearranging: list[Operation] = []
         for inner in op.walk():
             if isinstance(inner, tas.ConvertLayoutOp):
                 conversions.append(inner)
-            elif (own := rearranging_layouts(inner)) is not None:
-                rearranging.append((inner, own))
-        for inner, own in rearranging:
-            conversions += make_explicit(inner, own)
-        for conversion in conversions:
-            if conversion.by is None:
-                conversion.properties["by"] = _way_of(conversion)
+            elif isinstance(inner, _REARRANGING):
+                rearranging.append(inner)
+        if rearranging:
+            from tileiras.passes.nv_tileas.explicit_conversions import conversions_around
+
+            conversions += conversions_around(rearranging)
+        if conversions:
+            from tileiras.planning.layouts.conversions import way_between
+
+            for each in conversions:
+                source, target = layout_of(each.source.type), layout_of(each.result.type)
+                if each.by is None and source is not None and target is not None:
+                    each.properties["by"] = way_between(source, target, each.element_bits)
 
 
-def _way_of(op: tas.ConvertLayoutOp) -> WayAttr:
-    """The cheapest way of a conversion."""
-    source, target = layout_of(op.source.type), layout_of(op.result.type)
-    if source is None or target is None:
-        raise InternalError("a conversion has no layouts", place_of(op), op.name)
-    return way_between(source, target, op.element_bits)
+_REARRANGING = (aa.CatOp, aa.ExtractOp, aa.InsertOp, aa.PackOp, aa.UnpackOp)

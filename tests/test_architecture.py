@@ -154,9 +154,23 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
         "passes/nv_tileaa/split_mn.py",
         "passes/nv_tileaa/tiles_per_cta.py",
     ),
+    "plan_conversion": (
+        "dialects/layout/conversion.py",
+        "planning/layouts/assignment.py",
+        "planning/layouts/conversions.py",
+    ),
+    "way_between": (
+        "passes/nv_tileas/materialize_convert_layout.py",
+        "planning/layouts/conversions.py",
+        "planning/layouts/reductions.py",
+    ),
+    "steps_of_reduction": (
+        "passes/nv_tileas/legalize_reduce.py",
+        "planning/layouts/reductions.py",
+    ),
 }
 """Who plans the warps of a kernel: one pass, and passes that try a change on a copy. Others read
-what stands on the kernel (decision 0030).
+what stands on the kernel (decision 0030). Who decides how tiles go from threads to threads (0041).
 """
 
 

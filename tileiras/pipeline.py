@@ -296,6 +296,16 @@ PIPELINE: tuple[Step, ...] = (
         "operations stand where they stay, and layouts say which threads access which elements",
     ),
     Step(
+        "tileas-legalize-reduce",
+        "nv_tileas",
+        "rows have the threads that they keep; what steps convert is shared memory to be counted",
+    ),
+    Step(
+        "tileas-materialize-convert-layout",
+        "nv_tileas",
+        "no pass adds or moves a conversion any more; those through shared memory need some of it",
+    ),
+    Step(
         "tileas-optimize-alloc-tensor",
         "nv_tileas",
         "the programs of all roles stand, so that what they leave of shared memory is known",

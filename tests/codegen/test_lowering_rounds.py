@@ -24,6 +24,7 @@ from tileiras.dialects.layout.errors import LayoutError
 from tileiras.dialects.layout.offsets import bank_conflicts, offset_bases
 from tileiras.dialects.layout.plans import SharedMemory
 from tileiras.dialects.layout.rounds import plan_rounds
+from tileiras.planning.layouts.conversions import way_between
 
 
 @pytest.fixture
@@ -70,6 +71,8 @@ def test_random_conversions_in_rounds(small_memory, monkeypatch, seed):
             step = tas.ConvertLayoutOp.create(
                 operands=[value], result_types=[tas.encoded(op.source.type.element_type, layout)]
             )
+            before = tas.layout_of(value.type)
+            step.properties["by"] = way_between(before, layout, step.element_bits)
             lower_convert_layout(ctx, step)
             value = step.results[0]
         ctx.values[op.result] = ctx.values[value]

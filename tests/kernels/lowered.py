@@ -33,7 +33,7 @@ def lower_to_llvm(
     context = CompileContext(target=gpu, options=options, remarks=RemarkCollector())
     for step in PIPELINE:
         load_pass(step.pass_name)().apply(context, module)
-        if step.stage == "nv_tileas" and after_placement is not None:
+        if step.pass_name == "convert-tileaa-to-tileas" and after_placement is not None:
             after_placement(module)
     module.verify()
     return module

@@ -18,14 +18,13 @@ from tileiras.dialects.cute.tiled import OPERANDS, atom_layout, operand_shape
 from tileiras.dialects.cute.types import CuteType
 from tileiras.dialects.cute.values import MmaAtom, Tensor, TiledCopy, TiledMma, element_bits
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.conversion import plan_conversion
-from tileiras.dialects.layout.plans import SharedMemory
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileas.cute_layouts import decomposed, smem_bits, tmem_layout
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, layout_of
 from tileiras.dialects.nv_tileas.memdesc import MemDescType
 from tileiras.dialects.nv_tileas.memory import ConvertLayoutOp
+from tileiras.dialects.nv_tileas.ways import ThroughSmemAttr
 from tileiras.errors import UsageError
 
 REGISTERS, SMEM, TMEM, OTHER = "registers", "smem", "tmem", "layout"
@@ -206,13 +205,13 @@ def _beside(
     ]
     if isinstance(op, ConvertLayoutOp):
         source, target = layout_of(op.source.type), layout_of(op.result.type)
-        plan = plan_conversion(source, target, bits) if source and target else None
-        if isinstance(plan, SharedMemory) and source and target:
+        if isinstance(op.by, ThroughSmemAttr) and source and target:
             accesses = (
-                Access(f"stored from {names.get(op.source, '?')}", source, plan.store_vector),
-                Access(f"loaded to {names.get(op.result, '?')}", target, plan.load_vector),
+                Access(f"stored from {names.get(op.source, '?')}", source, op.by.store.data),
+                Access(f"loaded to {names.get(op.result, '?')}", target, op.by.load.data),
             )
-            yield _memory(f"{title} through shared memory", words, bits, plan.shared, accesses)
+            shared = op.by.layout.data
+            yield _memory(f"{title} through shared memory", words, bits, shared, accesses)
         return
     own = [
         (name, layout)

@@ -92,6 +92,8 @@ def property_value(name: str, op_class: type[IRDLOperation]) -> Attribute:
         return DenseArrayBase.from_list(i32, [1, 0])
     if name == "base_align":
         return IntegerAttr(16, i64)
+    if name == "by":
+        return InRegistersAttr()
     cls: Any = attribute_class(op_class.get_irdl_definition().properties[name].constr)
     assert cls is not None, f"{op_class.name} takes anything as {name}"
     if issubclass(cls, EnumAttribute):

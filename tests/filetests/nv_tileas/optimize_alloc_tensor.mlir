@@ -1,4 +1,4 @@
-// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,insert-barriers,tileas-assign-warp-roles,convert-tileaa-to-tileas,tileas-optimize-alloc-tensor
+// RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,insert-barriers,tileas-assign-warp-roles,convert-tileaa-to-tileas,tileas-legalize-reduce,tileas-materialize-convert-layout,tileas-optimize-alloc-tensor
 // gives_a_pipeline_the_stages_that_there_is_room_for
 // CHECK-NOT: nv_tileas.kernel_plan
 // CHECK: nv_tileas.async.pipeline.create_pipeline

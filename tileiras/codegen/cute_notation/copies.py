@@ -18,8 +18,6 @@ from tileiras.codegen.cute_notation.layouts import (
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.conversion import plan_conversion
-from tileiras.dialects.layout.plans import Identity, RegisterPermutation, SharedMemory, WarpShuffle
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -28,6 +26,7 @@ from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.dialects.nv_tileas.memdesc import is_in_smem
+from tileiras.dialects.nv_tileas.ways import ShufflesAttr, ThroughSmemAttr
 
 
 def _tiled_copy(shown: Shown, kind: str, bits: int, layout: LinearLayout) -> str:
@@ -117,20 +116,20 @@ def conversion(shown: Shown, op: Operation) -> list[str]:
         return []
     type = op.source.type
     element = type.element_type if isinstance(type, TensorType) else type
-    plan = plan_conversion(source, target, storage_bits(element))
     there = f"{shown.use(op.source)}, {shown.alias(source)}, {shown.alias(target)}"
-    match plan:
-        case Identity() | RegisterPermutation():
-            return [f"{shown.results(op)}cute.retile({there})"]
-        case WarpShuffle():
-            note = f"  // {len(plan.rounds)} shuffles of {plan.pack} elements"
+    match op.by:
+        case ShufflesAttr():
+            rounds, elements = op.by.integer("rounds"), op.by.integer("elements")
+            note = f"  // {rounds} shuffles of {elements} elements"
             return [f"{shown.results(op)}shuffle({there}){note}"]
-        case SharedMemory():
-            note = f"  // {plan.store_vector} at a time stored, {plan.load_vector} loaded"
+        case ThroughSmemAttr():
+            note = f"  // {op.by.store.data} at a time stored, {op.by.load.data} loaded"
             return [
                 f"{shown.results(op)}through_smem({there}){note}",
-                f"  smem = {staging_tensor(element, plan.shared)}",
+                f"  smem = {staging_tensor(element, op.by.layout.data)}",
             ]
+        case _:
+            return [f"{shown.results(op)}cute.retile({there})"]
 
 
 # TMA and pipelines ----------------------------------------------------------------------------

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
-from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.lowering.choosing_body import chooses_alike
 from tileiras.codegen.lowering.constants import element_bits
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.elementwise import lower_elementwise
 from tileiras.codegen.lowering.types import register_type
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.llvm.types import lanes_of, vector_type
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.errors import CompileError, InternalError
-
-_COMMUTATIVE = (
-    *(aa.AddFOp, aa.AddIOp, aa.MulFOp, aa.MulIOp, aa.MaxFOp, aa.MinFOp, aa.MaxIOp, aa.MinIOp),
-    *(aa.AndIOp, aa.OrIOp, aa.XOrIOp),
-)
-_REDUX_KINDS: dict[type[Operation], str] = {
-    aa.AddIOp: "add",
-    aa.MaxIOp: "max",
-    aa.MinIOp: "min",
-    aa.AndIOp: "and",
-    aa.OrIOp: "or",
-    aa.XOrIOp: "xor",
-}
 
 
 class CombineBody:
@@ -41,48 +24,6 @@ class CombineBody:
         self.ctx = ctx
         self.op = op
         self.block: Block = op.body.block
-
-    @property
-    def yielded(self) -> Sequence[SSAValue]:
-        """What the body leaves, one accumulator per operand."""
-        last = self.block.last_op
-        if not isinstance(last, aa.YieldOp):
-            raise InternalError("the body of a reduction has no yield", where="lowering")
-        return last.operands
-
-    @cached_property
-    def is_commutative(self) -> bool:
-        """Whether the order of two elements does not matter.
-
-        Each operand is combined by itself with an operation that is known to commute, or one of the
-        two elements is chosen, whichever comes first.
-        """
-        own = (self._own_op(index, _COMMUTATIVE) for index in range(len(self.yielded)))
-        return all(op is not None for op in own) or chooses_alike(self.block)
-
-    def _own_op(self, index: int, classes: tuple[type[Operation], ...]) -> Operation | None:
-        """The operation of one of the classes that combines operand `index` alone, if it does."""
-        value = self.yielded[index]
-        if not isinstance(value, OpResult) or not isinstance(value.op, classes):
-            return None
-        pair = self.block.args[2 * index : 2 * index + 2]
-        lhs, rhs = value.op.operands
-        is_own = (lhs is pair[0] and rhs is pair[1]) or (lhs is pair[1] and rhs is pair[0])
-        return value.op if is_own else None
-
-    def redux_kind(self) -> str | None:
-        """The kind of `redux.sync` that does the same as the body on i32, or None."""
-        if len(self.yielded) != 1 or self.yielded[0].type != IntegerType(32):
-            return None
-        op = self._own_op(0, tuple(_REDUX_KINDS))
-        if op is None:
-            return None
-        kind = _REDUX_KINDS[type(op)]
-        signedness = op.properties.get("signedness")
-        is_unsigned = (
-            isinstance(signedness, SignednessAttr) and signedness.data is Signedness.UNSIGNED
-        )
-        return f"u{kind}" if is_unsigned and kind in ("min", "max") else kind
 
     def apply(self, later: Sequence[SSAValue], earlier: Sequence[SSAValue]) -> list[SSAValue]:
         """Elements `later` along the axis combined into the accumulators of `earlier` ones."""

@@ -142,6 +142,13 @@ class KernelLowering:
         name = self.op.name.partition(".")[2]
         return CompileError(f"'{name}' op: {what} is not supported yet", place_of(self.op))
 
+    def contradiction(self, what: str) -> CompileError:
+        """The error for an operation that says something of itself that cannot be."""
+        if self.op is None:
+            return CompileError(f"the kernel {what}")
+        name = self.op.name.partition(".")[2]
+        return CompileError(f"'{name}' op {what}", place_of(self.op))
+
     # memory
 
     @property
@@ -160,11 +167,9 @@ class KernelLowering:
     def too_large(self, size: int, limit: int) -> CompileError:
         """The error for an operation that needs `size` bytes of the `limit` left for scratch."""
         taken = self.target.static_shared_limit - limit
-        what = f"{self.target.too_much_shared_memory(taken + size)}; use smaller tiles"
-        if self.op is None:
-            return CompileError(f"the kernel {what}")
-        name = self.op.name.partition(".")[2]
-        return CompileError(f"'{name}' op {what}", place_of(self.op))
+        return self.contradiction(
+            f"{self.target.too_much_shared_memory(taken + size)}; use smaller tiles"
+        )
 
     def constant_global(
         self, data: bytes, align: int, space: int = CONSTANT

@@ -1,8 +1,8 @@
-"""Layout conversion as `layout.conversion` plans it: renames, shuffles, or shared memory."""
+"""Layout conversions, as is written beside them: renames, shuffles, or shared memory."""
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.staging import (
@@ -14,16 +14,16 @@ from tileiras.codegen.lowering.staging import (
 )
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.conversion import plan_conversion
-from tileiras.dialects.layout.plans import (
-    Identity,
-    RegisterPermutation,
-    SharedMemory,
-    WarpShuffle,
-)
+from tileiras.dialects.layout.plans import RegisterPermutation, SharedMemory, WarpShuffle
 from tileiras.dialects.layout.rounds import plan_rounds
-from tileiras.dialects.layout.staging import plan_staging
+from tileiras.dialects.layout.shuffles import plan_in_warp
 from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of
+from tileiras.dialects.nv_tileas.ways import (
+    InRegistersAttr,
+    ShufflesAttr,
+    ThroughSmemAttr,
+    smem_bytes,
+)
 from tileiras.errors import InternalError
 
 
@@ -32,24 +32,35 @@ def lower_convert_layout(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, tas.ConvertLayoutOp):
         raise InternalError("the rule of convert_layout got another operation")
     source, target = ctx.layout(op.source.type), ctx.layout(op.result.type)
-    ctx.values[op.result] = convert(ctx, ctx.value(op.source), source, target)
+    ctx.values[op.result] = convert(ctx, ctx.value(op.source), source, target, op.by)
 
 
 def convert(
-    ctx: KernelLowering, value: SSAValue, source: LinearLayout, target: LinearLayout
+    ctx: KernelLowering,
+    value: SSAValue,
+    source: LinearLayout,
+    target: LinearLayout,
+    way: Attribute | None,
 ) -> SSAValue:
-    """The tile `value` of layout `source` in layout `target`."""
-    element = scalar_of(value.type)
-    plan = plan_conversion(source, target, bit_width(element))
+    """The tile `value` of layout `source` in layout `target`, by a way that was chosen.
+
+    CompileError where none was, or one that does not lead there.
+    """
+    if isinstance(way, ThroughSmemAttr):
+        return _staged(ctx, value, source, target, _plan(ctx, value, way))
+    if not isinstance(way, InRegistersAttr | ShufflesAttr):
+        raise ctx.contradiction("is not told how: tileas-materialize-convert-layout comes before")
+    if source == target:
+        return value
+    plan = plan_in_warp(source, target, bit_width(scalar_of(value.type)))
     match plan:
-        case Identity():
-            return value
         case RegisterPermutation(sources):
-            return ctx.b.shuffle(value, None, sources)
-        case SharedMemory():
-            return _staged(ctx, value, source, target, plan)
-        case WarpShuffle():
+            is_same = sources == tuple(range(source.in_size("register")))
+            return value if is_same else ctx.b.shuffle(value, None, sources)
+        case WarpShuffle() if isinstance(way, ShufflesAttr):
             return _shuffle(ctx, value, plan)
+        case _:
+            raise ctx.contradiction(f"goes by {way.name}, but warps do not hold what they need")
 
 
 def convert_from(
@@ -58,13 +69,21 @@ def convert_from(
     source: LinearLayout,
     target: LinearLayout,
     owner: SSAValue,
+    way: Attribute | None,
 ) -> SSAValue:
     """As `convert`, but only the threads with `owner` hold what `source` says of them.
 
     Each element is held by one of them.
     """
-    plan = plan_staging(source, target, bit_width(scalar_of(value.type)))
-    return _staged(ctx, value, source, target, plan, owner)
+    if not isinstance(way, ThroughSmemAttr):
+        raise ctx.contradiction("is not told how: tileas-materialize-convert-layout comes before")
+    return _staged(ctx, value, source, target, _plan(ctx, value, way), owner)
+
+
+def _plan(ctx: KernelLowering, value: SSAValue, way: ThroughSmemAttr) -> SharedMemory:
+    """The way through shared memory, with its bytes."""
+    bytes = smem_bytes(way, bit_width(scalar_of(value.type)))
+    return SharedMemory(way.layout.data, way.store.data, way.load.data, bytes)
 
 
 def _staged(

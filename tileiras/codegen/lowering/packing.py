@@ -1,22 +1,22 @@
 """Pack and unpack: the bytes of a tile under another element type.
 
-Elements and their bytes lie side by side in registers, so only layouts have to be brought to where
-the parts of one element, or the elements of one byte, are the lowest registers of a thread.
+Elements and their bytes lie side by side in registers: layouts have been brought to where the parts
+of one element, or the elements of one byte, are the lowest registers of a thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import FloatTF32Type, IntegerType, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import FloatTF32Type, TensorType
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.convert_layout import convert
-from tileiras.codegen.lowering.types import register_type, storage_bits
+from tileiras.codegen.lowering.types import register_type
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.parts import divided
 from tileiras.dialects.llvm.types import integer_type, lanes_of, vector_type
+from tileiras.dialects.nv_tileaa.storage import BITS_OF_BYTE, packed_bits
 from tileiras.errors import InternalError
 
 _BYTE = integer_type(8)
@@ -24,36 +24,27 @@ _TF32_MASK = 0xFFFFE000
 """A tf32 in a register is an f32 with 13 zero bits below."""
 
 
-def _packed_bits(type: Attribute) -> int:
-    """Bits of an element without padding: 1 for i1, 4 for i4 and f4, else those of its bytes."""
-    element = type.element_type if isinstance(type, TensorType) else type
-    if isinstance(element, IntegerType) and element.width.data == 1:
-        return 1
-    return storage_bits(element)
-
-
-def _divided(layout: LinearLayout, parts: int) -> LinearLayout:
-    """The layout of a rank-1 tile whose elements are each `parts` registers in a row."""
-    bases = {unit: [v * parts for v in vectors] for unit, vectors in layout.index_bases}
-    steps = [1 << bit for bit in range(parts.bit_length() - 1)]
-    bases["register"] = [*steps, *bases["register"]]
-    return LinearLayout.from_index_bases(bases, (layout.size * parts,))
-
-
 def lower_pack(ctx: KernelLowering, op: Operation) -> None:
     """Elements become bytes, the first in the lowest bits."""
     if not isinstance(op, aa.PackOp):
         raise InternalError("the rule of pack got another operation")
-    value, source = ctx.value(op.source), ctx.layout(op.source.type)
-    wanted = ctx.layout(op.result.type)
-    bits = _packed_bits(op.source.type)
-    if bits < 8:
-        together = convert(ctx, value, source, _divided(wanted, 8 // bits))
-        ctx.values[op.result] = join_bits(ctx, together, bits)
+    value, bits = ctx.value(op.source), packed_bits(op.source.type)
+    if bits < BITS_OF_BYTE:
+        _check_layouts(ctx, op.source, op.result, BITS_OF_BYTE // bits)
+        ctx.values[op.result] = join_bits(ctx, value, bits)
         return
-    parts = bits // 8
-    split = ctx.b.bitcast(value, vector_type(_BYTE, (lanes_of(value.type) or 1) * parts))
-    ctx.values[op.result] = convert(ctx, split, _divided(source, parts), wanted)
+    parts = bits // BITS_OF_BYTE
+    _check_layouts(ctx, op.result, op.source, parts)
+    bytes = vector_type(_BYTE, (lanes_of(value.type) or 1) * parts)
+    ctx.values[op.result] = ctx.b.bitcast(value, bytes)
+
+
+def _check_layouts(ctx: KernelLowering, pieces: SSAValue, whole: SSAValue, parts: int) -> None:
+    """CompileError unless a thread has the `parts` of each element in a row."""
+    if ctx.layout(pieces.type) != divided(ctx.layout(whole.type), parts):
+        raise ctx.contradiction(
+            "has parts of elements in other threads: tileas-materialize-convert-layout comes before"
+        )
 
 
 def join_bits(ctx: KernelLowering, value: SSAValue, bits: int) -> SSAValue:
@@ -73,23 +64,22 @@ def lower_unpack(ctx: KernelLowering, op: Operation) -> None:
     """Bytes become elements."""
     if not isinstance(op, aa.UnpackOp) or not isinstance(op.result.type, TensorType):
         raise InternalError("the rule of unpack got another operation")
-    value, source = ctx.value(op.source), ctx.layout(op.source.type)
-    wanted = ctx.layout(op.result.type)
-    bits = _packed_bits(op.result.type)
+    value, bits = ctx.value(op.source), packed_bits(op.result.type)
     element = op.result.type.element_type
-    if bits < 8:
+    if bits < BITS_OF_BYTE:
+        _check_layouts(ctx, op.result, op.source, BITS_OF_BYTE // bits)
         elements = split_bits(ctx, value, bits)
         if bits == 1:
             elements = ctx.b.trunc(elements, integer_type(1))
-        ctx.values[op.result] = convert(ctx, elements, _divided(source, 8 // bits), wanted)
+        ctx.values[op.result] = elements
         return
-    together = convert(ctx, value, source, _divided(wanted, bits // 8))
-    count = wanted.in_size("register")
+    _check_layouts(ctx, op.source, op.result, bits // BITS_OF_BYTE)
+    count = ctx.layout(op.result.type).in_size("register")
     if isinstance(element, FloatTF32Type):
         words = vector_type(integer_type(32), count)
-        together = ctx.b.and_(ctx.b.bitcast(together, words), ctx.b.const_int(words, _TF32_MASK))
+        value = ctx.b.and_(ctx.b.bitcast(value, words), ctx.b.const_int(words, _TF32_MASK))
     type = vector_type(register_type(element), count)
-    ctx.values[op.result] = ctx.b.bitcast(together, type)
+    ctx.values[op.result] = ctx.b.bitcast(value, type)
 
 
 def split_bits(ctx: KernelLowering, value: SSAValue, bits: int) -> SSAValue:

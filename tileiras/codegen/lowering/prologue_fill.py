@@ -27,7 +27,7 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
 STAGES_BEFORE_KEPT_MAPS = 3
-"""Slots that threads fill before TMA can, where it has its maps after one trip to memory.
+"""Stages that threads fill before TMA can, where it has its maps after one trip to memory.
 
 Measured on an H200, us for 1, 2, 3 and all stages: split-K 128x128x8192 4.7, 3.7, 3.7, 3.9; 1024^3
 in tiles of 64x128 6.4, 5.6, 5.5, 5.5.

@@ -9,27 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.llvmir.folding import constant_int
 from tileiras.codegen.lowering.addressing import coordinates
-from tileiras.codegen.lowering.axis_bits import is_unit, without_register_bit
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.convert_layout import convert, convert_from
+from tileiras.codegen.lowering.convert_layout import convert_from
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.blocked import blocked
-from tileiras.errors import InternalError
+from tileiras.dialects.layout.axis_bits import is_unit, without_register_bit
+from tileiras.dialects.layout.parts import half_of, slice_axis, splitting_bit, within_slice
+from tileiras.dialects.nv_tileas.ways import BY
+from tileiras.errors import CompileError, InternalError
 
 Shape = tuple[int, ...]
-
-
-def _shape(type: Attribute) -> Shape:
-    """Shape of a tensor type."""
-    if not isinstance(type, TensorType):
-        raise InternalError("slices are of tensors only", where="lowering")
-    return type.get_shape()
 
 
 # extract
@@ -42,19 +36,27 @@ def lower_extract(ctx: KernelLowering, op: Operation) -> None:
     value, source = ctx.value(op.source), ctx.layout(op.source.type)
     wanted = ctx.layout(op.result.type)
     if not is_unit(source):
-        order = tuple(reversed(range(source.rank)))
-        unit = blocked(source.shape, order, 1, source.in_size("warp"))
-        value, source = convert(ctx, value, source, unit), unit
+        raise _not_ready(ctx)
     numbers = [ctx.b.int_cast(ctx.value(index), i32, signed=False) for index in op.indices]
     value, layout = _choose_registers(ctx, value, source, wanted.shape, numbers)
-    held = _within_slice(layout, wanted.shape)
+    held = within_slice(layout, wanted.shape)
     holders = _holds_slice(ctx, layout, wanted.shape, numbers)
     if holders is None:
-        ctx.values[op.result] = convert(ctx, value, held, wanted)
+        if held != wanted:
+            raise _not_ready(ctx)
+        ctx.values[op.result] = value
         return
     first = ctx.owner(source)
     owner = holders if first is None else ctx.b.and_(first, holders)
-    ctx.values[op.result] = convert_from(ctx, value, held, wanted, owner)
+    ctx.values[op.result] = convert_from(ctx, value, held, wanted, owner, op.attributes.get(BY))
+
+
+def _not_ready(ctx: KernelLowering) -> CompileError:
+    """The error for an operation whose threads do not hold what they need."""
+    return ctx.contradiction(
+        "has tiles in other layouts than it can take: tileas-materialize-convert-layout comes "
+        "before"
+    )
 
 
 def _holds_slice(
@@ -88,14 +90,13 @@ def _choose_registers(
     """
     b = ctx.b
     for bit in reversed(range(layout.in_bits("register"))):
-        vector = layout.basis("register")[bit]
-        axis = next((d for d, c in enumerate(vector) if c >= shape[d]), None)
+        axis = slice_axis(layout, bit, shape)
         if axis is None:
             continue
         count = layout.in_size("register")
         low = b.shuffle(value, None, [r for r in range(count) if not r >> bit & 1])
         high = b.shuffle(value, None, [r for r in range(count) if r >> bit & 1])
-        place = vector[axis] // shape[axis]
+        place = layout.basis("register")[bit][axis] // shape[axis]
         known = constant_int(numbers[axis])
         if known is not None:
             value = high if known & place else low
@@ -114,23 +115,15 @@ def lower_insert(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, aa.InsertOp):
         raise InternalError("the rule of insert got another operation")
     source, wanted = ctx.layout(op.source.type), ctx.layout(op.result.type)
-    old = convert(ctx, ctx.value(op.destination), ctx.layout(op.destination.type), wanted)
-    new = convert(ctx, ctx.value(op.source), source, _within_slice(wanted, source.shape))
+    if ctx.layout(op.destination.type) != wanted or source != within_slice(wanted, source.shape):
+        raise _not_ready(ctx)
+    old, new = ctx.value(op.destination), ctx.value(op.source)
     inside: SSAValue | None = None
     for axis, size in enumerate(source.shape):
         if size != wanted.shape[axis]:
             index = ctx.b.int_cast(ctx.value(op.indices[axis]), i32, signed=False)
             inside = ctx.both(inside, _is_in_slice(ctx, wanted, axis, size, index))
     ctx.values[op.result] = new if inside is None else ctx.b.select(inside, new, old)
-
-
-def _within_slice(layout: LinearLayout, shape: Shape) -> LinearLayout:
-    """Coordinates relative to the slice of `shape` in which an element lies."""
-    bases = {
-        unit: [tuple(c % size for c, size in zip(vector, shape, strict=True)) for vector in vectors]
-        for unit, vectors in layout.bases
-    }
-    return LinearLayout(bases, shape)
 
 
 def _is_in_slice(
@@ -153,46 +146,15 @@ def lower_cat(ctx: KernelLowering, op: Operation) -> None:
     axis = op.dim.value.data
     left, right = ctx.layout(op.lhs.type), ctx.layout(op.rhs.type)
     wanted = ctx.layout(op.result.type)
-    shape = _shape(op.lhs.type)
-    if shape != _shape(op.rhs.type):
-        raise InternalError("tiles that are joined have one shape", where="lowering")
-    top = tuple(shape[axis] if dim == axis else 0 for dim in range(len(shape)))
-    bit = _splitting_bit(wanted, axis, top)
-    if bit is None:
-        half = left.without_register_duplicates()
-        bit = half.in_bits("register")
-        bases = dict(half.bases)
-        bases["register"] = (*bases["register"], top)
-        whole = LinearLayout(bases, wanted.shape)
-    else:
-        whole = wanted
-        half = LinearLayout(dict(without_register_bit(wanted, bit).bases), shape)
-    parts = (
-        convert(ctx, ctx.value(op.lhs), left, half),
-        convert(ctx, ctx.value(op.rhs), right, half),
-    )
-    count = half.in_size("register")
+    bit = splitting_bit(wanted, axis)
+    if bit is None or not left == right == half_of(wanted, axis, bit):
+        raise _not_ready(ctx)
+    count = left.in_size("register")
     low = (1 << bit) - 1
     order = [
         (r & low) | (r >> bit + 1 << bit) | (count if r >> bit & 1 else 0) for r in range(2 * count)
     ]
-    joined = ctx.b.shuffle(*parts, order)
-    ctx.values[op.result] = convert(ctx, joined, whole, wanted)
-
-
-def _splitting_bit(layout: LinearLayout, axis: int, top: Shape) -> int | None:
-    """The register bit that alone moves from the first half along the axis to the second."""
-    moving = [
-        (unit, bit, vector)
-        for unit, vectors in layout.bases
-        for bit, vector in enumerate(vectors)
-        if vector[axis] & top[axis]
-    ]
-    match moving:
-        case [("register", bit, vector)] if vector == top:
-            return bit
-        case _:
-            return None
+    ctx.values[op.result] = ctx.b.shuffle(ctx.value(op.lhs), ctx.value(op.rhs), order)
 
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {

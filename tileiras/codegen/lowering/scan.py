@@ -14,22 +14,19 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.codegen.lowering.axis_bits import (
-    AxisBit,
-    along_axis_first,
-    axis_bits,
-    compressed,
-    gathered_in_registers,
-    is_unit,
-    with_copies,
-    without_register_bit,
-)
 from tileiras.codegen.lowering.combine_body import CombineBody
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.reduce import MAX_GATHERED, Partial
+from tileiras.codegen.lowering.reduce import Partial
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.axis_bits import (
+    AxisBit,
+    axis_bits,
+    is_unit,
+    totals_layout,
+)
 from tileiras.dialects.llvm.types import lanes_of
+from tileiras.dialects.nv_tileas.ways import TOTALS, RegroupAttr
 from tileiras.errors import InternalError
 
 
@@ -39,22 +36,12 @@ def lower_scan(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of scan got another operation")
     axis = op.dim.value.data
     layout = ctx.layout(op.operands[0].type)
+    if not is_unit(layout) or ctx.layout(op.results[0].type) != layout:
+        raise ctx.contradiction("cannot go on in its layouts: tileas-legalize-reduce comes before")
     partial = Partial(layout, tuple(ctx.value(operand) for operand in op.operands))
-    if not _is_ready(layout, axis):
-        partial = partial.converted(ctx, along_axis_first(layout, axis))
     scan = _Scan(ctx, CombineBody(ctx, op), axis, reverse=bool(op.reverse.value.data))
     partial = scan.run(partial)
-    partial = partial.converted(ctx, ctx.layout(op.results[0].type))
     ctx.values.update(zip(op.results, partial.values, strict=True))
-
-
-def _is_ready(layout: LinearLayout, axis: int) -> bool:
-    """Whether the warp bits are the highest ones along the axis, and not too many."""
-    if not is_unit(layout):
-        return False
-    units = [bit.unit for bit in axis_bits(layout, axis)]
-    warps = units.count("warp")
-    return "warp" not in units[: len(units) - warps] and 1 << warps <= MAX_GATHERED
 
 
 class _Scan:
@@ -156,7 +143,11 @@ class _Scan:
     def _across_warps(self, layout: LinearLayout, values: Sequence[SSAValue]) -> list[SSAValue]:
         """Combines with the totals of all warps before."""
         totals = self._totals(layout, values)
-        gathered = totals.converted(self.ctx, gathered_in_registers(totals.layout, self.axis))
+        step = self.body.op.attributes.get(TOTALS)
+        if not isinstance(step, RegroupAttr):
+            said = "has several warps and no totals: tileas-legalize-reduce comes before"
+            raise self.ctx.contradiction(said)
+        gathered = totals.regrouped(self.ctx, step)
         count = gathered.layout.shape[self.axis]
         rows = [self._register_slices(value, count) for value in gathered.values]
         order = list(reversed(range(count))) if self.reverse else list(range(count))
@@ -184,16 +175,12 @@ class _Scan:
         wanted = 0 if self.reverse else sum(1 << bit for bit in registers)
         moving = sum(1 << bit for bit in registers)
         kept = [r for r in range(layout.in_size("register")) if r & moving == wanted]
-        result = layout
-        for bit in sorted(registers, reverse=True):
-            result = without_register_bit(result, bit)
-        result = compressed(with_copies(result, self.axis, ("lane",)), self.axis)
         moved = []
         for value in values:
             last = self.b.shuffle(value, None, kept)
             set_bits, clear_bits = (0, mask) if self.reverse else (mask, 0)
             moved.append(self._from_lane(last, set_bits, clear_bits))
-        return Partial(result, tuple(moved))
+        return Partial(totals_layout(layout, self.axis), tuple(moved))
 
     def _register_slices(self, value: SSAValue, count: int) -> list[SSAValue]:
         """The registers for each coordinate along the axis, which is in the lowest bits."""

@@ -40,7 +40,7 @@ def plan_conversion(src: LinearLayout, dst: LinearLayout, element_bits: int) -> 
     LayoutError if the layouts are of different tiles or thread counts, or if `src` does not hold
     the whole tile.
     """
-    _check(src, dst)
+    check_convertible(src, dst)
     if src == dst:
         return Identity()
     plan = plan_in_warp(src, dst, element_bits)
@@ -54,8 +54,10 @@ def plan_conversion(src: LinearLayout, dst: LinearLayout, element_bits: int) -> 
             return plan_staging(src, dst, element_bits)
 
 
-def _check(src: LinearLayout, dst: LinearLayout) -> None:
-    """LayoutError unless the two layouts place the same tile on the same threads."""
+def check_convertible(src: LinearLayout, dst: LinearLayout) -> None:
+    """LayoutError unless the two layouts place the same tile on the same threads, the first all of
+    it.
+    """
     for layout in (src, dst):
         if layout.in_dims != THREAD_DIMS:
             raise LayoutError(f"expected input dims {list(THREAD_DIMS)}, found {layout}")
@@ -93,5 +95,6 @@ __all__ = [
     "RegisterPermutation",
     "SharedMemory",
     "WarpShuffle",
+    "check_convertible",
     "plan_conversion",
 ]

@@ -15,6 +15,7 @@ index only.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tileiras.dialects.layout.blocked import LANE_BITS
 from tileiras.dialects.layout.gf2 import Basis, matmul, matvec
@@ -40,6 +41,7 @@ class _Sources:
     lane_by_warp: Columns
 
 
+@lru_cache(maxsize=4096)
 def plan_in_warp(
     src: LinearLayout, dst: LinearLayout, element_bits: int
 ) -> RegisterPermutation | WarpShuffle | None:

@@ -1,4 +1,4 @@
-"""Sizes of elements in memory."""
+"""Sizes of elements in memory and in registers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from tileiras.dialects.nv_tileaa.types import MemTokenType, PointerType
 
+BITS_OF_BYTE = 8
+"""Fixed."""
+
 
 def storage_bits(element: Attribute) -> int:
     """Bits of one element in global memory: i1 takes a byte, i4 and f4 half of one."""
@@ -34,6 +37,21 @@ def storage_bits(element: Attribute) -> int:
             return 4
         case _:
             return 8
+
+
+def register_bits(element: Attribute) -> int:
+    """Bits of one element in a register: an i1 is one bit, i4 and f4 take a byte."""
+    if isinstance(element, IntegerType) and element.width.data == 1:
+        return 1
+    return max(8, storage_bits(element))
+
+
+def packed_bits(type: Attribute) -> int:
+    """Bits of an element without padding: 1 for i1, 4 for i4 and f4, else those of its bytes."""
+    element = type.element_type if isinstance(type, TensorType) else type
+    if isinstance(element, IntegerType) and element.width.data == 1:
+        return 1
+    return storage_bits(element)
 
 
 def storage_bytes(element: Attribute) -> int:

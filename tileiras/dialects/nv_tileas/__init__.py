@@ -33,6 +33,7 @@ from tileiras.dialects.nv_tileas.tcgen05 import (
 )
 from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
 from tileiras.dialects.nv_tileas.warp_roles import WARP_ROLE_ATTRIBUTES
+from tileiras.dialects.nv_tileas.ways import WAY_ATTRIBUTES
 from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS
 
 WARP_ROLE_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS, ScalesLoadOp)
@@ -66,6 +67,7 @@ NvTileAS = Dialect(
         *PLAN_ATTRIBUTES,
         *ASSIGNED_ATTRIBUTES,
         *WARP_ROLE_ATTRIBUTES,
+        *WAY_ATTRIBUTES,
     ],
 )
 

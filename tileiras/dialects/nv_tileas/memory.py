@@ -19,6 +19,8 @@ from xdsl.utils.exceptions import VerifyException
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.async_copy import AsyncCopyBase, ReadStageBase
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase, TiledLoadBase, TiledStoreBase
+from tileiras.dialects.nv_tileaa.storage import register_bits
+from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, layout_of
 from tileiras.dialects.nv_tileas.memdesc import (
     IN_SMEM,
@@ -26,6 +28,7 @@ from tileiras.dialects.nv_tileas.memdesc import (
     ScaleChunksAttr,
     ThreadCellsAttr,
 )
+from tileiras.dialects.nv_tileas.ways import IS_WAY, WAYS, check_way, smem_bytes
 
 BUFFER_ALIGN = 128
 """Bytes: buffers and their stages start where a wavefront of shared memory does."""
@@ -33,18 +36,35 @@ BUFFER_ALIGN = 128
 
 @irdl_op_definition
 class ConvertLayoutOp(IRDLOperation):
-    """The same tensor in another place: register renames, shuffles, or through shared memory."""
+    """The same tensor in another place.
+
+    `by`: in registers, by shuffles, or through shared memory, once
+    `tileas-materialize-convert-layout` has said which (`nv_tileas/ways.py`).
+    """
 
     name = "nv_tileas.convert_layout"
+    by = opt_prop_def(IS_WAY)
     source = operand_def()
     result = result_def()
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
-        """Both sides have layouts and the same elements."""
+        """Both sides have layouts and the same elements, which can go the way that is said."""
         source, result = layout_of(self.source.type), layout_of(self.result.type)
         if source is None or result is None or source.shape != result.shape:
             raise VerifyException("convert_layout needs two layouts of one shape")
+        if isinstance(self.by, WAYS):
+            check_way(self.by, source, result, self.element_bits)
+
+    @property
+    def element_bits(self) -> int:
+        """Bits of an element in a register."""
+        return register_bits(element_of(self.source))
+
+    @property
+    def smem_bytes(self) -> int:
+        """Shared memory that the tile goes through, 0 where it goes through none."""
+        return smem_bytes(self.by, self.element_bits) if self.by is not None else 0
 
 
 @irdl_op_definition

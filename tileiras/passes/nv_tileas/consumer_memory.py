@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import IntegerType, TensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
-from tileiras.dialects.layout.conversion import plan_conversion
-from tileiras.dialects.layout.plans import SharedMemory
-from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import layout_of
-from tileiras.errors import InternalError
+from tileiras.errors import CompileError
 from tileiras.planning.resources.cta import LEAST_SCRATCH
 from tileiras.planning.resources.smem import least_bytes, sent_bytes
 from tileiras.planning.resources.stages import MOST_SCRATCH
@@ -71,23 +68,14 @@ def _wanted(op: Operation) -> int:
     """What one operation wants; little is enough, by rounds."""
     match op:
         case tas.ConvertLayoutOp():
-            source, target = layout_of(op.source.type), layout_of(op.result.type)
-            if source is None or target is None:
-                raise InternalError("a conversion has no layouts", where=PASS_NAME)
-            conversion = plan_conversion(source, target, _element_bits(op.source.type))
-            return conversion.bytes if isinstance(conversion, SharedMemory) else 0
+            if op.by is None:
+                said = f"has no way: {PASS_NAME} comes after tileas-materialize-convert-layout"
+                raise CompileError(f"'convert_layout' op {said}", place_of(op))
+            return op.smem_bytes
         case aa.ReduceOp():
             return 0 if all(_in_one_warp(value, op) for value in op.operands) else LEAST_SCRATCH
         case _:
             return 0
-
-
-def _element_bits(type: Attribute) -> int:
-    """Bits of an element in a register."""
-    element = type.element_type if isinstance(type, TensorType) else type
-    if isinstance(element, IntegerType):
-        return element.width.data
-    return 64 if isinstance(element, aa.PointerType) else storage_bits(element)
 
 
 def _in_one_warp(value: SSAValue, op: aa.ReduceOp) -> bool:

@@ -68,7 +68,7 @@ def drop_barriers(body: Block) -> None:
 def remove_barriers(func: aa.FuncOp) -> None:
     """Takes barriers away where, as layouts show now, threads store what they have loaded."""
     barriers = [op for op in func.walk() if isinstance(op, aa.BarrierOp)]
-    if not any(
+    if not barriers or not any(
         _own_layout(op) is not None for op in func.walk() if isinstance(op, tas.TiledStoreOp)
     ):
         return

@@ -8,12 +8,10 @@ from xdsl.ir import Operation
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.conversion import plan_conversion
-from tileiras.dialects.layout.plans import SharedMemory, WarpShuffle
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.storage import storage_bits
-from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas.encoding import layout_of
+from tileiras.dialects.nv_tileas.ways import ShufflesAttr, ThroughSmemAttr
 from tileiras.passes.nv_tileas.explain.telling import Teller, tile_text, type_text
 from tileiras.remarks import RemarkCategory, RemarkKind, counted
 
@@ -64,16 +62,12 @@ def _along(layout: LinearLayout, unit: str, axis: int) -> int:
 
 def _tell_conversion(teller: Teller, op: tas.ConvertLayoutOp) -> None:
     """Nothing where only registers are named anew."""
-    source, target = layout_of(op.source.type), layout_of(op.result.type)
-    if source is None or target is None:
-        return
-    plan = plan_conversion(source, target, storage_bits(element_of(op.source)))
-    tile = type_text(op.source.type)
-    match plan:
-        case WarpShuffle():
-            how, bytes = "by shuffles within warps", 0
-        case SharedMemory():
-            how, bytes = f"through {plan.bytes} bytes of shared memory and a barrier", plan.bytes
+    tile, bytes = type_text(op.source.type), op.smem_bytes
+    match op.by:
+        case ShufflesAttr():
+            how = "by shuffles within warps"
+        case ThroughSmemAttr():
+            how = f"through {bytes} bytes of shared memory and a barrier"
         case _:
             return
     teller.tell(

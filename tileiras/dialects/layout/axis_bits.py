@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import blocked
+from tileiras.dialects.layout.errors import LayoutError
 from tileiras.dialects.layout.linear_layout import Coordinate
 
 
@@ -60,6 +61,35 @@ def without_register_bit(layout: LinearLayout, bit: int) -> LinearLayout:
     return LinearLayout.from_index_bases(bases, layout.shape)
 
 
+def without_lane_bit(layout: LinearLayout, bit: int) -> LinearLayout:
+    """The layout in which lanes that differ in one bit hold copies."""
+    bases = dict(layout.index_bases)
+    lanes = list(bases["lane"])
+    lanes[bit] = 0
+    bases["lane"] = tuple(lanes)
+    return LinearLayout.from_index_bases(bases, layout.shape)
+
+
+def bit_of_stride(layout: LinearLayout, axis: int, unit: str, stride: int) -> int | None:
+    """The bit of the registers or lanes that moves by a stride along an axis, None without one."""
+    for bit in axis_bits(layout, axis):
+        if bit.unit == unit and 1 << bit.position == stride:
+            return bit.bit
+    return None
+
+
+def without_stride(layout: LinearLayout, axis: int, unit: str, stride: int) -> LinearLayout:
+    """The layout once elements that lie a stride apart are combined, in registers or lanes.
+
+    LayoutError if they are not told apart by a bit of their own.
+    """
+    bit = bit_of_stride(layout, axis, unit, stride)
+    if bit is None:
+        raise LayoutError(f"no bit of {unit} moves by {stride} along dim {axis} of {layout}")
+    without = without_register_bit if unit == "register" else without_lane_bit
+    return without(layout, bit)
+
+
 def with_copies(layout: LinearLayout, axis: int, units: Sequence[str]) -> LinearLayout:
     """The layout after the axis bits of some input dims have come to hold copies."""
 
@@ -83,6 +113,14 @@ def compressed(layout: LinearLayout, axis: int) -> LinearLayout:
         return _resized(vector, axis, 1 << rank_of[vector[axis].bit_length() - 1])
 
     return _mapped(layout, shape, compress)
+
+
+def totals_layout(layout: LinearLayout, axis: int) -> LinearLayout:
+    """Where the totals of a scan's warps lie: in all lanes of each; the axis is one of warps."""
+    registers = [bit.bit for bit in axis_bits(layout, axis) if bit.unit == "register"]
+    for bit in sorted(registers, reverse=True):
+        layout = without_register_bit(layout, bit)
+    return compressed(with_copies(layout, axis, ("lane",)), axis)
 
 
 def gathered_in_registers(layout: LinearLayout, axis: int) -> LinearLayout:

@@ -96,10 +96,92 @@ static int is_changed(const char *page, int file, uint64_t offset) {
     return memcmp(page, there, sizeof there) != 0;
 }
 
+/* --- which pages of large libraries a compilation reads ---------------------------------------- */
+
+/* Libraries of at least so many bytes are watched: LLVM's has 165 million, of which a compilation
+ * reads a tenth. The C library, which does the watching, must not be. */
+enum { MIN_WATCHED_BYTES = 16 << 20, MAX_WATCHED = 64, MAX_WATCHED_PAGES = 1 << 17 };
+
+/* One of these mappings; `first` is the number of its first page among all that are watched. */
+struct Watched {
+    uint64_t start, end, first;
+    int protection;
+};
+
+static struct Watched watched[MAX_WATCHED];
+static size_t watched_count;
+static unsigned char used_pages[MAX_WATCHED_PAGES];
+
+static const struct Watched *find_watched(uint64_t address) {
+    for (size_t index = 0; index < watched_count; index++)
+        if (address - watched[index].start < watched[index].end - watched[index].start)
+            return &watched[index];
+    return NULL;
+}
+
+/* Whether a page was read while the mappings were watched. */
+static int is_used(uint64_t page) {
+    const struct Watched *mapping = find_watched(page);
+    return mapping != NULL && used_pages[mapping->first + (page - mapping->start) / PAGE_BYTES];
+}
+
+/* SIGSEGV: notes the page, and lets the access be repeated. */
+static void note_use(int number, siginfo_t *info, void *context) {
+    uint64_t page = (uint64_t)info->si_addr & -(uint64_t)PAGE_BYTES;
+    const struct Watched *mapping = find_watched(page);
+    (void)context;
+    if (mapping == NULL || mprotect((void *)page, PAGE_BYTES, mapping->protection) < 0) {
+        signal(number, SIG_DFL); /* a fault of another kind, which ends the process now */
+        return;
+    }
+    used_pages[mapping->first + (page - mapping->start) / PAGE_BYTES] = 1;
+}
+
+/* Takes the pages of large libraries away, so that each that is read is noted. Until
+ * tileiras_snapshot_unwatch, system calls cannot read texts that stand in them. */
+int tileiras_snapshot_watch(void) {
+    struct sigaction action = {.sa_sigaction = note_use, .sa_flags = SA_SIGINFO};
+    char line[LINE_BYTES], rights[5], name[LINE_BYTES];
+    uint64_t start, end, pages = 0;
+    struct stat status;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    if (maps == NULL)
+        return refuse("/proc/self/maps cannot be read");
+    while (watched_count < MAX_WATCHED && fgets(line, sizeof line, maps) != NULL) {
+        if (sscanf(line, "%lx-%lx %4s %*x %*x:%*x %*u %4351[^\n]", &start, &end, rights, name) < 4)
+            continue;
+        uint64_t count = (end - start) / PAGE_BYTES;
+        if (rights[0] != 'r' || rights[1] != '-' || count > MAX_WATCHED_PAGES - pages ||
+            stat(name, &status) < 0 || status.st_size < MIN_WATCHED_BYTES)
+            continue;
+        int protection = PROT_READ | (rights[2] == 'x' ? PROT_EXEC : 0);
+        watched[watched_count++] = (struct Watched){start, end, pages, protection};
+        pages += count;
+    }
+    fclose(maps);
+    sigaction(SIGSEGV, &action, NULL);
+    for (size_t index = 0; index < watched_count; index++)
+        if (mprotect((void *)watched[index].start, watched[index].end - watched[index].start,
+                     PROT_NONE) < 0)
+            return refuse("memory cannot be watched");
+    return 0;
+}
+
+/* Gives all pages back. */
+int tileiras_snapshot_unwatch(void) {
+    for (size_t index = 0; index < watched_count; index++)
+        if (mprotect((void *)watched[index].start, watched[index].end - watched[index].start,
+                     watched[index].protection) < 0)
+            return refuse("memory cannot be given back");
+    signal(SIGSEGV, SIG_DFL);
+    return 0;
+}
+
 static int find_pieces(struct Snapshot *snapshot, const struct Mapping *mapping, int file) {
     struct Piece *last = NULL;
     for (uint64_t page = mapping->start; page < mapping->end; page += PAGE_BYTES) {
-        if (!is_changed((const char *)page, file, mapping->offset + page - mapping->start))
+        if (!is_used(page) &&
+            !is_changed((const char *)page, file, mapping->offset + page - mapping->start))
             continue;
         if (last != NULL && page - (last->start + last->size) <= PAGES_TO_BRIDGE * PAGE_BYTES) {
             last->size = page + PAGE_BYTES - last->start;

@@ -24,8 +24,9 @@
 enum { MAX_MAPPINGS = 4096, MAX_PIECES = 1 << 14, MAX_SOURCES = 4096, LINE_BYTES = 4352 };
 
 /* Unchanged pages between two changed ones that are written with them: a mapping more costs the
- * starter as much as some pages. */
-enum { PAGES_TO_BRIDGE = 8 };
+ * starter, and whoever reads it first, as much as some pages. With 8, 24, 64 and 200 the command
+ * takes 38.0, 36.5, 36.4 and 35.6 ms of processor time for a vector add, and 67, 77, 89 and 92 MB. */
+enum { PAGES_TO_BRIDGE = 24 };
 
 /* Where glibc keeps the thread's number, from the thread pointer; checked before it is believed. */
 enum { THREAD_ID_OFFSET = 0x2d0 };
@@ -177,7 +178,38 @@ int tileiras_snapshot_unwatch(void) {
     return 0;
 }
 
+static struct Piece *add_piece(struct Snapshot *snapshot, uint64_t start, uint64_t size,
+                               uint32_t protection) {
+    if (snapshot->piece_count == MAX_PIECES) {
+        refuse("too many pieces of memory");
+        return NULL;
+    }
+    struct Piece *piece = &pieces[snapshot->piece_count++];
+    *piece = (struct Piece){.start = start, .size = size, .protection = protection};
+    return piece;
+}
+
+/* Makes whole large pages of the piece that was added last a piece of their own, to be read. */
+static int split_large(struct Snapshot *snapshot) {
+    struct Piece *piece = &pieces[snapshot->piece_count - 1];
+    uint64_t large = LARGE_PAGE_BYTES, whole = piece->start + piece->size;
+    uint64_t start = (piece->start + large - 1) & -large, end = whole & -large;
+    if (start >= end)
+        return 0;
+    if (start == piece->start)
+        snapshot->piece_count--;
+    piece->size = start - piece->start;
+    uint32_t protection = piece->protection;
+    piece = add_piece(snapshot, start, end - start, protection);
+    if (piece == NULL)
+        return -1;
+    piece->is_read = 1;
+    return end == whole || add_piece(snapshot, end, whole - end, protection) != NULL ? 0 : -1;
+}
+
+/* Notes the pages of a mapping that are written; `file` is -1 for anonymous memory. */
 static int find_pieces(struct Snapshot *snapshot, const struct Mapping *mapping, int file) {
+    int is_split = file < 0 && (mapping->protection & PROT_WRITE) != 0;
     struct Piece *last = NULL;
     for (uint64_t page = mapping->start; page < mapping->end; page += PAGE_BYTES) {
         if (!is_used(page) &&
@@ -187,14 +219,13 @@ static int find_pieces(struct Snapshot *snapshot, const struct Mapping *mapping,
             last->size = page + PAGE_BYTES - last->start;
             continue;
         }
-        if (snapshot->piece_count == MAX_PIECES)
-            return refuse("too many pieces of memory");
-        last = &pieces[snapshot->piece_count++];
-        last->start = page;
-        last->size = PAGE_BYTES;
-        last->protection = mapping->protection;
+        if (last != NULL && is_split && split_large(snapshot) < 0)
+            return -1;
+        last = add_piece(snapshot, page, PAGE_BYTES, mapping->protection);
+        if (last == NULL)
+            return -1;
     }
-    return 0;
+    return last != NULL && is_split ? split_large(snapshot) : 0;
 }
 
 /* Whether a file is this library: it need not exist any more when the process comes back. */

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -39,8 +40,10 @@ ENVIRON = {
 SECRET = "a-value-that-belongs-to-who-builds"
 
 # Where things stand in `struct Snapshot` of snapshot.h, bytes.
-FORMAT, MAPPING_COUNT, MAPPINGS, SOURCES, CPU = 0, 24, 32, 64, 312
+FORMAT, MAPPING_COUNT, MAPPINGS, PIECE_COUNT, PIECES, SOURCES, CPU = 0, 24, 32, 40, 48, 64, 312
 MAPPING_BYTES, MAPPING_INODE, SOURCE_SECONDS = 64, 40, 16
+MAPPING, PIECE = "<QQQIIQQqq", "<QQQII"
+LARGE_PAGE, READ_AND_RUN = 2 << 20, 5
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +143,61 @@ def test_texts_are_read_and_written_as_without(place: Path, changes: dict[str, s
     ]
     assert found[0].stderr == found[1].stderr
     assert found[0].returncode == found[1].returncode != 0
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def table_at(path: Path, count: int, place: int, entry: str) -> list[tuple[int, ...]]:
+    """The entries of a table, by where the header has their number and their place."""
+    size = struct.calcsize(entry)
+    contents = path.read_bytes()[: 1 << 20]
+    first = number_at(path, place)
+    return [
+        struct.unpack_from(entry, contents, first + index * size)
+        for index in range(number_at(path, count))
+    ]
+
+
+def test_memory_of_a_small_compilation_is_bounded(place: Path) -> None:
+    """Linux 6.18 maps a file by whole large folios: with all of LLVM's it would be 130 MB."""
+    line = [str(place), str(VECTOR_ADD), "--gpu-name=sm_90", "--lineinfo", "-o", os.devnull]
+    # A process of its own starts it: memory of who starts a program counts as that program's.
+    text = f"import os; os.spawnv(0, {line[0]!r}, {line!r})\n"
+    text += "import resource; print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    found = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", text], env=ENVIRON, capture_output=True, check=True
+    )
+    assert not found.stderr
+    assert 30 << 10 < int(found.stdout) < 100 << 10
+
+
+def test_pages_of_llvm_that_a_compilation_reads_are_kept(place: Path) -> None:
+    """And most others are not."""
+    snapshot = snapshot_of(place)
+    mappings = table_at(snapshot, MAPPING_COUNT, MAPPINGS, MAPPING)
+    start, end = max(
+        ((entry[0], entry[1]) for entry in mappings if entry[3] == READ_AND_RUN),
+        key=lambda mapping: mapping[1] - mapping[0],
+    )
+    pieces = table_at(snapshot, PIECE_COUNT, PIECES, PIECE)
+    kept = sum(size for first, size, *_ in pieces if start <= first < end)
+    assert 8 << 20 < kept < (end - start) / 2
+
+
+def test_memory_that_is_written_everywhere_is_read_into_large_pages(place: Path) -> None:
+    """They are whole and of anonymous memory; the rest of each piece is mapped."""
+    snapshot = snapshot_of(place)
+    anonymous = [
+        (entry[0], entry[1])
+        for entry in table_at(snapshot, MAPPING_COUNT, MAPPINGS, MAPPING)
+        if entry[6] == 0
+    ]
+    read = [entry for entry in table_at(snapshot, PIECE_COUNT, PIECES, PIECE) if entry[4]]
+    assert sum(size for _, size, *_ in read) > 8 << 20
+    for first, size, *_ in read:
+        assert first % LARGE_PAGE == size % LARGE_PAGE == 0
+        assert any(start <= first and first + size <= end for start, end in anonymous)
 
 
 # --- where it does not fit -----------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import tempfile
@@ -41,11 +42,23 @@ def swap_link(folder: Path) -> None:
     os.replace(folder / "new", folder / "link")
 
 
+def write_through_mapping(folder: Path) -> None:
+    """As some linkers and editors do."""
+    source = folder / "package" / "source.py"
+    before = source.stat().st_mtime_ns
+    with source.open("r+b") as stream:
+        mapping = mmap.mmap(stream.fileno(), 0)
+    mapping[0] = ord("t")
+    mapping.close()
+    assert source.stat().st_mtime_ns != before  # which is asked for once something is told
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "written": lambda folder: (folder / "package" / "source.py").write_text("two\n"),
     "made longer": lambda folder: os.truncate(folder / "package" / "source.py", 100),
     "touched": lambda folder: os.utime(folder / "package" / "source.py"),
     "written by its second name": lambda folder: (folder / "second.py").write_text("two\n"),
+    "written through a mapping": write_through_mapping,
     "removed": lambda folder: (folder / "package" / "source.py").unlink(),
     "replaced": replace_keeping_times,
     "moved": lambda folder: (folder / "package" / "source.py").rename(folder / "away"),

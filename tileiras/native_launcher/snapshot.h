@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 enum { PAGE_BYTES = 4096, MAX_TABLE_BYTES = 1 << 20, MAX_SPECIAL = 8, CPU_WORDS = 10 };
-enum { SNAPSHOT_FORMAT = 1 };
+enum { LARGE_PAGE_BYTES = 2 << 20, SNAPSHOT_FORMAT = 2 };
 
 /* A file as it was: another one by now is noticed by any of these. */
 struct FileState {
@@ -22,10 +22,12 @@ struct Mapping {
     struct FileState file;
 };
 
-/* Pages that differ from what a new mapping holds, with their place in the snapshot. */
+/* Pages with their place in the snapshot: what differs from what a new mapping holds, and what a
+ * compilation reads of large libraries. They are mapped there, but where `is_read` is not 0: there
+ * stands anonymous memory, of whole large pages, into which they are read. */
 struct Piece {
     uint64_t start, size, offset;
-    uint32_t protection, unused;
+    uint32_t protection, is_read;
 };
 
 /* A source that the process has imported. */

@@ -43,13 +43,20 @@ def write(library: str, place: str, build: str, launcher: str) -> None:
     A process that comes back compiles, and ends as the command does.
     """
     from tileiras.cli import run, run_as_process
-    from tileiras.resident.server import open_streams, warm_up
+    from tileiras.resident.samples import MATMUL, TRACED_ADD
+    from tileiras.resident.server import open_streams, rehearse, warm_up
 
     writer: Any = ctypes.CDLL(library)
     writer.tileiras_snapshot_resumed.restype = ctypes.POINTER(Resumed)
     writer.tileiras_snapshot_reason.restype = ctypes.c_char_p
     gc.disable()
     warm_up(os.environ)
+    if writer.tileiras_snapshot_watch() < 0:
+        _fail(writer)
+    for program in (TRACED_ADD, MATMUL):
+        rehearse(os.environ, program)
+    if writer.tileiras_snapshot_unwatch() < 0:
+        _fail(writer)
     for name in _sources():
         if writer.tileiras_snapshot_source(name) < 0:
             _fail(writer)

@@ -6,8 +6,9 @@ and one look tells that it is empty.
 
 Watched are the files themselves, whichever name they are changed by, and each folder and link on
 the way to them, which may be moved or replaced; the list of mounts, too, for what is mounted over
-them. Not told are changes through a mapping (`mmap`) and those that another machine makes: so file
-systems of a network are not watched, and who uses this asks for the state in quiet moments.
+them. A change through a mapping (`mmap`) is told when the mapping ends, since the file is open for
+writing until then. Not told are those that another machine makes: so file systems of a network are
+not watched, and who uses this asks for the state in quiet moments, for mappings that stay, too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import select
 from collections.abc import Iterator, Sequence
 
-_MODIFY, _ATTRIBUTES, _DELETED, _MOVED = 0x2, 0x4, 0x400, 0x800
+_MODIFY, _ATTRIBUTES, _WRITER_CLOSED, _DELETED, _MOVED = 0x2, 0x4, 0x8, 0x400, 0x800
 """Fixed: events of inotify(7)."""
 
 _NO_LINKS = 0x0200_0000
@@ -103,7 +104,8 @@ def _watch(places: Sequence[str]) -> int:
     for path in places:
         events = _DELETED | _MOVED
         if os.path.islink(path) or not os.path.isdir(path):
-            events |= _MODIFY | _ATTRIBUTES  # of a folder these would tell of all that is in it
+            # Of a folder these would tell of all that is in it.
+            events |= _MODIFY | _ATTRIBUTES | _WRITER_CLOSED
         if add(descriptor, os.fsencode(path), ctypes.c_uint32(events | _NO_LINKS)) < 0:
             number = ctypes.get_errno()
             os.close(descriptor)

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.tma_boxes import CHUNK_BYTES, SWIZZLE_ROWS, thread_rows
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import Pipeline
+from tileiras.codegen.lowering.pipelines import MOST_UNROLLED_STAGES, Pipeline
 from tileiras.codegen.lowering.tma import view_operand
 from tileiras.codegen.lowering.types import storage_bytes
 from tileiras.dialects import nv_tileaa as aa
@@ -93,25 +93,81 @@ def lower_prologue_fill(ctx: KernelLowering, op: Operation) -> None:
     step = b.int_cast(ctx.value(op.step), i64)
     lower, upper = (b.int_cast(ctx.value(value), i64) for value in (op.lower, op.upper))
     span = b.sub(upper, lower)
+    stages = _stages(ctx, op, pipeline)
+    fill = _fill_in_loop if stages > MOST_UNROLLED_STAGES else _fill_unrolled
+    fill(ctx, pipeline, loads, (span, step), stages)
+    if ctx.roles.late_registers:
+        b.setmaxnreg(ctx.roles.late_registers, "inc")
+
+
+def _fill_unrolled(
+    ctx: KernelLowering,
+    pipeline: Pipeline,
+    loads: list[_Rows],
+    bounds: tuple[SSAValue, SSAValue],
+    stages: int,
+) -> None:
+    """A stage after the other; one thread arrives for all. `bounds`: the loop's span and step."""
+    b, (span, step) = ctx.b, bounds
     filled: list[SSAValue] = []
-    for stage in range(_stages(ctx, op, pipeline)):
+    for stage in range(stages):
         filled.append(b.icmp("sgt", span, b.mul(step, b.i64(stage))))
-        for rows in loads:
-            wanted = filled[-1]
-            if rows.skipped is not None:
-                wanted = b.and_(wanted, b.not_(rows.skipped))
-            _copy(ctx, pipeline, rows, stage, wanted)
-        if ctx.roles.waits_for_barriers:
-            b.barrier()
-            ctx.roles.waits_for_barriers = False
-        b.mbarrier_arrive_copies(pipeline.full_barrier(b, b.i32(stage)), expected=False)
+        _fill(ctx, pipeline, loads, stage, filled[-1])
     ctx.barrier()
     first = b.icmp("eq", b.thread_id(), b.i32(0))
     for stage, is_filled in enumerate(filled):
         barrier = pipeline.full_barrier(b, b.i32(stage))
         b.mbarrier_arrive(barrier, predicate=b.and_(first, is_filled))
-    if ctx.roles.late_registers:
-        b.setmaxnreg(ctx.roles.late_registers, "inc")
+
+
+def _fill_in_loop(
+    ctx: KernelLowering,
+    pipeline: Pipeline,
+    loads: list[_Rows],
+    bounds: tuple[SSAValue, SSAValue],
+    stages: int,
+) -> None:
+    """The first stage at once, the others in a loop; a thread for each stage arrives there."""
+    b, (span, step) = ctx.b, bounds
+
+    def is_filled(stage: SSAValue) -> SSAValue:
+        return b.icmp("sgt", span, b.mul(step, b.int_cast(stage, i64)))
+
+    _fill(ctx, pipeline, loads, 0, b.icmp("sgt", span, b.i64(0)))
+    head, body, done = b.new_block([i32]), b.new_block(), b.new_block()
+    b.br(head, [b.i32(1)])
+    b.at(head)
+    stage = head.args[0]
+    b.cond_br(b.and_(is_filled(stage), b.icmp("slt", stage, b.i32(stages))), body, done)
+    b.at(body)
+    _fill(ctx, pipeline, loads, stage, b.i1(True))
+    b.br(head, [b.add(stage, b.i32(1))], no_unroll=True)
+    ctx.start_block(done)
+    ctx.barrier()
+    own = b.thread_id()
+    arrives = b.and_(b.icmp("ult", own, b.i32(stages)), is_filled(own))
+    b.mbarrier_arrive(pipeline.full_barrier(b, own), predicate=arrives)
+
+
+def _fill(
+    ctx: KernelLowering,
+    pipeline: Pipeline,
+    loads: list[_Rows],
+    stage: int | SSAValue,
+    wanted: SSAValue,
+) -> None:
+    """This thread's copies of all tiles into a stage, and its arrival there."""
+    b = ctx.b
+    for rows in loads:
+        is_copied = wanted
+        if rows.skipped is not None:
+            is_copied = b.and_(wanted, b.not_(rows.skipped))
+        _copy(ctx, pipeline, rows, stage, is_copied)
+    if ctx.roles.waits_for_barriers:
+        b.barrier()
+        ctx.roles.waits_for_barriers = False
+    number = b.i32(stage) if isinstance(stage, int) else stage
+    b.mbarrier_arrive_copies(pipeline.full_barrier(b, number), expected=False)
 
 
 def _stages(
@@ -223,16 +279,17 @@ def _ends_with_chunk(type: TiledViewType, memref: aa.MakeMemRefOp, axis: int) ->
 
 
 def _copy(
-    ctx: KernelLowering, pipeline: Pipeline, rows: _Rows, stage: int, is_filled: SSAValue
+    ctx: KernelLowering, pipeline: Pipeline, rows: _Rows, stage: int | SSAValue, is_filled: SSAValue
 ) -> None:
     """This thread's copies of one tile into a stage."""
     b = ctx.b
+    number = b.i32(stage) if isinstance(stage, int) else stage
     chunks = rows.swizzle // CHUNK_BYTES
     at_once = 32 * ctx.num_warps // chunks
     span = rows.swizzle // rows.size
     panels = rows.type.tile_shape[rows.axis] // span
     starts = [
-        start if move is None else b.add(start, b.mul(move, b.i32(stage)))
+        start if move is None else b.add(start, b.mul(move, number))
         for start, move in zip(rows.starts, rows.steps, strict=True)
     ]
     inside = is_filled
@@ -246,9 +303,13 @@ def _copy(
     last = b.i32(chunks - 1)
     swizzled = b.xor(b.and_(b.thread_id(), last), b.and_(line, last))
     place = b.add(b.mul(rows.own[1], b.i32(rows.swizzle)), b.mul(swizzled, b.i32(CHUNK_BYTES)))
-    address = b.gep(pipeline.storage, stage * pipeline.stage_bytes + rows.offset)
+    if isinstance(stage, int):
+        address = b.gep(pipeline.storage, stage * pipeline.stage_bytes + rows.offset)
+    else:
+        address = b.gep(pipeline.stage_address(b, stage), rows.offset)
     target = b.gep(address, b.int_cast(place, i64))
-    source = b.gep(rows.source, b.mul(rows.step_bytes, b.i64(stage)))
+    long_number = b.i64(stage) if isinstance(stage, int) else b.int_cast(stage, i64)
+    source = b.gep(rows.source, b.mul(rows.step_bytes, long_number))
     column, row = (b.add(starts[rows.axis], rows.own[0]), b.add(starts[rows.across], rows.own[1]))
     for panel in range(panels):
         start = b.add(column, b.i32(panel * span))

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.codegen.atoms.element_names import tensor_map_element
 from tileiras.codegen.atoms.tma_boxes import boxes
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.pipelines import MOST_UNROLLED_STAGES
 from tileiras.codegen.lowering.tensors import cluster_rank
 from tileiras.codegen.target import Feature
 from tileiras.dialects.cuda_tile.types import DYNAMIC
@@ -103,7 +104,8 @@ def wait_for_copies(ctx: KernelLowering, value: SSAValue) -> None:
     b = ctx.b
     stage, parity = pipeline.position(ctx)
     before = parity.get(b)
-    for _ in range(pipeline.stages):
+
+    def wait() -> None:
         # The phase of the last contents; one that is over already where there was none.
         current = stage.get(b)
         barrier = pipeline.full_barrier(b, current)
@@ -111,6 +113,19 @@ def wait_for_copies(ctx: KernelLowering, value: SSAValue) -> None:
             barrier = pipeline.empty_barrier(b, current)
         b.mbarrier_wait(barrier, b.xor(parity.get(b), b.i32(1)))
         pipeline.advance(ctx)
+
+    if pipeline.stages <= MOST_UNROLLED_STAGES:
+        for _ in range(pipeline.stages):
+            wait()
+    else:
+        head, done = b.new_block([i32]), b.new_block()
+        b.br(head, [b.i32(1)])
+        b.at(head)
+        wait()
+        following = b.add(head.args[0], b.i32(1))
+        is_last = b.icmp("eq", head.args[0], b.i32(pipeline.stages))
+        b.cond_br(is_last, done, head, (), [following], no_unroll=True)
+        ctx.start_block(done)
     parity.set(b, before)
 
 

@@ -27,7 +27,9 @@ def scale_words(ctx: KernelLowering, scales: SSAValue, blocks: int) -> SSAValue:
     `scales`: bytes in the layout `dialects.layout.scales` of a tile with `blocks` along K.
     """
     each, lanes = min(blocks, WORD_SCALES), lanes_of(scales.type) or 1
-    narrow = ctx.b.bitcast(scales, vector_type(integer_type(8 * each), lanes // each))
+    parts = [ctx.b.slice(scales, first, each) for first in range(0, lanes, each)]
+    # Word by word: LLVM would make pairs of words of the whole, and take them apart again.
+    narrow = ctx.b.build([ctx.b.bitcast(part, integer_type(8 * each)) for part in parts])
     return narrow if each == WORD_SCALES else ctx.b.zext(narrow, i32)
 
 

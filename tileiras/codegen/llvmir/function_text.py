@@ -119,6 +119,13 @@ class FunctionText:
         self.bind(value, self.join(type_text(scalar_of(value.type)), refs))
         self._lanes[value] = list(refs)
 
+    def bind_sums(self, value: SSAValue, refs: list[str]) -> None:
+        """Defines the sums of a product from their lanes, which other blocks take as they are."""
+        if self._in_lanes.is_wanted and lanes_of(value.type) is not None:
+            self._scattered[value] = list(refs)
+            return
+        self.bind_lanes(value, refs)
+
     def words(self, value: SSAValue, bits: int) -> list[str]:
         """The bits of a value as integers of `bits` each."""
         type = value.type

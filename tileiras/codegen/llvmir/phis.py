@@ -2,7 +2,7 @@
 
 Where f32 arithmetic is packed (`Feature.F32X2`), LLVM keeps a vector that crosses blocks in pairs
 of registers. mma.sync wants single ones: a loop over K would take its sums apart at the start of
-every iteration and pack them at the end.
+every iteration and pack them at the end, and so operands that a branch changes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from tileiras.dialects.nvvm.matrix import MmaScaledTileOp, MmaSyncOp, MmaTileOp
 
 _WORD = 32
 """Fixed: bits of a register."""
-_SUM = 2
-"""Fixed: the operand number of the sums of a product."""
 
 
 @dataclass
@@ -31,23 +29,24 @@ class LanePhis:
     def decide(self, target: Block, values: Sequence[SSAValue]) -> None:
         """Looks at what an edge passes, the first time that the block is heard of.
 
-        Sums, and what is passed on of them: else they would be packed at the head of a loop.
+        Operands and sums of products, and what is passed on of them: else these would be packed at
+        the head of a loop.
         """
         for argument, value in zip(target.args, values, strict=True):
             if argument not in self._decided:
                 passes = self._decided.get(value, False)
-                self._decided[argument] = passes or (self.is_wanted and _is_sum(argument))
+                self._decided[argument] = passes or (self.is_wanted and _is_operand(argument))
 
     def __contains__(self, argument: SSAValue) -> bool:
         return self._decided.get(argument, False)
 
 
-def _is_sum(argument: BlockArgument) -> bool:
-    """Whether mma.sync adds to it, in registers of 32 bits."""
+def _is_operand(argument: BlockArgument) -> bool:
+    """Whether mma.sync takes it, in registers of 32 bits."""
     if lanes_of(argument.type) is None or bit_width(scalar_of(argument.type)) != _WORD:
         return False
     products = MmaTileOp | MmaScaledTileOp | MmaSyncOp
-    return any(isinstance(u.operation, products) and u.index == _SUM for u in argument.uses)
+    return any(isinstance(use.operation, products) for use in argument.uses)
 
 
 @dataclass

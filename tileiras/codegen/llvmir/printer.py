@@ -222,6 +222,8 @@ class _FunctionPrinter:
     def _print_cond_br(self, op: CondBrOp) -> None:
         text = self.text
         hint = self._loop_hint(op.no_unroll is not None)
+        if op.is_rare is not None:
+            hint += f", !prof !{self.module.metadata.rare_branch()}"
         condition = text.ref(op.condition)
         if op.then_block is op.else_block:
             # One phi entry per predecessor: choose the values here.

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.thread_map import ThreadMap
 from tileiras.dialects.layout.scales import WORD_SCALES, ScaleWords
 from tileiras.dialects.llvm.types import bit_width, integer_type, lanes_of, vector_type
 
@@ -102,6 +103,8 @@ def _signed(
     b, side = ctx.b, operand.side
     rows = 2 if side.which == "A" else 1
     per_atom = 2 * rows
+    # Made here, for no register is to be held for what hardly ever runs.
+    places = ThreadMap(b, ctx.num_warps)
     result: list[SSAValue] = []
     for atom in range((lanes_of(words.type) or 1) // per_atom):
         fragment, step = divmod(atom, reps_k)
@@ -109,9 +112,9 @@ def _signed(
         own = b.extract(operand.scales, place.word)
         for word in range(per_atom):
             half, row = divmod(word, rows)
-            lane = ctx.threads.moved(_QUADS, (), rows * place.thread + row)
+            lane = places.moved(_QUADS, (), rows * place.thread + row)
             signs = b.shfl("idx", own, lane)
-            block = ctx.threads.moved(_BLOCKS, (), _SIGN_OF_FIRST + half * _TWO_BLOCKS)
+            block = places.moved(_BLOCKS, (), _SIGN_OF_FIRST + half * _TWO_BLOCKS)
             spread = b.unary_intrinsic("llvm.nvvm.prmt", signs, signs, block)
             mask = b.and_(spread, b.i32(_F4_SIGNS))
             result.append(b.xor(b.extract(words, atom * per_atom + word), mask))

@@ -37,11 +37,13 @@ from tileiras.planning.operands.swap_ab import oriented
 from tileiras.planning.operands.tma import is_by_tma, rounds_to_tf32, transparent_users
 from tileiras.planning.resources.cta import CtaConfig, launched_registers
 
-PRODUCER_REGISTERS = 24
+TMA_REGISTERS = 24
 """Policy: of a thread of the producer beside mma.sync, as few as there are (PTX ISA, "setmaxnreg").
 Bytes that ptxas spills of nvf4 128x128x128 and 128x256x128 on sm_120: 80 and 104 where consumers
 have 216 registers, none with 232 and more.
 """
+SIGN_REGISTERS = 72
+"""Policy: of a thread of the producer's warpgroup where one of its warps moves signs of scales."""
 LEAST_ELEMENTS = 128 * 128
 """Policy: see the next one."""
 LEAST_ELEMENTS_COMPUTED = 64 * 64
@@ -121,7 +123,7 @@ class Tcgen05Strategy:
         """
         if shape.producer_warps > 1 and not gathers:
             moves = any(isinstance(dot, Tcgen05Dot) and dot.moves_signs for dot in dots)
-            return _with_registers_for_producer(shape, target) if moves else shape
+            return _with_producer_registers(shape, SIGN_REGISTERS, target) if moves else shape
         warps = shape.consumer_warps + shape.producer_warps + 1
         launched = launched_registers(warps, shape.ctas, target)
         registers = launched if gathers else min(shape.registers, launched)
@@ -221,7 +223,7 @@ class MmaSyncStrategy:
         """Consumers have what a producer that only issues TMA can do without: they hold fragments,
         and scales on their way.
         """
-        return _with_little_for_producer(shape, target)
+        return _with_producer_registers(shape, TMA_REGISTERS, target)
 
     def allotted(
         self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget
@@ -230,18 +232,17 @@ class MmaSyncStrategy:
         return list(dots)
 
 
-def _with_little_for_producer(shape: CtaConfig, target: GpuTarget) -> CtaConfig:
-    """The shape with consumers that get all but a few registers of the warps beside them."""
-    spare = shape.producer_registers - PRODUCER_REGISTERS
-    if spare <= 0:
+def _with_producer_registers(shape: CtaConfig, registers: int, target: GpuTarget) -> CtaConfig:
+    """The shape with so many registers for the warps beside consumers, who have the others.
+
+    What a CTA gives to its producer beyond its share it must have to itself.
+    """
+    more = registers - shape.producer_registers
+    if not shape.producer_registers or (shape.ctas > 1 and more > 0):
         return shape
-    registers = shape.registers + target.whole_units(spare // shape.warpgroups)
-    return replace(
-        shape,
-        registers=registers,
-        producer_registers=PRODUCER_REGISTERS,
-        consumer_registers=registers,
-    )
+    given = -(-more // shape.warpgroups // target.register_unit) * target.register_unit
+    left = shape.registers - given
+    return replace(shape, registers=left, producer_registers=registers, consumer_registers=left)
 
 
 PIPELINED: tuple[MmaStrategy, ...] = (Tcgen05Strategy(), WgmmaStrategy(), MmaSyncStrategy())

@@ -51,11 +51,11 @@ hold. Nothing of this is a time.
 Registers are those of a thread at the launch. A kernel of ours with warp roles is launched with
 equal shares of all registers of an SM, which its warps trade by `setmaxnreg`: so the number is what
 there is, not what is needed. Needed: what ptxas takes for the same PTX without `setmaxnreg`, and
-without a number of CTAs that shall fit an SM. Warps of nvf4 on sm_120 compute 64x64 each here, 32x64
-in Triton's kernel, and so have twice the sums.
+without a number of CTAs that shall fit an SM. Warps of nvf4 on sm_120 compute 64x64 each here,
+32x64 in Triton's kernel, and so have twice the sums.
 
-f8 on sm_90: wgmma adds up f8 with fewer bits than f32 has. We add its sums of 128 products to others
-in f32. Triton does not unless it is told to (`triton+`: `max_num_imprecise_acc = 128`).
+f8 on sm_90: wgmma adds up f8 with fewer bits than f32 has. We add its sums of 128 products to
+others in f32. Triton does not unless it is told to (`triton+`: `max_num_imprecise_acc = 128`).
 
 """
 

@@ -17,6 +17,7 @@ from tileiras.codegen.llvmir.folding import bits_of
 from tileiras.codegen.llvmir.function_text import FunctionText
 from tileiras.codegen.llvmir.print_llvm_ops import asm_call
 from tileiras.codegen.llvmir.type_text import type_text
+from tileiras.dialects.llvm.memory import GEPOp
 from tileiras.dialects.llvm.types import (
     PointerType,
     bit_width,
@@ -26,7 +27,6 @@ from tileiras.dialects.llvm.types import (
     scalar_of,
     with_scalar,
 )
-from tileiras.dialects.llvm.memory import GEPOp
 from tileiras.dialects.nvvm.access import GuardedLoadOp, GuardedStoreOp
 from tileiras.errors import InternalError
 

@@ -31,8 +31,8 @@ class GuardedLoadOp(IRDLOperation):
     With one pointer the result (scalar or vector) lies contiguously there. With G pointers it has G
     groups of lanes, one contiguous run per pointer. `align` (bytes) holds for every pointer and
     caps the width of an access, as do 16 bytes. Where the guard is false nothing is touched;
-    without `passthru` those lanes are unspecified. `in_words`: bytes that are loaded one by one come
-    into registers of 32 bits, for users that take words of four. PTX ISA, "ld".
+    without `passthru` those lanes are unspecified. `in_words`: bytes that are loaded one by one
+    come into registers of 32 bits, for users that take words of four. PTX ISA, "ld".
     """
 
     name = "nvvm.guarded_load"

@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     IntAttr,
     StringAttr,
+    UnitAttr,
     f16,
     f32,
-    UnitAttr,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,8 +44,18 @@ Made by `benchmarks/static_figures.py --triton PYTHON --page docs/static-figures
 C = A @ B^T in tiles of 128x128; Triton VERSION, 8 warps, 3 stages; both assembled by the same
 ptxas. Of the innermost loop that multiplies, for one warp that runs it (tcgen05: for the thread
 that issues products, without those that only copy): instructions of PTX, and per 1000 flops
-instructions and bytes read from shared memory. Stages: tiles of both operands that shared memory
-would hold. Nothing of this is a time.
+instructions and bytes read from shared memory. Code that a branch to beyond the loop runs in rare
+cases (signs of scales) does not count. Stages: tiles of both operands that shared memory would
+hold. Nothing of this is a time.
+
+Registers are those of a thread at the launch. A kernel of ours with warp roles is launched with
+equal shares of all registers of an SM, which its warps trade by `setmaxnreg`: so the number is what
+there is, not what is needed. Needed: what ptxas takes for the same PTX without `setmaxnreg`, and
+without a number of CTAs that shall fit an SM. Warps of nvf4 on sm_120 compute 64x64 each here,
+32x64 in Triton's kernel, and so have twice the sums.
+
+f8 on sm_90: wgmma adds up f8 with fewer bits than f32 has. We add its sums of 128 products to
+others in f32. Triton does not unless it is told to (`triton+`: `max_num_imprecise_acc = 128`).
 
 """
 
@@ -59,6 +70,7 @@ class Row:
     tile: tuple[int, int, int]
     loop: LoopFigures | None
     registers: int
+    needed: int
     spilled: int
     shared: int
 
@@ -82,12 +94,14 @@ class Row:
                 f"{loop.bytes_per_kiloflop:.2f}",
             ]
         )
-        rest = [self.stages, self.shared, self.registers, self.spilled]
+        rest = [self.stages, self.shared, self.registers, self.needed, self.spilled]
         return [self.kernel, self.target, self.compiler, *found, *map(str, rest)]
 
 
 HEADS = ("kernel", "target", "compiler", "unit", "instructions", "products", "per kflop")
-HEADS += ("bytes per kflop", "stages", "shared memory", "registers", "bytes spilled")
+HEADS += ("bytes per kflop", "stages", "shared memory", "registers", "needed", "bytes spilled")
+LIMITS = re.compile(r"^\s*setmaxnreg\.[^\n]*\n|^\.(?:minnctapersm|maxnreg) [^\n]*\n", re.MULTILINE)
+"""What says in PTX how many registers there are."""
 
 
 def our_row(kernel: str, target: str) -> Row | None:
@@ -110,8 +124,10 @@ def row_of(
     [used] = ptx_to_cubin(ptx, get_target(target), options).kernels
     spilled = used.spill_stores + used.spill_loads
     loop = main_loop(ptx, tile[:2])
+    [free] = ptx_to_cubin(LIMITS.sub("", ptx), get_target(target), options).kernels
     shared = used.shared + dynamic
-    return Row(kernel, target, compiler, tile, loop, used.registers, spilled, shared)
+    registers = (used.registers, free.registers)
+    return Row(kernel, target, compiler, tile, loop, *registers, spilled, shared)
 
 
 def triton_rows(python: str) -> tuple[str, list[Row]]:
@@ -124,9 +140,11 @@ def triton_rows(python: str) -> tuple[str, list[Row]]:
         rows = []
         for name, facts in figures.items():
             kernel, target = name.split(".")
+            compiler = "triton+" if kernel.endswith("+") else "triton"
             ptx = (Path(folder) / f"{name}.ptx").read_text()
             tile = (facts["tile"][0], facts["tile"][1], facts["tile"][2])
-            rows.append(row_of(kernel, target, "triton", tile, ptx, facts["shared"]))
+            kernel = kernel.removesuffix("+")
+            rows.append(row_of(kernel, target, compiler, tile, ptx, facts["shared"]))
     return version, rows
 
 

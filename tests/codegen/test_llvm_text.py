@@ -58,6 +58,58 @@ def test_loop_hint_reaches_the_ptx() -> None:
     assert "nounroll" in ptx_text(_summing_loop)
 
 
+def _products(b: ThreadBuilder, args) -> None:
+    """A loop that adds products to sums, whose result leaves through another block."""
+    sums, words = vector_type(f32, 4), vector_type(i32, 4)
+    head, body = b.new_block([i32, sums]), b.new_block()
+    done, end = b.new_block([sums]), b.new_block([sums])
+    b.br(head, [b.i32(0), b.zero(sums)])
+    b.at(head)
+    index, total = head.args
+    b.cond_br(b.icmp("slt", index, args[4]), body, done, (), [total])
+    b.at(body)
+    left = b.bitcast(b.load(args[1], words, 16), vector_type(f16, 8))
+    total = b.mma_tile("m16n8k16_f32_f16", left, b.slice(left, 0, 4), total, (1, 1, 1))
+    b.br(head, [b.add(index, b.i32(1)), total])
+    b.at(done)
+    b.cond_br(b.icmp("eq", args[4], b.i32(9)), end, end, [b.zero(sums)], [done.args[0]])
+    b.at(end)
+    b.store(end.args[0], args[0], 16)
+
+
+def test_sums_of_products_cross_blocks_in_lanes_where_pairs_of_f32_are_packed() -> None:
+    packed, plain = llvm_text(_products, "sm_120"), llvm_text(_products, "sm_90")
+    # At the head of the loop and behind it; then a select of two vectors is one.
+    assert (packed.count("phi float"), packed.count("phi <4 x float>")) == (4 * 2, 1)
+    assert (plain.count("phi float"), plain.count("phi <4 x float>")) == (0, 3)
+    ptx = ptx_text(_products, "sm_120")
+    loop = ptx[ptx.index("$L__BB0_1:") : ptx.index("bra.uni")]
+    assert "mma.sync" in loop and "mov.b64" not in loop
+
+
+def _rarely(b: ThreadBuilder, args) -> None:
+    """A loop with a branch that is hardly ever taken."""
+    head, rare, after = b.new_block([i32]), b.new_block(), b.new_block([i32])
+    done = b.new_block()
+    b.br(head, [b.i32(0)])
+    b.at(head)
+    [index] = head.args
+    is_rare = b.icmp("eq", index, args[4])
+    b.cond_br(is_rare, rare, after, (), [index], is_rare=True)
+    b.at(rare)
+    b.store(index, args[0], 4)
+    b.br(after, [b.add(index, b.i32(7))])
+    b.at(after)
+    following = b.add(after.args[0], b.i32(1))
+    b.cond_br(b.icmp("slt", following, b.i32(99)), head, done, [following], ())
+    b.at(done)
+
+
+def test_code_of_rare_branches_is_out_of_the_way() -> None:
+    ptx = ptx_text(_rarely)
+    assert ptx.index("setp.lt.s32") < ptx.index("st.global")
+
+
 def test_branch_with_both_sides_to_one_block_selects_the_values() -> None:
     def body(b: ThreadBuilder, args) -> None:
         end = b.new_block([i32])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -263,8 +264,12 @@ def _unpacked(name: str, shape: tuple[int, int], transposed: bool) -> list[str]:
 SMALL = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
 
 
-def gemm_arguments(kernel: ScaledGemm, seed: int = 3) -> tuple[list[np.ndarray], np.ndarray]:
-    """Arrays for the kernel, and C in float64."""
+def gemm_arguments(
+    kernel: ScaledGemm,
+    seed: int = 3,
+    change: Callable[[np.ndarray, np.ndarray], None] | None = None,
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Arrays for the kernel, and C in float64; `change` may alter the bytes of both scales."""
     if kernel.batches:
         alone = replace(kernel, batches=0)
         parts = [gemm_arguments(alone, seed + number) for number in range(kernel.batches)]
@@ -276,6 +281,8 @@ def gemm_arguments(kernel: ScaledGemm, seed: int = 3) -> tuple[list[np.ndarray],
     (m, n, k), size = kernel.sizes, kernel.block
     a, b = (_codes(generator, shape, kernel.element) for shape in ((m, k), (n, k)))
     sa, sb = (_array(generator, (count, k // size), kernel.scale) for count in (m, n))
+    if change is not None:
+        change(sa.view(np.uint8), sb.view(np.uint8))
     values = [_numbers(codes, kernel.element) for codes in (a, b)]
     scales = [np.repeat(_numbers(codes, kernel.scale), size, axis=1) for codes in (sa, sb)]
     result = (values[0] * scales[0]) @ (values[1] * scales[1]).T

@@ -55,6 +55,10 @@ builtin.module {
   ^bb2:
     llvm.br ^bb3 {no_unroll}
   ^bb3:
+    llvm.cond_br %arg0, ^bb4, ^bb5 {is_rare}
+  ^bb4:
+    llvm.cond_br %arg0, ^bb3, ^bb5 {no_unroll} {is_rare}
+  ^bb5:
     llvm.return
   }
 }

@@ -72,6 +72,22 @@ def test_copied_operands_are_multiplied_with_their_scales(kernel: ScaledGemm) ->
     check(kernel, text)
 
 
+@pytest.mark.parametrize("negative", [None, 0, 1], ids=["none", "one of A", "one of B"])
+def test_signs_of_scales_count_where_there_are_any(negative: int | None) -> None:
+    """The code for signs runs in warps that have a negative scale, and in no other."""
+
+    def change(*scales: np.ndarray) -> None:
+        for codes in scales:
+            codes &= 0x7F
+        if negative is not None:
+            scales[negative][37, 5] |= 0x80
+
+    kernel = ScaledGemm(*NV4, (128, 128, 128), (128, 128, 256))
+    given, wanted = gemm_arguments(kernel, change=change)
+    run_ptx(compiled(kernel), given, kernel.grid)
+    np.testing.assert_allclose(given[-1], wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
+
+
 def test_sm_121_computes_the_same() -> None:
     text = compiled(STAGED[0], "sm_121")
     assert ".target sm_121a" in text and "block_scale" in text
@@ -93,12 +109,11 @@ def test_blocks_of_16_with_ue8m0_scales_are_multiplied_in_bf16() -> None:
 
 
 @pytest.mark.parametrize("kernel", [*STAGED, *COPIED], ids=str)
-def test_ptxas_takes_it_and_spills_next_to_nothing(kernel: ScaledGemm) -> None:
-    """Three of them 20 to 36 bytes, however registers are divided between the roles."""
+def test_ptxas_takes_it_and_spills_nothing(kernel: ScaledGemm) -> None:
     options = CompileOptions(opt_level=3, gpu_name="sm_120")
     result = ptx_to_cubin(compiled(kernel), get_target("sm_120"), options)
     assert result.cubin
-    assert result.spills <= 36
+    assert result.spills == 0
 
 
 SCALED_ATOMS = [atom for atom in MMA_ATOMS.values() if atom.scaling is not None]

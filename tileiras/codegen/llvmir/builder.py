@@ -148,8 +148,9 @@ class ThreadBuilder(TmaBuilder):
         else_args: Sequence[SSAValue] = (),
         *,
         no_unroll: bool = False,
+        is_rare: bool = False,
     ) -> None:
-        """Jumps to one of two blocks; a constant condition becomes a plain jump."""
+        """Jumps to one of two blocks, rarely to the first; a constant condition: a plain jump."""
         known = splat_bits_of(condition)
         if known is not None:
             target, args = (then_block, then_args) if known else (else_block, else_args)
@@ -159,6 +160,8 @@ class ThreadBuilder(TmaBuilder):
         properties: dict[str, Attribute] = {"operandSegmentSizes": sizes}
         if no_unroll:
             properties["no_unroll"] = UnitAttr()
+        if is_rare:
+            properties["is_rare"] = UnitAttr()
         operands = (condition, *then_args, *else_args)
         self.append(CondBrOp, operands, (), properties, (then_block, else_block))
 

@@ -19,6 +19,9 @@ from tileiras.errors import SourceLocation
 
 MAX_LINE, MAX_COLUMN = 2**32 - 1, 2**16 - 1
 """What LLVM's metadata holds."""
+_RARELY = 2000
+"""Policy: how many times a branch goes the usual way for once that it does not; LLVM's own guess of
+what `__builtin_expect` means."""
 
 
 _SIGNED, _FLOAT = "DW_ATE_signed", "DW_ATE_float"
@@ -76,6 +79,10 @@ class Metadata:
         disable = self.node('!{!"llvm.loop.unroll.disable"}')
         number = len(self.nodes)
         return self._append(f"distinct !{{!{number}, !{disable}}}")
+
+    def rare_branch(self) -> int:
+        """The weights of a branch that is hardly ever taken."""
+        return self.node(f'!{{!"branch_weights", i32 1, i32 {_RARELY}}}')
 
     def file(self, path: str) -> int:
         """A source file."""

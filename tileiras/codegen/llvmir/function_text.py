@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tileiras.codegen.llvmir.folding import bits_of
+from tileiras.codegen.llvmir.phis import LanePhis, Phis
 from tileiras.codegen.llvmir.type_text import scalar_text, type_text
 from tileiras.dialects.llvm.types import bit_width, integer_type, lanes_of, scalar_of
 from tileiras.errors import InternalError
@@ -15,20 +16,24 @@ from tileiras.errors import InternalError
 class FunctionText:
     """Lines of a function, numbered values, and the lanes of vectors already taken apart.
 
-    `declare(name, line)` records a declaration that the module needs.
+    `declare(name, line)` records a declaration that the module needs; `lane_phis`: whether sums of
+    mma.sync cross blocks lane by lane.
     """
 
-    def __init__(self, declare: Callable[[str, str], None]):
+    def __init__(self, declare: Callable[[str, str], None], lane_phis: bool = False):
         self.declare = declare
         self.lines: list[str] = []
         self.suffix = ""
         self.label = ""
         self._refs: dict[SSAValue, str] = {}
         self._lanes: dict[SSAValue, list[str]] = {}
+        self._joined: dict[SSAValue, str] = {}
         self._labels: dict[Block, str] = {}
         self._next = 0
-        self._phis: dict[Block, list[tuple[int, str, str]]] = {}
-        self._edges: dict[Block, list[tuple[str, list[str]]]] = {}
+        self._phis = Phis(self.lines)
+        self._in_lanes = LanePhis(lane_phis)
+        self._scattered: dict[SSAValue, list[str]] = {}
+        """Lanes that are there wherever the value is, unlike those that a use took apart."""
 
     # names
 
@@ -45,6 +50,11 @@ class FunctionText:
     def ref(self, value: SSAValue) -> str:
         """How a value is written."""
         ref = self._refs.get(value)
+        if ref is None and value in self._scattered:
+            ref = self._joined.get(value)
+            if ref is None:
+                ref = self.join(type_text(scalar_of(value.type)), self._scattered[value])
+                self._joined[value] = ref
         if ref is None:
             raise InternalError(
                 f"value of type {value.type} is used before it is defined", where="LLVM IR printer"
@@ -95,7 +105,7 @@ class FunctionText:
             element = scalar_of(value.type)
             texts = [scalar_text(element, pattern) for pattern in bits]
             return texts * count if len(texts) == 1 else texts
-        known = self._lanes.get(value)
+        known = self._scattered.get(value) or self._lanes.get(value)
         if known is None:
             known = self.split(type_text(value.type), self.ref(value), count)
             self._lanes[value] = known
@@ -108,6 +118,13 @@ class FunctionText:
             return
         self.bind(value, self.join(type_text(scalar_of(value.type)), refs))
         self._lanes[value] = list(refs)
+
+    def bind_sums(self, value: SSAValue, refs: list[str]) -> None:
+        """Defines the sums of a product from their lanes, which other blocks take as they are."""
+        if self._in_lanes.is_wanted and lanes_of(value.type) is not None:
+            self._scattered[value] = list(refs)
+            return
+        self.bind_lanes(value, refs)
 
     def words(self, value: SSAValue, bits: int) -> list[str]:
         """The bits of a value as integers of `bits` each."""
@@ -146,27 +163,49 @@ class FunctionText:
         """Prints the label and room for the phis of a block's arguments."""
         self.label = self.label_of(block)
         self._lanes.clear()
+        self._joined.clear()
         self.lines.append(f"{self.label}:")
         if is_entry:
             return
-        phis = self._phis.setdefault(block, [])
         for argument in block.args:
+            if argument in self._in_lanes:
+                self._scattered[argument] = self._lane_phis(block, argument)
+                continue
             name = self.fresh()
             self.bind(argument, name)
-            phis.append((len(self.lines), name, type_text(argument.type)))
-            self.lines.append("")
+            self._phis.reserve(block, name, type_text(argument.type))
 
-    def add_edge(self, target: Block, refs: list[str]) -> None:
-        """Records that the current block passes `refs` to `target`."""
-        self._edges.setdefault(target, []).append((self.label, refs))
+    def _lane_phis(self, block: Block, argument: SSAValue) -> list[str]:
+        """A phi for each lane of an argument."""
+        names = [self.fresh() for _ in range(lanes_of(argument.type) or 1)]
+        for name in names:
+            self._phis.reserve(block, name, type_text(scalar_of(argument.type)))
+        return names
+
+    def add_edge(self, target: Block, values: Sequence[SSAValue]) -> None:
+        """Records that the current block passes `values` to `target`."""
+        self._in_lanes.decide(target, values)
+        refs: list[str] = []
+        for argument, value in zip(target.args, values, strict=True):
+            refs += self.lanes(value) if argument in self._in_lanes else [self.ref(value)]
+        self._phis.add_edge(self.label, target, refs)
+
+    def add_selecting_edge(
+        self, target: Block, condition: str, pairs: Sequence[tuple[SSAValue, SSAValue]]
+    ) -> None:
+        """The same where a condition says which value of each pair is passed on."""
+        self._in_lanes.decide(target, [first for first, _ in pairs])
+        refs: list[str] = []
+        for argument, (a, b) in zip(target.args, pairs, strict=True):
+            ref = self.define(f"select i1 {condition}, {self.typed(a)}, {self.typed(b)}")
+            is_split = argument in self._in_lanes
+            count = lanes_of(argument.type) or 1
+            refs += self.split(type_text(argument.type), ref, count) if is_split else [ref]
+        self._phis.add_edge(self.label, target, refs)
 
     def finish_phis(self) -> None:
         """Fills in the phi lines, now that every edge is known."""
-        for block, phis in self._phis.items():
-            edges = self._edges.get(block, [])
-            for index, (line, name, type) in enumerate(phis):
-                incoming = ", ".join(f"[ {refs[index]}, %{label} ]" for label, refs in edges)
-                self.lines[line] = f"  {name} = phi {type} {incoming}"
+        self._phis.finish()
 
 
 type_of_integer = type(integer_type(1))

@@ -123,12 +123,15 @@ class MemoryBuilder(VectorBuilder):
         align: int,
         passthru: SSAValue | None = None,
         order: MemoryOrder = WEAK,
+        *,
+        in_words: bool = False,
     ) -> SSAValue:
         """`predicate ? *pointer : passthru`; no memory is touched where the guard is false.
 
         One pointer: `type` (scalar or vector, a power of two of bytes) lies there. A vector of G
         pointers: `type` has G groups of lanes, one per pointer; the guard is i1 or vector<G x i1>.
         Accesses are `min(align, 16)` bytes wide. Without `passthru` masked lanes are unspecified.
+        `in_words`: of bytes that are loaded one by one, for users that take words of four.
         """
         known = None if predicate is None else splat_bits_of(predicate)
         if known == 0 and passthru is not None:
@@ -141,6 +144,8 @@ class MemoryBuilder(VectorBuilder):
         old = () if passthru is None or not guard else (passthru,)
         sizes = DenseArrayBase.from_list(i32, [1, len(guard), len(old)])
         properties = {"operandSegmentSizes": sizes, **order.properties(align)}
+        if in_words:
+            properties["in_words"] = UnitAttr()
         return self.value(GuardedLoadOp, (pointer, *guard, *old), type, properties)
 
     def masked_store(

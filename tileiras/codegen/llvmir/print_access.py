@@ -13,9 +13,11 @@ from typing import cast
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tileiras.codegen.llvmir.folding import bits_of
 from tileiras.codegen.llvmir.function_text import FunctionText
 from tileiras.codegen.llvmir.print_llvm_ops import asm_call
 from tileiras.codegen.llvmir.type_text import type_text
+from tileiras.dialects.llvm.memory import GEPOp
 from tileiras.dialects.llvm.types import (
     PointerType,
     bit_width,
@@ -39,7 +41,8 @@ _LETTERS = {16: "h", 32: "r", 64: "l"}
 class _Pieces:
     """How each group of a value is cut: `count` accesses of `bytes`, of `units` registers each.
 
-    A register holds `memory_bits` of memory; 8-bit units travel in 16-bit registers.
+    A register holds `memory_bits` of memory; 8-bit units travel in registers of `least_bits`: 16,
+    or 32 where words will be made of them.
     """
 
     groups: int
@@ -47,11 +50,12 @@ class _Pieces:
     bytes: int
     units: int
     memory_bits: int
+    least_bits: int = 16
 
     @property
     def register_bits(self) -> int:
         """Width of the registers."""
-        return max(16, self.memory_bits)
+        return max(self.least_bits, self.memory_bits)
 
     @property
     def letter(self) -> str:
@@ -69,12 +73,12 @@ class _Pieces:
         return f"{base}{order}{space}{cache}{vector}.b{self.memory_bits}"
 
 
-def _cut(type: Attribute, pointers: Attribute, align: int) -> _Pieces:
+def _cut(type: Attribute, pointers: Attribute, align: int, least_bits: int = 16) -> _Pieces:
     groups = lanes_of(pointers) or 1
     size = bit_width(type) // 8 // groups
     piece = min(align, size, MAX_ACCESS_BYTES)
     unit = min(piece, 8 if bit_width(scalar_of(type)) == 64 else 4)
-    return _Pieces(groups, size // piece, piece, piece // unit, 8 * unit)
+    return _Pieces(groups, size // piece, piece, piece // unit, 8 * unit, least_bits)
 
 
 def _order(op: GuardedLoadOp | GuardedStoreOp) -> str:
@@ -107,14 +111,16 @@ def _units(text: FunctionText, value: SSAValue, pieces: _Pieces) -> list[str]:
         units = text.words(value, pieces.memory_bits)
     if pieces.memory_bits == pieces.register_bits:
         return units
-    return [text.cast("zext", f"i{pieces.memory_bits}", unit, "i16") for unit in units]
+    wide = f"i{pieces.register_bits}"
+    return [text.cast("zext", f"i{pieces.memory_bits}", unit, wide) for unit in units]
 
 
 def _bind_units(text: FunctionText, value: SSAValue, units: Sequence[str], pieces: _Pieces) -> None:
     """Defines `value` from the loaded registers."""
     bits = pieces.memory_bits
     if bits != pieces.register_bits:
-        units = [text.cast("trunc", "i16", unit, f"i{bits}") for unit in units]
+        wide = f"i{pieces.register_bits}"
+        units = [text.cast("trunc", wide, unit, f"i{bits}") for unit in units]
     type = value.type
     if is_pointer(type):
         flat = with_scalar(type, integer_type(64))
@@ -130,13 +136,27 @@ def _accesses(
     text: FunctionText, pointers: SSAValue, predicate: SSAValue | None, pieces: _Pieces
 ) -> Iterator[tuple[str, list[str], int]]:
     """(pointer, guard if any, byte offset) of every access in order."""
-    addresses = text.lanes(pointers)
+    is_in_words = pieces.least_bits > 16
+    addresses, moves = _bases(text, pointers) if is_in_words else (text.lanes(pointers), [])
     guards = [] if predicate is None else text.lanes(predicate)
     guards = guards * pieces.groups if len(guards) == 1 else guards
     for group, address in enumerate(addresses):
         guard = guards[group : group + 1]
+        moved = moves[group] if moves else 0
         for index in range(pieces.count):
-            yield address, guard, index * pieces.bytes
+            yield address, guard, moved + index * pieces.bytes
+
+
+def _bases(text: FunctionText, pointers: SSAValue) -> tuple[list[str], list[int]]:
+    """Pointers without the constants that have been added last, and these."""
+    owner = pointers.owner
+    offsets = bits_of(owner.offset) if isinstance(owner, GEPOp) else None
+    if not isinstance(owner, GEPOp) or offsets is None:
+        return text.lanes(pointers), []
+    lanes, bases = lanes_of(pointers.type) or 1, text.lanes(owner.base)
+    if len(bases) == 1:
+        bases = bases * lanes
+    return bases, list(offsets) * (lanes // len(offsets))
 
 
 def _address(number: int, offset: int) -> str:
@@ -152,7 +172,8 @@ def print_guarded_load(text: FunctionText, op: Operation) -> None:
     """One predicated `ld` per piece; its outputs are tied to the passthru's registers."""
     load = cast(GuardedLoadOp, op)
     pointer_type = type_text(scalar_of(load.pointers.type))
-    pieces = _cut(load.result.type, load.pointers.type, load.align.data)
+    least = 16 if load.in_words is None else 32
+    pieces = _cut(load.result.type, load.pointers.type, load.align.data, least)
     old = [] if load.passthru is None else _units(text, load.passthru, pieces)
     opcode = pieces.opcode("ld", _order(load), _space(load.pointers.type), _cache(load.cache))
     clobber = [] if load.order.data == "weak" else ["~{memory}"]

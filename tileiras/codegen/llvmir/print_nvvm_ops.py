@@ -108,7 +108,7 @@ def _bind_accumulator(
     text: FunctionText, atom: MmaAtom, result: SSAValue, registers: list[str]
 ) -> None:
     if lanes_of(result.type) == len(registers):
-        text.bind_lanes(result, registers)
+        text.bind_sums(result, registers)
     else:
         text.bind(result, text.uncut(registers, 32, result.type))
 

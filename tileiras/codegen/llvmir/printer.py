@@ -18,7 +18,7 @@ from tileiras.codegen.llvmir.print_llvm_ops import LLVM_RULES
 from tileiras.codegen.llvmir.print_nvvm_ops import nvvm_rule, required_feature
 from tileiras.codegen.llvmir.symbols import check_symbol
 from tileiras.codegen.llvmir.type_text import string_text, symbol_text, type_text
-from tileiras.codegen.target import GpuTarget
+from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects.cuda_tile.debug_info import (
     InlineFrame,
     enclosing_subprogram,
@@ -118,7 +118,9 @@ class _FunctionPrinter:
     def __init__(self, module: _ModuleText, func: FuncOp):
         self.module = module
         self.func = func
-        self.text = FunctionText(module.declare)
+        target = module.target
+        in_lanes = target is not None and target.has(Feature.F32X2)
+        self.text = FunctionText(module.declare, in_lanes)
         self._subprogram: int | None = None
         self._home: SourceLocation | None = None
         self._variables: DebugVariables | None = None
@@ -215,19 +217,18 @@ class _FunctionPrinter:
         return f", !llvm.loop !{self.module.metadata.no_unroll_loop()}" if wanted else ""
 
     def _edge(self, target: Block, arguments: Sequence[SSAValue]) -> None:
-        self.text.add_edge(target, [self.text.ref(value) for value in arguments])
+        self.text.add_edge(target, arguments)
 
     def _print_cond_br(self, op: CondBrOp) -> None:
         text = self.text
         hint = self._loop_hint(op.no_unroll is not None)
+        if op.is_rare is not None:
+            hint += f", !prof !{self.module.metadata.rare_branch()}"
         condition = text.ref(op.condition)
         if op.then_block is op.else_block:
             # One phi entry per predecessor: choose the values here.
-            refs = [
-                text.define(f"select i1 {condition}, {text.typed(a)}, {text.typed(b)}")
-                for a, b in zip(op.then_arguments, op.else_arguments, strict=True)
-            ]
-            text.add_edge(op.then_block, refs)
+            pairs = list(zip(op.then_arguments, op.else_arguments, strict=True))
+            text.add_selecting_edge(op.then_block, condition, pairs)
             text.emit(f"br label %{text.label_of(op.then_block)}{hint}")
             return
         self._edge(op.then_block, op.then_arguments)

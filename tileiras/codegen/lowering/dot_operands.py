@@ -178,13 +178,15 @@ class SharedOperand:
         delta = offset * self.size
         mixed = delta & used
         if mixed not in self._pointers:
-            base = self.ctx.threads.linear(lane, warp)
-            if mixed:
-                base = self.ctx.b.xor(base, self.ctx.b.const_int(i32, mixed))
             if self.region is None:
                 raise InternalError("an operand is read before it is staged", where="dot")
+            base = self._thread_offset(lane, warp, mixed)
             self._pointers[mixed] = self.ctx.b.gep(self.region, base)
         return self.ctx.b.gep(self._pointers[mixed], delta & ~used)
+
+    def _thread_offset(self, lane: Sequence[int], warp: Sequence[int], mixed: int) -> SSAValue:
+        """This thread's bytes from the region on, ready before the loop in which it moves on."""
+        return self.ctx.threads.offset(lane, warp, mixed)
 
 
 @dataclass
@@ -203,6 +205,11 @@ class StagedOperand(SharedOperand):
         window = Window(self.elements, part) if self.parts > 1 else None
         shared, vector = self.tile.shared, self.tile.store_vector
         store_tile(self.ctx, self.value, region, self.source, shared, vector, window=window)
+
+    def _thread_offset(self, lane: Sequence[int], warp: Sequence[int], mixed: int) -> SSAValue:
+        """Made where it is used: the region stays, so nothing but registers would be saved."""
+        base = self.ctx.threads.linear(lane, warp)
+        return self.ctx.b.xor(base, self.ctx.b.const_int(i32, mixed)) if mixed else base
 
 
 def register_count(value: SSAValue) -> int:

@@ -16,7 +16,12 @@ from tileiras.codegen.lowering.dot_operands import (
     StagedOperand,
     register_count,
 )
-from tileiras.codegen.lowering.scaled_words import scale_words, signed_fragments
+from tileiras.codegen.lowering.scaled_words import (
+    SignedOperand,
+    any_negative,
+    scale_words,
+    with_signs,
+)
 from tileiras.codegen.lowering.scratch import aligned
 from tileiras.codegen.lowering.stage_operands import is_in_stage, operand_shape, tile_of
 from tileiras.codegen.lowering.types import element_type, register_type
@@ -84,10 +89,14 @@ def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
 
 @dataclass(frozen=True)
 class Scales:
-    """The words of scales of a product, and how many scales there are along K."""
+    """The words of scales of a product, and how many scales there are along K.
+
+    `negative`: i1, whether any may be, where the instruction takes none that is.
+    """
 
     words: tuple[SSAValue, SSAValue]
     blocks: int
+    negative: SSAValue | None
 
 
 @dataclass(frozen=True)
@@ -105,8 +114,11 @@ def _scales(ctx: KernelLowering, op: MmaProduct) -> Scales | None:
     if not isinstance(op, tas.MmaScaledDotOp):
         return None
     blocks = ctx.layout(op.lhs_scale.type).shape[-1]
-    left, right = (scale_words(ctx, ctx.value(v), blocks) for v in (op.lhs_scale, op.rhs_scale))
-    return Scales((left, right), blocks)
+    words = [scale_words(ctx, ctx.value(v), blocks) for v in (op.lhs_scale, op.rhs_scale)]
+    left, right = words
+    scaling = get_mma_atom(op.atom.data).scaling
+    is_unsigned = scaling is not None and scaling.type == "ue4m3"
+    return Scales((left, right), blocks, any_negative(ctx, words) if is_unsigned else None)
 
 
 def _keys(op: MmaProduct) -> list[_Key]:
@@ -271,10 +283,12 @@ def _multiply(
             parts.append(ctx.b.mma_tile(atom.name, a, b, c, reps))
             continue
         left, right = words
-        if atom.scaling is not None and atom.scaling.type == "ue4m3":
-            at = (part.reps_k, part.first)
-            a = signed_fragments(ctx, a, left, ScaleWords("A", scales.blocks), *at)
-            b = signed_fragments(ctx, b, right, ScaleWords("B", scales.blocks), *at)
+        if scales.negative is not None:
+            both = (
+                SignedOperand(a, left, ScaleWords("A", scales.blocks)),
+                SignedOperand(b, right, ScaleWords("B", scales.blocks)),
+            )
+            a, b = with_signs(ctx, scales.negative, both, part.reps_k, part.first)
         parts.append(
             ctx.b.mma_scaled_tile(
                 atom.name, (a, b, c), (left, right), reps, scales.blocks, part.first

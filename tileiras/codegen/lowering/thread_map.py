@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.dialects.llvm.types import integer_type
 
 
 class ThreadMap:
@@ -18,6 +19,7 @@ class ThreadMap:
         self._linear: dict[tuple[tuple[int, ...], tuple[int, ...]], SSAValue] = {}
         self._zero: dict[tuple[int, int], SSAValue | None] = {}
         self._moved: dict[tuple[tuple[int, ...], tuple[int, ...], int], SSAValue] = {}
+        self._offsets: dict[tuple[tuple[int, ...], tuple[int, ...], int], SSAValue] = {}
         self._selected: dict[tuple[int, int, int], SSAValue] = {}
         self._never: SSAValue | None = None
         self._lane: SSAValue | None = None
@@ -59,6 +61,14 @@ class ThreadMap:
         if key not in self._moved:
             self._moved[key] = self.b.xor(self.linear(lane, warp), self.b.i32(offset))
         return self._moved[key]
+
+    def offset(self, lane: Sequence[int], warp: Sequence[int], mixed: int) -> SSAValue:
+        """`moved(lane, warp, mixed)` as an offset of pointers, i64."""
+        key = (tuple(lane), tuple(warp), mixed)
+        if key not in self._offsets:
+            moved = self.moved(lane, warp, mixed)
+            self._offsets[key] = self.b.zext(moved, integer_type(64))
+        return self._offsets[key]
 
     def selected(self, lane_mask: int, unset: int, is_set: int) -> SSAValue:
         """One of two numbers, by whether any of these bits of the lane is set, i32."""

@@ -242,6 +242,54 @@ class ViewAddressing:
         coordinate = b.add(b.splat(start, count), vector)
         return b.icmp("ult", coordinate, b.splat(limit, count))
 
+    def in_words(self, axis: int) -> TileAccess:
+        """Pointers and guards of elements that move one by one and come in words of neighbours.
+
+        An element is in bounds where its coordinate along `axis` is below a limit, which is that of
+        its word: 0 where the word is out of bounds along another dim.
+        """
+        unique = register_representatives(self.layout)
+        registers = tuple(r for r, first in enumerate(unique) if r == first)
+        starts = self.starts()
+        guard: SSAValue | None = None
+        if not self.inbounds[axis]:
+            deltas = self._deltas(axis, registers)
+            limits = self._limits(axis, starts, registers)
+            b, start = self.ctx.b, starts[axis]
+            own = {d: b.add(start, b.const_int(start.type, d)) for d in dict.fromkeys(deltas)}
+            pairs = zip(deltas, limits, strict=True)
+            guard = b.build([b.icmp("ult", own[delta], limit) for delta, limit in pairs])
+        else:
+            guard = self._guard(starts, registers)
+        pointers = self._pointers(starts, registers)
+        return TileAccess(pointers, guard, registers, 1, len(registers))
+
+    def _limits(
+        self, axis: int, starts: Sequence[SSAValue], registers: Sequence[int]
+    ) -> list[SSAValue]:
+        """The size along `axis`, for each register; 0 where another coordinate is out of bounds."""
+        b, dim = self.ctx.b, self.type.dim_map[axis]
+        size = self._operand(self.type.memref.shape, self.memref.dynamic_shape, dim)
+        whole, none = self._as(size, self.index_type), b.const_int(self.index_type, 0)
+        others = [a for a in range(len(starts)) if a != axis and not self.inbounds[a]]
+        places = list(zip(*(self._deltas(a, registers) for a in others), strict=True))
+        made: dict[tuple[int, ...], SSAValue] = {}
+        for place in dict.fromkeys(places):
+            guard: SSAValue | None = None
+            for other, delta in zip(others, place, strict=True):
+                guard = self.ctx.both(guard, self._is_below(other, starts[other], delta))
+            made[place] = whole if guard is None else b.select(guard, whole, none)
+        return [made[place] for place in places] if others else [whole] * len(registers)
+
+    def _is_below(self, axis: int, start: SSAValue, delta: int) -> SSAValue:
+        """i1: whether one register's coordinate along a dim is in bounds."""
+        b, dim = self.ctx.b, self.type.dim_map[axis]
+        size = self._operand(self.type.memref.shape, self.memref.dynamic_shape, dim)
+        limit = self._as(size, self.index_type)
+        if self._tiles_divide(axis):
+            return b.icmp("ult", self.origin(axis), limit)
+        return b.icmp("ult", b.add(start, b.const_int(start.type, delta)), limit)
+
     def _tiles_divide(self, axis: int) -> bool:
         """Whether the tile divides the size: then a tile is in bounds or out as a whole."""
         divisors = self.memref.shape_divisor
@@ -263,7 +311,10 @@ def lower_tiled_load(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of tiled_load got another operation")
     layout = ctx.layout(op.result.type)
     view = ViewAddressing(ctx, op.view, op.indices, _inbounds(op), layout, op.is_apart is not None)
-    access = view.access(op.vector.data, op.axis.data)
+    is_in_words = op.in_words is not None and view.type.sparse_dim is None
+    access = (
+        view.in_words(op.axis.data) if is_in_words else view.access(op.vector.data, op.axis.data)
+    )
     element = register_type(view.element)
     count = len(access.registers) // (2 if view.packed else 1)
     type = vector_type(memory_element(element), count)
@@ -278,6 +329,7 @@ def lower_tiled_load(ctx: KernelLowering, op: Operation) -> None:
         view.access_bytes(access.vector),
         passthru,
         memory_order(ctx, op),
+        in_words=is_in_words,
     )
     if view.packed:
         loaded = split_bits(ctx, loaded, 4)

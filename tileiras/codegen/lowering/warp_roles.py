@@ -14,9 +14,11 @@ from contextlib import contextmanager
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.gathers import lower_gather_load, lower_proxy_fence
 from tileiras.codegen.lowering.longest_tile_first import longest_tile_first_blocks
+from tileiras.codegen.lowering.mma_dot import MmaProduct
 from tileiras.codegen.lowering.pipelines import START_BARRIER, Pipeline
 from tileiras.codegen.lowering.prologue_fill import lower_producer_skip, lower_prologue_fill
 from tileiras.codegen.lowering.store_warp import init_barriers as init_store_barriers
@@ -39,6 +41,7 @@ from tileiras.codegen.lowering.tensor_maps import (
     start_producer,
     try_claim,
 )
+from tileiras.codegen.lowering.thread_map import ThreadMap
 from tileiras.codegen.lowering.tma import (
     lower_producer_acquire,
     lower_producer_commit,
@@ -219,6 +222,32 @@ def _lower_producer(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: Lowe
 
 def _lower_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: LowerBlock) -> None:
     """The consumers' program, once there are barriers."""
+    if not op.consumer_registers.data or not _multiplies_by_warps(op):
+        _run_consumers(ctx, op, lower_block, op.consumer_registers.data)
+        return
+    ctx.b.setmaxnreg(op.consumer_registers.data, "inc")
+    start, threads, body = ThreadBuilder(ctx.b.block), ctx.threads, ctx.b.new_block()
+    start.location = ctx.b.location
+    ctx.threads = ThreadMap(start, ctx.num_warps)
+    ctx.start_block(body)
+    _run_consumers(ctx, op, lower_block, 0)
+    start.br(body)
+    ctx.threads = threads
+
+
+def _multiplies_by_warps(op: pl.AgentSwitchOp) -> bool:
+    """Whether consumers multiply by mma.sync. Then they get their registers first of all.
+
+    What is computed before, offsets of the thread too, lies in registers of the launch for good:
+    ptxas spills some of it, however many registers are free later.
+    """
+    return any(isinstance(inner, MmaProduct) for inner in op.consumer.walk())
+
+
+def _run_consumers(
+    ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: LowerBlock, registers: int
+) -> None:
+    """The same with the registers that they are to get on their way, 0 if they have them."""
     b = ctx.b
     if ctx.roles.has_prologue_fill:
         _start_at_once(ctx, op)
@@ -228,9 +257,9 @@ def _lower_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: Low
     if ctx.roles.tensor_memory is not None:
         find_tensor_memory(ctx)
     if ctx.roles.hurries and _prologue_fills(op.consumer.block) == 1:
-        ctx.roles.late_registers = op.consumer_registers.data
-    elif op.consumer_registers.data:
-        b.setmaxnreg(op.consumer_registers.data, "inc")
+        ctx.roles.late_registers = registers
+    elif registers:
+        b.setmaxnreg(registers, "inc")
     b.cta_barrier = (CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)
     b.divides_quickly = ctx.roles.hurries
     _find_block(ctx, op)

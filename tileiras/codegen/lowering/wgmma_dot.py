@@ -45,7 +45,8 @@ def lower_consumer_wait(ctx: KernelLowering, op: Operation) -> None:
     address = pipeline.stage_address(b, current)
     for tile, offset in zip(op.tiles, op.offsets.data, strict=True):
         ctx.values[tile] = b.gep(address, offset)
-    older.set(b, newest.get(b))
+    if not pl.is_handed_back_at_once(op.pipeline):
+        older.set(b, newest.get(b))
     newest.set(b, current)
     pipeline.advance(ctx)
 
@@ -60,15 +61,18 @@ def lower_consumer_release(ctx: KernelLowering, op: Operation) -> None:
     if op.by_warps is not None:
         b.warp_barrier()
     first = b.icmp("eq", b.and_(b.thread_id(), b.i32(threads - 1)), b.i32(0))
-    for variable in (older,) if op.keep.data else (older, newest):
-        stage = variable.get(b)
-        is_held = b.icmp("sge", stage, b.i32(0))
-        arrives = b.and_(first, is_held)
+    at_once = pl.is_handed_back_at_once(op.pipeline)
+    both = () if at_once else (older,)
+    for variable in (older,) if op.keep.data else (*both, newest):
+        stage, arrives = variable.get(b), first
+        if not at_once:
+            arrives = b.and_(first, b.icmp("sge", stage, b.i32(0)))
         b.mbarrier_arrive(pipeline.empty_barrier(b, stage), predicate=arrives)
         for other in range(1, ctx.cluster_size if pipeline.is_shared else 1):
             rank = ctx.prologue.xor(cluster_rank(ctx), ctx.prologue.i32(other))
             b.mbarrier_arrive(pipeline.empty_barrier(b, stage), cluster_cta=rank, predicate=arrives)
-        variable.set(b, b.i32(-1))
+        if not at_once:
+            variable.set(b, b.i32(-1))
 
 
 def lower_select_tile(ctx: KernelLowering, op: Operation) -> None:

@@ -209,17 +209,18 @@ def _read_target(parser: AssemblyParser) -> tuple[Block, list[SSAValue]]:
     return block, list(parser.resolve_operands(uses, types, place))
 
 
-def _read_no_unroll(parser: AssemblyParser) -> dict[str, Attribute]:
-    if parser.parse_optional_punctuation("{") is None:
-        return {}
-    parser.parse_keyword("no_unroll")
-    parser.parse_punctuation("}")
-    return parser.unit("no_unroll")
+def _read_hints(parser: AssemblyParser) -> dict[str, Attribute]:
+    """Unit attributes in braces, one by one."""
+    found: dict[str, Attribute] = {}
+    while parser.parse_optional_punctuation("{") is not None:
+        found |= parser.unit(parser.parse_identifier())
+        parser.parse_punctuation("}")
+    return found
 
 
 def _read_br(parser: AssemblyParser) -> Operation:
     block, values = _read_target(parser)
-    return BrOp.create(operands=values, successors=[block], properties=_read_no_unroll(parser))
+    return BrOp.create(operands=values, successors=[block], properties=_read_hints(parser))
 
 
 def _read_cond_br(parser: AssemblyParser) -> Operation:
@@ -232,7 +233,7 @@ def _read_cond_br(parser: AssemblyParser) -> Operation:
     return CondBrOp.create(
         operands=[condition, *then_values, *else_values],
         successors=[then_block, else_block],
-        properties={**_read_no_unroll(parser), "operandSegmentSizes": sizes},
+        properties={**_read_hints(parser), "operandSegmentSizes": sizes},
     )
 
 

@@ -122,6 +122,7 @@ def _write_cond_br(printer: AssemblyPrinter, op: CondBrOp) -> None:
     other = _write_target(printer, op.else_block, op.else_arguments)
     printer.write(f" {printer.use(op.condition)}, {then}, {other}")
     printer.write(" {no_unroll}" if op.no_unroll is not None else "")
+    printer.write(" {is_rare}" if op.is_rare is not None else "")
 
 
 WRITERS: dict[str, Callable[[Any, Any], None]] = {

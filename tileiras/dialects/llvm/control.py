@@ -46,13 +46,17 @@ class BrOp(IRDLOperation):
 
 @irdl_op_definition
 class CondBrOp(IRDLOperation):
-    """Jumps to `then_block` if `condition` holds, else to `else_block`."""
+    """Jumps to `then_block` if `condition` holds, else to `else_block`.
+
+    `is_rare`: hardly ever to `then_block`, whose code LLVM puts out of the way.
+    """
 
     name = "llvm.cond_br"
     condition = operand_def(IntegerType(1))
     then_arguments = var_operand_def()
     else_arguments = var_operand_def()
     no_unroll = opt_prop_def(UnitAttr)
+    is_rare = opt_prop_def(UnitAttr)
     then_block = successor_def()
     else_block = successor_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)

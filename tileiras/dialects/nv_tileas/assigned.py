@@ -43,10 +43,21 @@ ACCESS = "access"
 """Of an access to memory: an `AccessAttr`."""
 SMEM_LAYOUT = "smem_layout"
 """Of a load into a buffer that all threads read: where elements lie in it."""
+IN_WORDS = "in_words"
+"""Of a load through a view: bytes that move one by one become words, which users take as such."""
 REMATERIALIZE = "rematerialize"
 """Of an operation whose result is computed again, not converted, where other layouts are wanted."""
 
-NAMES = (FRAGMENTS, LAYOUTS, OPERAND_LAYOUTS, ARGUMENT_LAYOUTS, ACCESS, SMEM_LAYOUT, REMATERIALIZE)
+NAMES = (
+    FRAGMENTS,
+    LAYOUTS,
+    OPERAND_LAYOUTS,
+    ARGUMENT_LAYOUTS,
+    ACCESS,
+    SMEM_LAYOUT,
+    IN_WORDS,
+    REMATERIALIZE,
+)
 
 
 @irdl_attr_definition

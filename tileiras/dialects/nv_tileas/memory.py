@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.builtin import IntAttr, UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -69,11 +69,15 @@ class ConvertLayoutOp(IRDLOperation):
 
 @irdl_op_definition
 class TiledLoadOp(TiledLoadBase):
-    """Loads one tile through a view, `vector` elements at a time along tile dim `axis`."""
+    """Loads one tile through a view, `vector` elements at a time along tile dim `axis`.
+
+    `in_words`: elements of 8 bits that move one by one, of which users take words of neighbours.
+    """
 
     name = "nv_tileas.tiled_load"
     vector = prop_def(IntAttr)
     axis = prop_def(IntAttr)
+    in_words = opt_prop_def(UnitAttr)
 
 
 @irdl_op_definition

@@ -368,6 +368,31 @@ class ConsumerReleaseOp(IRDLOperation):
     by_warps = opt_prop_def(UnitAttr)
 
 
+def is_handed_back_at_once(pipeline: SSAValue) -> bool:
+    """Whether the stage of each wait is handed back before the next wait, in the same block.
+
+    So no more than one is held, and at a release it is known that there is one.
+    """
+    users = [use.operation for use in pipeline.uses]
+    waits = [user for user in users if isinstance(user, ConsumerWaitOp)]
+    releases = [user for user in users if isinstance(user, ConsumerReleaseOp)]
+    places = {*waits, *releases}
+    ends = [_next_of(wait, places) for wait in waits]
+    return len(waits) == len(releases) and all(
+        isinstance(end, ConsumerReleaseOp) and not end.keep.data for end in ends
+    )
+
+
+def _next_of(op: Operation, places: set[Operation]) -> Operation | None:
+    """The first of `places` behind an operation in its block, or the operation around one."""
+    following = op.next_op
+    while following is not None and following not in places:
+        if following.regions and any(following.is_ancestor(place) for place in places):
+            return following
+        following = following.next_op
+    return following
+
+
 @irdl_op_definition
 class FreePipelinesOp(IRDLOperation):
     """The consumers have read all stages and the producer fills no more: the memory is free.

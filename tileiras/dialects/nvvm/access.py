@@ -1,6 +1,6 @@
 """Guarded, ordered and scattered memory accesses, each for a whole tile fragment in one op."""
 
-from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr
+from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -31,7 +31,8 @@ class GuardedLoadOp(IRDLOperation):
     With one pointer the result (scalar or vector) lies contiguously there. With G pointers it has G
     groups of lanes, one contiguous run per pointer. `align` (bytes) holds for every pointer and
     caps the width of an access, as do 16 bytes. Where the guard is false nothing is touched;
-    without `passthru` those lanes are unspecified. PTX ISA, "ld".
+    without `passthru` those lanes are unspecified. `in_words`: bytes that are loaded one by one
+    come into registers of 32 bits, for users that take words of four. PTX ISA, "ld".
     """
 
     name = "nvvm.guarded_load"
@@ -39,6 +40,7 @@ class GuardedLoadOp(IRDLOperation):
     order = prop_def(StringAttr)
     scope = prop_def(StringAttr)
     cache = opt_prop_def(StringAttr)
+    in_words = opt_prop_def(UnitAttr)
     pointers = operand_def()
     predicate = opt_operand_def()
     passthru = opt_operand_def()
@@ -52,6 +54,10 @@ class GuardedLoadOp(IRDLOperation):
         if self.passthru is not None and self.passthru.type != self.result.type:
             raise VerifyException("nvvm.guarded_load: passthru has another type than the result")
         check_order(self.name, self.order.data, self.scope.data, LOAD_ORDERS, self.cache)
+        lanes = lanes_of(self.result.type)
+        is_one_by_one = bit_width(scalar_of(self.result.type)) == 8 and self.align.data == 1
+        if self.in_words is not None and not (is_one_by_one and lanes):
+            raise VerifyException("nvvm.guarded_load: words of what is not loaded byte by byte")
 
 
 @irdl_op_definition

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     IntAttr,
     StringAttr,
+    UnitAttr,
     f16,
     f32,
 )
@@ -23,7 +24,7 @@ from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase, TiledLoadBas
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
-from tileiras.dialects.nv_tileas.assigned import AccessAttr, FmaAttr, MmaSyncAttr
+from tileiras.dialects.nv_tileas.assigned import IN_WORDS, AccessAttr, FmaAttr, MmaSyncAttr
 from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.async_copy import ASYNC_COPY_RULES
@@ -222,7 +223,10 @@ def _place_tiled_load(materializer: Materializer, op: Operation) -> Sequence[SSA
     layout = access.layout.data
     operands = _view_operands(materializer, op, layout)
     types = [encoded(element_of(op.result), layout), op.result_token.type]
-    built = materializer.emit(tas.TiledLoadOp, operands, types, _access_properties(op, access))
+    properties = _access_properties(op, access)
+    if IN_WORDS in op.attributes:
+        properties[IN_WORDS] = UnitAttr()
+    built = materializer.emit(tas.TiledLoadOp, operands, types, properties)
     return [materializer.settle(op.result, built.results[0]), built.results[1]]
 
 

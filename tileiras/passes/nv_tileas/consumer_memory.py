@@ -39,7 +39,8 @@ def wanted_scratch_bytes(body: Block) -> int:
 def least_scratch_bytes(body: Block) -> int:
     """Shared memory that one of these operations needs at once.
 
-    Where operands have been placed, reshapes and permutations need none.
+    Where operands have been placed, reshapes and permutations need none, nor do accesses through
+    views, which happen as tiles lie.
     """
     return max(map(_needed, _beside_pipelines(body)), default=0)
 
@@ -58,7 +59,7 @@ def _needed(op: Operation) -> int:
             return min(LEAST_SCRATCH, _wanted(op))
         case aa.ReduceOp() if not _wanted(op):
             return 0
-        case aa.ReshapeOp() | aa.PermuteOp():
+        case aa.ReshapeOp() | aa.PermuteOp() | tas.TiledLoadOp() | tas.TiledStoreOp():
             return 0
         case _:
             return least_bytes(op)

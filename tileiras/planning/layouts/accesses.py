@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
 
-from tileiras.codegen.target import GpuTarget
+from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
@@ -13,6 +14,7 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas.assigned import (
     ACCESS,
+    IN_WORDS,
     SMEM_LAYOUT,
     access_attribute,
     layout_attribute,
@@ -114,11 +116,17 @@ class AccessAssigner:
         """In the layout of the result's class if that reads as well, else coalesced.
 
         Scales of products in that of their class in any case: they need not be exchanged then.
+        Instructions take four in a word, even where they are loaded one by one.
         """
         access = self._writer.classes.view_access(op)
         wanted = self._writer.settled(op.result)
         bits = storage_bits(element_of(op.result))
-        access = access.at(wanted) if is_scale(op.result) else access.towards(wanted, bits)
+        if is_scale(op.result):
+            access = access.at(wanted)
+            if access.vector == 1 and self._target.has(Feature.BLOCK_SCALED_MMA):
+                op.attributes[IN_WORDS] = UnitAttr()
+        else:
+            access = access.towards(wanted, bits)
         self._set(op, access)
         self._ask_indices(op, access.layout)
         self._writer.set_results(op)

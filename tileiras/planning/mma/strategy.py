@@ -37,10 +37,13 @@ from tileiras.planning.operands.swap_ab import oriented
 from tileiras.planning.operands.tma import is_by_tma, rounds_to_tf32, transparent_users
 from tileiras.planning.resources.cta import CtaConfig, launched_registers
 
-PRODUCER_REGISTERS = 72
-"""Policy: of a thread of the producer beside mma.sync. Bytes that ptxas spills of f16 128x256x64
-on sm_90 with 40, 56, 64 and 72 registers: 16, 8, 8, 0.
+TMA_REGISTERS = 24
+"""Policy: of a thread of the producer beside mma.sync, as few as there are (PTX ISA, "setmaxnreg").
+Bytes that ptxas spills of nvf4 128x128x128 and 128x256x128 on sm_120: 80 and 104 where consumers
+have 216 registers, none with 232 and more.
 """
+SIGN_REGISTERS = 72
+"""Policy: of a thread of the producer's warpgroup where one of its warps moves signs of scales."""
 LEAST_ELEMENTS = 128 * 128
 """Policy: see the next one."""
 LEAST_ELEMENTS_COMPUTED = 64 * 64
@@ -120,7 +123,7 @@ class Tcgen05Strategy:
         """
         if shape.producer_warps > 1 and not gathers:
             moves = any(isinstance(dot, Tcgen05Dot) and dot.moves_signs for dot in dots)
-            return _with_registers_for_producer(shape, target) if moves else shape
+            return _with_producer_registers(shape, SIGN_REGISTERS, target) if moves else shape
         warps = shape.consumer_warps + shape.producer_warps + 1
         launched = launched_registers(warps, shape.ctas, target)
         registers = launched if gathers else min(shape.registers, launched)
@@ -217,11 +220,10 @@ class MmaSyncStrategy:
     def shaped(
         self, shape: CtaConfig, target: GpuTarget, gathers: bool, dots: Sequence[PlannedDot]
     ) -> CtaConfig:
-        """Of a CTA alone on its SM the producer keeps more: ptxas spills 8 to 16 bytes otherwise.
-
-        Consumers have enough left: what their tiles may take (MAX_REGISTERS) and 40 others.
+        """Consumers have what a producer that only issues TMA can do without: they hold fragments,
+        and scales on their way.
         """
-        return _with_registers_for_producer(shape, target)
+        return _with_producer_registers(shape, TMA_REGISTERS, target)
 
     def allotted(
         self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget
@@ -230,19 +232,17 @@ class MmaSyncStrategy:
         return list(dots)
 
 
-def _with_registers_for_producer(shape: CtaConfig, target: GpuTarget) -> CtaConfig:
-    """A CTA alone on its SM whose consumers leave more registers to the warps beside them."""
-    more = PRODUCER_REGISTERS - shape.producer_registers
-    if not shape.producer_registers or shape.ctas > 1 or more <= 0:
+def _with_producer_registers(shape: CtaConfig, registers: int, target: GpuTarget) -> CtaConfig:
+    """The shape with so many registers for the warps beside consumers, who have the others.
+
+    What a CTA gives to its producer beyond its share it must have to itself.
+    """
+    more = registers - shape.producer_registers
+    if not shape.producer_registers or (shape.ctas > 1 and more > 0):
         return shape
     given = -(-more // shape.warpgroups // target.register_unit) * target.register_unit
-    registers = shape.registers - given
-    return replace(
-        shape,
-        registers=registers,
-        producer_registers=PRODUCER_REGISTERS,
-        consumer_registers=registers,
-    )
+    left = shape.registers - given
+    return replace(shape, registers=left, producer_registers=registers, consumer_registers=left)
 
 
 PIPELINED: tuple[MmaStrategy, ...] = (Tcgen05Strategy(), WgmmaStrategy(), MmaSyncStrategy())

@@ -59,8 +59,8 @@ def _add(
     multicast: Multicast, func: aa.FuncOp, load: aa.TiledLoadOp, ranked: dict[SSAValue, None]
 ) -> None:
     """Adds a load if it can be shared: not one whose map changes, as copies into other CTAs are
-    not waited for before that."""
-    if has_renewed_map(load):
+    not waited for before that. One of which a pair has halves comes once already."""
+    if has_renewed_map(load) or load.halved is not None:
         return
     axis = contiguous_axis(load)
     if axis is None or tile_cut(view_type_of(load.view), axis, func.cluster_size) is None:

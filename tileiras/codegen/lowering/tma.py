@@ -15,7 +15,7 @@ from tileiras.codegen.target import Feature
 from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileaa.types import TiledViewType
-from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.dialects.nv_tileaa.views import half_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
@@ -97,7 +97,7 @@ def wait_for_copies(ctx: KernelLowering, value: SSAValue) -> None:
 
     Not until the stages are handed back: what the producer has to do then would keep the CTA, which
     is about to end, from making room for the next one. Where CTAs share a pipeline it is: then no
-    other CTA reaches into this one any more.
+    other CTA reaches into this one any more, nor do products of another one read it.
     """
     pipeline = ctx.roles.pipeline(value)
     b = ctx.b
@@ -107,7 +107,7 @@ def wait_for_copies(ctx: KernelLowering, value: SSAValue) -> None:
         # The phase of the last contents; one that is over already where there was none.
         current = stage.get(b)
         barrier = pipeline.full_barrier(b, current)
-        if pipeline.is_shared:
+        if pipeline.is_shared or pipeline.is_paired:
             barrier = pipeline.empty_barrier(b, current)
         b.mbarrier_wait(barrier, b.xor(parity.get(b), b.i32(1)))
         pipeline.advance(ctx)
@@ -119,6 +119,8 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, pl.TmaLoadOp):
         raise InternalError("the rule of tma_load got another operation")
     b, type = ctx.b, view_type_of(op.view)
+    if op.halved is not None:
+        type = half_of(type, op.halved.data)
     pipeline = ctx.roles.pipeline(op.pipeline)
     axis = op.axis.data
     stage, _ = pipeline.position(ctx)
@@ -129,6 +131,10 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
         b.mul(b.int_cast(ctx.value(index), i32), b.i32(step))
         for index, step in zip(op.indices, type.steps, strict=True)
     ]
+    if op.halved is not None:
+        dim = op.halved.data
+        half = b.and_(cluster_rank(ctx), b.i32(1))
+        tile[dim] = b.add(tile[dim], b.mul(half, b.i32(type.tile_shape[dim])))
     maker = map_maker(op.tensor_map)
     extents = tuple(maker.box.data[dim] for dim in type.dim_map)
     order = tma_dims(type, axis)

@@ -13,7 +13,7 @@ from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
@@ -37,6 +37,7 @@ from tileiras.planning.operands.tma import (
     is_by_tma,
     is_scale_load,
     load_swizzle,
+    own_view,
     place_bytes,
     tile_bytes,
 )
@@ -269,6 +270,8 @@ class ProducerBuilder(OpBuilder):
             skip_if = self.uniform.conditions.get(op)
             if skip_if is not None:
                 operands.append(skip_if)
+            if op.halved is not None:
+                properties["halved"] = op.halved
             sizes = [1, 1, 1, len(op.indices), int(is_shared), int(skip_if is not None)]
             properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
             self.emit(pl.TmaLoadOp, operands, (), properties)
@@ -289,7 +292,7 @@ class ProducerBuilder(OpBuilder):
         So all stand before the first copy as a rule, and are made together. Views that are alike
         share one.
         """
-        type, axis = view_type_of(view), contiguous_axis(op)
+        type, axis = own_view(op), contiguous_axis(op)
         if axis is None:
             raise InternalError("a tile brought to shared memory has no contiguous dim")
         parts = self.multicast.cluster_size if op in self.multicast.loads else 1

@@ -297,7 +297,7 @@ def lower_stage_release(ctx: KernelLowering, op: Operation) -> None:
         everyone = b.const_int(integer_type(16), (1 << ctx.cluster_size) - 1)
     memory, stage = tensor_memory(ctx), newest.get(b)
     if pipeline.is_paired:
-        everyone = _both(ctx)
+        everyone = everyone or _both(ctx)
         full = pipeline.full_barrier(b, stage)
         b.mbarrier_arrive(full, cluster_cta=first_of_pair(ctx), predicate=memory.second)
     empty = pipeline.empty_barrier(b, stage)

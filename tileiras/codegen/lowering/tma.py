@@ -145,8 +145,10 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
         if op.skip_if is not None:
             predicate = b.and_(predicate, b.xor(ctx.value(op.skip_if), b.i1(True)))
         if op.multicast_if is not None:
-            owner = number * ctx.cluster_size // len(pieces)
-            predicate, mask = _shared_copy(ctx, ctx.value(op.multicast_if), owner, predicate)
+            same, is_halved = ctx.value(op.multicast_if), op.halved is not None
+            sharers = ctx.cluster_size // 2 if is_halved else ctx.cluster_size
+            owner = number * sharers // len(pieces)
+            predicate, mask = _shared_copy(ctx, same, owner, predicate, is_halved)
         b.tma_load(
             b.gep(target, box.offset),
             ctx.value(op.tensor_map),
@@ -159,12 +161,19 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
 
 
 def _shared_copy(
-    ctx: KernelLowering, same: SSAValue, owner: int, elected: SSAValue
+    ctx: KernelLowering, same: SSAValue, owner: int, elected: SSAValue, is_halved: bool
 ) -> tuple[SSAValue, SSAValue]:
-    """Whether this thread issues a copy that is CTA `owner`'s if shared, and for which CTAs."""
+    """Whether this thread issues a copy that is CTA `owner`'s if shared, and for which CTAs.
+
+    `is_halved`: those that have the same half of a pair's tile share, and the owner is a pair's.
+    """
     b, rank = ctx.b, cluster_rank(ctx)
-    is_owner = b.icmp("eq", rank, b.i32(owner))
+    number = b.lshr(rank, b.i32(1)) if is_halved else rank
+    is_owner = b.icmp("eq", number, b.i32(owner))
     issues = b.and_(elected, b.or_(is_owner, b.xor(same, b.i1(True))))
     alone = b.shl(b.i32(1), rank)
     everyone = b.i32((1 << ctx.cluster_size) - 1)
+    if is_halved:
+        first = sum(1 << other for other in range(0, ctx.cluster_size, 2))
+        everyone = b.shl(b.i32(first), b.and_(rank, b.i32(1)))
     return issues, b.trunc(b.select(same, everyone, alone), integer_type(16))

@@ -351,7 +351,8 @@ def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
     b = ctx.b
     warp = b.lshr(b.thread_id(), b.i32(5))
     for pipeline in ctx.roles.pipelines.values():
-        ctas = ctx.cluster_size if pipeline.is_shared else 1
+        # One CTA of a pair hands back stages of both.
+        ctas = ctx.cluster_size // (1 + pipeline.is_paired) if pipeline.is_shared else 1
         for first in range(0, pipeline.stages, warps):
             stage = b.i32(first) if warps == 1 else b.add(warp, b.i32(first))
             is_last = first + warps > pipeline.stages

@@ -26,6 +26,8 @@ PART_WORDS = 8192
 """Policy: words of a part: 64 registers for each thread of 4 warps, enough loads in flight."""
 CLUSTER_SIZES = (2, 4)
 """Policy: CTAs among which the parts of a tile may be divided."""
+PAIRED_SIZES = (*CLUSTER_SIZES, 8)
+"""Policy: the same where they multiply in pairs, so that each gets half of what the others read."""
 PRODUCT_WORDS = 8192
 """Policy: words of a product's result from which on it is looked at, with what is live beside it.
 """
@@ -111,7 +113,8 @@ def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
     if asked is None and target.has(Feature.TCGEN05):
         products = sum(isinstance(op, aa.ProductOp) for op in func.walk())
         return CLUSTER_SIZES[0] if products == 1 else 1
-    return asked if asked in CLUSTER_SIZES else 1
+    sizes = PAIRED_SIZES if target.has(Feature.TCGEN05) else CLUSTER_SIZES
+    return asked if asked in sizes else 1
 
 
 def _remark(func: aa.FuncOp, text: str) -> Remark:

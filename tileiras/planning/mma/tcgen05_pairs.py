@@ -33,8 +33,6 @@ def halves_of(func: aa.FuncOp, plan: RolePlan) -> dict[aa.TiledLoadOp, int] | st
     """The loads of right operands with the dims along which a pair of CTAs shares them, or why the
     CTAs of the kernel are no pair.
     """
-    if func.cluster_size != PAIR:
-        return f"a cluster has {func.cluster_size} CTAs, not two"
     if func.clustered is not None:
         return "its CTAs have tile blocks that may read different columns"
     multicast, found = find_multicast(func, plan), dict[aa.TiledLoadOp, int]()

@@ -25,7 +25,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import (
     all_equal,
 )
 from tileiras.passes.op_builder import OpBuilder
-from tileiras.planning.clusters import Multicast
+from tileiras.planning.clusters import Multicast, sharing_ctas
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.gather import chunk_elements, chunk_layout, run_elements
@@ -295,7 +295,8 @@ class ProducerBuilder(OpBuilder):
         type, axis = own_view(op), contiguous_axis(op)
         if axis is None:
             raise InternalError("a tile brought to shared memory has no contiguous dim")
-        parts = self.multicast.cluster_size if op in self.multicast.loads else 1
+        is_shared = op in self.multicast.loads
+        parts = sharing_ctas(op, self.multicast.cluster_size) if is_shared else 1
         extents = tile_cut(type, axis, parts)
         if extents is None:
             raise InternalError("a tile cannot be cut into boxes")

@@ -8,14 +8,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from tests.interpreter.ptx.test_tcgen05_scaled import MX4, MX8, NV4
-from tests.interpreter.ptx.test_tcgen05_scaled import check as check_scaled
-from tests.interpreter.ptx.test_tcgen05_scaled import compiled as compiled_scaled
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import aligned_result, dense_case
-from tests.kernels.scaled_products import ScaledGemm
+from tests.kernels.scaled_products import ScaledGemm, gemm, gemm_arguments
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
 from tileiras.codegen.target import get_target
 from tileiras.driver import compile_module
@@ -23,6 +21,9 @@ from tileiras.interpreter.ptx import run_ptx
 from tileiras.interpreter.ptx.errors import PtxError
 from tileiras.options import CompileOptions
 
+MX8 = ("f8E4M3FN", "f8E8M0FNU", 32)
+MX4 = ("f4E2M1FN", "f8E8M0FNU", 32)
+NV4 = ("f4E2M1FN", "f8E4M3FN", 16)
 F16 = ProductKernel("f16", (256, 128, 64), whole=True, cluster=2, result="f16")
 LARGE = replace(F16, tile=(256, 256, 64))
 RAGGED = (300, 200, 100)
@@ -94,10 +95,13 @@ def test_extents_that_are_no_whole_tiles(extents: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("kernel", SCALED, ids=str)
 def test_scales_come_to_both(kernel: ScaledGemm) -> None:
     """Each CTA has the scales of its rows and of all columns, and moves the signs of its half."""
-    text = compiled_scaled(kernel)
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_100")
+    text = compile_module(gemm(kernel).encode(), options).output.decode()
     assert "tcgen05.cp.cta_group::2" in text and "cta_group::1" not in text
     assert re.search(r"tcgen05\.mma\.cta_group::2\S*block_scale", text)
-    check_scaled(kernel, text)
+    given, wanted = gemm_arguments(kernel)
+    run_ptx(text, given, kernel.grid)
+    np.testing.assert_allclose(given[-1], wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
     result = ptx_to_cubin(text, get_target("sm_100"), CompileOptions(gpu_name="sm_100"))
     assert result.cubin and result.spills == 0
 

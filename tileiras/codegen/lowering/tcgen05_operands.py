@@ -13,7 +13,10 @@ from tileiras.errors import InternalError
 
 
 def operand_in_stage(tile: SSAValue, k_axis: int) -> SharedOperand:
-    """How a tile lies, seen from the product: K runs along dim `k_axis`. Of a pair, this CTA's half."""
+    """How a tile lies, seen from the product: K runs along dim `k_axis`.
+
+    Of one that a pair of CTAs shares, what this CTA has of it.
+    """
     type = tile.type
     if not is_in_smem(type):
         raise InternalError("an operand of tcgen05 is not in shared memory", where="tcgen05")

@@ -68,8 +68,8 @@ class LegalizeScaledDotPass(IrPass):
 def _why_not_by_tcgen05(func: aa.FuncOp, target: GpuTarget) -> str | None:
     """Why tcgen05 does not compute a kernel's products, "" if it does; None if there is none.
 
-    It is asked of a copy of the kernel, whose f4 are bytes already; of one that the CTAs of a cluster
-    divide, if its tiles are too large for one.
+    It is asked of a copy of the kernel, whose f4 are bytes already; of one that the CTAs of a
+    cluster divide, if its tiles are too large for one.
     """
     if not target.has(Feature.TCGEN05_SCALED) or not target.has(Feature.TMA):
         return None
@@ -84,7 +84,8 @@ def _why_not_by_tcgen05(func: aa.FuncOp, target: GpuTarget) -> str | None:
     planned = Tcgen05Strategy().plan(_products(copy), target)
     if isinstance(planned, str) and (ctas := asked_ctas(copy, target)) > 1:
         split_products(copy, ctas)
-        planned = Tcgen05Strategy().plan(_products(copy), target) if copy.cluster else planned
+        if not isinstance(Tcgen05Strategy().plan(_products(copy), target), str):
+            return ""
     return planned if isinstance(planned, str) else ""
 
 

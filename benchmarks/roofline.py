@@ -9,24 +9,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from loop_figures import LoopFigures, main_loop  # noqa: E402
-from static_figures import our_row  # noqa: E402
+from loop_traffic import l2_bytes_per_kiloflop  # noqa: E402
+from static_figures import KERNELS  # noqa: E402
 
+from tests.kernels.product_text import ProductKernel  # noqa: E402
+from tests.kernels.random_products import aligned_result  # noqa: E402
 from tests.kernels.softmax_attention import softmax_attention  # noqa: E402
 from tileiras.codegen.target.rates import (  # noqa: E402
     ISSUED_PER_CYCLE,
+    L2_BYTES_MEASURED,
     L2_BYTES_PER_CYCLE,
     RATES,
     SHARED_BYTES_PER_CYCLE,
     Rates,
 )
 from tileiras.driver import compile_module, with_environment  # noqa: E402
+from tileiras.errors import CompileError  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 
 SIZE = 8192
@@ -64,15 +69,31 @@ TASKS = (
         HEADS * SIZE * SIZE,
     ),
 )
+DEPTHS = {"f16": 64, "f8E4M3FN": 128, "nvf4": 256}
+"""Of the tiles that an author may choose: a row of a stage is one swizzle span of 128 bytes."""
+SHAPES: dict[str, tuple[tuple[int, int, int], ...]] = {
+    "sm_90": ((128, 128, 1), (128, 256, 1)),
+    **dict.fromkeys(
+        ("sm_100", "sm_103", "sm_110"),
+        ((128, 128, 1), (256, 256, 2), (512, 256, 4), (1024, 256, 8)),
+    ),
+}
+"""Rows and columns of tiles by target, and how many CTAs divide one (`num_cta_in_cga`); elsewhere
+128x128 by one."""
 OPERAND_BYTES = {"f16": 2.0, "f8": 1.0, "f4": 0.5 + 1 / 16}
 
 
 @dataclass(frozen=True)
 class Program:
-    """How a kernel computes a task: its loop, and the tile that a CTA computes."""
+    """How a kernel computes a task: its loop, and the tile of `ctas` CTAs.
+
+    `traffic`: bytes from L2 for 1000 flops; None where the tile says it.
+    """
 
     loop: LoopFigures
     tile: tuple[int, int]
+    ctas: int = 1
+    traffic: float | None = None
 
 
 def floor(task: Task, rates: Rates) -> dict[str, float]:
@@ -97,7 +118,10 @@ def predicted(task: Task, rates: Rates, program: Program) -> dict[str, float]:
         times["tensor"] = task.flops / (cycles * rate)
     times["issue"] = kiloflops * loop.per_kiloflop / (cycles * ISSUED_PER_CYCLE)
     times["shared"] = kiloflops * loop.bytes_per_kiloflop / (cycles * SHARED_BYTES_PER_CYCLE)
-    times["L2"] = _l2_bytes(task, program.tile) / (cycles * L2_BYTES_PER_CYCLE)
+    loaded = _l2_bytes(task, program.tile)
+    if program.traffic is not None:
+        loaded = kiloflops * program.traffic
+    times["L2"] = loaded / (cycles * L2_BYTES_PER_CYCLE)
     return times
 
 
@@ -109,11 +133,44 @@ def _l2_bytes(task: Task, tile: tuple[int, int]) -> float:
     return OPERAND_BYTES[task.element] * SIZE**3 * (1 / rows + 1 / columns)
 
 
-def program_of(task: Task, target: str) -> Program | None:
-    """Our kernel, None where the target lacks its types or has no loop of products."""
-    if task.kernel != "attention":
-        row = our_row(task.kernel, target)
-        return None if row is None or row.loop is None else Program(row.loop, row.tile[:2])
+def gemm_source(kernel: str, target: str, shape: tuple[int, int, int]) -> bytes:
+    """A kernel of the static figures with another tile: rows, columns, and CTAs that divide it."""
+    rows, columns, ctas = shape
+    form = KERNELS[kernel]
+    depth = form.tile[2] if (rows, columns) == form.tile[:2] else DEPTHS[kernel]
+    form = replace(form, tile=(rows, columns, depth))
+    text = aligned_result(form) if isinstance(form, ProductKernel) else form.text()
+    if ctas > 1:
+        hints = f") optimization_hints=<{target} = {{num_cta_in_cga = {ctas}}}> {{"
+        text = text.replace(") {", hints, 1)
+    return text.encode()
+
+
+def gemm_program(kernel: str, target: str, shape: tuple[int, int, int]) -> Program | None:
+    """The kernel with a tile, None where the target lacks its types."""
+    rows, columns, ctas = shape
+    source = gemm_source(kernel, target, shape)
+    options = with_environment(CompileOptions(gpu_name=target, emit="ptx"))
+    try:
+        ptx = compile_module(source, options).output.decode()
+    except CompileError:
+        return None
+    together = 2 if "cta_group::2" in ptx else 1
+    loop = main_loop(ptx, (rows // ctas * together, columns))
+    traffic = l2_bytes_per_kiloflop(source, target)
+    return None if loop is None else Program(loop, (rows, columns), ctas, traffic)
+
+
+def programs_of(task: Task, target: str) -> list[Program | None]:
+    """Our kernels, for each tile one; None where the target lacks the types."""
+    if task.kernel == "attention":
+        return [attention_program(task, target)]
+    shapes = SHAPES.get(target, ((128, 128, 1),))
+    return [gemm_program(task.kernel, target, shape) for shape in shapes]
+
+
+def attention_program(task: Task, target: str) -> Program | None:
+    """Our kernel, None where it has no loop of products."""
     tile = (128, 64)
     source = softmax_attention("full", *tile, DEPTH)
     options = with_environment(CompileOptions(gpu_name=target, emit="ptx"))
@@ -127,34 +184,45 @@ HEADS_OF_TABLE = (
     "task",
     "floor",
     "bound by",
+    "tile",
+    "CTAs",
     "our unit",
     *UNITS,
     "predicted",
     "of floor",
+    "of floor*",
 )
 
 
-def cells(target: str, task: Task) -> list[str] | None:
-    """A row of the table, None where the target has no such unit."""
+def rows(target: str, task: Task) -> list[list[str]]:
+    """The rows of a task, for each of our kernels; none where the target has no such unit."""
+    if task.element not in RATES[target].tensor:
+        return []
+    return [cells(target, task, program) for program in programs_of(task, target)]
+
+
+def cells(target: str, task: Task, program: Program | None) -> list[str]:
+    """A row of the table."""
     rates = RATES[target]
-    if task.element not in rates.tensor:
-        return None
     least = floor(task, rates)
     bound = max(least, key=lambda unit: least[unit])
     start = [target, task.name, f"{least[bound]:.0f}", bound]
-    program = program_of(task, target)
     if program is None:
         return [*start, *["-"] * (len(HEADS_OF_TABLE) - len(start))]
     times = predicted(task, rates, program)
     slowest = max(times, key=lambda unit: times[unit])
     numbers = [f"{times[unit]:.0f}" for unit in UNITS]
     ratio = times[slowest] / least[bound]
+    sooner = {**times, "L2": times["L2"] * L2_BYTES_PER_CYCLE / L2_BYTES_MEASURED}
     return [
         *start,
+        "x".join(map(str, program.tile)),
+        str(program.ctas),
         program.loop.unit,
         *numbers,
         f"{times[slowest]:.0f} ({slowest})",
         f"{ratio:.2f}",
+        f"{max(sooner.values()) / least[bound]:.2f}",
     ]
 
 
@@ -162,8 +230,8 @@ def table() -> str:
     """All targets and tasks, as Markdown."""
     lines = [f"| {' | '.join(HEADS_OF_TABLE)} |", "|---" * len(HEADS_OF_TABLE) + "|"]
     for target in RATES:
-        rows = (cells(target, task) for task in TASKS)
-        lines += [f"| {' | '.join(row)} |" for row in rows if row is not None]
+        for task in TASKS:
+            lines += [f"| {' | '.join(row)} |" for row in rows(target, task)]
     return "\n".join(lines) + "\n"
 
 
@@ -196,10 +264,17 @@ Microseconds. The floor is what the slowest of tensor cores, memory and special 
 whatever the program. Then what each unit needs for our program, read off the loop of its PTX (as in
 [static-figures.md](static-figures.md)): a PTX instruction counts as one issued, an SM issues
 {ISSUED_PER_CYCLE} a cycle and reads {SHARED_BYTES_PER_CYCLE} bytes of shared memory and
-{L2_BYTES_PER_CYCLE} of L2 (an A100's, assumed elsewhere). Units overlap; the slowest is the
-prediction. The kernels have tiles of 128x128, those of attention 128 queries by 64 keys; clusters
-and two tiles per CTA, which load less from L2, are not counted. Of attention, the loop has its
-softmax. Prologues, epilogues and last waves are left out, so a prediction is optimistic.
+{L2_BYTES_PER_CYCLE} of L2 (an A100's, assumed elsewhere; no document and no measurement of a
+Blackwell GPU was found). Units overlap; the slowest is the prediction. The column with a star is
+for {L2_BYTES_MEASURED} bytes of L2, which GEMMs were seen to get on an H100
+([decision 18](decisions/0018-ordinary-grids.md)).
+
+Kernels are those of an author who chooses the tile: `CTAs` of a cluster divide it
+(`num_cta_in_cga`), and multiply in pairs where there is tcgen05
+([decision 43](decisions/0043-pairs-of-ctas.md)). What they load from L2 is read off their
+nv_tileas: what CTAs share, and what is in a stage already, once. Attention has 128 queries by 64
+keys, and its loop has the softmax; what clusters would share of it is not counted. Prologues,
+epilogues and last waves are left out, so a prediction is optimistic.
 
 TABLE"""
 

@@ -73,8 +73,43 @@ def test_page_is_what_the_script_prints() -> None:
 @pytest.mark.parametrize("task", ["GEMM f16", "GEMM f8", "attention f16"])
 def test_mma_sync_on_sm_120_stands_at_the_floor_of_the_model(task: str) -> None:
     [found] = [one for one in roofline.TASKS if one.name == task]
-    row = roofline.cells("sm_120", found)
-    assert row is not None and float(row[-1]) <= 1.1
-    wide = roofline.cells("sm_100", found)
-    assert wide is not None and float(wide[-1]) >= 1
-    assert roofline.cells("sm_90", roofline.TASKS[2]) is None
+    [row] = roofline.rows("sm_120", found)
+    assert of_floor(row) <= 1.1
+    assert not roofline.rows("sm_90", roofline.TASKS[2])
+
+
+def of_floor(row: list[str]) -> float:
+    """What is predicted, by the floor."""
+    return float(row[roofline.HEADS_OF_TABLE.index("of floor")])
+
+
+def program(target: str, kernel: str, shape: tuple[int, int, int]) -> roofline.Program:
+    """Our kernel with a tile."""
+    found = roofline.gemm_program(kernel, target, shape)
+    assert found is not None
+    return found
+
+
+def test_what_a_program_loads_is_read_off_its_loop() -> None:
+    """Bytes of A and B for a step of K: rows and columns of the tile, by its flops."""
+    alone = program("sm_100", "f16", (128, 128, 1))
+    assert alone.traffic == pytest.approx(1000 * 2 * (128 + 128) / (2 * 128 * 128))
+    pair = program("sm_100", "f16", (256, 256, 2))
+    assert pair.traffic == pytest.approx(1000 * 2 * (256 + 256) / (2 * 256 * 256))
+    pairs = program("sm_100", "f16", (512, 256, 4))
+    assert pairs.traffic == pytest.approx(1000 * 2 * (512 + 256) / (2 * 512 * 256))
+
+
+def test_a_pair_reads_half_of_the_columns_each() -> None:
+    """Of shared memory: an instruction of two CTAs has 256 rows, and 128 columns of each."""
+    alone, pair = (program("sm_100", "nvf4", shape) for shape in ((128, 128, 1), (256, 256, 2)))
+    assert pair.loop.bytes_per_kiloflop == pytest.approx(alone.loop.bytes_per_kiloflop / 2, rel=0.1)
+
+
+@pytest.mark.parametrize("target", ["sm_100", "sm_103", "sm_110"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_pairs_reach_the_floor_of_the_model(target: str, number: int) -> None:
+    """Within a tenth, with the tile of 512x256 by four CTAs."""
+    task = roofline.TASKS[number]
+    row = roofline.cells(target, task, program(target, task.kernel, (512, 256, 4)))
+    assert of_floor(row) <= 1.1

@@ -300,6 +300,12 @@ def _gemms() -> list[Row]:
         rows.append(_whole(large, (256, 128, 3 * depth), 2, 1))
         rows.append(_ragged("GEMM", ProductKernel(element, (64, 64, depth), b="transposed"), True))
         rows.append(_ragged("GEMM", ProductKernel(element, (64, 32, 32), is_aligned=False)))
+    for element, depth in (("f16", 64), ("f32", 32), ("f8E4M3FN", 128), ("i8", 128)):
+        b = "column" if element == "f32" else "row"
+        pair = ProductKernel(element, (256, 256, depth), b=b, whole=True)
+        rows.append(_whole(pair, (256, 512, 2 * depth), 1, 2))
+    tall = ProductKernel("bf16", (512, 128, 64), whole=True, result="bf16")
+    rows.append(_whole(tall, (512, 128, 192), 1))
     wide = ProductKernel("f16", (128, 256, 64), form="persistent", result="f16", whole=True)
     transposed = ProductKernel("bf16", (128, 64, 64), a="column", whole=True)
     return [*rows, _whole(wide, (256, 512, 192), 3), _whole(transposed, (128, 128, 256), 1, 2)]
@@ -349,6 +355,7 @@ ROWS: tuple[Row, ...] = (
             ((64, 64, 128), True, (64, 64, 256), True),
             ((128, 128, 128), True, (128, 256, 384), False),
             ((64, 64, 64), False, (50, 96, 160), False),
+            ((256, 256, 128), True, (272, 288, 160), False),
         )
     ),
 )

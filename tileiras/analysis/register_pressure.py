@@ -56,14 +56,14 @@ def block_pressure(block: Block, ignored: Iterable[SSAValue] = ()) -> int:
     return _Walk(dict.fromkeys(ignored)).block(block, {})
 
 
-def live_at_products(block: Block) -> dict[aa.DotOp, Live]:
+def live_at_products(block: Block) -> dict[aa.ProductOp, Live]:
     """What is live with each product, its result included.
 
     Not counted are operands loaded for it, which come from shared memory a piece at a time, and
     what is computed from ranges, scalars and broadcasts alone (addresses, masks): that can wait,
     and repeats itself.
     """
-    products = [op for op in block.walk() if isinstance(op, aa.DotOp)]
+    products = [op for op in block.walk() if isinstance(op, aa.ProductOp)]
     made: dict[SSAValue, None] = {}
     for op in block.walk():
         if isinstance(op, (*_FREE, *_VIEWS, ElementwiseOp)):
@@ -78,10 +78,11 @@ def live_at_products(block: Block) -> dict[aa.DotOp, Live]:
     return walk.at_products
 
 
-def _loaded_for(op: aa.DotOp) -> list[SSAValue]:
+def _loaded_for(op: aa.ProductOp) -> list[SSAValue]:
     """The operands that are loaded, converted at most, and all values between."""
     found: list[SSAValue] = []
-    for operand in (op.lhs, op.rhs):
+    scales = (op.lhs_scale, op.rhs_scale) if isinstance(op, aa.DotScaledOp) else ()
+    for operand in (op.lhs, op.rhs, *scales):
         chain: list[SSAValue] = [operand]
         while isinstance(operand, OpResult) and len(operand.op.operands) == 1:
             if not isinstance(operand.op, (*_VIEWS, UnaryOp)):
@@ -98,7 +99,7 @@ class _Walk:
     """A walk backwards over a block and what is in it."""
 
     ignored: Mapping[SSAValue, None] = field(default_factory=dict[SSAValue, None])
-    at_products: dict[aa.DotOp, Live] = field(default_factory=dict[aa.DotOp, Live])
+    at_products: dict[aa.ProductOp, Live] = field(default_factory=dict[aa.ProductOp, Live])
 
     def block(self, block: Block, live_after: Live) -> int:
         """The most words at one time, if `live_after` is live behind the block."""
@@ -115,7 +116,7 @@ class _Walk:
                         most = max(most, self.block(inner, around))
             written = dict(live)
             self._use(written, op.results)
-            if isinstance(op, aa.DotOp):
+            if isinstance(op, aa.ProductOp):
                 self.at_products[op] = written
             most = max(most, sum(written.values()))
             for result in op.results:

@@ -179,7 +179,9 @@ def _tma_load(run: BlockRun, op: pl.TmaLoadOp) -> list[Any]:
     if op.skip_if is not None and run.value(op.skip_if):
         tile = _left_out(tile)
     else:
-        pipeline.expected -= tile.size * storage_bytes(view_type_of(op.view).memref.element_type)
+        size = tile.size * storage_bytes(view_type_of(op.view).memref.element_type)
+        # All of the tile, of which products of a pair read one half in each CTA.
+        pipeline.expected -= size if op.halved is None else size // 2
     maker = op.tensor_map.owner
     if not isinstance(maker, pl.MakeTensorMapOp):
         raise InterpreterError("a tensor map has no maker", op)

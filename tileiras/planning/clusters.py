@@ -17,9 +17,16 @@ from tileiras.codegen.atoms.tma_boxes import tile_cut
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.planning.model.kernel import RolePlan
-from tileiras.planning.operands.tma import OperandLoad, contiguous_axis, has_renewed_map
+from tileiras.planning.operands.tma import (
+    OperandLoad,
+    contiguous_axis,
+    halved_dim,
+    has_renewed_map,
+    is_scale_load,
+    own_view,
+)
 
 _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
 
@@ -59,11 +66,13 @@ def _add(
     multicast: Multicast, func: aa.FuncOp, load: aa.TiledLoadOp, ranked: dict[SSAValue, None]
 ) -> None:
     """Adds a load if it can be shared: not one whose map changes, as copies into other CTAs are
-    not waited for before that."""
-    if has_renewed_map(load):
+    not waited for before that. One of which a pair has halves comes once already, unless there are
+    other pairs; scales threads copy, each CTA for itself."""
+    sharers = sharing_ctas(load, func.cluster_size)
+    if has_renewed_map(load) or sharers == 1 or is_scale_load(load):
         return
     axis = contiguous_axis(load)
-    if axis is None or tile_cut(view_type_of(load.view), axis, func.cluster_size) is None:
+    if axis is None or tile_cut(own_view(load), axis, sharers) is None:
         return
     if any(value in ranked for value in (load.view, *memref_of(load.view).operands)):
         return
@@ -74,6 +83,11 @@ def _add(
     if all(_collect(index, ranked, needed) for index in indices):
         multicast.loads[load] = indices
         multicast.ranked |= needed
+
+
+def sharing_ctas(load: OperandLoad, cluster_size: int) -> int:
+    """CTAs of a cluster that a tile is the same for: of halves that pairs have, one of each."""
+    return cluster_size if halved_dim(load) is None else cluster_size // 2
 
 
 def _collect(value: SSAValue, ranked: dict[SSAValue, None], needed: dict[SSAValue, None]) -> bool:

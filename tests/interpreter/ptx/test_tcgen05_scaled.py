@@ -53,7 +53,6 @@ REFUSED = (
     (ScaledGemm(*MX8, (64, 64, 64), (64, 128, 256)), "a product of 64x64x64 with scales"),
     (ScaledGemm(*MX4_16, (128, 128, 128), WHOLE), "types of operands and scales"),
     (ScaledGemm(*MX8, (128, 128, 32), WHOLE), "fewer than 2 scales along K"),
-    (ScaledGemm(*MX8, (256, 256, 128), (256, 256, 256)), "take more than 512 columns"),
     (ScaledGemm(*NV4, (128, 16, 128), (128, 32, 256)), "signs of scales are moved for 32 columns"),
     (ScaledGemm(*NV4, (128, 128, 64), WHOLE, rows=True), "does not come through a pipeline"),
 )
@@ -118,6 +117,14 @@ def test_what_has_no_place_is_multiplied_in_bf16(kernel: ScaledGemm, reason: str
     ((kind, message),) = told(gemm(kernel))
     assert kind is RemarkKind.MISSED
     assert message.startswith("scales are multiplied in bf16: ") and reason in message
+
+
+def test_a_tile_that_one_cta_has_no_place_for_is_divided_unless_a_hint_forbids_it() -> None:
+    source = gemm(ScaledGemm(*MX8, (256, 256, 128), (256, 256, 256)))
+    assert told(source) == [(RemarkKind.PASSED, "scaled by tcgen05.mma.kind::mxf8f6f4")]
+    alone = ") optimization_hints=<sm_100 = {num_cta_in_cga = 1}> {"
+    ((kind, message),) = told(source.replace(") {", alone, 1))
+    assert kind is RemarkKind.MISSED and "take more than 512 columns" in message
 
 
 def test_what_is_scaled_by_tcgen05_is_told() -> None:

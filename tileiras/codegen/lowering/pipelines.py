@@ -78,6 +78,9 @@ class Pipeline:
     gather_threads: int = 0
     is_shared: bool = False
     """Whether the CTAs of the cluster fill each other's stages."""
+    is_paired: bool = False
+    """Whether products read the stages of two CTAs at once, and the first of them hands back
+    both."""
     has_prologue_fill: bool = False
     """Whether consumers copy the first tiles, and so pass a proxy fence in the first round."""
     stage: Variable | None = None
@@ -209,6 +212,8 @@ class SumPipeline:
     """
     writers: int = 1
     """Arrivals that fill a stage: the tensor core's, or warps' that store a left operand."""
+    is_paired: bool = False
+    """Whether two CTAs make and read the sums together: each hands its part back to both."""
 
     def full_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
         """The barrier that completes when the products of a stage are done."""
@@ -244,6 +249,13 @@ class TensorMemory:
     """The address, for the warp role whose program is being written."""
     leader: SSAValue | None = None
     """i1: whether this lane of the warp role's warp issues."""
+    second: SSAValue | None = None
+    """i1: whether this lane tells the first CTA of its pair that a stage is full."""
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether two CTAs multiply together."""
+        return any(pipeline.is_paired for pipeline in self.pipelines.values())
 
     @property
     def columns(self) -> int:
@@ -365,7 +377,7 @@ class RoleState:
             ctx.b.barrier(START_BARRIER, self.threads)
             return
         ctx.b.barrier()
-        if any(pipeline.is_shared for pipeline in self.pipelines.values()):
+        if any(pipeline.is_shared or pipeline.is_paired for pipeline in self.pipelines.values()):
             ctx.b.cluster_arrive(relaxed=True)
             ctx.b.cluster_wait()
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i32, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import Variable
+from tileiras.codegen.lowering.tensors import cluster_rank
 from tileiras.dialects.layout.scale_factors import (
     CHUNK_BYTES,
     CHUNK_ROWS,
@@ -46,11 +47,13 @@ class SignedOperand:
     operand: SharedOperand
     scales: SSAValue
     blocks: int
+    is_halved: bool = False
+    """Whether this CTA of a pair has but its half of the f4, with the scales of both halves."""
 
     @property
     def rows(self) -> int:
-        """Rows of A, or columns of B."""
-        return self.operand.extent
+        """Rows of A, or columns of B, that have scales here."""
+        return self.operand.extent * (2 if self.is_halved else 1)
 
     @property
     def words(self) -> int:
@@ -103,6 +106,7 @@ def _turn_word(
 ) -> None:
     """The f4 of the four blocks of a row whose scales are in one word."""
     b, swizzle, across = ctx.b, operand.operand.swizzle, row_chunks(operand.rows)
+    after: Block | None = None
     chunk, word = b.udiv(number, b.i32(operand.words)), b.urem(number, b.i32(operand.words))
     at = b.add(b.mul(chunk, b.i32(CHUNK_BYTES)), b.mul(lane, b.i32(_ROW_BYTES)))
     place = b.gep(operand.scales, b.zext(b.add(at, b.mul(word, b.i32(WORD_BLOCKS))), i64))
@@ -110,6 +114,12 @@ def _turn_word(
     b.store(b.and_(scales, b.i32(~_SIGNS)), place, WORD_BLOCKS)
     row = b.add(b.mul(b.urem(chunk, b.i32(across)), b.i32(CHUNK_ROWS)), lane)
     row = b.add(row, b.mul(word, b.i32(_LANES)))
+    if operand.is_halved:
+        # Unsigned: those of the first half are larger than any, seen from the second one.
+        row = b.sub(row, b.mul(b.and_(cluster_rank(ctx), b.i32(1)), b.i32(operand.operand.extent)))
+        own, after = b.new_block(), b.new_block()
+        b.cond_br(b.icmp("ult", row, b.i32(operand.operand.extent)), own, after)
+        ctx.start_block(own)
     along = b.mul(b.udiv(chunk, b.i32(across)), b.i32(WORD_BLOCKS * _BLOCK_BYTES))
     panel = b.mul(b.udiv(along, b.i32(swizzle)), b.i32(operand.operand.panel_bytes))
     start = b.add(b.add(b.mul(row, b.i32(swizzle)), panel), b.urem(along, b.i32(swizzle)))
@@ -120,3 +130,6 @@ def _turn_word(
         sign = b.and_(b.lshr(scales, b.i32(8 * block + 7)), b.i32(1))
         mask = b.and_(b.sub(b.i64(0), b.zext(sign, i64)), b.i64(_F4_SIGNS))
         b.store(b.xor(b.load(target, i64, _BLOCK_BYTES), mask), target, _BLOCK_BYTES)
+    if after is not None:
+        b.br(after)
+        ctx.start_block(after)

@@ -25,6 +25,7 @@ from tileiras.codegen.atoms.tcgen05 import (
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumPipeline, TensorMemory, Variable
 from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_columns_end
+from tileiras.codegen.lowering.tensors import cluster_rank, first_of_pair, is_first_of_pair
 from tileiras.codegen.lowering.types import element_type, register_type, storage_bits
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS, TMEM_COLUMN_BITS
@@ -62,7 +63,7 @@ def lower_create_accumulator(ctx: KernelLowering, op: Operation) -> None:
         ctx.scratch.reserve(BARRIER_BYTES)
         ctx.roles.tensor_memory = TensorMemory(ctx.prologue.address_of(cell), {})
     pipeline = _pipeline(ctx, op.stages.data, op.column.data, op.columns.data, op.readers.data)
-    pipeline.is_scaled = op.scaled is not None
+    pipeline.is_scaled, pipeline.is_paired = op.scaled is not None, op.pair is not None
     ctx.roles.tensor_memory.pipelines[op.result] = pipeline
 
 
@@ -114,14 +115,15 @@ def init_barriers(ctx: KernelLowering) -> None:
     for pipeline in tensor_memory(ctx).pipelines.values():
         for number in range(pipeline.stages):
             b.mbarrier_init(pipeline.full_barrier(b, b.i32(number)), pipeline.writers)
-            b.mbarrier_init(pipeline.empty_barrier(b, b.i32(number)), pipeline.readers)
+            readers = pipeline.readers * (2 if pipeline.is_paired else 1)
+            b.mbarrier_init(pipeline.empty_barrier(b, b.i32(number)), readers)
 
 
 def allocate(ctx: KernelLowering) -> None:
     """The consumers' last warp allocates, before all warp roles meet."""
     with _last_warp(ctx):
-        b = ctx.b
-        b.tcgen05_alloc(tensor_memory(ctx).cell, tensor_memory(ctx).columns)
+        b, memory = ctx.b, tensor_memory(ctx)
+        b.tcgen05_alloc(memory.cell, memory.columns, memory.is_paired)
         b.tcgen05_fence("before_thread_sync")
 
 
@@ -133,13 +135,21 @@ def find_address(ctx: KernelLowering) -> None:
 
 
 def deallocate(ctx: KernelLowering) -> None:
-    """The consumers meet when they have loaded all sums; the last warp gives the columns back."""
+    """The consumers meet when they have loaded all sums; the last warp gives the columns back.
+
+    Those of a pair of CTAs meet, for each hands back to the other what it has loaded; warps of
+    other roles have ended then, or do so.
+    """
     b, memory = ctx.b, tensor_memory(ctx)
     b.tcgen05_fence("before_thread_sync")
-    b.barrier()
+    if memory.is_paired:
+        b.cluster_arrive()
+        b.cluster_wait()
+    else:
+        b.barrier()
     with _last_warp(ctx):
         ctx.b.tcgen05_fence("after_thread_sync")
-        ctx.b.tcgen05_dealloc(memory.address(), memory.columns)
+        ctx.b.tcgen05_dealloc(memory.address(), memory.columns, memory.is_paired)
 
 
 class _last_warp:
@@ -162,10 +172,19 @@ class _last_warp:
 
 
 def start_agent(ctx: KernelLowering) -> None:
-    """The warp role's warp meets the others, and chooses the lane that issues."""
+    """The warp role's warp meets the others, and chooses the lane that issues.
+
+    Of a pair of CTAs the first one issues for both. The second one runs the same program, in which
+    it waits for its stages and tells the first one.
+    """
     ctx.roles.meet(ctx)
     find_address(ctx)
-    tensor_memory(ctx).leader = ctx.b.elect()
+    b, memory = ctx.b, tensor_memory(ctx)
+    memory.leader = b.elect()
+    if memory.is_paired:
+        is_first = is_first_of_pair(ctx)
+        memory.second = b.and_(memory.leader, b.xor(is_first, b.i1(True)))
+        memory.leader = b.and_(memory.leader, is_first)
 
 
 def lower_accumulator_acquire(ctx: KernelLowering, op: Operation) -> None:
@@ -183,22 +202,26 @@ def lower_accumulator_acquire(ctx: KernelLowering, op: Operation) -> None:
 
 
 def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
-    """Instructions for all blocks of 128 rows and of 256 columns, along K."""
+    """Instructions for all blocks of 128 rows and of 256 columns, along K.
+
+    Those of a pair of CTAs have the rows of both, and half of the columns of each.
+    """
     if not isinstance(op, tc.Tcgen05DotOp):
         raise InternalError("the rule of tcgen05_dot got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline, kind = memory.pipeline(op.accumulator), get_tcgen05_kind(op.kind.data)
     left, rhs = _left_operand(ctx, op.lhs, kind), operand_in_stage(op.rhs, 0)
-    m, n = min(left.rows, BLOCK_ROWS), min(rhs.extent, MOST_N)
+    ctas = 1 if op.pair is None else 2
+    m, n = min(left.rows, BLOCK_ROWS), min(rhs.extent, MOST_N // ctas)
     names = _names(op)
     transposed = (left.is_transposed, rhs.major == "mn")
-    word = kind.descriptor(*names, m, n, transposed=transposed)
+    word = kind.descriptor(*names, m * ctas, n * ctas, transposed=transposed, ctas=ctas)
     right = b.tcgen05_descriptor(ctx.value(op.rhs), rhs)
     first = b.add(memory.address(), pipeline.offset(b))
     adds = b.i1(True) if pipeline.is_scaled else b.trunc(pipeline.adds.get(b), i1)
     for row in range(0, left.rows, m):
         for column in range(0, rhs.extent, n):
-            to = row // m * rhs.extent + column
+            to = (row // m * rhs.extent + column) * ctas
             b.tcgen05_mma(
                 kind.name,
                 word,
@@ -209,6 +232,7 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
                 a_offsets=left.offsets(row),
                 b_offsets=[rhs.extent_offset(column) + k for k in rhs.k_offsets],
                 predicate=memory.leader,
+                pair=ctas > 1,
             )
     if not pipeline.is_scaled:
         pipeline.adds.set(b, b.i32(1))
@@ -261,7 +285,8 @@ def _names(op: tc.Tcgen05DotOp) -> tuple[str, str]:
 def lower_stage_release(ctx: KernelLowering, op: Operation) -> None:
     """The tensor core hands the newest stage back when it has read it.
 
-    To all CTAs of the cluster that fill it.
+    To all CTAs of the cluster that fill it. Of a pair, whose second CTA tells the first one here
+    that its stage is full, to both.
     """
     if not isinstance(op, tc.StageReleaseOp):
         raise InternalError("the rule of stage_release got another operation")
@@ -270,8 +295,13 @@ def lower_stage_release(ctx: KernelLowering, op: Operation) -> None:
     everyone = None
     if pipeline.is_shared and ctx.cluster_size > 1:
         everyone = b.const_int(integer_type(16), (1 << ctx.cluster_size) - 1)
-    leader = tensor_memory(ctx).leader
-    b.tcgen05_commit(pipeline.empty_barrier(b, newest.get(b)), leader, multicast=everyone)
+    memory, stage = tensor_memory(ctx), newest.get(b)
+    if pipeline.is_paired:
+        everyone = everyone or _both(ctx)
+        full = pipeline.full_barrier(b, stage)
+        b.mbarrier_arrive(full, cluster_cta=first_of_pair(ctx), predicate=memory.second)
+    empty = pipeline.empty_barrier(b, stage)
+    b.tcgen05_commit(empty, memory.leader, everyone, pipeline.is_paired)
 
 
 def lower_accumulator_commit(ctx: KernelLowering, op: Operation) -> None:
@@ -280,7 +310,10 @@ def lower_accumulator_commit(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of accumulator_commit got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline = memory.pipeline(op.accumulator)
-    b.tcgen05_commit(pipeline.full_barrier(b, pipeline.stage.get(b)), predicate=memory.leader)
+    full, both = pipeline.full_barrier(b, pipeline.stage.get(b)), None
+    if pipeline.is_paired:
+        both = _both(ctx)
+    b.tcgen05_commit(full, memory.leader, both, pipeline.is_paired)
     if not pipeline.is_scaled:
         pipeline.advance(b)
 
@@ -367,20 +400,32 @@ def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     b.mbarrier_wait(pipeline.full_barrier(b, stage), pipeline.parity.get(b))
     b.tcgen05_fence("after_thread_sync")
     loaded = _load(ctx, op, pipeline)
-    _release(ctx, pipeline.empty_barrier(b, stage))
+    _release(ctx, pipeline.empty_barrier(b, stage), pipeline.is_paired)
     pipeline.advance(b)
     if pipeline.is_scaled:
         pipeline.adds.set(b, b.i32(0))
     ctx.values[op.result] = _zeros_unless(ctx, ctx.value(op.any), loaded)
 
 
-def _release(ctx: KernelLowering, barrier: SSAValue) -> None:
-    """Each warp arrives for itself, when all its threads are done with tensor memory."""
+def _both(ctx: KernelLowering) -> SSAValue:
+    """The mask of the CTAs of this one's pair."""
+    b = ctx.b
+    return b.trunc(b.shl(b.i32(3), first_of_pair(ctx)), integer_type(16))
+
+
+def _release(ctx: KernelLowering, barrier: SSAValue, of_pair: bool = False) -> None:
+    """Each warp arrives for itself, when all its threads are done with tensor memory.
+
+    `of_pair`: at the barriers of both CTAs of a pair.
+    """
     b = ctx.b
     b.tcgen05_fence("before_thread_sync")
     b.warp_barrier()
     first = b.icmp("eq", b.and_(b.thread_id(), b.i32(WARP_THREADS - 1)), b.i32(0))
     b.mbarrier_arrive(barrier, predicate=first)
+    if of_pair:
+        other = ctx.prologue.xor(cluster_rank(ctx), ctx.prologue.i32(1))
+        b.mbarrier_arrive(barrier, cluster_cta=other, predicate=first)
 
 
 def lower_left_operand_store(ctx: KernelLowering, op: Operation) -> None:

@@ -30,6 +30,7 @@ from tileiras.dialects.layout.scale_factors import (
     chunks,
     scale_columns,
 )
+from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.errors import InternalError
 
@@ -47,23 +48,26 @@ def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
     if not kind.has_signs:
         sides = ((op.lhs, lhs, op.lhs_scale), (op.rhs, rhs, op.rhs_scale))
         signed = (
-            SignedOperand(ctx.value(tile), operand, ctx.value(scale), blocks)
+            SignedOperand(ctx.value(tile), operand, ctx.value(scale), blocks, _is_halved(tile))
             for tile, operand, scale in sides
         )
         apply_signs(ctx, tuple(signed))
+    ctas = 1 if op.pair is None else 2
+    columns = rhs.extent * ctas
     behind = scale_columns(lhs.extent, blocks)
     scales = b.add(memory.address(), b.i32(op.column.data))
-    _copy_scales(ctx, op.lhs_scale, scales, chunks(lhs.extent, blocks), 0)
-    _copy_scales(ctx, op.rhs_scale, scales, chunks(rhs.extent, blocks), behind)
-    n = min(rhs.extent, MOST_N)
+    pair = op.pair is not None
+    _copy_scales(ctx, op.lhs_scale, scales, chunks(lhs.extent, blocks), 0, pair)
+    _copy_scales(ctx, op.rhs_scale, scales, chunks(columns, blocks), behind, pair)
+    n = min(columns, MOST_N)
     a = b.tcgen05_descriptor(ctx.value(op.lhs), lhs)
     right = b.tcgen05_descriptor(ctx.value(op.rhs), rhs)
     first = b.add(memory.address(), pipeline.offset(b))
     adds = b.trunc(pipeline.adds.get(b), i1)
     transposed = (lhs.major == "mn", rhs.major == "mn")
     for row in range(0, lhs.extent, SCALED_ROWS):
-        for column in range(0, rhs.extent, n):
-            to = row // SCALED_ROWS * rhs.extent + column
+        for column in range(0, columns, n):
+            to = row // SCALED_ROWS * columns + column
             steps: list[ScaledStep] = []
             for step, (to_a, to_b) in enumerate(zip(lhs.k_offsets, rhs.k_offsets, strict=True)):
                 word, byte = kind.scale_place(step)
@@ -71,12 +75,17 @@ def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
                 steps.append(
                     ScaledStep(
                         kind.descriptor(
-                            *_names(op, kind), SCALED_ROWS, n, byte, transposed=transposed
+                            *_names(op, kind),
+                            SCALED_ROWS * ctas,
+                            n,
+                            byte,
+                            transposed=transposed,
+                            ctas=ctas,
                         ),
                         lhs.extent_offset(row) + to_a,
-                        rhs.extent_offset(column) + to_b,
+                        rhs.extent_offset(column // ctas) + to_b,
                         chunk_number(row, block, lhs.extent) * CHUNK_COLUMNS,
-                        behind + chunk_number(column, block, rhs.extent) * CHUNK_COLUMNS,
+                        behind + chunk_number(column, block, columns) * CHUNK_COLUMNS,
                     )
                 )
             b.tcgen05_mma_scaled(
@@ -89,14 +98,23 @@ def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
                 adds,
                 steps,
                 predicate=memory.leader,
+                pair=pair,
             )
     pipeline.adds.set(b, b.i32(1))
 
 
+def _is_halved(tile: SSAValue) -> bool:
+    """Whether a pair of CTAs shares a tile."""
+    return is_in_smem(tile.type) and tile.type.own_shape != tile.type.shape
+
+
 def _copy_scales(
-    ctx: KernelLowering, tile: SSAValue, scales: SSAValue, count: int, column: int
+    ctx: KernelLowering, tile: SSAValue, scales: SSAValue, count: int, column: int, pair: bool
 ) -> None:
-    """Copies the scales of an operand to the columns from `column` behind `scales` on."""
+    """Copies the scales of an operand to the columns from `column` behind `scales` on.
+
+    For a pair of CTAs, from the same place in the stage of each to its own tensor memory.
+    """
     source = ctx.b.tcgen05_chunk_descriptor(ctx.value(tile), GROUP_BYTES)
     numbers = range(count)
     ctx.b.tcgen05_cp(
@@ -105,6 +123,7 @@ def _copy_scales(
         [number * CHUNK_BYTES for number in numbers],
         [column + number * CHUNK_COLUMNS for number in numbers],
         tensor_memory(ctx).leader,
+        pair,
     )
 
 

@@ -159,6 +159,18 @@ def cluster_rank(ctx: KernelLowering) -> SSAValue:
     return b.and_(b.sreg("ctaid.x"), b.i32(ctx.cluster_size - 1))
 
 
+def first_of_pair(ctx: KernelLowering) -> SSAValue:
+    """The number in the cluster of the first CTA of this one's pair."""
+    b = ctx.prologue
+    return b.and_(cluster_rank(ctx), b.i32(~1))
+
+
+def is_first_of_pair(ctx: KernelLowering) -> SSAValue:
+    """i1: whether this CTA is the first one of its pair, which issues products for both."""
+    b = ctx.prologue
+    return b.icmp("eq", b.and_(cluster_rank(ctx), b.i32(1)), b.i32(0))
+
+
 def lower_num_programs(ctx: KernelLowering, op: Operation) -> None:
     """Number of tile blocks of the grid: of its clusters, see `block_index`."""
     ctx.values[op.results[0]] = tile_blocks(ctx, _AXES.index(_axis(op)))

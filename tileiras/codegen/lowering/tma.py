@@ -16,7 +16,7 @@ from tileiras.codegen.target import Feature
 from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileaa.types import TiledViewType
-from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.dialects.nv_tileaa.views import half_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
@@ -98,7 +98,7 @@ def wait_for_copies(ctx: KernelLowering, value: SSAValue) -> None:
 
     Not until the stages are handed back: what the producer has to do then would keep the CTA, which
     is about to end, from making room for the next one. Where CTAs share a pipeline it is: then no
-    other CTA reaches into this one any more.
+    other CTA reaches into this one any more, nor do products of another one read it.
     """
     pipeline = ctx.roles.pipeline(value)
     b = ctx.b
@@ -109,7 +109,7 @@ def wait_for_copies(ctx: KernelLowering, value: SSAValue) -> None:
         # The phase of the last contents; one that is over already where there was none.
         current = stage.get(b)
         barrier = pipeline.full_barrier(b, current)
-        if pipeline.is_shared:
+        if pipeline.is_shared or pipeline.is_paired:
             barrier = pipeline.empty_barrier(b, current)
         b.mbarrier_wait(barrier, b.xor(parity.get(b), b.i32(1)))
         pipeline.advance(ctx)
@@ -134,6 +134,8 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, pl.TmaLoadOp):
         raise InternalError("the rule of tma_load got another operation")
     b, type = ctx.b, view_type_of(op.view)
+    if op.halved is not None:
+        type = half_of(type, op.halved.data)
     pipeline = ctx.roles.pipeline(op.pipeline)
     axis = op.axis.data
     stage, _ = pipeline.position(ctx)
@@ -144,6 +146,10 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
         b.mul(b.int_cast(ctx.value(index), i32), b.i32(step))
         for index, step in zip(op.indices, type.steps, strict=True)
     ]
+    if op.halved is not None:
+        dim = op.halved.data
+        half = b.and_(cluster_rank(ctx), b.i32(1))
+        tile[dim] = b.add(tile[dim], b.mul(half, b.i32(type.tile_shape[dim])))
     maker = map_maker(op.tensor_map)
     extents = tuple(maker.box.data[dim] for dim in type.dim_map)
     order = tma_dims(type, axis)
@@ -154,8 +160,10 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
         if op.skip_if is not None:
             predicate = b.and_(predicate, b.xor(ctx.value(op.skip_if), b.i1(True)))
         if op.multicast_if is not None:
-            owner = number * ctx.cluster_size // len(pieces)
-            predicate, mask = _shared_copy(ctx, ctx.value(op.multicast_if), owner, predicate)
+            same, is_halved = ctx.value(op.multicast_if), op.halved is not None
+            sharers = ctx.cluster_size // 2 if is_halved else ctx.cluster_size
+            owner = number * sharers // len(pieces)
+            predicate, mask = _shared_copy(ctx, same, owner, predicate, is_halved)
         b.tma_load(
             b.gep(target, box.offset),
             ctx.value(op.tensor_map),
@@ -168,12 +176,19 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
 
 
 def _shared_copy(
-    ctx: KernelLowering, same: SSAValue, owner: int, elected: SSAValue
+    ctx: KernelLowering, same: SSAValue, owner: int, elected: SSAValue, is_halved: bool
 ) -> tuple[SSAValue, SSAValue]:
-    """Whether this thread issues a copy that is CTA `owner`'s if shared, and for which CTAs."""
+    """Whether this thread issues a copy that is CTA `owner`'s if shared, and for which CTAs.
+
+    `is_halved`: those that have the same half of a pair's tile share, and the owner is a pair's.
+    """
     b, rank = ctx.b, cluster_rank(ctx)
-    is_owner = b.icmp("eq", rank, b.i32(owner))
+    number = b.lshr(rank, b.i32(1)) if is_halved else rank
+    is_owner = b.icmp("eq", number, b.i32(owner))
     issues = b.and_(elected, b.or_(is_owner, b.xor(same, b.i1(True))))
     alone = b.shl(b.i32(1), rank)
     everyone = b.i32((1 << ctx.cluster_size) - 1)
+    if is_halved:
+        first = sum(1 << other for other in range(0, ctx.cluster_size, 2))
+        everyone = b.shl(b.i32(first), b.and_(rank, b.i32(1)))
     return issues, b.trunc(b.select(same, everyone, alone), integer_type(16))

@@ -41,6 +41,7 @@ from tileiras.codegen.lowering.tensor_maps import (
     start_producer,
     try_claim,
 )
+from tileiras.codegen.lowering.tensors import is_first_of_pair
 from tileiras.codegen.lowering.thread_map import ThreadMap
 from tileiras.codegen.lowering.tma import (
     lower_producer_acquire,
@@ -117,6 +118,7 @@ def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
         consumers=op.consumers.data,
         gather_threads=op.gather_threads.data,
         is_shared=op.shared is not None,
+        is_paired=op.pair is not None,
     )
 
 
@@ -378,14 +380,15 @@ def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
     b = ctx.b
     warp = b.lshr(b.thread_id(), b.i32(5))
     for pipeline in ctx.roles.pipelines.values():
-        ctas = ctx.cluster_size if pipeline.is_shared else 1
+        # One CTA of a pair hands back stages of both.
+        ctas = ctx.cluster_size // (1 + pipeline.is_paired) if pipeline.is_shared else 1
         for first in range(0, pipeline.stages, warps):
             stage = b.i32(first) if warps == 1 else b.add(warp, b.i32(first))
             is_last = first + warps > pipeline.stages
             exists = b.icmp("ult", stage, b.i32(pipeline.stages)) if is_last else None
             with _where(ctx, exists):
-                b.mbarrier_init(pipeline.full_barrier(b, stage), 1 + pipeline.gather_threads)
                 b.mbarrier_init(pipeline.empty_barrier(b, stage), pipeline.consumers * ctas)
+                _init_full_barrier(ctx, pipeline, stage)
     init_store_barriers(ctx)
     if ctx.roles.tensor_memory is not None:
         init_product_barriers(ctx)
@@ -394,6 +397,21 @@ def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
 
         init_barriers(ctx, ctx.roles.taken)
     b.fence_mbarrier_init()
+
+
+def _init_full_barrier(ctx: KernelLowering, pipeline: Pipeline, stage: SSAValue) -> None:
+    """The barrier of a stage's copies; for the first CTA of a pair the second one arrives, too."""
+    arrivals = 1 + pipeline.gather_threads
+    if not pipeline.is_paired:
+        ctx.b.mbarrier_init(pipeline.full_barrier(ctx.b, stage), arrivals)
+        return
+    is_first = is_first_of_pair(ctx)
+    for condition, count in (
+        (is_first, arrivals + 1),
+        (ctx.b.xor(is_first, ctx.b.i1(True)), arrivals),
+    ):
+        with _where(ctx, condition):
+            ctx.b.mbarrier_init(pipeline.full_barrier(ctx.b, stage), count)
 
 
 @contextmanager

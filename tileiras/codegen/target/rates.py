@@ -19,6 +19,10 @@ L2_BYTES_PER_CYCLE = 47
 """Policy: bytes that an SM gets from L2 in a cycle if all ask: 5120 for the 108 SMs of an A100 (its
 architecture's white paper). No document says it of later GPUs, for which this is assumed."""
 
+L2_BYTES_MEASURED = 63
+"""Policy: the same of 128 CTAs of a GEMM on an H100, one on an SM, whose neighbours read the same
+operands (docs/decisions/0018-ordinary-grids.md). It is shown beside what is predicted."""
+
 
 @dataclass(frozen=True)
 class Rates:

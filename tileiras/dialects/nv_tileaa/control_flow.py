@@ -37,7 +37,8 @@ class FuncOp(IRDLOperation):
     `cluster` CTAs (one where it is absent) run the program together: it is a tile block's, whose
     work they divide by `get_cluster_rank`; or, if `clustered`, that of as many tile blocks as there
     are CTAs, and the clusters beyond those that all tile blocks need have nothing to do. These are
-    neighbours along the first axis of the grid, or along `cluster_axis`.
+    neighbours along the first axis of the grid, or along `cluster_axis`. `pair`: two CTAs multiply
+    together, each its own rows with right operands of which it has loaded one half (`halved`).
     `static_tile_scheduler`: as many tile blocks as there are SMs do the work of all that are
     launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
     whatever the grid is. `dynamic_tile_scheduler`: all that are launched are numbered along one
@@ -56,6 +57,7 @@ class FuncOp(IRDLOperation):
     cluster = opt_prop_def(IntegerAttr)
     clustered = opt_prop_def(UnitAttr)
     cluster_axis = opt_prop_def(IntegerAttr)
+    pair = opt_prop_def(UnitAttr)
     static_tile_scheduler = opt_prop_def(UnitAttr)
     dynamic_tile_scheduler = opt_prop_def(UnitAttr)
     two_tiles = opt_prop_def(StringAttr)

@@ -69,6 +69,8 @@ class TiledLoadBase(IRDLOperation):
     `is_apart`: its addresses are computed for it alone, not kept for or from other accesses.
     `tile_block`: which of the tile blocks that one CTA runs side by side, outside of critical
     sections. What two of them access there, one of them writing, is different memory.
+    `halved`: the dim of the tile of which each CTA of a pair keeps one half in a stage, the first
+    CTA the first one (`form-clusters`).
     """
 
     view = operand_def()
@@ -80,6 +82,7 @@ class TiledLoadBase(IRDLOperation):
     hints = opt_prop_def(DictionaryAttr)
     is_apart = opt_prop_def(UnitAttr)
     tile_block = opt_prop_def(IntAttr)
+    halved = opt_prop_def(IntAttr)
     result = result_def()
     result_token = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)

@@ -20,7 +20,12 @@ from tileiras.dialects.cute.algebra.swizzles import AnyLayout
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.shared import swizzled_panels
 from tileiras.dialects.nv_tileaa.storage import storage_bits
-from tileiras.dialects.nv_tileas.memdesc import MemDescType, NvmmaSharedAttr, TensorMemoryAttr
+from tileiras.dialects.nv_tileas.memdesc import (
+    MemDescType,
+    NvmmaSharedAttr,
+    PairSharedAttr,
+    TensorMemoryAttr,
+)
 
 TMEM_LANE = 1 << 16
 """What a lane adds to an address of tensor memory (PTX ISA, "Tensor Memory Addressing")."""
@@ -35,11 +40,14 @@ def thread_value_text(layout: LinearLayout) -> str:
 
 
 def smem_bits(type: MemDescType) -> LinearLayout | None:
-    """{offset} -> coordinates of a tile that TMA writes; None of one that lies in another way."""
-    if not isinstance(type.encoding, NvmmaSharedAttr):
+    """{offset} -> coordinates of a tile that TMA writes; None of one that lies in another way.
+
+    Of a tile that a pair of CTAs shares, of the half that one has.
+    """
+    if not isinstance(type.encoding, NvmmaSharedAttr | PairSharedAttr):
         return None
     bits = storage_bits(type.element_type)
-    return swizzled_panels(type.shape, type.major, bits, type.swizzle)
+    return swizzled_panels(type.own_shape, type.major, bits, type.swizzle)
 
 
 def smem_layout(type: MemDescType) -> AnyLayout | None:

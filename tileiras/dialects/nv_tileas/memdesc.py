@@ -1,6 +1,7 @@
 """Tiles in memory: `memdesc` types say what lies there, how, and in which memory.
 
     #shared0 = #nv_tileas.nvmma_shared<swizzle = 128, major = 1>
+    #pair0 = #nv_tileas.pair_shared<swizzle = 128, major = 1, halved = 1>
     #scales0 = #nv_tileas.scale_chunks<k_axis = 1>
     #shared1 = #nv_tileas.shared_linear<layout = #linear0>
     #cells0 = #nv_tileas.thread_cells<layout = #blocked0>
@@ -88,6 +89,31 @@ class NvmmaSharedAttr(ParametrizedAttribute):
 
 
 @irdl_attr_definition
+class PairSharedAttr(ParametrizedAttribute):
+    """A tile of which each CTA of a pair has one half along dim `halved` in its own memory.
+
+    A half lies as `nvmma_shared` says. The first CTA has the first one.
+    """
+
+    name = "nv_tileas.pair_shared"
+    SPACE: ClassVar[MemorySpace] = MemorySpace.SMEM
+    swizzle: IntAttr
+    major: IntAttr
+    halved: IntAttr
+
+    def __init__(self, swizzle: int, major: int, halved: int):
+        super().__init__(IntAttr(swizzle), IntAttr(major), IntAttr(halved))
+
+    def verify(self) -> None:
+        """The span is one that TMA and tensor cores know."""
+        if self.swizzle.data not in SPANS:
+            found = self.swizzle.data
+            raise VerifyException(
+                f"{self.name}: a swizzle of {found} bytes, expected one of {SPANS}"
+            )
+
+
+@irdl_attr_definition
 class ScaleChunksAttr(ParametrizedAttribute):
     """Scales of a product whose K runs along dim `k_axis`, in chunks of 512 bytes.
 
@@ -145,8 +171,22 @@ class TensorMemoryAttr(ParametrizedAttribute):
             raise VerifyException(f"{self.name}: blocks of {found} rows, expected 64 or 128")
 
 
-Encoding = NvmmaSharedAttr | ScaleChunksAttr | SharedLinearAttr | ThreadCellsAttr | TensorMemoryAttr
-ENCODINGS = (NvmmaSharedAttr, ScaleChunksAttr, SharedLinearAttr, ThreadCellsAttr, TensorMemoryAttr)
+Encoding = (
+    NvmmaSharedAttr
+    | PairSharedAttr
+    | ScaleChunksAttr
+    | SharedLinearAttr
+    | ThreadCellsAttr
+    | TensorMemoryAttr
+)
+ENCODINGS = (
+    NvmmaSharedAttr,
+    PairSharedAttr,
+    ScaleChunksAttr,
+    SharedLinearAttr,
+    ThreadCellsAttr,
+    TensorMemoryAttr,
+)
 """The ways in which a tile may lie in memory; each is of one memory."""
 
 
@@ -184,7 +224,9 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
             return self._tmem_mistake(encoding.block_m.data)
         if not 0 <= self.major < rank:
             return f"a tile of rank {rank} with dim {self.major} contiguous"
-        row = self.shape[self.major] * storage_bytes(self.element_type)
+        if isinstance(encoding, PairSharedAttr) and not self._has_halves(encoding.halved.data):
+            return f"a tile of {list(self.shape)} with halves along dim {encoding.halved.data}"
+        row = self.own_shape[self.major] * storage_bytes(self.element_type)
         if self.swizzle and row % self.swizzle:
             return f"rows of {row} bytes in panels of {self.swizzle}"
         return ""
@@ -212,10 +254,21 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
             return f"a tile of {self.tmem_columns} columns, expected at most {TMEM_COLUMNS}"
         return ""
 
+    def _has_halves(self, dim: int) -> bool:
+        return 0 <= dim < len(self.shape) and self.shape[dim] % 2 == 0
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the tile."""
         return self.dims.data
+
+    @property
+    def own_shape(self) -> tuple[int, ...]:
+        """Shape of what a CTA has of the tile: of one that a pair shares, of a half."""
+        if not isinstance(self.encoding, PairSharedAttr):
+            return self.shape
+        halved = self.encoding.halved.data
+        return tuple(n // 2 if dim == halved else n for dim, n in enumerate(self.shape))
 
     @property
     def space(self) -> MemorySpace:
@@ -226,7 +279,7 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
     def major(self) -> int:
         """The contiguous dim of a tile in shared memory; of scales, the one along K."""
         match self.encoding:
-            case NvmmaSharedAttr():
+            case NvmmaSharedAttr() | PairSharedAttr():
                 return self.encoding.major.data
             case ScaleChunksAttr():
                 return self.encoding.k_axis.data
@@ -236,7 +289,8 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
     @property
     def swizzle(self) -> int:
         """Bytes of a swizzle span; 0 of a tile that lies in another way."""
-        return self.encoding.swizzle.data if isinstance(self.encoding, NvmmaSharedAttr) else 0
+        is_swizzled = isinstance(self.encoding, NvmmaSharedAttr | PairSharedAttr)
+        return self.encoding.swizzle.data if is_swizzled else 0
 
     @property
     def has_layout(self) -> bool:
@@ -253,8 +307,8 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
         """Bytes of shared memory that a tile takes by itself."""
         size = storage_bytes(self.element_type)
         match self.encoding:
-            case SharedLinearAttr() | NvmmaSharedAttr():
-                return prod(self.shape) * size
+            case SharedLinearAttr() | NvmmaSharedAttr() | PairSharedAttr():
+                return prod(self.own_shape) * size
             case ThreadCellsAttr():
                 layout = self.encoding.layout.data
                 elements = len(set(register_representatives(layout)))

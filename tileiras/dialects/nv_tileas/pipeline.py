@@ -61,7 +61,9 @@ class CreatePipelineOp(IRDLOperation):
     stages, which ends for all its warps at once, else single warps. `gather_threads` threads of the
     producer copy into the stages besides TMA, or none. Stages of a `shared` pipeline are filled by
     all CTAs of the cluster: one is empty when the consumers of all CTAs have released it. Stages
-    lie in the `storage` of another pipeline where a tile block uses one of both only.
+    lie in the `storage` of another pipeline where a tile block uses one of both only. Stages of a
+    `pair` of CTAs are read by products of both: one of the first CTA is full when both are, and
+    both are handed back at once.
     """
 
     name = "nv_tileas.async.pipeline.create_pipeline"
@@ -71,6 +73,7 @@ class CreatePipelineOp(IRDLOperation):
     consumers = prop_def(IntAttr)
     gather_threads = prop_def(IntAttr)
     shared = opt_prop_def(UnitAttr)
+    pair = opt_prop_def(UnitAttr)
     result = result_def()
     traits = traits_def(Pure())
 
@@ -189,7 +192,8 @@ class TmaLoadOp(IRDLOperation):
 
     Where `multicast_if` (i1) holds, all CTAs of the cluster copy the same tile now, and each brings
     its part of it to all. Boxes of the tensor map may have but a part of a panel. Where `skip_if`
-    (i1) holds, nothing is copied: the stage has the tile in another place.
+    (i1) holds, nothing is copied: the stage has the tile in another place. Of one that is `halved`
+    along a dim each CTA of a pair copies one half, to the same place in its stage.
     """
 
     name = "nv_tileas.async.tiled_tma_load"
@@ -201,6 +205,7 @@ class TmaLoadOp(IRDLOperation):
     skip_if = opt_operand_def()
     axis = prop_def(IntAttr)
     offset = prop_def(IntAttr)
+    halved = opt_prop_def(IntAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 

@@ -52,7 +52,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import SignednessAttr
 from tileiras.dialects.layout.tmem import TMEM_COLUMNS
-from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, IN_TMEM, MemDescType, is_in_tmem
+from tileiras.dialects.nv_tileas.memdesc import (
+    IN_SMEM,
+    IN_TMEM,
+    MemDescType,
+    PairSharedAttr,
+    is_in_tmem,
+)
 
 LOAD_SHAPES = ("16x256b", "32x32b")
 
@@ -63,10 +69,12 @@ class CreateAccumulatorOp(IRDLOperation):
 
     A stage takes `columns`; consumers of `readers` warps hand it back. A `scaled` one, of one
     stage, is given to them before the first product and behind each, to be scaled where it lies.
+    Of a `pair` of CTAs each has its rows, and both make and hand back a stage together.
     """
 
     name = "nv_tileas.create_accumulator"
     scaled = opt_prop_def(UnitAttr)
+    pair = opt_prop_def(UnitAttr)
     stages = prop_def(IntAttr)
     column = prop_def(IntAttr)
     columns = prop_def(IntAttr)
@@ -112,6 +120,8 @@ class Tcgen05DotOp(IRDLOperation):
 
     The left one may be in tensor memory (`create_left_operand`). `kind` names a row of
     `codegen.atoms.tcgen05`. The signedness properties are present for integer operands only.
+    A `pair` of CTAs multiplies together: the first one issues, for the rows of both, and columns
+    come from both.
     """
 
     name = "nv_tileas.tcgen05_dot"
@@ -121,9 +131,11 @@ class Tcgen05DotOp(IRDLOperation):
     kind = prop_def(StringAttr)
     signedness_lhs = opt_prop_def(SignednessAttr)
     signedness_rhs = opt_prop_def(SignednessAttr)
+    pair = opt_prop_def(UnitAttr)
 
     def verify_(self) -> None:
         """The shapes are those of a product."""
+        _check_pair(self)
         accumulator, lhs, rhs = map(_shape, (self.accumulator, self.lhs, self.rhs))
         is_product = len(lhs) == len(rhs) == 2 and lhs[1] == rhs[0]
         if not is_product or accumulator != (lhs[0], rhs[1]):
@@ -132,7 +144,11 @@ class Tcgen05DotOp(IRDLOperation):
 
 @irdl_op_definition
 class StageReleaseOp(IRDLOperation):
-    """Hands the newest stage of a pipeline back once all products issued so far have read it."""
+    """Hands the newest stage of a pipeline back once all products issued so far have read it.
+
+    Of a pair of CTAs the first one does so for both, and the second one tells it here that its own
+    stage is full, for which the first one waits with its own.
+    """
 
     name = "nv_tileas.stage_release"
     pipeline = operand_def()
@@ -258,6 +274,16 @@ class LeftOperandReleaseOp(IRDLOperation):
     left = operand_def(IN_TMEM)
 
 
+def _check_pair(op: Tcgen05DotOp | Tcgen05DotScaledOp) -> None:
+    """Raises unless a pair of CTAs has columns of the right operand each, and nobody else has."""
+    type = op.rhs.type
+    encoding = type.encoding if isinstance(type, MemDescType) else None
+    halved = encoding.halved.data if isinstance(encoding, PairSharedAttr) else None
+    if halved != (None if op.pair is None else 1):
+        wanted = "whole" if op.pair is None else "halved along dim 1"
+        raise VerifyException(f"{op.name}: a right operand {type}, expected a {wanted} one")
+
+
 def _shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tile in a stage or of a sum."""
     type = value.type
@@ -308,7 +334,8 @@ class Tcgen05DotScaledOp(IRDLOperation):
 
     All operands are tiles in stages; scales are copied to tensor memory, those of the left operand
     to column `column` and on, those of the right one behind them. `kind` names a row of
-    `codegen.atoms.tcgen05_scaled`. `packed`: operands are i8, a byte is two f4 along K.
+    `codegen.atoms.tcgen05_scaled`. `packed`: operands are i8, a byte is two f4 along K. `pair` as
+    for `tcgen05_dot`; each CTA has the scales of its rows, and those of all columns.
     """
 
     name = "nv_tileas.tcgen05_dot_scaled"
@@ -320,6 +347,7 @@ class Tcgen05DotScaledOp(IRDLOperation):
     kind = prop_def(StringAttr)
     column = prop_def(IntAttr)
     packed = opt_prop_def(UnitAttr)
+    pair = opt_prop_def(UnitAttr)
 
     @property
     def depth(self) -> int:
@@ -328,6 +356,7 @@ class Tcgen05DotScaledOp(IRDLOperation):
 
     def verify_(self) -> None:
         """The shapes are those of a product, with as many scales along K on both sides."""
+        _check_pair(self)
         lhs, rhs = _shape(self.lhs), _shape(self.rhs)
         is_product = len(lhs) == len(rhs) == 2 and lhs[1] == rhs[0]
         if not is_product or _shape(self.accumulator) != (lhs[0], rhs[1]):

@@ -52,6 +52,11 @@ class FormClustersPass(IrPass):
                %t = %b + %r, or %b if there is no such tile block
                ... if it exists { tiled_store }
              }
+    Of a cluster whose CTAs divide a tile of products that go to tensor memory, two CTAs become a
+    pair that multiplies together (`pair_ctas.py`).
+
+    Before   func {cluster = 2} { for %k { %b = tiled_load; dot %a, %b } }
+    After    func {cluster = 2, pair} { for %k { %b = tiled_load {halved = 1}; dot %a, %b } }
     Requires nv_tileaa, with the strategies of kernels; a target with TMA, clusters, and wgmma or
              tcgen05
     Leaves   kernels that are not specialised; kernels whose tile blocks may wait for each other;
@@ -73,9 +78,25 @@ class FormClustersPass(IrPass):
                 else:
                     clustered = _statically_scheduled(func, target, ctx.options)
                 if clustered is not None:
-                    op.body.block.insert_op_before(clustered, func)
-                    func.detach()
+                    _put_in_place(clustered, func)
                     ctx.remarks.add(_remark(clustered))
+        if target.has(Feature.TCGEN05):
+            from tileiras.passes.nv_tileaa.pair_ctas import paired
+
+            for func in list(op.body.ops):
+                if isinstance(func, aa.FuncOp) and func.cluster_size > 1:
+                    pair, remark = paired(func, target)
+                    _put_in_place(pair, func)
+                    if remark is not None:
+                        ctx.remarks.add(remark)
+
+
+def _put_in_place(changed: aa.FuncOp, func: aa.FuncOp) -> None:
+    """Puts a changed kernel in the place of one of a module."""
+    block = func.parent_block()
+    if changed is not func and block is not None:
+        block.insert_op_before(changed, func)
+        func.detach()
 
 
 def _remark(func: aa.FuncOp) -> Remark:

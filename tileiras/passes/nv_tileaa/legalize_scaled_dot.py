@@ -68,19 +68,29 @@ class LegalizeScaledDotPass(IrPass):
 def _why_not_by_tcgen05(func: aa.FuncOp, target: GpuTarget) -> str | None:
     """Why tcgen05 does not compute a kernel's products, "" if it does; None if there is none.
 
-    It is asked of a copy of the kernel, whose f4 are bytes already.
+    It is asked of a copy of the kernel, whose f4 are bytes already; of one that the CTAs of a
+    cluster divide, if its tiles are too large for one.
     """
     if not target.has(Feature.TCGEN05_SCALED) or not target.has(Feature.TMA):
         return None
+    from tileiras.passes.nv_tileaa.slicing import asked_ctas
+    from tileiras.passes.nv_tileaa.split_products import split_products
     from tileiras.planning.mma.strategy import Tcgen05Strategy
 
     copy = func.clone()
     for dot in [inner for inner in copy.walk() if isinstance(inner, aa.DotScaledOp)]:
         if _is_of_f4(dot):
             _pack(dot)
-    products = [inner for inner in copy.walk() if isinstance(inner, aa.ProductOp)]
-    planned = Tcgen05Strategy().plan(products, target)
+    planned = Tcgen05Strategy().plan(_products(copy), target)
+    if isinstance(planned, str) and (ctas := asked_ctas(copy, target)) > 1:
+        split_products(copy, ctas)
+        if not isinstance(Tcgen05Strategy().plan(_products(copy), target), str):
+            return ""
     return planned if isinstance(planned, str) else ""
+
+
+def _products(func: aa.FuncOp) -> list[aa.ProductOp]:
+    return [inner for inner in func.walk() if isinstance(inner, aa.ProductOp)]
 
 
 def _is_of_f4(dot: aa.DotScaledOp) -> bool:

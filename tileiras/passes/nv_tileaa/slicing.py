@@ -26,6 +26,8 @@ PART_WORDS = 8192
 """Policy: words of a part: 64 registers for each thread of 4 warps, enough loads in flight."""
 CLUSTER_SIZES = (2, 4)
 """Policy: CTAs among which the parts of a tile may be divided."""
+PAIRED_SIZES = (*CLUSTER_SIZES, 8)
+"""Policy: the same where they multiply in pairs, so that each gets half of what the others read."""
 PRODUCT_WORDS = 8192
 """Policy: words of a product's result from which on it is looked at, with what is live beside it.
 """
@@ -77,7 +79,7 @@ def _split_loops(func: aa.FuncOp, target: GpuTarget | None) -> list[str]:
     """Splits products and loops; says what was done."""
     done: list[str] = []
     if _has_large_product(func):
-        done += split_products(func, _asked_ctas(func, target))
+        done += split_products(func, asked_ctas(func, target))
     if _carries_much(func):
         from tileiras.passes.nv_tileaa.split_loop_carried import split_loop_carried
 
@@ -99,12 +101,20 @@ def _split_mn(func: aa.FuncOp, module: ModuleOp, ctx: CompileContext) -> None:
         ctx.remarks.add(_remark(changed, text))
 
 
-def _asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
-    """CTAs of a cluster that the author wants for a tile block; 1 where there are no clusters."""
+def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
+    """CTAs of a cluster that may divide a tile; 1 where there are no clusters.
+
+    As many as the author wants. Where he does not say, the two of a pair that multiplies together,
+    in a kernel of one product: loops over parts load operands of tcgen05 once for each.
+    """
     asked = integer_hint(func, "num_cta_in_cga")
-    if asked not in CLUSTER_SIZES or target is None:
+    if target is None or not target.has(Feature.CLUSTER_LAUNCH):
         return 1
-    return asked if target.has(Feature.CLUSTER_LAUNCH) else 1
+    if asked is None and target.has(Feature.TCGEN05):
+        products = sum(isinstance(op, aa.ProductOp) for op in func.walk())
+        return CLUSTER_SIZES[0] if products == 1 else 1
+    sizes = PAIRED_SIZES if target.has(Feature.TCGEN05) else CLUSTER_SIZES
+    return asked if asked in sizes else 1
 
 
 def _remark(func: aa.FuncOp, text: str) -> Remark:
@@ -145,7 +155,7 @@ def _has_large_tensor(func: Operation) -> bool:
 
 def _has_large_product(func: Operation) -> bool:
     """Whether any product may be worth splitting, alone or with others."""
-    results = [op.result for op in func.walk() if isinstance(op, aa.DotOp)]
+    results = [op.result for op in func.walk() if isinstance(op, aa.ProductOp)]
     return any(tensor_words(result.type) >= PRODUCT_WORDS for result in results)
 
 

@@ -54,7 +54,7 @@ def split_products(func: aa.FuncOp, ctas: int, max_extent: int | None = None) ->
     With `max_extent` results with more rows or columns do not fit, either.
     """
     done: list[str] = []
-    settled: dict[aa.DotOp, None] = {}
+    settled: dict[aa.ProductOp, None] = {}
     while True:
         live = live_at_products(func.body.block)
         large = (d for d in live if _is_too_large(d, live) or is_longer(d, max_extent))
@@ -73,7 +73,7 @@ def split_products(func: aa.FuncOp, ctas: int, max_extent: int | None = None) ->
 
 
 def _divide(
-    func: aa.FuncOp, product: aa.DotOp, live: dict[aa.DotOp, Live], ctas: int
+    func: aa.FuncOp, product: aa.ProductOp, live: dict[aa.ProductOp, Live], ctas: int
 ) -> str | None:
     """Divides a product among the CTAs of a cluster, if all that is stored comes from it."""
     found: list[_Choice] = []
@@ -94,7 +94,7 @@ def _divide(
 def _odd_rows(region: ProductRegion) -> int:
     """0 where the parts of products keep two warpgroups busy."""
     cut = region.cut
-    dots = [value for value in cut.flowing if isinstance(value.owner, aa.DotOp)]
+    dots = [value for value in cut.flowing if isinstance(value.owner, aa.ProductOp)]
     return int(any(_part_shape(cut, value)[-2] % ROWS for value in dots))
 
 
@@ -140,17 +140,17 @@ def _tokens_are_carried(block: Block) -> bool:
     return False
 
 
-def _is_too_large(product: aa.DotOp, live: dict[aa.DotOp, Live]) -> bool:
+def _is_too_large(product: aa.ProductOp, live: dict[aa.ProductOp, Live]) -> bool:
     """Whether the registers of an SM do not hold what is live."""
     return sum(live[product].values()) > MAX_LIVE_WORDS * THREADS
 
 
-def is_longer(product: aa.DotOp, extent: int | None) -> bool:
+def is_longer(product: aa.ProductOp, extent: int | None) -> bool:
     """Whether a product's result has more rows or columns than `extent`, if that is given."""
     return extent is not None and max(shape_of(product.result)[-2:]) > extent
 
 
-def _best(product: aa.DotOp, live: dict[aa.DotOp, Live]) -> _Choice | None:
+def _best(product: aa.ProductOp, live: dict[aa.ProductOp, Live]) -> _Choice | None:
     """The cut that makes all fit with the fewest parts; failing that, one that helps."""
     found: list[_Choice] = []
     parts = 2
@@ -164,11 +164,11 @@ def _best(product: aa.DotOp, live: dict[aa.DotOp, Live]) -> _Choice | None:
     return min(found, key=lambda choice: choice.rank, default=None)
 
 
-def _quality(cut: ProductCut, live: dict[aa.DotOp, Live]) -> int | None:
+def _quality(cut: ProductCut, live: dict[aa.ProductOp, Live]) -> int | None:
     """0 where everything fits; 1 where it is at least cut to whole warpgroups; else None."""
     best = 0
     for value in cut.flowing:
-        if not isinstance(value.owner, aa.DotOp):
+        if not isinstance(value.owner, aa.ProductOp):
             continue
         product, shape = value.owner, _part_shape(cut, value)
         rows, columns = shape[-2:]
@@ -187,7 +187,7 @@ def _quality(cut: ProductCut, live: dict[aa.DotOp, Live]) -> int | None:
     return best
 
 
-def _described(product: aa.DotOp, cut: ProductCut) -> str:
+def _described(product: aa.ProductOp, cut: ProductCut) -> str:
     """The product and its parts, for a remark."""
     whole, part = shape_of(product.result), _part_shape(cut, product.result)
     texts = ["x".join(map(str, shape)) for shape in (whole, part)]

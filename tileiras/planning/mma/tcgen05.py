@@ -17,7 +17,7 @@ from tileiras.dialects.layout import LinearLayout, scale_factors
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, TMEM_COLUMN_BITS, tmem_accumulator
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.mma.zero import is_zero
-from tileiras.planning.operands.tma import SharedOperand
+from tileiras.planning.operands.tma import SharedOperand, halved_dim
 
 LEAST_COLUMNS_OF_WARP = 16
 """Policy: columns of a tile that a warpgroup loads at least."""
@@ -109,6 +109,11 @@ class Tcgen05Dot:
     def starts_at_zero(self) -> bool:
         """Whether nothing is added to."""
         return is_zero(self.dot.acc)
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether two CTAs multiply together, each with a half of the right operand."""
+        return halved_dim(self.rhs.load) is not None
 
     @property
     def is_lhs_resident(self) -> bool:

@@ -28,8 +28,8 @@ from tileiras.dialects.layout.scale_factors import scale_bytes
 from tileiras.dialects.layout.shared import row_major
 from tileiras.dialects.nv_tileaa.rearranged import result_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
-from tileiras.dialects.nv_tileaa.types import element_of, shape_of
-from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.dialects.nv_tileaa.types import TiledViewType, element_of, shape_of
+from tileiras.dialects.nv_tileaa.views import half_of, memref_of, view_type_of
 from tileiras.errors import InternalError
 from tileiras.planning.hints import is_tma_allowed
 from tileiras.planning.operands.gather import gathered_axis
@@ -158,11 +158,25 @@ def rounds_to_tf32(op: Operation) -> bool:
 
 
 def tile_bytes(load: OperandLoad) -> int:
-    """Bytes of the tile that a load brings."""
+    """Bytes of the tile that a load brings, of a pair of CTAs to each."""
     type = load.result.type
     if not isinstance(type, TensorType):
         raise InternalError("a load of an operand gives no tensor")
-    return storage_bytes(type.element_type) * prod(type.get_shape())
+    size = storage_bytes(type.element_type) * prod(type.get_shape())
+    return size if halved_dim(load) is None else size // 2
+
+
+def halved_dim(load: OperandLoad) -> int | None:
+    """The dim of the tile of which each CTA of a pair has one half; None if it has all of it."""
+    if not isinstance(load, aa.TiledLoadOp) or load.halved is None:
+        return None
+    return load.halved.data
+
+
+def own_view(load: aa.TiledLoadOp) -> TiledViewType:
+    """The type of the view whose tiles come to a CTA: of halves, where a pair shares the tile."""
+    type, dim = view_type_of(load.view), halved_dim(load)
+    return type if dim is None else half_of(type, dim)
 
 
 def place_bytes(load: OperandLoad) -> int:

@@ -172,7 +172,7 @@ class ProductCut:
                 for result in op.results:
                     if isinstance(result.type, TensorType):
                         self._need(result, dim)
-                if isinstance(op, aa.DotOp):
+                if isinstance(op, aa.ProductOp):
                     self._flow(value)
 
     def _operands(self, op: Operation, dim: int) -> None:

@@ -95,7 +95,7 @@ def _uncut(cut: ProductCut) -> SSAValue | None:
         if not isinstance(op, STRUCTURED) or not cut.has_cut(op):
             continue
         for inner in op.walk():
-            if isinstance(inner, aa.DotOp) and inner.result not in cut.dims:
+            if isinstance(inner, aa.ProductOp) and inner.result not in cut.dims:
                 return inner.result
         for result in op.results:
             if isinstance(result.type, TensorType) and result not in cut.dims and result.uses:
@@ -157,7 +157,7 @@ def _check_content(moved: list[Operation], cut: ProductCut) -> None:
             raise CannotCutError("a way out of the loop")
         for inner in op.walk():
             match inner:
-                case aa.DotOp() if inner.result not in cut.dims:
+                case aa.DotOp() | aa.DotScaledOp() if inner.result not in cut.dims:
                     raise CannotCutError("a product that all parts would compute")
                 case aa.LoadOp() | aa.TiledLoadOp():
                     if not _is_weak(inner):
@@ -175,7 +175,7 @@ def has_no_effect(op: Operation) -> bool:
     """Whether an operation may as well happen in several CTAs: no product, no store."""
     known = isinstance(op, (aa.FuncOp, aa.ReturnOp, *STRUCTURED, *TERMINATORS, *_TOKENS))
     is_load = isinstance(op, LOADS) and _is_weak(op)
-    return known or is_load or (is_pure(op) and not isinstance(op, aa.DotOp))
+    return known or is_load or (is_pure(op) and not isinstance(op, aa.ProductOp))
 
 
 def _may_leave(op: Operation, cut: ProductCut) -> bool:

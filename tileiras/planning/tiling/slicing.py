@@ -49,7 +49,7 @@ class Cut:
         if shape_of(value)[dim] % self.parts or not isinstance(value, OpResult):
             return False
         op = value.op
-        if isinstance(op, aa.DotOp):
+        if isinstance(op, aa.ProductOp):
             return False
         if op.parent_block() is not self.block and not self._is_repeatable(op):
             return False
@@ -102,6 +102,9 @@ def operand_dims(op: Operation, dim: int, parts: int) -> list[int | None] | None
             return [dim, *whole[1:]] if divides(op.view, dim, parts) else None
         case aa.DotOp():
             return _dot_dims(op, dim)
+        case aa.DotScaledOp():
+            lhs, rhs, acc = _dot_dims(op, dim)
+            return [lhs, rhs, acc, lhs, rhs]
         case aa.ReduceOp():
             inner = dim if dim < op.dim.value.data else dim + 1
             return [inner for _ in whole]
@@ -117,7 +120,7 @@ def operand_dims(op: Operation, dim: int, parts: int) -> list[int | None] | None
             return None
 
 
-def _dot_dims(op: aa.DotOp, dim: int) -> list[int | None]:
+def _dot_dims(op: aa.ProductOp, dim: int) -> list[int | None]:
     """Rows come from the left operand, columns from the right one, batches from both."""
     shape = shape_of(op.result)
     if dim == len(shape) - 1:

@@ -13,7 +13,7 @@ from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
@@ -25,7 +25,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import (
     all_equal,
 )
 from tileiras.passes.op_builder import OpBuilder
-from tileiras.planning.clusters import Multicast
+from tileiras.planning.clusters import Multicast, sharing_ctas
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.gather import chunk_elements, chunk_layout, run_elements
@@ -37,6 +37,7 @@ from tileiras.planning.operands.tma import (
     is_by_tma,
     is_scale_load,
     load_swizzle,
+    own_view,
     place_bytes,
     tile_bytes,
 )
@@ -269,6 +270,8 @@ class ProducerBuilder(OpBuilder):
             skip_if = self.uniform.conditions.get(op)
             if skip_if is not None:
                 operands.append(skip_if)
+            if op.halved is not None:
+                properties["halved"] = op.halved
             sizes = [1, 1, 1, len(op.indices), int(is_shared), int(skip_if is not None)]
             properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
             self.emit(pl.TmaLoadOp, operands, (), properties)
@@ -289,10 +292,11 @@ class ProducerBuilder(OpBuilder):
         So all stand before the first copy as a rule, and are made together. Views that are alike
         share one.
         """
-        type, axis = view_type_of(view), contiguous_axis(op)
+        type, axis = own_view(op), contiguous_axis(op)
         if axis is None:
             raise InternalError("a tile brought to shared memory has no contiguous dim")
-        parts = self.multicast.cluster_size if op in self.multicast.loads else 1
+        is_shared = op in self.multicast.loads
+        parts = sharing_ctas(op, self.multicast.cluster_size) if is_shared else 1
         extents = tile_cut(type, axis, parts)
         if extents is None:
             raise InternalError("a tile cannot be cut into boxes")

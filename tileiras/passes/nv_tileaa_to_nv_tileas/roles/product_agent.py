@@ -32,6 +32,7 @@ from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.memdesc import (
     MemDescType,
     NvmmaSharedAttr,
+    PairSharedAttr,
     ScaleChunksAttr,
     accumulator_type,
 )
@@ -47,6 +48,7 @@ from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.tma import (
     OperandLoad,
     SharedOperand,
+    halved_dim,
     is_by_tma,
     place_bytes,
 )
@@ -176,6 +178,8 @@ class ProductAgentBuilder(ProducerBuilder):
         properties: dict[str, Attribute] = {"kind": StringAttr(planned.kind.name)}
         if planned.scales:
             properties["column"] = IntAttr(planned.scales_column)
+        if planned.is_paired:
+            properties["pair"] = UnitAttr()
         for key in ("signedness_lhs", "signedness_rhs", "packed"):
             if key in op.properties:
                 properties[key] = op.properties[key]
@@ -244,6 +248,9 @@ def tile_type(operand: SharedOperand, value: SSAValue) -> MemDescType:
     shape, element = value.type.get_shape(), value.type.element_type
     if not operand.swizzle:
         return MemDescType(shape, element, ScaleChunksAttr(operand.major_axis))
+    if halved_dim(operand.load) is not None:
+        # The columns of a right operand, whatever dim of the load they are.
+        return MemDescType(shape, element, PairSharedAttr(operand.swizzle, operand.major_axis, 1))
     return MemDescType(shape, element, NvmmaSharedAttr(operand.swizzle, operand.major_axis))
 
 
@@ -303,6 +310,8 @@ def _create_sum(
         properties: dict[str, Attribute] = {n: IntAttr(number) for n, number in numbers.items()}
         if own.is_scaled:
             properties["scaled"] = UnitAttr()
+        if planned.is_paired:
+            properties["pair"] = UnitAttr()
         op = tc.CreateAccumulatorOp.create(
             result_types=[accumulator_type(shape_of(result), element_of(result))],
             properties=properties,

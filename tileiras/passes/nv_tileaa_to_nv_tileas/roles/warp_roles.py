@@ -139,7 +139,7 @@ def _create_all(
     for number in numbers:
         within = plan.pipelines[number].within
         storage = None if within is None else made[within]
-        made[number] = _create(block, plan, number, multicast, storage)
+        made[number] = _create(block, func, plan, number, multicast, storage)
         made[number].op.attributes[PLAN] = planned.data[number]
     return [made[number] for number in range(len(made))]
 
@@ -152,7 +152,12 @@ def _releasers(plan: RolePlan, pipeline: Pipeline) -> int:
 
 
 def _create(
-    block: Block, plan: RolePlan, number: int, multicast: Multicast, storage: SSAValue | None
+    block: Block,
+    func: aa.FuncOp,
+    plan: RolePlan,
+    number: int,
+    multicast: Multicast,
+    storage: SSAValue | None,
 ) -> OpResult:
     """A pipeline at the start of the kernel, with the least stages, and what says how many more."""
     pipeline = plan.pipelines[number]
@@ -167,6 +172,8 @@ def _create(
     }
     if any(load in multicast.loads for load in pipeline.loads):
         properties["shared"] = UnitAttr()
+    if func.pair is not None:
+        properties["pair"] = UnitAttr()
     operands = () if storage is None else (storage,)
     op = pl.CreatePipelineOp.create(
         operands=operands, result_types=[pl.PIPELINE], properties=properties

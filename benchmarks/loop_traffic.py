@@ -1,0 +1,111 @@
+"""Bytes that a GEMM loads from L2 for its flops, read off the loop of its nv_tileas.
+
+A copy that CTAs of a cluster share is counted once among them, a half that each CTA of a pair
+copies as a half, a tile that is in the stage already not at all. Where CTAs have tile blocks of
+their own, neighbours have one operand in common: of what they may share the smaller tile counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation, Region, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.dialects.nv_tileas import dot
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.dialects.nv_tileas.memdesc import MemDescType
+from tileiras.driver import compile_module, read_source, with_environment
+from tileiras.options import CompileOptions
+
+
+def l2_bytes_per_kiloflop(source: bytes, target: str) -> float | None:
+    """Of a kernel with roles, of the loops that copy and multiply most; None of any other."""
+    options = with_environment(CompileOptions(gpu_name=target, emit="nv_tileas"))
+    module = read_source(compile_module(source, options).output)
+    [func] = [op for op in module.walk() if isinstance(op, aa.FuncOp)]
+    switches = [op for op in func.walk() if isinstance(op, pl.AgentSwitchOp)]
+    if not switches:
+        return None
+    agents = [op.body for op in func.walk() if isinstance(op, tc.ProductAgentOp)]
+    flops = _most(agents or [switches[0].consumer], _flops)
+    copied = _most([switches[0].producer], lambda body: _bytes(body, func))
+    return 1000 * copied / flops if flops else None
+
+
+def _most(regions: list[Region], of_body: Callable[[list[Operation]], float]) -> float:
+    """The most that any innermost loop has, branches in it included."""
+    loops = [op for region in regions for op in region.walk() if isinstance(op, aa.ForOp)]
+    found = (
+        of_body(list(loop.body.walk()))
+        for loop in loops
+        if not any(isinstance(op, aa.ForOp) for op in loop.body.walk())
+    )
+    return max(found, default=0.0)
+
+
+def _bytes(body: list[Operation], func: aa.FuncOp) -> float:
+    """Bytes from L2 of the copies of an iteration, for one CTA."""
+    total, shared = 0.0, list[float]()
+    for op in body:
+        if isinstance(op, tc.ScalesLoadOp | pl.CopyLoadOp):
+            total += _tile_bytes(op.view)
+        elif isinstance(op, pl.GatherLoadOp):
+            total += prod(shape_of(op.pointers)) * op.vector.data
+        elif isinstance(op, pl.TmaLoadOp) and op.skip_if is None:
+            size = _tile_bytes(op.view) / (1 if op.halved is None else 2)
+            sharers = func.cluster_size // (1 if op.halved is None else 2)
+            if op.multicast_if is None:
+                total += size
+            elif func.clustered is None:
+                total += size / sharers
+            else:
+                shared.append(size)
+    return total + sum(shared) - min(shared, default=0.0) * (1 - 1 / func.cluster_size)
+
+
+def _tile_bytes(view: SSAValue) -> int:
+    type = view_type_of(view)
+    return prod(type.tile_shape) * storage_bytes(type.memref.element_type)
+
+
+def _flops(body: list[Operation]) -> float:
+    """Flops of an iteration, for one CTA."""
+    return sum(2.0 * rows * columns * depth for op in body for rows, columns, depth in _sizes(op))
+
+
+def _sizes(op: Operation) -> Iterator[tuple[int, int, int]]:
+    """Rows, columns and depth of the products of an operation."""
+    match op:
+        case tc.Tcgen05DotScaledOp():
+            yield (*_size(op.accumulator), op.depth)
+        case tc.Tcgen05DotOp():
+            yield (*_size(op.accumulator), _size(op.lhs)[1])
+        case wg.WgmmaDotsOp():
+            for number, result in enumerate(op.sums):
+                yield (*_size(result), _size(op.operands_of(number)[0])[1])
+        case dot.MmaScaledDotOp():
+            is_packed = _element(op.lhs) == IntegerType(8)
+            yield (*_size(op.result), _size(op.lhs)[1] * (2 if is_packed else 1))
+        case wg.WgmmaDotOp() | dot.MmaDotOp():
+            yield (*_size(op.result), _size(op.lhs)[1])
+        case _:
+            return
+
+
+def _size(value: SSAValue) -> tuple[int, int]:
+    """Rows and columns of a tile, in memory or in registers."""
+    type = value.type
+    shape = type.shape if isinstance(type, MemDescType) else shape_of(value)
+    return shape[-2], shape[-1]
+
+
+def _element(value: SSAValue) -> object:
+    return getattr(value.type, "element_type", None)

@@ -89,11 +89,13 @@ def main_loop(ptx: str, tile: tuple[int, int]) -> LoopFigures | None:
     """
     listed = statements(ptx)
     places = {text[:-1]: number for number, text in enumerate(listed) if text.endswith(":")}
-    loops: list[tuple[int, int]] = []
+    # Of branches back to one place the last ends the loop; others go on with the next iteration.
+    ends: dict[int, int] = {}
     for number, text in enumerate(listed):
         match = BRANCH.match(text)
         if match and places.get(match["target"], number) < number:
-            loops.append((places[match["target"]], number))
+            ends[places[match["target"]]] = number
+    loops = list(ends.items())
     inner = [
         (first, last)
         for first, last in loops

@@ -15,7 +15,7 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas.plan import STRATEGY
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.part_loops import Limits, split_block
-from tileiras.passes.nv_tileaa.split_products import split_products
+from tileiras.passes.nv_tileaa.split_products import has_too_large, split_products
 from tileiras.planning.hints import integer_hint
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
@@ -55,7 +55,7 @@ class SlicingPass(IrPass):
             if isinstance(func, aa.FuncOp):
                 if STRATEGY in func.attributes:  # chosen by an earlier run, for any target
                     _forget_strategy(func)
-                for text in _split_loops(func, ctx.target):
+                for text in _split_loops(func, ctx):
                     ctx.remarks.add(_remark(func, text))
                 _split_mn(func, op, ctx)
         funcs = [func for func in op.body.ops if isinstance(func, aa.FuncOp)]
@@ -73,16 +73,29 @@ def _forget_strategy(func: aa.FuncOp) -> None:
     drop_strategy(func)
 
 
-def _split_loops(func: aa.FuncOp, target: GpuTarget | None) -> list[str]:
+def _split_loops(func: aa.FuncOp, ctx: CompileContext) -> list[str]:
     """Splits products and loops; says what was done."""
     done: list[str] = []
-    if _has_large_product(func):
-        done += split_products(func, _asked_ctas(func, target))
+    if _has_large_product(func) and not _fits_tensor_memory(func, ctx):
+        done += split_products(func, _asked_ctas(func, ctx.target))
     if _carries_much(func):
         from tileiras.passes.nv_tileaa.split_loop_carried import split_loop_carried
 
         done += split_loop_carried(func)
     return done
+
+
+def _fits_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> bool:
+    """Whether tensor memory holds what registers do not, so that large products stay whole."""
+    target = ctx.target
+    if target is None or ctx.options.opt_level == 0 or not target.has(Feature.TCGEN05):
+        return False
+    if not has_too_large(func) or _asked_ctas(func, target) > 1:
+        return False
+    from tileiras.planning.strategy import without_strategy, would_specialise
+
+    plan = would_specialise(without_strategy(func), target)
+    return plan is not None and all(planned.is_in_tmem for planned in plan.dots.values())
 
 
 def _split_mn(func: aa.FuncOp, module: ModuleOp, ctx: CompileContext) -> None:

@@ -46,6 +46,7 @@ def test_values_are_those_of_the_program(kind: str) -> None:
         (tc.LeftOperandWaitOp, "a left operand is read that nobody has waited for"),
         (tc.LeftOperandReleaseOp, "the left operand before is not handed back"),
         (tc.AccumulatorScaleOp, "a sum is never loaded"),
+        (tc.AccumulatorClearOp, "a sum is scaled that nobody has cleared"),
         (tc.AccumulatorCommitOp, "the sum before has not been committed"),
     ],
 )

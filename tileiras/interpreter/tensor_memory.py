@@ -189,12 +189,23 @@ def _load(run: BlockRun, op: tc.AccumulatorLoadOp) -> Sequence[Any]:
     return placed(op, [found])
 
 
+def _clear(run: BlockRun, op: tc.AccumulatorClearOp) -> list[Any]:
+    """The sum is zero, once it is the consumers'."""
+    sums: Sums = run.value(op.accumulator)
+    if sums.loaded >= len(sums.committed):
+        raise InterpreterError("a sum is cleared that is never committed: consumers hang", op)
+    sums.scaled = _zeros(op.accumulator)
+    return []
+
+
 def _scale(equivalents: EquivalentOps) -> EffectRule:
     def scale(run: BlockRun, op: tc.AccumulatorScaleOp) -> list[Any]:
         """Multiplies the sum so far."""
         sums: Sums = run.value(op.accumulator)
         if sums.loaded >= len(sums.committed):
             raise InterpreterError("a sum is scaled that is never committed: consumers hang", op)
+        if sums.scaled is None:
+            raise InterpreterError("a sum is scaled that nobody has cleared", op)
         before, factors = _next(sums, op.accumulator), WholeTiles(run, op).value(op.factors)
         properties: dict[str, Attribute] = {
             "rounding_mode": RoundingModeAttr(RoundingMode.NEAREST_EVEN)
@@ -210,16 +221,19 @@ def _scale(equivalents: EquivalentOps) -> EffectRule:
 
 def _next(sums: Sums, accumulator: SSAValue) -> Array:
     """What consumers get next of an accumulator."""
-    type = accumulator.type
-    if not is_in_tmem(type):
-        raise InterpreterError("no accumulator")
-    found = sums.scaled
-    if found is None:
-        found = np.zeros(type.shape, format_of(type.element_type).dtype)
+    found = _zeros(accumulator) if sums.scaled is None else sums.scaled
     for add in sums.committed[sums.loaded]:
         found = add(found)
     sums.loaded += 1
     return found
+
+
+def _zeros(accumulator: SSAValue) -> Array:
+    """A sum of nothing."""
+    type = accumulator.type
+    if not is_in_tmem(type):
+        raise InterpreterError("no accumulator")
+    return np.zeros(type.shape, format_of(type.element_type).dtype)
 
 
 def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule]:
@@ -233,6 +247,7 @@ def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule
         Tcgen05DotScaledOp: _multiply_scaled(equivalents),
         tc.StageReleaseOp: _release,
         tc.AccumulatorLoadOp: _load,
+        tc.AccumulatorClearOp: _clear,
         tc.AccumulatorScaleOp: _scale(equivalents),
         tc.CreateLeftOperandOp: _create_left,
         tc.LeftOperandWaitOp: _wait_left,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import Float32Type, IntegerType
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tileiras.codegen.lowering.choosing_body import chooses_alike
@@ -13,6 +13,7 @@ from tileiras.codegen.lowering.constants import element_bits
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.elementwise import lower_elementwise
 from tileiras.codegen.lowering.types import register_type
+from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.llvm.types import lanes_of, vector_type
@@ -24,6 +25,8 @@ _COMMUTATIVE = (
     *(aa.AddFOp, aa.AddIOp, aa.MulFOp, aa.MulIOp, aa.MaxFOp, aa.MinFOp, aa.MaxIOp, aa.MinIOp),
     *(aa.AndIOp, aa.OrIOp, aa.XOrIOp),
 )
+_PACKED = (aa.AddFOp, aa.MulFOp)
+"""What packed arithmetic computes for two f32 at once (PTX ISA, `add.f32x2`, `mul.f32x2`)."""
 _REDUX_KINDS: dict[type[Operation], str] = {
     aa.AddIOp: "add",
     aa.MaxIOp: "max",
@@ -59,6 +62,14 @@ class CombineBody:
         """
         own = (self._own_op(index, _COMMUTATIVE) for index in range(len(self.yielded)))
         return all(op is not None for op in own) or chooses_alike(self.block)
+
+    @cached_property
+    def is_packed(self) -> bool:
+        """Whether one instruction combines two pairs of neighbouring elements."""
+        if not self.ctx.target.has(Feature.F32X2_NATIVE):
+            return False
+        own = [self._own_op(index, _PACKED) for index in range(len(self.yielded))]
+        return all(op is not None and isinstance(op.results[0].type, Float32Type) for op in own)
 
     def _own_op(self, index: int, classes: tuple[type[Operation], ...]) -> Operation | None:
         """The operation of one of the classes that combines operand `index` alone, if it does."""

@@ -194,8 +194,8 @@ class SumPipeline:
     adds: Variable
     """1 once a product has been issued for the stage of the warp role."""
     is_scaled: bool = False
-    """Whether consumers scale the sum where it lies; `adds` is theirs then, too: 1 once there is
-    one. The warp role goes on to the next parity when it acquires, they when they have waited.
+    """Whether consumers scale the sum where it lies. The warp role goes on to the next parity when
+    it acquires, they when they have waited.
     """
     writers: int = 1
     """Arrivals that fill a stage: the tensor core's, or warps' that store a left operand."""

@@ -84,12 +84,15 @@ def _combine_within_warps(
 def _early_bits(layout: LinearLayout, axis: int, body: CombineBody) -> list[AxisBit]:
     """The register and lane bits to combine within warps, in the order to do so.
 
-    A body that does not commute takes the bits below the lowest warp bit, from the lowest.
+    A body that does not commute takes the bits below the lowest warp bit, from the lowest. One that
+    packed instructions compute takes registers from the highest: pairs of neighbours stay pairs.
     """
     bits = axis_bits(layout, axis)
     if body.is_commutative:
-        order = ("register", "lane")
-        return [bit for unit in order for bit in bits if bit.unit == unit]
+        registers = [bit for bit in bits if bit.unit == "register"]
+        if body.is_packed:
+            registers.sort(key=lambda bit: -bit.bit)
+        return [*registers, *(bit for bit in bits if bit.unit == "lane")]
     first_warp = next((i for i, bit in enumerate(bits) if bit.unit == "warp"), len(bits))
     return list(bits[:first_warp])
 

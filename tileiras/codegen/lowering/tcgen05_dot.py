@@ -285,8 +285,27 @@ def lower_accumulator_commit(ctx: KernelLowering, op: Operation) -> None:
         pipeline.advance(b)
 
 
+def lower_accumulator_clear(ctx: KernelLowering, op: Operation) -> None:
+    """Waits until the sum is there to be scaled, and stores zeros."""
+    if not isinstance(op, tc.AccumulatorClearOp) or not is_in_tmem(op.accumulator.type):
+        raise InternalError("the rule of accumulator_clear got another operation")
+    b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
+    _wait_for_sum(ctx, pipeline)
+    rows, columns = op.accumulator.type.shape
+    part = _own_part(ctx, (rows, columns), "32x32b", pipeline, SCALED_AT_ONCE)
+    address, (repeats, offsets) = part
+    zero = b.zero(vector_type(integer_type(32), repeats * len(offsets)))
+    b.tcgen05_st(address, "32x32b", repeats, offsets, zero)
+
+
+def _wait_for_sum(ctx: KernelLowering, pipeline: SumPipeline) -> None:
+    b = ctx.b
+    b.mbarrier_wait(pipeline.full_barrier(b, pipeline.stage.get(b)), pipeline.parity.get(b))
+    b.tcgen05_fence("after_thread_sync")
+
+
 def lower_accumulator_scale(ctx: KernelLowering, op: Operation) -> None:
-    """Waits for the product before, and multiplies what it left; the first time stores zeros so.
+    """Waits for the product before, and multiplies what it left.
 
     A warp all of whose factors are one leaves its part as it is.
     """
@@ -294,18 +313,11 @@ def lower_accumulator_scale(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of accumulator_scale got another operation")
     b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
     factors, layout = ctx.value(op.factors), ctx.layout(op.factors.type)
-    b.mbarrier_wait(pipeline.full_barrier(b, pipeline.stage.get(b)), pipeline.parity.get(b))
-    b.tcgen05_fence("after_thread_sync")
+    _wait_for_sum(ctx, pipeline)
     pipeline.advance(b)
     rows, columns = layout.shape
     part = _own_part(ctx, (rows, columns), "32x32b", pipeline, SCALED_AT_ONCE)
-    begin, old, scale, after = (b.new_block() for _ in range(4))
-    b.cond_br(b.icmp("eq", pipeline.adds.get(b), b.i32(0)), begin, old)
-    ctx.start_block(begin)
-    pipeline.adds.set(b, b.i32(1))
-    _store_scaled(ctx, op, part, [None] * len(part[1][1]), factors)
-    b.br(after)
-    ctx.start_block(old)
+    scale, after = (b.new_block() for _ in range(2))
     if op.flush_to_zero is None:
         b.cond_br(b.vote("all", _are_ones(ctx, factors)), after, scale)
     else:
@@ -316,8 +328,13 @@ def lower_accumulator_scale(ctx: KernelLowering, op: Operation) -> None:
     element = register_type(element_type(op.factors.type))
     for number, offset in enumerate(offsets):
         loaded = b.tcgen05_ld(address, "32x32b", repeats, [offset], element)
-        own = (address, (repeats, [offset]))
-        _store_scaled(ctx, op, own, [loaded], b.slice(factors, number * repeats, repeats))
+        own = b.slice(factors, number * repeats, repeats)
+        if op.flush_to_zero is not None:
+            scaled = b.unary_intrinsic("llvm.nvvm.mul.rn.ftz.f", loaded, own)
+        else:
+            scaled = b.fmul(loaded, own)
+        words = b.bitcast(scaled, vector_type(integer_type(32), repeats))
+        b.tcgen05_st(address, "32x32b", repeats, [offset], words)
     b.br(after)
     ctx.start_block(after)
 
@@ -336,27 +353,6 @@ def _are_ones(ctx: KernelLowering, factors: SSAValue) -> SSAValue:
     return found
 
 
-def _store_scaled(
-    ctx: KernelLowering,
-    op: tc.AccumulatorScaleOp,
-    part: tuple[SSAValue, tuple[int, list[int]]],
-    olds: list[SSAValue | None],
-    factors: SSAValue,
-) -> None:
-    """Stores a part of a sum times factors; zeros where there is no sum."""
-    b, (address, (repeats, offsets)) = ctx.b, part
-    type = vector_type(scalar_of(factors.type), repeats)
-    words = vector_type(integer_type(32), repeats)
-    for number, (offset, old) in enumerate(zip(offsets, olds, strict=True)):
-        own = b.slice(factors, number * repeats, repeats)
-        value = b.zero(type) if old is None else old
-        if op.flush_to_zero is not None:
-            scaled = b.unary_intrinsic("llvm.nvvm.mul.rn.ftz.f", value, own)
-        else:
-            scaled = b.fmul(value, own)
-        b.tcgen05_st(address, "32x32b", repeats, [offset], b.bitcast(scaled, words))
-
-
 def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     """Waits, loads this warp's part, and hands the stage back, each warp for itself."""
     if not isinstance(op, tc.AccumulatorLoadOp):
@@ -369,8 +365,6 @@ def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     loaded = _load(ctx, op, pipeline)
     _release(ctx, pipeline.empty_barrier(b, stage))
     pipeline.advance(b)
-    if pipeline.is_scaled:
-        pipeline.adds.set(b, b.i32(0))
     ctx.values[op.result] = _zeros_unless(ctx, ctx.value(op.any), loaded)
 
 
@@ -499,6 +493,7 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     tc.StageReleaseOp: lower_stage_release,
     tc.AccumulatorCommitOp: lower_accumulator_commit,
     tc.AccumulatorLoadOp: lower_accumulator_load,
+    tc.AccumulatorClearOp: lower_accumulator_clear,
     tc.AccumulatorScaleOp: lower_accumulator_scale,
     tc.CreateLeftOperandOp: lower_create_left_operand,
     tc.LeftOperandStoreOp: lower_left_operand_store,

@@ -175,11 +175,20 @@ class AccumulatorLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
+class AccumulatorClearOp(IRDLOperation):
+    """Waits until the sum is the consumers', and stores zeros there: in front of the first loop
+    that scales it. The first `accumulator_scale` waits for the same again, and so not at all.
+    """
+
+    name = "nv_tileas.accumulator_clear"
+    accumulator = operand_def(IN_TMEM)
+
+
+@irdl_op_definition
 class AccumulatorScaleOp(IRDLOperation):
     """Waits for the sum so far, and multiplies it with `factors` where it lies.
 
-    The first time what is there counts as zero. The next product is added when a left operand has
-    been stored behind that.
+    The next product is added when a left operand has been stored behind that.
     """
 
     name = "nv_tileas.accumulator_scale"
@@ -272,6 +281,7 @@ TCGEN05_OPS = (
     StageReleaseOp,
     AccumulatorCommitOp,
     AccumulatorLoadOp,
+    AccumulatorClearOp,
     AccumulatorScaleOp,
     CreateLeftOperandOp,
     LeftOperandStoreOp,

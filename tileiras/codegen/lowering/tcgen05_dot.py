@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import IntAttr, i1
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_operand
@@ -42,6 +43,15 @@ SCALED_AT_ONCE = 32
 """Policy: columns of a sum that a thread loads, scales and stores at a time."""
 _LANE_SHIFT = 16
 """Addresses have the lane in the upper 16 bits."""
+_WARPGROUP_SHIFT = 7
+"""Threads of a warpgroup, as a power of two."""
+_OfBlock = (
+    tc.AccumulatorAcquireOp
+    | tc.AccumulatorCommitOp
+    | tc.Tcgen05DotOp
+    | tc.LeftOperandWaitOp
+    | tc.LeftOperandReleaseOp
+)
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 
@@ -61,16 +71,24 @@ def lower_create_accumulator(ctx: KernelLowering, op: Operation) -> None:
         ctx.add_globals(cell)
         ctx.scratch.reserve(BARRIER_BYTES)
         ctx.roles.tensor_memory = TensorMemory(ctx.prologue.address_of(cell), {})
-    pipeline = _pipeline(ctx, op.stages.data, op.column.data, op.columns.data, op.readers.data)
+    blocks = _number(op.blocks, 1)
+    readers = op.readers.data // blocks
+    pipeline = _pipeline(ctx, op.stages.data, op.column.data, op.columns.data, readers, 1, blocks)
     pipeline.is_scaled = op.scaled is not None
     ctx.roles.tensor_memory.pipelines[op.result] = pipeline
 
 
 def _pipeline(
-    ctx: KernelLowering, stages: int, column: int, columns: int, readers: int, writers: int = 1
+    ctx: KernelLowering,
+    stages: int,
+    column: int,
+    columns: int,
+    readers: int,
+    writers: int,
+    blocks: int,
 ) -> SumPipeline:
-    """Stages in tensor memory, with mbarriers of their own."""
-    size = 2 * BARRIER_BYTES * stages
+    """Stages in tensor memory, with mbarriers of their own for each block of rows."""
+    size = 2 * BARRIER_BYTES * stages * blocks
     name = ctx.symbols.unique("sum_barriers")
     barriers = llvm_memory.GlobalOp.make(name, size, SHARED, BARRIER_BYTES)
     ctx.add_globals(barriers)
@@ -85,16 +103,41 @@ def _pipeline(
         Variable(ctx, 0),
         Variable(ctx, 0),
         writers=writers,
+        blocks=blocks,
     )
+
+
+def _number(value: IntAttr | None, otherwise: int) -> int:
+    return otherwise if value is None else value.data
+
+
+def _block(op: _OfBlock, pipeline: SumPipeline) -> int:
+    """The block of rows that an operation of the warp role is for."""
+    return _number(op.block, pipeline.blocks - 1)
+
+
+def _is_last(op: _OfBlock, pipeline: SumPipeline) -> bool:
+    """Whether it is for the last block, behind which the next stage follows."""
+    return _block(op, pipeline) == pipeline.blocks - 1
+
+
+def _own_block(ctx: KernelLowering, pipeline: SumPipeline) -> int | SSAValue:
+    """The block of rows of this consumer: of its warpgroup."""
+    if pipeline.blocks == 1:
+        return 0
+    b = ctx.b
+    return b.lshr(b.thread_id(), b.i32(_WARPGROUP_SHIFT))
 
 
 def lower_create_left_operand(ctx: KernelLowering, op: Operation) -> None:
     """Reserves mbarriers; there is tensor memory already, for the sum comes first."""
     if not isinstance(op, tc.CreateLeftOperandOp) or not is_in_tmem(op.result.type):
         raise InternalError("the rule of create_left_operand got another operation")
-    columns, writers = op.result.type.tmem_columns, op.writers.data
-    pipelines = tensor_memory(ctx).pipelines
-    pipelines[op.result] = _pipeline(ctx, 1, op.column.data, columns, 1, writers)
+    columns, blocks = op.result.type.tmem_columns, _number(op.blocks, 1)
+    writers = op.writers.data // blocks
+    pipeline = _pipeline(ctx, 1, op.column.data, columns, 1, writers, blocks)
+    pipeline.row_stride = None if op.stride is None else op.stride.data
+    tensor_memory(ctx).pipelines[op.result] = pipeline
 
 
 def lower_product_agent(ctx: KernelLowering, op: Operation) -> None:
@@ -112,9 +155,9 @@ def init_barriers(ctx: KernelLowering) -> None:
     """One thread makes the mbarriers of all accumulators."""
     b = ctx.b
     for pipeline in tensor_memory(ctx).pipelines.values():
-        for number in range(pipeline.stages):
-            b.mbarrier_init(pipeline.full_barrier(b, b.i32(number)), pipeline.writers)
-            b.mbarrier_init(pipeline.empty_barrier(b, b.i32(number)), pipeline.readers)
+        for block, number in product(range(pipeline.blocks), range(pipeline.stages)):
+            b.mbarrier_init(pipeline.full_barrier(b, b.i32(number), block), pipeline.writers)
+            b.mbarrier_init(pipeline.empty_barrier(b, b.i32(number), block), pipeline.readers)
 
 
 def allocate(ctx: KernelLowering) -> None:
@@ -173,11 +216,12 @@ def lower_accumulator_acquire(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, tc.AccumulatorAcquireOp):
         raise InternalError("the rule of accumulator_acquire got another operation")
     b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
-    empty = pipeline.empty_barrier(b, pipeline.stage.get(b))
+    empty = pipeline.empty_barrier(b, pipeline.stage.get(b), _block(op, pipeline))
     b.mbarrier_wait(empty, b.xor(pipeline.parity.get(b), b.i32(1)))
     b.tcgen05_fence("after_thread_sync")
     if pipeline.is_scaled:
-        pipeline.advance(b)
+        if _is_last(op, pipeline):
+            pipeline.advance(b)
     else:
         pipeline.adds.set(b, b.i32(0))
 
@@ -196,7 +240,10 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
     right = b.tcgen05_descriptor(ctx.value(op.rhs), rhs)
     first = b.add(memory.address(), pipeline.offset(b))
     adds = b.i1(True) if pipeline.is_scaled else b.trunc(pipeline.adds.get(b), i1)
-    for row in range(0, left.rows, m):
+    whole, count = range(0, left.rows, m), left.rows // pipeline.blocks
+    first_row = 0 if op.block is None else op.block.data * count
+    rows = whole if op.block is None else range(first_row, first_row + count, m)
+    for row in rows:
         for column in range(0, rhs.extent, n):
             to = row // m * rhs.extent + column
             b.tcgen05_mma(
@@ -239,13 +286,14 @@ def _left_operand(ctx: KernelLowering, tile: SSAValue, kind: Tcgen05Kind) -> _Le
         return _LeftOperand(descriptor, staged.extent, staged.major == "mn", bytes_of)
     rows, depth = tile.type.shape
     columns = tile.type.tmem_columns // (rows // BLOCK_ROWS)
-    step = kind.k * columns // depth
+    step, pipeline = kind.k * columns // depth, tensor_memory(ctx).pipeline(tile)
+    stride = columns if pipeline.row_stride is None else pipeline.row_stride
 
     def columns_of(row: int) -> list[int]:
-        first = row // BLOCK_ROWS * columns
+        first = row // BLOCK_ROWS * stride
         return list(range(first, first + columns, step))
 
-    address = b.add(memory_address(ctx), tensor_memory(ctx).pipeline(tile).offset(b))
+    address = b.add(memory_address(ctx), pipeline.offset(b))
     return _LeftOperand(address, rows, False, columns_of)
 
 
@@ -280,8 +328,9 @@ def lower_accumulator_commit(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of accumulator_commit got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline = memory.pipeline(op.accumulator)
-    b.tcgen05_commit(pipeline.full_barrier(b, pipeline.stage.get(b)), predicate=memory.leader)
-    if not pipeline.is_scaled:
+    full = pipeline.full_barrier(b, pipeline.stage.get(b), _block(op, pipeline))
+    b.tcgen05_commit(full, predicate=memory.leader)
+    if not pipeline.is_scaled and _is_last(op, pipeline):
         pipeline.advance(b)
 
 
@@ -299,8 +348,10 @@ def lower_accumulator_clear(ctx: KernelLowering, op: Operation) -> None:
 
 
 def _wait_for_sum(ctx: KernelLowering, pipeline: SumPipeline) -> None:
+    """Consumers wait for their block of a sum."""
     b = ctx.b
-    b.mbarrier_wait(pipeline.full_barrier(b, pipeline.stage.get(b)), pipeline.parity.get(b))
+    full = pipeline.full_barrier(b, pipeline.stage.get(b), _own_block(ctx, pipeline))
+    b.mbarrier_wait(full, pipeline.parity.get(b))
     b.tcgen05_fence("after_thread_sync")
 
 
@@ -360,10 +411,9 @@ def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline = memory.pipeline(op.accumulator)
     stage = pipeline.stage.get(b)
-    b.mbarrier_wait(pipeline.full_barrier(b, stage), pipeline.parity.get(b))
-    b.tcgen05_fence("after_thread_sync")
+    _wait_for_sum(ctx, pipeline)
     loaded = _load(ctx, op, pipeline)
-    _release(ctx, pipeline.empty_barrier(b, stage))
+    _release(ctx, pipeline.empty_barrier(b, stage, _own_block(ctx, pipeline)))
     pipeline.advance(b)
     ctx.values[op.result] = _zeros_unless(ctx, ctx.value(op.any), loaded)
 
@@ -383,8 +433,9 @@ def lower_left_operand_store(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of left_operand_store got another operation")
     b, layout = ctx.b, ctx.layout(op.tile.type)
     pipeline, value = tensor_memory(ctx).pipeline(op.left), ctx.value(op.tile)
-    stage = pipeline.stage.get(b)
-    b.mbarrier_wait(pipeline.empty_barrier(b, stage), b.xor(pipeline.parity.get(b), b.i32(1)))
+    stage, block = pipeline.stage.get(b), _own_block(ctx, pipeline)
+    empty = pipeline.empty_barrier(b, stage, block)
+    b.mbarrier_wait(empty, b.xor(pipeline.parity.get(b), b.i32(1)))
     b.tcgen05_fence("after_thread_sync")
     rows, columns = layout.shape
     each = TMEM_COLUMN_BITS // storage_bits(element_type(op.tile.type))
@@ -393,7 +444,7 @@ def lower_left_operand_store(ctx: KernelLowering, op: Operation) -> None:
     parts = [b.slice(value, each * number, each) for number in range(repeats * len(offsets))]
     words = b.build([b.bitcast(part, integer_type(32)) for part in parts])
     b.tcgen05_st(address, "32x32b", repeats, offsets, words)
-    _release(ctx, pipeline.full_barrier(b, stage))
+    _release(ctx, pipeline.full_barrier(b, stage, block))
     pipeline.advance(b)
 
 
@@ -402,7 +453,8 @@ def lower_left_operand_wait(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, tc.LeftOperandWaitOp):
         raise InternalError("the rule of left_operand_wait got another operation")
     b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.left)
-    b.mbarrier_wait(pipeline.full_barrier(b, pipeline.stage.get(b)), pipeline.parity.get(b))
+    full = pipeline.full_barrier(b, pipeline.stage.get(b), _block(op, pipeline))
+    b.mbarrier_wait(full, pipeline.parity.get(b))
     b.tcgen05_fence("after_thread_sync")
 
 
@@ -412,8 +464,10 @@ def lower_left_operand_release(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of left_operand_release got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline = memory.pipeline(op.left)
-    b.tcgen05_commit(pipeline.empty_barrier(b, pipeline.stage.get(b)), predicate=memory.leader)
-    pipeline.advance(b)
+    empty = pipeline.empty_barrier(b, pipeline.stage.get(b), _block(op, pipeline))
+    b.tcgen05_commit(empty, predicate=memory.leader)
+    if _is_last(op, pipeline):
+        pipeline.advance(b)
 
 
 def _own_part(
@@ -432,13 +486,14 @@ def _own_part(
     blocks = max(1, rows // BLOCK_ROWS)
     splits_rows = warpgroups > 1 and blocks >= warpgroups
     own = columns if splits_rows else columns // warpgroups
+    stride = columns if pipeline.row_stride is None else pipeline.row_stride
     # Lanes of this warp, and columns of this warpgroup.
     warp = b.lshr(b.thread_id(), b.i32(5))
     lane = b.shl(b.and_(warp, b.i32(3)), b.i32(5 + _LANE_SHIFT))
     address = b.add(b.add(memory_address(ctx), pipeline.offset(b)), lane)
     if warpgroups > 1:
         group = b.lshr(warp, b.i32(2))
-        address = b.add(address, b.mul(group, b.i32(columns if splits_rows else own)))
+        address = b.add(address, b.mul(group, b.i32(stride if splits_rows else own)))
     halves = 2 if name == "16x256b" and rows != HALF_ROWS else 1
     # ptxas wants the registers of an instruction from the launch on (C7602).
     if ctx.roles.launched_registers <= MOST_REGISTERS:
@@ -446,7 +501,7 @@ def _own_part(
     each, repeats = _repeats(name, own, most)
     step = warpgroups if splits_rows else 1
     offsets = [
-        (half * HALF_LANES << _LANE_SHIFT) + block * columns + start
+        (half * HALF_LANES << _LANE_SHIFT) + block * stride + start
         for block in range(0, blocks, step)
         for half in range(halves)
         for start in range(0, own, each)

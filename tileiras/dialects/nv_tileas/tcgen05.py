@@ -51,7 +51,7 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import SignednessAttr
-from tileiras.dialects.layout.tmem import TMEM_COLUMNS
+from tileiras.dialects.layout.tmem import BLOCK_ROWS, TMEM_COLUMNS
 from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, IN_TMEM, MemDescType, is_in_tmem
 
 LOAD_SHAPES = ("16x256b", "32x32b")
@@ -63,10 +63,13 @@ class CreateAccumulatorOp(IRDLOperation):
 
     A stage takes `columns`; consumers of `readers` warps hand it back. A `scaled` one, of one
     stage, is given to them before the first product and behind each, to be scaled where it lies.
+    One of `blocks` is filled and handed back in so many blocks of rows, each by itself: operations
+    of the warp that issues products say which `block`, consumers have the one of their warpgroup.
     """
 
     name = "nv_tileas.create_accumulator"
     scaled = opt_prop_def(UnitAttr)
+    blocks = opt_prop_def(IntAttr)
     stages = prop_def(IntAttr)
     column = prop_def(IntAttr)
     columns = prop_def(IntAttr)
@@ -104,6 +107,7 @@ class AccumulatorAcquireOp(IRDLOperation):
 
     name = "nv_tileas.accumulator_acquire"
     accumulator = operand_def(IN_TMEM)
+    block = opt_prop_def(IntAttr)
 
 
 @irdl_op_definition
@@ -119,6 +123,7 @@ class Tcgen05DotOp(IRDLOperation):
     lhs = operand_def(MemDescType)
     rhs = operand_def(IN_SMEM)
     kind = prop_def(StringAttr)
+    block = opt_prop_def(IntAttr)
     signedness_lhs = opt_prop_def(SignednessAttr)
     signedness_rhs = opt_prop_def(SignednessAttr)
 
@@ -144,6 +149,7 @@ class AccumulatorCommitOp(IRDLOperation):
 
     name = "nv_tileas.accumulator_commit"
     accumulator = operand_def(IN_TMEM)
+    block = opt_prop_def(IntAttr)
 
 
 @irdl_op_definition
@@ -210,17 +216,26 @@ class AccumulatorScaleOp(IRDLOperation):
 
 @irdl_op_definition
 class CreateLeftOperandOp(IRDLOperation):
-    """A left operand in tensor memory, from column `column` on, that `writers` warps store."""
+    """A left operand in tensor memory, from column `column` on, that `writers` warps store.
+
+    Blocks of 128 rows begin `stride` columns apart, where they do not lie side by side. `blocks`:
+    as of `create_accumulator`.
+    """
 
     name = "nv_tileas.create_left_operand"
     column = prop_def(IntAttr)
     writers = prop_def(IntAttr)
+    stride = opt_prop_def(IntAttr)
+    blocks = opt_prop_def(IntAttr)
     result = result_def(IN_TMEM)
 
     def verify_(self) -> None:
         """The operand lies in tensor memory, and somebody stores it."""
         type = self.result.type
         size = type.tmem_columns if is_in_tmem(type) else 0
+        if self.stride is not None and is_in_tmem(type):
+            others = type.shape[0] // BLOCK_ROWS - 1
+            size = others * self.stride.data + size // (others + 1)
         if self.writers.data < 1 or self.column.data + size > TMEM_COLUMNS:
             raise VerifyException(
                 f"{self.name}: {size} columns from {self.column.data} on by {self.writers.data} "
@@ -257,6 +272,7 @@ class LeftOperandWaitOp(IRDLOperation):
 
     name = "nv_tileas.left_operand_wait"
     left = operand_def(IN_TMEM)
+    block = opt_prop_def(IntAttr)
 
 
 @irdl_op_definition
@@ -265,6 +281,7 @@ class LeftOperandReleaseOp(IRDLOperation):
 
     name = "nv_tileas.left_operand_release"
     left = operand_def(IN_TMEM)
+    block = opt_prop_def(IntAttr)
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:

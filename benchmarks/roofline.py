@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from loop_figures import LoopFigures, main_loop  # noqa: E402
+from loop_figures import LoopFigures, consumer_warps, main_loop  # noqa: E402
+from sass_figures import role_loops, sass_of  # noqa: E402
 from static_figures import our_row  # noqa: E402
 
 from tests.kernels.softmax_attention import softmax_attention  # noqa: E402
+from tileiras.codegen.target import Feature, get_target  # noqa: E402
 from tileiras.codegen.target.rates import (  # noqa: E402
     ISSUED_PER_CYCLE,
     L2_BYTES_PER_CYCLE,
@@ -47,6 +49,15 @@ class Task:
     flops: float
     memory_bytes: float
     exponentials: float = 0
+    tile: tuple[int, int] = (128, 128)
+    """Queries and keys of attention's tiles."""
+    is_of_tcgen05: bool = False
+    """Whether the tile is one for targets with tensor memory."""
+
+    def suits(self, target: str) -> bool:
+        """Whether a target has units for it."""
+        has_unit = self.element in RATES[target].tensor
+        return has_unit and (not self.is_of_tcgen05 or get_target(target).has(Feature.TCGEN05))
 
 
 GEMM_FLOPS = 2.0 * SIZE**3
@@ -55,13 +66,23 @@ TASKS = (
     Task("GEMM f16", "f16", "f16", GEMM_FLOPS, 3 * 2 * SIZE**2),
     Task("GEMM f8", "f8E4M3FN", "f8", GEMM_FLOPS, (1 + 1 + 2) * SIZE**2),
     Task("GEMM nvf4", "nvf4", "f4", GEMM_FLOPS, (2 * (0.5 + 1 / 16) + 4) * SIZE**2),
-    Task(
-        "attention f16",
-        "attention",
-        "f16",
-        ATTENTION_FLOPS,
-        4 * 2 * HEADS * SIZE * DEPTH,
-        HEADS * SIZE * SIZE,
+    *(
+        Task(
+            name,
+            "attention",
+            "f16",
+            ATTENTION_FLOPS,
+            4 * 2 * HEADS * SIZE * DEPTH,
+            HEADS * SIZE * SIZE,
+            tile,
+            tile != (128, 64),
+        )
+        for name, tile in (
+            ("attention f16", (128, 64)),
+            ("attention f16 128x128", (128, 128)),
+            ("attention f16 256x64", (256, 64)),
+            ("attention f16 256x128", (256, 128)),
+        )
     ),
 )
 OPERAND_BYTES = {"f16": 2.0, "f8": 1.0, "f4": 0.5 + 1 / 16}
@@ -114,11 +135,22 @@ def program_of(task: Task, target: str) -> Program | None:
     if task.kernel != "attention":
         row = our_row(task.kernel, target)
         return None if row is None or row.loop is None else Program(row.loop, row.tile[:2])
-    tile = (128, 64)
-    source = softmax_attention("full", *tile, DEPTH)
+    source = softmax_attention("full", *task.tile, DEPTH)
     options = with_environment(CompileOptions(gpu_name=target, emit="ptx"))
-    loop = main_loop(compile_module(source, options).output.decode(), tile)
-    return None if loop is None else Program(loop, tile)
+    ptx = compile_module(source, options).output.decode()
+    loop = main_loop(ptx, task.tile)
+    if loop is None:
+        return None
+    if not loop.unit.startswith("tcgen05"):
+        return Program(loop, task.tile)
+    sass = sass_of(compile_module(source, replace(options, emit="cubin")).output)
+    found = None if sass is None else role_loops(sass)
+    if found is not None:
+        issued = found.product_warp + found.consumer * consumer_warps(ptx)
+        loop = replace(loop, instructions=issued)
+    # A tile that is computed in parts reads keys again for each.
+    rows = loop.flops // (4 * task.tile[1] * DEPTH)
+    return Program(loop, (rows, task.tile[1]))
 
 
 UNITS = ("tensor", "memory", "ex2", "issue", "shared", "L2")
@@ -137,7 +169,7 @@ HEADS_OF_TABLE = (
 def cells(target: str, task: Task) -> list[str] | None:
     """A row of the table, None where the target has no such unit."""
     rates = RATES[target]
-    if task.element not in rates.tensor:
+    if not task.suits(target):
         return None
     least = floor(task, rates)
     bound = max(least, key=lambda unit: least[unit])
@@ -197,9 +229,11 @@ whatever the program. Then what each unit needs for our program, read off the lo
 [static-figures.md](static-figures.md)): a PTX instruction counts as one issued, an SM issues
 {ISSUED_PER_CYCLE} a cycle and reads {SHARED_BYTES_PER_CYCLE} bytes of shared memory and
 {L2_BYTES_PER_CYCLE} of L2 (an A100's, assumed elsewhere). Units overlap; the slowest is the
-prediction. The kernels have tiles of 128x128, those of attention 128 queries by 64 keys; clusters
-and two tiles per CTA, which load less from L2, are not counted. Of attention, the loop has its
-softmax. Prologues, epilogues and last waves are left out, so a prediction is optimistic.
+prediction. The kernels have tiles of 128x128, those of attention 128 queries by 64 keys, or as the
+row says; clusters and two tiles per CTA, which load less from L2, are not counted. Of attention,
+the loop has its softmax, sums are scaled in every iteration, and on tcgen05 instructions are those
+of the SASS that ptxas makes of it: PTX has a `mov.b64` for each pair of registers.
+Prologues, epilogues and last waves are left out, so a prediction is optimistic.
 
 TABLE"""
 

@@ -67,7 +67,7 @@ def test_page_is_what_the_script_prints() -> None:
     assert roofline.rates_table() in page
     for target in RATES:
         for task in roofline.TASKS:
-            assert (f"| {target} | {task.name} |" in page) == (task.element in RATES[target].tensor)
+            assert (f"| {target} | {task.name} |" in page) == task.suits(target)
 
 
 @pytest.mark.parametrize("task", ["GEMM f16", "GEMM f8", "attention f16"])
@@ -78,3 +78,12 @@ def test_mma_sync_on_sm_120_stands_at_the_floor_of_the_model(task: str) -> None:
     wide = roofline.cells("sm_100", found)
     assert wide is not None and float(wide[-1]) >= 1
     assert roofline.cells("sm_90", roofline.TASKS[2]) is None
+
+
+@pytest.mark.parametrize("target", ["sm_100", "sm_103", "sm_110"])
+@pytest.mark.parametrize("tile", ["256x64", "256x128"])
+def test_attention_of_256_rows_stands_at_the_floor_of_the_model(target: str, tile: str) -> None:
+    [found] = [one for one in roofline.TASKS if one.name == f"attention f16 {tile}"]
+    row = roofline.cells(target, found)
+    assert row is not None and float(row[-1]) <= 1.1
+    assert roofline.cells("sm_120", found) is None

@@ -343,8 +343,9 @@ def lower_accumulator_clear(ctx: KernelLowering, op: Operation) -> None:
     rows, columns = op.accumulator.type.shape
     part = _own_part(ctx, (rows, columns), "32x32b", pipeline, SCALED_AT_ONCE)
     address, (repeats, offsets) = part
-    zero = b.zero(vector_type(integer_type(32), repeats * len(offsets)))
-    b.tcgen05_st(address, "32x32b", repeats, offsets, zero)
+    zero = b.zero(vector_type(integer_type(32), repeats))
+    for offset in offsets:
+        b.tcgen05_st(address, "32x32b", repeats, [offset], zero)
 
 
 def _wait_for_sum(ctx: KernelLowering, pipeline: SumPipeline) -> None:

@@ -15,6 +15,7 @@ from loop_figures import (  # noqa: E402  # pyright: ignore[reportMissingImports
     main_loop,
     statements,
 )
+from sass_figures import role_loops  # noqa: E402  # pyright: ignore[reportMissingImports]
 
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1, %r2, %r3, %r4}, {%r5}, {%r6}, {%r7};"
 WGMMA = "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%r1, %r2}, "
@@ -110,23 +111,23 @@ SASS = """
         /*0010*/                   LDTM.x64 R4, tmem[UR6] ;   /* 0x00 */
         /*0020*/                   MUFU.EX2 R5, R5 ;
         /*0030*/              @!P0 BRA `(.L_x_1) ;
+.L_x_4:
         /*0040*/                   MUFU.EX2 R5, R5 ;
         /*0050*/               @P1 BRA `(.L_x_1) ;
 .L_x_2:
         /*0060*/                   UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8] ;
         /*0070*/                   BRA.U UP0, `(.L_x_2) ;
 .L_x_3:
-        /*0080*/                   BRA `(.L_x_1) ;
-        /*0090*/                   EXIT ;
-        /*00a0*/                   BRA `(.L_x_1) ;
+        /*0080*/                   EXIT ;
+        /*0090*/                   BRA `(.L_x_4) ;
 """
 
 
 def test_sass_tells_what_each_role_issues() -> None:
     found = role_loops(SASS)
     assert found is not None
-    # The last branches back to the first loop are no part of it: it ends where both roles do.
-    assert (found.products, found.product_warp) == (1, 2)
+    # What comes back from a wait, behind the kernel's end, is no loop.
+    assert (found.products, found.product_warp, found.consumer) == (1, 2, 5)
     assert role_loops("nothing") is None
 
 

@@ -121,7 +121,7 @@ def _is_last(op: _OfBlock, pipeline: SumPipeline) -> bool:
     return _block(op, pipeline) == pipeline.blocks - 1
 
 
-def _own_block(ctx: KernelLowering, pipeline: SumPipeline) -> int | SSAValue:
+def own_block(ctx: KernelLowering, pipeline: SumPipeline) -> int | SSAValue:
     """The block of rows of this consumer: of its warpgroup."""
     if pipeline.blocks == 1:
         return 0
@@ -351,7 +351,7 @@ def lower_accumulator_clear(ctx: KernelLowering, op: Operation) -> None:
 def _wait_for_sum(ctx: KernelLowering, pipeline: SumPipeline) -> None:
     """Consumers wait for their block of a sum."""
     b = ctx.b
-    full = pipeline.full_barrier(b, pipeline.stage.get(b), _own_block(ctx, pipeline))
+    full = pipeline.full_barrier(b, pipeline.stage.get(b), own_block(ctx, pipeline))
     b.mbarrier_wait(full, pipeline.parity.get(b))
     b.tcgen05_fence("after_thread_sync")
 
@@ -414,7 +414,7 @@ def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     stage = pipeline.stage.get(b)
     _wait_for_sum(ctx, pipeline)
     loaded = _load(ctx, op, pipeline)
-    _release(ctx, pipeline.empty_barrier(b, stage, _own_block(ctx, pipeline)))
+    _release(ctx, pipeline.empty_barrier(b, stage, own_block(ctx, pipeline)))
     pipeline.advance(b)
     ctx.values[op.result] = _zeros_unless(ctx, ctx.value(op.any), loaded)
 
@@ -434,7 +434,7 @@ def lower_left_operand_store(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of left_operand_store got another operation")
     b, layout = ctx.b, ctx.layout(op.tile.type)
     pipeline, value = tensor_memory(ctx).pipeline(op.left), ctx.value(op.tile)
-    stage, block = pipeline.stage.get(b), _own_block(ctx, pipeline)
+    stage, block = pipeline.stage.get(b), own_block(ctx, pipeline)
     empty = pipeline.empty_barrier(b, stage, block)
     b.mbarrier_wait(empty, b.xor(pipeline.parity.get(b), b.i32(1)))
     b.tcgen05_fence("after_thread_sync")

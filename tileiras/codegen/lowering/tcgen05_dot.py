@@ -24,6 +24,7 @@ from tileiras.codegen.atoms.tcgen05 import (
     load_registers,
 )
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.elementwise.packed import is_packed, packed_arithmetic
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumPipeline, TensorMemory, Variable
 from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_columns_end
 from tileiras.codegen.lowering.types import element_type, register_type, storage_bits
@@ -381,7 +382,9 @@ def lower_accumulator_scale(ctx: KernelLowering, op: Operation) -> None:
     for number, offset in enumerate(offsets):
         loaded = b.tcgen05_ld(address, "32x32b", repeats, [offset], element)
         own = b.slice(factors, number * repeats, repeats)
-        if op.flush_to_zero is not None:
+        if op.flush_to_zero is not None and is_packed("mul", loaded, ctx.target):
+            scaled = packed_arithmetic(b, "mul.rn.ftz", loaded, own)
+        elif op.flush_to_zero is not None:
             scaled = b.unary_intrinsic("llvm.nvvm.mul.rn.ftz.f", loaded, own)
         else:
             scaled = b.fmul(loaded, own)

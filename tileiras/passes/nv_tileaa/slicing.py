@@ -42,8 +42,9 @@ class SlicingPass(IrPass):
     Before   dot : 64x512, which wgmma does not take
     After    dot : 64x256;  dot : 64x256, if it takes these
     Requires nv_tileaa; strategies that stand in a text are taken away
-    Leaves   tiles that fit into registers; values that come from a scan, a gather along the cut
-             or an atomic; products with a store in their loop; loads that a store must not overtake
+    Leaves   tiles that fit into registers, sums that fit into tensor memory; values that come from
+             a scan, a gather along the cut or an atomic; products with a store in their loop; loads
+             that a store must not overtake
     """
 
     name = "tileas-slicing"
@@ -92,10 +93,9 @@ def _fits_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> bool:
         return False
     if not has_too_large(func) or _asked_ctas(func, target) > 1:
         return False
-    from tileiras.planning.strategy import without_strategy, would_specialise
+    from tileiras.passes.nv_tileaa.split_mn import fits_tensor_memory
 
-    plan = would_specialise(without_strategy(func), target)
-    return plan is not None and all(planned.is_in_tmem for planned in plan.dots.values())
+    return fits_tensor_memory(func, target)
 
 
 def _split_mn(func: aa.FuncOp, module: ModuleOp, ctx: CompileContext) -> None:

@@ -2,7 +2,7 @@
 
 Numbers are for one warp that runs the loop, so that ratios do not depend on how many do. Of
 tcgen05, which one thread issues, the whole tile counts; where warps read sums in a loop of their
-own, as those of attention do, so do their instructions, of a warp for every 32 rows.
+own, as those of attention do, so do their instructions, of all their warps.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ TCGEN05_DENSE = re.compile(
 """A is in tensor memory where it has brackets; behind B the instruction descriptor."""
 CONSTANT = re.compile(r"mov\.b32\s+(%\w+), (\d+)$")
 SUM_LOAD = re.compile(r"tcgen05\.ld\b")
+THREADS = re.compile(r"\.reqntid (\d+)")
 LDMATRIX = re.compile(r"ldmatrix\S*\.x([124])\b")
 LOAD = re.compile(r"ld\.shared\S*?(?:\.v([248]))?\.[busf](\d+)\b")
 TCGEN05_K = {
@@ -89,11 +90,13 @@ def main_loop(ptx: str, tile: tuple[int, int]) -> LoopFigures | None:
     """
     listed = statements(ptx)
     places = {text[:-1]: number for number, text in enumerate(listed) if text.endswith(":")}
-    loops: list[tuple[int, int]] = []
+    # Of branches back to one place the last ends the loop; others go on with the next iteration.
+    ends: dict[int, int] = {}
     for number, text in enumerate(listed):
         match = BRANCH.match(text)
         if match and places.get(match["target"], number) < number:
-            loops.append((places[match["target"]], number))
+            ends[places[match["target"]]] = number
+    loops = list(ends.items())
     inner = [
         (first, last)
         for first, last in loops
@@ -109,8 +112,17 @@ def main_loop(ptx: str, tile: tuple[int, int]) -> LoopFigures | None:
         return found
     readers = [n for first, last in loops if (n := _reads_sums(listed[first : last + 1]))]
     # Of loops that follow each other the longest one counts, as above.
-    others = max(readers, default=0) * (tile[0] // LANES)
+    others = max(readers, default=0) * consumer_warps(ptx)
     return replace(found, instructions=found.instructions + others)
+
+
+def consumer_warps(ptx: str) -> int:
+    """Warps that read sums: all but one that copies and one that multiplies, or but their
+    warpgroup, where that gives registers away.
+    """
+    threads = THREADS.search(ptx)
+    beside = WARPS if "setmaxnreg" in ptx else 2
+    return 0 if threads is None else int(threads[1]) // LANES - beside
 
 
 def _reads_sums(body: list[str]) -> int:

@@ -15,8 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from loop_figures import LoopFigures, main_loop  # noqa: E402
+from loop_figures import LoopFigures, consumer_warps, main_loop  # noqa: E402
 from loop_traffic import l2_bytes_per_kiloflop  # noqa: E402
+from sass_figures import role_loops, sass_of  # noqa: E402
 from static_figures import KERNELS  # noqa: E402
 
 from tests.kernels.product_text import ProductKernel  # noqa: E402
@@ -80,6 +81,10 @@ SHAPES: dict[str, tuple[tuple[int, int, int], ...]] = {
 }
 """Rows and columns of tiles by target, and how many CTAs divide one (`num_cta_in_cga`); elsewhere
 128x128 by one."""
+ATTENTION_TILES: dict[str, tuple[tuple[int, int], ...]] = dict.fromkeys(
+    ("sm_100", "sm_103", "sm_110"), ((128, 64), (128, 128), (256, 64), (256, 128))
+)
+"""Queries and keys of attention's tiles by target; elsewhere 128 by 64."""
 OPERAND_BYTES = {"f16": 2.0, "f8": 1.0, "f4": 0.5 + 1 / 16}
 
 
@@ -164,18 +169,30 @@ def gemm_program(kernel: str, target: str, shape: tuple[int, int, int]) -> Progr
 def programs_of(task: Task, target: str) -> list[Program | None]:
     """Our kernels, for each tile one; None where the target lacks the types."""
     if task.kernel == "attention":
-        return [attention_program(task, target)]
+        tiles = ATTENTION_TILES.get(target, ((128, 64),))
+        return [attention_program(tile, target) for tile in tiles]
     shapes = SHAPES.get(target, ((128, 128, 1),))
     return [gemm_program(task.kernel, target, shape) for shape in shapes]
 
 
-def attention_program(task: Task, target: str) -> Program | None:
-    """Our kernel, None where it has no loop of products."""
-    tile = (128, 64)
+def attention_program(tile: tuple[int, int], target: str) -> Program | None:
+    """Our kernel of so many queries and keys, None where it has no loop of products."""
     source = softmax_attention("full", *tile, DEPTH)
     options = with_environment(CompileOptions(gpu_name=target, emit="ptx"))
-    loop = main_loop(compile_module(source, options).output.decode(), tile)
-    return None if loop is None else Program(loop, tile)
+    ptx = compile_module(source, options).output.decode()
+    loop = main_loop(ptx, tile)
+    if loop is None:
+        return None
+    if not loop.unit.startswith("tcgen05"):
+        return Program(loop, tile)
+    sass = sass_of(compile_module(source, replace(options, emit="cubin")).output)
+    found = None if sass is None else role_loops(sass)
+    if found is not None:
+        issued = found.product_warp + found.consumer * consumer_warps(ptx)
+        loop = replace(loop, instructions=issued)
+    # A tile that is computed in parts reads keys again for each.
+    rows = loop.flops // (4 * tile[1] * DEPTH)
+    return Program(loop, (rows, tile[1]))
 
 
 UNITS = ("tensor", "memory", "ex2", "issue", "shared", "L2")
@@ -272,9 +289,11 @@ for {L2_BYTES_MEASURED} bytes of L2, which GEMMs were seen to get on an H100
 Kernels are those of an author who chooses the tile: `CTAs` of a cluster divide it
 (`num_cta_in_cga`), and multiply in pairs where there is tcgen05
 ([decision 43](decisions/0043-pairs-of-ctas.md)). What they load from L2 is read off their
-nv_tileas: what CTAs share, and what is in a stage already, once. Attention has 128 queries by 64
-keys, and its loop has the softmax; what clusters would share of it is not counted. Prologues,
-epilogues and last waves are left out, so a prediction is optimistic.
+nv_tileas: what CTAs share, and what is in a stage already, once. Attention's tile is queries by
+keys, and its loop has the softmax: sums are scaled in every iteration, and on tcgen05 instructions
+are those of the SASS that ptxas makes of it, since PTX has a `mov.b64` for each pair of registers.
+What clusters would share of it is not counted. Prologues, epilogues and last waves are left out, so
+a prediction is optimistic.
 
 TABLE"""
 

@@ -67,7 +67,7 @@ def test_page_is_what_the_script_prints() -> None:
     assert roofline.rates_table() in page
     for target in RATES:
         for task in roofline.TASKS:
-            assert (f"| {target} | {task.name} |" in page) == (task.element in RATES[target].tensor)
+            assert (f"| {target} | {task.name} |" in page) == task.suits(target)
 
 
 @pytest.mark.parametrize("task", ["GEMM f16", "GEMM f8", "attention f16"])
@@ -112,4 +112,14 @@ def test_pairs_reach_the_floor_of_the_model(target: str, number: int) -> None:
     """Within a tenth, with the tile of 512x256 by four CTAs."""
     task = roofline.TASKS[number]
     row = roofline.cells(target, task, program(target, task.kernel, (512, 256, 4)))
+    assert of_floor(row) <= 1.1
+
+
+@pytest.mark.parametrize("target", ["sm_100", "sm_103", "sm_110"])
+@pytest.mark.parametrize("tile", [(256, 64), (256, 128)])
+def test_attention_of_256_rows_stands_at_the_floor_of_the_model(
+    target: str, tile: tuple[int, int]
+) -> None:
+    [found] = [one for one in roofline.TASKS if one.name == "attention f16"]
+    row = roofline.cells(target, found, roofline.attention_program(tile, target))
     assert of_floor(row) <= 1.1

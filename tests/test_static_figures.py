@@ -15,6 +15,7 @@ from loop_figures import (  # noqa: E402  # pyright: ignore[reportMissingImports
     main_loop,
     statements,
 )
+from sass_figures import role_loops  # noqa: E402  # pyright: ignore[reportMissingImports]
 
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1, %r2, %r3, %r4}, {%r5}, {%r6}, {%r7};"
 WGMMA = "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%r1, %r2}, "
@@ -92,7 +93,42 @@ def test_loops_of_warps_that_read_sums_count() -> None:
     alone = main_loop(kernel(SCORES + loop(PROBABILITIES)), (128, 64))
     found = main_loop(kernel(SCORES + loop(PROBABILITIES) + reader.replace("L1", "L2")), (128, 64))
     assert alone is not None and found is not None
-    assert found.instructions == alone.instructions + 4 * 4
+    assert found.instructions == alone.instructions + 2 * 4
+    text = kernel(SCORES + loop(PROBABILITIES) + reader.replace("L1", "L2") + "setmaxnreg.dec 40;")
+    traded = main_loop(text.replace("reqntid 128", "reqntid 384"), (128, 64))
+    assert traded is not None and traded.instructions == alone.instructions + 8 * 4
+
+
+def test_branches_back_to_one_place_are_one_loop() -> None:
+    """`continue` in the middle, then the end of the loop."""
+    body = f"{MMA}\n@%p2 bra $L1;\n{MMA}"
+    found = main_loop(kernel(loop(body)), (128, 128))
+    assert found is not None and (found.products, found.instructions) == (2, 5)
+
+
+SASS = """
+.L_x_1:
+        /*0010*/                   LDTM.x64 R4, tmem[UR6] ;   /* 0x00 */
+        /*0020*/                   MUFU.EX2 R5, R5 ;
+        /*0030*/              @!P0 BRA `(.L_x_1) ;
+.L_x_4:
+        /*0040*/                   MUFU.EX2 R5, R5 ;
+        /*0050*/               @P1 BRA `(.L_x_1) ;
+.L_x_2:
+        /*0060*/                   UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8] ;
+        /*0070*/                   BRA.U UP0, `(.L_x_2) ;
+.L_x_3:
+        /*0080*/                   EXIT ;
+        /*0090*/                   BRA `(.L_x_4) ;
+"""
+
+
+def test_sass_tells_what_each_role_issues() -> None:
+    found = role_loops(SASS)
+    assert found is not None
+    # What comes back from a wait, behind the kernel's end, is no loop.
+    assert (found.products, found.product_warp, found.consumer) == (1, 2, 5)
+    assert role_loops("nothing") is None
 
 
 def test_statements_see_through_assembly_and_line_numbers() -> None:

@@ -342,6 +342,9 @@ ROWS: tuple[Row, ...] = (
     _attention(Attention("causal", 128, 128, 64, share=2, length=256)),
     _attention(Attention("masked", 64, 64, 64, element="bf16", length=128)),
     _attention(Attention("full", 128, 128, 128, share=2, element="bf16")),
+    _attention(Attention("full", 256, 64, 128)),
+    _attention(Attention("causal", 256, 128, 128, share=2, length=512)),
+    _attention(Attention("masked", 256, 128, 64, element="bf16", length=512)),
     *(
         _scaled(ScaledGemm(element, scale, block, tile, transposed), extents, quick)
         for element, scale, block in (

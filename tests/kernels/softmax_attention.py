@@ -143,7 +143,8 @@ _MASK_IN_IF = (
       }"""
 )
 
-_PLAIN = "%s_N = maxf %p_N, %none : tile<ROWSxCOLSxf32>"
+_PLAIN = ""
+"""Scores as they are."""
 
 _TAIL = """
     %ob = broadcast SUMS : tile<ROWSx1xf32> -> tile<ROWSxDEPTHxf32>
@@ -172,6 +173,7 @@ def softmax_attention(kind: str, rows: int, columns: int, depth: int, share: int
     text, sums, top, acc = _HEAD, "%zr", "%low", "%zo"
     for number, (lower, upper, mask) in enumerate(KINDS[kind]):
         loop = _LOOP.replace("MASKED", mask).replace("LOWER", lower).replace("UPPER", upper)
+        loop = loop if mask else loop.replace("%s_N", "%p_N")
         loop = loop.replace("SUMS", sums).replace("TOP", top).replace("ACC", acc)
         text += loop.replace("_N", f"_{number}")
         sums, top, acc = f"%sums_{number}", f"%top_{number}", f"%acc_{number}"

@@ -16,6 +16,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.warp_roles import AHEAD
 from tileiras.errors import CompileError
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
+from tileiras.planning.mma.tmem_columns import holding_sum, lanes_are_private, row_blocks
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.warp_roles.assignment import assign_roles
 
@@ -46,6 +47,31 @@ def test_queries_stay_in_a_stage_and_the_sum_in_tensor_memory() -> None:
     places = [(p.accumulator.column, p.accumulator.buffers) for p in (scores, values)]
     assert places == [(0, 2), (128, 1)]
     assert (values.left_column, values.left_columns) == (192, 32)
+
+
+def test_probabilities_lie_in_their_scores_where_there_is_no_room_beside_them() -> None:
+    """Each block of 128 rows in the columns of the same rows."""
+    scores, values = products(softmax_attention("full", 256, 128, 128))
+    places = [(p.accumulator.column, p.accumulator.columns) for p in (scores, values)]
+    assert places == [(0, 256), (256, 256)]
+    assert holding_sum(values, [scores, values]) == scores.accumulator
+    assert scores.accumulator.buffers == 1
+    text = run(assigned(softmax_attention("full", 256, 128, 128), GPU), BORDER, GPU)
+    assert "stride = 128" in text and "blocks = 2" in text
+
+
+def test_they_have_columns_of_their_own_where_there_is_room() -> None:
+    scores, values = products(softmax_attention("full", 256, 64, 128))
+    assert holding_sum(values, [scores, values]) is None
+    assert (values.left_column, row_blocks([scores, values], 2)) == (384, 2)
+
+
+def test_warps_that_share_lanes_keep_them_apart() -> None:
+    """Two warpgroups have columns of 128 rows each: one may still load what the other stores to."""
+    scores, values = products(softmax_attention("full", 128, 128, 128))
+    assert not lanes_are_private([scores, values], 2) and lanes_are_private([scores, values], 1)
+    assert holding_sum(values, [scores, values]) is None
+    assert row_blocks([scores, values], 2) == 1
 
 
 def test_loops_that_follow_each_other_have_the_same_places() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import Float32Type, IntegerType
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tileiras.analysis.choosing_body import chooses_alike
@@ -16,6 +16,8 @@ _COMMUTATIVE = (
     *(aa.AddFOp, aa.AddIOp, aa.MulFOp, aa.MulIOp, aa.MaxFOp, aa.MinFOp, aa.MaxIOp, aa.MinIOp),
     *(aa.AndIOp, aa.OrIOp, aa.XOrIOp),
 )
+_PACKED = (aa.AddFOp, aa.MulFOp)
+"""What packed arithmetic computes for two f32 at once (PTX ISA, `add.f32x2`, `mul.f32x2`)."""
 _REDUX_KINDS: dict[type[Operation], str] = {
     aa.AddIOp: "add",
     aa.MaxIOp: "max",
@@ -45,6 +47,12 @@ def is_commutative(block: Block) -> bool:
     """
     own = (_own_op(block, index, _COMMUTATIVE) for index in range(len(yielded_by(block))))
     return all(op is not None for op in own) or chooses_alike(block)
+
+
+def is_packed(block: Block) -> bool:
+    """Whether one instruction of packed arithmetic combines two pairs of neighbouring elements."""
+    own = [_own_op(block, index, _PACKED) for index in range(len(yielded_by(block)))]
+    return all(op is not None and isinstance(op.results[0].type, Float32Type) for op in own)
 
 
 def redux_kind(block: Block) -> str | None:

@@ -3,6 +3,9 @@
 It reads stages as consumers of other kernels do. What a loop of products has summed up is there
 when it has been committed, and is loaded in the same order, once. Left operands that consumers
 store are there only then: products are noted, and computed when their sum is loaded.
+
+Blocks of rows that take turns come one after another; what is done for the last one is done for
+all.
 """
 
 from __future__ import annotations
@@ -27,12 +30,37 @@ from tileiras.interpreter.state import BlockRun, EffectRule
 from tileiras.interpreter.tensor_rules import scaled_dot_rule
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
 
+TurnOp = (
+    tc.AccumulatorAcquireOp
+    | tc.AccumulatorCommitOp
+    | tc.Tcgen05DotOp
+    | tc.LeftOperandWaitOp
+    | tc.LeftOperandReleaseOp
+)
+"""What the warp that issues products does for a block of rows."""
 Product = Callable[[Array], Array]
 """Adds itself to a sum."""
 
 
 @dataclass
-class Sums:
+class InTurns:
+    """What is filled and handed back in blocks of rows."""
+
+    blocks: int = 1
+    following: dict[type[Operation], int] = field(default_factory=dict[type[Operation], int])
+    """The block for which an operation of each kind comes next."""
+
+    def is_done(self, op: TurnOp) -> bool:
+        """Whether an operation has come for all blocks. InterpreterError where one is left out."""
+        expected = self.following.get(type(op), 0)
+        if (op.block.data if op.block is not None else 0) != expected:
+            raise InterpreterError(f"block {expected} of the rows is left out", op)
+        self.following[type(op)] = (expected + 1) % self.blocks
+        return expected == self.blocks - 1
+
+
+@dataclass
+class Sums(InTurns):
     """An accumulator: the products of what has been committed, and of what is added to."""
 
     committed: list[list[Product]] = field(default_factory=list[list[Product]])
@@ -45,7 +73,7 @@ class Sums:
 
 
 @dataclass
-class LeftOperands:
+class LeftOperands(InTurns):
     """The tiles that consumers have stored so far, and how many products have waited for."""
 
     stored: list[Array] = field(default_factory=list[Array])
@@ -54,7 +82,11 @@ class LeftOperands:
 
 
 def _create(run: BlockRun, op: tc.CreateAccumulatorOp) -> list[Any]:
-    return [Sums(is_scaled=op.scaled is not None)]
+    return [Sums(_blocks(op), is_scaled=op.scaled is not None)]
+
+
+def _blocks(op: tc.CreateAccumulatorOp | tc.CreateLeftOperandOp) -> int:
+    return 1 if op.blocks is None else op.blocks.data
 
 
 def _agent(run: BlockRun, op: tc.ProductAgentOp) -> list[Any]:
@@ -84,6 +116,8 @@ def check_all_loaded(run: BlockRun, switch: Operation) -> None:
 
 def _acquire(run: BlockRun, op: tc.AccumulatorAcquireOp) -> list[Any]:
     sums: Sums = run.value(op.accumulator)
+    if not sums.is_done(op):
+        return []
     if sums.open is not None and not sums.is_scaled:
         raise InterpreterError("the sum before has not been committed", op)
     sums.open = []
@@ -92,6 +126,8 @@ def _acquire(run: BlockRun, op: tc.AccumulatorAcquireOp) -> list[Any]:
 
 def _commit(run: BlockRun, op: tc.AccumulatorCommitOp) -> list[Any]:
     sums: Sums = run.value(op.accumulator)
+    if not sums.is_done(op):
+        return []
     if sums.open is None:
         raise InterpreterError("a sum is committed that nobody has begun", op)
     sums.committed.append(sums.open)
@@ -103,6 +139,8 @@ def _multiply(equivalents: EquivalentOps) -> EffectRule:
     def multiply(run: BlockRun, op: tc.Tcgen05DotOp) -> list[Any]:
         """Adds the product of two tiles in stages."""
         sums: Sums = run.value(op.accumulator)
+        if not sums.is_done(op):
+            return []
         if sums.open is None:
             raise InterpreterError("a product is issued into a sum that nobody has begun", op)
         tiles = WholeTiles(run, op)
@@ -132,11 +170,13 @@ def _left(tiles: WholeTiles, op: tc.Tcgen05DotOp) -> Callable[[], Array]:
 
 
 def _create_left(run: BlockRun, op: tc.CreateLeftOperandOp) -> list[Any]:
-    return [LeftOperands()]
+    return [LeftOperands(_blocks(op))]
 
 
 def _wait_left(run: BlockRun, op: tc.LeftOperandWaitOp) -> list[Any]:
     operands: LeftOperands = run.value(op.left)
+    if not operands.is_done(op):
+        return []
     if operands.released < operands.waited:
         raise InterpreterError("the left operand before is not handed back: consumers hang", op)
     operands.waited += 1
@@ -145,6 +185,8 @@ def _wait_left(run: BlockRun, op: tc.LeftOperandWaitOp) -> list[Any]:
 
 def _release_left(run: BlockRun, op: tc.LeftOperandReleaseOp) -> list[Any]:
     operands: LeftOperands = run.value(op.left)
+    if not operands.is_done(op):
+        return []
     operands.released = operands.waited
     return []
 
@@ -189,12 +231,23 @@ def _load(run: BlockRun, op: tc.AccumulatorLoadOp) -> Sequence[Any]:
     return placed(op, [found])
 
 
+def _clear(run: BlockRun, op: tc.AccumulatorClearOp) -> list[Any]:
+    """The sum is zero, once it is the consumers'."""
+    sums: Sums = run.value(op.accumulator)
+    if sums.loaded >= len(sums.committed):
+        raise InterpreterError("a sum is cleared that is never committed: consumers hang", op)
+    sums.scaled = _zeros(op.accumulator)
+    return []
+
+
 def _scale(equivalents: EquivalentOps) -> EffectRule:
     def scale(run: BlockRun, op: tc.AccumulatorScaleOp) -> list[Any]:
         """Multiplies the sum so far."""
         sums: Sums = run.value(op.accumulator)
         if sums.loaded >= len(sums.committed):
             raise InterpreterError("a sum is scaled that is never committed: consumers hang", op)
+        if sums.scaled is None:
+            raise InterpreterError("a sum is scaled that nobody has cleared", op)
         before, factors = _next(sums, op.accumulator), WholeTiles(run, op).value(op.factors)
         properties: dict[str, Attribute] = {
             "rounding_mode": RoundingModeAttr(RoundingMode.NEAREST_EVEN)
@@ -210,16 +263,19 @@ def _scale(equivalents: EquivalentOps) -> EffectRule:
 
 def _next(sums: Sums, accumulator: SSAValue) -> Array:
     """What consumers get next of an accumulator."""
-    type = accumulator.type
-    if not is_in_tmem(type):
-        raise InterpreterError("no accumulator")
-    found = sums.scaled
-    if found is None:
-        found = np.zeros(type.shape, format_of(type.element_type).dtype)
+    found = _zeros(accumulator) if sums.scaled is None else sums.scaled
     for add in sums.committed[sums.loaded]:
         found = add(found)
     sums.loaded += 1
     return found
+
+
+def _zeros(accumulator: SSAValue) -> Array:
+    """A sum of nothing."""
+    type = accumulator.type
+    if not is_in_tmem(type):
+        raise InterpreterError("no accumulator")
+    return np.zeros(type.shape, format_of(type.element_type).dtype)
 
 
 def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule]:
@@ -233,6 +289,7 @@ def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule
         Tcgen05DotScaledOp: _multiply_scaled(equivalents),
         tc.StageReleaseOp: _release,
         tc.AccumulatorLoadOp: _load,
+        tc.AccumulatorClearOp: _clear,
         tc.AccumulatorScaleOp: _scale(equivalents),
         tc.CreateLeftOperandOp: _create_left,
         tc.LeftOperandWaitOp: _wait_left,

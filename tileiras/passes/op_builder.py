@@ -40,7 +40,10 @@ class OpBuilder:
 
     def only_if(self, condition: SSAValue, then: Block) -> None:
         """What is in a block where the condition (i1) holds; `then` may end the kernel."""
-        other = Block()
+        self.either(condition, then, Block())
+
+    def either(self, condition: SSAValue, then: Block, other: Block) -> None:
+        """What is in the first block where the condition (i1) holds, else what is in the other."""
         for block in (then, other):
             if not isinstance(block.last_op, aa.ReturnOp):
                 block.add_op(aa.YieldOp.create(location=self.location))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.kernels.attention import persistent_attention
 from tests.kernels.softmax_attention import RESULT, attention_arguments, softmax_attention
+from tileiras.codegen.lowering import tcgen05_dot
 from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.interpreter.ptx.errors import PtxRuntimeError
@@ -24,6 +25,8 @@ KERNELS = (
     ("full", 128, 32, 64, 2),
     ("causal", 256, 64, 64, 1),
     ("full", 256, 64, 128, 1),
+    ("causal", 256, 128, 128, 2),
+    ("masked", 256, 128, 64, 1),
 )
 """Kind, rows, columns, depth of the tiles, and heads that share keys."""
 Kernel = tuple[str, int, int, int, int]
@@ -125,6 +128,28 @@ def test_left_operand_is_read_from_tensor_memory() -> None:
     assert len(from_memory) == 4
     # Those of the first iteration, and of the one after that which runs.
     assert len(from_stages) == 2 * 4
+
+
+IN_PLACE = ("full", 256, 128, 128, 1)
+"""Probabilities lie in the columns of their scores."""
+
+
+def test_blocks_of_rows_take_turns() -> None:
+    """Each has its own barriers, and its products are issued behind those of the other."""
+    text, _ = compiled(IN_PLACE)
+    found, wanted = run(text, IN_PLACE, 512)
+    np.testing.assert_allclose(found, wanted, atol=2e-3)
+    inits = [int(count) for count in re.findall(r"mbarrier.init\S* \[%r\d+\], (\d+);", text)]
+    # Of each block of scores, sums and probabilities: four warps that read or store.
+    assert inits.count(4) == 3 * 2
+
+
+def test_machine_finds_that_blocks_share_a_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Consumers of the second block arrive where those of the first do."""
+    monkeypatch.setattr(tcgen05_dot, "own_block", lambda ctx, pipeline: 0)
+    text, _ = compiled(IN_PLACE)
+    with pytest.raises(PtxRuntimeError):
+        run(text, IN_PLACE, 512, 1)
 
 
 def test_stores_that_are_not_waited_for_are_not_seen() -> None:

@@ -160,6 +160,7 @@ RULES: dict[str, _Rule] = {
     "nv_tileas.accumulator_acquire": _call("accumulator_acquire"),
     "nv_tileas.accumulator_commit": _call("cute_nvgpu.tcgen05_commit"),
     "nv_tileas.accumulator_load": copies.accumulator_load,
+    "nv_tileas.accumulator_clear": _call("clear_in_tmem"),
     "nv_tileas.accumulator_scale": copies.accumulator_scale,
     "nv_tileas.create_left_operand": copies.left_operand,
     "nv_tileas.left_operand_store": copies.left_operand_store,

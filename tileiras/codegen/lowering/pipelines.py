@@ -207,21 +207,34 @@ class SumPipeline:
     adds: Variable
     """1 once a product has been issued for the stage of the warp role."""
     is_scaled: bool = False
-    """Whether consumers scale the sum where it lies; `adds` is theirs then, too: 1 once there is
-    one. The warp role goes on to the next parity when it acquires, they when they have waited.
+    """Whether consumers scale the sum where it lies. The warp role goes on to the next parity when
+    it acquires, they when they have waited.
     """
     writers: int = 1
     """Arrivals that fill a stage: the tensor core's, or warps' that store a left operand."""
     is_paired: bool = False
     """Whether two CTAs make and read the sums together: each hands its part back to both."""
+    blocks: int = 1
+    """Blocks of rows with barriers of their own; arrivals are for each of them."""
+    row_stride: int | None = None
+    """Columns from a block of 128 rows to the next, where they do not lie side by side."""
 
-    def full_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
-        """The barrier that completes when the products of a stage are done."""
-        return b.gep(self.barriers, b.mul(stage, b.i32(BARRIER_BYTES)))
+    def full_barrier(
+        self, b: ThreadBuilder, stage: SSAValue, block: int | SSAValue = 0
+    ) -> SSAValue:
+        """The barrier that completes when the products of a stage are done for a block of rows."""
+        number = stage
+        if isinstance(block, SSAValue):
+            number = b.add(stage, b.mul(block, b.i32(2 * self.stages)))
+        elif block:
+            number = b.add(stage, b.i32(2 * self.stages * block))
+        return b.gep(self.barriers, b.mul(number, b.i32(BARRIER_BYTES)))
 
-    def empty_barrier(self, b: ThreadBuilder, stage: SSAValue) -> SSAValue:
+    def empty_barrier(
+        self, b: ThreadBuilder, stage: SSAValue, block: int | SSAValue = 0
+    ) -> SSAValue:
         """The barrier that completes when all consumers have loaded a stage."""
-        return b.gep(self.full_barrier(b, stage), self.stages * BARRIER_BYTES)
+        return b.gep(self.full_barrier(b, stage, block), self.stages * BARRIER_BYTES)
 
     def offset(self, b: ThreadBuilder) -> SSAValue:
         """The first column of the stage, from the first one of the CTA on."""

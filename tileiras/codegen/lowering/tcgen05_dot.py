@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import IntAttr, i1
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_operand
@@ -23,6 +24,7 @@ from tileiras.codegen.atoms.tcgen05 import (
     load_registers,
 )
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.elementwise.packed import is_packed, packed_arithmetic
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumPipeline, TensorMemory, Variable
 from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_columns_end
 from tileiras.codegen.lowering.tensors import cluster_rank, first_of_pair, is_first_of_pair
@@ -43,6 +45,15 @@ SCALED_AT_ONCE = 32
 """Policy: columns of a sum that a thread loads, scales and stores at a time."""
 _LANE_SHIFT = 16
 """Addresses have the lane in the upper 16 bits."""
+_WARPGROUP_SHIFT = 7
+"""Threads of a warpgroup, as a power of two."""
+_OfBlock = (
+    tc.AccumulatorAcquireOp
+    | tc.AccumulatorCommitOp
+    | tc.Tcgen05DotOp
+    | tc.LeftOperandWaitOp
+    | tc.LeftOperandReleaseOp
+)
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 
@@ -62,16 +73,24 @@ def lower_create_accumulator(ctx: KernelLowering, op: Operation) -> None:
         ctx.add_globals(cell)
         ctx.scratch.reserve(BARRIER_BYTES)
         ctx.roles.tensor_memory = TensorMemory(ctx.prologue.address_of(cell), {})
-    pipeline = _pipeline(ctx, op.stages.data, op.column.data, op.columns.data, op.readers.data)
+    blocks = _number(op.blocks, 1)
+    readers = op.readers.data // blocks
+    pipeline = _pipeline(ctx, op.stages.data, op.column.data, op.columns.data, readers, 1, blocks)
     pipeline.is_scaled, pipeline.is_paired = op.scaled is not None, op.pair is not None
     ctx.roles.tensor_memory.pipelines[op.result] = pipeline
 
 
 def _pipeline(
-    ctx: KernelLowering, stages: int, column: int, columns: int, readers: int, writers: int = 1
+    ctx: KernelLowering,
+    stages: int,
+    column: int,
+    columns: int,
+    readers: int,
+    writers: int,
+    blocks: int,
 ) -> SumPipeline:
-    """Stages in tensor memory, with mbarriers of their own."""
-    size = 2 * BARRIER_BYTES * stages
+    """Stages in tensor memory, with mbarriers of their own for each block of rows."""
+    size = 2 * BARRIER_BYTES * stages * blocks
     name = ctx.symbols.unique("sum_barriers")
     barriers = llvm_memory.GlobalOp.make(name, size, SHARED, BARRIER_BYTES)
     ctx.add_globals(barriers)
@@ -86,16 +105,41 @@ def _pipeline(
         Variable(ctx, 0),
         Variable(ctx, 0),
         writers=writers,
+        blocks=blocks,
     )
+
+
+def _number(value: IntAttr | None, otherwise: int) -> int:
+    return otherwise if value is None else value.data
+
+
+def _block(op: _OfBlock, pipeline: SumPipeline) -> int:
+    """The block of rows that an operation of the warp role is for."""
+    return _number(op.block, pipeline.blocks - 1)
+
+
+def _is_last(op: _OfBlock, pipeline: SumPipeline) -> bool:
+    """Whether it is for the last block, behind which the next stage follows."""
+    return _block(op, pipeline) == pipeline.blocks - 1
+
+
+def own_block(ctx: KernelLowering, pipeline: SumPipeline) -> int | SSAValue:
+    """The block of rows of this consumer: of its warpgroup."""
+    if pipeline.blocks == 1:
+        return 0
+    b = ctx.b
+    return b.lshr(b.thread_id(), b.i32(_WARPGROUP_SHIFT))
 
 
 def lower_create_left_operand(ctx: KernelLowering, op: Operation) -> None:
     """Reserves mbarriers; there is tensor memory already, for the sum comes first."""
     if not isinstance(op, tc.CreateLeftOperandOp) or not is_in_tmem(op.result.type):
         raise InternalError("the rule of create_left_operand got another operation")
-    columns, writers = op.result.type.tmem_columns, op.writers.data
-    pipelines = tensor_memory(ctx).pipelines
-    pipelines[op.result] = _pipeline(ctx, 1, op.column.data, columns, 1, writers)
+    columns, blocks = op.result.type.tmem_columns, _number(op.blocks, 1)
+    writers = op.writers.data // blocks
+    pipeline = _pipeline(ctx, 1, op.column.data, columns, 1, writers, blocks)
+    pipeline.row_stride = None if op.stride is None else op.stride.data
+    tensor_memory(ctx).pipelines[op.result] = pipeline
 
 
 def lower_product_agent(ctx: KernelLowering, op: Operation) -> None:
@@ -113,10 +157,10 @@ def init_barriers(ctx: KernelLowering) -> None:
     """One thread makes the mbarriers of all accumulators."""
     b = ctx.b
     for pipeline in tensor_memory(ctx).pipelines.values():
-        for number in range(pipeline.stages):
-            b.mbarrier_init(pipeline.full_barrier(b, b.i32(number)), pipeline.writers)
+        for block, number in product(range(pipeline.blocks), range(pipeline.stages)):
+            b.mbarrier_init(pipeline.full_barrier(b, b.i32(number), block), pipeline.writers)
             readers = pipeline.readers * (2 if pipeline.is_paired else 1)
-            b.mbarrier_init(pipeline.empty_barrier(b, b.i32(number)), readers)
+            b.mbarrier_init(pipeline.empty_barrier(b, b.i32(number), block), readers)
 
 
 def allocate(ctx: KernelLowering) -> None:
@@ -192,11 +236,12 @@ def lower_accumulator_acquire(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, tc.AccumulatorAcquireOp):
         raise InternalError("the rule of accumulator_acquire got another operation")
     b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
-    empty = pipeline.empty_barrier(b, pipeline.stage.get(b))
+    empty = pipeline.empty_barrier(b, pipeline.stage.get(b), _block(op, pipeline))
     b.mbarrier_wait(empty, b.xor(pipeline.parity.get(b), b.i32(1)))
     b.tcgen05_fence("after_thread_sync")
     if pipeline.is_scaled:
-        pipeline.advance(b)
+        if _is_last(op, pipeline):
+            pipeline.advance(b)
     else:
         pipeline.adds.set(b, b.i32(0))
 
@@ -219,7 +264,10 @@ def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
     right = b.tcgen05_descriptor(ctx.value(op.rhs), rhs)
     first = b.add(memory.address(), pipeline.offset(b))
     adds = b.i1(True) if pipeline.is_scaled else b.trunc(pipeline.adds.get(b), i1)
-    for row in range(0, left.rows, m):
+    whole, count = range(0, left.rows, m), left.rows // pipeline.blocks
+    first_row = 0 if op.block is None else op.block.data * count
+    rows = whole if op.block is None else range(first_row, first_row + count, m)
+    for row in rows:
         for column in range(0, rhs.extent, n):
             to = (row // m * rhs.extent + column) * ctas
             b.tcgen05_mma(
@@ -263,13 +311,14 @@ def _left_operand(ctx: KernelLowering, tile: SSAValue, kind: Tcgen05Kind) -> _Le
         return _LeftOperand(descriptor, staged.extent, staged.major == "mn", bytes_of)
     rows, depth = tile.type.shape
     columns = tile.type.tmem_columns // (rows // BLOCK_ROWS)
-    step = kind.k * columns // depth
+    step, pipeline = kind.k * columns // depth, tensor_memory(ctx).pipeline(tile)
+    stride = columns if pipeline.row_stride is None else pipeline.row_stride
 
     def columns_of(row: int) -> list[int]:
-        first = row // BLOCK_ROWS * columns
+        first = row // BLOCK_ROWS * stride
         return list(range(first, first + columns, step))
 
-    address = b.add(memory_address(ctx), tensor_memory(ctx).pipeline(tile).offset(b))
+    address = b.add(memory_address(ctx), pipeline.offset(b))
     return _LeftOperand(address, rows, False, columns_of)
 
 
@@ -310,16 +359,38 @@ def lower_accumulator_commit(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of accumulator_commit got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline = memory.pipeline(op.accumulator)
-    full, both = pipeline.full_barrier(b, pipeline.stage.get(b)), None
+    full, both = pipeline.full_barrier(b, pipeline.stage.get(b), _block(op, pipeline)), None
     if pipeline.is_paired:
         both = _both(ctx)
     b.tcgen05_commit(full, memory.leader, both, pipeline.is_paired)
-    if not pipeline.is_scaled:
+    if not pipeline.is_scaled and _is_last(op, pipeline):
         pipeline.advance(b)
 
 
+def lower_accumulator_clear(ctx: KernelLowering, op: Operation) -> None:
+    """Waits until the sum is there to be scaled, and stores zeros."""
+    if not isinstance(op, tc.AccumulatorClearOp) or not is_in_tmem(op.accumulator.type):
+        raise InternalError("the rule of accumulator_clear got another operation")
+    b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
+    _wait_for_sum(ctx, pipeline)
+    rows, columns = op.accumulator.type.shape
+    part = _own_part(ctx, (rows, columns), "32x32b", pipeline, SCALED_AT_ONCE)
+    address, (repeats, offsets) = part
+    zero = b.zero(vector_type(integer_type(32), repeats))
+    for offset in offsets:
+        b.tcgen05_st(address, "32x32b", repeats, [offset], zero)
+
+
+def _wait_for_sum(ctx: KernelLowering, pipeline: SumPipeline) -> None:
+    """Consumers wait for their block of a sum."""
+    b = ctx.b
+    full = pipeline.full_barrier(b, pipeline.stage.get(b), own_block(ctx, pipeline))
+    b.mbarrier_wait(full, pipeline.parity.get(b))
+    b.tcgen05_fence("after_thread_sync")
+
+
 def lower_accumulator_scale(ctx: KernelLowering, op: Operation) -> None:
-    """Waits for the product before, and multiplies what it left; the first time stores zeros so.
+    """Waits for the product before, and multiplies what it left.
 
     A warp all of whose factors are one leaves its part as it is.
     """
@@ -327,18 +398,11 @@ def lower_accumulator_scale(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of accumulator_scale got another operation")
     b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
     factors, layout = ctx.value(op.factors), ctx.layout(op.factors.type)
-    b.mbarrier_wait(pipeline.full_barrier(b, pipeline.stage.get(b)), pipeline.parity.get(b))
-    b.tcgen05_fence("after_thread_sync")
+    _wait_for_sum(ctx, pipeline)
     pipeline.advance(b)
     rows, columns = layout.shape
     part = _own_part(ctx, (rows, columns), "32x32b", pipeline, SCALED_AT_ONCE)
-    begin, old, scale, after = (b.new_block() for _ in range(4))
-    b.cond_br(b.icmp("eq", pipeline.adds.get(b), b.i32(0)), begin, old)
-    ctx.start_block(begin)
-    pipeline.adds.set(b, b.i32(1))
-    _store_scaled(ctx, op, part, [None] * len(part[1][1]), factors)
-    b.br(after)
-    ctx.start_block(old)
+    scale, after = (b.new_block() for _ in range(2))
     if op.flush_to_zero is None:
         b.cond_br(b.vote("all", _are_ones(ctx, factors)), after, scale)
     else:
@@ -349,8 +413,15 @@ def lower_accumulator_scale(ctx: KernelLowering, op: Operation) -> None:
     element = register_type(element_type(op.factors.type))
     for number, offset in enumerate(offsets):
         loaded = b.tcgen05_ld(address, "32x32b", repeats, [offset], element)
-        own = (address, (repeats, [offset]))
-        _store_scaled(ctx, op, own, [loaded], b.slice(factors, number * repeats, repeats))
+        own = b.slice(factors, number * repeats, repeats)
+        if op.flush_to_zero is not None and is_packed("mul", loaded, ctx.target):
+            scaled = packed_arithmetic(b, "mul.rn.ftz", loaded, own)
+        elif op.flush_to_zero is not None:
+            scaled = b.unary_intrinsic("llvm.nvvm.mul.rn.ftz.f", loaded, own)
+        else:
+            scaled = b.fmul(loaded, own)
+        words = b.bitcast(scaled, vector_type(integer_type(32), repeats))
+        b.tcgen05_st(address, "32x32b", repeats, [offset], words)
     b.br(after)
     ctx.start_block(after)
 
@@ -369,27 +440,6 @@ def _are_ones(ctx: KernelLowering, factors: SSAValue) -> SSAValue:
     return found
 
 
-def _store_scaled(
-    ctx: KernelLowering,
-    op: tc.AccumulatorScaleOp,
-    part: tuple[SSAValue, tuple[int, list[int]]],
-    olds: list[SSAValue | None],
-    factors: SSAValue,
-) -> None:
-    """Stores a part of a sum times factors; zeros where there is no sum."""
-    b, (address, (repeats, offsets)) = ctx.b, part
-    type = vector_type(scalar_of(factors.type), repeats)
-    words = vector_type(integer_type(32), repeats)
-    for number, (offset, old) in enumerate(zip(offsets, olds, strict=True)):
-        own = b.slice(factors, number * repeats, repeats)
-        value = b.zero(type) if old is None else old
-        if op.flush_to_zero is not None:
-            scaled = b.unary_intrinsic("llvm.nvvm.mul.rn.ftz.f", value, own)
-        else:
-            scaled = b.fmul(value, own)
-        b.tcgen05_st(address, "32x32b", repeats, [offset], b.bitcast(scaled, words))
-
-
 def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     """Waits, loads this warp's part, and hands the stage back, each warp for itself."""
     if not isinstance(op, tc.AccumulatorLoadOp):
@@ -397,13 +447,12 @@ def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline = memory.pipeline(op.accumulator)
     stage = pipeline.stage.get(b)
-    b.mbarrier_wait(pipeline.full_barrier(b, stage), pipeline.parity.get(b))
-    b.tcgen05_fence("after_thread_sync")
+    _wait_for_sum(ctx, pipeline)
     loaded = _load(ctx, op, pipeline)
-    _release(ctx, pipeline.empty_barrier(b, stage), pipeline.is_paired)
+    _release(
+        ctx, pipeline.empty_barrier(b, stage, own_block(ctx, pipeline)), pipeline.is_paired
+    )
     pipeline.advance(b)
-    if pipeline.is_scaled:
-        pipeline.adds.set(b, b.i32(0))
     ctx.values[op.result] = _zeros_unless(ctx, ctx.value(op.any), loaded)
 
 
@@ -434,8 +483,9 @@ def lower_left_operand_store(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of left_operand_store got another operation")
     b, layout = ctx.b, ctx.layout(op.tile.type)
     pipeline, value = tensor_memory(ctx).pipeline(op.left), ctx.value(op.tile)
-    stage = pipeline.stage.get(b)
-    b.mbarrier_wait(pipeline.empty_barrier(b, stage), b.xor(pipeline.parity.get(b), b.i32(1)))
+    stage, block = pipeline.stage.get(b), own_block(ctx, pipeline)
+    empty = pipeline.empty_barrier(b, stage, block)
+    b.mbarrier_wait(empty, b.xor(pipeline.parity.get(b), b.i32(1)))
     b.tcgen05_fence("after_thread_sync")
     rows, columns = layout.shape
     each = TMEM_COLUMN_BITS // storage_bits(element_type(op.tile.type))
@@ -444,7 +494,7 @@ def lower_left_operand_store(ctx: KernelLowering, op: Operation) -> None:
     parts = [b.slice(value, each * number, each) for number in range(repeats * len(offsets))]
     words = b.build([b.bitcast(part, integer_type(32)) for part in parts])
     b.tcgen05_st(address, "32x32b", repeats, offsets, words)
-    _release(ctx, pipeline.full_barrier(b, stage))
+    _release(ctx, pipeline.full_barrier(b, stage, block))
     pipeline.advance(b)
 
 
@@ -453,7 +503,8 @@ def lower_left_operand_wait(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, tc.LeftOperandWaitOp):
         raise InternalError("the rule of left_operand_wait got another operation")
     b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.left)
-    b.mbarrier_wait(pipeline.full_barrier(b, pipeline.stage.get(b)), pipeline.parity.get(b))
+    full = pipeline.full_barrier(b, pipeline.stage.get(b), _block(op, pipeline))
+    b.mbarrier_wait(full, pipeline.parity.get(b))
     b.tcgen05_fence("after_thread_sync")
 
 
@@ -463,8 +514,10 @@ def lower_left_operand_release(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of left_operand_release got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline = memory.pipeline(op.left)
-    b.tcgen05_commit(pipeline.empty_barrier(b, pipeline.stage.get(b)), predicate=memory.leader)
-    pipeline.advance(b)
+    empty = pipeline.empty_barrier(b, pipeline.stage.get(b), _block(op, pipeline))
+    b.tcgen05_commit(empty, predicate=memory.leader)
+    if _is_last(op, pipeline):
+        pipeline.advance(b)
 
 
 def _own_part(
@@ -483,13 +536,14 @@ def _own_part(
     blocks = max(1, rows // BLOCK_ROWS)
     splits_rows = warpgroups > 1 and blocks >= warpgroups
     own = columns if splits_rows else columns // warpgroups
+    stride = columns if pipeline.row_stride is None else pipeline.row_stride
     # Lanes of this warp, and columns of this warpgroup.
     warp = b.lshr(b.thread_id(), b.i32(5))
     lane = b.shl(b.and_(warp, b.i32(3)), b.i32(5 + _LANE_SHIFT))
     address = b.add(b.add(memory_address(ctx), pipeline.offset(b)), lane)
     if warpgroups > 1:
         group = b.lshr(warp, b.i32(2))
-        address = b.add(address, b.mul(group, b.i32(columns if splits_rows else own)))
+        address = b.add(address, b.mul(group, b.i32(stride if splits_rows else own)))
     halves = 2 if name == "16x256b" and rows != HALF_ROWS else 1
     # ptxas wants the registers of an instruction from the launch on (C7602).
     if ctx.roles.launched_registers <= MOST_REGISTERS:
@@ -497,7 +551,7 @@ def _own_part(
     each, repeats = _repeats(name, own, most)
     step = warpgroups if splits_rows else 1
     offsets = [
-        (half * HALF_LANES << _LANE_SHIFT) + block * columns + start
+        (half * HALF_LANES << _LANE_SHIFT) + block * stride + start
         for block in range(0, blocks, step)
         for half in range(halves)
         for start in range(0, own, each)
@@ -544,6 +598,7 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     tc.StageReleaseOp: lower_stage_release,
     tc.AccumulatorCommitOp: lower_accumulator_commit,
     tc.AccumulatorLoadOp: lower_accumulator_load,
+    tc.AccumulatorClearOp: lower_accumulator_clear,
     tc.AccumulatorScaleOp: lower_accumulator_scale,
     tc.CreateLeftOperandOp: lower_create_left_operand,
     tc.LeftOperandStoreOp: lower_left_operand_store,

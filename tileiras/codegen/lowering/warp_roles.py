@@ -265,8 +265,27 @@ def _run_consumers(
     b.cta_barrier = (CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)
     b.divides_quickly = ctx.roles.hurries
     _find_block(ctx, op)
-    lower_block(ctx, op.consumer.block)
+    if ctx.roles.tensor_memory is not None and op.consumer_registers.data:
+        _with_late_threads(ctx, lambda: lower_block(ctx, op.consumer.block))
+    else:
+        lower_block(ctx, op.consumer.block)
     b.divides_quickly = False
+
+
+def _with_late_threads(ctx: KernelLowering, lower: Callable[[], None]) -> None:
+    """What depends on the thread alone is computed here, not at the start of the kernel.
+
+    What is there before registers are traded ptxas keeps in the few that threads are launched with,
+    where the long runs of registers of tensor memory lie, too: it spills.
+    """
+    early, here = ctx.threads, ThreadBuilder(ctx.b.block)
+    here.location = ctx.b.location
+    ctx.threads = ThreadMap(here, ctx.num_warps)
+    rest = ctx.b.new_block()
+    ctx.b.at(rest)
+    lower()
+    here.br(rest)
+    ctx.threads = early
 
 
 def _prologue_fills(block: Block) -> int | None:

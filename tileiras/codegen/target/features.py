@@ -77,3 +77,6 @@ class Feature(Enum):
     """256-bit `ld.global`/`st.global`."""
     F32X2 = "f32x2"
     """Packed f32 arithmetic, `add.rn.f32x2`."""
+    F32X2_NATIVE = "f32x2-native"
+    """... as one instruction of the hardware: what ptxas makes for sm_100 and sm_103 has FADD2,
+    FMUL2, FFMA2. For sm_110, sm_120 and sm_121 it makes two instructions (ptxas 13.0)."""

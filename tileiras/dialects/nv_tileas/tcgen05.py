@@ -51,7 +51,7 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import SignednessAttr
-from tileiras.dialects.layout.tmem import TMEM_COLUMNS
+from tileiras.dialects.layout.tmem import BLOCK_ROWS, TMEM_COLUMNS
 from tileiras.dialects.nv_tileas.memdesc import (
     IN_SMEM,
     IN_TMEM,
@@ -70,11 +70,14 @@ class CreateAccumulatorOp(IRDLOperation):
     A stage takes `columns`; consumers of `readers` warps hand it back. A `scaled` one, of one
     stage, is given to them before the first product and behind each, to be scaled where it lies.
     Of a `pair` of CTAs each has its rows, and both make and hand back a stage together.
+    One of `blocks` is filled and handed back in so many blocks of rows, each by itself: operations
+    of the warp that issues products say which `block`, consumers have the one of their warpgroup.
     """
 
     name = "nv_tileas.create_accumulator"
     scaled = opt_prop_def(UnitAttr)
     pair = opt_prop_def(UnitAttr)
+    blocks = opt_prop_def(IntAttr)
     stages = prop_def(IntAttr)
     column = prop_def(IntAttr)
     columns = prop_def(IntAttr)
@@ -112,6 +115,7 @@ class AccumulatorAcquireOp(IRDLOperation):
 
     name = "nv_tileas.accumulator_acquire"
     accumulator = operand_def(IN_TMEM)
+    block = opt_prop_def(IntAttr)
 
 
 @irdl_op_definition
@@ -129,6 +133,7 @@ class Tcgen05DotOp(IRDLOperation):
     lhs = operand_def(MemDescType)
     rhs = operand_def(IN_SMEM)
     kind = prop_def(StringAttr)
+    block = opt_prop_def(IntAttr)
     signedness_lhs = opt_prop_def(SignednessAttr)
     signedness_rhs = opt_prop_def(SignednessAttr)
     pair = opt_prop_def(UnitAttr)
@@ -160,6 +165,7 @@ class AccumulatorCommitOp(IRDLOperation):
 
     name = "nv_tileas.accumulator_commit"
     accumulator = operand_def(IN_TMEM)
+    block = opt_prop_def(IntAttr)
 
 
 @irdl_op_definition
@@ -191,11 +197,20 @@ class AccumulatorLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
+class AccumulatorClearOp(IRDLOperation):
+    """Waits until the sum is the consumers', and stores zeros there: in front of the first loop
+    that scales it. The first `accumulator_scale` waits for the same again, and so not at all.
+    """
+
+    name = "nv_tileas.accumulator_clear"
+    accumulator = operand_def(IN_TMEM)
+
+
+@irdl_op_definition
 class AccumulatorScaleOp(IRDLOperation):
     """Waits for the sum so far, and multiplies it with `factors` where it lies.
 
-    The first time what is there counts as zero. The next product is added when a left operand has
-    been stored behind that.
+    The next product is added when a left operand has been stored behind that.
     """
 
     name = "nv_tileas.accumulator_scale"
@@ -217,17 +232,26 @@ class AccumulatorScaleOp(IRDLOperation):
 
 @irdl_op_definition
 class CreateLeftOperandOp(IRDLOperation):
-    """A left operand in tensor memory, from column `column` on, that `writers` warps store."""
+    """A left operand in tensor memory, from column `column` on, that `writers` warps store.
+
+    Blocks of 128 rows begin `stride` columns apart, where they do not lie side by side. `blocks`:
+    as of `create_accumulator`.
+    """
 
     name = "nv_tileas.create_left_operand"
     column = prop_def(IntAttr)
     writers = prop_def(IntAttr)
+    stride = opt_prop_def(IntAttr)
+    blocks = opt_prop_def(IntAttr)
     result = result_def(IN_TMEM)
 
     def verify_(self) -> None:
         """The operand lies in tensor memory, and somebody stores it."""
         type = self.result.type
         size = type.tmem_columns if is_in_tmem(type) else 0
+        if self.stride is not None and is_in_tmem(type):
+            others = type.shape[0] // BLOCK_ROWS - 1
+            size = others * self.stride.data + size // (others + 1)
         if self.writers.data < 1 or self.column.data + size > TMEM_COLUMNS:
             raise VerifyException(
                 f"{self.name}: {size} columns from {self.column.data} on by {self.writers.data} "
@@ -264,6 +288,7 @@ class LeftOperandWaitOp(IRDLOperation):
 
     name = "nv_tileas.left_operand_wait"
     left = operand_def(IN_TMEM)
+    block = opt_prop_def(IntAttr)
 
 
 @irdl_op_definition
@@ -272,6 +297,7 @@ class LeftOperandReleaseOp(IRDLOperation):
 
     name = "nv_tileas.left_operand_release"
     left = operand_def(IN_TMEM)
+    block = opt_prop_def(IntAttr)
 
 
 def _check_pair(op: Tcgen05DotOp | Tcgen05DotScaledOp) -> None:
@@ -298,6 +324,7 @@ TCGEN05_OPS = (
     StageReleaseOp,
     AccumulatorCommitOp,
     AccumulatorLoadOp,
+    AccumulatorClearOp,
     AccumulatorScaleOp,
     CreateLeftOperandOp,
     LeftOperandStoreOp,

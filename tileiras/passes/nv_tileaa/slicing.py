@@ -15,7 +15,7 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas.plan import STRATEGY
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.part_loops import Limits, split_block
-from tileiras.passes.nv_tileaa.split_products import split_products
+from tileiras.passes.nv_tileaa.split_products import has_too_large, split_products
 from tileiras.planning.hints import integer_hint
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
@@ -44,8 +44,9 @@ class SlicingPass(IrPass):
     Before   dot : 64x512, which wgmma does not take
     After    dot : 64x256;  dot : 64x256, if it takes these
     Requires nv_tileaa; strategies that stand in a text are taken away
-    Leaves   tiles that fit into registers; values that come from a scan, a gather along the cut
-             or an atomic; products with a store in their loop; loads that a store must not overtake
+    Leaves   tiles that fit into registers, sums that fit into tensor memory; values that come from
+             a scan, a gather along the cut or an atomic; products with a store in their loop; loads
+             that a store must not overtake
     """
 
     name = "tileas-slicing"
@@ -57,7 +58,7 @@ class SlicingPass(IrPass):
             if isinstance(func, aa.FuncOp):
                 if STRATEGY in func.attributes:  # chosen by an earlier run, for any target
                     _forget_strategy(func)
-                for text in _split_loops(func, ctx.target):
+                for text in _split_loops(func, ctx):
                     ctx.remarks.add(_remark(func, text))
                 _split_mn(func, op, ctx)
         funcs = [func for func in op.body.ops if isinstance(func, aa.FuncOp)]
@@ -75,16 +76,28 @@ def _forget_strategy(func: aa.FuncOp) -> None:
     drop_strategy(func)
 
 
-def _split_loops(func: aa.FuncOp, target: GpuTarget | None) -> list[str]:
+def _split_loops(func: aa.FuncOp, ctx: CompileContext) -> list[str]:
     """Splits products and loops; says what was done."""
     done: list[str] = []
-    if _has_large_product(func):
-        done += split_products(func, asked_ctas(func, target))
+    if _has_large_product(func) and not _fits_tensor_memory(func, ctx):
+        done += split_products(func, asked_ctas(func, ctx.target))
     if _carries_much(func):
         from tileiras.passes.nv_tileaa.split_loop_carried import split_loop_carried
 
         done += split_loop_carried(func)
     return done
+
+
+def _fits_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> bool:
+    """Whether tensor memory holds what registers do not, so that large products stay whole."""
+    target = ctx.target
+    if target is None or ctx.options.opt_level == 0 or not target.has(Feature.TCGEN05):
+        return False
+    if not has_too_large(func) or asked_ctas(func, target) > 1:
+        return False
+    from tileiras.passes.nv_tileaa.split_mn import fits_tensor_memory
+
+    return fits_tensor_memory(func, target)
 
 
 def _split_mn(func: aa.FuncOp, module: ModuleOp, ctx: CompileContext) -> None:

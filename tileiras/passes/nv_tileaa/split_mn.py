@@ -30,6 +30,12 @@ def split_mn(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:
     return changed, done
 
 
+def fits_tensor_memory(func: aa.FuncOp, target: GpuTarget) -> bool:
+    """Whether all sums of a kernel would lie in tensor memory as it is, with registers enough."""
+    plan = would_specialise(without_strategy(func), target)
+    return plan is not None and all(planned.is_in_tmem for planned in plan.dots.values())
+
+
 def _would_be_specialised(copy: aa.FuncOp, target: GpuTarget) -> bool:
     """Whether a kernel would be, steps of K being cut where they must."""
     would_specialise(copy, target)

@@ -140,6 +140,12 @@ def _tokens_are_carried(block: Block) -> bool:
     return False
 
 
+def has_too_large(func: aa.FuncOp) -> bool:
+    """Whether what is live with a product of the function is more than the registers hold."""
+    live = live_at_products(func.body.block)
+    return any(_is_too_large(product, live) for product in live)
+
+
 def _is_too_large(product: aa.ProductOp, live: dict[aa.ProductOp, Live]) -> bool:
     """Whether the registers of an SM do not hold what is live."""
     return sum(live[product].values()) > MAX_LIVE_WORDS * THREADS

@@ -48,7 +48,8 @@ def _roles(kernel: PlannedKernel) -> str:
     if sums:
         columns = sum(op.stages.data * op.columns.data for op in sums)
         for op in kernel.func.body.block.ops:
-            if isinstance(op, tc.CreateLeftOperandOp) and is_in_tmem(op.result.type):
+            is_left = isinstance(op, tc.CreateLeftOperandOp) and op.stride is None
+            if is_left and is_in_tmem(op.result.type):
                 columns += op.result.type.tmem_columns
         producer += f", 1 warp for products into {columns} columns of tensor memory"
     warpgroups = counted(plan.integer("warpgroups"), "consumer warpgroup")

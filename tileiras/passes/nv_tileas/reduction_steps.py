@@ -16,22 +16,22 @@ from tileiras.planning.layouts.reductions import is_scanned, steps_of_reduction,
 
 def write_steps(ops: Iterable[aa.ReduceOp | aa.ScanOp], target: GpuTarget) -> None:
     """Does so for reductions without steps, and for all scans."""
-    has_redux = target.has(Feature.REDUX)
     for op in ops:
         if isinstance(op, aa.ScanOp):
             make_explicit(op, _scanned(op))
         elif STEPS not in op.attributes:
-            make_explicit(op, _reduced(op, has_redux))
+            make_explicit(op, _reduced(op, target))
 
 
-def _reduced(op: aa.ReduceOp, has_redux: bool) -> OwnLayouts:
+def _reduced(op: aa.ReduceOp, target: GpuTarget) -> OwnLayouts:
     """All operands in one layout, a unit one; results where its steps leave them."""
     layout = layout_of(op.operands[0].type)
     if layout is None:
         return OwnLayouts()
     if not is_unit(layout):
         layout = along_axis_first(layout, op.dim.value.data)
-    steps, result = steps_of_reduction(op, layout, has_redux)
+    has_redux, has_packed = target.has(Feature.REDUX), target.has(Feature.F32X2_NATIVE)
+    steps, result = steps_of_reduction(op, layout, has_redux, has_packed)
     operands = tuple((number, layout) for number in range(len(op.operands)))
     return OwnLayouts(operands, result, {STEPS: steps})
 

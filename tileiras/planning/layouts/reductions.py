@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 
-from tileiras.analysis.combining import is_commutative, redux_kind
+from tileiras.analysis.combining import is_commutative, is_packed, redux_kind
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.layout import LinearLayout
@@ -56,13 +56,21 @@ class _Steps:
     bits: tuple[int, ...]
     commutes: bool
     redux: str | None
+    packs: bool
     steps: list[StepAttr] = field(default_factory=list["StepAttr"])
 
     def within_warps(self) -> None:
-        """What registers and shuffles can do."""
+        """What registers and shuffles can do.
+
+        What packed instructions compute takes registers from the highest bit: pairs of neighbours
+        stay pairs.
+        """
         if self.commutes:
             found = axis_bits(self.layout, self.axis)
-            early = [bit for unit in ("register", "lane") for bit in found if bit.unit == unit]
+            registers = [bit for bit in found if bit.unit == "register"]
+            if self.packs:
+                registers.sort(key=lambda bit: -bit.bit)
+            early = [*registers, *(bit for bit in found if bit.unit == "lane")]
         else:
             early = _below_warps(axis_bits(self.layout, self.axis))
         while early:
@@ -103,15 +111,17 @@ class _Steps:
 
 
 def steps_of_reduction(
-    op: aa.ReduceOp, layout: LinearLayout, has_redux: bool
+    op: aa.ReduceOp, layout: LinearLayout, has_redux: bool, has_packed: bool
 ) -> tuple[ArrayAttr[StepAttr], LinearLayout]:
     """The steps on operands of a unit layout (`axis_bits.is_unit`), and that of the results.
 
-    `has_redux`: the target has instructions that combine all lanes.
+    `has_redux`: the target has instructions that combine all lanes; `has_packed`: ones that combine
+    two pairs of f32.
     """
     axis, body = op.dim.value.data, op.body.block
     redux = redux_kind(body) if has_redux else None
-    found = _Steps(layout, axis, _bits(op), is_commutative(body), redux)
+    packs = has_packed and is_packed(body)
+    found = _Steps(layout, axis, _bits(op), is_commutative(body), redux, packs)
     found.within_warps()
     while found.layout.shape[axis] > MAX_GATHERED:
         found.regroup(along_axis_first(found.layout, axis))

@@ -28,7 +28,7 @@ from tileiras.planning.access import plan_view_access
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
 from tileiras.planning.mma.scaled_sums import scaled_sum
 from tileiras.planning.mma.tcgen05 import LEFT_SHAPE, Accumulator, Tcgen05Dot
-from tileiras.planning.mma.tmem_columns import columns_of
+from tileiras.planning.mma.tmem_columns import columns_of, lanes_are_private
 from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.staged import StagedOperands, staged_operands
 from tileiras.planning.resources.cta import CtaConfig
@@ -207,8 +207,11 @@ def placed_sums(
         return f"a thread has {shape.registers} registers, and {held} of them would be for a sum"
     most = target.tmem_columns // shape.ctas
     scales = max(planned.scale_columns for planned in dots)
-    for buffers in range(MOST_BUFFERS, 0, -1):
-        places, left, end = columns_of(dots, buffers)
+    choices = [(buffers, False) for buffers in range(MOST_BUFFERS, 0, -1)]
+    if lanes_are_private(dots, shape.warpgroups):
+        choices.append((1, True))
+    for buffers, in_place in choices:
+        places, left, end = columns_of(dots, buffers, in_place=in_place)
         if allocated_columns(end + scales) <= most:
             return [
                 replace(

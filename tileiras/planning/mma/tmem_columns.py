@@ -1,4 +1,14 @@
-"""Columns of tensor memory: which sums and left operands lie where, and how many they take."""
+"""Columns of tensor memory: which sums and left operands lie where, and how many they take.
+
+Where they are too many, a left operand that consumers compute lies in the columns of a sum that
+they have loaded before in the same iteration, a block of 128 rows in those of the same rows:
+
+    S  [0, 128) [128, 256)     P  [0, 64) [128, 192)     O  [256, 384) [384, 512)
+
+Each warp reaches its own lanes alone, and has loaded these before it stores, if no other warp loads
+more columns of them: `lanes_are_private`. The next product into the sum is issued behind the one
+that reads the left operand.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +19,47 @@ from xdsl.ir import Attribute, Operation
 
 from tileiras.codegen.atoms.tcgen05 import allocated_columns
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout.tmem import BLOCK_ROWS, TMEM_COLUMNS
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 
 
 def columns_of(
-    dots: Sequence[Tcgen05Dot], buffers: int
+    dots: Sequence[Tcgen05Dot], buffers: int, *, in_place: bool = False
 ) -> tuple[dict[Accumulator, Accumulator], dict[Operation, int], int]:
-    """The sums with their places, the columns of left operands by product, and where both end."""
+    """The sums with their places, the columns of left operands by product, and where both end.
+
+    `in_place`: left operands lie in sums, where there is one for each.
+    """
     places, column = _places(dots, buffers)
-    left, end = _left_places(dots, column)
+    left, end = _left_places(dots, column, places if in_place else {})
     return places, left, end
+
+
+def lanes_are_private(dots: Sequence[Tcgen05Dot], warpgroups: int) -> bool:
+    """Whether no two warps of the consumers load from, and store to, the same lanes of a block."""
+    return all(planned.rows >= BLOCK_ROWS * warpgroups for planned in dots)
+
+
+def row_blocks(dots: Sequence[Tcgen05Dot], warpgroups: int) -> int:
+    """Blocks of rows that a warpgroup of the consumers has each, and that take turns; 1 for none.
+
+    While the tensor core multiplies for one, threads compute the left operand of another.
+    """
+    are_computed = any(planned.lhs is None for planned in dots)
+    if not are_computed or any(planned.rows != BLOCK_ROWS * warpgroups for planned in dots):
+        return 1
+    return warpgroups
+
+
+def holding_sum(planned: Tcgen05Dot, dots: Sequence[Tcgen05Dot]) -> Accumulator | None:
+    """The sum in whose columns a left operand lies; None if it has columns of its own."""
+    if planned.lhs is not None:
+        return None
+    for other in dots:
+        own = other.accumulator
+        if own.column <= planned.left_column < own.column + own.columns:
+            return own
+    return None
 
 
 def least_columns(dots: Sequence[Tcgen05Dot]) -> int:
@@ -26,6 +67,8 @@ def least_columns(dots: Sequence[Tcgen05Dot]) -> int:
     if all(planned.lhs is not None for planned in dots):
         return 0
     _, _, end = columns_of(dots, 1)
+    if end > TMEM_COLUMNS:
+        _, _, end = columns_of(dots, 1, in_place=True)
     return allocated_columns(end)
 
 
@@ -71,25 +114,46 @@ def _place_of_other_loop(
     return None
 
 
-def _left_places(dots: Sequence[Tcgen05Dot], column: int) -> tuple[dict[Operation, int], int]:
+def _left_places(
+    dots: Sequence[Tcgen05Dot], column: int, places: dict[Accumulator, Accumulator]
+) -> tuple[dict[Operation, int], int]:
     """Columns, from `column` on, of left operands that consumers compute; the end.
 
-    Those of different loops share columns, as sums do: the first of each loop, and so on.
+    Those of different loops share columns, as sums do: the first of each loop, and so on. Those
+    for which one of the sums of `places` has room lie there.
     """
-    places: dict[Operation, int] = {}
+    held: set[Accumulator] = set()
+    left: dict[Operation, int] = {}
     numbers: dict[Operation | None, int] = {}
     known: dict[tuple[int, Attribute], int] = {}
     for planned in dots:
         if planned.lhs is not None:
             continue
         loop = planned.dot.parent_op()
+        host = _host(planned, dots)
+        if host is not None and host not in held and (place := places.get(host)) is not None:
+            held.add(host)
+            left[planned.dot] = place.column
+            continue
         numbers[loop] = numbers.get(loop, 0) + 1
         key = (numbers[loop], planned.dot.lhs.type)
         if key not in known:
             known[key] = column
             column += planned.left_columns
-        places[planned.dot] = known[key]
-    return places, column
+        left[planned.dot] = known[key]
+    return left, column
+
+
+def _host(planned: Tcgen05Dot, dots: Sequence[Tcgen05Dot]) -> Accumulator | None:
+    """The sum of an iteration that is loaded before a left operand is stored, and has room."""
+    for other in dots:
+        if other is planned:
+            return None
+        is_of_loop = other.dot.parent_op() is planned.dot.parent_op()
+        has_room = other.rows == planned.rows and other.tmem_columns >= planned.left_columns
+        if is_of_loop and has_room and other.accumulator.is_of_iteration:
+            return other.accumulator
+    return None
 
 
 def _is_repeated(loop: Operation) -> bool:

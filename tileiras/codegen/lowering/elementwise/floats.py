@@ -13,6 +13,7 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import Float32Type, Float64Type, f32
 from xdsl.ir import SSAValue
 
+from tileiras.codegen.lowering.elementwise.packed import is_packed, packed_arithmetic
 from tileiras.codegen.lowering.elementwise.request import Request, Rule
 from tileiras.codegen.lowering.elementwise.rounding import float_suffix, narrow_f32
 from tileiras.dialects.cuda_tile.attributes import (
@@ -57,6 +58,8 @@ def rounded_arithmetic(
         return narrow_f32(request, exact, request.source, suffix)
     if suffix == "rn" and not flush:
         return plain(*request.args)
+    if is_packed(name, request.args[0], request.target):
+        return packed_arithmetic(b, f"{name}.{suffix}{flush}", *request.args)
     ending = request.intrinsic_suffix()
     return b.unary_intrinsic(f"llvm.nvvm.{name}.{suffix}{flush}{ending}", *request.args)
 

@@ -256,7 +256,12 @@ class ConsumerSide:
     def start(
         self, materializer: Materializer, op: Operation, operands: Sequence[SSAValue]
     ) -> None:
-        """Before a loop with these bounds, or a branch with this condition: copies first tiles."""
+        """Before a loop with these bounds, or a branch with this condition: copies first tiles.
+
+        Sums that the loop scales in tensor memory start from zero.
+        """
+        if self.sums is not None:
+            self.sums.clear(materializer, op)
         bounds = operands
         starts = [start for start in self.starts if start.before is op]
         if guarded := [start for start in starts if start.if_taken]:

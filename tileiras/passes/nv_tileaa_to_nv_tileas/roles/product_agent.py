@@ -6,6 +6,11 @@ before, behind it it gives them the new ones; a sum that its loop reads is given
 one that consumers scale where it lies in front of the loop and behind each product. What stays in
 its stage throughout a loop it waits for in front of that. Products that wait for a left operand of
 the consumers come behind those of the next iteration that wait for none.
+
+Where each warpgroup of the consumers has a block of 128 rows, these take turns:
+
+    S0(0) S1(0)  { S0(i + 1) O0(i)   S1(i + 1) O1(i) }     the left operands in columns of their own
+                 { O0(i) S0(i + 1)   O1(i) S1(i + 1) }     those of O in the columns of S
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
+from tileiras.dialects.layout.tmem import BLOCK_ROWS
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
@@ -42,6 +48,7 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer import ProducerBuilder
 from tileiras.planning.layouts.written import scales_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
+from tileiras.planning.mma.tmem_columns import holding_sum, row_blocks
 from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
@@ -91,6 +98,11 @@ class ProductAgentBuilder(ProducerBuilder):
         for planned in plan.dots.values():
             if isinstance(planned, Tcgen05Dot) and planned.accumulator.is_scaled:
                 self.given.setdefault(planned.dot, []).append(planned.accumulator)
+        placed = placed_dots(plan)
+        self.blocks = range(row_blocks(placed, plan.warpgroups))
+        """Of rows, each with barriers of its own."""
+        self.in_place = any(holding_sum(planned, placed) for planned in placed)
+        """Whether left operands lie in the columns of sums that products make later."""
         self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
         self.kept_by: dict[Operation, list[OperandLoad]] = {}
@@ -110,15 +122,18 @@ class ProductAgentBuilder(ProducerBuilder):
     def _copy(self, op: Operation) -> None:
         match op:
             case aa.DotOp() | aa.DotScaledOp():
-                self._multiply(op)
+                for number in self.blocks:
+                    self._multiply(op, number)
             case aa.ForOp():
-                self._acquire_sums(op)
+                for number in self.blocks:
+                    self._acquire_sums(op, number)
                 early = [inner for inner in op.body.block.ops if inner in self.ahead]
                 if early:
                     self._copy_loop_ahead(op, early)
                 else:
                     super().copy_op(op)
-                self._commit_sums(op)
+                for number in self.blocks:
+                    self._commit_sums(op, number)
             case aa.ReturnOp():
                 self.emit(aa.ReturnOp)
             case _:
@@ -133,24 +148,52 @@ class ProductAgentBuilder(ProducerBuilder):
         properties = {"overflow": IntegerOverflowAttr(IntegerOverflow.NONE)}
         number = self.block.args[0]
         left = self.emit(aa.SubIOp, [upper, number], [number.type], properties).results[0]
-        self._multiply_if(self._less(step, left, True), early)
-        for inner in op.body.block.ops:
-            if inner in self.plan.dots and inner not in self.ahead:
-                self.copy_op(inner)
+        late = [
+            inner
+            for inner in op.body.block.ops
+            if inner in self.plan.dots and inner not in self.ahead
+        ]
+        self._multiply_both(self._less(step, left, True), early, late)
         self.emit(aa.ContinueOp)
         body, self.block = self.block, outer
         self.emit(aa.ForOp, bounds, (), op.properties, [Region(body)])
 
+    def _multiply_both(
+        self, condition: SSAValue, early: Sequence[Operation], late: Sequence[Operation]
+    ) -> None:
+        """The products of the next iteration, if there is one, and the late ones of this."""
+        if len(self.blocks) == 1 and not self.in_place:
+            self._multiply_if(condition, early)
+            for dot in late:
+                self.copy_op(dot)
+            return
+        for dot in late:
+            for _ in self._operands(self.plan.dots[dot]):
+                pass
+        in_turn = [*late, *early] if self.in_place else [*early, *late]
+        self.either(condition, self._turns(in_turn), self._turns(late))
+
     def _multiply_if(self, condition: SSAValue, early: Sequence[Operation]) -> None:
         """The products of an iteration that are issued ahead, if there is that iteration."""
+        self.only_if(condition, self._turns(early))
+
+    def _turns(self, dots: Sequence[Operation]) -> Block:
+        """Products, those of a block of rows after those of another.
+
+        What has been waited for here is not what others read.
+        """
         outer, self.block = self.block, Block()
-        for dot in early:
-            self.copy_op(dot)
-        # What has been waited for here is not what others read.
+        known = dict(self.tiles)
+        for number in self.blocks:
+            for dot in dots:
+                for load in self.kept_by.get(dot, ()) if number == 0 else ():
+                    self._wait(load)
+                self._multiply(dot, number)
         kept = [load for loads in self.kept_by.values() for load in loads]
-        self.tiles = {key: tile for key, tile in self.tiles.items() if key[0] in kept}
-        then, self.block = self.block, outer
-        self.only_if(condition, then)
+        new = {key: tile for key, tile in self.tiles.items() if key[0] in kept}
+        self.tiles = known | new
+        made, self.block = self.block, outer
+        return made
 
     def _less(self, first: SSAValue, second: SSAValue, is_unsigned: bool) -> SSAValue:
         """i1: whether the first of two numbers is less than the other."""
@@ -165,17 +208,26 @@ class ProductAgentBuilder(ProducerBuilder):
         for number in self.released.get(op, ()):
             self.emit(tc.StageReleaseOp, [self.pipelines[number]])
 
-    def _multiply(self, op: aa.ProductOp) -> None:
-        """A product; behind it stages go back, as it says."""
+    def _operands(self, planned: PlannedDot) -> Iterator[SSAValue]:
+        """The tiles of a product in stages, which have been waited for or are now."""
+        for operand, value in staged_values(planned):
+            yield self._tile(operand, value)
+
+    def _of_block(self, number: int) -> dict[str, Attribute]:
+        """Which block of rows an operation is for, where there are several."""
+        return {"block": IntAttr(number)} if len(self.blocks) > 1 else {}
+
+    def _multiply(self, op: Operation, number: int) -> None:
+        """A product for a block of rows; behind the last one stages go back, as it says."""
         planned = self.plan.dots[op]
         if not isinstance(planned, Tcgen05Dot):
             raise InternalError("a product of the warp role has no sum in tensor memory")
-        operands = [self._tile(operand, value) for operand, value in staged_values(planned)]
+        operands, of_block = list(self._operands(planned)), self._of_block(number)
         left = self.left.get(op)
         if left is not None:
-            self.emit(tc.LeftOperandWaitOp, [left])
+            self.emit(tc.LeftOperandWaitOp, [left], (), of_block)
             operands.insert(0, left)
-        properties: dict[str, Attribute] = {"kind": StringAttr(planned.kind.name)}
+        properties: dict[str, Attribute] = {"kind": StringAttr(planned.kind.name), **of_block}
         if planned.scales:
             properties["column"] = IntAttr(planned.scales_column)
         if planned.is_paired:
@@ -184,28 +236,30 @@ class ProductAgentBuilder(ProducerBuilder):
             if key in op.properties:
                 properties[key] = op.properties[key]
         accumulator = self.sums[planned.accumulator]
-        self._acquire_sums(op)
+        self._acquire_sums(op, number)
         op_class = Tcgen05DotScaledOp if planned.scales else tc.Tcgen05DotOp
         self.emit(op_class, [accumulator, *operands], (), properties)
-        self._release_stages(op)
+        if number == self.blocks[-1]:
+            self._release_stages(op)
         if left is not None:
-            self.emit(tc.LeftOperandReleaseOp, [left])
-        self._commit_sums(op)
+            self.emit(tc.LeftOperandReleaseOp, [left], (), of_block)
+        self._commit_sums(op, number)
 
-    def _acquire_sums(self, op: Operation) -> None:
-        """Waits until the sums that an operation makes have been read.
+    def _acquire_sums(self, op: Operation, number: int) -> None:
+        """Waits until the sums that an operation makes for a block of rows have been read.
 
         One that is scaled where it lies consumers get at once.
         """
+        of_block = self._of_block(number)
         for own in self.begun.get(op, ()):
-            self.emit(tc.AccumulatorAcquireOp, [self.sums[own]])
+            self.emit(tc.AccumulatorAcquireOp, [self.sums[own]], (), of_block)
             if own.is_scaled:
-                self.emit(tc.AccumulatorCommitOp, [self.sums[own]])
+                self.emit(tc.AccumulatorCommitOp, [self.sums[own]], (), of_block)
 
-    def _commit_sums(self, op: Operation) -> None:
-        """Gives the consumers the sums that an operation has made."""
+    def _commit_sums(self, op: Operation, number: int) -> None:
+        """Gives the consumers the sums that an operation has made for a block of rows."""
         for own in self.given.get(op, ()):
-            self.emit(tc.AccumulatorCommitOp, [self.sums[own]])
+            self.emit(tc.AccumulatorCommitOp, [self.sums[own]], (), self._of_block(number))
 
     def _tile(self, operand: SharedOperand, value: SSAValue) -> SSAValue:
         """An operand in its stage, which has been waited for or is now, for all that read it."""
@@ -263,6 +317,11 @@ def stage_offset(plan: RolePlan, load: OperandLoad) -> int:
     return sum(place_bytes(before) for before in loads[: loads.index(load)])
 
 
+def placed_dots(plan: RolePlan) -> list[Tcgen05Dot]:
+    """The products whose sums lie in tensor memory."""
+    return [planned for planned in plan.dots.values() if isinstance(planned, Tcgen05Dot)]
+
+
 def create_in_tensor_memory(entry: Block, plan: RolePlan) -> InTensorMemory:
     """The sums at the start of the kernel, in program order, and the left operands.
 
@@ -270,22 +329,27 @@ def create_in_tensor_memory(entry: Block, plan: RolePlan) -> InTensorMemory:
     """
     found = InTensorMemory()
     known: dict[int, SSAValue] = {}
-    for planned in plan.dots.values():
-        if not isinstance(planned, Tcgen05Dot):
-            continue
-        _create_sum(entry, plan, planned, found.sums, known)
+    left: dict[int, SSAValue] = {}
+    dots = placed_dots(plan)
+    blocks = row_blocks(dots, plan.warpgroups)
+    for planned in dots:
+        _create_sum(entry, plan, planned, found.sums, known, blocks)
         if planned.lhs is not None:
             continue
-        if planned.left_column not in known:
+        if planned.left_column not in left:
             lhs = planned.dot.lhs
             numbers = {"column": planned.left_column, "writers": plan.shape.consumer_warps}
+            if (own := holding_sum(planned, dots)) is not None:
+                numbers["stride"] = own.columns // max(1, planned.rows // BLOCK_ROWS)
+            if blocks > 1:
+                numbers["blocks"] = blocks
             op = tc.CreateLeftOperandOp.create(
                 result_types=[accumulator_type(shape_of(lhs), element_of(lhs))],
                 properties={name: IntAttr(number) for name, number in numbers.items()},
             )
             entry.add_op(op)
-            known[planned.left_column] = op.result
-        found.left[planned.dot] = known[planned.left_column]
+            left[planned.left_column] = op.result
+        found.left[planned.dot] = left[planned.left_column]
     return found
 
 
@@ -295,6 +359,7 @@ def _create_sum(
     planned: Tcgen05Dot,
     found: dict[Accumulator, SSAValue],
     known: dict[int, SSAValue],
+    blocks: int,
 ) -> None:
     """The sum of a product, unless it is there; `known`: what begins at a column."""
     own, result = planned.accumulator, planned.dot.result
@@ -312,6 +377,8 @@ def _create_sum(
             properties["scaled"] = UnitAttr()
         if planned.is_paired:
             properties["pair"] = UnitAttr()
+        if blocks > 1:
+            properties["blocks"] = IntAttr(blocks)
         op = tc.CreateAccumulatorOp.create(
             result_types=[accumulator_type(shape_of(result), element_of(result))],
             properties=properties,

@@ -63,6 +63,12 @@ class SumsInTmem:
             if planned.dot not in self.acquired:
                 self.held[planned.dot.result] = self.made[planned.accumulator]
 
+    def clear(self, materializer: Materializer, loop: Operation) -> None:
+        """In front of the first loop that scales a sum where it lies: zeros."""
+        for own, accumulator in self.made.items():
+            if own.is_scaled and own.places[0][0] is loop:
+                materializer.emit(tc.AccumulatorClearOp, [accumulator])
+
     def load(
         self, materializer: Materializer, loop: Operation, results: Sequence[SSAValue]
     ) -> list[SSAValue]:

@@ -38,6 +38,15 @@ _AT_ONCE = 4
 """Blocks that are loaded before the first is stored: four registers each."""
 _SELECTORS = (0x6420, 0x7531)
 """Bytes of two words (PTX ISA, "prmt") that are four K of the even column, of the odd one."""
+STORED_COLUMNS = (2, 4, 9, 1)
+"""The columns that the bits of a lane's number add for `stmatrix`, but for the last bit.
+
+A matrix has the even ones of columns 0 to 7 and the odd ones of 8 to 15, the next matrix the
+others: eight lines whose chunks of 16 bytes a swizzle puts on different banks. Of eight even
+columns two would share the banks of one.
+"""
+_UPPER_LANES = 16
+"""Lanes that hold columns 8 to 15 after a transposing `ldmatrix`."""
 
 Bases = tuple[list[int], list[int]]
 """Byte offsets by the bits of the lane and of the warp."""
@@ -133,10 +142,15 @@ class _Turning:
             [*(_offset(self.read, column=column) for column in columns), *(0 for _ in copies)],
         )
         self.written_bases: Bases = (
-            [*(_offset(self.written, column=column) for column in (2, 4, 8, 1))],
+            [*(_offset(self.written, column=column) for column in STORED_COLUMNS)],
             [*(_offset(self.written, column=column) for column in columns), *copies],
         )
         self.written_bases[0].append(_offset(self.written, k=_MATRIX_K // 2))
+        b = ctx.prologue
+        even, odd = (b.i32(selector) for selector in _SELECTORS)
+        upper = b.and_(b.thread_id(), b.i32(_UPPER_LANES))
+        is_lower = b.icmp("eq", upper, b.i32(0))
+        self._selectors = (b.select(is_lower, even, odd), b.select(is_lower, odd, even))
 
     def run(self) -> None:
         """All blocks of this warp, as many at once as there are registers for."""
@@ -158,7 +172,7 @@ class _Turning:
 
     def _store(self, k: int, column: int, loaded: SSAValue) -> None:
         b = self.ctx.b
-        selectors = [b.i32(selector) for selector in _SELECTORS]
+        selectors = self._selectors
         lines = [b.extract(loaded, index) for index in range(4)]
         words = [
             b.unary_intrinsic("llvm.nvvm.prmt", lines[half], lines[half + 1], selector)

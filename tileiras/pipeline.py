@@ -260,6 +260,13 @@ PIPELINE: tuple[Step, ...] = (
         min_opt=1,
     ),
     Step(
+        "tileas-move-transposes",
+        "nv_tileas",
+        "each transpose stands at its product only now, between the wait and the release",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
         "tileas-hoist-transposes",
         "nv_tileas",
         "each transpose stands at its product only now, whose wait is not put off yet",

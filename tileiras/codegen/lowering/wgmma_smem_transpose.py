@@ -20,7 +20,6 @@ from tileiras.codegen.lowering.transposed_words import COPIES, transpose_words
 from tileiras.codegen.lowering.types import storage_bits, storage_bytes
 from tileiras.dialects.layout.linear_layout import LinearLayout
 from tileiras.dialects.layout.shared import swizzled_panels
-from tileiras.dialects.layout.wgmma_k_order import SMEM_TRANSPOSE_COLUMNS
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -69,7 +68,7 @@ def lower_smem_transpose(ctx: KernelLowering, op: Operation) -> None:
     target, each = _memory(ctx, op, ctx.num_warps // 4)
     # The other warps may still multiply by what was here before.
     b.group_barrier(WARPGROUP_BARRIER, group, WARPGROUP)
-    _Turning(ctx, pointer, target, type, operand, each).run()
+    Transposition(ctx, pointer, target, type, operand, 4, each).run()
     b.fence_proxy_async()
     b.group_barrier(WARPGROUP_BARRIER, group, WARPGROUP)
     first = b.shfl("idx", b.mul(group, b.i32(each)), 0)
@@ -111,10 +110,10 @@ def _tile_bytes(op: wg.SmemTransposeOp) -> int:
     return prod(op.tile.type.shape) * storage_bytes(op.tile.type.element_type)
 
 
-class _Turning:
-    """Reads from the tile at `source`, writes the warpgroup's copy behind `target`.
+class Transposition:
+    """Reads from the tile at `source`, writes the copy behind `target`; `warps` divide the columns.
 
-    Copies are `copy_bytes` apart.
+    Groups of so many warps have copies of their own, `copy_bytes` apart.
     """
 
     def __init__(
@@ -124,18 +123,21 @@ class _Turning:
         target: SSAValue,
         type: MemDescType,
         operand: SharedOperand,
-        copy_bytes: int,
+        warps: int,
+        copy_bytes: int = 0,
+        at_once: int = _AT_ONCE,
     ):
         self.ctx = ctx
         self.source = source
         self.target = target
+        self.at_once = at_once
         self.k, self.columns = type.shape
         bits = operand.element_bits
         self.read = swizzled_panels(type.shape, 1, bits, type.swizzle).invert()
         self.written = operand.layout(0).invert()
-        groups = ctx.num_warps // 4
-        # Warps of a warpgroup divide the columns; each warpgroup writes a copy.
-        columns = [_COLUMNS << bit for bit in range(2)]
+        groups = ctx.num_warps // warps if copy_bytes else 1
+        self.together = warps * _COLUMNS
+        columns = [_COLUMNS << bit for bit in range(warps.bit_length() - 1)]
         copies = [copy_bytes << bit for bit in range(groups.bit_length() - 1)]
         self.read_bases: Bases = (
             [_offset(self.read, k=k) for k in (1, 2, 4, 8, 16)],
@@ -157,10 +159,10 @@ class _Turning:
         blocks = [
             (k, column)
             for k in range(0, self.k, _MATRIX_K)
-            for column in range(0, self.columns, SMEM_TRANSPOSE_COLUMNS)
+            for column in range(0, self.columns, self.together)
         ]
-        for first in range(0, len(blocks), _AT_ONCE):
-            together = blocks[first : first + _AT_ONCE]
+        for first in range(0, len(blocks), self.at_once):
+            together = blocks[first : first + self.at_once]
             loaded = [self._load(k, column) for k, column in together]
             for (k, column), value in zip(together, loaded, strict=True):
                 self._store(k, column, value)

@@ -170,6 +170,13 @@ PIPELINE: tuple[Step, ...] = (
         needs_one=("WGMMA", "TCGEN05"),
     ),
     Step(
+        "split-accumulation",
+        "nv_tileaa",
+        "which loops overlap depends on it, and it is decided next; tile blocks stand",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
         "tileas-generate-schedule",
         "nv_tileaa",
         "operations are whole tiles, whose costs are known; control flow stands",

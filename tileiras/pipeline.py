@@ -170,6 +170,13 @@ PIPELINE: tuple[Step, ...] = (
         needs_one=("WGMMA", "TCGEN05"),
     ),
     Step(
+        "split-accumulation",
+        "nv_tileaa",
+        "which loops overlap depends on it, and it is decided next; tile blocks stand",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
         "tileas-generate-schedule",
         "nv_tileaa",
         "operations are whole tiles, whose costs are known; control flow stands",
@@ -258,6 +265,13 @@ PIPELINE: tuple[Step, ...] = (
         "nv_tileas",
         "which threads share a row is known only now; changes of layout are not in the way yet",
         min_opt=1,
+    ),
+    Step(
+        "tileas-move-transposes",
+        "nv_tileas",
+        "each transpose stands at its product only now, between the wait and the release",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
     ),
     Step(
         "tileas-hoist-transposes",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.kernels.gemm import with_ctas  # noqa: E402
 from tests.kernels.softmax_attention import softmax_attention  # noqa: E402
 
 from .attention_reference import reference
@@ -13,6 +15,7 @@ from .launch import compile_for_this_gpu, launch_cubin  # noqa: E402
 pytestmark = pytest.mark.gpu
 
 HEADS, DEPTH = 8, 128
+F8 = ml_dtypes.float8_e4m3fn
 
 
 @pytest.mark.parametrize("kind", ["full", "causal", "masked"])
@@ -42,3 +45,36 @@ def test_attention_is_right_after_any_number_of_iterations(kind, rows, columns, 
         results.append(out)
     np.testing.assert_allclose(results[0].astype(np.float64), wanted, rtol=1e-2, atol=2e-3)
     assert all(np.array_equal(results[0], other) for other in results[1:])
+
+
+@pytest.mark.parametrize("kind", ["full", "causal", "masked"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth"),
+    [
+        *((128, 128, 128), (128, 64, 128), (64, 128, 128), (64, 64, 128), (256, 128, 128)),
+        *((128, 128, 64), (128, 64, 64), (64, 128, 64), (128, 128, 256), (128, 32, 128)),
+    ],
+)
+@pytest.mark.parametrize("iterations", [1, 2, 3, 24])
+def test_attention_of_f8_is_right(kind, rows, columns, depth, iterations):
+    """Values are transposed by idle warps or by the consumers; sums are added by the threads."""
+    text = softmax_attention(kind, rows, columns, depth, 1, "f8E4M3FN")
+    length = iterations * columns
+    total = rows if kind == "full" else -(-length // rows) * rows
+    rng = np.random.default_rng(iterations)
+    arrays = [
+        rng.standard_normal((HEADS, count, depth)).astype(F8) for count in (total, length, length)
+    ]
+    wanted = reference(*(array.astype(np.float64) for array in arrays), 1, kind != "full")
+    sizes = [np.int32(number) for number in (HEADS, HEADS, total, length)]
+    bits = [array.view(np.uint8) for array in arrays]
+    for source in (text, with_ctas(text, 1)):
+        cubin = compile_for_this_gpu(source)
+        results = []
+        for _ in range(3):
+            out = np.zeros(wanted.shape, np.float16)
+            arguments = [*bits, out, *sizes, np.float32(0.125)]
+            launch_cubin(cubin, "attention", arguments, (total // rows, HEADS, 1))
+            results.append(out)
+        np.testing.assert_allclose(results[0].astype(np.float64), wanted, rtol=0.05, atol=0.06)
+        assert all(np.array_equal(results[0], other) for other in results[1:])

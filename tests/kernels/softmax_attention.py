@@ -12,12 +12,13 @@ from tileiras.interpreter import run_entry
 
 _HEAD = """
 cuda_tile.module @m {
-  entry @attention(%Q: tile<ptr<f16>>, %K: tile<ptr<f16>>, %V: tile<ptr<f16>>, %O: tile<ptr<f16>>,
+  entry @attention(%Q: tile<ptr<ELEM>>, %K: tile<ptr<ELEM>>, %V: tile<ptr<ELEM>>,
+                   %O: tile<ptr<f16>>,
                    %heads: tile<i32>, %shared: tile<i32>, %rows: tile<i32>, %length: tile<i32>,
                    %scale: tile<f32>) {
-    %q1 = assume div_by<16>, %Q : tile<ptr<f16>>
-    %k1 = assume div_by<16>, %K : tile<ptr<f16>>
-    %v1 = assume div_by<16>, %V : tile<ptr<f16>>
+    %q1 = assume div_by<16>, %Q : tile<ptr<ELEM>>
+    %k1 = assume div_by<16>, %K : tile<ptr<ELEM>>
+    %v1 = assume div_by<16>, %V : tile<ptr<ELEM>>
     %r0 = assume div_by<16>, %rows : tile<i32>
     %l0 = assume div_by<16>, %length : tile<i32>
     %cd = constant <i32: DEPTH> : tile<i32>
@@ -33,11 +34,11 @@ cuda_tile.module @m {
     %tv = make_tensor_view %v1, shape = [%shared, %l0, DEPTH], strides = [%sk, DEPTH, 1]
       : tile<i32> -> VIEW
     %to = make_tensor_view %O, shape = [%heads, %r0, DEPTH], strides = [%sq, DEPTH, 1]
-      : tile<i32> -> VIEW
+      : tile<i32> -> WRITTEN
     %pq = make_partition_view %tq : partition_view<tile=(1xROWSxDEPTH), padding_value = zero, VIEW>
     %pk = make_partition_view %tk : partition_view<tile=(1xCOLSxDEPTH), padding_value = zero, VIEW>
     %pv = make_partition_view %tv : partition_view<tile=(1xCOLSxDEPTH), padding_value = zero, VIEW>
-    %po = make_partition_view %to : partition_view<tile=(1xROWSxDEPTH), VIEW>
+    %po = make_partition_view %to : partition_view<tile=(1xROWSxDEPTH), WRITTEN>
     %bx, %head, %bz = get_tile_block_id : tile<i32>
     %share = constant <i32: SHARE> : tile<i32>
     %from = divi %head, %share signed rounding<negative_inf> : tile<i32>
@@ -62,8 +63,8 @@ cuda_tile.module @m {
     %s3 = broadcast %s1 : tile<1x1xf32> -> tile<ROWSxCOLSxf32>
     %q3, %uq = load_view_tko weak %pq[%head, %bx, %c0] token = %t0
       : partition_view<tile=(1xROWSxDEPTH), padding_value = zero, VIEW>, tile<i32>
-      -> tile<1xROWSxDEPTHxf16>, token
-    %q = reshape %q3 : tile<1xROWSxDEPTHxf16> -> tile<ROWSxDEPTHxf16>
+      -> tile<1xROWSxDEPTHxELEM>, token
+    %q = reshape %q3 : tile<1xROWSxDEPTHxELEM> -> tile<ROWSxDEPTHxELEM>
     %blocks = divi %l0, %cn signed rounding<positive_inf> : tile<i32>
     %reach0 = addi %first, %cm : tile<i32>
     %reach = mini %reach0, %l0 signed : tile<i32>
@@ -78,11 +79,11 @@ _LOOP = """
         -> (tile<ROWSx1xf32>, tile<ROWSx1xf32>, tile<ROWSxDEPTHxf32>) {
       %k3_N, %uk_N = load_view_tko weak %pk[%from, %j_N, %c0] token = %t0
         : partition_view<tile=(1xCOLSxDEPTH), padding_value = zero, VIEW>, tile<i32>
-        -> tile<1xCOLSxDEPTHxf16>, token
-      %k_N = reshape %k3_N : tile<1xCOLSxDEPTHxf16> -> tile<COLSxDEPTHxf16>
-      %kt_N = permute %k_N [1, 0] : tile<COLSxDEPTHxf16> -> tile<DEPTHxCOLSxf16>
+        -> tile<1xCOLSxDEPTHxELEM>, token
+      %k_N = reshape %k3_N : tile<1xCOLSxDEPTHxELEM> -> tile<COLSxDEPTHxELEM>
+      %kt_N = permute %k_N [1, 0] : tile<COLSxDEPTHxELEM> -> tile<DEPTHxCOLSxELEM>
       %p_N = mmaf %q, %kt_N, %z
-        : tile<ROWSxDEPTHxf16>, tile<DEPTHxCOLSxf16>, tile<ROWSxCOLSxf32>
+        : tile<ROWSxDEPTHxELEM>, tile<DEPTHxCOLSxELEM>, tile<ROWSxCOLSxf32>
       MASKED
       %x_N = reduce %s_N dim=1 identities=[0xFF800000 : f32]
         : tile<ROWSxCOLSxf32> -> tile<ROWSxf32>
@@ -106,15 +107,15 @@ _LOOP = """
       }
       %y1_N = reshape %y_N : tile<ROWSxf32> -> tile<ROWSx1xf32>
       %lo_N = fma %l_N, %f_N, %y1_N : tile<ROWSx1xf32>
-      %h_N = ftof %w_N : tile<ROWSxCOLSxf32> -> tile<ROWSxCOLSxf16>
+      %h_N = ftof %w_N : tile<ROWSxCOLSxf32> -> tile<ROWSxCOLSxELEM>
       %v3_N, %uv_N = load_view_tko weak %pv[%from, %j_N, %c0] token = %t0
         : partition_view<tile=(1xCOLSxDEPTH), padding_value = zero, VIEW>, tile<i32>
-        -> tile<1xCOLSxDEPTHxf16>, token
-      %v_N = reshape %v3_N : tile<1xCOLSxDEPTHxf16> -> tile<COLSxDEPTHxf16>
+        -> tile<1xCOLSxDEPTHxELEM>, token
+      %v_N = reshape %v3_N : tile<1xCOLSxDEPTHxELEM> -> tile<COLSxDEPTHxELEM>
       %fb_N = broadcast %f_N : tile<ROWSx1xf32> -> tile<ROWSxDEPTHxf32>
       %b_N = mulf %a_N, %fb_N : tile<ROWSxDEPTHxf32>
       %o_N = mmaf %h_N, %v_N, %b_N
-        : tile<ROWSxCOLSxf16>, tile<COLSxDEPTHxf16>, tile<ROWSxDEPTHxf32>
+        : tile<ROWSxCOLSxELEM>, tile<COLSxDEPTHxELEM>, tile<ROWSxDEPTHxf32>
       continue %lo_N, %n_N, %o_N : tile<ROWSx1xf32>, tile<ROWSx1xf32>, tile<ROWSxDEPTHxf32>
     }
 """
@@ -152,7 +153,7 @@ _TAIL = """
     %oh = ftof %od : tile<ROWSxDEPTHxf32> -> tile<ROWSxDEPTHxf16>
     %o3 = reshape %oh : tile<ROWSxDEPTHxf16> -> tile<1xROWSxDEPTHxf16>
     %st = store_view_tko weak %o3, %po[%head, %bx, %c0] token = %t0
-      : tile<1xROWSxDEPTHxf16>, partition_view<tile=(1xROWSxDEPTH), VIEW>, tile<i32> -> token
+      : tile<1xROWSxDEPTHxf16>, partition_view<tile=(1xROWSxDEPTH), WRITTEN>, tile<i32> -> token
     return
   }
 }
@@ -168,8 +169,13 @@ KINDS: dict[str, list[tuple[str, str, str]]] = {
 """Loops of each kind: bounds, and how scores are masked."""
 
 
-def softmax_attention(kind: str, rows: int, columns: int, depth: int, share: int = 1) -> bytes:
-    """The text: all keys; those up to the diagonal in two loops, or in one with an if."""
+def softmax_attention(
+    kind: str, rows: int, columns: int, depth: int, share: int = 1, element: str = "f16"
+) -> bytes:
+    """The text: all keys; those up to the diagonal in two loops, or in one with an if.
+
+    Queries, keys and values have elements of a type, the result is f16.
+    """
     text, sums, top, acc = _HEAD, "%zr", "%low", "%zo"
     for number, (lower, upper, mask) in enumerate(KINDS[kind]):
         loop = _LOOP.replace("MASKED", mask).replace("LOWER", lower).replace("UPPER", upper)
@@ -178,7 +184,9 @@ def softmax_attention(kind: str, rows: int, columns: int, depth: int, share: int
         text += loop.replace("_N", f"_{number}")
         sums, top, acc = f"%sums_{number}", f"%top_{number}", f"%acc_{number}"
     text += _TAIL.replace("SUMS", sums).replace("ACC", acc)
-    text = text.replace("VIEW", f"tensor_view<?x?x{depth}xf16, strides=[?,{depth},1]>")
+    text = text.replace("VIEW", f"tensor_view<?x?x{depth}xELEM, strides=[?,{depth},1]>")
+    text = text.replace("WRITTEN", f"tensor_view<?x?x{depth}xf16, strides=[?,{depth},1]>")
+    text = text.replace("ELEM", element)
     sizes = {"ROWS": rows, "COLS": columns, "DEPTH": depth, "SHARE": share}
     for name, size in sizes.items():
         text = text.replace(name, str(size))
@@ -186,25 +194,37 @@ def softmax_attention(kind: str, rows: int, columns: int, depth: int, share: int
 
 
 def run_attention(
-    module: ModuleOp, rows: int, length: int, depth: int, share: int = 1, blocks: Sequence[int] = ()
+    module: ModuleOp,
+    rows: int,
+    length: int,
+    depth: int,
+    share: int = 1,
+    blocks: Sequence[int] = (),
+    dtype: Any = np.float16,
 ) -> np.ndarray:
     """The bits that a kernel leaves for random queries and `length` keys, two heads."""
-    arguments, grid = attention_arguments(rows, length, depth, share, blocks)
+    arguments, grid = attention_arguments(rows, length, depth, share, blocks, dtype)
     with np.errstate(all="ignore"):
         run_entry(module, "attention", arguments, grid)
     return arguments[RESULT]
 
 
 def attention_arguments(
-    rows: int, length: int, depth: int, share: int = 1, blocks: Sequence[int] = ()
+    rows: int,
+    length: int,
+    depth: int,
+    share: int = 1,
+    blocks: Sequence[int] = (),
+    dtype: Any = np.float16,
 ) -> tuple[list[Any], tuple[int, int, int]]:
     """Random queries and `length` keys of two heads, the rest, and the grid."""
     rng = np.random.default_rng(length)
     heads, total = 2, rows * (blocks[0] if blocks else 1)
-    queries = rng.standard_normal((heads, total, depth)).astype(np.float16)
+    queries = rng.standard_normal((heads, total, depth)).astype(dtype)
     keys, values = rng.standard_normal((2, heads // share, max(length, 8), depth))
-    arrays = [queries, keys.astype(np.float16), values.astype(np.float16)]
-    bits = [array.view(np.uint16).ravel() for array in arrays]
-    result = np.zeros_like(bits[0])
+    arrays = [queries, keys.astype(dtype), values.astype(dtype)]
+    unsigned = np.uint16 if queries.itemsize == 2 else np.uint8
+    bits = [array.view(unsigned).ravel() for array in arrays]
+    result = np.zeros(queries.size, np.uint16)
     arguments = [*bits, result, heads, heads // share, total, length, np.float32(0.125)]
     return arguments, (total // rows, heads, 1)

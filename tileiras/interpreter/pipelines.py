@@ -14,7 +14,7 @@ be handed back before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +65,8 @@ class Pipeline:
     waited: int = 0
     released: int = 0
     is_free: bool = False
+    fill: Callable[[], Any] | None = None
+    """What fills it once, before the first tile is waited for: warps that transpose."""
 
 
 @dataclass
@@ -97,6 +99,26 @@ def _agent_switch(run: BlockRun, op: pl.AgentSwitchOp) -> list[Any]:
                 raise InterpreterError("a staged tile is never stored: consumers may hang", op)
             if not pipeline.is_complete:
                 raise InterpreterError("the kernel ends before its stores are complete", op)
+    return []
+
+
+def _transpose_agent(run: BlockRun, op: wg.TransposeAgentOp) -> list[Any]:
+    """Its program runs when the consumers want the first of its tiles."""
+    for inner in op.walk():
+        if isinstance(inner, wg.TransposeTileOp):
+            pipeline: Pipeline = run.value(inner.pipeline)
+            pipeline.fill = lambda: run.run_region(op.body, ())
+    return []
+
+
+def _transpose_tile(run: BlockRun, op: wg.TransposeTileOp) -> list[Any]:
+    """The tile in its stage; its values are the same."""
+    pipeline: Pipeline = run.value(op.pipeline)
+    tile = run.value(op.tile)
+    if not pipeline.is_open or not is_in_smem(op.tile.type):
+        raise InterpreterError("a tile goes into a stage that has not been acquired", op)
+    major = 1 - op.tile.type.major
+    pipeline.filled[-1][0] = SharedTile(np.array(tile), major, op.swizzle.data)
     return []
 
 
@@ -410,8 +432,11 @@ class Products:
 
     def wait_for_slot(self, run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
         """The tiles of the next stage, and where they lie."""
-        tiles = _wait(run, op)
         pipeline: Pipeline = run.value(op.pipeline)
+        if pipeline.fill is not None:
+            fill, pipeline.fill = pipeline.fill, None
+            fill()
+        tiles = _wait(run, op)
         self.stages.update((id(tile), (tile, pipeline, pipeline.waited - 1)) for tile in tiles)
         return tiles
 
@@ -551,6 +576,8 @@ def effect_rules(
         pl.SelectTileOp: _select_tile,
         pl.UniformOp: _uniform,
         wg.SmemTransposeOp: products.smem_transpose,
+        wg.TransposeAgentOp: _transpose_agent,
+        wg.TransposeTileOp: _transpose_tile,
         wg.WgmmaDotOp: products.issue,
         wg.WgmmaDotsOp: products.issue_all,
         **tensor_memory_effect_rules(equivalents),

@@ -218,6 +218,16 @@ def transposition(shown: Shown, op: Operation) -> list[str]:
     ]
 
 
+def transposed_stage(shown: Shown, op: Operation) -> list[str]:
+    """A tile that warps write to the stage of another pipeline, transposed."""
+    assert isinstance(op, wg.TransposeTileOp)
+    assert is_in_smem(op.tile.type)
+    return [
+        f"transpose_in_smem({shown.use(op.tile)}) into {shown.use(op.pipeline)}.stage",
+        f"  from {smem_tensor(op.tile.type)}",
+    ]
+
+
 def accumulator(shown: Shown, op: Operation) -> list[str]:
     """Sums in tensor memory."""
     assert isinstance(op, tc.CreateAccumulatorOp)

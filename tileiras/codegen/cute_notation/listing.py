@@ -28,6 +28,7 @@ from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.cute_layouts import thread_value_text
 from tileiras.dialects.nv_tileas.memory import AllocTensorOp, buffer_type, byte_range
 from tileiras.dialects.nv_tileas.tcgen05 import ProductAgentOp
@@ -135,6 +136,7 @@ RULES: dict[str, _Rule] = {
     "nv_tileas.tcgen05_dot": products.tensor_memory_mma,
     "nv_tileas.tcgen05_dot_scaled": products.tensor_memory_mma,
     "nv_tileas.smem_transpose": copies.transposition,
+    "nv_tileas.transpose_tile": copies.transposed_stage,
     "nv_tileas.dot_wait": _call("cute_nvgpu.warpgroup_wait", "pending"),
     "nv_tileas.async.pipeline.create_pipeline": _pipeline,
     "nv_tileas.async.pipeline.create_store_pipeline": _store_pipeline,
@@ -219,6 +221,9 @@ def _operation(shown: Shown, op: Operation, depth: int) -> list[str]:
             return _roles(shown, op, depth)
         case ProductAgentOp():
             return _block(shown, "products {  // 1 warp", op.body, depth)
+        case wg.TransposeAgentOp():
+            head = f"transposes {{  // {op.warps.data} warps"
+            return _block(shown, head, op.body, depth)
         case ForOp():
             counter = shown.use(op.body.block.args[0])
             bounds = f"{shown.use(op.lower_bound)} to {shown.use(op.upper_bound)}"

@@ -21,6 +21,7 @@ from tileiras.codegen.lowering.thread_map import ThreadMap
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.errors import InternalError
 
 _I32 = integer_type(32)
@@ -373,6 +374,10 @@ class RoleState:
     taken: TakenBlocks | None = None
     is_product_agent: bool = False
     """Whether what is written is the program of the warp that issues products."""
+    transposer: wg.TransposeAgentOp | None = None
+    """The program of the warps that transpose."""
+    is_transposer: bool = False
+    """Whether what is written is that program."""
     next_copy: Variable | None = None
     """Where in it the next operand of 32-bit words goes."""
 

@@ -82,7 +82,10 @@ def _skipped(ctx: KernelLowering, op: pl.ProducerAcquireOp) -> SSAValue | None:
 def lower_producer_commit(ctx: KernelLowering, op: Operation) -> None:
     """On to the next stage; threads that copy arrive at this one when their copies have landed."""
     pipeline = ctx.roles.pipeline(op.operands[0])
-    if pipeline.gather_threads:
+    if ctx.roles.is_transposer:
+        stage, _ = pipeline.position(ctx)
+        ctx.b.mbarrier_arrive(pipeline.full_barrier(ctx.b, stage.get(ctx.b)))
+    elif pipeline.gather_threads:
         stage, _ = pipeline.position(ctx)
         ctx.b.mbarrier_arrive_copies(pipeline.full_barrier(ctx.b, stage.get(ctx.b)))
     pipeline.advance(ctx)

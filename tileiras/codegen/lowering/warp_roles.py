@@ -50,6 +50,10 @@ from tileiras.codegen.lowering.tma import (
     lower_tma_load,
 )
 from tileiras.codegen.lowering.tma_stores import lower_tma_store
+from tileiras.codegen.lowering.transposing_warps import (
+    lower_transpose_agent,
+    lower_transpose_tile,
+)
 from tileiras.codegen.lowering.view_copies import lower_copy_load
 from tileiras.codegen.lowering.wgmma_dot import (
     lower_consumer_release,
@@ -171,7 +175,11 @@ def _lower_producer_warps(
         b.setmaxnreg(op.producer_registers.data, "dec")
     has_products = ctx.roles.tensor_memory is not None
     busy = op.consumer_warps.data + op.working_warps.data + (op.store is not None) + has_products
-    if busy < op.consumer_warps.data + op.producer_warps.data:
+    others = op.consumer_warps.data + op.producer_warps.data
+    if ctx.roles.transposer is not None:
+        others -= ctx.roles.transposer.warps.data
+        _lower_transposing_warps(ctx, op, b.icmp("uge", warp, b.i32(others)), lower_block)
+    if busy < others:
         _dismiss_idle_warps(ctx, warp, busy)
     if has_products:
         busy -= 1
@@ -189,6 +197,24 @@ def _lower_producer_warps(
     start_store_warp(ctx)
     lower_block(ctx, op.store.block)
     ctx.roles.is_store_warp = False
+
+
+def _lower_transposing_warps(
+    ctx: KernelLowering, op: pl.AgentSwitchOp, are_they: SSAValue, lower_block: LowerBlock
+) -> None:
+    """The program of the warps that transpose; the others go on."""
+    agent = ctx.roles.transposer
+    if agent is None:
+        raise InternalError("nobody transposes", where="roles")
+    theirs, others = ctx.b.new_block(), ctx.b.new_block()
+    ctx.b.cond_br(are_they, theirs, others)
+    ctx.start_block(theirs)
+    ctx.roles.is_transposer, ctx.roles.working_warps = True, agent.warps.data
+    _find_block(ctx, op)
+    ctx.roles.meet(ctx)
+    lower_block(ctx, agent.body.block)
+    ctx.roles.is_transposer = False
+    ctx.start_block(others)
 
 
 def _lower_product_agent(
@@ -470,6 +496,8 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.SelectTileOp: lower_select_tile,
     pl.UniformOp: lower_uniform,
     wg.SmemTransposeOp: lower_smem_transpose,
+    wg.TransposeAgentOp: lower_transpose_agent,
+    wg.TransposeTileOp: lower_transpose_tile,
     wg.WgmmaDotOp: lower_wgmma_dot,
     wg.WgmmaDotsOp: lower_wgmma_dots,
     wg.DotWaitOp: lower_dot_wait,

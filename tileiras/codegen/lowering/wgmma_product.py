@@ -142,6 +142,15 @@ class Product:
                 ahead = self.left.part(blocks, range(step + 1, step + 2))
         return acc
 
+    def from_zero(self, pending: int | None) -> SSAValue:
+        """The product of one block of rows that need not be read, with nothing added to it.
+
+        ptxas writes zeros to the accumulators of instructions with a left operand in registers.
+        """
+        atom = WgmmaAtom(self.family, self.rhs.extent)
+        left = self.left.part(range(1), self._steps)
+        return self._multiply(atom, left, self._steps, None, wait=pending)
+
     def two_level(self, acc: SSAValue) -> SSAValue:
         """`acc`, a vector of f32, plus the product, summed up by itself first.
 

@@ -20,7 +20,6 @@ from tileiras.codegen.lowering.transposed_words import COPIES, transpose_words
 from tileiras.codegen.lowering.types import storage_bits, storage_bytes
 from tileiras.dialects.layout.linear_layout import LinearLayout
 from tileiras.dialects.layout.shared import swizzled_panels
-from tileiras.dialects.layout.wgmma_k_order import SMEM_TRANSPOSE_COLUMNS
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -38,6 +37,15 @@ _AT_ONCE = 4
 """Blocks that are loaded before the first is stored: four registers each."""
 _SELECTORS = (0x6420, 0x7531)
 """Bytes of two words (PTX ISA, "prmt") that are four K of the even column, of the odd one."""
+STORED_COLUMNS = (2, 4, 9, 1)
+"""The columns that the bits of a lane's number add for `stmatrix`, but for the last bit.
+
+A matrix has the even ones of columns 0 to 7 and the odd ones of 8 to 15, the next matrix the
+others: eight lines whose chunks of 16 bytes a swizzle puts on different banks. Of eight even
+columns two would share the banks of one.
+"""
+_UPPER_LANES = 16
+"""Lanes that hold columns 8 to 15 after a transposing `ldmatrix`."""
 
 Bases = tuple[list[int], list[int]]
 """Byte offsets by the bits of the lane and of the warp."""
@@ -60,7 +68,7 @@ def lower_smem_transpose(ctx: KernelLowering, op: Operation) -> None:
     target, each = _memory(ctx, op, ctx.num_warps // 4)
     # The other warps may still multiply by what was here before.
     b.group_barrier(WARPGROUP_BARRIER, group, WARPGROUP)
-    _Turning(ctx, pointer, target, type, operand, each).run()
+    Transposition(ctx, pointer, target, type, operand, 4, each).run()
     b.fence_proxy_async()
     b.group_barrier(WARPGROUP_BARRIER, group, WARPGROUP)
     first = b.shfl("idx", b.mul(group, b.i32(each)), 0)
@@ -102,10 +110,10 @@ def _tile_bytes(op: wg.SmemTransposeOp) -> int:
     return prod(op.tile.type.shape) * storage_bytes(op.tile.type.element_type)
 
 
-class _Turning:
-    """Reads from the tile at `source`, writes the warpgroup's copy behind `target`.
+class Transposition:
+    """Reads from the tile at `source`, writes the copy behind `target`; `warps` divide the columns.
 
-    Copies are `copy_bytes` apart.
+    Groups of so many warps have copies of their own, `copy_bytes` apart.
     """
 
     def __init__(
@@ -115,38 +123,46 @@ class _Turning:
         target: SSAValue,
         type: MemDescType,
         operand: SharedOperand,
-        copy_bytes: int,
+        warps: int,
+        copy_bytes: int = 0,
+        at_once: int = _AT_ONCE,
     ):
         self.ctx = ctx
         self.source = source
         self.target = target
+        self.at_once = at_once
         self.k, self.columns = type.shape
         bits = operand.element_bits
         self.read = swizzled_panels(type.shape, 1, bits, type.swizzle).invert()
         self.written = operand.layout(0).invert()
-        groups = ctx.num_warps // 4
-        # Warps of a warpgroup divide the columns; each warpgroup writes a copy.
-        columns = [_COLUMNS << bit for bit in range(2)]
+        groups = ctx.num_warps // warps if copy_bytes else 1
+        self.together = warps * _COLUMNS
+        columns = [_COLUMNS << bit for bit in range(warps.bit_length() - 1)]
         copies = [copy_bytes << bit for bit in range(groups.bit_length() - 1)]
         self.read_bases: Bases = (
             [_offset(self.read, k=k) for k in (1, 2, 4, 8, 16)],
             [*(_offset(self.read, column=column) for column in columns), *(0 for _ in copies)],
         )
         self.written_bases: Bases = (
-            [*(_offset(self.written, column=column) for column in (2, 4, 8, 1))],
+            [*(_offset(self.written, column=column) for column in STORED_COLUMNS)],
             [*(_offset(self.written, column=column) for column in columns), *copies],
         )
         self.written_bases[0].append(_offset(self.written, k=_MATRIX_K // 2))
+        b = ctx.prologue
+        even, odd = (b.i32(selector) for selector in _SELECTORS)
+        upper = b.and_(b.thread_id(), b.i32(_UPPER_LANES))
+        is_lower = b.icmp("eq", upper, b.i32(0))
+        self._selectors = (b.select(is_lower, even, odd), b.select(is_lower, odd, even))
 
     def run(self) -> None:
         """All blocks of this warp, as many at once as there are registers for."""
         blocks = [
             (k, column)
             for k in range(0, self.k, _MATRIX_K)
-            for column in range(0, self.columns, SMEM_TRANSPOSE_COLUMNS)
+            for column in range(0, self.columns, self.together)
         ]
-        for first in range(0, len(blocks), _AT_ONCE):
-            together = blocks[first : first + _AT_ONCE]
+        for first in range(0, len(blocks), self.at_once):
+            together = blocks[first : first + self.at_once]
             loaded = [self._load(k, column) for k, column in together]
             for (k, column), value in zip(together, loaded, strict=True):
                 self._store(k, column, value)
@@ -158,7 +174,7 @@ class _Turning:
 
     def _store(self, k: int, column: int, loaded: SSAValue) -> None:
         b = self.ctx.b
-        selectors = [b.i32(selector) for selector in _SELECTORS]
+        selectors = self._selectors
         lines = [b.extract(loaded, index) for index in range(4)]
         words = [
             b.unary_intrinsic("llvm.nvvm.prmt", lines[half], lines[half + 1], selector)

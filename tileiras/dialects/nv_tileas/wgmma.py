@@ -16,10 +16,13 @@ from xdsl.irdl import (
     opt_prop_def,
     opt_result_def,
     prop_def,
+    region_def,
     result_def,
+    traits_def,
     var_operand_def,
     var_result_def,
 )
+from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import SignednessAttr
@@ -28,6 +31,7 @@ from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, is_in_smem
 from tileiras.dialects.nv_tileas.pipeline import (
     ConsumerReleaseOp,
     ConsumerWaitOp,
+    PipelineType,
     stage_offset,
 )
 
@@ -119,6 +123,30 @@ class SmemTransposeOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TransposeAgentOp(IRDLOperation):
+    """The program of `warps` warps that transpose, which runs beside those of `agent_switch`."""
+
+    name = "nv_tileas.transpose_agent"
+    warps = prop_def(IntAttr)
+    body = region_def()
+    traits = traits_def(NoTerminator())
+
+
+@irdl_op_definition
+class TransposeTileOp(IRDLOperation):
+    """Writes a tile of 8-bit elements to the acquired stage of a pipeline, transposed.
+
+    Its other dim is contiguous there, in rows of `swizzle` bytes. The asynchronous proxy may read
+    the stage once it is committed.
+    """
+
+    name = "nv_tileas.transpose_tile"
+    tile = operand_def(IN_SMEM)
+    pipeline = operand_def(PipelineType)
+    swizzle = prop_def(IntAttr)
+
+
+@irdl_op_definition
 class DotWaitOp(IRDLOperation):
     """The accumulator once at most `pending` products are unfinished, those issued last.
 
@@ -138,6 +166,8 @@ WGMMA_OPS = (
     WgmmaDotOp,
     WgmmaDotsOp,
     SmemTransposeOp,
+    TransposeAgentOp,
+    TransposeTileOp,
     DotWaitOp,
 )
 

@@ -72,10 +72,17 @@ def _releases_behind(op: Operation) -> list[Operation]:
     return found
 
 
-def _product_before(op: Operation) -> Operation | None:
-    """The last product in front of an operation of a block."""
+def _product_before(op: pl.ConsumerWaitOp) -> Operation | None:
+    """The last product in front of an operation of a block; none where a loop stands between.
+
+    The loop takes stages, and in its order.
+    """
     before = op.prev_op
     while before is not None and not isinstance(before, wg.WgmmaDotOp):
+        if any(isinstance(inner, pl.ConsumerWaitOp) for inner in before.walk()):
+            is_other = isinstance(before, pl.ConsumerWaitOp) and before.pipeline is not op.pipeline
+            if not is_other:
+                return None
         before = before.prev_op
     return before
 

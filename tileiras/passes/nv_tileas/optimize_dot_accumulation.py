@@ -130,6 +130,8 @@ class _BlockWaits:
         """Whether the operation must not run before the product is finished."""
         if any(_is_within(use.operation, op) for use in product.result.uses):
             return True
+        if isinstance(op, wg.SmemTransposeOp) and _reads_transposed(self.running[product]):
+            return True
         return any(op is self._overwriter(summand) for summand in self.running[product])
 
     def _overwriter(self, product: wg.WgmmaDotOp) -> Operation | None:
@@ -196,3 +198,12 @@ def _is_within(op: Operation, outer: Operation) -> bool:
     while current is not None and current is not outer:
         current = current.parent_op()
     return current is outer
+
+
+def _reads_transposed(products: list[wg.WgmmaDotOp]) -> bool:
+    """Whether one of the products reads what threads have transposed: the next writes there."""
+    return any(
+        isinstance(operand, OpResult) and isinstance(operand.op, wg.SmemTransposeOp)
+        for product in products
+        for operand in (product.lhs, product.rhs)
+    )

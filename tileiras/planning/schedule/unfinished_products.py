@@ -10,7 +10,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from tileiras.planning.mma.accumulation import is_running, running_position
-from tileiras.planning.model.dots import WgmmaDot
+from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import RolePlan
 
 
@@ -29,9 +29,12 @@ def unfinished_products(plan: RolePlan) -> dict[Operation, int]:
     return found
 
 
-def finishes_at_once(planned: WgmmaDot) -> bool:
-    """Whether threads take part: they add the sum themselves, or have read an operand."""
-    return planned.is_two_level or planned.fragments is not None
+def finishes_at_once(planned: PlannedDot) -> bool:
+    """Whether threads take part: they add the sum themselves, or have read an operand.
+
+    An operand that they have transposed is another tile, which stays until the product is over.
+    """
+    return planned.is_two_level or planned.fragments not in (None, "smem_transpose")
 
 
 def most_unfinished(planned: WgmmaDot, plan: RolePlan) -> int:

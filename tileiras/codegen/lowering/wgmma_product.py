@@ -160,25 +160,28 @@ class Product:
         running: list[tuple[int, SSAValue]] = []
         finished: list[SSAValue] = []
 
-        def add_oldest() -> None:
+        def finish_oldest() -> tuple[int, SSAValue]:
             number, partial = running.pop(0)
-            (result,) = b.wgmma_wait(len(running), partial)
+            return number, b.wgmma_wait(len(running), partial)[0]
+
+        def add(number: int, result: SSAValue) -> None:
             parts[number] = b.fadd(parts[number], result)
             finished.append(result)
 
         chunks = list(self._chunks(columns))
-        left = self._left_of(chunks[0])
+        ahead = self._early_part(chunks[0])
         for index, (block, column, steps) in enumerate(chunks):
-            if len(running) == in_flight:
-                add_oldest()
+            done = finish_oldest() if len(running) == in_flight else None
+            left = self._with_rest(ahead, chunks[index])
+            if done is not None:
+                add(*done)
             number = block * (self.rhs.extent // columns) + column // columns
             registers = finished.pop(0) if finished else None
             running.append((number, self._sum(atom, left, steps, registers, column)))
-            # What threads read is read while the instructions before run.
             if index + 1 < len(chunks):
-                left = self._left_of(chunks[index + 1])
+                ahead = self._early_part(chunks[index + 1])
         while running:
-            add_oldest()
+            add(*finish_oldest())
         return b.concat(parts)
 
     def _sum(
@@ -195,10 +198,24 @@ class Product:
         never = self.ctx.threads.never()
         return self._multiply(atom, left, steps, registers, column, adds=never)
 
-    def _left_of(self, chunk: tuple[int, int, range]) -> OperandA:
-        """The rows and steps of a partial sum."""
+    def _early_part(self, chunk: tuple[int, int, range]) -> OperandA | None:
+        """What threads read of the rows of a partial sum while the instructions before run.
+
+        The first half of its steps: registers for all of two sums would leave too few.
+        """
         block, _, steps = chunk
-        return self.left.part(range(block, block + 1), steps)
+        if not isinstance(self.left, LeftByThreads):
+            return None
+        return self.left.part(range(block, block + 1), steps[: len(steps) // 2])
+
+    def _with_rest(self, early: OperandA | None, chunk: tuple[int, int, range]) -> OperandA:
+        """All rows and steps of a partial sum, the rest of which is read now."""
+        block, _, steps = chunk
+        rows = range(block, block + 1)
+        if early is None:
+            return self.left.part(rows, steps)
+        rest = self.left.part(rows, steps[len(steps) // 2 :])
+        return OperandA(self.ctx.b.concat([early.value, rest.value]))
 
     def _chunks(self, columns: int) -> Iterator[tuple[int, int, range]]:
         """Row block, first column and K steps of every partial sum."""

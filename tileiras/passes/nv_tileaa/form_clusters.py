@@ -158,6 +158,8 @@ def is_large_and_plain(plan: RolePlan) -> bool:
 
 def _is_plain(planned: PlannedDot) -> bool:
     """Whether both operands of a product are read as they come, and it is not transposed."""
+    if planned.fragments == "rhs":
+        return planned.lhs is not None
     return planned.lhs is not None and planned.fragments is None and not planned.transposed
 
 

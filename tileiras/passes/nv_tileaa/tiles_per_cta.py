@@ -189,7 +189,7 @@ def _only_adds_up(plan: RolePlan) -> bool:
     from tileiras.planning.mma.accumulation import is_running
 
     products = list(plan.dots.values())
-    return is_running(products) and all(product.fragments is None for product in products)
+    return is_running(products) and not any(product.is_smem_transposed for product in products)
 
 
 def _fits(plan: RolePlan) -> bool:

@@ -165,7 +165,19 @@ def _two_tiles(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     plan = would_specialise(changed, target)
     if plan is None or plan.shape.ctas > 1 or not _fits(plan):
         return None
-    return changed if _have_in_common(plan) and has_spare_stages(plan, target) else None
+    if not _have_in_common(plan) or not has_spare_stages(plan, target):
+        return None
+    return changed if loop is not None else _with_known_common_tile(changed, plan, target)
+
+
+def _with_known_common_tile(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.FuncOp:
+    """The kernel with loops for a common tile that is known, if it has its plan then, too."""
+    from tileiras.passes.nv_tileaa.known_common_tile import know_common_tile
+    from tileiras.planning.strategy import would_specialise
+
+    if know_common_tile(plan) is not None:
+        would_specialise(func, target)
+    return func
 
 
 def _have_in_common(plan: RolePlan) -> bool:

@@ -61,6 +61,7 @@ def fuse_products(body: Block) -> None:
             continue
         if found.same is None:
             _fuse(found)
+            _move_sums_of_both(loop)
         else:
             _fuse_in_a_copy(loop, found)
 
@@ -163,6 +164,27 @@ def _fuse(pair: _Pair) -> None:
         if isinstance(op, pl.SelectTileOp | wg.WgmmaDotOp):
             op.detach()
             op.erase()
+
+
+def _move_sums_of_both(loop: aa.ForOp) -> None:
+    """Where the kernel has asked whether the tile is the same, sums of the other loop meet them."""
+    branch = loop.parent_op()
+    if not isinstance(branch, aa.IfOp):
+        return
+    blocks = [region.block for region in branch.regions]
+    if not all(any(_has_two_products(op) for op in block.ops) for block in blocks):
+        return
+    for wait in (op for block in blocks for op in block.ops):
+        if isinstance(wait, wg.DotWaitOp):
+            wait.properties["moved"] = UnitAttr()
+
+
+def _has_two_products(op: Operation) -> bool:
+    """Whether it is a loop over K of two tiles."""
+    if not isinstance(op, aa.ForOp):
+        return False
+    counts = [len(dots.sums) for dots in op.body.block.ops if isinstance(dots, wg.WgmmaDotsOp)]
+    return sum(counts) + sum(isinstance(dot, wg.WgmmaDotOp) for dot in op.body.block.ops) > 1
 
 
 def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:

@@ -122,9 +122,10 @@ class PlannedKernel:
         """
         needs = self._requirements()
         available = self.available - self._bytes_beside(needs)
-        scratch = self.plan.integer("scratch")
         wanted = min(MOST_SCRATCH, wanted_scratch_bytes(self.body))
-        needed = min(scratch, least_scratch_bytes(self.body))
+        needed = min(self.plan.integer("scratch"), least_scratch_bytes(self.body))
+        # What was planned is more where the consumers turn out to change no layouts.
+        scratch = min(self.plan.integer("scratch"), max(wanted, needed))
         own = [needs[pipeline.op.result] for pipeline in self.own]
         stages = _stages(own, available, scratch, wanted)
         if stages is None or _is_tight(own, stages):

@@ -61,7 +61,7 @@ def fuse_products(body: Block) -> None:
             continue
         if found.same is None:
             _fuse(found)
-            _move_sums_of_both(loop)
+            _move_sums_of_the_other(loop)
         else:
             _fuse_in_a_copy(loop, found)
 
@@ -166,15 +166,19 @@ def _fuse(pair: _Pair) -> None:
             op.erase()
 
 
-def _move_sums_of_both(loop: aa.ForOp) -> None:
-    """Where the kernel has asked whether the tile is the same, sums of the other loop meet them."""
+def _move_sums_of_the_other(loop: aa.ForOp) -> None:
+    """Where the kernel has asked whether the tile is the same, sums of two other loops meet."""
     branch = loop.parent_op()
-    if not isinstance(branch, aa.IfOp):
+    if not isinstance(branch, aa.IfOp) or branch.else_region.first_block is None:
         return
-    blocks = [region.block for region in branch.regions]
-    if not all(any(_has_two_products(op) for op in block.ops) for block in blocks):
-        return
-    for wait in (op for block in blocks for op in block.ops):
+    other = branch.else_region.block
+    if branch.then_region.block is loop.parent_block() and any(map(_has_two_products, other.ops)):
+        _move_sums(other)
+
+
+def _move_sums(block: Block) -> None:
+    """The sums of loops in a block leave their waits in other registers than they were in."""
+    for wait in block.ops:
         if isinstance(wait, wg.DotWaitOp):
             wait.properties["moved"] = UnitAttr()
 
@@ -199,9 +203,6 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
     for _ in range(2):
         values: dict[SSAValue, SSAValue] = {}
         branch = Block([op.clone(values) for op in moved])
-        for wait in branch.ops:
-            if isinstance(wait, wg.DotWaitOp):
-                wait.properties["moved"] = UnitAttr()
         branch.add_op(
             aa.YieldOp.create(operands=[values[r] for r in results], location=loop.location)
         )
@@ -211,6 +212,7 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
     if found is None:
         return
     _fuse(found)
+    _move_sums(branches[1])
     builder = OpBuilder()
     builder.location = loop.location
     condition = pair.same

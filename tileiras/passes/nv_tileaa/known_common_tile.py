@@ -11,14 +11,14 @@ Where it is the same its stages have room for one tile less, so there are more o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import UnitAttr, i1
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, OpResult, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
-from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.passes.nv_tileaa.cluster_blocks import compared
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.operands.uniform import DIFFERS, differing_indices, uniform_loads_of
@@ -27,20 +27,23 @@ if TYPE_CHECKING:
     from tileiras.planning.model.kernel import RolePlan
 
 
-def know_common_tile(plan: RolePlan) -> aa.FuncOp | None:
-    """Divides the kernel's loop over two tiles if its products are one instruction where they read
-    the same tile; the changed kernel, which is the plan's.
+@dataclass(frozen=True)
+class CommonTile:
+    """Loads of a loop over K that mostly bring the same tile, the left operand of instructions."""
 
-    None where nothing is to be found out while the kernel runs.
-    """
-    for load, earlier in uniform_loads_of(plan.pipelines).items():
-        loop = load.parent_op()
-        func = enclosing(load, aa.FuncOp)
-        if not isinstance(load, aa.TiledLoadOp) or not isinstance(earlier, aa.TiledLoadOp):
+    loop: aa.ForOp
+    first: aa.TiledLoadOp
+    second: aa.TiledLoadOp
+
+
+def common_tile(plan: RolePlan) -> CommonTile | None:
+    """Those of a kernel with two tiles, if whether they do is found out while it runs."""
+    for second, first in uniform_loads_of(plan.pipelines).items():
+        loop = second.parent_op()
+        if not isinstance(second, aa.TiledLoadOp) or not isinstance(first, aa.TiledLoadOp):
             continue
-        if isinstance(loop, aa.ForOp) and isinstance(func, aa.FuncOp) and _is_left(load, plan):
-            _divide(loop, load, earlier)
-            return func
+        if isinstance(loop, aa.ForOp) and _is_left(second, plan):
+            return CommonTile(loop, first, second)
     return None
 
 
@@ -53,37 +56,35 @@ def _is_left(load: aa.TiledLoadOp, plan: RolePlan) -> bool:
     return False
 
 
-def _divide(loop: aa.ForOp, load: aa.TiledLoadOp, earlier: aa.TiledLoadOp) -> None:
-    """The loop in both forms."""
+def divide(found: CommonTile) -> None:
+    """Writes the loop in both forms; what has been planned for it is not good any more."""
+    loop, load = found.loop, found.second
     builder = ScalarBuilder()
     builder.location = loop.location
-    same: SSAValue | None = None
-    for one, other in differing_indices(earlier, load):
-        equal = builder.emit(aa.CmpIOp, [one, other], [i1], compared(ComparisonPredicate.EQUAL))
-        part = equal.results[0]
-        same = part if same is None else builder.emit(aa.AndIOp, [same, part], [i1]).results[0]
-    if same is None:
-        return
+    equal = [
+        builder.emit(aa.CmpIOp, pair, [i1], compared(ComparisonPredicate.EQUAL)).results[0]
+        for pair in differing_indices(found.first, load)
+    ]
+    same = equal[0]
+    for part in equal[1:]:
+        same = builder.emit(aa.AndIOp, [same, part], [i1]).results[0]
     values: dict[SSAValue, SSAValue] = {}
     common = loop.clone(values)
-    found = values[load.result]
-    found.replace_all_uses_with(values[earlier.result])
-    _erase(found.owner)
+    copy = values[load.result]
+    copy.replace_all_uses_with(values[found.first.result])
+    if isinstance(copy, OpResult):
+        copy.op.detach()
+        copy.op.erase()
+    branches = [Block([common]), Block()]
     types = [result.type for result in loop.results]
-    regions = [Region(Block([common])), Region(Block())]
-    branch = builder.emit(aa.IfOp, [same], types, {}, regions)
+    regions = [Region(branch) for branch in branches]
+    made = builder.emit(aa.IfOp, [same], types, {}, regions)
     builder.put_before(loop)
-    for result, its in zip(loop.results, branch.results, strict=True):
+    for result, its in zip(loop.results, made.results, strict=True):
         result.replace_all_uses_with(its)
     loop.detach()
-    regions[1].block.add_op(loop)
+    branches[1].add_op(loop)
     load.attributes[DIFFERS] = UnitAttr()
-    for region, own in zip(regions, (common, loop), strict=True):
+    for branch, own in zip(branches, (common, loop), strict=True):
         end = aa.YieldOp.create(operands=list(own.results), location=loop.location)
-        region.block.add_op(end)
-
-
-def _erase(op: Operation | Block) -> None:
-    if isinstance(op, Operation):
-        op.detach()
-        op.erase()
+        branch.add_op(end)

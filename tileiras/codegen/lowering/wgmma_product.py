@@ -152,7 +152,8 @@ class Product:
         b = self.ctx.b
         size = lanes_of(acc.type) or 0
         is_alone = self.ctx.num_warps == 4
-        in_flight = 2 if is_alone and size <= ACCUMULATORS_BESIDE_TWO else 1
+        is_read = isinstance(self.left, LeftByThreads)
+        in_flight = 2 if is_read or (is_alone and size <= ACCUMULATORS_BESIDE_TWO) else 1
         columns = min(self.rhs.extent, 2 * PARTIAL_REGISTERS // in_flight)
         atom = WgmmaAtom(self.family, columns)
         elements = atom.accumulator_elements
@@ -169,16 +170,21 @@ class Product:
             finished.append(result)
 
         chunks = list(self._chunks(columns))
-        ahead = self._early_part(chunks[0])
+        ahead, left = self._early_part(chunks[0]), None
         for index, (block, column, steps) in enumerate(chunks):
-            done = finish_oldest() if len(running) == in_flight else None
-            left = self._with_rest(ahead, chunks[index])
-            if done is not None:
-                add(*done)
+            if len(running) == in_flight:
+                add(*finish_oldest())
+            late: list[tuple[int, SSAValue]] = []
+            if left is None or not is_read or column == 0:
+                # Fragments come into registers of which instructions still read the ones before.
+                late += [finish_oldest() for _ in range(len(running) if is_read else 0)]
+                left = self._with_rest(ahead, chunks[index])
             number = block * (self.rhs.extent // columns) + column // columns
             registers = finished.pop(0) if finished else None
             running.append((number, self._sum(atom, left, steps, registers, column)))
-            if index + 1 < len(chunks):
+            for done in late:
+                add(*done)
+            if index + 1 < len(chunks) and chunks[index + 1][1] == 0:
                 ahead = self._early_part(chunks[index + 1])
         while running:
             add(*finish_oldest())

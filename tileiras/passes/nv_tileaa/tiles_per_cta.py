@@ -167,13 +167,11 @@ def _two_tiles(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
         return None
     if not _have_in_common(plan) or not has_spare_stages(plan, target):
         return None
-    if loop is None:
-        _know_common_tile(plan, target)
-        return changed if would_specialise(changed, target) is not None else None
-    return changed
+    _know_common_tile(plan, target, is_in_rounds=loop is not None)
+    return changed if would_specialise(changed, target) is not None else None
 
 
-def _know_common_tile(plan: RolePlan, target: GpuTarget) -> None:
+def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) -> None:
     """Gives the kernel of a plan a loop for a common tile, if there are more stages in that.
 
     f16 128x128, for which there are not: 12288x4096x2560 389 us instead of 381, 8192^3 the same
@@ -183,8 +181,10 @@ def _know_common_tile(plan: RolePlan, target: GpuTarget) -> None:
     from tileiras.planning.resources.stages import has_more_stages_without
 
     found = common_tile(plan)
-    if found is not None and has_more_stages_without(plan, found.second, target):
-        divide(found)
+    if found is None:
+        return
+    if is_in_rounds or has_more_stages_without(plan, found.second, target):
+        divide(found, in_turn=is_in_rounds)
 
 
 def _have_in_common(plan: RolePlan) -> bool:

@@ -172,7 +172,7 @@ def _move_sums_of_the_other(loop: aa.ForOp) -> None:
     if not isinstance(branch, aa.IfOp) or branch.else_region.first_block is None:
         return
     other = branch.else_region.block
-    if branch.then_region.block is loop.parent_block() and any(map(_has_two_products, other.ops)):
+    if branch.then_region.block is loop.parent_block() and _products_of_loops(other) > 1:
         _move_sums(other)
 
 
@@ -183,12 +183,10 @@ def _move_sums(block: Block) -> None:
             wait.properties["moved"] = UnitAttr()
 
 
-def _has_two_products(op: Operation) -> bool:
-    """Whether it is a loop over K of two tiles."""
-    if not isinstance(op, aa.ForOp):
-        return False
-    counts = [len(dots.sums) for dots in op.body.block.ops if isinstance(dots, wg.WgmmaDotsOp)]
-    return sum(counts) + sum(isinstance(dot, wg.WgmmaDotOp) for dot in op.body.block.ops) > 1
+def _products_of_loops(block: Block) -> int:
+    """How many tiles the loops over K of a block compute."""
+    bodies = [op.body.block for op in block.ops if isinstance(op, aa.ForOp)]
+    return sum(isinstance(op, wg.WgmmaDotOp) for body in bodies for op in body.ops)
 
 
 def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:

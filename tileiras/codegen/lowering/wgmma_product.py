@@ -153,7 +153,9 @@ class Product:
         size = lanes_of(acc.type) or 0
         is_alone = self.ctx.num_warps == 4
         is_read = isinstance(self.left, LeftByThreads)
-        in_flight = 2 if is_read or (is_alone and size <= ACCUMULATORS_BESIDE_TWO) else 1
+        # What is read of one block of rows serves all its columns, which may be halved then.
+        is_shared = is_read and self.row_blocks == 1
+        in_flight = 2 if is_shared or (is_alone and size <= ACCUMULATORS_BESIDE_TWO) else 1
         columns = min(self.rhs.extent, 2 * PARTIAL_REGISTERS // in_flight)
         atom = WgmmaAtom(self.family, columns)
         elements = atom.accumulator_elements

@@ -64,6 +64,21 @@ def _is_left(load: aa.TiledLoadOp, plan: RolePlan) -> bool:
     return False
 
 
+def is_looked_up(found: CommonTile) -> bool:
+    """Whether memory says which tile it is: then neighbours differ where a table says so."""
+    pending = [value for pair in differing_indices(found.first, found.second) for value in pair]
+    seen: dict[SSAValue, None] = {}
+    while pending:
+        value = pending.pop()
+        if value in seen or not isinstance(value, OpResult):
+            continue
+        seen[value] = None
+        if isinstance(value.op, aa.LoadOp | aa.TiledLoadOp):
+            return True
+        pending += value.op.operands
+    return False
+
+
 def divide(found: CommonTile, *, in_turn: bool) -> None:
     """Writes the loop in both forms; what has been planned for it is not good any more.
 

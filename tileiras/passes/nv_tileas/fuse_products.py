@@ -201,6 +201,7 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
     for _ in range(2):
         values: dict[SSAValue, SSAValue] = {}
         branch = Block([op.clone(values) for op in moved])
+        _move_sums(branch)
         branch.add_op(
             aa.YieldOp.create(operands=[values[r] for r in results], location=loop.location)
         )
@@ -210,7 +211,6 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
     if found is None:
         return
     _fuse(found)
-    _move_sums(branches[1])
     builder = OpBuilder()
     builder.location = loop.location
     condition = pair.same

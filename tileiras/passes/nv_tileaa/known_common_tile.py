@@ -1,12 +1,13 @@
-"""A loop over two tiles at once, in two forms: the tile that both read is known to be the same, or
-to be another one.
+"""A loop over K of two tiles in two forms: the tile that both read is the same, or another one.
 
-    %same = cmpi %i, %j                              %same = cmpi %i, %j
-    for %k { %a = load %A[%i, %k]                    if %same { for %k { %a = load %A[%i, %k]; .. } }
-             %b = load %A[%j, %k]; .. }      ->      else { for %k { %a = load %A[%i, %k]
-                                                                     %b = load %A[%j, %k] {differs}; .. } }
+    for %k { %a = load %A[%i, %k]          %same = cmpi %i, %j
+             %b = load %A[%j, %k]          if %same { for %k { %a = load %A[%i, %k]
+             dot %a, ..; dot %b, .. }  ->                      dot %a, ..; dot %a, .. } }
+                                           else { for %k { %a = load ..; dot %a, .. }
+                                                  for %k { %b = load ..; dot %b, .. } }
 
-Where it is the same its stages have room for one tile less, so there are more of them.
+Where it is the same no stage has room for a second one, so there are more stages, or there is room
+for tiles on their way out. Where it is not the tiles are computed in turn, or as before.
 """
 
 from __future__ import annotations

@@ -201,7 +201,9 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
     for _ in range(2):
         values: dict[SSAValue, SSAValue] = {}
         branch = Block([op.clone(values) for op in moved])
-        _move_sums(branch)
+        # Beside fragments there are no registers for sums of both; those of one side suffice.
+        if branches or pair.first.fragments is None:
+            _move_sums(branch)
         branch.add_op(
             aa.YieldOp.create(operands=[values[r] for r in results], location=loop.location)
         )

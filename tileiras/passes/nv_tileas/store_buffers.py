@@ -56,9 +56,7 @@ def hold_tiles(func: aa.FuncOp, switch: pl.AgentSwitchOp, free: int) -> bool:
     return max(tiles) * len(tiles) <= room
 
 
-def _tiles_and_room(
-    func: aa.FuncOp, switch: pl.AgentSwitchOp, free: int
-) -> tuple[list[int], int]:
+def _tiles_and_room(func: aa.FuncOp, switch: pl.AgentSwitchOp, free: int) -> tuple[list[int], int]:
     """Pieces of a warpgroup of each tile that is staged at once, and for how many there is room."""
     warpgroups = switch.consumer_warps.data // WARPS_PER_WARPGROUP
     tiles = _staged_at_once(switch.consumer.block, warpgroups, has_sums_in_tmem(func))

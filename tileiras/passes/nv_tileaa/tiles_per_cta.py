@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 class TilesPerCtaPass(IrPass):
     """Lets tile blocks compute two neighbouring tiles in one loop.
 
-    What both tiles read is loaded once. In a persistent kernel these are tiles of two neighbouring
+    What both tiles read is loaded once. Where the kernel finds out which that is, it may have a loop
+    for it (`known_common_tile.py`). In a persistent kernel these are tiles of two neighbouring
     iterations. In a kernel of one tile per block they are its own and the next block's, if the grid
     is large (`two_tiles_of_grid.py`). No tile block has more to do than before: if in the last
     round there are no more tiles than tile blocks, each block computes one.
@@ -51,7 +52,7 @@ class TilesPerCtaPass(IrPass):
     Leaves   kernels that are not specialised, that ask for clusters, or whose tile blocks may wait
              for each other; loops over K that depend on the tile, or do more than to add products
              up; tiles that could have nothing in common, or need more registers or stages than
-             there are; operands that threads read, or gather for one tile only
+             there are; operands that threads transpose, or gather for one tile only
     """
 
     name = "tiles-per-cta"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.kernels.gemm import aligned, gemm, persistent, with_ctas, with_result
 from tests.kernels.tma_store_programs import AT_ONCE, STORE, built
-from tileiras.codegen.atoms.store_pieces import PIECE_BYTES, loaded_layouts, stored_layout
+from tileiras.codegen.atoms.store_pieces import PIECE_BYTES, Held, loaded_layouts, stored_layout
 from tileiras.codegen.lowering.tile_pieces import ROWS, cut_tile
 from tileiras.driver import compile_module, with_environment
 from tileiras.options import PREFER_TMA, CompileOptions
@@ -17,11 +17,11 @@ from tileiras.options import PREFER_TMA, CompileOptions
 REDUCE = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
 
 
-@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("held", [Held.ROWS, Held.COLUMNS, Held.PAIRS])
 @pytest.mark.parametrize(("rows", "columns", "warpgroups"), [(128, 256, 2), (128, 128, 1)])
-def test_pieces_are_what_a_warpgroup_holds_of_a_tile(rows, columns, warpgroups, transposed):
+def test_pieces_are_what_a_warpgroup_holds_of_a_tile(rows, columns, warpgroups, held):
     """Of a transposed product it holds columns."""
-    layout = stored_layout((rows, columns), warpgroups, transposed)
+    layout, transposed = stored_layout((rows, columns), warpgroups, held), held is not Held.ROWS
     cut = cut_tile(layout, warpgroups, 16)
     assert cut.is_across == transposed
     stored: set[tuple[int, int]] = set()

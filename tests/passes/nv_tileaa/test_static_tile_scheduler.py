@@ -12,12 +12,20 @@ from tests.kernels.pass_runs import passes_between, run_passes
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import aligned_result, dense_case
 from tests.kernels.stage_comparison import passes
+from tests.kernels.tiles_per_cta import placed
+from tileiras.codegen.atoms.store_pieces import Held, stored_layout
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.nv_tileas import tma_stores as ts
+from tileiras.dialects.nv_tileas.encoding import layout_of
+from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA
+from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 
 LARGE = ProductKernel("f16", (128, 256, 64), result="f16")
+READ = ProductKernel("f8E4M3FN", (128, 256, 128), result="f16")
+"""Threads read B, and hold pairs of columns of the result."""
 ONE_CTA = "optimization_hints=<sm_90 = {num_cta_in_cga = 1}>"
 
 
@@ -46,6 +54,7 @@ def has_static_tile_scheduler(text: str) -> bool:
         (LARGE, (640, 500, 96), (5, 2)),
         (LARGE, (128, 256, 64), (1, 1)),
         (LARGE, (384, 768, 1), (3, 3)),
+        (READ, (384, 500, 160), (3, 2)),
     ],
 )
 def test_every_tile_is_computed(
@@ -61,6 +70,25 @@ def test_every_tile_is_computed(
         arguments = case.arguments()
         run_entry(module, "product", arguments, case.grid)
         assert not case.difference(arguments[2])
+
+
+def test_pairs_of_columns_leave_by_tma_as_they_lie():
+    func = placed(aligned_result(READ))
+    assert func.static_tile_scheduler is not None
+    [staged] = [op for op in func.walk() if isinstance(op, ts.StageForTmaStoreOp)]
+    [stored] = [op for op in func.walk() if isinstance(op, ts.StoreStageOp)]
+    assert stored.transposed is not None
+    layout = layout_of(staged.value.type)
+    assert layout == stored_layout(READ.tile[:2], 2, Held.PAIRS)
+    assert not any(isinstance(op, tas.ConvertLayoutOp) for op in func.walk())
+
+
+@pytest.mark.parametrize("kernel", [READ, replace(READ, tile=(256, 128, 128))])
+def test_products_whose_operands_threads_read_spill_nothing(kernel: ProductKernel):
+    options = with_environment(CompileOptions(gpu_name="sm_90"))
+    notes = compile_module(aligned_result(kernel).encode(), options).notes
+    assert "0 bytes spilled" in notes[0]
+    assert not any("C75" in note for note in notes), notes
 
 
 def test_what_all_tiles_have_alike_stands_before_the_loop():

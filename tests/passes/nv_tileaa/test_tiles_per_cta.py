@@ -35,8 +35,15 @@ def test_not_where_registers_do_not_suffice(tile: tuple[int, int, int]):
     assert (func.two_tiles, func.cluster_size) == (None, 2)
 
 
-def test_not_where_threads_read_operands():
-    assert not has_two_tiles(replace(SQUARE, element="f32", tile=(128, 128, 32)).text())
+@pytest.mark.parametrize(("a", "b"), [("row", "row"), ("column", "transposed")])
+def test_threads_may_read_an_operand(a: str, b: str):
+    kernel = replace(SQUARE, element="f32", tile=(128, 128, 32), a=a, b=b)
+    assert has_two_tiles(kernel.text())
+
+
+def test_not_where_threads_transpose_an_operand():
+    kernel = replace(SQUARE, element="f32", tile=(128, 128, 32), a="column")
+    assert not has_two_tiles(kernel.text())
 
 
 def test_a_cluster_that_is_asked_for_is_made():
@@ -92,8 +99,33 @@ def test_an_iteration_that_may_end_early_is_not_two_tiles():
     assert not has_two_tiles(changed("%row = divi %tile,", early))
 
 
-def test_what_both_tiles_may_share_is_copied_under_a_condition():
+def looked_up(kernel: ProductKernel) -> str:
+    """A kernel that takes the number of a tile from a list."""
+    return changed(
+        "%row = divi %tile,",
+        """%entry = offset %locks, %tile : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %group, %known = load_ptr_tko weak %entry token=%t0
+      : tile<ptr<i32>> -> tile<i32>, token
+    %place = addi %tile, %group : tile<i32>
+    %row = divi %place,""",
+        kernel,
+    )
+
+
+def test_tiles_without_a_common_tile_are_computed_in_turn():
+    """Stages have room for what is loaded: three tiles, or two."""
     func = placed(SQUARE.text())
+    copies = [op for op in func.walk() if isinstance(op, pl.TmaLoadOp)]
+    assert not any(copy.skip_if is not None for copy in copies)
+    # Both, each of them alone, and the one of a last round.
+    assert len(copies) == 3 + 2 + 2 + 2
+    made = [op for op in func.walk() if isinstance(op, pl.CreatePipelineOp)]
+    assert [(op.stages.data, op.stage_bytes.data) for op in made] == [(3, 49152)]
+
+
+def test_what_both_tiles_may_share_is_copied_under_a_condition():
+    """Where a list says which tiles they are."""
+    func = placed(looked_up(SQUARE))
     copies = [op for op in func.walk() if isinstance(op, pl.TmaLoadOp)]
     assert [copy.skip_if is not None for copy in copies].count(True) == 2
     acquired = [op for op in func.walk() if isinstance(op, pl.ProducerAcquireOp)]
@@ -107,11 +139,18 @@ def test_what_both_tiles_may_share_is_copied_under_a_condition():
 def test_smaller_tiles_have_more_stages(tile: tuple[int, int, int]):
     func = placed(aligned_result(replace(SQUARE, tile=tile, result="f16")))
     made = [op for op in func.walk() if isinstance(op, pl.CreatePipelineOp)]
-    assert [(op.stages.data, op.stage_bytes.data) for op in made] == [(4, 49152)]
+    assert [(op.stages.data, op.stage_bytes.data) for op in made] == [(4, STAGES[tile])]
+
+
+STAGES = {(64, 128, 64): 64 * 128 + 2 * 128 * 128, (128, 64, 64): 128 * 128 + 2 * 64 * 128}
+"""Bytes of the tile in common, and of two others."""
 
 
 def test_products_of_both_tiles_run_on():
     func = placed(SQUARE.text())
+    pending = [op.pending for op in func.walk() if isinstance(op, wg.WgmmaDotOp)]
+    assert sorted(value.data for value in pending if value is not None) == [1, 1, 1]
+    func = placed(looked_up(SQUARE))
     pending = [op.pending for op in func.walk() if isinstance(op, wg.WgmmaDotOp)]
     assert sorted(value.data for value in pending if value is not None) == [1, 2, 2]
 
@@ -122,6 +161,9 @@ SIMULATED = (
     ProductKernel("bf16", (128, 64, 64), a="column", b="transposed", form="persistent"),
     ProductKernel("f32", (64, 64, 32), b="transposed", form="persistent"),
     ProductKernel("i8", (64, 64, 128), b="transposed", form="persistent"),
+    ProductKernel("f32", (64, 64, 32), form="persistent"),
+    ProductKernel("f32", (64, 64, 32), form="persistent", order="columns"),
+    ProductKernel("i8", (64, 64, 128), form="persistent", order="columns"),
 )
 
 
@@ -148,15 +190,7 @@ def test_tiles_leave_by_tma(blocks: int):
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4, 5, 7, 8, 9, 12])
 def test_indices_may_come_from_memory(blocks: int):
-    text = changed(
-        "%row = divi %tile,",
-        """%entry = offset %locks, %tile : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
-    %group, %known = load_ptr_tko weak %entry token=%t0
-      : tile<ptr<i32>> -> tile<i32>, token
-    %place = addi %tile, %group : tile<i32>
-    %row = divi %place,""",
-        SMALL,
-    )
+    text = looked_up(SMALL)
     # There is an entry for each tile: it shows if one beyond the last is computed.
     case = dense_case(SMALL, (187, 176, 96), blocks)
     assert two_tiles_stages(case, text, np.zeros(9, np.int32)) >= 3

@@ -52,8 +52,16 @@ def test_not_where_registers_do_not_suffice(tile: tuple[int, int, int]):
     assert two_tiles(replace(LISTED, tile=tile)) is None
 
 
-def test_not_where_threads_read_operands_or_a_cluster_is_asked_for():
-    assert two_tiles(replace(LISTED, element="f32", tile=(128, 128, 32))) is None
+READ = replace(LISTED, element="f32", tile=(128, 128, 32), order="columns")
+"""Threads read B, which neighbours have in common."""
+
+
+def test_threads_may_read_an_operand():
+    assert two_tiles(READ) == "blocks"
+
+
+def test_not_where_threads_transpose_an_operand_or_a_cluster_is_asked_for():
+    assert two_tiles(replace(READ, a="column")) is None
     assert two_tiles(replace(LISTED, cluster=2)) is None
 
 
@@ -82,6 +90,18 @@ def test_pipelines_for_one_and_for_two_share_memory():
     assert [op.storage for op in made] == [None, made[0].result]
 
 
+def test_a_common_tile_has_a_loop_of_its_own_where_that_has_more_stages():
+    """What comes in the other loop: both tiles of B, and one or two of A."""
+    func = placed(READ.text())
+    made = [op for op in func.walk() if isinstance(op, pl.CreatePipelineOp)]
+    stages = {op.stage_bytes.data: op.stages.data for op in made}
+    assert stages == {65536: 3, 49152: 4, 32768: 4}
+    [largest] = [op for op in made if op.storage is None]
+    assert largest.stage_bytes.data == 65536
+    copies = [op for op in func.walk() if isinstance(op, pl.TmaLoadOp)]
+    assert [copy.skip_if is not None for copy in copies].count(True) == 1
+
+
 def test_tile_blocks_without_a_tile_leave_first():
     func = placed(LISTED.text())
     operations = list(func.body.block.ops)
@@ -105,6 +125,8 @@ SIMULATED = (
     ProductKernel("bf16", (128, 64, 64), a="column", b="transposed", form="numbered"),
     ProductKernel("f32", (64, 64, 32), b="transposed", form="plain"),
     ProductKernel("i8", (64, 64, 128), b="transposed", form="numbered"),
+    ProductKernel("f32", (128, 128, 32), form="numbered", order="columns"),
+    ProductKernel("i8", (64, 64, 128), form="numbered"),
 )
 
 

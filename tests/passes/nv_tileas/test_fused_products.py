@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tests.kernels.gemm import gemm
 from tests.kernels.other_targets import set_multiprocessors
-from tests.kernels.product_text import Order, ProductKernel
+from tests.kernels.product_text import Form, Order, ProductKernel
 from tests.kernels.random_products import aligned_result, dense_case
 from tests.kernels.shared_operand_runs import run_stages
 from tests.kernels.shared_operands import shared_operands
@@ -21,6 +21,8 @@ from tileiras.driver import compile_module, with_environment
 from tileiras.options import CompileOptions
 
 LISTED = ProductKernel("f16", (128, 128, 64), form="numbered")
+READ = ProductKernel("f32", (128, 128, 32), form="numbered", order="columns")
+"""Threads read B, which neighbours have in common."""
 
 
 def fused(func: aa.FuncOp | ModuleOp) -> list[wg.WgmmaDotsOp]:
@@ -84,6 +86,24 @@ def test_a_branch_has_the_loop_as_it_was():
     assert all(op.moved is not None for op in waits)
 
 
+@pytest.mark.parametrize("form", ["numbered", "persistent"])
+def test_threads_may_read_the_tile_in_common(form: Form):
+    """Sums of the other loop move, those of the instruction for both stay where they are."""
+    kernel = replace(READ, form=form)
+    func = placed(kernel.text())
+    [found] = fused(func)
+    assert found.fragments is not None
+    assert found.transposed is not None
+    loop = found.parent_op()
+    branch = loop.parent_op() if loop is not None else None
+    assert isinstance(branch, aa.IfOp)
+    moved = [
+        [op.moved is not None for op in region.block.ops if isinstance(op, wg.DotWaitOp)]
+        for region in branch.regions
+    ]
+    assert moved == [[False, False], [True, True]]
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "transposed"),
     [(256, 128, True), (128, 256, False), (256, 64, False), (64, 256, False)],
@@ -124,8 +144,15 @@ def test_every_stage_computes_the_product(
         replace(LISTED, form="persistent", order="columns").text().encode(),
         gemm(256, 128, 64),
         shared_operands("left").encode(),
+        READ.text().encode(),
+        replace(READ, order="rows").text().encode(),
+        aligned_result(replace(READ, form="persistent", whole=True)).encode(),
+        replace(READ, order="rows", a="column", b="transposed").text().encode(),
     ],
-    ids=["rows", "columns", "persistent", "256x128", "left"],
+    ids=[
+        *("rows", "columns", "persistent", "256x128", "left"),
+        *("read", "read, rows", "read, persistent", "read, A"),
+    ],
 )
 def test_ptxas_keeps_products_under_way(source: bytes):
     options = with_environment(CompileOptions(gpu_name="sm_90"))

@@ -3,6 +3,7 @@
 how warpgroups hold the tile                piece                   the next warpgroup's
 rows of 64 (wgmma)                          64 rows, a span         64 rows further
 columns, of a transposed product            64 rows, 64 columns     64 columns further
+pairs of columns, of one that threads read  64 rows, 64 columns     64 columns further
 lanes of tensor memory, blocks of rows      128 rows, a span        128 rows further
 lanes of tensor memory, parts of columns    all rows, a span        behind its columns
 """
@@ -18,6 +19,7 @@ from tileiras.codegen.atoms.wgmma import ROWS
 from tileiras.dialects.layout import LayoutError, LinearLayout
 from tileiras.dialects.layout.mma import wgmma_accumulator
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, tmem_accumulator
+from tileiras.dialects.layout.wgmma_rows import register_rows_accumulator
 
 PIECE_BYTES = ROWS * SWIZZLE_BYTES
 """The rows of one wgmma by the widest swizzle span: tiles with shorter rows have smaller pieces."""
@@ -42,7 +44,13 @@ class Held(StrEnum):
 
     ROWS = "rows"
     COLUMNS = "columns"
+    PAIRS = "pairs"
     LANES = "lanes"
+
+    @property
+    def is_across(self) -> bool:
+        """Whether a warpgroup has columns of all rows."""
+        return self in (Held.COLUMNS, Held.PAIRS)
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ def piece_form(shape: Sequence[int], warpgroups: int, bits: int, held: Held) -> 
     """How a tile of elements of so many bits is cut; None where no pieces make it up."""
     rows, columns = shape[-2:]
     own, steps, ends = ROWS, (ROWS * warpgroups, 1), (rows, columns)
-    if held is Held.COLUMNS:
+    if held.is_across:
         steps = (ROWS, warpgroups)
     elif held is Held.LANES:
         own = min(rows, BLOCK_ROWS)
@@ -77,7 +85,7 @@ def piece_form(shape: Sequence[int], warpgroups: int, bits: int, held: Held) -> 
         return None
     span = swizzle * 8 // bits
     # A warpgroup's columns of a transposed tile are a span.
-    if held is Held.COLUMNS and span != ROWS:
+    if held.is_across and span != ROWS:
         return None
     if own % ROWS or ends[0] % steps[0] or ends[1] % (steps[1] * span):
         return None
@@ -86,21 +94,34 @@ def piece_form(shape: Sequence[int], warpgroups: int, bits: int, held: Held) -> 
         for row in range(0, ends[0], steps[0])
         for column in range(0, ends[1], span * steps[1])
     )
-    is_across = held is Held.COLUMNS or ends[1] < columns
+    is_across = held.is_across or ends[1] < columns
     step = own
     if is_across:
-        step = span if held is Held.COLUMNS else ends[1]
+        step = span if held.is_across else ends[1]
     return PieceForm(own, span, swizzle, corners, step, is_across)
 
 
-def stored_layout(shape: Sequence[int], warpgroups: int, transposed: bool) -> LinearLayout:
-    """Where the threads hold a tile from which pieces are cut: as a product leaves it."""
+def stored_layout(shape: Sequence[int], warpgroups: int, held: Held) -> LinearLayout:
+    """Where the threads hold a tile from which pieces are cut: as a product leaves it.
+
+    Pairs of columns are those of a product whose left operand of 8 bits threads read
+    (`dialects/layout/wgmma_rows`): which column of 16 a row of the instruction is.
+    """
     rows, columns = shape[-2:]
-    if transposed:
-        matrix = wgmma_accumulator((columns, rows), warpgroups).permute((1, 0))
-    else:
-        matrix = wgmma_accumulator((rows, columns), warpgroups)
+    match held:
+        case Held.PAIRS:
+            matrix = register_rows_accumulator((columns, rows), 8, warpgroups).permute((1, 0))
+        case Held.COLUMNS:
+            matrix = wgmma_accumulator((columns, rows), warpgroups).permute((1, 0))
+        case _:
+            matrix = wgmma_accumulator((rows, columns), warpgroups)
     return matrix.reshape(tuple(shape))
+
+
+def stored_layouts(shape: Sequence[int], warpgroups: int, transposed: bool) -> list[LinearLayout]:
+    """All such layouts of products that are computed transposed, or that are not."""
+    ways = (Held.COLUMNS, Held.PAIRS) if transposed else (Held.ROWS,)
+    return [stored_layout(shape, warpgroups, held) for held in ways]
 
 
 def loaded_layouts(shape: Sequence[int], warpgroups: int) -> dict[str, LinearLayout]:
@@ -120,4 +141,4 @@ def held_layout(shape: Sequence[int], warpgroups: int, held: Held) -> LinearLayo
     """Where threads hold a tile; after the first load from tensor memory: all have its pieces."""
     if held is Held.LANES:
         return next(iter(loaded_layouts(shape, warpgroups).values()))
-    return stored_layout(shape, warpgroups, held is Held.COLUMNS)
+    return stored_layout(shape, warpgroups, held)

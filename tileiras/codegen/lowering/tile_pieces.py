@@ -97,7 +97,7 @@ def cut_tile(layout: LinearLayout, warpgroups: int, element_bits: int) -> CutTil
     if held is Held.LANES:
         local = loaded_layouts(size, 1)[load]
     else:
-        local = stored_layout(size, 1, held is Held.COLUMNS)
+        local = stored_layout(size, 1, held)
     axis = len(shape) - 2
     places = zip(
         register_coordinates(layout, axis), register_coordinates(layout, axis + 1), strict=True
@@ -115,10 +115,10 @@ def cut_tile(layout: LinearLayout, warpgroups: int, element_bits: int) -> CutTil
 def _held(layout: LinearLayout, warpgroups: int) -> tuple[Held, str]:
     """How warpgroups share a tile out, and by which load from tensor memory it came."""
     shape = layout.shape
-    for held in (Held.ROWS, Held.COLUMNS):
-        if shape[-2 + (held is Held.COLUMNS)] % (ROWS * warpgroups):
+    for held in (Held.ROWS, Held.COLUMNS, Held.PAIRS):
+        if shape[-1 if held.is_across else -2] % (ROWS * warpgroups):
             continue
-        if layout == stored_layout(shape, warpgroups, held is Held.COLUMNS):
+        if layout == stored_layout(shape, warpgroups, held):
             return held, ""
     for load, loaded in loaded_layouts(shape, warpgroups).items():
         if layout == loaded:

@@ -182,7 +182,10 @@ def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
     rhs = _operand(op.tiles[0], k_axis, count)
     rows = ctx.layout(op.sums[0].type).shape[1 if is_transposed else 0]
     repeats = rows // (ROWS * (ctx.num_warps // 4))
-    left = _left_in_shared(ctx, op.common, 1 - k_axis, repeats)
+    if op.fragments is None:
+        left = _left_in_shared(ctx, op.common, 1 - k_axis, repeats)
+    else:
+        left = _left_by_threads(ctx, op.common, 1 - k_axis, is_smem_transposed=False)
     right = b.operand_descriptor(ctx.value(op.tiles[0]), rhs)
     product = Product(ctx, family, left, right, rhs, repeats)
     values = [ctx.value(acc) for acc in op.accs]

@@ -161,7 +161,10 @@ class Product:
         b = self.ctx.b
         size = lanes_of(acc.type) or 0
         is_alone = self.ctx.num_warps == 4
-        in_flight = 2 if is_alone and size <= ACCUMULATORS_BESIDE_TWO else 1
+        is_read = isinstance(self.left, LeftByThreads)
+        # What is read of one block of rows serves all its columns, which may be halved then.
+        is_shared = is_read and self.row_blocks == 1
+        in_flight = 2 if is_shared or (is_alone and size <= ACCUMULATORS_BESIDE_TWO) else 1
         columns = min(self.rhs.extent, 2 * PARTIAL_REGISTERS // in_flight)
         atom = WgmmaAtom(self.family, columns)
         elements = atom.accumulator_elements
@@ -169,25 +172,33 @@ class Product:
         running: list[tuple[int, SSAValue]] = []
         finished: list[SSAValue] = []
 
-        def add_oldest() -> None:
+        def finish_oldest() -> tuple[int, SSAValue]:
             number, partial = running.pop(0)
-            (result,) = b.wgmma_wait(len(running), partial)
+            return number, b.wgmma_wait(len(running), partial)[0]
+
+        def add(number: int, result: SSAValue) -> None:
             parts[number] = b.fadd(parts[number], result)
             finished.append(result)
 
         chunks = list(self._chunks(columns))
-        left = self._left_of(chunks[0])
+        ahead, left = self._early_part(chunks[0]), None
         for index, (block, column, steps) in enumerate(chunks):
             if len(running) == in_flight:
-                add_oldest()
+                add(*finish_oldest())
+            late: list[tuple[int, SSAValue]] = []
+            if left is None or not is_read or column == 0:
+                # Fragments come into registers of which instructions still read the ones before.
+                late += [finish_oldest() for _ in range(len(running) if is_read else 0)]
+                left = self._with_rest(ahead, chunks[index])
             number = block * (self.rhs.extent // columns) + column // columns
             registers = finished.pop(0) if finished else None
             running.append((number, self._sum(atom, left, steps, registers, column)))
-            # What threads read is read while the instructions before run.
-            if index + 1 < len(chunks):
-                left = self._left_of(chunks[index + 1])
+            for done in late:
+                add(*done)
+            if index + 1 < len(chunks) and chunks[index + 1][1] == 0:
+                ahead = self._early_part(chunks[index + 1])
         while running:
-            add_oldest()
+            add(*finish_oldest())
         return b.concat(parts)
 
     def _sum(
@@ -204,10 +215,24 @@ class Product:
         never = self.ctx.threads.never()
         return self._multiply(atom, left, steps, registers, column, adds=never)
 
-    def _left_of(self, chunk: tuple[int, int, range]) -> OperandA:
-        """The rows and steps of a partial sum."""
+    def _early_part(self, chunk: tuple[int, int, range]) -> OperandA | None:
+        """What threads read of the rows of a partial sum while the instructions before run.
+
+        The first half of its steps: registers for all of two sums would leave too few.
+        """
         block, _, steps = chunk
-        return self.left.part(range(block, block + 1), steps)
+        if not isinstance(self.left, LeftByThreads):
+            return None
+        return self.left.part(range(block, block + 1), steps[: len(steps) // 2])
+
+    def _with_rest(self, early: OperandA | None, chunk: tuple[int, int, range]) -> OperandA:
+        """All rows and steps of a partial sum, the rest of which is read now."""
+        block, _, steps = chunk
+        rows = range(block, block + 1)
+        if early is None:
+            return self.left.part(rows, steps)
+        rest = self.left.part(rows, steps[len(steps) // 2 :])
+        return OperandA(self.ctx.b.concat([early.value, rest.value]))
 
     def _chunks(self, columns: int) -> Iterator[tuple[int, int, range]]:
         """Row block, first column and K steps of every partial sum."""

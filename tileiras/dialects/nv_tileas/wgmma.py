@@ -76,7 +76,8 @@ class WgmmaDotsOp(IRDLOperation):
 
     `common @ tiles[i] + accs[i]`, or with `transposed` `tiles[i] @ common + accs[i]`, computed as
     the transposed products. The other tiles lie one behind the other in their stage, in panels that
-    continue each other. For the rest see `wgmma_dot`.
+    continue each other. With `fragments` the threads read the common tile, whose K is not
+    contiguous, into registers. For the rest see `wgmma_dot`.
     """
 
     name = "nv_tileas.wgmma_dots"
@@ -84,6 +85,7 @@ class WgmmaDotsOp(IRDLOperation):
     tiles = var_operand_def(IN_SMEM)
     accs = var_operand_def()
     pending = prop_def(IntAttr)
+    fragments = opt_prop_def(UnitAttr)
     transposed = opt_prop_def(UnitAttr)
     signedness_lhs = opt_prop_def(SignednessAttr)
     signedness_rhs = opt_prop_def(SignednessAttr)

@@ -61,6 +61,7 @@ def fuse_products(body: Block) -> None:
             continue
         if found.same is None:
             _fuse(found)
+            _move_sums_of_the_other(loop)
         else:
             _fuse_in_a_copy(loop, found)
 
@@ -91,22 +92,29 @@ def _find(loop: aa.ForOp) -> _Pair | None:
     if first.result.type != second.result.type or second.acc is first.result:
         return None
     commons, others = (first.lhs, second.lhs), (first.rhs, second.rhs)
-    if first.transposed is not None:
+    if _is_transposed(first):
         commons, others = others, commons
     same, its = _selected(commons[0], commons[1])
     apart, other = _selected(others[0], others[1])
     if its is not commons[0] and same is None:
         return None
-    if not _is_continued(others[0], other, 1 if first.transposed is None else 0):
+    if not _is_continued(others[0], other, 0 if _is_transposed(first) else 1):
         return None
     return _Pair(first, second, (others[0], other), same, apart)
 
 
 def _may_run_on(op: wg.WgmmaDotOp) -> bool:
     """Whether a product of two shared tiles is still unfinished when the next one starts."""
-    is_plain = op.fragments is None and op.two_level is None
-    is_shared = is_in_smem(op.lhs.type)
+    # What one product reads into registers both do; what threads transpose is another tile.
+    is_plain = op.fragments is None or op.fragments.data in ("lhs", "rhs")
+    is_shared = is_in_smem(op.lhs.type) and op.two_level is None
     return is_plain and is_shared and op.pending is not None and op.pending.data > 0
+
+
+def _is_transposed(op: wg.WgmmaDotOp) -> bool:
+    """Whether the left operand of the instructions is the right one of the product."""
+    by_threads = op.fragments is not None and op.fragments.data == "rhs"
+    return op.transposed is not None or by_threads
 
 
 def _selected(first: SSAValue, value: SSAValue) -> tuple[SSAValue | None, SSAValue]:
@@ -130,13 +138,15 @@ def _is_continued(first: SSAValue, second: SSAValue, axis: int) -> bool:
 def _fuse(pair: _Pair) -> None:
     """One operation in place of both; nothing reads the first one's sum between them."""
     first, second = pair.first, pair.second
-    transposed = first.transposed is not None
-    kept = ("transposed", "signedness_lhs", "signedness_rhs")
+    transposed = _is_transposed(first)
+    kept = ("signedness_lhs", "signedness_rhs")
+    flags = {"transposed": transposed, "fragments": first.fragments is not None}
     made = wg.WgmmaDotsOp.build(
         operands=[first.rhs if transposed else first.lhs, pair.tiles, [first.acc, second.acc]],
         result_types=[[first.result.type, second.result.type]],
         properties={
             "pending": IntAttr(1),
+            **{key: UnitAttr() for key, is_set in flags.items() if is_set},
             **{key: first.properties[key] for key in kept if key in first.properties},
         },
     )
@@ -156,6 +166,29 @@ def _fuse(pair: _Pair) -> None:
             op.erase()
 
 
+def _move_sums_of_the_other(loop: aa.ForOp) -> None:
+    """Where the kernel has asked whether the tile is the same, sums of two other loops meet."""
+    branch = loop.parent_op()
+    if not isinstance(branch, aa.IfOp) or branch.else_region.first_block is None:
+        return
+    other = branch.else_region.block
+    if branch.then_region.block is loop.parent_block() and _products_of_loops(other) > 1:
+        _move_sums(other)
+
+
+def _move_sums(block: Block) -> None:
+    """The sums of loops in a block leave their waits in other registers than they were in."""
+    for wait in block.ops:
+        if isinstance(wait, wg.DotWaitOp):
+            wait.properties["moved"] = UnitAttr()
+
+
+def _products_of_loops(block: Block) -> int:
+    """How many tiles the loops over K of a block compute."""
+    bodies = [op.body.block for op in block.ops if isinstance(op, aa.ForOp)]
+    return sum(isinstance(op, wg.WgmmaDotOp) for body in bodies for op in body.ops)
+
+
 def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
     """A branch with a loop of fused products, and one with the loop as it is."""
     outer = loop.parent_block()
@@ -168,9 +201,9 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
     for _ in range(2):
         values: dict[SSAValue, SSAValue] = {}
         branch = Block([op.clone(values) for op in moved])
-        for wait in branch.ops:
-            if isinstance(wait, wg.DotWaitOp):
-                wait.properties["moved"] = UnitAttr()
+        # Beside fragments there are no registers for sums of both; those of one side suffice.
+        if branches or pair.first.fragments is None:
+            _move_sums(branch)
         branch.add_op(
             aa.YieldOp.create(operands=[values[r] for r in results], location=loop.location)
         )

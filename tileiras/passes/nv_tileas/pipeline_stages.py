@@ -27,6 +27,7 @@ from tileiras.passes.nv_tileas.consumer_memory import (
 )
 from tileiras.passes.nv_tileas.store_buffers import (
     choose_store_buffers,
+    hold_tiles,
     piece_rows,
     place_tma_stores,
     stores_before_the_end,
@@ -61,7 +62,7 @@ class PlannedPipeline:
             op.stage_bytes.data,
             plan.integer("least"),
             bool(plan.integer("may_grow")),
-            op.consumers.data == switch.consumer_warps.data,
+            op.consumers.data == switch.consumer_warps.data or op.gather_threads.data > 0,
             op.shared is not None,
             plan.integer("prefetch"),
             plan.integer("skipped"),
@@ -129,6 +130,9 @@ class PlannedKernel:
         stages = _stages(own, available, scratch, wanted)
         if stages is None or _is_tight(own, stages):
             stages = self._fitting(_stages(own, available, needed, wanted))
+        elif self.has_store_warp and not self._hold_tiles(own, stages, available):
+            # The memory that nobody turns out to want is not what stores wait for.
+            stages = self._fitting(_stages(own, available, needed, wanted))
         sizes = [one.stage_bytes * count for one, count in zip(own, stages, strict=True)]
         beside = sent_beside(self.func, self.switch, max(sizes, default=0))
         if beside:
@@ -147,6 +151,13 @@ class PlannedKernel:
             free = available - taken - max(wanted, needed, LEAST_SCRATCH)
             choose_store_buffers(self.func, self.switch, free)
         self._reuse_stages()
+
+    def _hold_tiles(
+        self, own: Sequence[PipelineRequirements], stages: Sequence[int], available: int
+    ) -> bool:
+        """Whether all that consumers store at once would have room beside these stages."""
+        taken = sum(one.stage_bytes * count for one, count in zip(own, stages, strict=True))
+        return hold_tiles(self.func, self.switch, available - taken - LEAST_SCRATCH)
 
     def _reuse_stages(self) -> None:
         """Says that the largest pipeline is what stores and scratch have once stages are free."""

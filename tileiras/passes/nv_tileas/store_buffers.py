@@ -35,12 +35,9 @@ def choose_store_buffers(func: aa.FuncOp, switch: pl.AgentSwitchOp, free: int) -
     pieces, as many as there is room for; a power of two, as the pieces of a tile are, so that which
     stage is next needs no register.
     """
-    warpgroups = switch.consumer_warps.data // WARPS_PER_WARPGROUP
-    rows = piece_rows(func)
-    tiles = _staged_at_once(switch.consumer.block, warpgroups, has_sums_in_tmem(func))
+    warpgroups, rows = switch.consumer_warps.data // WARPS_PER_WARPGROUP, piece_rows(func)
+    tiles, room = _tiles_and_room(func, switch, free)
     largest, together = max(tiles), sum(tiles)
-    of_all = warpgroups * (piece_bytes(rows) + STAGE_BARRIER_BYTES)
-    room = BUFFERS + max(0, free) // of_all
     pieces, stages = 1, max(BUFFERS, min(room, together))
     if largest * len(tiles) <= room:
         pieces, stages = largest, len(tiles)
@@ -51,6 +48,20 @@ def choose_store_buffers(func: aa.FuncOp, switch: pl.AgentSwitchOp, free: int) -
             maker.properties["pieces"] = IntAttr(pieces)
             maker.properties["stages"] = IntAttr(stages)
             maker.operands = [_allocate(maker, rows, warpgroups * stages * pieces, place)]
+
+
+def hold_tiles(func: aa.FuncOp, switch: pl.AgentSwitchOp, free: int) -> bool:
+    """Whether `free` bytes, beside the first buffers, hold all that consumers store at once."""
+    tiles, room = _tiles_and_room(func, switch, free)
+    return max(tiles) * len(tiles) <= room
+
+
+def _tiles_and_room(func: aa.FuncOp, switch: pl.AgentSwitchOp, free: int) -> tuple[list[int], int]:
+    """Pieces of a warpgroup of each tile that is staged at once, and for how many there is room."""
+    warpgroups = switch.consumer_warps.data // WARPS_PER_WARPGROUP
+    tiles = _staged_at_once(switch.consumer.block, warpgroups, has_sums_in_tmem(func))
+    of_all = warpgroups * (piece_bytes(piece_rows(func)) + STAGE_BARRIER_BYTES)
+    return tiles, BUFFERS + max(0, free) // of_all
 
 
 def place_tma_stores(

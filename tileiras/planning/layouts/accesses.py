@@ -101,15 +101,15 @@ class AccessAssigner:
 
     def _assign_tma_store(self, op: aa.TiledStoreOp | aa.TiledAtomicRedOp) -> None:
         """From the registers that a product, or a load from tensor memory, leaves its result in."""
-        from tileiras.codegen.atoms.store_pieces import loaded_layouts, stored_layout
+        from tileiras.codegen.atoms.store_pieces import loaded_layouts, stored_layouts
 
         shape = shape_of(op.value)
         if self._is_in_tmem:
-            loaded = list(loaded_layouts(shape, self._warpgroups).values())
-            natural = self._writer.classes.natural(op.value)
-            layout = natural if natural is not None and natural in loaded else loaded[0]
+            ways = list(loaded_layouts(shape, self._warpgroups).values())
         else:
-            layout = stored_layout(shape, self._warpgroups, self._are_transposed)
+            ways = stored_layouts(shape, self._warpgroups, self._are_transposed)
+        natural = self._writer.classes.natural(op.value)
+        layout = natural if natural is not None and natural in ways else ways[0]
         self._writer.take(op, [(op.value, layout)])
 
     def _assign_tiled_load(self, op: aa.TiledLoadOp) -> None:

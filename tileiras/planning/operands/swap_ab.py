@@ -112,7 +112,7 @@ def _common_is_right(first: WgmmaDot, second: WgmmaDot, *others: WgmmaDot) -> bo
     left, right = (first.lhs.load, second.lhs.load), (first.rhs.load, second.rhs.load)
     if left[0] is left[1] or right[0] is right[1]:
         return right[0] is right[1]
-    return may_be_uniform(*right) and _rate(*right) < _rate(*left)
+    return may_be_uniform(*right) and variation_rate(*right) < variation_rate(*left)
 
 
 def continues_behind(
@@ -135,7 +135,7 @@ class VariationRate(IntEnum):
     OFTEN = 2
 
 
-def _rate(first: OperandLoad, second: OperandLoad) -> VariationRate:
+def variation_rate(first: OperandLoad, second: OperandLoad) -> VariationRate:
     """How often neighbouring tiles load different tiles."""
     if not isinstance(first, aa.TiledLoadOp) or not isinstance(second, aa.TiledLoadOp):
         return VariationRate.OFTEN

@@ -38,6 +38,7 @@ from tileiras.planning.resources.cta import (
 )
 
 if TYPE_CHECKING:
+    from tileiras.planning.model.dots import PlannedDot
     from tileiras.planning.model.kernel import RolePlan
 
 TmaWrite = aa.TiledStoreOp | aa.TiledAtomicRedOp
@@ -58,9 +59,8 @@ def tma_stores(
     stores = tuple(op for op in writes if isinstance(op, TmaWrite) and _suits(op, plan))
     if prefer is False or not stores or len(stores) != len(writes):
         return ()
-    # Rows of products that threads read operands of have changed places.
     transposed = {planned.transposed for planned in plan.dots.values()}
-    if len(transposed) > 1 or any(p.fragments and p.transposed for p in plan.dots.values()):
+    if len(transposed) > 1 or any(map(_has_scattered_columns, plan.dots.values())):
         return ()
     if prefer is None and not any(is_in_loop(op) for op in stores):
         return ()
@@ -75,6 +75,16 @@ def tma_stores(
     )
     needed = least + own_store_bytes(func, plan, stores) + FIXED_BYTES + LEAST_SCRATCH
     return stores if needed <= shared_bytes(plan.shape, target) else ()
+
+
+def _has_scattered_columns(planned: PlannedDot) -> bool:
+    """Whether a warpgroup's columns of a transposed product are not what pieces are made of.
+
+    Columns of which threads read the operand have changed places: of 8 bits within 16 of them.
+    """
+    if planned.fragments is None or not planned.transposed:
+        return False
+    return planned.fragments != "rhs" or planned.operand_bits != 8
 
 
 def own_store_bytes(func: aa.FuncOp, plan: RolePlan, stores: Sequence[TmaWrite]) -> int:

@@ -30,6 +30,9 @@ from tileiras.planning.operands.tma import (
 if TYPE_CHECKING:
     from tileiras.planning.model.pipelines import Pipeline
 
+DIFFERS = "differs"
+"""On a load of a second tile: it is known to bring another tile than that of the first."""
+
 
 def may_be_uniform(first: OperandLoad, second: OperandLoad) -> bool:
     """Whether two loads of a two-tile kernel's loop bring the same tile in all iterations or none.
@@ -41,6 +44,8 @@ def may_be_uniform(first: OperandLoad, second: OperandLoad) -> bool:
         return False
     block = first.parent_block()
     if first is second or block is None or second.parent_block() is not block:
+        return False
+    if DIFFERS in second.attributes:
         return False
     func = enclosing(first, aa.FuncOp)
     if not isinstance(func, aa.FuncOp) or func.two_tiles is None:

@@ -127,7 +127,7 @@ def pipeline_requirements(
             pipeline.bytes,
             pipeline.least,
             pipeline.may_grow,
-            is_read_by_threads(pipeline, dots),
+            is_read_by_threads(pipeline, dots) or pipeline.gathers,
             skipped_bytes=skipped_bytes(pipeline),
         )
         for pipeline in pipelines

@@ -13,7 +13,7 @@ from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.planning.hints import USUAL_LATENCY_HINT, latency_hint
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.pipelines import Pipeline
-from tileiras.planning.operands.tma import is_by_tma
+from tileiras.planning.operands.tma import OperandLoad, is_by_tma, place_bytes
 from tileiras.planning.operands.tma_stores import own_store_bytes
 from tileiras.planning.resources.cta import (
     FIXED_BYTES,
@@ -60,6 +60,23 @@ def has_spare_stages(plan: RolePlan, target: GpuTarget) -> bool:
         return False
     pairs = zip(pipelines, stages, strict=True)
     return all(count > pipeline.least for pipeline, count in pairs if pipeline.may_grow)
+
+
+def has_more_stages_without(plan: RolePlan, load: OperandLoad, target: GpuTarget) -> bool:
+    """Whether the pipeline that brings a tile would have more stages if the tile did not come."""
+    number = plan.pipeline_of(load)
+    if number is None:
+        return False
+    counts: list[int] = []
+    for absent in (0, place_bytes(load)):
+        [pipeline] = pipeline_requirements([plan.pipelines[number]], list(plan.dots.values()))
+        skipped = 0 if absent else pipeline.skipped_bytes
+        smaller = replace(
+            pipeline, stage_bytes=pipeline.stage_bytes - absent, skipped_bytes=skipped
+        )
+        stages = stages_of_pipelines([smaller], pipeline_smem(plan, target))
+        counts += stages or (0,)
+    return counts[1] > counts[0]
 
 
 def fixed_bytes(pipelines: Iterable[PipelineRequirements], maps: int, has_store_warp: bool) -> int:

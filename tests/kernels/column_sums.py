@@ -14,7 +14,9 @@ _INTEGER_MIN = ("i32", "17", "2147483647 : i32", "mini", "signed")
 FUNCTIONS = {"sum": _FLOAT_SUM, "max": _FLOAT_MAX, "integers": _INTEGER_SUM, "min": _INTEGER_MIN}
 
 
-def column_kernel(function: str = "sum", reduced: bool = True, first: int = 0, step: int = 1) -> str:
+def column_kernel(
+    function: str = "sum", reduced: bool = True, first: int = 0, step: int = 1
+) -> str:
     """Every tile block combines the rows of 128 columns, each `step`-th tile from `first` on.
 
     Without `reduced` it stores the tile of 64x128 that the loop hands on.

@@ -31,6 +31,8 @@ from tileiras.planning.resources.warps import adds_up_columns
 from tileiras.planning.tile_scheduler.communication import may_communicate
 from tileiras.planning.tiling.product_region import has_no_effect
 
+LEAST_ELEMENTS = 1024
+"""Policy: of a tile that CTAs of a cluster load and add up."""
 LEAST_DIVISOR = 16
 """Policy: a bound that is a quotient by so much is far enough from the largest integer."""
 MOST_STEP = 1 << 16
@@ -47,14 +49,18 @@ _NOT_TWICE = (aa.AllocaOp, aa.PrintOp, aa.AssertOp)
 class DividedSum:
     """A tile that a loop carries and only combines with others.
 
-    `combined`: what the CTAs have to combine once more, by `function` with `properties`: the result
-    of the loop, or its reduction by the same function, in `reduction`.
+    `reduction` reduces what the loop hands on, which nobody else reads, by the same function. Its
+    result is what CTAs have to combine once more, by `function` with `properties`.
     """
 
     function: type[Operation]
     properties: Mapping[str, Attribute]
-    reduction: aa.ReduceOp | None
-    combined: SSAValue
+    reduction: aa.ReduceOp
+
+    @property
+    def combined(self) -> SSAValue:
+        """The tile that every CTA has of its own iterations."""
+        return self.reduction.results[0]
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ def find_divided_loop(func: aa.FuncOp) -> DividedLoop | None:
     if len(loops) != 1 or not isinstance(loop := loops[0], aa.ForOp):
         return None
     counted = _counted(loop)
-    if counted is None or not adds_up_columns(loop):
+    if counted is None or not adds_up_columns(loop, LEAST_ELEMENTS):
         return None
     if not all(map(has_no_effect, (*_before(loop), *loop.walk()))):
         return None
@@ -151,15 +157,15 @@ def _sum(loop: aa.ForOp, number: int) -> DividedSum | None:
         return None
     properties = _how(update)
     result = loop.results[number]
-    if not isinstance(result.type, TensorType) or storage_bits(result.type.element_type) != (
-        WORD_BITS
-    ):
+    if not isinstance(result.type, TensorType):
+        return None
+    if storage_bits(result.type.element_type) != WORD_BITS:
         return None
     uses = list(result.uses)
     reduction = uses[0].operation if len(uses) == 1 else None
     if isinstance(reduction, aa.ReduceOp) and _combines_alike(reduction, function, properties):
-        return DividedSum(function, properties, reduction, reduction.results[0])
-    return DividedSum(function, properties, None, result)
+        return DividedSum(function, properties, reduction)
+    return None
 
 
 def _how(op: Operation) -> dict[str, Attribute]:

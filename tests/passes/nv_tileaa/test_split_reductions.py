@@ -18,7 +18,6 @@ from tileiras.options import CompileOptions
 
 ROWS = [0, 1, 64, 200, 577, 1100]
 SUM = column_kernel()
-LOAD = "%y, %r = load_view_tko"
 
 
 @cache
@@ -95,7 +94,6 @@ def test_a_hint_says_how_many_ctas_there_are_at_most():
     assert cluster_size(hinted(SUM, 2)) == 2
 
 
-PRINT = '    print_tko "here" token = %t -> token\n'
 LEFT = {
     "sums that the loop reads otherwise": SUM.replace("addf %s, %y", "addf %s, %s"),
     "a sum of what it was": SUM.replace(
@@ -104,8 +102,9 @@ LEFT = {
     "a sum that is rounded to zero": SUM.replace("addf %s, %y", "addf %s, %y rounding<zero>"),
     "a sum that starts from one": SUM.replace("<f32: 0.0>", "<f32: 1.0>"),
     "an order of subtractions": SUM.replace("addf %s, %y", "subf %s, %y"),
-    "a loop to an unknown end": SUM.replace("divi %rows, %c64 signed rounding<positive_inf>",
-                                            "addi %rows, %c64"),
+    "a loop to an unknown end": SUM.replace(
+        "divi %rows, %c64 signed rounding<positive_inf>", "addi %rows, %c64"
+    ),
     "a loop that starts anywhere": SUM.replace("(%first to", "(%by to"),
     "one CTA is asked for": hinted(SUM, 1),
     "tiles that stay as they are": column_kernel(reduced=False),

@@ -47,11 +47,11 @@ class LoopFrame:
 
 @dataclass(frozen=True)
 class SentTile:
-    """One of the tiles that CTAs of a cluster send to one of them: a thread's words, and its cells.
+    """One of the tiles that CTAs of a cluster send to one of them: a thread's words and cells.
 
-    `start` is that of the tile in what a CTA sends, `step` leads from a cell of a thread to its next
-    one, in bytes; `place` is this thread's first cell of CTA 0. `owns`: whether the thread is the
-    one of those with the same elements that sends them, None if there is no other.
+    `start` is that of the tile in what a CTA sends, `step` leads from a cell of a thread to the
+    next one, in bytes; `place` is this thread's first cell of CTA 0. `owns`: whether the thread is
+    the one of those with the same elements that sends them, None if there is no other.
     """
 
     words: SSAValue

@@ -22,6 +22,7 @@ from tileiras.codegen.lowering.staging import memory_element, memory_form, regis
 from tileiras.codegen.lowering.tensors import cluster_rank
 from tileiras.codegen.lowering.types import register_type
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout.blocked import LANE_BITS
 from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of, vector_type
 from tileiras.dialects.nv_tileaa.exchange import CELL_BYTES
 from tileiras.dialects.nv_tileas.encoding import layout_of
@@ -38,7 +39,8 @@ def lower_share(ctx: KernelLowering, op: Operation) -> None:
     words = [_words(ctx, tile) for tile in op.tiles]
     masks = [_copies(tile) for tile in op.tiles]
     cells = [-(-_count(each) * WORD_BYTES // CELL_BYTES) for each in words]
-    threads = [32 * ctx.num_warps >> (lanes | warps << 5).bit_count() for lanes, warps in masks]
+    copies = [lanes.bit_count() + warps.bit_count() for lanes, warps in masks]
+    threads = [32 * ctx.num_warps >> bits for bits in copies]
     sizes = [count * CELL_BYTES * owners for count, owners in zip(cells, threads, strict=True)]
     b, size = ctx.b, sum(sizes)
     base = _room(ctx, size * ctx.cluster_size)
@@ -52,13 +54,10 @@ def lower_share(ctx: KernelLowering, op: Operation) -> None:
         b.mbarrier_expect_tx(barrier, bytes * (ctx.cluster_size - 1))
     b.cluster_arrive(relaxed=True)
     b.cluster_wait()
-    whole = None
     tiles: list[SentTile] = []
     for number, elements in enumerate(words):
         lanes, warps = masks[number]
-        if not lanes and not warps:
-            whole = whole or b.mul(b.thread_id(), b.i32(CELL_BYTES))
-        place = b.gep(base, b.zext(_owner_offset(ctx, lanes, warps) or whole, i64))
+        place = b.gep(base, b.zext(_owner_offset(ctx, lanes, warps), i64))
         start, step = sum(sizes[:number]), CELL_BYTES * threads[number]
         owns = ctx.threads.all_zero(lanes, warps)
         tiles.append(SentTile(elements, place, start, step, owns))
@@ -88,15 +87,13 @@ def _copies(tile: SSAValue) -> tuple[int, int]:
     return (0, 0) if layout is None else (layout.free_mask("lane"), layout.free_mask("warp"))
 
 
-def _owner_offset(ctx: KernelLowering, lanes: int, warps: int) -> SSAValue | None:
-    """Bytes up to a thread's cell among those of the threads that have different elements.
-
-    None if all have.
-    """
+def _owner_offset(ctx: KernelLowering, lanes: int, warps: int) -> SSAValue:
+    """Bytes up to a thread's cell among those of the threads that have different elements."""
     if not lanes and not warps:
-        return None
-    next, bases = CELL_BYTES, []
-    for mask, count in ((lanes, 5), (warps, ctx.num_warps.bit_length() - 1)):
+        return ctx.b.mul(ctx.b.thread_id(), ctx.b.i32(CELL_BYTES))
+    bases: list[list[int]] = []
+    next = CELL_BYTES
+    for mask, count in ((lanes, LANE_BITS), (warps, ctx.num_warps.bit_length() - 1)):
         bases.append([])
         for bit in range(count):
             is_free = bool(mask >> bit & 1)

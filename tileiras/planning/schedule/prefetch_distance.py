@@ -111,7 +111,7 @@ def schedule_light_loop(
 
     So they may have stages enough each, and a grid of few tile blocks keeps it busy, too. None if
     there is more to do, or no room: `smem` says how much each of so many has, of which there may be
-    as many on an SM as `ctas` says. With `streamed` one tile block keeps so many bytes on their way.
+    as many on an SM as `ctas` says. With `streamed` one tile block has so many bytes on their way.
     """
     work = costs.performance.loop_overhead + sum(
         waited_cycles(op, costs) for op in loop.body.block.ops

@@ -328,6 +328,7 @@ LOOKS_AT_CODE: dict[str, str] = {
     "passes/nv_tileaa/test_insert_ocg_knobs.py": "hints are for ptxas, which reads them there",
     "passes/nv_tileaa/test_join_lock_sharers.py": "runs the code in the PTX machine",
     "passes/nv_tileaa/test_pipelined_loads.py": "asks which copies leave tiles in L1",
+    "passes/nv_tileaa/test_split_reductions.py": "runs the code in the PTX machine",
     "passes/nv_tileaa/test_unroll_locked_loops.py": "runs the code in the PTX machine",
     "passes/nv_tileas/test_cta_config.py": "asks ptxas how many registers and bytes there are",
     "passes/nv_tileas/test_explained_operations.py": "remarks are told at the end",

@@ -141,6 +141,13 @@ PIPELINE: tuple[Step, ...] = (
         needs=("CLUSTER_LAUNCH", "MBARRIER_TRY_WAIT"),
     ),
     Step(
+        "split-reductions",
+        "nv_tileaa",
+        "loops are as they are written, and no other pass has made clusters of the kernel",
+        min_opt=1,
+        needs=("CLUSTER_LAUNCH", "MBARRIER_TRY_WAIT"),
+    ),
+    Step(
         "choose-strategy",
         "nv_tileaa",
         "what passes since then have changed may be another one; joining tile blocks asks for it",

@@ -46,18 +46,28 @@ class LoopFrame:
 
 
 @dataclass(frozen=True)
-class SentTiles:
-    """Where tiles of a cluster's CTAs arrive: the mbarrier, this thread's first cell of all.
+class SentTile:
+    """One of the tiles that CTAs of a cluster send to one of them: a thread's words and cells.
 
-    `words` are the thread's own ones, of each tile; `cells` are those of a thread in each CTA,
-    `starts` the first ones of each tile.
+    `start` is that of the tile in what a CTA sends, `step` leads from a cell of a thread to the
+    next one, in bytes; `place` is this thread's first cell of CTA 0. `owns`: whether the thread is
+    the one of those with the same elements that sends them, None if there is no other.
     """
 
-    words: tuple[SSAValue, ...]
-    barrier: SSAValue
+    words: SSAValue
     place: SSAValue
-    starts: tuple[int, ...]
-    cells: int
+    start: int
+    step: int
+    owns: SSAValue | None
+
+
+@dataclass(frozen=True)
+class SentTiles:
+    """Where tiles of a cluster's CTAs arrive: the mbarrier, and `size`, the bytes of each CTA."""
+
+    tiles: tuple[SentTile, ...]
+    barrier: SSAValue
+    size: int
 
 
 def has_register(type: Attribute) -> bool:

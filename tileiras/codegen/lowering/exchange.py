@@ -1,7 +1,8 @@
 """Tiles that the CTAs of a cluster send to one of them, through distributed shared memory.
 
 Each thread stores its elements into the memory of the reader, where the same thread finds them:
-cell c of thread t of CTA r lies at `((r * cells + c) * threads + t) * 16`. The stores (`st.async`)
+cell c of thread t of CTA r lies at `((r * cells + c) * threads + t) * 16`. Of threads that have the
+same elements the first one sends, and all read what it has sent. The stores (`st.async`)
 tell an mbarrier of the reader that they have arrived, so that no fence is needed and nobody waits
 for them but the reader. Before, the CTAs meet at the cluster's barrier: the memory belonged to
 pipelines that the reader may have been reading, and its mbarrier has to be there. That barrier is
@@ -11,17 +12,20 @@ relaxed (as CUTLASS's that follows the making of mbarriers): nothing that was wr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.codegen.lowering.context import KernelLowering, SentTiles
+from tileiras.codegen.lowering.context import KernelLowering, SentTile, SentTiles
 from tileiras.codegen.lowering.staging import memory_element, memory_form, register_form
 from tileiras.codegen.lowering.tensors import cluster_rank
 from tileiras.codegen.lowering.types import register_type
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.layout.blocked import LANE_BITS
 from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of, vector_type
 from tileiras.dialects.nv_tileaa.exchange import CELL_BYTES
+from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.errors import InternalError
 
 WORD_BYTES = 4
@@ -33,41 +37,87 @@ def lower_share(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, aa.ShareTilesOp):
         raise InternalError("the rule of share_tiles got another operation")
     words = [_words(ctx, tile) for tile in op.tiles]
-    starts: list[int] = []
-    cells = 0
-    for elements in words:
-        starts.append(cells)
-        cells += -(-(lanes_of(elements.type) or 1) * WORD_BYTES // CELL_BYTES)
-    b, size = ctx.b, cells * CELL_BYTES * 32 * ctx.num_warps
+    masks = [_copies(tile) for tile in op.tiles]
+    cells = [-(-_count(each) * WORD_BYTES // CELL_BYTES) for each in words]
+    copies = [lanes.bit_count() + warps.bit_count() for lanes, warps in masks]
+    threads = [32 * ctx.num_warps >> bits for bits in copies]
+    sizes = [count * CELL_BYTES * owners for count, owners in zip(cells, threads, strict=True)]
+    b, size = ctx.b, sum(sizes)
     base = _room(ctx, size * ctx.cluster_size)
     barrier = ctx.prologue.address_of(ctx.shared_variable("arrived", 8, 8))
     ctx.scratch.reserve(MEMORY_ALIGN)
-    bytes = sum((lanes_of(elements.type) or 1) * WORD_BYTES for elements in words)
+    pairs = zip(words, threads, strict=True)
+    bytes = sum(_count(elements) * WORD_BYTES * owners for elements, owners in pairs)
     with ctx.first_thread_alone():
         b.mbarrier_init(barrier, 1)
         b.fence_mbarrier_init()
-        b.mbarrier_expect_tx(barrier, bytes * 32 * ctx.num_warps * (ctx.cluster_size - 1))
+        b.mbarrier_expect_tx(barrier, bytes * (ctx.cluster_size - 1))
     b.cluster_arrive(relaxed=True)
     b.cluster_wait()
-    place = b.gep(base, b.zext(b.mul(b.thread_id(), b.i32(CELL_BYTES)), i64))
-    sent = SentTiles(tuple(words), barrier, place, tuple(starts), cells)
-    ctx.exchanges[op.result] = sent
-    own = b.gep(place, op.reader.data * _offset(ctx, cells))
-    for elements, start in zip(words, starts, strict=True):
-        _keep(ctx, elements, b.gep(own, _offset(ctx, start)))
+    tiles: list[SentTile] = []
+    for number, elements in enumerate(words):
+        lanes, warps = masks[number]
+        place = b.gep(base, b.zext(_owner_offset(ctx, lanes, warps), i64))
+        start, step = sum(sizes[:number]), CELL_BYTES * threads[number]
+        owns = ctx.threads.all_zero(lanes, warps)
+        tiles.append(SentTile(elements, place, start, step, owns))
+    ctx.exchanges[op.result] = SentTiles(tuple(tiles), barrier, size)
+    for tile in tiles:
+        # Where others have the same elements, the reader's own ones stay in registers.
+        if tile.owns is None:
+            _keep(ctx, tile, b.gep(b.gep(tile.place, op.reader.data * size), tile.start))
 
 
 def lower_send(ctx: KernelLowering, op: Operation) -> None:
-    """Every thread sends its elements."""
+    """Every thread sends its elements; of those that have the same ones the first."""
     share = op.operands[0].owner
     if not isinstance(op, aa.SendSharedOp) or not isinstance(share, aa.ShareTilesOp):
         raise InternalError("the rule of send_shared got another operation")
     b, sent = ctx.b, ctx.exchanges[op.exchange]
-    size = _offset(ctx, sent.cells)
-    mine = b.gep(sent.place, b.zext(b.mul(cluster_rank(ctx), b.i32(size)), i64))
-    for elements, start in zip(sent.words, sent.starts, strict=True):
-        place = b.gep(mine, _offset(ctx, start))
-        _send(ctx, elements, place, sent.barrier, share.reader.data)
+    mine = b.zext(b.mul(cluster_rank(ctx), b.i32(sent.size)), i64)
+    for tile in sent.tiles:
+        with _owner_alone(ctx, tile):
+            place = b.gep(b.gep(tile.place, mine), tile.start)
+            _send(ctx, tile, place, sent.barrier, share.reader.data)
+
+
+def _copies(tile: SSAValue) -> tuple[int, int]:
+    """The bits of lane and of warp that do not matter for what a thread has of a tile."""
+    layout = layout_of(tile.type)
+    return (0, 0) if layout is None else (layout.free_mask("lane"), layout.free_mask("warp"))
+
+
+def _owner_offset(ctx: KernelLowering, lanes: int, warps: int) -> SSAValue:
+    """Bytes up to a thread's cell among those of the threads that have different elements."""
+    if not lanes and not warps:
+        return ctx.b.mul(ctx.b.thread_id(), ctx.b.i32(CELL_BYTES))
+    bases: list[list[int]] = []
+    next = CELL_BYTES
+    for mask, count in ((lanes, LANE_BITS), (warps, ctx.num_warps.bit_length() - 1)):
+        bases.append([])
+        for bit in range(count):
+            is_free = bool(mask >> bit & 1)
+            bases[-1].append(0 if is_free else next)
+            next *= 1 if is_free else 2
+    return ctx.threads.linear(*bases)
+
+
+@contextmanager
+def _owner_alone(ctx: KernelLowering, tile: SentTile) -> Iterator[None]:
+    """Goes on with the threads that send, where others have the same elements."""
+    if tile.owns is None:
+        yield
+        return
+    sending, after = ctx.b.new_block(), ctx.b.new_block()
+    ctx.b.cond_br(tile.owns, sending, after)
+    ctx.b.at(sending)
+    yield
+    ctx.b.br(after)
+    ctx.b.at(after)
+
+
+def _count(words: SSAValue) -> int:
+    return lanes_of(words.type) or 1
 
 
 def _words(ctx: KernelLowering, tile: SSAValue) -> SSAValue:
@@ -90,31 +140,27 @@ def _room(ctx: KernelLowering, size: int) -> SSAValue:
     return base
 
 
-def _offset(ctx: KernelLowering, cell: int) -> int:
-    return cell * CELL_BYTES * 32 * ctx.num_warps
-
-
 def _cells(
-    ctx: KernelLowering, words: SSAValue, place: SSAValue
+    ctx: KernelLowering, tile: SentTile, place: SSAValue
 ) -> Iterator[tuple[SSAValue, range]]:
     """A thread's cells from its first one on: where each lies, and which of its words it has."""
-    count, width = lanes_of(words.type) or 1, CELL_BYTES // WORD_BYTES
+    count, width = _count(tile.words), CELL_BYTES // WORD_BYTES
     for number, start in enumerate(range(0, count, width)):
-        yield ctx.b.gep(place, _offset(ctx, number)), range(start, min(start + width, count))
+        yield ctx.b.gep(place, number * tile.step), range(start, min(start + width, count))
 
 
-def _keep(ctx: KernelLowering, words: SSAValue, place: SSAValue) -> None:
+def _keep(ctx: KernelLowering, tile: SentTile, place: SSAValue) -> None:
     """A thread's words into its cells, for itself, should its CTA be the reader."""
-    for cell, lanes in _cells(ctx, words, place):
-        ctx.b.store(ctx.b.slice(words, lanes.start, len(lanes)), cell, len(lanes) * WORD_BYTES)
+    for cell, lanes in _cells(ctx, tile, place):
+        ctx.b.store(ctx.b.slice(tile.words, lanes.start, len(lanes)), cell, len(lanes) * WORD_BYTES)
 
 
 def _send(
-    ctx: KernelLowering, words: SSAValue, place: SSAValue, barrier: SSAValue, reader: int
+    ctx: KernelLowering, tile: SentTile, place: SSAValue, barrier: SSAValue, reader: int
 ) -> None:
     """A thread's words into its cells in another CTA."""
-    for cell, lanes in _cells(ctx, words, place):
-        sent = [ctx.b.extract(words, lane) for lane in lanes]
+    for cell, lanes in _cells(ctx, tile, place):
+        sent = [ctx.b.extract(tile.words, lane) for lane in lanes]
         ctx.b.store_async(cell, ctx.b.i32(reader), sent, barrier)
 
 
@@ -134,11 +180,16 @@ def lower_read(ctx: KernelLowering, op: Operation) -> None:
     stored = memory_element(element)
     size = bit_width(stored) // 8
     lanes, width = lanes_of(ctx.lowered_type(op.result.type)) or 1, CELL_BYTES // size
-    first = op.rank.data * sent.cells + sent.starts[op.number.data]
+    tile = sent.tiles[op.number.data]
+    share = op.exchange.owner
+    if tile.owns is not None and isinstance(share, aa.ShareTilesOp) and share.reader == op.rank:
+        ctx.values[op.result] = ctx.value(share.tiles[op.number.data])
+        return
+    first = op.rank.data * sent.size + tile.start
     parts: list[SSAValue] = []
     for number, start in enumerate(range(0, lanes, width)):
         count = min(width, lanes - start)
-        place = b.gep(sent.place, _offset(ctx, first + number))
+        place = b.gep(tile.place, first + number * tile.step)
         # Where it stands, not where it is needed: there it would be waited for.
         parts.append(b.load(place, vector_type(stored, count), count * size, volatile=True))
     ctx.values[op.result] = register_form(ctx, b.concat(parts), element)

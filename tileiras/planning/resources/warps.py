@@ -100,7 +100,7 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     if largest >= EIGHT_WARPS_FROM:
         return 8
     if any(
-        only_combines_tiles(op, EIGHT_STREAMING_WARPS_FROM) or _adds_up_columns(op)
+        only_combines_tiles(op, EIGHT_STREAMING_WARPS_FROM) or adds_up_columns(op)
         for op in operations
     ):
         return 8
@@ -130,12 +130,12 @@ def only_combines_tiles(op: Operation, least: int = STREAMED_ELEMENTS) -> bool:
     return carried and any(_elements(load.result) >= least for load in loads)
 
 
-def _adds_up_columns(op: Operation) -> bool:
+def adds_up_columns(op: Operation, least: int = EIGHT_WARPS_OF_COLUMNS_FROM) -> bool:
     """Whether a loop combines rows of large tiles, so that tile blocks are those of columns.
 
     What it hands on is reduced along a dim whose elements do not lie side by side in memory.
     """
-    if not isinstance(op, aa.ForOp) or not only_combines_tiles(op, EIGHT_WARPS_OF_COLUMNS_FROM):
+    if not isinstance(op, aa.ForOp) or not only_combines_tiles(op, least):
         return False
     reduced = [
         use.operation.dim.value.data

@@ -36,6 +36,8 @@ from tileiras.planning.resources.warps import only_combines_tiles, plan_cta
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.pipelined_loads import PipelinedLoad, find_pipelined_loads
 from tileiras.planning.schedule.prefetch_distance import (
+    STREAMED_BYTES,
+    STREAMED_BYTES_IN_CLUSTERS,
     LoadSchedule,
     SmemEstimate,
     schedule_light_loop,
@@ -151,7 +153,9 @@ class _SharedMemory:
         counts = range(most if _is_asked_for(func) else 1, most + 1)
         each = partial(self._each, taken + self.least)
         if only_combines_tiles(loop) and not waits_in_registers(loop, loads, costs):
-            found = schedule_light_loop(loop, loads, costs, counts, each, is_streaming=True)
+            is_divided = func.cluster_size > 1 and func.clustered is None
+            streamed = STREAMED_BYTES_IN_CLUSTERS if is_divided else STREAMED_BYTES
+            found = schedule_light_loop(loop, loads, costs, counts, each, streamed)
             if found is not None:
                 return found
         smem = _smem_estimate(func, loop, plan, taken + self.scratch)

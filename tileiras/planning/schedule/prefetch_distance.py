@@ -45,6 +45,9 @@ tiles: 64 bytes a cycle, which is what an SM takes, for 1500.
 A grid may have fewer tile blocks than there are SMs. Sums of the columns of 65536x2048, tiles of
 64x128, us on one H200 with 48, 96 and 160 KB: f16 319, 170 and 185.
 """
+STREAMED_BYTES_IN_CLUSTERS = 80 * 1024
+"""Policy: the same where the CTAs of a cluster divide the loop: two of them find room on an SM, and
+one begins or ends while the other one loads."""
 CELL_BYTES = 16
 """Fixed: shared memory of a thread is handed out in cells, which one access reads."""
 
@@ -102,13 +105,13 @@ def schedule_light_loop(
     costs: TileCosts,
     ctas: range,
     smem: Callable[[int], int],
-    is_streaming: bool = False,
+    streamed: int = 0,
 ) -> LoadSchedule | None:
     """The schedule of a loop that has little to do but load: few tile blocks keep memory as busy.
 
     So they may have stages enough each, and a grid of few tile blocks keeps it busy, too. None if
     there is more to do, or no room: `smem` says how much each of so many has, of which there may be
-    as many on an SM as `ctas` says. With `is_streaming` one tile block keeps its SM busy.
+    as many on an SM as `ctas` says. With `streamed` one tile block has so many bytes on their way.
     """
     work = costs.performance.loop_overhead + sum(
         waited_cycles(op, costs) for op in loop.body.block.ops
@@ -120,8 +123,8 @@ def schedule_light_loop(
         return None
     serial = work + busy + max(load_latency(load, costs) for load in loads)
     wanted, enough = LIGHT_DISTANCE, LEAST_LIGHT_DISTANCE
-    if is_streaming:
-        wanted = enough = min(STREAMED_DISTANCE, max(enough, -(-STREAMED_BYTES // stage)))
+    if streamed:
+        wanted = enough = min(STREAMED_DISTANCE, max(enough, -(-streamed // stage)))
     best = 0
     for count in reversed(range(ctas.start, min(ctas.stop, LIGHT_CTAS + 1))):
         best = min(wanted, smem(count) // stage - 1)

@@ -43,6 +43,7 @@ from tileiras.dialects.nv_tileaa.arithmetic import AddFOp, AddIOp
 from tileiras.dialects.nv_tileaa.control_flow import FuncOp
 from tileiras.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded
+from tileiras.dialects.nv_tileas.ways import InRegistersAttr
 from tileiras.ir_text import register_dialects
 from tileiras.registry import DIALECTS, resolve
 

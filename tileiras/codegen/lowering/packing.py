@@ -14,7 +14,6 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.types import register_type
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.layout.parts import divided
 from tileiras.dialects.llvm.types import integer_type, lanes_of, vector_type
 from tileiras.dialects.nv_tileaa.storage import BITS_OF_BYTE, packed_bits
 from tileiras.errors import InternalError
@@ -41,7 +40,7 @@ def lower_pack(ctx: KernelLowering, op: Operation) -> None:
 
 def _check_layouts(ctx: KernelLowering, pieces: SSAValue, whole: SSAValue, parts: int) -> None:
     """CompileError unless a thread has the `parts` of each element in a row."""
-    if ctx.layout(pieces.type) != divided(ctx.layout(whole.type), parts):
+    if ctx.layout(pieces.type) != ctx.layout(whole.type).divided(parts):
         raise ctx.contradiction(
             "has parts of elements in other threads: tileas-materialize-convert-layout comes before"
         )

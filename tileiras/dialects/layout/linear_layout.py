@@ -271,6 +271,13 @@ class LinearLayout:
 
     # Output dims
 
+    def divided(self, parts: int) -> LinearLayout:
+        """That of a rank-1 tile whose elements are cut, into `parts` registers in a row each."""
+        bases = {unit: [v * parts for v in vectors] for unit, vectors in self.index_bases}
+        steps = [1 << bit for bit in range(parts.bit_length() - 1)]
+        bases["register"] = [*steps, *bases["register"]]
+        return LinearLayout.from_index_bases(bases, (self.size * parts,))
+
     def slice(self, axis: int, keep_dim: bool = False) -> LinearLayout:
         """Forgets the coordinate along `axis` (size 1 with `keep_dim`); its bits become copies."""
         self._check_axis(axis, self.rank)

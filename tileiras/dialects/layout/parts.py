@@ -1,4 +1,4 @@
-"""Layouts of parts: slices of a tile, halves of one, and the pieces of its elements."""
+"""Layouts of parts: slices of a tile and halves of one."""
 
 from __future__ import annotations
 
@@ -70,11 +70,3 @@ def twice_in_registers(half: LinearLayout, axis: int) -> LinearLayout:
     bases = dict(half.bases)
     bases["register"] = (*bases["register"], top_of(shape, axis))
     return LinearLayout(bases, shape)
-
-
-def divided(layout: LinearLayout, parts: int) -> LinearLayout:
-    """The layout of a rank-1 tile whose elements are each `parts` registers in a row."""
-    bases = {unit: [v * parts for v in vectors] for unit, vectors in layout.index_bases}
-    steps = [1 << bit for bit in range(parts.bit_length() - 1)]
-    bases["register"] = [*steps, *bases["register"]]
-    return LinearLayout.from_index_bases(bases, (layout.size * parts,))

@@ -17,7 +17,6 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.axis_bits import is_unit
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.layout.parts import (
-    divided,
     half_of,
     one_slice_in_registers,
     splitting_bit,
@@ -99,8 +98,8 @@ def _of_pack(op: Operation) -> OwnLayouts:
     assert isinstance(op, aa.PackOp)
     bits = packed_bits(op.source.type)
     if bits < BITS_OF_BYTE:
-        return OwnLayouts(((0, divided(_layout(op.result), BITS_OF_BYTE // bits)),))
-    return OwnLayouts(result=divided(_layout(op.source), bits // BITS_OF_BYTE))
+        return OwnLayouts(((0, _layout(op.result).divided(BITS_OF_BYTE // bits)),))
+    return OwnLayouts(result=_layout(op.source).divided(bits // BITS_OF_BYTE))
 
 
 def _of_unpack(op: Operation) -> OwnLayouts:
@@ -108,8 +107,8 @@ def _of_unpack(op: Operation) -> OwnLayouts:
     assert isinstance(op, aa.UnpackOp)
     bits = packed_bits(op.result.type)
     if bits < BITS_OF_BYTE:
-        return OwnLayouts(result=divided(_layout(op.source), BITS_OF_BYTE // bits))
-    return OwnLayouts(((0, divided(_layout(op.result), bits // BITS_OF_BYTE)),))
+        return OwnLayouts(result=_layout(op.source).divided(BITS_OF_BYTE // bits))
+    return OwnLayouts(((0, _layout(op.result).divided(bits // BITS_OF_BYTE)),))
 
 
 _RULES: dict[type[Operation], Callable[[Operation], OwnLayouts]] = {

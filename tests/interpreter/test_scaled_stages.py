@@ -30,6 +30,8 @@ KERNELS = (
     ScaledGemm("f8E4M3FN", "f8E8M0FNU", 32, (128, 64, 128), (160, 100, 320)),
     ScaledGemm("f8E5M2", "f8E8M0FNU", 32, (128, 64, 64), (128, 64, 128), rows=True),
     ScaledGemm("f4E2M1FN", "f8E4M3FN", 16, (128, 64, 128), (128, 64, 256)),
+    # By a pair of CTAs.
+    ScaledGemm("f4E2M1FN", "f8E4M3FN", 16, (256, 256, 128), (256, 200, 256)),
 )
 OPTIONS = CompileOptions(opt_level=3, emit="nv_tileas", gpu_name="sm_100")
 

@@ -289,8 +289,9 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
     @property
     def swizzle(self) -> int:
         """Bytes of a swizzle span; 0 of a tile that lies in another way."""
-        is_swizzled = isinstance(self.encoding, NvmmaSharedAttr | PairSharedAttr)
-        return self.encoding.swizzle.data if is_swizzled else 0
+        encoding = self.encoding
+        is_swizzled = isinstance(encoding, NvmmaSharedAttr | PairSharedAttr)
+        return encoding.swizzle.data if is_swizzled else 0
 
     @property
     def has_layout(self) -> bool:

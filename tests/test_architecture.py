@@ -150,6 +150,7 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
         "passes/nv_tileaa/expand_scaled_dot.py",
         "passes/nv_tileaa/form_clusters.py",
         "passes/nv_tileaa/generate_schedule.py",
+        "passes/nv_tileaa/split_accumulation.py",
         "passes/nv_tileaa/split_k.py",
         "passes/nv_tileaa/split_mn.py",
         "passes/nv_tileaa/tiles_per_cta.py",

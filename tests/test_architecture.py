@@ -151,6 +151,7 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
         "passes/nv_tileaa/form_clusters.py",
         "passes/nv_tileaa/generate_schedule.py",
         "passes/nv_tileaa/pair_ctas.py",
+        "passes/nv_tileaa/split_accumulation.py",
         "passes/nv_tileaa/split_k.py",
         "passes/nv_tileaa/split_mn.py",
         "passes/nv_tileaa/tiles_per_cta.py",

@@ -10,7 +10,6 @@ from tileiras.codegen.lowering.constants import element_bits
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.elementwise import lower_elementwise
 from tileiras.codegen.lowering.types import register_type
-from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm.types import lanes_of, vector_type
 from tileiras.dialects.locations import place_of

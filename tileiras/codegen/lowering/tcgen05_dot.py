@@ -449,9 +449,7 @@ def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     stage = pipeline.stage.get(b)
     _wait_for_sum(ctx, pipeline)
     loaded = _load(ctx, op, pipeline)
-    _release(
-        ctx, pipeline.empty_barrier(b, stage, own_block(ctx, pipeline)), pipeline.is_paired
-    )
+    _release(ctx, pipeline.empty_barrier(b, stage, own_block(ctx, pipeline)), pipeline.is_paired)
     pipeline.advance(b)
     ctx.values[op.result] = _zeros_unless(ctx, ctx.value(op.any), loaded)
 

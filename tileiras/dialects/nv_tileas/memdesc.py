@@ -290,8 +290,9 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
     def swizzle(self) -> int:
         """Bytes of a swizzle span; 0 of a tile that lies in another way."""
         encoding = self.encoding
-        is_swizzled = isinstance(encoding, NvmmaSharedAttr | PairSharedAttr)
-        return encoding.swizzle.data if is_swizzled else 0
+        if isinstance(encoding, NvmmaSharedAttr | PairSharedAttr):
+            return encoding.swizzle.data
+        return 0
 
     @property
     def has_layout(self) -> bool:

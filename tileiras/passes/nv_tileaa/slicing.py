@@ -127,7 +127,9 @@ def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
         products = sum(isinstance(op, aa.ProductOp) for op in func.walk())
         return CLUSTER_SIZES[0] if products == 1 else 1
     sizes = PAIRED_SIZES if target.has(Feature.TCGEN05) else CLUSTER_SIZES
-    return asked if asked is not None and asked in sizes else 1
+    if asked is None or asked not in sizes:
+        return 1
+    return asked
 
 
 def _remark(func: aa.FuncOp, text: str) -> Remark:

@@ -7,7 +7,7 @@ from tileiras.codegen.atoms.wgmma import ROWS
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas import tma_stores as ts
-from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
+from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_tmem
 from tileiras.passes.nv_tileas.pipeline_stages import PASS_NAME, PlannedKernel, wanted_stages
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 
@@ -48,9 +48,11 @@ def _roles(kernel: PlannedKernel) -> str:
     if sums:
         columns = sum(op.stages.data * op.columns.data for op in sums)
         for op in kernel.func.body.block.ops:
-            is_left = isinstance(op, tc.CreateLeftOperandOp) and op.stride is None
-            if is_left and is_in_tmem(op.result.type):
-                columns += op.result.type.tmem_columns
+            if not isinstance(op, tc.CreateLeftOperandOp) or op.stride is not None:
+                continue
+            type = op.result.type
+            if isinstance(type, MemDescType) and is_in_tmem(type):
+                columns += type.tmem_columns
         producer += f", 1 warp for products into {columns} columns of tensor memory"
     warpgroups = counted(plan.integer("warpgroups"), "consumer warpgroup")
     ctas = counted(plan.integer("ctas"), "CTA")

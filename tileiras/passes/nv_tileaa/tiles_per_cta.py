@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class TilesPerCtaPass(IrPass):
     """Lets tile blocks compute two neighbouring tiles in one loop.
 
-    What both tiles read is loaded once. Where the kernel finds out which that is, it may have a loop
-    for it (`known_common_tile.py`). In a persistent kernel these are tiles of two neighbouring
+    What both tiles read is loaded once. Where the kernel finds out which that is, it may have a
+    loop for it (`known_common_tile.py`). In a persistent kernel these are tiles of two neighbouring
     iterations. In a kernel of one tile per block they are its own and the next block's, if the grid
     is large (`two_tiles_of_grid.py`). No tile block has more to do than before: if in the last
     round there are no more tiles than tile blocks, each block computes one.

@@ -125,7 +125,7 @@ SIMULATED = (
     ProductKernel("bf16", (128, 64, 64), a="column", b="transposed", form="numbered"),
     ProductKernel("f32", (64, 64, 32), b="transposed", form="plain"),
     ProductKernel("i8", (64, 64, 128), b="transposed", form="numbered"),
-    ProductKernel("f32", (128, 128, 32), form="numbered", order="columns"),
+    ProductKernel("f32", (64, 64, 32), form="numbered", order="columns"),
     ProductKernel("i8", (64, 64, 128), form="numbered"),
 )
 

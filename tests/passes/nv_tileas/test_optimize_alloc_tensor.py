@@ -20,7 +20,7 @@ from tileiras.errors import BytecodeError, CompileError
 from tileiras.ir_text import parse_text
 from tileiras.options import PREFER_TMA
 
-BEFORE = "tileas-remove-barriers"
+BEFORE = "tileas-materialize-convert-layout"
 NAME = "tileas-optimize-alloc-tensor"
 KERNEL_PLAN = re.compile(r"plan = #nv_tileas\.kernel_plan<[^>]*>")
 PIPELINE_PLAN = re.compile(r",\s+plan = #nv_tileas\.pipeline_plan<[^>]*>")

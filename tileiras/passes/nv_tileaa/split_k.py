@@ -169,7 +169,9 @@ def _parts_for_stages(dots: list[aa.DotOp], room: int) -> int:
     return _fewest(dots, STAGE_BYTES, fit)
 
 
-def _parts_for_registers(dots: list[aa.DotOp], live: dict[aa.ProductOp, Live], registers: int) -> int:
+def _parts_for_registers(
+    dots: list[aa.DotOp], live: dict[aa.ProductOp, Live], registers: int
+) -> int:
     """The fewest parts that fit the registers of all threads beside the sums; else the most."""
 
     def fit(parts: int) -> bool:

@@ -432,8 +432,8 @@ def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
             is_last = first + warps > pipeline.stages
             exists = b.icmp("ult", stage, b.i32(pipeline.stages)) if is_last else None
             with _where(ctx, exists):
-                b.mbarrier_init(pipeline.empty_barrier(b, stage), pipeline.consumers * ctas)
                 _init_full_barrier(ctx, pipeline, stage)
+                b.mbarrier_init(pipeline.empty_barrier(b, stage), pipeline.consumers * ctas)
     init_store_barriers(ctx)
     if ctx.roles.tensor_memory is not None:
         init_product_barriers(ctx)

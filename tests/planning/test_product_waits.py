@@ -18,7 +18,7 @@ from tileiras.planning.warp_roles.assignment import assign_roles
 UNFINISHED: dict[str, list[int | None]] = {
     "gemm": [1],
     "persistent": [1],
-    "two tiles in rounds": [2, 2, 1],
+    "two tiles in rounds": [2, 2, 1, 1, 1],
     "transposed bytes": [0],
     "transposed words": [1],
     "attention": [None] * 8,
@@ -149,7 +149,7 @@ def test_conversion_does_what_is_written(pending: int | None, kept: int) -> None
 
 RELEASES_OF: dict[str, list[tuple[int, ...] | None]] = {
     "gemm": [(0,)],
-    "two tiles in rounds": [None, (0,), (0,)],
+    "two tiles in rounds": [None, (0,), (0,), (0,), (0,)],
     "two tiles of the grid": [None, (0,), (1,)],
     "transposed bytes": [(0,)],
     "attention": [(0,), (1,)] * 4,

@@ -72,7 +72,7 @@ def test_quick_loads_of_large_tiles_wait_together() -> None:
     "kernel",
     [
         RowLoop(width=1024, latency=2, occupancy=8),
-        RowLoop("f16", 2048, latency=2, occupancy=8),
+        RowLoop("f16", 1024, latency=2, occupancy=8),
         RowLoop(width=2048, latency=0, occupancy=8),
         RowLoop(width=2048, latency=10, occupancy=8),
     ],
@@ -80,6 +80,10 @@ def test_quick_loads_of_large_tiles_wait_together() -> None:
 )
 def test_smaller_tiles_and_slower_loads_keep_their_stages(kernel: RowLoop) -> None:
     assert unrolled(kernel) == []
+
+
+def test_tiles_of_4_kilobytes_wait_by_four() -> None:
+    assert unrolled(RowLoop("f16", 2048, latency=2, occupancy=8)) == [4, 4]
 
 
 @pytest.mark.parametrize(("width", "count"), [(4096, [4, 4]), (8192, [2, 2]), (16384, [])])

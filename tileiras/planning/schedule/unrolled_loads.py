@@ -13,13 +13,19 @@ RMS norm on one H200, us (tile in bytes; the threshold is between the two parts)
     f32 65536x4096 of 2048, 8 KB  674.5   539.2     528.9
     f32 65536x4096 of 4096, 16 KB 726.7   538.6     543.5
 
-    f32 65536x1024 of 1024, 4 KB  223.7   144.0     141.0
-    f32 65536x4096 of 1024, 4 KB  611.7   570.7     648.6
-    f32 128x65536 of 1024, 4 KB    32.0    38.2     107.0
     f32 65536x1024 of 512, 2 KB   129.9   151.9     199.5
     f16 65536x4096 of 1024, 2 KB  318.9   282.5     319.8
     f16 65536x1024 of 1024, 2 KB   71.5   126.6     170.6
     bf16 65536x2048 of 1024, 2 KB 130.7   180.7     241.6
+
+On one H100, four iterations:
+
+    f32 65536x1024 of 1024, 4 KB  265.0   198.2     184.2
+    f32 1000x4000 of 1024, 4 KB    11.9     8.5       9.1
+    f32 8192x8192 of 1024, 4 KB   239.2   231.0     276.0
+    f32 128x65536 of 1024, 4 KB    41.8    46.2     120.4
+    f16 65536x2048 of 2048, 4 KB  192.2   194.9     194.6
+    f16 8192x16384 of 2048, 4 KB  293.9   232.4     265.3
 """
 
 from __future__ import annotations
@@ -39,11 +45,13 @@ from tileiras.planning.schedule.prefetch_distance import (
 
 MOST_ITERATIONS = 8
 """Policy: iterations at a time."""
+FEW_ITERATIONS = 4
+"""Policy: the same where an iteration loads less than `MANY_BYTES`: tile blocks of few registers
+find more room."""
 MOST_WORDS = 64
 """Policy: registers of a thread for the tiles of so many."""
-LEAST_BYTES = 8192
-"""Policy: what an iteration loads, beside what caches bring. With 4 KB, one row of 1024 f32 would
-win, and few long rows would lose: no measured variant does well with both."""
+LEAST_BYTES, MANY_BYTES = 4096, 8192
+"""Policy: what an iteration loads, beside what caches bring."""
 
 
 def is_quick(load: PipelinedLoad) -> bool:
@@ -76,14 +84,18 @@ def waits_in_registers(loop: aa.ForOp, loads: Sequence[PipelinedLoad], costs: Ti
         costs.performance.memory_latency
     ):
         return False
-    streamed = (load for load in loads if not load.shared)
-    return sum(stage_bytes(load, costs.threads) for load in streamed) >= LEAST_BYTES
+    return _streamed_bytes(loads, costs) >= LEAST_BYTES
+
+
+def _streamed_bytes(loads: Sequence[PipelinedLoad], costs: TileCosts) -> int:
+    """What an iteration loads from memory."""
+    return sum(stage_bytes(load, costs.threads) for load in loads if not load.shared)
 
 
 def schedule_unrolled(loads: Sequence[PipelinedLoad], costs: TileCosts) -> LoadSchedule | None:
     """The iterations whose loads are waited for together; None if there is room for one only."""
     words = sum(-(-tensor_words(load.op.result.type) // costs.threads) for load in loads)
-    count = MOST_ITERATIONS
+    count = MOST_ITERATIONS if _streamed_bytes(loads, costs) >= MANY_BYTES else FEW_ITERATIONS
     while count > 1 and count * words > MOST_WORDS:
         count //= 2
     if count == 1:

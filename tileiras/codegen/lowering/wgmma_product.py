@@ -218,12 +218,14 @@ class Product:
     def _early_part(self, chunk: tuple[int, int, range]) -> OperandA | None:
         """What threads read of the rows of a partial sum while the instructions before run.
 
-        The first half of its steps: registers for all of two sums would leave too few.
+        The first half of its steps, if there are two: registers for all of two sums would leave too
+        few.
         """
         block, _, steps = chunk
-        if not isinstance(self.left, LeftByThreads):
+        early = steps[: len(steps) // 2]
+        if not isinstance(self.left, LeftByThreads) or not early:
             return None
-        return self.left.part(range(block, block + 1), steps[: len(steps) // 2])
+        return self.left.part(range(block, block + 1), early)
 
     def _with_rest(self, early: OperandA | None, chunk: tuple[int, int, range]) -> OperandA:
         """All rows and steps of a partial sum, the rest of which is read now."""

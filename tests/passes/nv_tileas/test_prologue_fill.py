@@ -114,7 +114,7 @@ def in_branch(source: bytes, is_taken: bool) -> bytes:
     text = source.decode()
     start, end = text.index("%sums_0, %top_0"), text.index("%ob = broadcast")
     loop = text[start:end]
-    load = loop[loop.index("%k3_0") : loop.index("%s_0 = ")].replace("_0", "_P")
+    load = loop[loop.index("%k3_0") : loop.index("%x_0 = ")].replace("_0", "_P")
     load = load.replace("%j_P", "%c0")
     sums = loop[loop.index("%y_0 = reduce") : loop.index("%lo_0")].replace("_0", "_P")
     loop = load + sums.replace("%w_P", "%p_P") + loop.replace("%l_0 = %zr", "%l_0 = %y1_P")

@@ -152,7 +152,7 @@ def lower_return(ctx: KernelLowering, op: Operation) -> None:
             finish_stores(ctx, maps)
         free_heap(ctx)
         if ctx.roles.tensor_memory is not None:
-            from tileiras.codegen.lowering.tcgen05_dot import deallocate
+            from tileiras.codegen.lowering.tensor_memory import deallocate
 
             deallocate(ctx)
     elif maps is not None and maps.done is not None:

@@ -1,9 +1,8 @@
-"""Products by tcgen05: tensor memory of a CTA, the warp role that issues, consumers that load.
+"""Products by tcgen05: the warp role that issues, consumers that load.
 
-A warp of the consumers allocates the columns before all warp roles meet, and gives them back when
-all consumers have loaded what they wait for: by then every product is done. An accumulator has a
-full and an empty mbarrier per stage, as a circular buffer of stages has. The warp role's warp keeps
-together; one lane, always the same, issues the products and the arrivals that follow them.
+An accumulator has a full and an empty mbarrier per stage, as a circular buffer of stages has. The
+warp role's warp keeps together; one lane, always the same, issues the products and the arrivals
+that follow them.
 """
 
 from __future__ import annotations
@@ -17,20 +16,24 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_operand
 from tileiras.codegen.atoms.tcgen05 import (
-    HALF_LANES,
     MOST_N,
     Tcgen05Kind,
     get_tcgen05_kind,
-    load_registers,
 )
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.elementwise.packed import is_packed, packed_arithmetic
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumPipeline, TensorMemory, Variable
 from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_columns_end
+from tileiras.codegen.lowering.tensor_memory import (
+    find_address,
+    memory_address,
+    own_part,
+    tensor_memory,
+)
 from tileiras.codegen.lowering.tensors import cluster_rank, first_of_pair, is_first_of_pair
 from tileiras.codegen.lowering.types import element_type, register_type, storage_bits
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
-from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS, TMEM_COLUMN_BITS
+from tileiras.dialects.layout.tmem import BLOCK_ROWS, TMEM_COLUMN_BITS
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED, integer_type, lanes_of, scalar_of, vector_type
 from tileiras.dialects.nv_tileas import tcgen05 as tc
@@ -39,12 +42,8 @@ from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.errors import InternalError
 
 WARP_THREADS = 32
-MOST_REGISTERS = 128
-"""Of a thread, by one load or store (PTX ISA, "tcgen05.ld", table of `.num`)."""
 SCALED_AT_ONCE = 32
 """Policy: columns of a sum that a thread loads, scales and stores at a time."""
-_LANE_SHIFT = 16
-"""Addresses have the lane in the upper 16 bits."""
 _WARPGROUP_SHIFT = 7
 """Threads of a warpgroup, as a power of two."""
 _OfBlock = (
@@ -55,13 +54,6 @@ _OfBlock = (
     | tc.LeftOperandReleaseOp
 )
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
-
-
-def tensor_memory(ctx: KernelLowering) -> TensorMemory:
-    """That of the kernel, which has some."""
-    if ctx.roles.tensor_memory is None:
-        raise InternalError("a kernel has no tensor memory", where="tcgen05")
-    return ctx.roles.tensor_memory
 
 
 def lower_create_accumulator(ctx: KernelLowering, op: Operation) -> None:
@@ -161,58 +153,6 @@ def init_barriers(ctx: KernelLowering) -> None:
             b.mbarrier_init(pipeline.full_barrier(b, b.i32(number), block), pipeline.writers)
             readers = pipeline.readers * (2 if pipeline.is_paired else 1)
             b.mbarrier_init(pipeline.empty_barrier(b, b.i32(number), block), readers)
-
-
-def allocate(ctx: KernelLowering) -> None:
-    """The consumers' last warp allocates, before all warp roles meet."""
-    with _last_warp(ctx):
-        b, memory = ctx.b, tensor_memory(ctx)
-        b.tcgen05_alloc(memory.cell, memory.columns, memory.is_paired)
-        b.tcgen05_fence("before_thread_sync")
-
-
-def find_address(ctx: KernelLowering) -> None:
-    """Each warp role that uses tensor memory reads its address, once all have met."""
-    b, memory = ctx.b, tensor_memory(ctx)
-    b.tcgen05_fence("after_thread_sync")
-    memory.base = b.load(memory.cell, integer_type(32), 4)
-
-
-def deallocate(ctx: KernelLowering) -> None:
-    """The consumers meet when they have loaded all sums; the last warp gives the columns back.
-
-    Those of a pair of CTAs meet, for each hands back to the other what it has loaded; warps of
-    other roles have ended then, or do so.
-    """
-    b, memory = ctx.b, tensor_memory(ctx)
-    b.tcgen05_fence("before_thread_sync")
-    if memory.is_paired:
-        b.cluster_arrive()
-        b.cluster_wait()
-    else:
-        b.barrier()
-    with _last_warp(ctx):
-        ctx.b.tcgen05_fence("after_thread_sync")
-        ctx.b.tcgen05_dealloc(memory.address(), memory.columns, memory.is_paired)
-
-
-class _last_warp:
-    """What is built inside is done by the last warp of the consumers."""
-
-    def __init__(self, ctx: KernelLowering):
-        self.ctx = ctx
-        self.after = ctx.b.new_block()
-
-    def __enter__(self) -> None:
-        b, warps = self.ctx.b, self.ctx.num_warps
-        inside = b.new_block()
-        warp = b.lshr(b.thread_id(), b.i32(5))
-        b.cond_br(b.icmp("eq", warp, b.i32(warps - 1)), inside, self.after)
-        self.ctx.start_block(inside)
-
-    def __exit__(self, *_: object) -> None:
-        self.ctx.b.br(self.after)
-        self.ctx.start_block(self.after)
 
 
 def start_agent(ctx: KernelLowering) -> None:
@@ -374,7 +314,7 @@ def lower_accumulator_clear(ctx: KernelLowering, op: Operation) -> None:
     b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
     _wait_for_sum(ctx, pipeline)
     rows, columns = op.accumulator.type.shape
-    part = _own_part(ctx, (rows, columns), "32x32b", pipeline, SCALED_AT_ONCE)
+    part = own_part(ctx, (rows, columns), "32x32b", pipeline, SCALED_AT_ONCE)
     address, (repeats, offsets) = part
     zero = b.zero(vector_type(integer_type(32), repeats))
     for offset in offsets:
@@ -401,7 +341,7 @@ def lower_accumulator_scale(ctx: KernelLowering, op: Operation) -> None:
     _wait_for_sum(ctx, pipeline)
     pipeline.advance(b)
     rows, columns = layout.shape
-    part = _own_part(ctx, (rows, columns), "32x32b", pipeline, SCALED_AT_ONCE)
+    part = own_part(ctx, (rows, columns), "32x32b", pipeline, SCALED_AT_ONCE)
     scale, after = (b.new_block() for _ in range(2))
     if op.flush_to_zero is None:
         b.cond_br(b.vote("all", _are_ones(ctx, factors)), after, scale)
@@ -487,7 +427,7 @@ def lower_left_operand_store(ctx: KernelLowering, op: Operation) -> None:
     b.tcgen05_fence("after_thread_sync")
     rows, columns = layout.shape
     each = TMEM_COLUMN_BITS // storage_bits(element_type(op.tile.type))
-    address, (repeats, offsets) = _own_part(ctx, (rows, columns // each), "32x32b", pipeline)
+    address, (repeats, offsets) = own_part(ctx, (rows, columns // each), "32x32b", pipeline)
     # Each by itself: LLVM would take them for parts of wider integers.
     parts = [b.slice(value, each * number, each) for number in range(repeats * len(offsets))]
     words = b.build([b.bitcast(part, integer_type(32)) for part in parts])
@@ -518,67 +458,16 @@ def lower_left_operand_release(ctx: KernelLowering, op: Operation) -> None:
         pipeline.advance(b)
 
 
-def _own_part(
-    ctx: KernelLowering,
-    shape: tuple[int, int],
-    name: str,
-    pipeline: SumPipeline,
-    most: int = MOST_REGISTERS,
-) -> tuple[SSAValue, tuple[int, list[int]]]:
-    """Where this warp's part of a tile of rows and columns is: the address, and for instructions of
-    a shape how often each repeats it, and where they begin (`layout/tmem`). Each moves `most`
-    registers at most.
-    """
-    b, (rows, columns) = ctx.b, shape
-    warpgroups = ctx.num_warps // 4
-    blocks = max(1, rows // BLOCK_ROWS)
-    splits_rows = warpgroups > 1 and blocks >= warpgroups
-    own = columns if splits_rows else columns // warpgroups
-    stride = columns if pipeline.row_stride is None else pipeline.row_stride
-    # Lanes of this warp, and columns of this warpgroup.
-    warp = b.lshr(b.thread_id(), b.i32(5))
-    lane = b.shl(b.and_(warp, b.i32(3)), b.i32(5 + _LANE_SHIFT))
-    address = b.add(b.add(memory_address(ctx), pipeline.offset(b)), lane)
-    if warpgroups > 1:
-        group = b.lshr(warp, b.i32(2))
-        address = b.add(address, b.mul(group, b.i32(stride if splits_rows else own)))
-    halves = 2 if name == "16x256b" and rows != HALF_ROWS else 1
-    # ptxas wants the registers of an instruction from the launch on (C7602).
-    if ctx.roles.launched_registers <= MOST_REGISTERS:
-        most = min(most, MOST_REGISTERS // 2)
-    each, repeats = _repeats(name, own, most)
-    step = warpgroups if splits_rows else 1
-    offsets = [
-        (half * HALF_LANES << _LANE_SHIFT) + block * stride + start
-        for block in range(0, blocks, step)
-        for half in range(halves)
-        for start in range(0, own, each)
-    ]
-    return b.shfl("idx", address, 0), (repeats, offsets)
-
-
 def _load(ctx: KernelLowering, op: tc.AccumulatorLoadOp, pipeline: SumPipeline) -> SSAValue:
     """This thread's elements, in the order of the layout's registers (`layout/tmem`)."""
     b, layout, shape = ctx.b, ctx.layout(op.result.type), op.shape.data
     rows, columns = layout.shape
-    address, (repeats, offsets) = _own_part(ctx, (rows, columns), shape, pipeline)
+    address, (repeats, offsets) = own_part(ctx, (rows, columns), shape, pipeline)
     element = register_type(element_type(op.result.type))
     loaded = b.tcgen05_ld(address, shape, repeats, offsets, element)
     if lanes_of(loaded.type) != layout.in_size("register"):
         raise InternalError(f"loads of {shape} do not give {layout}", where="tcgen05")
     return loaded
-
-
-def memory_address(ctx: KernelLowering) -> SSAValue:
-    """The address of the CTA's columns."""
-    return tensor_memory(ctx).address()
-
-
-def _repeats(shape: str, columns: int, most: int) -> tuple[int, int]:
-    """Columns of one load of so many registers at most, and how often it repeats the shape."""
-    unit = load_registers("16x256b", 1) * 2 if shape == "16x256b" else 1
-    repeats = min(most // load_registers(shape, 1), columns // unit)
-    return repeats * unit, repeats
 
 
 def _zeros_unless(ctx: KernelLowering, condition: SSAValue, value: SSAValue) -> SSAValue:

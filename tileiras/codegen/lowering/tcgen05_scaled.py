@@ -18,8 +18,8 @@ from tileiras.codegen.atoms.tcgen05_scaled import SCALED_ROWS, ScaledKind, get_s
 from tileiras.codegen.llvmir.tcgen05_builder import ScaledStep
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.scale_signs import SignedOperand, apply_signs
-from tileiras.codegen.lowering.tcgen05_dot import tensor_memory
 from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_blocks
+from tileiras.codegen.lowering.tensor_memory import tensor_memory
 from tileiras.codegen.lowering.types import element_type
 from tileiras.dialects.layout.scale_factors import (
     CHUNK_BYTES,

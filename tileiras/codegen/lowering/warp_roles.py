@@ -29,8 +29,6 @@ from tileiras.codegen.lowering.store_warp import (
     lower_store_tail,
     start_store_warp,
 )
-from tileiras.codegen.lowering.tcgen05_dot import allocate as allocate_tensor_memory
-from tileiras.codegen.lowering.tcgen05_dot import find_address as find_tensor_memory
 from tileiras.codegen.lowering.tcgen05_dot import init_barriers as init_product_barriers
 from tileiras.codegen.lowering.tcgen05_dot import start_agent as start_product_warp
 from tileiras.codegen.lowering.tensor_maps import (
@@ -41,6 +39,8 @@ from tileiras.codegen.lowering.tensor_maps import (
     start_producer,
     try_claim,
 )
+from tileiras.codegen.lowering.tensor_memory import allocate as allocate_tensor_memory
+from tileiras.codegen.lowering.tensor_memory import find_address as find_tensor_memory
 from tileiras.codegen.lowering.tensors import is_first_of_pair
 from tileiras.codegen.lowering.thread_map import ThreadMap
 from tileiras.codegen.lowering.tma import (

@@ -167,7 +167,7 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
         "planning/layouts/reductions.py",
     ),
     "steps_of_reduction": (
-        "passes/nv_tileas/legalize_reduce.py",
+        "passes/nv_tileas/reduction_steps.py",
         "planning/layouts/reductions.py",
     ),
 }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.gpu.attention_reference import reference
+from tests.kernels.attention_reference import reference
 from tests.kernels.gemm import with_ctas
 from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tests.kernels.softmax_attention import RESULT, attention_arguments, softmax_attention

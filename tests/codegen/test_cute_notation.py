@@ -210,7 +210,11 @@ class TestLayouts:
 
 def test_every_operation_of_nv_tileas_is_shown() -> None:
     """But those that are regions, which the listing walks through."""
-    walked = {"nv_tileas.async.pipeline.agent_switch", "nv_tileas.product_agent"}
+    walked = {
+        "nv_tileas.async.pipeline.agent_switch",
+        "nv_tileas.product_agent",
+        "nv_tileas.transpose_agent",
+    }
     assert {op.name for op in NvTileAS.operations} - walked <= set(RULES)
 
 

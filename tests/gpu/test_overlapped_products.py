@@ -6,10 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.kernels.attention_reference import reference
 from tests.kernels.gemm import with_ctas  # noqa: E402
 from tests.kernels.softmax_attention import softmax_attention  # noqa: E402
 
-from .attention_reference import reference
 from .launch import compile_for_this_gpu, launch_cubin  # noqa: E402
 
 pytestmark = pytest.mark.gpu

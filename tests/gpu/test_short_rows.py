@@ -8,8 +8,8 @@ np = pytest.importorskip("numpy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 pytest.importorskip("cuda.bindings.driver")
 
-from tests.gpu.attention_reference import reference  # noqa: E402
 from tests.kernels.attention import attention  # noqa: E402
+from tests.kernels.attention_reference import reference  # noqa: E402
 from tests.kernels.softmax_attention import softmax_attention  # noqa: E402
 
 from .launch import compile_for_this_gpu, launch_cubin  # noqa: E402

@@ -177,14 +177,14 @@ def stages() -> dict[str, str]:
         (
             "#shared0, smem>",
             "i32, smem>",
-            "expected one of nv_tileas.nvmma_shared, nv_tileas.scale",
+            "expected one of nv_tileas.nvmma_shared, nv_tileas.pair_shared, nv_tileas.scale",
         ),
         ("at [0, 4096, 8192]", "at [0, 4096]", "consumer_wait: 2 offsets for 3 tiles"),
         ("at [0, 4096, 8192]", "at [0, 5000, 8192]", "wgmma_dots: tile 1 is not behind the one"),
         ("at [0, 4096, 8192]", "at [0, 4096, -8]", "a 'offsets' of 0, 4096, -8, expected 0 to"),
         ("[16, 0], [32, 0]], lane = [[2", "[0, 0], [32, 0]], lane = [[2", "not hold the whole"),
-        ("lane = [[2, 0], ", "lane = [", "a layout of 16 lanes, expected 32"),
-        ("lane = [[2", "line = [[2", "a layout of register, warp, line, expected register, lane"),
+        ("lane = [[2, 0], ", "lane = [", "convert_layout' op cannot convert from 16 to 32 lanes"),
+        ("lane = [[2", "line = [[2", "op expected input dims ['register', 'lane', 'warp'], found"),
     ],
 )
 def test_numbers_that_no_pass_makes(stages: dict[str, str], old: str, new: str, said: str) -> None:
@@ -196,11 +196,24 @@ def test_numbers_that_no_pass_makes(stages: dict[str, str], old: str, new: str, 
     assert error.location.filename == "f.mlir"
 
 
-def test_axis_beyond_the_tile() -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "axis = 0",
+            "axis = 1",
+            "'nv_tileas.tiled_load' op has an 'axis' of 1, expected less than 1",
+        ),
+        ("lane = [[1], ", "lane = [", "a layout of 16 lanes, expected 32"),
+        ("lane = [[1]", "line = [[1]", "a layout of register, warp, line, expected register, lane"),
+    ],
+)
+def test_copies_that_no_pass_makes(old: str, new: str, said: str) -> None:
+    """No layout of a vector's addition is converted, which would be the first to find it wrong."""
     source = (seeds.EXAMPLES / "vector_add.mlir").read_bytes()
     text = compile_module(source, CompileOptions("sm_90", emit="nv_tileas")).output.decode()
-    error = mistake(text.replace("axis = 0", "axis = 1"))
-    assert "'nv_tileas.tiled_load' op has an 'axis' of 1, expected less than 1" in error.message
+    assert old in text
+    assert said in mistake(text.replace(old, new)).message
 
 
 @pytest.mark.parametrize(

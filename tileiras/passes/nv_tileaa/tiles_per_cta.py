@@ -168,13 +168,14 @@ def _two_tiles(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
         return None
     if not _have_in_common(plan) or not has_spare_stages(plan, target):
         return None
-    _know_common_tile(plan, target, is_in_rounds=loop is not None)
+    if not _know_common_tile(plan, target, is_in_rounds=loop is not None):
+        return changed
     return changed if would_specialise(changed, target) is not None else None
 
 
-def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) -> None:
+def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) -> bool:
     """Gives the kernel of a plan a loop for a common tile, if there are more stages in that, or in
-    rounds room for whole tiles on their way out.
+    rounds room for whole tiles on their way out. Returns whether it did.
 
     Not in rounds if tiles of both are looked up: f16 in groups 432 us instead of 402 (H100), since
     a tenth of the neighbours differ, and are computed in turn by few stages. Not in the grid if
@@ -185,11 +186,13 @@ def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) 
 
     found = common_tile(plan)
     if found is None:
-        return
+        return False
     if is_in_rounds and is_looked_up(found):
-        return
-    if is_in_rounds or has_more_stages_without(plan, found.second, target):
-        divide(found, in_turn=is_in_rounds)
+        return False
+    if not is_in_rounds and not has_more_stages_without(plan, found.second, target):
+        return False
+    divide(found, in_turn=is_in_rounds)
+    return True
 
 
 def _have_in_common(plan: RolePlan) -> bool:

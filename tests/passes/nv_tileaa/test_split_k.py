@@ -172,7 +172,7 @@ def test_steps_stay_whole(small_limits, text):
         (gemm(64, 128, 128), 128),
         (with_ctas(gemm(64, 128, 128), 2), 64),
         (gemm(128, 256, 256, align=8), 64),
-        (gemm(128, 128, 128, align=8), 64),
+        (gemm(128, 128, 128, align=8), 128),  # gathered: three stages of 64 KB, one to spare
     ],
 )
 def test_steps_are_what_stages_or_registers_hold(source, depth):

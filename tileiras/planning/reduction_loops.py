@@ -23,8 +23,8 @@ from tileiras.dialects.cuda_tile.attributes import (
     RoundingMode,
     RoundingModeAttr,
 )
-from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.planning.critical_sections import constant_scalar
 from tileiras.planning.resources.warps import adds_up_columns
@@ -200,12 +200,7 @@ def _is_plain_sum(op: aa.AddFOp | aa.FmaOp) -> bool:
 
 def _may_start_everywhere(value: SSAValue, function: type[Operation]) -> bool:
     """Whether every CTA may start from a value: nobody sees how often it has been combined."""
-    if issubclass(function, _IDEMPOTENT):
-        return True
-    if not isinstance(value, OpResult) or not isinstance(value.op, aa.ConstantOp):
-        return False
-    constant = value.op.value
-    return isinstance(constant, DenseAttr) and not any(constant.raw.data)
+    return issubclass(function, _IDEMPOTENT) or is_zero(value)
 
 
 def _combines_alike(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
 from tileiras.codegen.atoms.shared_operands import SharedOperand
@@ -20,10 +20,9 @@ from tileiras.codegen.lowering.wgmma_product import (
     LeftInShared,
     Product,
 )
-from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
-from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.llvm.types import integer_type, lanes_of
+from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_smem
@@ -155,18 +154,10 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
         ctx.values[op.result] = product.two_level(acc)
     else:
         pending = op.pending.data if op.pending is not None else None
-        if isinstance(left, LeftInRegisters) and repeats == 1 and _is_zero(op.acc):
+        if isinstance(left, LeftInRegisters) and repeats == 1 and is_zero(op.acc):
             ctx.values[op.result] = product.from_zero(pending)
         else:
             ctx.values[op.result] = product.accumulated(acc, pending)
-
-
-def _is_zero(value: SSAValue) -> bool:
-    """Whether a tile is a constant of zeros."""
-    if not isinstance(value, OpResult) or not isinstance(value.op, aa.ConstantOp):
-        return False
-    constant = value.op.value
-    return isinstance(constant, DenseAttr) and not any(constant.raw.data)
 
 
 def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from tileiras.errors import InternalError
+
+
+def op_block(op: Operation) -> Block:
+    """The block of an operation, which is in one; InternalError else."""
+    block = op.parent_block()
+    if block is None:
+        raise InternalError(f"'{op.name}' is in no block")
+    return block
 
 
 def enclosing(op: Operation, *classes: type[Operation]) -> Operation:

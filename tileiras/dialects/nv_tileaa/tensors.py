@@ -1,6 +1,7 @@
 """Operations that make tensors or change their shape, and the matrix product."""
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, UnitAttr
+from xdsl.ir import OpResult, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -25,6 +26,14 @@ class ConstantOp(IRDLOperation):
     value = prop_def(DenseAttr)
     result = result_def()
     traits = traits_def(Pure())
+
+
+def is_zero(value: SSAValue) -> bool:
+    """Whether a tile is a constant of zeros."""
+    if not isinstance(value, OpResult) or not isinstance(value.op, ConstantOp):
+        return False
+    constant = value.op.value
+    return isinstance(constant, DenseAttr) and not any(constant.raw.data)
 
 
 @irdl_op_definition

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntAttr, i1, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
@@ -61,20 +60,12 @@ def _going_on(found: DividedLoop, sent: SSAValue, size: int) -> Block:
     for number, each in enumerate(found.sums):
         total = _combined(inner, each, sent, number, size)
         for use in list(each.combined.uses):
-            if use.operation in found.following or _is_inside(use.operation, found.following):
+            if any(op.is_ancestor(use.operation) for op in found.following):
                 use.operation.operands[use.index] = total
     for op in found.following:
         inner.block.add_op(op)
     inner.emit(aa.YieldOp)
     return inner.block
-
-
-def _is_inside(op: Operation, outer: Sequence[Operation]) -> bool:
-    """Whether an operation stands in a region of one of these."""
-    parent = op.parent_op()
-    while parent is not None and parent not in outer:
-        parent = parent.parent_op()
-    return parent is not None
 
 
 def _combined(

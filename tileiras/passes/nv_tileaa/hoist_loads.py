@@ -21,9 +21,8 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.memory import StoreBase, TiledStoreBase
-from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.dialects.nv_tileaa.nesting import enclosing, op_block
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
-from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
 
 TiledAccess = aa.TiledLoadOp | aa.TiledStoreOp
@@ -172,15 +171,8 @@ def _order_after(side: Block, load: aa.TiledLoadOp) -> None:
                         result_types=[operand.type],
                         location=op.location,
                     )
-                    _block_of(op).insert_op_before(both, op)
+                    op_block(op).insert_op_before(both, op)
                     op.operands[index] = both.result
-
-
-def _block_of(op: Operation) -> Block:
-    block = op.parent_block()
-    if block is None:
-        raise InternalError("an operation is in no block", where="hoist_loads")
-    return block
 
 
 __all__ = ["HoistLoadsPass"]

@@ -15,9 +15,9 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.mma import Operand, mma_operand_layout
 from tileiras.dialects.layout.operands import reads_as_matrices
 from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.mma.instructions import Instruction, arrange_warps
-from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.tma import OperandLoad, SharedOperand
 
 WARPS_PER_WARPGROUP = 4

@@ -16,10 +16,10 @@ from xdsl.ir import Block, BlockArgument, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import RoundingMode
+from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.errors import InternalError
 from tileiras.planning.mma.tcgen05 import Accumulator
-from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.staged import staged_operands
 
 

@@ -15,8 +15,8 @@ from tileiras.codegen.atoms.tcgen05_scaled import ScaledKind
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout, scale_factors
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, TMEM_COLUMN_BITS, tmem_accumulator
+from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.tma import SharedOperand, halved_dim
 
 LEAST_COLUMNS_OF_WARP = 16

@@ -22,6 +22,7 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS, tmem_accumulator
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.access import plan_view_access
@@ -29,7 +30,6 @@ from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
 from tileiras.planning.mma.scaled_sums import scaled_sum
 from tileiras.planning.mma.tcgen05 import LEFT_SHAPE, Accumulator, Tcgen05Dot
 from tileiras.planning.mma.tmem_columns import columns_of, lanes_are_private
-from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.staged import StagedOperands, staged_operands
 from tileiras.planning.resources.cta import CtaConfig
 from tileiras.planning.warp_roles.producer_slice import sources_of_result

@@ -9,6 +9,7 @@ from typing import ClassVar
 from tileiras.codegen.atoms.wgmma import PARTIAL_K, WgmmaFamily
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
@@ -18,7 +19,6 @@ from tileiras.planning.mma.wgmma import (
     accumulator_registers,
     is_two_level,
 )
-from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.operands.tma import SharedOperand
 
 ROWS_PER_WARPGROUP = 64

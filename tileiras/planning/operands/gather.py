@@ -17,9 +17,9 @@ from xdsl.ir import OpResult, SSAValue
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
-from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import chunks
 from tileiras.errors import InternalError
@@ -48,7 +48,7 @@ def gathered_axis(load: aa.LoadOp) -> int | None:
     type = load.result.type
     if not isinstance(type, TensorType) or load.ordering.data != MemoryOrdering.WEAK:
         return None
-    if load.other is not None and not _is_zero(load.other):
+    if load.other is not None and not _is_spread_zero(load.other):
         return None
     access = plan_pointer_access(load, GATHER_WARPS)
     size = storage_bytes(type.element_type)
@@ -106,13 +106,10 @@ def _runs_of_thread(load: aa.LoadOp) -> int:
     return max(1, chunk_layout(load).in_size("register") * chunk_elements(load) // run)
 
 
-def _is_zero(value: SSAValue) -> bool:
+def _is_spread_zero(value: SSAValue) -> bool:
     """Whether every element is zero, whose bits are zero."""
     while isinstance(value, OpResult) and isinstance(
         value.op, aa.SplatOp | aa.BroadcastOp | aa.ReshapeOp
     ):
         value = value.op.operands[0]
-    if not isinstance(value, OpResult) or not isinstance(value.op, aa.ConstantOp):
-        return False
-    constant = value.op.value
-    return isinstance(constant, DenseAttr) and not any(constant.raw.data)
+    return is_zero(value)

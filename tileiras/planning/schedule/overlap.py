@@ -90,7 +90,9 @@ def _reserved(products: Sequence[PlannedDot], plan: RolePlan) -> int:
     # Warps of the producer's warpgroup do it for two consumer warpgroups.
     has_idle_warps = plan.shape.producer_warps > 1 and plan.warpgroups > 1
     transposes = any(isinstance(p, WgmmaDot) and p.is_smem_transposed for p in products)
-    return RESERVED_BESIDE_PART + (RESERVED_TO_TRANSPOSE * (transposes and not has_idle_warps))
+    if transposes and not has_idle_warps:
+        return RESERVED_BESIDE_PART + RESERVED_TO_TRANSPOSE
+    return RESERVED_BESIDE_PART
 
 
 def _is_part(planned: PlannedDot) -> bool:

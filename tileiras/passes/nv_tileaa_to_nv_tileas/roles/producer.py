@@ -12,7 +12,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.dialects.nv_tileaa.nesting import enclosing, op_block
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
@@ -345,11 +345,3 @@ def moved_to_its_memref(view: SSAValue) -> Operation:
 def type_of(op: Operation) -> type[Operation]:
     """The class of an operation."""
     return type(op)
-
-
-def op_block(op: Operation) -> Block:
-    """The block of an operation."""
-    block = op.parent_block()
-    if block is None:
-        raise InternalError("an operation is in no block")
-    return block

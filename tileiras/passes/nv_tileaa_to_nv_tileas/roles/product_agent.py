@@ -168,8 +168,8 @@ class ProductAgentBuilder(ProducerBuilder):
                 self.copy_op(dot)
             return
         for dot in late:
-            for _ in self._operands(self.plan.dots[dot]):
-                pass
+            # Waited for here, both branches read them.
+            list(self._operands(self.plan.dots[dot]))
         in_turn = [*late, *early] if self.in_place else [*early, *late]
         self.either(condition, self._turns(in_turn), self._turns(late))
 

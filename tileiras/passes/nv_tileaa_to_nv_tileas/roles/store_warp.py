@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.codegen.atoms.store_pieces import BUFFERS
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.nesting import op_block
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas.warp_roles import STORE
@@ -20,7 +21,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer import (
     ProducerBuilder,
     moved_to_its_memref,
-    op_block,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.stores import store_map
 from tileiras.planning.model.kernel import RolePlan

@@ -26,6 +26,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.encoding import encoded
@@ -33,7 +34,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_agent import InTensorMemory
 from tileiras.planning.mma.scaled_sums import scaling_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
-from tileiras.planning.mma.zero import is_zero
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 

@@ -94,6 +94,12 @@ class NamedValues(Data[tuple[tuple[str, Value], ...]]):
         )
 
 
+def parse_name(parser: AttrParser, name: str) -> None:
+    """Parses `name =`, in front of what it names."""
+    parser.parse_keyword(name)
+    parser.parse_punctuation("=")
+
+
 def _written(value: Value) -> str:
     """A number or a word; quoted if it is more than one word, or does not begin as words do."""
     return f'"{value}"' if isinstance(value, str) and not _WORD.fullmatch(value) else str(value)

@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.named_values import NamedValues
-from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
+from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, parse_numbers_and_layout
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -93,16 +93,7 @@ class AccessAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
         """Parses `<vector = 8, axis = 1, layout = #blocked0>`."""
-        with parser.in_angle_brackets():
-            numbers: list[Attribute] = []
-            for name in ("vector", "axis"):
-                parser.parse_keyword(name)
-                parser.parse_punctuation("=")
-                numbers.append(IntAttr(parser.parse_integer()))
-                parser.parse_punctuation(",")
-            parser.parse_keyword("layout")
-            parser.parse_punctuation("=")
-            return [*numbers, parser.parse_attribute()]
+        return parse_numbers_and_layout(parser, "vector", "axis")
 
     def print_parameters(self, printer: Printer) -> None:
         """Prints `<vector = 8, axis = 1, layout = #blocked0>`."""

@@ -3,11 +3,12 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
 
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.named_values import parse_name
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -29,6 +30,18 @@ class LayoutEncodingAttr(Data[LinearLayout]):
     def print_parameter(self, printer: "Printer") -> None:
         """Prints the layout's text."""
         printer.print_string(f'<"{self.data}">')
+
+
+def parse_numbers_and_layout(parser: "AttrParser", *names: str) -> list[Attribute]:
+    """Parses `<a = 8, b = 1, layout = #blocked0>`: numbers of these names, then a layout."""
+    with parser.in_angle_brackets():
+        numbers: list[Attribute] = []
+        for name in names:
+            parse_name(parser, name)
+            numbers.append(IntAttr(parser.parse_integer()))
+            parser.parse_punctuation(",")
+        parse_name(parser, "layout")
+        return [*numbers, parser.parse_attribute()]
 
 
 @cache

@@ -29,8 +29,8 @@ from tileiras.dialects.layout.errors import LayoutError
 from tileiras.dialects.layout.offsets import storage_bytes, vector_elements
 from tileiras.dialects.layout.plans import RegisterPermutation, WarpShuffle
 from tileiras.dialects.layout.shuffles import plan_in_warp
-from tileiras.dialects.named_values import NamedValues
-from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
+from tileiras.dialects.named_values import NamedValues, parse_name
+from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, parse_numbers_and_layout
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -75,14 +75,7 @@ class ThroughSmemAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
         """Parses `<store = 4, load = 1, layout = #linear2>`."""
-        with parser.in_angle_brackets():
-            numbers: list[Attribute] = []
-            for name in ("store", "load"):
-                _name(parser, name)
-                numbers.append(IntAttr(parser.parse_integer()))
-                parser.parse_punctuation(",")
-            _name(parser, "layout")
-            return [*numbers, parser.parse_attribute()]
+        return parse_numbers_and_layout(parser, "store", "load")
 
     def print_parameters(self, printer: Printer) -> None:
         """Prints `<store = 4, load = 1, layout = #linear2>`."""
@@ -169,10 +162,10 @@ class CombineAttr(ParametrizedAttribute):
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
         """Parses `<in = lanes, strides = [4, 8]>`."""
         with parser.in_angle_brackets():
-            _name(parser, "in")
+            parse_name(parser, "in")
             unit = StringAttr(parser.parse_identifier())
             parser.parse_punctuation(",")
-            _name(parser, "strides")
+            parse_name(parser, "strides")
             square = parser.Delimiter.SQUARE
             strides = parser.parse_comma_separated_list(square, parser.parse_integer)
             in_order = parser.parse_optional_punctuation(",") is not None
@@ -219,10 +212,10 @@ class RegroupAttr(ParametrizedAttribute):
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
         """Parses `<layout = #linear3, by = [#nv_tileas.in_registers]>`."""
         with parser.in_angle_brackets():
-            _name(parser, "layout")
+            parse_name(parser, "layout")
             layout = parser.parse_attribute()
             parser.parse_punctuation(",")
-            _name(parser, "by")
+            parse_name(parser, "by")
             square = parser.Delimiter.SQUARE
             ways = parser.parse_comma_separated_list(square, parser.parse_attribute)
             return [layout, ArrayAttr(ways)]
@@ -240,11 +233,6 @@ class RegroupAttr(ParametrizedAttribute):
         for way in self.by.data:
             if not isinstance(way, WAYS):
                 raise VerifyException(f"{self.name}: {way} is no way of a conversion")
-
-
-def _name(parser: AttrParser, name: str) -> None:
-    parser.parse_keyword(name)
-    parser.parse_punctuation("=")
 
 
 StepAttr = CombineAttr | ReduxAttr | RegroupAttr

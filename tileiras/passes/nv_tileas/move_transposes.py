@@ -9,21 +9,20 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IntAttr, ModuleOp, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.codegen.atoms.wgmma import WARPGROUP
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.nv_tileaa.nesting import op_block
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_smem
+from tileiras.dialects.nv_tileas.memdesc import WARP_THREADS, MemDescType, is_in_smem
 from tileiras.dialects.nv_tileas.plan import PLAN, KernelPlanAttr, PipelinePlanAttr
 from tileiras.ir_pass import CompileContext, IrPass
 
 WARPS = 2
 """Policy: warps that transpose; the producer's warpgroup has one that copies, one may store."""
-WARPGROUP_WARPS = 4
-"""Fixed: warps that multiply by wgmma together (PTX ISA)."""
-WARP_THREADS = 32
-"""Fixed: threads of a warp (PTX ISA)."""
+WARPS_PER_WARPGROUP = WARPGROUP // WARP_THREADS
 FEWEST_STAGES = 2
 """Policy: one tile is transposed while products read the one before."""
 _COPIES = (pl.TmaLoadOp, pl.GatherLoadOp, pl.CopyLoadOp)
@@ -81,7 +80,7 @@ class MoveTransposesPass(IrPass):
 def _find(switch: pl.AgentSwitchOp) -> Moved | None:
     """The one pipeline whose tiles idle warps can transpose, None if there is none."""
     busy = switch.working_warps.data + (switch.store is not None)
-    consumers = switch.consumer_warps.data // WARPGROUP_WARPS
+    consumers = switch.consumer_warps.data // WARPS_PER_WARPGROUP
     if busy + WARPS > switch.producer_warps.data or consumers < FEWEST_STAGES:
         return None
     transposes = [op for op in switch.consumer.walk() if isinstance(op, wg.SmemTransposeOp)]
@@ -149,7 +148,7 @@ def _move(func: aa.FuncOp, switch: pl.AgentSwitchOp, moved: Moved) -> None:
         properties={
             "stages": IntAttr(FEWEST_STAGES),
             "stage_bytes": made.stage_bytes,
-            "consumers": IntAttr(switch.consumer_warps.data // WARPGROUP_WARPS),
+            "consumers": IntAttr(switch.consumer_warps.data // WARPS_PER_WARPGROUP),
             "gather_threads": IntAttr(WARPS * WARP_THREADS),
         },
     )
@@ -197,10 +196,10 @@ def _rewrite(block: Block, moved: Moved, copies: SSAValue, type: MemDescType) ->
                 acquire = pl.ProducerAcquireOp.create(
                     operands=[copies], properties={"bytes": IntAttr(0)}, location=op.location
                 )
-                _around(op).insert_ops_before([wait, acquire], op)
+                op_block(op).insert_ops_before([wait, acquire], op)
                 tiles.append(wait.tiles[0])
             case pl.ProducerCommitOp() if op.pipeline is moved.pipeline:
-                _around(op).insert_ops_before(_transposed(op, tiles.pop(), copies, type), op)
+                op_block(op).insert_ops_before(_transposed(op, tiles.pop(), copies, type), op)
             case _:
                 pass
     for op in reversed(list(_inside(block))):
@@ -235,12 +234,6 @@ def _inside(block: Block) -> Iterator[Operation]:
     """All operations of a block, in the order of the program."""
     for op in block.ops:
         yield from op.walk()
-
-
-def _around(op: Operation) -> Block:
-    block = op.parent_block()
-    assert block is not None
-    return block
 
 
 def _read_copy(

@@ -275,6 +275,19 @@ class KernelLowering:
             yield
             self.is_alone = False
 
+    @contextmanager
+    def where(self, condition: SSAValue | None) -> Iterator[None]:
+        """What is built inside is done by threads for which the condition (i1) holds, or by all."""
+        if condition is None:
+            yield
+            return
+        inside, after = self.b.new_block(), self.b.new_block()
+        self.b.cond_br(condition, inside, after)
+        self.start_block(inside)
+        yield
+        self.b.br(after)
+        self.start_block(after)
+
     def is_first(self) -> SSAValue | None:
         """i1: whether this is the thread that acts for all; None where no other one is about."""
         return None if self.is_alone else self.threads.all_zero(31, self.num_warps - 1)

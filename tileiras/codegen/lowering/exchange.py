@@ -12,7 +12,6 @@ relaxed (as CUTLASS's that follows the making of mbarriers): nothing that was wr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Operation, SSAValue
@@ -76,7 +75,7 @@ def lower_send(ctx: KernelLowering, op: Operation) -> None:
     b, sent = ctx.b, ctx.exchanges[op.exchange]
     mine = b.zext(b.mul(cluster_rank(ctx), b.i32(sent.size)), i64)
     for tile in sent.tiles:
-        with _owner_alone(ctx, tile):
+        with ctx.where(tile.owns):
             place = b.gep(b.gep(tile.place, mine), tile.start)
             _send(ctx, tile, place, sent.barrier, share.reader.data)
 
@@ -100,20 +99,6 @@ def _owner_offset(ctx: KernelLowering, lanes: int, warps: int) -> SSAValue:
             bases[-1].append(0 if is_free else next)
             next *= 1 if is_free else 2
     return ctx.threads.linear(*bases)
-
-
-@contextmanager
-def _owner_alone(ctx: KernelLowering, tile: SentTile) -> Iterator[None]:
-    """Goes on with the threads that send, where others have the same elements."""
-    if tile.owns is None:
-        yield
-        return
-    sending, after = ctx.b.new_block(), ctx.b.new_block()
-    ctx.b.cond_br(tile.owns, sending, after)
-    ctx.b.at(sending)
-    yield
-    ctx.b.br(after)
-    ctx.b.at(after)
 
 
 def _count(words: SSAValue) -> int:

@@ -112,7 +112,7 @@ def _fill_unrolled(
     filled: list[SSAValue] = []
     for stage in range(stages):
         filled.append(b.icmp("sgt", span, b.mul(step, b.i64(stage))))
-        _fill(ctx, pipeline, loads, stage, filled[-1])
+        _fill(ctx, pipeline, loads, b.i32(stage), filled[-1])
     ctx.barrier()
     first = b.icmp("eq", b.thread_id(), b.i32(0))
     for stage, is_filled in enumerate(filled):
@@ -133,7 +133,7 @@ def _fill_in_loop(
     def is_filled(stage: SSAValue) -> SSAValue:
         return b.icmp("sgt", span, b.mul(step, b.int_cast(stage, i64)))
 
-    _fill(ctx, pipeline, loads, 0, b.icmp("sgt", span, b.i64(0)))
+    _fill(ctx, pipeline, loads, b.i32(0), b.icmp("sgt", span, b.i64(0)))
     head, body, done = b.new_block([i32]), b.new_block(), b.new_block()
     b.br(head, [b.i32(1)])
     b.at(head)
@@ -153,7 +153,7 @@ def _fill(
     ctx: KernelLowering,
     pipeline: Pipeline,
     loads: list[_Rows],
-    stage: int | SSAValue,
+    stage: SSAValue,
     wanted: SSAValue,
 ) -> None:
     """This thread's copies of all tiles into a stage, and its arrival there."""
@@ -166,8 +166,7 @@ def _fill(
     if ctx.roles.waits_for_barriers:
         b.barrier()
         ctx.roles.waits_for_barriers = False
-    number = b.i32(stage) if isinstance(stage, int) else stage
-    b.mbarrier_arrive_copies(pipeline.full_barrier(b, number), expected=False)
+    b.mbarrier_arrive_copies(pipeline.full_barrier(b, stage), expected=False)
 
 
 def _stages(
@@ -279,17 +278,16 @@ def _ends_with_chunk(type: TiledViewType, memref: aa.MakeMemRefOp, axis: int) ->
 
 
 def _copy(
-    ctx: KernelLowering, pipeline: Pipeline, rows: _Rows, stage: int | SSAValue, is_filled: SSAValue
+    ctx: KernelLowering, pipeline: Pipeline, rows: _Rows, stage: SSAValue, is_filled: SSAValue
 ) -> None:
     """This thread's copies of one tile into a stage."""
     b = ctx.b
-    number = b.i32(stage) if isinstance(stage, int) else stage
     chunks = rows.swizzle // CHUNK_BYTES
     at_once = 32 * ctx.num_warps // chunks
     span = rows.swizzle // rows.size
     panels = rows.type.tile_shape[rows.axis] // span
     starts = [
-        start if move is None else b.add(start, b.mul(move, number))
+        start if move is None else b.add(start, b.mul(move, stage))
         for start, move in zip(rows.starts, rows.steps, strict=True)
     ]
     inside = is_filled
@@ -303,13 +301,9 @@ def _copy(
     last = b.i32(chunks - 1)
     swizzled = b.xor(b.and_(b.thread_id(), last), b.and_(line, last))
     place = b.add(b.mul(rows.own[1], b.i32(rows.swizzle)), b.mul(swizzled, b.i32(CHUNK_BYTES)))
-    if isinstance(stage, int):
-        address = b.gep(pipeline.storage, stage * pipeline.stage_bytes + rows.offset)
-    else:
-        address = b.gep(pipeline.stage_address(b, stage), rows.offset)
+    address = b.gep(pipeline.stage_address(b, stage), rows.offset)
     target = b.gep(address, b.int_cast(place, i64))
-    long_number = b.i64(stage) if isinstance(stage, int) else b.int_cast(stage, i64)
-    source = b.gep(rows.source, b.mul(rows.step_bytes, long_number))
+    source = b.gep(rows.source, b.mul(rows.step_bytes, b.int_cast(stage, i64)))
     column, row = (b.add(starts[rows.axis], rows.own[0]), b.add(starts[rows.across], rows.own[1]))
     for panel in range(panels):
         start = b.add(column, b.i32(panel * span))

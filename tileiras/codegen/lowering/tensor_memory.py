@@ -35,7 +35,7 @@ def memory_address(ctx: KernelLowering) -> SSAValue:
 
 def allocate(ctx: KernelLowering) -> None:
     """The consumers' last warp allocates, before all warp roles meet."""
-    with _last_warp(ctx):
+    with ctx.where(_is_last_warp(ctx)):
         b, memory = ctx.b, tensor_memory(ctx)
         b.tcgen05_alloc(memory.cell, memory.columns, memory.is_paired)
         b.tcgen05_fence("before_thread_sync")
@@ -61,28 +61,15 @@ def deallocate(ctx: KernelLowering) -> None:
         b.cluster_wait()
     else:
         b.barrier()
-    with _last_warp(ctx):
+    with ctx.where(_is_last_warp(ctx)):
         ctx.b.tcgen05_fence("after_thread_sync")
         ctx.b.tcgen05_dealloc(memory.address(), memory.columns, memory.is_paired)
 
 
-class _last_warp:
-    """What is built inside is done by the last warp of the consumers."""
-
-    def __init__(self, ctx: KernelLowering):
-        self.ctx = ctx
-        self.after = ctx.b.new_block()
-
-    def __enter__(self) -> None:
-        b, warps = self.ctx.b, self.ctx.num_warps
-        inside = b.new_block()
-        warp = b.lshr(b.thread_id(), b.i32(5))
-        b.cond_br(b.icmp("eq", warp, b.i32(warps - 1)), inside, self.after)
-        self.ctx.start_block(inside)
-
-    def __exit__(self, *_: object) -> None:
-        self.ctx.b.br(self.after)
-        self.ctx.start_block(self.after)
+def _is_last_warp(ctx: KernelLowering) -> SSAValue:
+    """i1: whether this is the last warp of the consumers."""
+    b = ctx.b
+    return b.icmp("eq", b.lshr(b.thread_id(), b.i32(5)), b.i32(ctx.num_warps - 1))
 
 
 def own_part(

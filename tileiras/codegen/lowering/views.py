@@ -223,10 +223,7 @@ class ViewAddressing:
         return guard
 
     def _guard_along(self, axis: int, start: SSAValue, leaders: Sequence[int]) -> SSAValue:
-        b = self.ctx.b
-        dim = self.type.dim_map[axis]
-        size = self._operand(self.type.memref.shape, self.memref.dynamic_shape, dim)
-        limit = self._as(size, self.index_type)
+        b, limit = self.ctx.b, self._limit(axis)
         if axis == self.type.sparse_dim:
             count = len(leaders)
             wide = vector_type(self.index_type, count)
@@ -241,6 +238,12 @@ class ViewAddressing:
         vector = b.dense(vector_type(self.index_type, count), deltas)
         coordinate = b.add(b.splat(start, count), vector)
         return b.icmp("ult", coordinate, b.splat(limit, count))
+
+    def _limit(self, axis: int) -> SSAValue:
+        """The size of the tensor along a dim of the tile."""
+        dim = self.type.dim_map[axis]
+        size = self._operand(self.type.memref.shape, self.memref.dynamic_shape, dim)
+        return self._as(size, self.index_type)
 
     def in_words(self, axis: int) -> TileAccess:
         """Pointers and guards of elements that move one by one and come in words of neighbours.
@@ -268,9 +271,8 @@ class ViewAddressing:
         self, axis: int, starts: Sequence[SSAValue], registers: Sequence[int]
     ) -> list[SSAValue]:
         """The size along `axis`, for each register; 0 where another coordinate is out of bounds."""
-        b, dim = self.ctx.b, self.type.dim_map[axis]
-        size = self._operand(self.type.memref.shape, self.memref.dynamic_shape, dim)
-        whole, none = self._as(size, self.index_type), b.const_int(self.index_type, 0)
+        b, whole = self.ctx.b, self._limit(axis)
+        none = b.const_int(self.index_type, 0)
         others = [a for a in range(len(starts)) if a != axis and not self.inbounds[a]]
         places = list(zip(*(self._deltas(a, registers) for a in others), strict=True))
         made: dict[tuple[int, ...], SSAValue] = {}
@@ -283,9 +285,7 @@ class ViewAddressing:
 
     def _is_below(self, axis: int, start: SSAValue, delta: int) -> SSAValue:
         """i1: whether one register's coordinate along a dim is in bounds."""
-        b, dim = self.ctx.b, self.type.dim_map[axis]
-        size = self._operand(self.type.memref.shape, self.memref.dynamic_shape, dim)
-        limit = self._as(size, self.index_type)
+        b, limit = self.ctx.b, self._limit(axis)
         if self._tiles_divide(axis):
             return b.icmp("ult", self.origin(axis), limit)
         return b.icmp("ult", b.add(start, b.const_int(start.type, delta)), limit)

@@ -254,13 +254,8 @@ def _lower_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: Low
         _run_consumers(ctx, op, lower_block, op.consumer_registers.data)
         return
     ctx.b.setmaxnreg(op.consumer_registers.data, "inc")
-    start, threads, body = ThreadBuilder(ctx.b.block), ctx.threads, ctx.b.new_block()
-    start.location = ctx.b.location
-    ctx.threads = ThreadMap(start, ctx.num_warps)
-    ctx.start_block(body)
-    _run_consumers(ctx, op, lower_block, 0)
-    start.br(body)
-    ctx.threads = threads
+    with _late_threads(ctx):
+        _run_consumers(ctx, op, lower_block, 0)
 
 
 def _multiplies_by_warps(op: pl.AgentSwitchOp) -> bool:
@@ -292,13 +287,15 @@ def _run_consumers(
     b.divides_quickly = ctx.roles.hurries
     _find_block(ctx, op)
     if ctx.roles.tensor_memory is not None and op.consumer_registers.data:
-        _with_late_threads(ctx, lambda: lower_block(ctx, op.consumer.block))
+        with _late_threads(ctx):
+            lower_block(ctx, op.consumer.block)
     else:
         lower_block(ctx, op.consumer.block)
     b.divides_quickly = False
 
 
-def _with_late_threads(ctx: KernelLowering, lower: Callable[[], None]) -> None:
+@contextmanager
+def _late_threads(ctx: KernelLowering) -> Iterator[None]:
     """What depends on the thread alone is computed here, not at the start of the kernel.
 
     What is there before registers are traded ptxas keeps in the few that threads are launched with,
@@ -308,8 +305,8 @@ def _with_late_threads(ctx: KernelLowering, lower: Callable[[], None]) -> None:
     here.location = ctx.b.location
     ctx.threads = ThreadMap(here, ctx.num_warps)
     rest = ctx.b.new_block()
-    ctx.b.at(rest)
-    lower()
+    ctx.start_block(rest)
+    yield
     here.br(rest)
     ctx.threads = early
 
@@ -431,7 +428,7 @@ def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
             stage = b.i32(first) if warps == 1 else b.add(warp, b.i32(first))
             is_last = first + warps > pipeline.stages
             exists = b.icmp("ult", stage, b.i32(pipeline.stages)) if is_last else None
-            with _where(ctx, exists):
+            with ctx.where(exists):
                 _init_full_barrier(ctx, pipeline, stage)
                 b.mbarrier_init(pipeline.empty_barrier(b, stage), pipeline.consumers * ctas)
     init_store_barriers(ctx)
@@ -455,22 +452,8 @@ def _init_full_barrier(ctx: KernelLowering, pipeline: Pipeline, stage: SSAValue)
         (is_first, arrivals + 1),
         (ctx.b.xor(is_first, ctx.b.i1(True)), arrivals),
     ):
-        with _where(ctx, condition):
+        with ctx.where(condition):
             ctx.b.mbarrier_init(pipeline.full_barrier(ctx.b, stage), count)
-
-
-@contextmanager
-def _where(ctx: KernelLowering, condition: SSAValue | None) -> Iterator[None]:
-    """What is built inside is done where the condition holds, or always."""
-    if condition is None:
-        yield
-        return
-    inside, after = ctx.b.new_block(), ctx.b.new_block()
-    ctx.b.cond_br(condition, inside, after)
-    ctx.start_block(inside)
-    yield
-    ctx.b.br(after)
-    ctx.start_block(after)
 
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {

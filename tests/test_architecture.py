@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -79,6 +79,8 @@ ENVIRONMENT_READERS = (
     "tune/command.py",
 )
 CAPABILITY_NAMES = re.compile(r"^(sm|cc|arch|sm_version|capability|compute_capability)$")
+Rule = Callable[[Path], None]
+"""Fails on a file that breaks it."""
 VAGUE_FILE_NAMES = ("utils.py", "util.py", "helpers.py", "helper.py", "misc.py", "common.py")
 
 
@@ -93,8 +95,13 @@ def all_python() -> list[Path]:
     return sorted([*sources(), *others])
 
 
+def files_of_tests() -> list[Path]:
+    """The tests and what they share."""
+    return sorted((ROOT / "tests").rglob("*.py"))
+
+
 def name_of(path: Path) -> str:
-    """The path as shown in test ids."""
+    """The path as messages show it."""
     return str(path.relative_to(ROOT))
 
 
@@ -176,15 +183,15 @@ what stands on the kernel (decision 0030). Who decides how tiles go from threads
 """
 
 
-@pytest.mark.parametrize("path", sources(), ids=name_of)
-def test_kernels_are_planned_in_one_place(path: Path) -> None:
+def kernels_are_planned_in_one_place(path: Path) -> None:
     """A pass that wants to know how a kernel is computed reads its strategy."""
     own = path.relative_to(PACKAGE).as_posix()
     for node in ast.walk(tree_of(path)):
-        names = [getattr(node, key, "") for key in ("id", "attr", "name")]
-        for name, known_to in ASKS_FOR_PLANS.items():
-            where = f"{name_of(path)}:{getattr(node, 'lineno', 0)} asks {name}"
-            assert name not in names or own in known_to, where
+        for key in ("id", "attr", "name"):
+            name = getattr(node, key, None)
+            if name in ASKS_FOR_PLANS:
+                where = f"{name_of(path)}:{getattr(node, 'lineno', 0)} asks {name}"
+                assert own in ASKS_FOR_PLANS[name], where
 
 
 def test_passes_that_may_ask_do() -> None:
@@ -205,8 +212,7 @@ def docstrings(tree: ast.Module) -> frozenset[int]:
     return frozenset(found)
 
 
-@pytest.mark.parametrize("path", sources(), ids=name_of)
-def test_imports_point_down(path: Path) -> None:
+def imports_point_down(path: Path) -> None:
     """A part imports nothing from a higher layer, nor from a neighbour it must not know."""
     part = part_of(path)
     if part == "__init__":
@@ -229,15 +235,13 @@ def test_imports_point_down(path: Path) -> None:
             assert module.startswith(CODE_GENERATION_KNOWN_TO[part]), where
 
 
-@pytest.mark.parametrize("path", all_python(), ids=name_of)
-def test_files_are_short(path: Path) -> None:
+def files_are_short(path: Path) -> None:
     """A file over 600 lines is two ideas."""
     lines = path.read_text(encoding="utf-8").count("\n")
     assert lines <= MAX_LINES, f"{lines} lines"
 
 
-@pytest.mark.parametrize("path", sources(), ids=name_of)
-def test_everything_public_has_a_docstring(path: Path) -> None:
+def everything_public_has_a_docstring(path: Path) -> None:
     """Modules, public classes, and public functions that are not nested in functions."""
     tree = tree_of(path)
     missing = [] if ast.get_docstring(tree) else ["the module"]
@@ -262,8 +266,7 @@ def is_overload(node: ast.AST) -> bool:
     return any(d.endswith(("overload", ".setter")) for d in decorators)
 
 
-@pytest.mark.parametrize("path", sources(), ids=name_of)
-def test_targets_are_named_in_one_place(path: Path) -> None:
+def targets_are_named_in_one_place(path: Path) -> None:
     """No `sm_90` and no comparison of capability numbers outside codegen/target."""
     if path.is_relative_to(PACKAGE / "codegen" / "target"):
         return
@@ -280,8 +283,7 @@ def test_targets_are_named_in_one_place(path: Path) -> None:
                 assert not CAPABILITY_NAMES.match(word), f"line {node.lineno} compares {word}"
 
 
-@pytest.mark.parametrize("path", sources(), ids=name_of)
-def test_environment_is_read_at_the_roof(path: Path) -> None:
+def environment_is_read_at_the_roof(path: Path) -> None:
     """Knobs are fields of CompileOptions; only cli.py and driver.py see the environment."""
     if name_of(path) in tuple(f"tileiras/{name}" for name in ENVIRONMENT_READERS):
         return
@@ -294,8 +296,7 @@ def test_environment_is_read_at_the_roof(path: Path) -> None:
             assert "environ" not in names and "getenv" not in names, f"line {node.lineno}"
 
 
-@pytest.mark.parametrize("path", sources(), ids=name_of)
-def test_errors_say_something(path: Path) -> None:
+def errors_say_something(path: Path) -> None:
     """No `raise SomeError()` and no `raise SomeError`."""
     for node in ast.walk(tree_of(path)):
         if not isinstance(node, ast.Raise) or node.exc is None:
@@ -305,8 +306,7 @@ def test_errors_say_something(path: Path) -> None:
         assert not bare_class and not empty_call, f"line {node.lineno}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize("path", sources(), ids=name_of)
-def test_no_iteration_over_bare_sets(path: Path) -> None:
+def no_iteration_over_bare_sets(path: Path) -> None:
     """The order of a set differs from run to run; output must not."""
     for node in ast.walk(tree_of(path)):
         if not isinstance(node, ast.For | ast.comprehension):
@@ -317,10 +317,9 @@ def test_no_iteration_over_bare_sets(path: Path) -> None:
         assert not called and not literal, f"line {source.lineno}: {ast.unparse(source)}"
 
 
-@pytest.mark.parametrize("path", all_python(), ids=name_of)
-def test_file_names_say_what_is_inside(path: Path) -> None:
+def file_names_say_what_is_inside(path: Path) -> None:
     """No utils.py."""
-    assert path.name not in VAGUE_FILE_NAMES
+    assert path.name not in VAGUE_FILE_NAMES, "says nothing"
 
 
 LOOKS_AT_CODE: dict[str, str] = {
@@ -379,8 +378,7 @@ def imports_between_tests(path: Path) -> Iterator[tuple[str, int]]:
         yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=name_of)
-def test_tests_share_kernels_and_not_each_other(path: Path) -> None:
+def modules_share_kernels_and_not_each_other(path: Path) -> None:
     """No module of tests imports another, and folders share what is in `tests.kernels` alone."""
     folder = path.relative_to(ROOT / "tests").parts[:-1]
     for module, line in imports_between_tests(path):
@@ -390,31 +388,62 @@ def test_tests_share_kernels_and_not_each_other(path: Path) -> None:
             assert module.split(".")[1] == folder[0], where
 
 
+RULES: tuple[tuple[Rule, Callable[[], list[Path]]], ...] = (
+    (kernels_are_planned_in_one_place, sources),
+    (imports_point_down, sources),
+    (files_are_short, all_python),
+    (everything_public_has_a_docstring, sources),
+    (targets_are_named_in_one_place, sources),
+    (environment_is_read_at_the_roof, sources),
+    (errors_say_something, sources),
+    (no_iteration_over_bare_sets, sources),
+    (file_names_say_what_is_inside, all_python),
+    (modules_share_kernels_and_not_each_other, files_of_tests),
+)
+"""What every file keeps, and which files."""
+
+
+@pytest.mark.parametrize(("rule", "files"), RULES, ids=[rule.__name__ for rule, _ in RULES])
+def test_every_file_keeps(rule: Rule, files: Callable[[], list[Path]]) -> None:
+    """One test a rule: a thousand files times ten rules are more tests than all others."""
+    broken = [f"{name_of(path)}: {said}" for path in files() if (said := breach(rule, path))]
+    assert not broken, "\n".join(broken)
+
+
+def breach(rule: Rule, path: Path) -> str:
+    """What a file does against a rule, empty for nothing."""
+    try:
+        rule(path)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
 @pytest.mark.parametrize(
     ("code", "rule"),
     [
-        ("import os\nx = os.environ['A']\n", test_environment_is_read_at_the_roof),
-        ("def f():\n    raise ValueError()\n", test_errors_say_something),
-        ("def f():\n    raise ValueError\n", test_errors_say_something),
-        ("for x in set([1]):\n    pass\n", test_no_iteration_over_bare_sets),
-        ("y = [x for x in {1, 2}]\n", test_no_iteration_over_bare_sets),
-        ("if t == 'sm_90':\n    pass\n", test_targets_are_named_in_one_place),
-        ("if target.sm >= 90:\n    pass\n", test_targets_are_named_in_one_place),
-        ("def f():\n    pass\n", test_everything_public_has_a_docstring),
-        ("import tileiras.driver\n", test_imports_point_down),
-        ("from tileiras import cli\n", test_imports_point_down),
-        ("import tileiras.interpreter\n", test_imports_point_down),
-        ("from tileiras.codegen.lowering import context\n", test_imports_point_down),
-        ("def f():\n    from tileiras.pipeline import PIPELINE\n", test_imports_point_down),
+        ("import os\nx = os.environ['A']\n", environment_is_read_at_the_roof),
+        ("def f():\n    raise ValueError()\n", errors_say_something),
+        ("def f():\n    raise ValueError\n", errors_say_something),
+        ("for x in set([1]):\n    pass\n", no_iteration_over_bare_sets),
+        ("y = [x for x in {1, 2}]\n", no_iteration_over_bare_sets),
+        ("if t == 'sm_90':\n    pass\n", targets_are_named_in_one_place),
+        ("if target.sm >= 90:\n    pass\n", targets_are_named_in_one_place),
+        ("def f():\n    pass\n", everything_public_has_a_docstring),
+        ("import tileiras.driver\n", imports_point_down),
+        ("from tileiras import cli\n", imports_point_down),
+        ("import tileiras.interpreter\n", imports_point_down),
+        ("from tileiras.codegen.lowering import context\n", imports_point_down),
+        ("def f():\n    from tileiras.pipeline import PIPELINE\n", imports_point_down),
         (
             "from tileiras.planning.warp_roles.plan import plan_roles\n",
-            test_kernels_are_planned_in_one_place,
+            kernels_are_planned_in_one_place,
         ),
         (
             "from tileiras.planning import strategy\nstrategy.would_specialise(1, 2)\n",
-            test_kernels_are_planned_in_one_place,
+            kernels_are_planned_in_one_place,
         ),
-        ("x = 1\n" * 601, test_files_are_short),
+        ("x = 1\n" * 601, files_are_short),
     ],
 )
 def test_rules_find_violations(
@@ -450,8 +479,8 @@ def test_tests_that_share_are_found(
     bad.parent.mkdir(parents=True)
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     bad.write_text("from tests.kernels.gemm import gemm\nfrom .rows import ROWS\n")
-    test_tests_share_kernels_and_not_each_other(bad)
+    modules_share_kernels_and_not_each_other(bad)
     bad = bad.with_name("test_worse.py")
     bad.write_text(code)
     with pytest.raises(AssertionError):
-        test_tests_share_kernels_and_not_each_other(bad)
+        modules_share_kernels_and_not_each_other(bad)

@@ -11,6 +11,7 @@ from tests.kernels.shared_operands import (
     ROWS,
 )
 from tests.kernels.stage_comparison import passes
+from tests.kernels.unchanged import changing
 from tileiras.driver import read_source
 from tileiras.interpreter import run_entry
 from tileiras.interpreter.formats import format_of, to_bits
@@ -47,7 +48,7 @@ def run_stages(text: str, element: str, transposed: str = "", arch: str = "sm_90
     wanted = arguments(element, transposed)
     run_entry(module, "shared", wanted, GRID)
     assert wanted[-1].any()
-    for name, _ in passes(module, (), arch):
+    for name, _ in changing(module, passes(module, (), arch)):
         found = arguments(element, transposed)
         run_entry(module, "shared", found, GRID)
         for one, other in zip(wanted[-2:], found[-2:], strict=True):

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tests.kernels.stage_arguments import make_arguments
+from tests.kernels.unchanged import changing
 from tileiras.bytecode.reader import read_module
 from tileiras.codegen.target import get_target
 from tileiras.dialects import cuda_tile as ct
@@ -89,7 +90,7 @@ def compare_entry(
         return Outcome(label, "unusable", str(error))
     step = "nothing"
     try:
-        for step, stage in passes(module, disabled, arch, by_threads):
+        for step, stage in changing(module, passes(module, disabled, arch, by_threads)):
             if stage == "llvm-dialect":
                 found = interpret(module, name, arguments, THREAD_LOOP_LIMIT)
                 difference = beyond_reordering(wanted, found, pointees, is_reordered)

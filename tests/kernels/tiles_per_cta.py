@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import ProductCase
 from tests.kernels.stage_comparison import passes
+from tests.kernels.unchanged import changing
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
@@ -40,7 +41,7 @@ def two_tiles_stages(
 ) -> int:
     """Runs a kernel at every stage from the pass on and checks its results; how many there are."""
     module, count = parse_text(text or case.kernel.text(), "kernel.mlir"), 0
-    for name, _ in passes(module, (), "sm_90"):
+    for name, _ in changing(module, passes(module, (), "sm_90")):
         func = next((op for op in module.walk() if isinstance(op, aa.FuncOp)), None)
         if func is not None and func.two_tiles is not None:
             arguments = case.arguments()

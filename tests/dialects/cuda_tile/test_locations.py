@@ -154,3 +154,13 @@ RULES = (
 def test_rejects_scopes_that_do_not_fit(text: str, message: str) -> None:
     """The six rules of the specification's debug information."""
     assert message in error_of(text + SCOPES)
+
+
+def test_frames_of_a_long_chain_of_calls() -> None:
+    """Longer than Python's own calls may be; the innermost place comes first."""
+    chain: DILocAttr | DICallSiteLoc = place(0)
+    for line in range(1, 3000):
+        chain = DICallSiteLoc(place(line), chain)
+    frames = list(inline_frames(chain))
+    assert [frame.location.line for frame in frames] == [*range(2999, -1, -1)]
+    assert {frame.scope for frame in frames} == {SUBPROGRAM}

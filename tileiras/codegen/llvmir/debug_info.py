@@ -61,6 +61,7 @@ class Metadata:
         self._known: dict[str, int] = {}
         self._unit: int | None = None
         self._functions: dict[DISubprogramAttr, int] = {}
+        self._calls: dict[tuple[int, SourceLocation, int], tuple[InlineFrame, int]] = {}
 
     def node(self, text: str) -> int:
         """The number of a node with this text; equal texts share one."""
@@ -130,10 +131,16 @@ class Metadata:
         outer = frames[-1]
         number = self.position(subprogram, home, outer.location)
         for frame in reversed(frames[:-1]):
+            # Callers are those of many places. By the scope's identity: to hash it takes as long.
+            key = id(frame.scope), frame.location, number
+            if (known := self._calls.get(key)) is not None:
+                number = known[1]
+                continue
             function = None if frame.scope is None else enclosing_subprogram(frame.scope)
             if function is None:
                 return self.position(subprogram, home, frames[0].location)
             number = self._inlined(function, frame.location, number)
+            self._calls[key] = frame, number
         return number
 
     def _inlined(self, function: DISubprogramAttr, position: SourceLocation, caller: int) -> int:

@@ -138,27 +138,27 @@ def inline_frames(loc: Attribute) -> Iterator[InlineFrame]:
 
     A fused location stands for the first of its parts that has a place.
     """
-    match loc:
-        case DILocAttr():
-            place = SourceLocation(loc.filename.data, loc.line.data, loc.column.data)
-            yield InlineFrame(place, loc.scope)
-        case FileLineColLoc():
-            yield InlineFrame(
-                SourceLocation(loc.filename.data, loc.line.data, loc.column.data), None
-            )
-        case DICallSiteLoc() | CallSiteLoc():
-            yield from inline_frames(loc.callee)
-            yield from inline_frames(loc.caller)
-        case NameLoc() | DINameLoc():
-            yield from inline_frames(loc.location)
-        case FusedLoc() | DIFusedLoc():
-            for part in getattr(loc.locations, "data", ()):
-                frames = list(inline_frames(part))
-                if frames:
-                    yield from frames
-                    return
-        case _:
-            return
+    pending = [loc]
+    while pending:  # not by recursion: chains of callers are long, and every level would cost again
+        match loc := pending.pop():
+            case DILocAttr():
+                place = SourceLocation(loc.filename.data, loc.line.data, loc.column.data)
+                yield InlineFrame(place, loc.scope)
+            case FileLineColLoc():
+                place = SourceLocation(loc.filename.data, loc.line.data, loc.column.data)
+                yield InlineFrame(place, None)
+            case DICallSiteLoc() | CallSiteLoc():
+                pending += (loc.caller, loc.callee)
+            case NameLoc() | DINameLoc():
+                pending.append(loc.location)
+            case FusedLoc() | DIFusedLoc():
+                for part in getattr(loc.locations, "data", ()):
+                    frames = list(inline_frames(part))
+                    if frames:
+                        yield from frames
+                        break
+            case _:
+                pass
 
 
 def source_location(loc: Attribute) -> SourceLocation | None:

@@ -142,8 +142,12 @@ FORMS: dict[str, Row] = {
     "nv_tileaa.assert": Row("$condition, $message", "condition"),
     "nv_tileaa.global": Row("$sym_name:symbol", ""),
     "nv_tileaa.get_global": Row("$symbol", "result"),
-    "nv_tileaa.reduce": Row("($arguments) dim $dim $identities $body", "functional"),
-    "nv_tileaa.scan": Row("($arguments) dim $dim $identities $body", "functional"),
+    "nv_tileaa.reduce": Row(
+        "($arguments) dim $dim identities $identities:numbers $body", "functional"
+    ),
+    "nv_tileaa.scan": Row(
+        "($arguments) dim $dim identities $identities:numbers $body", "functional"
+    ),
     "nv_tileaa.yield": Row("$arguments", "arguments"),
     "nv_tileaa.continue": Row("$arguments", "arguments"),
     "nv_tileaa.break": Row("$arguments", "arguments"),

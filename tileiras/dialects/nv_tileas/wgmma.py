@@ -151,10 +151,10 @@ class SmemTransposeOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TransposeAgentOp(IRDLOperation):
+class TransposeWarpsOp(IRDLOperation):
     """The program of `warps` warps that transpose, which runs beside those of `agent_switch`."""
 
-    name = "nv_tileas.transpose_agent"
+    name = "nv_tileas.transpose_warps"
     warps = prop_def(IntAttr)
     body = region_def()
     traits = traits_def(NoTerminator())
@@ -194,7 +194,7 @@ WGMMA_OPS = (
     WgmmaDotOp,
     WgmmaDotsOp,
     SmemTransposeOp,
-    TransposeAgentOp,
+    TransposeWarpsOp,
     TransposeTileOp,
     DotWaitOp,
 )

@@ -34,8 +34,8 @@ def l2_bytes_per_kiloflop(source: bytes, target: str) -> float | None:
     switches = [op for op in func.walk() if isinstance(op, pl.AgentSwitchOp)]
     if not switches:
         return None
-    agents = [op.body for op in func.walk() if isinstance(op, tc.ProductAgentOp)]
-    flops = _most(agents or [switches[0].consumer], _flops)
+    programs = [op.body for op in func.walk() if isinstance(op, tc.ProductWarpOp)]
+    flops = _most(programs or [switches[0].consumer], _flops)
     copied = _most([switches[0].producer], lambda body: _bytes(body, func))
     return 1000 * copied / flops if flops else None
 

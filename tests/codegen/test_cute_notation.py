@@ -212,8 +212,8 @@ def test_every_operation_of_nv_tileas_is_shown() -> None:
     """But those that are regions, which the listing walks through."""
     walked = {
         "nv_tileas.async.pipeline.agent_switch",
-        "nv_tileas.product_agent",
-        "nv_tileas.transpose_agent",
+        "nv_tileas.product_warp",
+        "nv_tileas.transpose_warps",
     }
     assert {op.name for op in NvTileAS.operations} - walked <= set(RULES)
 

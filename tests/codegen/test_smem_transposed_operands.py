@@ -84,7 +84,7 @@ def test_a_kernel_with_transposed_values_is_specialised_without_spills(rows: int
         turn, wait = text.index("nv_tileas.smem_transpose"), text.index("nv_tileas.dot_wait")
         assert text.index("nv_tileas.wgmma_dot") < turn < wait
     else:
-        assert "nv_tileas.transpose_agent" in text and "nv_tileas.smem_transpose" not in text
+        assert "nv_tileas.transpose_warps" in text and "nv_tileas.smem_transpose" not in text
     result = compile_module(attention_of_f8(rows), replace(options, emit="cubin"))
     assert "0 bytes spilled" in result.notes[0]
 

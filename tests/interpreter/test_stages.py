@@ -325,7 +325,7 @@ def test_sums_in_tensor_memory_are_those_of_the_program():
         (tc.StageReleaseOp, "is waited for before one is handed back"),
     ],
 )
-def test_an_agent_that_leaves_something_out_is_found(kind, message):
+def test_a_product_warp_that_leaves_something_out_is_found(kind, message):
     module, arguments, _ = for_tensor_memory()
     erase(module, kind)
     for op in module.walk():
@@ -338,7 +338,7 @@ def test_an_agent_that_leaves_something_out_is_found(kind, message):
 def test_a_sum_that_nobody_loads_is_found():
     module, arguments, _ = for_tensor_memory()
     for op in module.walk():
-        if isinstance(op, tc.ProductAgentOp):
+        if isinstance(op, tc.ProductWarpOp):
             last = next(o for o in op.walk() if isinstance(o, tc.AccumulatorCommitOp))
             block = last.parent_block()
             assert block is not None

@@ -70,7 +70,7 @@ def test_sums_in_registers_are_not_acquired() -> None:
 
 def test_conversion_acquires_and_commits_around_what_says_so() -> None:
     text = run(assigned(ITERATION, GPU), BORDER, GPU)
-    inside = text[text.index("product_agent") : text.index("agent_switch")]
+    inside = text[text.index("product_warp") : text.index("agent_switch")]
     order = [
         inside.index(word)
         for word in ("nv_tileaa.for", "accumulator_acquire", "tcgen05_dot", "accumulator_commit")

@@ -133,7 +133,7 @@ def test_scores_are_issued_ahead_of_what_is_made_of_them() -> None:
 
 def test_warp_issues_them_before_and_in_the_loop() -> None:
     text = run(assigned(attention(1), GPU), BORDER, GPU)
-    inside = text[text.index("product_agent") : text.index("agent_switch")]
+    inside = text[text.index("product_warp") : text.index("agent_switch")]
     before, loop = inside.split("nv_tileaa.for")
     assert before.count("tcgen05_dot") == 1 and "left_operand_wait" not in before
     assert loop.count("tcgen05_dot") == 2

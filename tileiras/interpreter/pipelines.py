@@ -102,7 +102,7 @@ def _agent_switch(run: BlockRun, op: pl.AgentSwitchOp) -> list[Any]:
     return []
 
 
-def _transpose_agent(run: BlockRun, op: wg.TransposeAgentOp) -> list[Any]:
+def _transpose_warps(run: BlockRun, op: wg.TransposeWarpsOp) -> list[Any]:
     """Its program runs when the consumers want the first of its tiles."""
     for inner in op.walk():
         if isinstance(inner, wg.TransposeTileOp):
@@ -576,7 +576,7 @@ def effect_rules(
         pl.SelectTileOp: _select_tile,
         pl.UniformOp: _uniform,
         wg.SmemTransposeOp: products.smem_transpose,
-        wg.TransposeAgentOp: _transpose_agent,
+        wg.TransposeWarpsOp: _transpose_warps,
         wg.TransposeTileOp: _transpose_tile,
         wg.WgmmaDotOp: products.issue,
         wg.WgmmaDotsOp: products.issue_all,

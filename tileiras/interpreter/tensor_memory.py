@@ -89,7 +89,7 @@ def _blocks(op: tc.CreateAccumulatorOp | tc.CreateLeftOperandOp) -> int:
     return 1 if op.blocks is None else op.blocks.data
 
 
-def _agent(run: BlockRun, op: tc.ProductAgentOp) -> list[Any]:
+def _product_warp(run: BlockRun, op: tc.ProductWarpOp) -> list[Any]:
     """Its program runs where the warps part: `run_product_roles`."""
     return []
 
@@ -98,7 +98,7 @@ def run_product_roles(run: BlockRun, switch: Operation) -> None:
     """The programs of the warp roles beside a switch, once its producer is done."""
     block = switch.parent_block()
     for op in block.ops if block is not None else ():
-        if isinstance(op, tc.ProductAgentOp):
+        if isinstance(op, tc.ProductWarpOp):
             run.run_region(op.body, ())
 
 
@@ -282,7 +282,7 @@ def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule
     """Operations of tensor memory by class."""
     return {
         tc.CreateAccumulatorOp: _create,
-        tc.ProductAgentOp: _agent,
+        tc.ProductWarpOp: _product_warp,
         tc.AccumulatorAcquireOp: _acquire,
         tc.AccumulatorCommitOp: _commit,
         tc.Tcgen05DotOp: _multiply(equivalents),

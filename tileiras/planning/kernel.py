@@ -21,11 +21,16 @@ def has_products(func: aa.FuncOp) -> bool:
     return any(isinstance(op, aa.ProductOp) for op in func.walk())
 
 
-def plan_kernel(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> CtaPlan:
+def plan_kernel(
+    func: aa.FuncOp, target: GpuTarget, options: CompileOptions, num_warps: int = 0
+) -> CtaPlan:
     """Specialised warps where a strategy was chosen, else (and at -O0) warps that all do the same.
 
-    Raises CompileError where none has been chosen yet (`planning.strategy`).
+    With `num_warps` they do so in any case, and are so many. Raises CompileError where no
+    strategy has been chosen yet (`planning.strategy`).
     """
+    if num_warps:
+        return plan_cta(func, target, num_warps)
     if options.opt_level > 0 and has_products(func):
         from tileiras.planning.resources.stages import has_room
         from tileiras.planning.strategy import strategy_of

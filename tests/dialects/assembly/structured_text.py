@@ -34,6 +34,9 @@ builtin.module {
     } else {
       nv_tileaa.yield %0#1 : f32
     }
+    %3:2 = nv_tileaa.reduce (%cst, %cst_1) dim 0 identities [0xFF800000 : f32, -128 : i8] (%x: f32, %y: f32, %z: i8, %w: i8) {
+      nv_tileaa.yield %y, %w : f32, i8
+    } : (tensor<8xf32, #blocked0>, tensor<8xi8>) -> (f32, i8)
     nv_tileaa.if %arg2 {
       nv_tileaa.return
     }

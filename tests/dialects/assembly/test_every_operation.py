@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
+    Float8E4M3FNType,
     FunctionType,
     IntAttr,
     IntegerAttr,
@@ -20,6 +21,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolRefAttr,
     UnitAttr,
+    bf16,
     f32,
     i1,
     i32,
@@ -33,14 +35,14 @@ from tileiras.dialects.assembly import parse_module, print_module
 from tileiras.dialects.assembly.forms_compiler import FOLLOWS, Form, attribute_class, form_of
 from tileiras.dialects.assembly.structured_writers import WRITERS
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, PaddingValue, PaddingValueAttr
-from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.cuda_tile.constants import DenseAttr, FloatBitsAttr
 from tileiras.dialects.cuda_tile.types import DYNAMIC, TileType
 from tileiras.dialects.enum_attribute import EnumAttribute
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.llvm.memory import BytesAttr
 from tileiras.dialects.llvm.vectors import IndicesAttr
 from tileiras.dialects.nv_tileaa.arithmetic import AddFOp, AddIOp
-from tileiras.dialects.nv_tileaa.control_flow import FuncOp
+from tileiras.dialects.nv_tileaa.control_flow import FuncOp, ReduceOp
 from tileiras.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded
 from tileiras.dialects.nv_tileas.ways import InRegistersAttr
@@ -212,3 +214,35 @@ def test_what_a_form_cannot_say_is_printed_in_generic_form() -> None:
     text = print_module(module_of(block))
     assert '"nv_tileaa.addi"(%arg0, %arg1)' in text
     assert print_module(read(text)) == text
+
+
+IDENTITIES = [
+    (IntegerAttr(-5, i64), "-5 : i64"),
+    (IntegerAttr.from_bool(True), "true : i1"),
+    (FloatBitsAttr(0x80000000, f32), "-0.000000e+00 : f32"),
+    (FloatBitsAttr(0x7FC00001, f32), "0x7FC00001 : f32"),
+    (FloatBitsAttr(0xFF80, bf16), "0xFF80 : bf16"),
+    (FloatBitsAttr(0x38, Float8E4M3FNType()), "1.000000e+00 : f8E4M3FN"),
+    (IntegerAttr(0xFFFFFFFF, i32), None),
+    (FloatBitsAttr(1 << 32, f32), None),
+    (FloatBitsAttr(0, i32), None),
+    (StringAttr("word"), None),
+]
+"""A number and its text; None: the operation is printed in generic form."""
+
+
+@pytest.mark.parametrize(("value", "number"), IDENTITIES)
+def test_identities_are_numbers(value: Attribute, number: str | None) -> None:
+    """Bit for bit; what no number says stays an attribute."""
+    block = Block(arg_types=[f32])
+    properties = {"dim": IntegerAttr(0, i32), "identities": ArrayAttr([value])}
+    body = Region(Block(arg_types=[f32, f32]))
+    block.add_op(
+        ReduceOp.create(
+            operands=block.args, result_types=[f32], properties=properties, regions=[body]
+        )
+    )
+    module = module_of(block)
+    text = print_module(module)
+    assert (f"dim 0 identities [{number}]" in text) == (number is not None), text
+    assert module.is_structurally_equivalent(read(text))

@@ -3,7 +3,7 @@
 // CHECK: %[[KEYS:.*]] = nv_tileas.async.pipeline.create_pipeline
 // CHECK: %[[VALUES:.*]] = nv_tileas.async.pipeline.create_pipeline {stages = 1, stage_bytes = 16384, consumers = 2
 // CHECK: %[[COPIES:.*]] = nv_tileas.async.pipeline.create_pipeline {stages = 2, stage_bytes = 16384, consumers = 2, gather_threads = 64
-// CHECK: nv_tileas.transpose_agent {
+// CHECK: nv_tileas.transpose_warps {
 // CHECK: nv_tileaa.for
 // CHECK-NEXT: %[[TILE:.*]] = nv_tileas.async.pipeline.consumer_wait %[[VALUES]]
 // CHECK-NEXT: nv_tileas.async.pipeline.producer_acquire %[[COPIES]] {bytes = 0}
@@ -61,7 +61,7 @@ cuda_tile.module @m {
 }
 // -----
 // leaves_the_values_where_no_warp_is_idle
-// CHECK-NOT: transpose_agent
+// CHECK-NOT: transpose_warps
 // CHECK: nv_tileas.smem_transpose
 cuda_tile.module @m {
   entry @attention(%Q: tile<ptr<f8E4M3FN>>, %K: tile<ptr<f8E4M3FN>>, %V: tile<ptr<f8E4M3FN>>, %O: tile<ptr<f8E4M3FN>>,

@@ -8,6 +8,7 @@ from tests.kernels.attention import attention
 from tests.kernels.gemm import gemm
 from tests.kernels.pass_runs import passes_between, run_passes
 from tests.kernels.softmax_attention import softmax_attention
+from tileiras.errors import BytecodeError
 
 NAME = "tileas-optimize-dot-accumulation"
 KERNELS = {
@@ -35,3 +36,14 @@ def test_the_conversion_finishes_every_product_of_attention_at_once():
     late = run_passes(KERNELS["softmax"], *passes_between("check-target", NAME)).split("\n")
     apart = [n for n, line in enumerate(late) if "nv_tileas.wgmma_dot " in line]
     assert not all("nv_tileas.dot_wait" in late[n + 1] for n in apart)
+
+
+def test_only_zeros_are_left_out():
+    """A product that accumulates, told to start from zero, is refused in its line."""
+    lines = run_passes(KERNELS["gemm"], *passes_between("check-target", NAME)).splitlines()
+    found = [number for number, line in enumerate(lines, 1) if "{pending" in line]
+    number = next(number for number in found if "wgmma_dot " in lines[number - 1])
+    lines[number - 1] = lines[number - 1].replace("{pending", "{from_zero, pending")
+    with pytest.raises(BytecodeError, match="from_zero needs an accumulator of zeros") as caught:
+        run_passes("\n".join(lines).encode(), NAME)
+    assert caught.value.location is not None and caught.value.location.line == number

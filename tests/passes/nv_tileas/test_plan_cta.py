@@ -6,14 +6,18 @@ import re
 
 import pytest
 
+from tests.kernels.gemm import gemm
+from tests.kernels.pass_runs import passes_between, run_passes
 from tests.kernels.row_loops import RowLoop
 from tests.kernels.stage_comparison import passes
 from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.driver import compile_module, with_environment
+from tileiras.errors import UsageError
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
+from tileiras.pass_names import make_pass
 from tileiras.planning.resources.warps import plan_cta
 
 SUM = """
@@ -130,3 +134,22 @@ def test_pipelined_loads_count_as_well():
             warps_after.append(plan_cta(func, get_target("sm_90")).num_warps)
     assert any(isinstance(op, tas.ReadStageOp) for op in module.walk())
     assert warps_after == [8, 8]
+
+
+@pytest.mark.parametrize("number", [1, 8])
+def test_the_option_says_how_many(number: int):
+    """Of a kernel that would have warp roles, too: its text goes on through all later passes."""
+    names = passes_between("check-target", "tileas-plan-cta")[:-1]
+    text = run_passes(gemm(64, 64, 32), *names, f"tileas-plan-cta{{num-warps={number}}}")
+    assert f"kernel_plan<num_warps = {number}>" in text
+    assert "pipelines" not in text
+    rest = passes_between("tileas-assign-dot-layouts", "tileas-optimize-alloc-tensor")
+    later = run_passes(text.encode(), *rest)
+    assert f"num_warps = {number}" in later
+    assert "agent_switch" not in later
+
+
+@pytest.mark.parametrize("number", [3, 64, -1])
+def test_other_numbers_are_refused(number: int):
+    with pytest.raises(UsageError, match=f"'num-warps' of pass 'tileas-plan-cta' is {number}, exp"):
+        make_pass(f"tileas-plan-cta{{num-warps={number}}}")

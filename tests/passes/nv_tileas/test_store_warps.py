@@ -139,7 +139,7 @@ def run(change: Callable[[ModuleOp], None]) -> None:
     assert not case.difference(arguments[2])
 
 
-def test_an_agent_that_does_all_passes():
+def test_a_store_warp_that_does_all_passes():
     run(lambda module: None)
 
 
@@ -164,7 +164,7 @@ def test_roles_of_clusters_store_what_their_own_tile_block_has(blocks: int):
         (ts.StoreTailOp, "before its stores are complete"),
     ],
 )
-def test_what_an_agent_lacks_is_found(kind: type[Operation], message: str):
+def test_what_a_store_warp_lacks_is_found(kind: type[Operation], message: str):
     def change(module: ModuleOp) -> None:
         first = only(module, kind)[0]
         first.detach()
@@ -174,7 +174,7 @@ def test_what_an_agent_lacks_is_found(kind: type[Operation], message: str):
         run(change)
 
 
-def test_stores_of_an_agent_race_with_whatever_the_block_did_to_an_element():
+def test_stores_of_a_store_warp_race_with_whatever_the_block_did_to_an_element():
     op, place = pl.FreePipelinesOp.create(), np.array([FIRST_ADDRESS + 8])
     races = RaceDetector()
     races.access(op, place, 4, np.zeros(1, np.int32), Kind(is_write=False))
@@ -195,7 +195,7 @@ def test_the_text_of_the_roles_is_read_back():
     assert again.output
 
 
-def test_the_verifier_wants_a_warp_for_the_agent_and_room():
+def test_the_verifier_wants_a_warp_that_stores_and_room():
     module = placed(persistent(128, 128, 64).decode())
     [switch] = only(module, pl.AgentSwitchOp)
     [maker] = only(module, ts.CreateStorePipelineOp)

@@ -31,7 +31,7 @@ from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.cute_layouts import thread_value_text
 from tileiras.dialects.nv_tileas.memory import AllocTensorOp, buffer_type, byte_range
-from tileiras.dialects.nv_tileas.tcgen05 import ProductAgentOp
+from tileiras.dialects.nv_tileas.tcgen05 import ProductWarpOp
 from tileiras.remarks import counted
 
 _Rule = Callable[[Shown, Operation], list[str]]
@@ -219,9 +219,9 @@ def _operation(shown: Shown, op: Operation, depth: int) -> list[str]:
     match op:
         case pl.AgentSwitchOp():
             return _roles(shown, op, depth)
-        case ProductAgentOp():
+        case ProductWarpOp():
             return _block(shown, "products {  // 1 warp", op.body, depth)
-        case wg.TransposeAgentOp():
+        case wg.TransposeWarpsOp():
             head = f"transposes {{  // {op.warps.data} warps"
             return _block(shown, head, op.body, depth)
         case ForOp():

@@ -142,7 +142,7 @@ def lower_return(ctx: KernelLowering, op: Operation) -> None:
     warp, if there is one, does it when the producer needs them no more.
     """
     maps = ctx.roles.maps
-    if ctx.roles.is_product_agent:
+    if ctx.roles.is_product_warp:
         ctx.b.ret()
         return
     if ctx.roles.is_store_warp and maps is not None:

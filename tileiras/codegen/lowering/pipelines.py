@@ -256,7 +256,7 @@ class TensorMemory:
 
     cell: SSAValue
     pipelines: dict[SSAValue, SumPipeline]
-    agent: tc.ProductAgentOp | None = None
+    product_warp: tc.ProductWarpOp | None = None
     scales_end: int = 0
     """The column behind the scales of block-scaled products."""
     base: SSAValue | None = None
@@ -372,9 +372,9 @@ class RoleState:
     """Memory of the warpgroups for operands that they transpose."""
     tensor_memory: TensorMemory | None = None
     taken: TakenBlocks | None = None
-    is_product_agent: bool = False
+    is_product_warp: bool = False
     """Whether what is written is the program of the warp that issues products."""
-    transposer: wg.TransposeAgentOp | None = None
+    transposer: wg.TransposeWarpsOp | None = None
     """The program of the warps that transpose."""
     is_transposer: bool = False
     """Whether what is written is that program."""

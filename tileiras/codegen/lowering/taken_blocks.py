@@ -54,7 +54,7 @@ def _warps(ctx: KernelLowering, loop: Operation, switch: pl.AgentSwitchOp) -> in
     region = loop.parent_region()
     while region is not None:
         around = region.parent
-        if isinstance(around, tc.ProductAgentOp) or region is switch.store:
+        if isinstance(around, tc.ProductWarpOp) or region is switch.store:
             return 1
         if region is switch.producer:
             return switch.working_warps.data

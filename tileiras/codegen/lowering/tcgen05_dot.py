@@ -134,12 +134,12 @@ def lower_create_left_operand(ctx: KernelLowering, op: Operation) -> None:
     tensor_memory(ctx).pipelines[op.result] = pipeline
 
 
-def lower_product_agent(ctx: KernelLowering, op: Operation) -> None:
+def lower_product_warp(ctx: KernelLowering, op: Operation) -> None:
     """Its program is written where the warps part."""
-    if not isinstance(op, tc.ProductAgentOp):
-        raise InternalError("the rule of product_agent got another operation")
+    if not isinstance(op, tc.ProductWarpOp):
+        raise InternalError("the rule of product_warp got another operation")
     memory = tensor_memory(ctx)
-    memory.agent = op
+    memory.product_warp = op
     scaled = [inner for inner in op.walk() if isinstance(inner, Tcgen05DotScaledOp)]
     if scaled:
         memory.scales_end = max(map(scale_columns_end, scaled))
@@ -155,7 +155,7 @@ def init_barriers(ctx: KernelLowering) -> None:
             b.mbarrier_init(pipeline.empty_barrier(b, b.i32(number), block), readers)
 
 
-def start_agent(ctx: KernelLowering) -> None:
+def start_product_warp(ctx: KernelLowering) -> None:
     """The warp role's warp meets the others, and chooses the lane that issues.
 
     Of a pair of CTAs the first one issues for both. The second one runs the same program, in which
@@ -479,7 +479,7 @@ def _zeros_unless(ctx: KernelLowering, condition: SSAValue, value: SSAValue) -> 
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     tc.CreateAccumulatorOp: lower_create_accumulator,
-    tc.ProductAgentOp: lower_product_agent,
+    tc.ProductWarpOp: lower_product_warp,
     tc.AccumulatorAcquireOp: lower_accumulator_acquire,
     tc.Tcgen05DotOp: lower_tcgen05_dot,
     tc.StageReleaseOp: lower_stage_release,

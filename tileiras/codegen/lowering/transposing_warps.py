@@ -20,10 +20,10 @@ AT_ONCE = 2
 """Policy: blocks that are loaded before the first is stored: the warps have few registers."""
 
 
-def lower_transpose_agent(ctx: KernelLowering, op: Operation) -> None:
+def lower_transpose_warps(ctx: KernelLowering, op: Operation) -> None:
     """Its program is written where the warps part."""
-    if not isinstance(op, wg.TransposeAgentOp):
-        raise InternalError("the rule of transpose_agent got another operation")
+    if not isinstance(op, wg.TransposeWarpsOp):
+        raise InternalError("the rule of transpose_warps got another operation")
     ctx.roles.transposer = op
 
 
@@ -31,8 +31,8 @@ def lower_transpose_tile(ctx: KernelLowering, op: Operation) -> None:
     """The warps divide the columns; each thread lets the asynchronous proxy see what it wrote."""
     if not isinstance(op, wg.TransposeTileOp) or not is_in_smem(op.tile.type):
         raise InternalError("the rule of transpose_tile got another operation")
-    agent = ctx.roles.transposer
-    if agent is None:
+    program = ctx.roles.transposer
+    if program is None:
         raise InternalError("a tile is transposed in no program", where="wgmma")
     b, type, pipeline = ctx.b, op.tile.type, ctx.roles.pipeline(op.pipeline)
     k, columns = type.shape
@@ -40,5 +40,5 @@ def lower_transpose_tile(ctx: KernelLowering, op: Operation) -> None:
     stage, _ = pipeline.position(ctx)
     target = pipeline.stage_address(b, stage.get(b))
     tiles = (ctx.value(op.tile), target, type, operand)
-    Transposition(ctx, *tiles, agent.warps.data, at_once=AT_ONCE).run()
+    Transposition(ctx, *tiles, program.warps.data, at_once=AT_ONCE).run()
     b.fence_proxy_async()

@@ -30,7 +30,7 @@ from tileiras.codegen.lowering.store_warp import (
     start_store_warp,
 )
 from tileiras.codegen.lowering.tcgen05_dot import init_barriers as init_product_barriers
-from tileiras.codegen.lowering.tcgen05_dot import start_agent as start_product_warp
+from tileiras.codegen.lowering.tcgen05_dot import start_product_warp
 from tileiras.codegen.lowering.tensor_maps import (
     claim_slot,
     lower_make_tiled_tma_desc,
@@ -51,8 +51,8 @@ from tileiras.codegen.lowering.tma import (
 )
 from tileiras.codegen.lowering.tma_stores import lower_tma_store
 from tileiras.codegen.lowering.transposing_warps import (
-    lower_transpose_agent,
     lower_transpose_tile,
+    lower_transpose_warps,
 )
 from tileiras.codegen.lowering.view_copies import lower_copy_load
 from tileiras.codegen.lowering.wgmma_dot import (
@@ -183,7 +183,7 @@ def _lower_producer_warps(
         _dismiss_idle_warps(ctx, warp, busy)
     if has_products:
         busy -= 1
-        _lower_product_agent(ctx, op, b.icmp("eq", warp, b.i32(busy)), lower_block)
+        _lower_product_warp(ctx, op, b.icmp("eq", warp, b.i32(busy)), lower_block)
     if op.store is None:
         _lower_producer(ctx, op, lower_block)
         return
@@ -203,35 +203,35 @@ def _lower_transposing_warps(
     ctx: KernelLowering, op: pl.AgentSwitchOp, are_they: SSAValue, lower_block: LowerBlock
 ) -> None:
     """The program of the warps that transpose; the others go on."""
-    agent = ctx.roles.transposer
-    if agent is None:
+    program = ctx.roles.transposer
+    if program is None:
         raise InternalError("nobody transposes", where="roles")
     theirs, others = ctx.b.new_block(), ctx.b.new_block()
     ctx.b.cond_br(are_they, theirs, others)
     ctx.start_block(theirs)
-    ctx.roles.is_transposer, ctx.roles.working_warps = True, agent.warps.data
+    ctx.roles.is_transposer, ctx.roles.working_warps = True, program.warps.data
     _find_block(ctx, op)
     ctx.roles.meet(ctx)
-    lower_block(ctx, agent.body.block)
+    lower_block(ctx, program.body.block)
     ctx.roles.is_transposer = False
     ctx.start_block(others)
 
 
-def _lower_product_agent(
+def _lower_product_warp(
     ctx: KernelLowering, op: pl.AgentSwitchOp, is_its_warp: SSAValue, lower_block: LowerBlock
 ) -> None:
     """The program of the warp that issues products into tensor memory; the others go on."""
     memory = ctx.roles.tensor_memory
-    if memory is None or memory.agent is None:
+    if memory is None or memory.product_warp is None:
         raise InternalError("nobody issues the products", where="roles")
     its, others = ctx.b.new_block(), ctx.b.new_block()
     ctx.b.cond_br(is_its_warp, its, others)
     ctx.start_block(its)
-    ctx.roles.is_product_agent = True
+    ctx.roles.is_product_warp = True
     _find_block(ctx, op)
     start_product_warp(ctx)
-    lower_block(ctx, memory.agent.body.block)
-    ctx.roles.is_product_agent = False
+    lower_block(ctx, memory.product_warp.body.block)
+    ctx.roles.is_product_warp = False
     ctx.start_block(others)
 
 
@@ -479,7 +479,7 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     pl.SelectTileOp: lower_select_tile,
     pl.UniformOp: lower_uniform,
     wg.SmemTransposeOp: lower_smem_transpose,
-    wg.TransposeAgentOp: lower_transpose_agent,
+    wg.TransposeWarpsOp: lower_transpose_warps,
     wg.TransposeTileOp: lower_transpose_tile,
     wg.WgmmaDotOp: lower_wgmma_dot,
     wg.WgmmaDotsOp: lower_wgmma_dots,

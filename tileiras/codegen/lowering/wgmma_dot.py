@@ -22,7 +22,6 @@ from tileiras.codegen.lowering.wgmma_product import (
 )
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.llvm.types import integer_type, lanes_of
-from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_smem
@@ -130,7 +129,7 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, wg.WgmmaDotOp):
         raise InternalError("the rule of wgmma_dot got another operation")
     fragments = op.fragments.data if op.fragments is not None else ""
-    is_transposed = fragments == "rhs" or op.transposed is not None
+    is_transposed = op.is_transposed
     family = _family(op, (op.lhs, op.rhs), op.result, is_transposed)
     right_tile, k_axis = (op.lhs, 1) if is_transposed else (op.rhs, 0)
     rhs = _operand(right_tile, k_axis)
@@ -154,7 +153,7 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
         ctx.values[op.result] = product.two_level(acc)
     else:
         pending = op.pending.data if op.pending is not None else None
-        if isinstance(left, LeftInRegisters) and repeats == 1 and is_zero(op.acc):
+        if op.from_zero is not None:
             ctx.values[op.result] = product.from_zero(pending)
         else:
             ctx.values[op.result] = product.accumulated(acc, pending)

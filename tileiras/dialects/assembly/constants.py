@@ -42,28 +42,31 @@ def elements_text(patterns: Sequence[int], type: Attribute) -> str:
     return f"dense<[{', '.join(words)}]>"
 
 
-def read_literals(parser: Parser) -> tuple[list[tuple[str, int]], bool]:
-    """The literals of a constant with their places, before its type is known; whether it is dense.
+def read_literal(parser: Parser) -> tuple[str, int]:
+    """A number, `true` or `false`, with its place, before its type is known.
 
     Raises a ParseError for what is no literal.
     """
+    place = parser.pos
+    sign = "-" if parser.parse_optional_punctuation("-") is not None else ""
+    token = parser._current_token
+    if token.kind.name not in ("INTEGER_LIT", "FLOAT_LIT", "BARE_IDENT"):
+        parser.raise_error("expected a number, true or false")
+    parser._consume_token()
+    return sign + token.text, place
 
-    def literal() -> tuple[str, int]:
-        place = parser.pos
-        sign = "-" if parser.parse_optional_punctuation("-") is not None else ""
-        token = parser._current_token
-        if token.kind.name not in ("INTEGER_LIT", "FLOAT_LIT", "BARE_IDENT"):
-            parser.raise_error("expected a number, true or false")
-        parser._consume_token()
-        return sign + token.text, place
 
+def read_literals(parser: Parser) -> tuple[list[tuple[str, int]], bool]:
+    """The literals of a constant; whether it is dense."""
     if parser.parse_optional_keyword("dense") is None:
-        return [literal()], False
+        return [read_literal(parser)], False
     parser.parse_punctuation("<")
     if parser._current_token.text == "[":
-        literals = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, literal)
+        literals = parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, lambda: read_literal(parser)
+        )
     else:
-        literals = [literal()]
+        literals = [read_literal(parser)]
     parser.parse_punctuation(">")
     return literals, True
 

@@ -142,8 +142,12 @@ FORMS: dict[str, Row] = {
     "nv_tileaa.assert": Row("$condition, $message", "condition"),
     "nv_tileaa.global": Row("$sym_name:symbol", ""),
     "nv_tileaa.get_global": Row("$symbol", "result"),
-    "nv_tileaa.reduce": Row("($arguments) dim $dim $identities $body", "functional"),
-    "nv_tileaa.scan": Row("($arguments) dim $dim $identities $body", "functional"),
+    "nv_tileaa.reduce": Row(
+        "($arguments) dim $dim identities $identities:numbers $body", "functional"
+    ),
+    "nv_tileaa.scan": Row(
+        "($arguments) dim $dim identities $identities:numbers $body", "functional"
+    ),
     "nv_tileaa.yield": Row("$arguments", "arguments"),
     "nv_tileaa.continue": Row("$arguments", "arguments"),
     "nv_tileaa.break": Row("$arguments", "arguments"),
@@ -167,10 +171,10 @@ FORMS: dict[str, Row] = {
     "nv_tileas.wgmma_dots": Row("$common, [$tiles], [$accs]", "common, tiles, accs; sums=accs"),
     "nv_tileas.dot_wait": Row("$acc <?keeping [$kept] ?>", "result, kept; acc=result"),
     "nv_tileas.smem_transpose": Row("$tile <?running = $running ?>", "functional"),
-    "nv_tileas.transpose_agent": Row("$body", ""),
+    "nv_tileas.transpose_warps": Row("$body", ""),
     "nv_tileas.transpose_tile": Row("$tile into $pipeline", "tile"),
     "nv_tileas.create_accumulator": Row("", "result"),
-    "nv_tileas.product_agent": Row("$body", ""),
+    "nv_tileas.product_warp": Row("$body", ""),
     "nv_tileas.tcgen05_dot": Row("$lhs, $rhs into $accumulator", "lhs, rhs, accumulator"),
     "nv_tileas.tcgen05_dot_scaled": Row(
         "$lhs by $lhs_scale, $rhs by $rhs_scale into $accumulator",

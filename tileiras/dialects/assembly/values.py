@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     DenseArrayBase,
     IntAttr,
     IntegerAttr,
@@ -25,7 +26,10 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from tileiras.dialects.assembly.constants import bits_text, literal_bits, read_literal
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.cuda_tile.constants import FloatBitsAttr
+from tileiras.dialects.cuda_tile.element_types import FLOAT_FORMATS
 from tileiras.dialects.enum_attribute import EnumAttribute
 from tileiras.dialects.llvm.memory import BytesAttr
 from tileiras.dialects.llvm.vectors import IndicesAttr
@@ -215,6 +219,50 @@ def _integer_kind(type: IntegerType) -> Kind:
     )
 
 
+def _numbers_text(values: ArrayAttr[Attribute], printer: Printer) -> str | None:
+    words = [_number_text(value, printer) for value in values.data]
+    return f"[{', '.join(map(str, words))}]" if None not in words else None
+
+
+def _number_text(value: Attribute, printer: Printer) -> str | None:
+    if isinstance(value, FloatBitsAttr):
+        bits, type = value.bits.data, value.type
+        form = FLOAT_FORMATS.get(type.__class__)
+        if form is None or bits >> form.bits:
+            return None
+    elif isinstance(value, IntegerAttr) and isinstance(value.type, IntegerType):
+        type, width = value.type, value.type.width.data
+        bits = value.value.data & ((1 << width) - 1)
+        if width == 0 or _number(bits, type) != value:
+            return None
+    else:
+        return None
+    return f"{bits_text(bits, type)} : {_any_text(type, printer)}"
+
+
+def _number(bits: int, type: Attribute) -> Attribute:
+    if not isinstance(type, IntegerType):
+        return FloatBitsAttr(bits, type)
+    width = type.width.data
+    return IntegerAttr(bits - (1 << width) if bits >> (width - 1) else bits, type)
+
+
+def _read_number(parser: Parser) -> Attribute:
+    literal = read_literal(parser)
+    parser.parse_punctuation(":")
+    type = parser.parse_type()
+    return _number(literal_bits(parser, literal, type), type)
+
+
+NUMBERS = Kind(
+    _numbers_text,
+    lambda parser: ArrayAttr(
+        parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _read_number(parser))
+    ),
+)
+"""`[0.000000e+00 : f32, -1 : i32]`: an array of numbers of any types."""
+
+
 def all_outside(count: int) -> Attribute:
     """The `inbounds` of an access of which nothing is known: false for each of its indices."""
     return DenseArrayBase.from_list(i1, [0] * count)
@@ -234,6 +282,7 @@ NAMED_KINDS: dict[str, Kind] = {
     "i1": _array_kind(i1),
     "i32": _array_kind(i32),
     "i64": _array_kind(i64),
+    "numbers": NUMBERS,
 }
 """Kinds that a row of `forms` names: `$callee:symbol`."""
 

@@ -1,7 +1,7 @@
 """Products by tcgen05: one thread issues them, their sums lie in tensor memory.
 
     %sum = create_accumulator {stages = 2, ...} : memdesc<128x256xf32, #tmem, tmem>
-    product_agent { accumulator_acquire %sum
+    product_warp { accumulator_acquire %sum
                     for { %a, %b = consumer_wait %p; tcgen05_dot %sum, %a, %b; consumer_release %p }
                     accumulator_commit %sum }
     agent_switch { ..., consumer { %x = accumulator_load %sum, %any; ... } }
@@ -12,7 +12,7 @@ one tile while the products of the next one are computed.
 A left operand that consumers compute goes the other way round, through tensor memory, too:
 
     %left = create_left_operand {column = 192, ...} : memdesc<128x64xf16, #tmem, tmem>
-    product_agent { ... left_operand_wait %left; tcgen05_dot %sum, %left, %b;
+    product_warp { ... left_operand_wait %left; tcgen05_dot %sum, %left, %b;
                     left_operand_release %left ... }
     agent_switch { ..., consumer { ...; left_operand_store %left, %x; ... } }
 
@@ -101,10 +101,10 @@ class CreateAccumulatorOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ProductAgentOp(IRDLOperation):
+class ProductWarpOp(IRDLOperation):
     """The program of the warp that issues products, which runs beside those of `agent_switch`."""
 
-    name = "nv_tileas.product_agent"
+    name = "nv_tileas.product_warp"
     body = region_def()
     traits = traits_def(NoTerminator())
 
@@ -318,7 +318,7 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
 
 TCGEN05_OPS = (
     CreateAccumulatorOp,
-    ProductAgentOp,
+    ProductWarpOp,
     AccumulatorAcquireOp,
     Tcgen05DotOp,
     StageReleaseOp,

@@ -27,6 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import SignednessAttr
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, is_in_smem
 from tileiras.dialects.nv_tileas.pipeline import (
     ConsumerReleaseOp,
@@ -34,6 +35,9 @@ from tileiras.dialects.nv_tileas.pipeline import (
     PipelineType,
     stage_offset,
 )
+
+ROWS_PER_WARP = 16
+"""Fixed: four warps compute 64 rows by one wgmma (PTX ISA, "wgmma.mma_async", shapes)."""
 
 
 @irdl_op_definition
@@ -46,7 +50,8 @@ class WgmmaDotOp(IRDLOperation):
     The signedness properties are present for integer operands only. `fragments` is "lhs" or "rhs"
     where the threads read that tile, whose K is not contiguous, into registers; with "both" they
     read `lhs` in the order of K of a transposed `rhs`. With "rhs", or where `transposed` says so,
-    the instructions compute the transposed product.
+    the instructions compute the transposed product. With `from_zero` the instructions take no
+    accumulator: `acc` is zeros, and nothing of it is in registers.
     """
 
     name = "nv_tileas.wgmma_dot"
@@ -57,9 +62,30 @@ class WgmmaDotOp(IRDLOperation):
     two_level = opt_prop_def(UnitAttr)
     fragments = opt_prop_def(StringAttr)
     transposed = opt_prop_def(UnitAttr)
+    from_zero = opt_prop_def(UnitAttr)
     signedness_lhs = opt_prop_def(SignednessAttr)
     signedness_rhs = opt_prop_def(SignednessAttr)
     result = result_def()
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether the instructions compute the transposed product."""
+        is_read = self.fragments is not None and self.fragments.data == "rhs"
+        return is_read or self.transposed is not None
+
+    @property
+    def may_start_from_zero(self) -> bool:
+        """Whether `from_zero` is true and known: `acc` is zeros, `lhs` is in registers, one sum."""
+        by_threads = self.fragments is not None or is_in_smem(self.lhs.type)
+        return not by_threads and self.two_level is None and is_zero(self.acc)
+
+    def verify_(self) -> None:
+        """Nothing but zeros is left out."""
+        if self.from_zero is not None and not self.may_start_from_zero:
+            raise VerifyException(
+                f"{self.name}: from_zero needs an accumulator of zeros, added to at once, and a "
+                "left operand in registers"
+            )
 
 
 def is_behind(before: SSAValue, tile: SSAValue) -> bool:
@@ -125,10 +151,10 @@ class SmemTransposeOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TransposeAgentOp(IRDLOperation):
+class TransposeWarpsOp(IRDLOperation):
     """The program of `warps` warps that transpose, which runs beside those of `agent_switch`."""
 
-    name = "nv_tileas.transpose_agent"
+    name = "nv_tileas.transpose_warps"
     warps = prop_def(IntAttr)
     body = region_def()
     traits = traits_def(NoTerminator())
@@ -168,7 +194,7 @@ WGMMA_OPS = (
     WgmmaDotOp,
     WgmmaDotsOp,
     SmemTransposeOp,
-    TransposeAgentOp,
+    TransposeWarpsOp,
     TransposeTileOp,
     DotWaitOp,
 )

@@ -68,12 +68,12 @@ class LegalizeScaledDotPass(IrPass):
 def _why_not_by_tcgen05(func: aa.FuncOp, target: GpuTarget) -> str | None:
     """Why tcgen05 does not compute a kernel's products, "" if it does; None if there is none.
 
-    It is asked of a copy of the kernel, whose f4 are bytes already; of one that the CTAs of a
-    cluster divide, if its tiles are too large for one.
+    It is asked of a copy of the kernel as it will be planned: f4 are bytes, and tiles that are too
+    large for one CTA are divided among those of a cluster, as `tileas-slicing` does.
     """
     if not target.has(Feature.TCGEN05_SCALED) or not target.has(Feature.TMA):
         return None
-    from tileiras.passes.nv_tileaa.slicing import asked_ctas
+    from tileiras.passes.nv_tileaa.slicing import asked_ctas, has_large_product
     from tileiras.passes.nv_tileaa.split_products import split_products
     from tileiras.planning.mma.strategy import Tcgen05Strategy
 
@@ -81,11 +81,9 @@ def _why_not_by_tcgen05(func: aa.FuncOp, target: GpuTarget) -> str | None:
     for dot in [inner for inner in copy.walk() if isinstance(inner, aa.DotScaledOp)]:
         if _is_of_f4(dot):
             _pack(dot)
-    planned = Tcgen05Strategy().plan(_products(copy), target)
-    if isinstance(planned, str) and (ctas := asked_ctas(copy, target)) > 1:
+    if (ctas := asked_ctas(copy, target)) > 1 and has_large_product(copy):
         split_products(copy, ctas)
-        if not isinstance(Tcgen05Strategy().plan(_products(copy), target), str):
-            return ""
+    planned = Tcgen05Strategy().plan(_products(copy), target)
     return planned if isinstance(planned, str) else ""
 
 

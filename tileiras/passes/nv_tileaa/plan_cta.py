@@ -9,11 +9,15 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.plan import STRATEGY
+from tileiras.errors import UsageError
 from tileiras.ir_pass import BrokenPromise, CompileContext, IrPass
 from tileiras.passes.nv_tileaa.explain_products import explain_operands, explain_refusals
 from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.model.written import read_plan, write_plan
 from tileiras.planning.strategy import refusals_of
+
+WARPS = (0, 1, 2, 4, 8, 16, 32)
+"""Fixed: numbers of warps that a CTA may have (at most 1024 threads); 0 leaves it to the plan."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,9 @@ class PlanCtaPass(IrPass):
                for { %a = load {pipeline = ...}; %b = load {pipeline = ...}; %d = dot {mma = ...} }
                store {by_tma}
              }
+    `num-warps=8`: so many warps, which all do the same, whatever strategy was chosen; a power of
+    two up to 32. 0, the default, leaves it to the plan.
+
     Requires nv_tileaa that is not changed any more; a strategy on every kernel with products
     Leaves   the program: nothing but attributes is written; the strategy is taken away
     """
@@ -36,6 +43,16 @@ class PlanCtaPass(IrPass):
     name = "tileas-plan-cta"
     title: ClassVar[str] = "Plan the warps of a CTA"
     settles: ClassVar[bool] = False
+
+    num_warps: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for a number of warps that no CTA has."""
+        if self.num_warps not in WARPS:
+            raise UsageError(
+                f"option 'num-warps' of pass '{self.name}' is {self.num_warps}, expected one of "
+                f"{', '.join(map(str, WARPS))}"
+            )
 
     def verify_left(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Every kernel has a plan and no strategy, and the plan says all when it is read back."""
@@ -56,7 +73,8 @@ class PlanCtaPass(IrPass):
         target = ctx.require_target()
         for func in op.body.ops:
             if isinstance(func, aa.FuncOp):
-                plan, refusals = plan_kernel(func, target, ctx.options), refusals_of(func)
+                refusals = refusals_of(func)
+                plan = plan_kernel(func, target, ctx.options, self.num_warps)
                 write_plan(func, plan)
                 explain_refusals(ctx.remarks, self.name, func, refusals)
                 explain_operands(ctx.remarks, self.name, func, target, refusals)

@@ -79,7 +79,7 @@ def _forget_strategy(func: aa.FuncOp) -> None:
 def _split_loops(func: aa.FuncOp, ctx: CompileContext) -> list[str]:
     """Splits products and loops; says what was done."""
     done: list[str] = []
-    if _has_large_product(func) and not _fits_tensor_memory(func, ctx):
+    if has_large_product(func) and not _fits_tensor_memory(func, ctx):
         done += split_products(func, asked_ctas(func, ctx.target))
     if _carries_much(func):
         from tileiras.passes.nv_tileaa.split_loop_carried import split_loop_carried
@@ -102,7 +102,7 @@ def _fits_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> bool:
 
 def _split_mn(func: aa.FuncOp, module: ModuleOp, ctx: CompileContext) -> None:
     """Puts the function with products of more rows or columns than wgmma takes cut in its place."""
-    if ctx.target is None or ctx.options.opt_level == 0 or not _has_large_product(func):
+    if ctx.target is None or ctx.options.opt_level == 0 or not has_large_product(func):
         return
     from tileiras.passes.nv_tileaa.split_mn import split_mn
 
@@ -168,7 +168,7 @@ def _has_large_tensor(func: Operation) -> bool:
     return any(tensor_words(r.type) > MAX_WORDS for op in func.walk() for r in op.results)
 
 
-def _has_large_product(func: Operation) -> bool:
+def has_large_product(func: Operation) -> bool:
     """Whether any product may be worth splitting, alone or with others."""
     results = [op.result for op in func.walk() if isinstance(op, aa.ProductOp)]
     return any(tensor_words(result.type) >= PRODUCT_WORDS for result in results)

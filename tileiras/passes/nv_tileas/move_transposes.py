@@ -55,7 +55,7 @@ class MoveTransposesPass(IrPass):
     Before   producer { for { acquire %v; tiled_tma_load into %v; commit %v } }
              consumer { for { %t = consumer_wait %v; %u = smem_transpose %t; consumer_release %v
                               %d = wgmma_dot %p, %u, %acc } }
-    After    transpose_agent { for { %t = consumer_wait %v; acquire %w
+    After    transpose_warps { for { %t = consumer_wait %v; acquire %w
                                      transpose_tile %t into %w; commit %w; consumer_release %v } }
              consumer { for { %u = consumer_wait %w; %d = wgmma_dot %p, %u, %acc
                               consumer_release %w } }
@@ -155,14 +155,14 @@ def _move(func: aa.FuncOp, switch: pl.AgentSwitchOp, moved: Moved) -> None:
     _plan(func, made, copies)
     made.properties["consumers"] = IntAttr(WARPS)
     type = moved.reads[0][1].result.type
-    agent = wg.TransposeAgentOp.create(
+    program = wg.TransposeWarpsOp.create(
         properties={"warps": IntAttr(WARPS)},
         regions=[switch.producer.clone()],
         location=switch.location,
     )
-    _rewrite(agent.body.block, moved, copies.result, type)
+    _rewrite(program.body.block, moved, copies.result, type)
     block.insert_op_after(copies, made)
-    block.insert_op_before(agent, switch)
+    block.insert_op_before(program, switch)
     for wait, transpose, release in moved.reads:
         _read_copy(wait, transpose, release, copies.result)
 

@@ -5,6 +5,9 @@ except a product that goes on accumulating into it; what writes the registers th
 is read from, which the next iteration's operand shares with it; and the end of the block. Products
 finish in the order in which they were issued, so a wait leaves those unfinished that were issued
 later. The stages that a product reads are handed back after its wait.
+
+A product whose accumulator is a constant of zeros takes none (`from_zero`), if its left operand is
+in registers and a warpgroup has one block of rows: ptxas writes the zeros to registers otherwise.
 """
 
 from __future__ import annotations
@@ -13,12 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntAttr, ModuleOp
+from xdsl.dialects.builtin import IntAttr, ModuleOp, UnitAttr
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.traits import IsTerminator
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import is_in_smem
@@ -38,6 +42,8 @@ class OptimizeDotAccumulationPass(IrPass):
              %e = exp %y;  %z = addf %x, %e
     After    %d = wgmma_dot %a, %b, %s;  %e = exp %y
              %x = dot_wait %d {pending = 0};  consumer_release %p;  %z = addf %x, %e
+    Before   %d = wgmma_dot %fragments, %b, %zeros
+    After    %d = wgmma_dot %fragments, %b, %zeros {from_zero}
     Requires nv_tileas in which a wait for a product is also one for all products before it
     Leaves   products that say themselves how many stay unfinished (`pending`): some of them still
              run at the end of an iteration
@@ -53,6 +59,15 @@ class OptimizeDotAccumulationPass(IrPass):
                 for switch in pl.switches_of(func):
                     body = switch.consumer.block
                     insert_waits(body, take_waits(body))
+                    _start_from_zero(body, switch.consumer_warps.data)
+
+
+def _start_from_zero(body: Block, warps: int) -> None:
+    """Marks the products that need no accumulator."""
+    for product in [op for op in body.walk() if isinstance(op, wg.WgmmaDotOp)]:
+        rows = shape_of(product.result)[1 if product.is_transposed else 0]
+        if product.may_start_from_zero and rows <= warps * wg.ROWS_PER_WARP:
+            product.from_zero = UnitAttr()
 
 
 def take_waits(body: Block) -> Stages:

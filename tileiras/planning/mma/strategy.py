@@ -62,7 +62,7 @@ class MmaStrategy(Protocol):
     name: ClassVar[str]
     features: ClassVar[frozenset[Feature]]
     """What a target needs for it, beside the copies."""
-    has_product_agent: ClassVar[bool]
+    has_product_warp: ClassVar[bool]
     """Whether a warp of its own issues the products."""
 
     def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
@@ -94,7 +94,7 @@ class Tcgen05Strategy:
 
     name: ClassVar[str] = "tcgen05"
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.TCGEN05})
-    has_product_agent: ClassVar[bool] = True
+    has_product_warp: ClassVar[bool] = True
 
     def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """All products, or why one of them has no place in tensor memory."""
@@ -142,7 +142,7 @@ class WgmmaStrategy:
 
     name: ClassVar[str] = "wgmma"
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.WGMMA})
-    has_product_agent: ClassVar[bool] = False
+    has_product_warp: ClassVar[bool] = False
 
     def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """All products, or that there are no instructions for one.
@@ -186,7 +186,7 @@ class MmaSyncStrategy:
 
     name: ClassVar[str] = "mma_sync"
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.MMA_SYNC, Feature.LDMATRIX})
-    has_product_agent: ClassVar[bool] = False
+    has_product_warp: ClassVar[bool] = False
 
     def plan(self, dots: Sequence[aa.ProductOp], target: GpuTarget) -> list[PlannedDot] | str:
         """All products, or why one of them cannot read its stages.

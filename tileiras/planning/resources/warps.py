@@ -66,12 +66,13 @@ MAX_ELEMENTS_PER_THREAD = 512
 """
 
 
-def plan_cta(func: aa.FuncOp, target: GpuTarget) -> CtaPlan:
+def plan_cta(func: aa.FuncOp, target: GpuTarget, num_warps: int = 0) -> CtaPlan:
     """Warps by the largest tile and by what is live at once, or as `num_worker_warps_per_cta` asks.
 
-    Raises CompileError for a tile that would take far more registers than there are.
+    `num_warps`: another number, a power of two; 0 leaves it to these. Raises CompileError for a
+    tile that would take far more registers than there are.
     """
-    asked = integer_hint(func, "num_worker_warps_per_cta")
+    asked = num_warps or integer_hint(func, "num_worker_warps_per_cta")
     if asked is not None and 1 <= asked <= 32 and asked & (asked - 1) == 0:
         _check_registers(func, asked, target)
         return CtaPlan(asked, target)

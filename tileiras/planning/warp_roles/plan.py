@@ -68,9 +68,9 @@ def _is_for_all_warps(func: aa.FuncOp) -> bool:
 
 def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> RolePlan | str:
     """The plan with one strategy for all products, or why it cannot be."""
-    if strategy.has_product_agent and func.cluster_axis is not None:
+    if strategy.has_product_warp and func.cluster_axis is not None:
         return "CTAs of a cluster exchange results"
-    if strategy.has_product_agent and func.two_tiles is not None:
+    if strategy.has_product_warp and func.two_tiles is not None:
         return "tiles that are computed at once may turn out to be the same"
     dots = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
     chosen = strategy.plan(dots, target)
@@ -108,7 +108,7 @@ def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> RoleP
     products: dict[Operation, PlannedDot] = {planned.dot: planned for planned in allotted}
     loads = [load for pipeline in pipelines for load in pipeline.loads]
     refusal = _why_not_by_others(func, loads)
-    if not refusal and strategy.has_product_agent:
+    if not refusal and strategy.has_product_warp:
         refusal = _why_not_by_others(func, [planned.dot for planned in allotted])
     if refusal:
         return refusal

@@ -23,7 +23,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
     one_time,
     place_prologue_fill,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_agent import stage_offset, tile_type
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_warp import stage_offset, tile_type
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.smem_transpose import (
     smem_transposed_tile,
     transposed_words,

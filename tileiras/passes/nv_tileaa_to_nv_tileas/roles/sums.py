@@ -31,7 +31,7 @@ from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.encoding import encoded
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
-from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_agent import InTensorMemory
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_warp import InTensorMemory
 from tileiras.planning.mma.scaled_sums import scaling_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
 from tileiras.planning.model.kernel import RolePlan

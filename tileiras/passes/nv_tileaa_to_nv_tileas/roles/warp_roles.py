@@ -16,8 +16,8 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.early_exit import take_exit
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer import ProducerBuilder
-from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_agent import (
-    build_product_agent,
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_warp import (
+    build_product_warp,
     create_in_tensor_memory,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.store_warp import (
@@ -99,7 +99,7 @@ def _place_with_products(
         raise InternalError("a warp role switch stands nowhere", where="warp roles")
     entry_ops = Block()
     made = create_in_tensor_memory(entry_ops, plan)
-    entry_ops.add_op(build_product_agent(func, plan, roles, entry, consumer.pipelines, made))
+    entry_ops.add_op(build_product_warp(func, plan, roles, entry, consumer.pipelines, made))
     for op in list(entry_ops.ops):
         op.detach()
         entry.insert_op_before(op, switch)

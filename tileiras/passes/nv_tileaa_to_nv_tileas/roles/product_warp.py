@@ -71,7 +71,7 @@ class InTensorMemory:
     """By product."""
 
 
-class ProductAgentBuilder(ProducerBuilder):
+class ProductWarpBuilder(ProducerBuilder):
     """Clones the slice, with products from stages in place of those of tensors."""
 
     def __init__(
@@ -388,15 +388,15 @@ def _create_sum(
     found[own] = known[own.column]
 
 
-def build_product_agent(
+def build_product_warp(
     func: aa.FuncOp,
     plan: RolePlan,
     roles: WarpRoles,
     entry: Block,
     pipelines: Sequence[SSAValue],
     made: InTensorMemory,
-) -> tc.ProductAgentOp:
+) -> tc.ProductWarpOp:
     """The warp role's program; `entry` has the kernel's arguments."""
-    builder = ProductAgentBuilder(plan, roles, pipelines, made)
+    builder = ProductWarpBuilder(plan, roles, pipelines, made)
     region = builder.build(func.body.block, list(entry.args))
-    return tc.ProductAgentOp.create(regions=[region], location=func.location)
+    return tc.ProductWarpOp.create(regions=[region], location=func.location)

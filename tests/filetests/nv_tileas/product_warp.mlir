@@ -6,7 +6,7 @@
 // CHECK-NEXT: !smem0 = !nv_tileas.memdesc<128x64xf16, #shared0, smem>
 // CHECK-NEXT: !smem1 = !nv_tileas.memdesc<64x128xf16, #shared0, smem>
 // CHECK: %[[SUM:.*]] = nv_tileas.create_accumulator {stages = 1, column = 0, columns = 128, readers = 8} : !tmem0
-// CHECK: nv_tileas.product_agent {
+// CHECK: nv_tileas.product_warp {
 // CHECK: nv_tileas.accumulator_acquire %[[SUM]]
 // CHECK: nv_tileaa.for
 // CHECK: nv_tileas.async.pipeline.consumer_wait %{{.*}} at [0, 16384] : (!nv_tileas.pipeline) -> (!smem0, !smem1)
@@ -59,7 +59,7 @@ cuda_tile.module @m {
 // CHECK: %[[SCORES:.*]] = nv_tileas.create_accumulator {stages = 2, column = 0, columns = 64, readers = 4}
 // CHECK: %[[SUM:.*]] = nv_tileas.create_accumulator {scaled, stages = 1, column = 128, columns = 64, readers = 4}
 // CHECK: %[[LEFT:.*]] = nv_tileas.create_left_operand {column = 192, writers = 4}
-// CHECK: nv_tileas.product_agent {
+// CHECK: nv_tileas.product_warp {
 // CHECK: nv_tileas.async.pipeline.consumer_wait
 // CHECK-NEXT: nv_tileas.accumulator_acquire %[[SUM]]
 // CHECK-NEXT: nv_tileas.accumulator_commit %[[SUM]]

@@ -93,7 +93,7 @@ def guarded_gemm(a, b, out, tm: Int, tn: Int, tk: Int, group: Int):
 
 @ct.kernel
 def routed_gemm(tokens, weights, out, slots, experts, chosen: Int, tm: Int, tn: Int, tk: Int):
-    """`kernels.expert_gemm`, blocks in groups of 8 tiles of rows as the client's sample has them."""
+    """`kernels.expert_gemm` in the client's order of blocks: 8 tiles of rows at a time."""
     row_tiles, column_tiles = ct.cdiv(slots.shape[0], tm), ct.cdiv(weights.shape[1], tn)
     first = ct.bid(0) // (8 * column_tiles) * 8
     rows = min(row_tiles - first, 8)

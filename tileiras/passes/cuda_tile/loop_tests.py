@@ -9,7 +9,7 @@ loop (%c = %n) { if %c > 0 {} else { break }; ..; %d = subi %c, 64; continue %d 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
@@ -272,14 +272,14 @@ def _before(
     op: Operation,
     kind: type[Operation],
     operands: Sequence[SSAValue],
-    properties: dict[str, Attribute],
+    properties: Mapping[str, Attribute],
     type: Attribute | None = None,
 ) -> SSAValue:
     """The result of a new operation in front of another; it has the operands' type."""
     made = kind.create(
         operands=operands,
         result_types=[type or operands[0].type],
-        properties=properties,
+        properties=dict(properties),
         location=op.location,
     )
     block = op.parent_block()

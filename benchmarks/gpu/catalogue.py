@@ -33,13 +33,15 @@ class Array:
     A "sum" is an output that the kernel adds to: zero at first, and more with every launch. "below
     N" is random integers less than N.
 
-    `order` lists the dims from slowest to fastest; empty is row-major.
+    `order` lists the dims from slowest to fastest; empty is row-major. A `listed` array is passed
+    as a list of arrays, one for each index of its first dim.
     """
 
     dtype: str
     shape: tuple[int, ...]
     fill: str = "normal"
     order: tuple[int, ...] = ()
+    listed: bool = False
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -458,7 +460,8 @@ def _rows(
 def entries() -> list[Entry]:
     """Everything, in the order of the report."""
     from elementwise_catalogue import elementwise
+    from loop_catalogue import other_loops
     from training_catalogue import training
 
     rows = [*memory_bound(), *elementwise(), *training()]
-    return [*plain_gemms(), *other_gemms(), *attentions(), *rows]
+    return [*plain_gemms(), *other_gemms(), *other_loops(), *attentions(), *rows]

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,14 @@ from typing import Any
 import cuda.tile as ct
 import elementwise_kernels
 import kernels
+import loop_kernels
 import training_kernels
 from catalogue import ITEM_BYTES, Array, Entry, entries
 from cuda.tile.compilation import (
     ArrayConstraint,
     CallingConvention,
     KernelSignature,
+    ListConstraint,
     ScalarConstraint,
     export_kernel,
 )
@@ -51,6 +53,9 @@ def constraint(argument: Array | int | float) -> Any:
     """What the client would assume of an argument: aligned memory, lengths by 16."""
     if not isinstance(argument, Array):
         return ScalarConstraint(ct.int32 if isinstance(argument, int) else ct.float32)
+    if argument.listed:
+        element = replace(argument, shape=argument.shape[1:], listed=False)
+        return ListConstraint(constraint(element), alias_groups=(), elements_may_alias=False)
     factor = 16 // ITEM_BYTES[argument.dtype]
     return ArrayConstraint(
         getattr(ct, argument.dtype),
@@ -68,7 +73,7 @@ def constraint(argument: Array | int | float) -> Any:
 
 def export(entry: Entry) -> bytes:
     """The client's bytecode."""
-    modules = (kernels, elementwise_kernels, training_kernels)
+    modules = (kernels, elementwise_kernels, loop_kernels, training_kernels)
     module = next(module for module in modules if hasattr(module, entry.kernel))
     kernel = getattr(module, entry.kernel).replace_hints(**entry.hints)
     parameters = [*map(constraint, entry.arguments), *entry.constants]

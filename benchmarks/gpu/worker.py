@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import elementwise_references
+import loop_references
 import references
 import torch
 import training_references
@@ -34,7 +35,7 @@ BATCH_MS = 1.5
 ENTRY_MS = 1200.0
 MAX_BATCH = 64
 DEVICE = "cuda"
-_REFERENCES = (references, elementwise_references, training_references)
+_REFERENCES = (references, elementwise_references, loop_references, training_references)
 EXPECTED = {name: f for module in _REFERENCES for name, f in module.EXPECTED.items()}
 LIBRARY = {name: f for module in _REFERENCES for name, f in module.LIBRARY.items()}
 
@@ -130,8 +131,20 @@ class Kernel:
         checked(driver.cuLaunchKernel(self._function, *self._grid, 1, 1, 1, 0, stream, packed, 0))
 
 
+class Table:
+    """A list of arrays as kernels get it: a row of address, sizes and strides for each."""
+
+    def __init__(self, arrays: torch.Tensor):
+        self._arrays = arrays  # the table knows addresses alone
+        rows = [[array.data_ptr(), *array.shape, *array.stride()] for array in arrays]
+        self.rows = torch.tensor(rows, device=DEVICE, dtype=torch.int64)
+
+
 def flatten(arguments: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The entry's parameters: an array is a pointer, its sizes and its strides in elements."""
+    """The entry's parameters: an array is a pointer, its sizes and its strides in elements.
+
+    A list of arrays is a pointer to a table of these, and its length.
+    """
     values: list[Any] = []
     types: list[Any] = []
     for argument in arguments:
@@ -139,6 +152,9 @@ def flatten(arguments: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
             extents = [*argument.shape, *argument.stride()]
             values += [argument.data_ptr(), *extents]
             types += [ctypes.c_void_p, *[ctypes.c_int32] * len(extents)]
+        elif isinstance(argument, Table):
+            values += [argument.rows.data_ptr(), argument.rows.shape[0]]
+            types += [ctypes.c_void_p, ctypes.c_int32]
         else:
             values.append(argument)
             types.append(ctypes.c_float if isinstance(argument, float) else ctypes.c_int32)
@@ -251,7 +267,12 @@ def measure(
         say(begin=index, step=name)
         mine = own_outputs(entry, shared)
         try:
-            kernel = Kernel((directory / cubin).read_bytes(), entry["symbol"], entry["grid"], mine)
+            passed = [
+                Table(value) if isinstance(about, dict) and about.get("listed") else value
+                for about, value in zip(entry["arguments"], mine)
+            ]
+            code = (directory / cubin).read_bytes()
+            kernel = Kernel(code, entry["symbol"], entry["grid"], passed)
             kernel.launch()
         except RuntimeError as error:
             result["tools"][name] = {"error": str(error)[:300]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
@@ -15,10 +15,18 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.dialects.cuda_tile.effects import is_pure
-from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.canonicalization.canonicalize import canonicalize
-from tileiras.passes.canonicalization.constants import integer_splat, splat_signed
+from tileiras.passes.canonicalization.constants import splat_signed
+from tileiras.passes.cuda_tile.loop_tests import (
+    ask_first,
+    count_up,
+    first_if,
+    is_outside,
+    leaves_loop,
+    number_before,
+    only_break,
+)
 
 _BREAKS_WHERE = {
     ComparisonPredicate.LESS_THAN: False,
@@ -39,10 +47,11 @@ class UpliftWhileToForPass(IrPass):
     Before   loop iter_values(%i = %a, %s = %z) { if %i < %n {} else { break %i, %s }; ...;
                %j = addi %i, 1; continue %j, %t }
     After    for %i in (%a to %n, step 1) iter_values(%s = %z) { ...; continue %t }
+    Also     loops that ask behind the first iteration, and that count down to 0 (`loop_tests.py`)
     Requires canonical form.
     Leaves   loops with another break or a return, whose step is not 1 (or may overflow), whose
-             bound changes, that do something before they ask for it, or whose counter is wanted
-             behind them where the step is not 1
+             bound changes, that do something before they ask for it (but at their very end), or
+             whose counter is wanted behind them where the step is not 1
     """
 
     name = "uplift-while-to-for"
@@ -52,6 +61,8 @@ class UpliftWhileToForPass(IrPass):
         """Rewrites the module in place."""
         changed = False
         for loop in [inner for inner in op.walk() if isinstance(inner, ct.LoopOp)]:
+            changed = ask_first(loop) or changed
+            loop = count_up(loop)
             count = _count(loop)
             if count is not None:
                 _rebuild(loop, count)
@@ -76,12 +87,12 @@ class _Count:
 
 def _count(loop: ct.LoopOp) -> _Count | None:
     """How a loop counts; None if it does not."""
-    leaves = _first_if(loop.body.block)
-    last = _only_break(leaves) if leaves is not None else None
+    leaves = first_if(loop.body.block)
+    last = only_break(leaves) if leaves is not None else None
     if leaves is None or last is None:
         return None
     ends = [op for op in loop.walk() if isinstance(op, ct.ReturnOp | ct.BreakOp)]
-    if any(op is not last and _leaves(op, loop) for op in ends):
+    if any(op is not last and leaves_loop(op, loop) for op in ends):
         return None
     comparison = leaves.condition.owner
     if not isinstance(comparison, ct.CmpIOp) or comparison.parent_block() is not loop.body.block:
@@ -108,45 +119,9 @@ def _count(loop: ct.LoopOp) -> _Count | None:
     return _Count(counter.index, bound, tuple(early), step, is_signed, leaves, last)
 
 
-def _first_if(block: Block) -> ct.IfOp | None:
-    """The `if` that a body begins with, behind operations without effects."""
-    for op in block.ops:
-        if isinstance(op, ct.IfOp):
-            return op
-        if op.regions or not is_pure(op):
-            return None
-    return None
-
-
-def _only_break(leaves: ct.IfOp) -> ct.BreakOp | None:
-    """The break that one branch of an `if` consists of, where the other one is empty."""
-    if leaves.results:
-        return None
-    ends = [block.first_op for region in leaves.regions for block in region.blocks]
-    breaks = [op for op in ends if isinstance(op, ct.BreakOp)]
-    if len(breaks) != 1 or not all(isinstance(op, ct.BreakOp | ct.YieldOp) for op in ends):
-        return None
-    return breaks[0]
-
-
-def _leaves(op: Operation, loop: ct.LoopOp) -> bool:
-    """Whether a break or return ends this loop, and not one inside of it."""
-    if isinstance(op, ct.ReturnOp):
-        return True
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, ct.LoopOp | ct.ForOp):
-        parent = parent.parent_op()
-    return parent is loop
-
-
-def _is_outside(value: SSAValue, loop: ct.LoopOp) -> bool:
-    """Whether a value is made before the loop."""
-    return not loop.is_ancestor(value.owner)
-
-
 def _is_invariant(value: SSAValue, loop: ct.LoopOp, early: dict[Operation, None]) -> bool:
     """Whether a value is the same in all iterations; `early` gets what makes it in the body."""
-    if _is_outside(value, loop):
+    if is_outside(value, loop):
         return True
     op = value.owner
     if not isinstance(op, Operation) or op.parent_block() is not loop.body.block:
@@ -162,7 +137,7 @@ def _is_invariant(value: SSAValue, loop: ct.LoopOp, early: dict[Operation, None]
 def _is_known(value: SSAValue, loop: ct.LoopOp) -> bool:
     """Whether a result of the loop is a carried value, or one from outside."""
     is_carried = isinstance(value, BlockArgument) and value.block is loop.body.block
-    return is_carried or _is_outside(value, loop)
+    return is_carried or is_outside(value, loop)
 
 
 def _step(loop: ct.LoopOp, counter: BlockArgument, signedness: SignednessAttr) -> int | None:
@@ -175,7 +150,7 @@ def _step(loop: ct.LoopOp, counter: BlockArgument, signedness: SignednessAttr) -
         promises = (IntegerOverflow.NO_UNSIGNED_WRAP, IntegerOverflow.NO_WRAP)
     steps: dict[int, None] = {}
     for op in loop.walk():
-        if not isinstance(op, ct.ContinueOp) or not _leaves(op, loop):
+        if not isinstance(op, ct.ContinueOp) or not leaves_loop(op, loop):
             continue
         added = op.operands[counter.index]
         if not isinstance(added, OpResult) or not isinstance(added.op, ct.AddIOp):
@@ -207,7 +182,7 @@ def _rebuild(loop: ct.LoopOp, count: _Count) -> None:
     count.leaves.detach()
     count.leaves.erase()
     for op in loop.walk():
-        if isinstance(op, ct.ContinueOp) and _leaves(op, loop):
+        if isinstance(op, ct.ContinueOp) and leaves_loop(op, loop):
             op.operands = [v for n, v in enumerate(op.operands) if n != count.number]
     block = Block(arg_types=[counter.type, *(arg.type for arg in others)])
     for before, after in zip([counter, *others], block.args, strict=True):
@@ -216,16 +191,15 @@ def _rebuild(loop: ct.LoopOp, count: _Count) -> None:
     for op in list(old.ops):
         op.detach()
         block.add_op(op)
-    step = _constant(loop, counter.type, count.step)
+    step = number_before(loop, counter.type, count.step)
     made = ct.ForOp.create(
-        operands=[loop.init_values[count.number], count.bound, step.results[0]]
+        operands=[loop.init_values[count.number], count.bound, step]
         + [value for n, value in enumerate(loop.init_values) if n != count.number],
         result_types=[arg.type for arg in others],
         properties={} if count.is_signed else {"unsignedCmp": UnitAttr()},
         regions=[Region(block)],
         location=loop.location,
     )
-    around.insert_op_before(step, loop)
     around.insert_op_before(made, loop)
     finals: dict[SSAValue, SSAValue] = dict(zip(others, made.results, strict=True))
     for result, value in zip(loop.results, wanted, strict=True):
@@ -250,12 +224,3 @@ def _end(loop: ct.LoopOp, count: _Count) -> SSAValue:
     if block is not None:
         block.insert_op_before(made, loop)
     return made.results[0]
-
-
-def _constant(loop: ct.LoopOp, type: Attribute, number: int) -> ct.ConstantOp:
-    """The step of the `for`."""
-    value = integer_splat(type, number)
-    if value is None:
-        raise InternalError("the counter of a loop has a type without constants")
-    properties = {"value": value}
-    return ct.ConstantOp.create(result_types=[type], properties=properties, location=loop.location)

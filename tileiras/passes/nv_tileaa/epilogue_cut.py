@@ -44,7 +44,7 @@ class EpilogueCut:
     """Joins of tokens that move behind the slices."""
 
     @property
-    def stores(self) -> list[Operation]:
+    def stores(self) -> list[aa.StoreOp | aa.TiledStoreOp]:
         """The stores."""
         return [op for op in self.ops if isinstance(op, STORES)]
 

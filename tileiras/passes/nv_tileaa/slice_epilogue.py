@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from tileiras.analysis.register_pressure import tensor_words
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
-from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.epilogue_cut import (
     EpilogueCut,
@@ -169,14 +168,9 @@ def _is_too_small(found: EpilogueCut) -> bool:
     """Whether rows of slices are no whole sectors of memory, or there are few of them."""
     shape = list(shape_of(found.sums[0]))
     shape[found.dim] //= found.cut.parts
-    sizes = [storage_bytes(view_type_of(v).memref.element_type) for v in _views(found)]
+    accessed = [*(op.results[0] for op in found.loads), *(op.value for op in found.stores)]
+    sizes = [storage_bytes(element_of(value)) for value in accessed]
     return shape[COLUMNS] * min(sizes) < LEAST_BYTES or shape[ROWS] < LEAST_ROWS
-
-
-def _views(found: EpilogueCut) -> list[SSAValue]:
-    """The views that an epilogue goes through."""
-    accesses = [*found.loads, *found.stores]
-    return [op.view for op in accesses if isinstance(op, aa.TiledLoadOp | aa.TiledStoreOp)]
 
 
 def _registers(found: EpilogueCut, parts: int, threads: int = 0) -> int:
@@ -190,7 +184,7 @@ def _registers(found: EpilogueCut, parts: int, threads: int = 0) -> int:
     sums = sum(tensor_words(value.type) for value in found.sums) // threads
     held = sum(_held(op, threads) for op in found.ops)
     if len(found.stores) > 1:
-        held += max(tensor_words(op.operands[0].type) for op in found.stores) // threads
+        held += max(tensor_words(op.value.type) for op in found.stores) // threads
     if parts > 1 and any(_is_matrix(op) for op in found.loads):
         held += sums
     return sums + held // parts

@@ -7,7 +7,8 @@ Of a loop whose products run beside its threads, the cycles of an SM for an iter
     tensor core  multiply-adds / rate of the instructions
 
 Each eighth of the powers that goes to FMA units takes an eighth of their time off the special
-functions, and puts the instructions of a polynomial on the schedulers.
+functions, and puts the instructions of a polynomial on the schedulers. Threads wait for barriers
+and for each other, which the tensor core does not: what they feed is never busy all the time.
 """
 
 from __future__ import annotations
@@ -28,7 +29,14 @@ from tileiras.planning.schedule.costs import TileCosts, kind_of_work, multiply_a
 OF = 8
 """Policy: powers are shared in eighths."""
 MOST = 4
-"""Policy: at most so many eighths; half of the powers give either unit the same number."""
+"""Policy: at most so many eighths."""
+BUSY = Fraction(7, 8)
+"""Policy: part of the time for which units that threads feed have work."""
+GAIN = Fraction(17, 16)
+"""Policy: a larger share has to be so much faster than a smaller one."""
+BESIDE_WGMMA, BESIDE_TCGEN05 = 160, 64
+"""Policy: instructions of a thread in an iteration beside what tiles cost: barriers, descriptors,
+moves (counted in SASS of attention on sm_90 and sm_100: 150 to 200, and 60 to 80)."""
 POLYNOMIAL = 12
 """Fixed: instructions for a power (`lowering/elementwise/exp2_on_fma`)."""
 PACKED_POLYNOMIAL = Fraction(15, 2)
@@ -58,8 +66,10 @@ def loop_work(loop: aa.ForOp, target: GpuTarget, threads: int) -> LoopWork | Non
         isinstance(op.attributes.get(MMA), Tcgen05Attr | WgmmaAttr) for op in products
     ):
         return None
+    in_tmem = all(isinstance(op.attributes.get(MMA), Tcgen05Attr) for op in products)
     rate = target.performance.throughput.multiply_adds
-    powers, special, issued = [], 0, Fraction(0)
+    powers: list[aa.Exp2Op] = []
+    special, issued = 0, Fraction(threads * (BESIDE_TCGEN05 if in_tmem else BESIDE_WGMMA))
     for op in _operations(loop):
         match op:
             case aa.ReduceOp():
@@ -118,16 +128,15 @@ def _element(op: Operation) -> object:
 
 
 def fma_share(work: LoopWork, target: GpuTarget) -> int:
-    """Eighths of the powers for FMA units: the fewest that make the slowest unit fastest."""
+    """Eighths of the powers for FMA units: the fewest with which a loop is as fast as it gets."""
     rates = target.performance.throughput
     polynomial = PACKED_POLYNOMIAL if target.has(Feature.F32X2_NATIVE) else Fraction(POLYNOMIAL)
 
-    def slowest(eighths: int) -> Fraction:
+    def cycles(eighths: int) -> Fraction:
         moved = Fraction(work.shared * eighths, OF)
-        return max(
-            (work.special - moved) / rates.special,
-            (work.issued + moved * (polynomial - 1)) / rates.issued,
-            work.tensor,
-        )
+        special = (work.special - moved) / rates.special
+        issued = (work.issued + moved * (polynomial - 1)) / rates.issued
+        return max(special / BUSY, issued / BUSY, work.tensor)
 
-    return min(range(MOST + 1), key=lambda eighths: (slowest(eighths), eighths))
+    fastest = min(map(cycles, range(MOST + 1)))
+    return next(eighths for eighths in range(MOST + 1) if cycles(eighths) <= fastest * GAIN)

@@ -184,9 +184,7 @@ def programs_of(task: Task, target: str) -> list[Program | None]:
     return [gemm_program(task.kernel, target, shape) for shape in shapes]
 
 
-def attention_program(
-    tile: tuple[int, int], target: str, depth: int = DEPTH
-) -> Program | None:
+def attention_program(tile: tuple[int, int], target: str, depth: int = DEPTH) -> Program | None:
     """Our kernel of so many queries and keys, None where it has no loop of products."""
     source = softmax_attention("full", *tile, depth)
     options = with_environment(CompileOptions(gpu_name=target, emit="ptx"))
@@ -279,7 +277,7 @@ PAGE = f"""# A roofline for each target
 
 Made by `python benchmarks/roofline.py --page docs/roofline.md`; do not edit. Nothing here was
 measured but what the sources say. Products are {SIZE}x{SIZE}x{SIZE}, attention has {HEADS} heads of
-{DEPTH} with {SIZE} queries and keys, not causal.
+{DEPTH} or 64 with {SIZE} queries and keys, not causal.
 
 ## Rates
 
@@ -289,8 +287,10 @@ RATES
 ## Where our programs stand
 
 Microseconds. The floor is what the slowest of tensor cores, memory and special functions needs,
-whatever the program. Then what each unit needs for our program, read off the loop of its PTX (as in
-[static-figures.md](static-figures.md)): a PTX instruction counts as one issued, an SM issues
+whatever the program; one that computes powers of 2 on FMA units
+([decision 51](decisions/0051-powers-on-fma-units.md)) may be below it. Then what each unit needs
+for our program, read off the loop of its PTX (as in [static-figures.md](static-figures.md)): a PTX
+instruction counts as one issued, an SM issues
 {ISSUED_PER_CYCLE} a cycle and reads {SHARED_BYTES_PER_CYCLE} bytes of shared memory and
 {L2_BYTES_PER_CYCLE} of L2 (an A100's, assumed elsewhere; no document and no measurement of a
 Blackwell GPU was found). Units overlap; the slowest is the prediction. The column with a star is
@@ -303,8 +303,8 @@ Kernels are those of an author who chooses the tile: `CTAs` of a cluster divide 
 nv_tileas: what CTAs share, and what is in a stage already, once. Attention's tile is queries by
 keys, and its loop has the softmax: sums are scaled in every iteration, and on tcgen05 instructions
 are those of the SASS that ptxas makes of it, since PTX has a `mov.b64` for each pair of registers.
-What clusters would share of it is not counted. Prologues, epilogues and last waves are left out, so
-a prediction is optimistic.
+Powers are those that the loop leaves to special functions. What clusters would share of it is not
+counted. Prologues, epilogues and last waves are left out, so a prediction is optimistic.
 
 TABLE"""
 

@@ -175,9 +175,7 @@ def _as_hopper(
     schedules.
     """
     source = f"as sm_90, not measured; the number of SMs is that of {gpu}"
-    return replace(
-        HOPPER, source=source, multiprocessors=multiprocessors, throughput=throughput
-    )
+    return replace(HOPPER, source=source, multiprocessors=multiprocessors, throughput=throughput)
 
 
 PERFORMANCE: Mapping[str, Performance] = {

@@ -105,15 +105,15 @@ def _shared_exp2(request: Request, value: SSAValue) -> SSAValue:
     return _merged(b, lanes, (on_fma, computed), (tuple(others), special))
 
 
-def _merged(
-    b: ThreadBuilder, lanes: int, *parts: tuple[tuple[int, ...], SSAValue]
-) -> SSAValue:
+def _merged(b: ThreadBuilder, lanes: int, *parts: tuple[tuple[int, ...], SSAValue]) -> SSAValue:
     """One vector of two, each with the lanes that its elements have there."""
     where, longest = {}, max(len(places) for places, _ in parts)
     padded: list[SSAValue] = []
     for number, (places, value) in enumerate(parts):
         where |= {lane: number * longest + index for index, lane in enumerate(places)}
-        padded.append(b.shuffle(value, None, [*range(len(places)), *[-1] * (longest - len(places))]))
+        padded.append(
+            b.shuffle(value, None, [*range(len(places)), *[-1] * (longest - len(places))])
+        )
     return b.shuffle(padded[0], padded[1], [where[lane] for lane in range(lanes)])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.codegen.test_packed_arithmetic import SIZE, source
+from tests.kernels.elementwise_body import SIZE, elementwise_kernel
 from tileiras.codegen.lowering.elementwise.exp2_on_fma import lanes_on_fma
 from tileiras.driver import compile_module
 from tileiras.errors import TileirasError
@@ -20,7 +20,7 @@ def in_nv_tileas(target: str) -> str:
     """A kernel of powers."""
     options = CompileOptions(gpu_name=target, emit="nv_tileas")
     body = "%r = exp2 %a flush_to_zero : tile<SIZExf32>"
-    return compile_module(source(body), options).output.decode()
+    return compile_module(elementwise_kernel(body), options).output.decode()
 
 
 def share(pairs: int) -> str:

@@ -26,7 +26,7 @@ def shares(
     options = CompileOptions(gpu_name=target, emit="nv_tileas", knobs=knobs, opt_level=opt_level)
     text = compile_module(source, options, remarks=remarks).output.decode()
     found = re.findall(r"fma_share = #nv_tileaa.fma_share<pairs = (\d+), of = 8>", text)
-    said = [remark.message for remark in remarks.remarks if remark.name == "Exp2OnFma"]
+    said = [remark.message for remark in remarks.remarks if remark.name == "PowersOnFma"]
     return [int(pairs) for pairs in found], said
 
 

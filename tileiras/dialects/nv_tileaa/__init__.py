@@ -161,7 +161,7 @@ NvTileAA = Dialect(
         CircularBufferType,
         ExchangeType,
         *SCHEDULE_ATTRIBUTES,
-        FmaShareAttr,
+        _math.FmaShareAttr,
     ],
 )
 

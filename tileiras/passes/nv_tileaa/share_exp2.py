@@ -87,7 +87,7 @@ def _remark(func: aa.FuncOp, eighths: int) -> Remark:
         RemarkCategory.SCHEDULE,
         RemarkKind.PASSED,
         ShareExp2Pass.name,
-        "Exp2OnFma",
+        "PowersOnFma",
         f"{eighths} of 8 powers of 2 are computed on FMA units",
         func.sym_name.data,
         place_of(func),

@@ -68,9 +68,9 @@ def _remark(func: aa.FuncOp) -> Remark:
 
 def _is_candidate(func: aa.FuncOp) -> bool:
     """Whether a kernel has products, and its CTAs a tile block each."""
-    if func.cluster_size > 1 or func.two_tiles is not None:
+    if func.clustered is not None or func.two_tiles is not None:
         return False
-    return any(isinstance(op, aa.DotOp) for op in func.walk())
+    return any(isinstance(op, aa.ProductOp) for op in func.walk())
 
 
 def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:

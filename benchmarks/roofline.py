@@ -33,7 +33,7 @@ from tileiras.codegen.target.rates import (  # noqa: E402
 )
 from tileiras.driver import compile_module, with_environment  # noqa: E402
 from tileiras.errors import CompileError  # noqa: E402
-from tileiras.options import CompileOptions  # noqa: E402
+from tileiras.options import DYNAMIC_PERSISTENT, CompileOptions  # noqa: E402
 
 SIZE = 8192
 """Rows, columns and depth of the products; keys and queries of attention."""
@@ -164,9 +164,10 @@ def gemm_program(kernel: str, target: str, shape: tuple[int, int, int]) -> Progr
     """The kernel with a tile, None where the target lacks its types."""
     rows, columns, ctas = shape
     source = gemm_source(kernel, target, shape)
-    options = with_environment(CompileOptions(gpu_name=target, emit="ptx"))
+    # A loop over tiles around that over K would be taken for one that reads sums in every step.
+    alone = CompileOptions(gpu_name=target, emit="ptx", knobs={DYNAMIC_PERSISTENT: "0"})
     try:
-        ptx = compile_module(source, options).output.decode()
+        ptx = compile_module(source, with_environment(alone)).output.decode()
     except CompileError:
         return None
     together = 2 if "cta_group::2" in ptx else 1
@@ -304,7 +305,8 @@ nv_tileas: what CTAs share, and what is in a stage already, once. Attention's ti
 keys, and its loop has the softmax: sums are scaled in every iteration, and on tcgen05 instructions
 are those of the SASS that ptxas makes of it, since PTX has a `mov.b64` for each pair of registers.
 Powers are those that the loop leaves to special functions. What clusters would share of it is not
-counted. Prologues, epilogues and last waves are left out, so a prediction is optimistic.
+counted. Prologues, epilogues, loops over tiles and last waves are left out, so a prediction is
+optimistic.
 
 TABLE"""
 

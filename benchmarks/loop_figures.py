@@ -23,6 +23,7 @@ TCGEN05_DENSE = re.compile(
 """A is in tensor memory where it has brackets; behind B the instruction descriptor."""
 CONSTANT = re.compile(r"mov\.b32\s+(%\w+), (\d+)$")
 SUM_LOAD = re.compile(r"tcgen05\.ld\b")
+POWER = re.compile(r"ex2\.approx")
 THREADS = re.compile(r"\.reqntid (\d+)")
 LDMATRIX = re.compile(r"ldmatrix\S*\.x([124])\b")
 LOAD = re.compile(r"ld\.shared\S*?(?:\.v([248]))?\.[busf](\d+)\b")
@@ -47,13 +48,17 @@ LANES = 32
 
 @dataclass(frozen=True)
 class LoopFigures:
-    """Of one iteration: `unit` is what multiplies; bytes are read from shared memory."""
+    """Of one iteration: `unit` is what multiplies; bytes are read from shared memory.
+
+    `powers`: instructions of special functions for powers of 2, those on FMA units not among them.
+    """
 
     unit: str
     instructions: int
     products: int
     flops: int
     shared_bytes: int
+    powers: int = 0
 
     @property
     def per_kiloflop(self) -> float:
@@ -112,8 +117,9 @@ def main_loop(ptx: str, tile: tuple[int, int]) -> LoopFigures | None:
         return found
     readers = [n for first, last in loops if (n := _reads_sums(listed[first : last + 1]))]
     # Of loops that follow each other the longest one counts, as above.
-    others = max(readers, default=0) * consumer_warps(ptx)
-    return replace(found, instructions=found.instructions + others)
+    issued, powers = max(readers, default=(0, 0))
+    warps = consumer_warps(ptx)
+    return replace(found, instructions=found.instructions + issued * warps, powers=powers * warps)
 
 
 def consumer_warps(ptx: str) -> int:
@@ -125,11 +131,17 @@ def consumer_warps(ptx: str) -> int:
     return 0 if threads is None else int(threads[1]) // LANES - beside
 
 
-def _reads_sums(body: list[str]) -> int:
-    """Instructions of a loop that reads sums of tensor memory and issues no products, else 0."""
+def _reads_sums(body: list[str]) -> tuple[int, int] | None:
+    """Instructions of a loop that reads sums of tensor memory and issues no products, and powers of
+    2 among them; None for another loop.
+    """
     if _multiplies(body) or not any(map(SUM_LOAD.match, body)):
-        return 0
-    return sum(not text.endswith(":") for text in body)
+        return None
+    return sum(not text.endswith(":") for text in body), sum(map(_is_power, body))
+
+
+def _is_power(text: str) -> bool:
+    return POWER.search(text) is not None
 
 
 def _multiplies(body: list[str]) -> bool:
@@ -147,7 +159,8 @@ def _figures(
     unit = products[0][0]
     flops = sum(flops for _, flops, _ in products)
     read = sum(size for _, _, size in products) + sum(map(_read_bytes, instructions))
-    return LoopFigures(unit, len(instructions), len(products), flops, read)
+    powers = sum(map(_is_power, instructions))
+    return LoopFigures(unit, len(instructions), len(products), flops, read, powers)
 
 
 def _product(

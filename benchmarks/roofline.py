@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from loop_figures import LoopFigures, consumer_warps, main_loop  # noqa: E402
+from loop_figures import LANES, LoopFigures, consumer_warps, main_loop  # noqa: E402
 from loop_traffic import l2_bytes_per_kiloflop  # noqa: E402
 from sass_figures import role_loops, sass_of  # noqa: E402
 from static_figures import KERNELS  # noqa: E402
@@ -33,19 +33,23 @@ from tileiras.codegen.target.rates import (  # noqa: E402
 )
 from tileiras.driver import compile_module, with_environment  # noqa: E402
 from tileiras.errors import CompileError  # noqa: E402
-from tileiras.options import CompileOptions  # noqa: E402
+from tileiras.options import DYNAMIC_PERSISTENT, CompileOptions  # noqa: E402
 
 SIZE = 8192
 """Rows, columns and depth of the products; keys and queries of attention."""
-HEADS, DEPTH = 128, 128
-"""Heads of attention in all batches, and their depth."""
+HEADS = 128
+"""Heads of attention in all batches."""
+DEPTH = 128
+"""Elements of a head, where a task does not say."""
 FLOPS_OF_K16 = 2 * 16 * 8 * 16
 """Of an mma.sync of 16-bit elements: one of more has smaller elements and a higher rate."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Something to compute. `element`: of the tensor core; bytes are moved at least once."""
+    """Something to compute. `element`: of the tensor core; bytes are moved at least once; `depth`:
+    of attention's heads.
+    """
 
     name: str
     kernel: str
@@ -53,22 +57,24 @@ class Task:
     flops: float
     memory_bytes: float
     exponentials: float = 0
+    depth: int = DEPTH
 
 
 GEMM_FLOPS = 2.0 * SIZE**3
-ATTENTION_FLOPS = 4.0 * HEADS * SIZE * SIZE * DEPTH
+
+
+def attention(name: str, depth: int) -> Task:
+    """Attention of heads of a depth."""
+    flops, moved = 4.0 * HEADS * SIZE * SIZE * depth, 4 * 2 * HEADS * SIZE * depth
+    return Task(name, "attention", "f16", flops, moved, HEADS * SIZE * SIZE, depth)
+
+
 TASKS = (
     Task("GEMM f16", "f16", "f16", GEMM_FLOPS, 3 * 2 * SIZE**2),
     Task("GEMM f8", "f8E4M3FN", "f8", GEMM_FLOPS, (1 + 1 + 2) * SIZE**2),
     Task("GEMM nvf4", "nvf4", "f4", GEMM_FLOPS, (2 * (0.5 + 1 / 16) + 4) * SIZE**2),
-    Task(
-        "attention f16",
-        "attention",
-        "f16",
-        ATTENTION_FLOPS,
-        4 * 2 * HEADS * SIZE * DEPTH,
-        HEADS * SIZE * SIZE,
-    ),
+    attention("attention f16", DEPTH),
+    attention("attention f16, heads of 64", 64),
 )
 DEPTHS = {"f16": 64, "f8E4M3FN": 128, "nvf4": 256}
 """Of the tiles that an author may choose: a row of a stage is one swizzle span of 128 bytes."""
@@ -121,6 +127,9 @@ def predicted(task: Task, rates: Rates, program: Program) -> dict[str, float]:
         elements = loop.flops / loop.products / FLOPS_OF_K16
         rate = rates.flops_per_cycle * part * elements
         times["tensor"] = task.flops / (cycles * rate)
+    if task.exponentials:
+        results = kiloflops * 1000 * loop.powers * LANES / loop.flops
+        times["ex2"] = results / (cycles * rates.exponentials)
     times["issue"] = kiloflops * loop.per_kiloflop / (cycles * ISSUED_PER_CYCLE)
     times["shared"] = kiloflops * loop.bytes_per_kiloflop / (cycles * SHARED_BYTES_PER_CYCLE)
     loaded = _l2_bytes(task, program.tile)
@@ -134,7 +143,7 @@ def _l2_bytes(task: Task, tile: tuple[int, int]) -> float:
     """Bytes that tile blocks load: operands once for every tile along the other dim."""
     rows, columns = tile
     if task.kernel == "attention":
-        return 2 * 2 * HEADS * SIZE * DEPTH * (SIZE / rows)
+        return 2 * 2 * HEADS * SIZE * task.depth * (SIZE / rows)
     return OPERAND_BYTES[task.element] * SIZE**3 * (1 / rows + 1 / columns)
 
 
@@ -155,9 +164,10 @@ def gemm_program(kernel: str, target: str, shape: tuple[int, int, int]) -> Progr
     """The kernel with a tile, None where the target lacks its types."""
     rows, columns, ctas = shape
     source = gemm_source(kernel, target, shape)
-    options = with_environment(CompileOptions(gpu_name=target, emit="ptx"))
+    # A loop over tiles around that over K would be taken for one that reads sums in every step.
+    alone = CompileOptions(gpu_name=target, emit="ptx", knobs={DYNAMIC_PERSISTENT: "0"})
     try:
-        ptx = compile_module(source, options).output.decode()
+        ptx = compile_module(source, with_environment(alone)).output.decode()
     except CompileError:
         return None
     together = 2 if "cta_group::2" in ptx else 1
@@ -170,14 +180,14 @@ def programs_of(task: Task, target: str) -> list[Program | None]:
     """Our kernels, for each tile one; None where the target lacks the types."""
     if task.kernel == "attention":
         tiles = ATTENTION_TILES.get(target, ((128, 64),))
-        return [attention_program(tile, target) for tile in tiles]
+        return [attention_program(tile, target, task.depth) for tile in tiles]
     shapes = SHAPES.get(target, ((128, 128, 1),))
     return [gemm_program(task.kernel, target, shape) for shape in shapes]
 
 
-def attention_program(tile: tuple[int, int], target: str) -> Program | None:
+def attention_program(tile: tuple[int, int], target: str, depth: int = DEPTH) -> Program | None:
     """Our kernel of so many queries and keys, None where it has no loop of products."""
-    source = softmax_attention("full", *tile, DEPTH)
+    source = softmax_attention("full", *tile, depth)
     options = with_environment(CompileOptions(gpu_name=target, emit="ptx"))
     ptx = compile_module(source, options).output.decode()
     loop = main_loop(ptx, tile)
@@ -191,7 +201,7 @@ def attention_program(tile: tuple[int, int], target: str) -> Program | None:
         issued = found.product_warp + found.consumer * consumer_warps(ptx)
         loop = replace(loop, instructions=issued)
     # A tile that is computed in parts reads keys again for each.
-    rows = loop.flops // (4 * tile[1] * DEPTH)
+    rows = loop.flops // (4 * tile[1] * depth)
     return Program(loop, (rows, tile[1]))
 
 
@@ -268,7 +278,7 @@ PAGE = f"""# A roofline for each target
 
 Made by `python benchmarks/roofline.py --page docs/roofline.md`; do not edit. Nothing here was
 measured but what the sources say. Products are {SIZE}x{SIZE}x{SIZE}, attention has {HEADS} heads of
-{DEPTH} with {SIZE} queries and keys, not causal.
+{DEPTH} or 64 with {SIZE} queries and keys, not causal.
 
 ## Rates
 
@@ -278,8 +288,10 @@ RATES
 ## Where our programs stand
 
 Microseconds. The floor is what the slowest of tensor cores, memory and special functions needs,
-whatever the program. Then what each unit needs for our program, read off the loop of its PTX (as in
-[static-figures.md](static-figures.md)): a PTX instruction counts as one issued, an SM issues
+whatever the program; one that computes powers of 2 on FMA units
+([decision 51](decisions/0051-powers-on-fma-units.md)) may be below it. Then what each unit needs
+for our program, read off the loop of its PTX (as in [static-figures.md](static-figures.md)): a PTX
+instruction counts as one issued, an SM issues
 {ISSUED_PER_CYCLE} a cycle and reads {SHARED_BYTES_PER_CYCLE} bytes of shared memory and
 {L2_BYTES_PER_CYCLE} of L2 (an A100's, assumed elsewhere; no document and no measurement of a
 Blackwell GPU was found). Units overlap; the slowest is the prediction. The column with a star is
@@ -292,8 +304,9 @@ Kernels are those of an author who chooses the tile: `CTAs` of a cluster divide 
 nv_tileas: what CTAs share, and what is in a stage already, once. Attention's tile is queries by
 keys, and its loop has the softmax: sums are scaled in every iteration, and on tcgen05 instructions
 are those of the SASS that ptxas makes of it, since PTX has a `mov.b64` for each pair of registers.
-What clusters would share of it is not counted. Prologues, epilogues and last waves are left out, so
-a prediction is optimistic.
+Powers are those that the loop leaves to special functions. What clusters would share of it is not
+counted. Prologues, epilogues, loops over tiles and last waves are left out, so a prediction is
+optimistic.
 
 TABLE"""
 

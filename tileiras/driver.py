@@ -26,6 +26,7 @@ from tileiras.options import (
     CUTE,
     DELAY_TMA_STORE_WAIT,
     DYNAMIC_PERSISTENT,
+    EXP2_ON_FMA,
     LISTED,
     PREFER_TMA,
     STAGES,
@@ -47,8 +48,14 @@ if TYPE_CHECKING:
 MAGIC = b"\x7fTileIR\x00"
 """How every Tile IR bytecode file begins (a version and sections follow)."""
 
-KNOWN_KNOBS = (ALWAYS_SWIZZLE, DELAY_TMA_STORE_WAIT, DYNAMIC_PERSISTENT, PREFER_TMA)
-"""The environment variables of NVIDIA's compiler that clients set."""
+KNOWN_KNOBS = (
+    ALWAYS_SWIZZLE,
+    DELAY_TMA_STORE_WAIT,
+    DYNAMIC_PERSISTENT,
+    EXP2_ON_FMA,
+    PREFER_TMA,
+)
+"""The environment variables of NVIDIA's compiler that clients set, and those of ours."""
 
 SEARCH_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "PATH", "XDG_CACHE_HOME", "HOME", "TMPDIR")
 """Where the backends look for ptxas and libdevice and keep files; passed on with the knobs."""

@@ -33,6 +33,7 @@ explicit: it does not; whoever launches passes the number of threads.
 PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
 DELAY_TMA_STORE_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"
 DYNAMIC_PERSISTENT = "TILEIR_DYNAMIC_PERSISTENT"
+EXP2_ON_FMA = "TILEIR_EXP2_ON_FMA"
 ALWAYS_SWIZZLE = "TILEIR_ALWAYS_SWIZZLE"
 """Asks for what always holds: tiles that TMA writes or reads are swizzled."""
 

@@ -243,6 +243,14 @@ PIPELINE: tuple[Step, ...] = (
         needs_target=True,
     ),
     Step(
+        "tileas-share-exp2",
+        "nv_tileaa",
+        "products have their instructions: what is asynchronous runs beside what threads compute",
+        min_opt=1,
+        needs=("TMA",),
+        needs_one=("WGMMA", "TCGEN05"),
+    ),
+    Step(
         "insert-barriers",
         "nv_tileaa",
         "tokens order all accesses now; none will order those that other warps are given",

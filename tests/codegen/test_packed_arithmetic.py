@@ -7,47 +7,18 @@ import re
 import numpy as np
 import pytest
 
+from tests.kernels.elementwise_body import SIZE, elementwise_kernel
 from tests.kernels.softmax_attention import softmax_attention
 from tileiras.codegen.target import TARGET_NAMES, Feature, get_target
 from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import run_ptx
-from tileiras.options import CompileOptions
-
-SIZE = 1024
-KERNEL = """
-cuda_tile.module @m {
-  entry @k(%A: tile<ptr<f32>>, %B: tile<ptr<f32>>, %C: tile<ptr<f32>>) {
-    %o = iota : tile<SIZExi32>
-    %i = reshape %o : tile<SIZExi32> -> tile<SIZExi32>
-    LOADS
-    BODY
-    %c0 = reshape %C : tile<ptr<f32>> -> tile<1xptr<f32>>
-    %c1 = broadcast %c0 : tile<1xptr<f32>> -> tile<SIZExptr<f32>>
-    %c2 = offset %c1, %o : tile<SIZExptr<f32>>, tile<SIZExi32> -> tile<SIZExptr<f32>>
-    %t = store_ptr_tko weak %c2, %r : tile<SIZExptr<f32>>, tile<SIZExf32> -> token
-    return
-  }
-}
-"""
-LOAD = """
-    %N0 = reshape %P : tile<ptr<f32>> -> tile<1xptr<f32>>
-    %N1 = broadcast %N0 : tile<1xptr<f32>> -> tile<SIZExptr<f32>>
-    %N2 = offset %N1, %o : tile<SIZExptr<f32>>, tile<SIZExi32> -> tile<SIZExptr<f32>>
-    %N, %uN = load_ptr_tko weak %N2 : tile<SIZExptr<f32>> -> tile<SIZExf32>, token
-"""
-LOADS = LOAD.replace("N", "a").replace("%P", "%A") + LOAD.replace("N", "b").replace("%P", "%B")
-
-
-def source(body: str) -> bytes:
-    """A kernel of one tile block with its body."""
-    text = KERNEL.replace("LOADS", LOADS).replace("BODY", body)
-    return text.replace("SIZE", str(SIZE)).encode()
+from tileiras.options import EXP2_ON_FMA, CompileOptions
 
 
 def compiled(body: str, target: str, without: tuple[str, ...] = ()) -> str:
     """The PTX of a kernel."""
     options = CompileOptions(gpu_name=target, emit="ptx", disabled_features=without)
-    return compile_module(source(body), options).output.decode()
+    return compile_module(elementwise_kernel(body), options).output.decode()
 
 
 def floats(seed: int) -> np.ndarray:
@@ -90,7 +61,9 @@ def test_targets_say_whether_the_hardware_has_them() -> None:
 
 def sums_of_sums(without: tuple[str, ...]) -> tuple[int, int]:
     """Of the packed additions of attention: all, and those of two that have been added before."""
-    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_100", disabled_features=without)
+    options = CompileOptions(
+        gpu_name="sm_100", emit="ptx", disabled_features=without, knobs={EXP2_ON_FMA: "0"}
+    )
     text = compile_module(softmax_attention("full", 128, 64, 64), options).output.decode()
     added = re.findall(r"add\.rn\.f32x2\s+(%rd\d+), (%rd\d+), (%rd\d+);", text)
     results = {result for result, _, _ in added}

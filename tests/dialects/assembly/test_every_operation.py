@@ -43,6 +43,7 @@ from tileiras.dialects.llvm.memory import BytesAttr
 from tileiras.dialects.llvm.vectors import IndicesAttr
 from tileiras.dialects.nv_tileaa.arithmetic import AddFOp, AddIOp
 from tileiras.dialects.nv_tileaa.control_flow import FuncOp, ReduceOp
+from tileiras.dialects.nv_tileaa.math import FmaShareAttr
 from tileiras.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded
 from tileiras.dialects.nv_tileas.ways import InRegistersAttr
@@ -76,6 +77,7 @@ VALUES: dict[type[Attribute], Attribute] = {
     DenseAttr: DenseAttr(TileType(f32, (2,)), bytes(8)),
     SymbolRefAttr: SymbolRefAttr("there"),
     LayoutEncodingAttr: LayoutEncodingAttr(LAYOUT),
+    FmaShareAttr: FmaShareAttr.of(pairs=1, of=8),
 }
 """A value of each kind of property."""
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import dense_case
+from tests.kernels.scaled_products import ScaledGemm, gemm, gemm_arguments
+from tests.kernels.softmax_attention import RESULT, attention_arguments, softmax_attention
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
 from tileiras.codegen.target import get_target
 from tileiras.driver import compile_module
@@ -26,6 +29,18 @@ KERNELS = (
     replace(ALONE, cluster=2, element="f8E4M3FN", tile=(128, 256, 128), result="f16"),
     replace(ALONE, cluster=2, tile=(256, 128, 64)),
 )
+DIVIDED = (
+    replace(ALONE, cluster=0, tile=(256, 256, 64)),
+    replace(ALONE, cluster=4, tile=(512, 256, 64)),
+    replace(ALONE, cluster=0, element="f8E4M3FN", tile=(256, 256, 128)),
+)
+"""Tiles of two and four CTAs."""
+SCALED = (
+    ScaledGemm("f8E4M3FN", "f8E8M0FNU", 32, (128, 256, 128), (256, 512, 256)),
+    ScaledGemm("f4E2M1FN", "f8E4M3FN", 16, (128, 256, 256), (256, 512, 512)),
+    ScaledGemm("f4E2M1FN", "f8E4M3FN", 16, (256, 256, 256), (512, 512, 512)),
+)
+"""By one CTA, and by a pair."""
 
 
 def compiled(kernel: ProductKernel, gpu: str = "sm_100", **knobs: str) -> str:
@@ -56,6 +71,59 @@ def test_every_tile_is_computed(kernel: ProductKernel) -> None:
     # One CTA that does all, two that share, and more than there are tiles.
     for resident in (1, 2, 16):
         assert difference(kernel, text, resident) == ""
+
+
+@pytest.mark.parametrize("kernel", DIVIDED, ids=lambda kernel: kernel.name)
+def test_clusters_that_divide_a_tile_take_over_tiles(kernel: ProductKernel) -> None:
+    """A cluster is one tile block: the number that is taken over is that of its tile."""
+    text = compiled(kernel)
+    assert "tcgen05.mma.cta_group::2" in text and FOR_BOTH in text
+    for resident in (kernel.cluster or 2, 16):
+        assert difference(kernel, text, resident) == ""
+
+
+@pytest.mark.parametrize("kernel", SCALED, ids=str)
+def test_scaled_products_take_over_tiles(kernel: ScaledGemm) -> None:
+    options = CompileOptions(gpu_name="sm_100", emit="ptx")
+    text = compile_module(gemm(kernel).encode(), options).output.decode()
+    assert "block_scale" in text and ASKS in text
+    for resident in (2, 16):
+        given, wanted = gemm_arguments(kernel)
+        run_ptx(text, given, kernel.grid, limits=Limits(resident=resident))
+        np.testing.assert_allclose(given[-1], wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
+
+
+def attention(kind: str, rows: int, columns: int, depth: int) -> str:
+    """PTX of attention whose result is aligned."""
+    source = softmax_attention(kind, rows, columns, depth).decode()
+    aligned = "%o1 = assume div_by<16>, %O : tile<ptr<f16>>\n    %to = make_tensor_view %o1,"
+    source = source.replace("%to = make_tensor_view %O,", aligned)
+    options = CompileOptions(gpu_name="sm_100", emit="ptx")
+    return compile_module(source.encode(), options).output.decode()
+
+
+@pytest.mark.parametrize("resident", [1, 16])
+def test_attention_takes_over_tiles(resident: int) -> None:
+    text = attention("full", 256, 64, 64)
+    assert "tcgen05.mma" in text and ASKS in text
+    arguments, grid = attention_arguments(256, 128, 64, blocks=(3,))
+    once, _ = attention_arguments(256, 128, 64, blocks=(3,))
+    arguments[-1] = once[-1] = 0.125
+    run_ptx(text, arguments, grid, limits=Limits(resident=resident))
+    source = softmax_attention("full", 256, 64, 64)
+    options = CompileOptions(gpu_name="sm_100", emit="ptx", knobs={DYNAMIC_PERSISTENT: "0"})
+    run_ptx(compile_module(source, options).output.decode(), once, grid)
+    assert (arguments[RESULT] == once[RESULT]).all() and once[RESULT].any()
+
+
+@pytest.mark.parametrize(
+    "tile",
+    [("causal", 256, 64, 64), ("masked", 256, 64, 64), ("full", 256, 128, 128)],
+    ids=str,
+)
+def test_attention_stays_where_order_or_memory_counts_more(tile: tuple[str, int, int, int]) -> None:
+    """Long blocks start first in the order of the grid; stores would leave values one stage."""
+    assert ASKS not in attention(*tile)
 
 
 @pytest.mark.parametrize("cluster", [1, 2])

@@ -13,7 +13,7 @@ from tileiras.codegen.lowering import tcgen05_dot
 from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.interpreter.ptx.errors import PtxRuntimeError
-from tileiras.options import CompileOptions
+from tileiras.options import EXP2_ON_FMA, CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
 SCALE = 0.125
@@ -69,6 +69,22 @@ def test_tensor_cores_compute_attention(kernel: Kernel) -> None:
     assert remarks == []
     found, wanted = run(text, kernel, 4 * kernel[2])
     np.testing.assert_allclose(found, wanted, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "kernel", [("causal", 128, 64, 64, 1), ("masked", 256, 128, 64, 1)], ids=str
+)
+@pytest.mark.parametrize(("target", "eighths"), [("sm_100", "4"), ("sm_110", "8")])
+def test_powers_may_be_computed_on_fma_units(target: str, eighths: str, kernel: Kernel) -> None:
+    """With pairs and without, scores of -inf among them: the same errors."""
+    kind, *sizes, share = kernel
+    source = softmax_attention(kind, *sizes, share)
+    found: list[np.ndarray] = []
+    for knob in ("0", eighths):
+        options = CompileOptions(gpu_name=target, emit="ptx", knobs={EXP2_ON_FMA: knob})
+        result, wanted = run(compile_module(source, options).output.decode(), kernel, 4 * sizes[1])
+        found.append(np.abs(result - wanted).max())
+    assert found[1] <= 1.1 * found[0] < 2e-3
 
 
 @pytest.mark.parametrize("target", ["sm_103", "sm_110"])

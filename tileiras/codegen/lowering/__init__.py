@@ -104,6 +104,7 @@ def lower_function(
     ctx.prologue.location = func.location
     ctx.values.update(zip(source.args, kernel.entry.args, strict=True))
     ctx.cluster_size = func.cluster_size
+    ctx.divides_tiles = func.clustered is None
     ctx.has_static_tile_scheduler = func.static_tile_scheduler is not None
     ctx.has_dynamic_tile_scheduler = func.dynamic_tile_scheduler is not None
     body = ctx.b.new_block()

@@ -111,6 +111,7 @@ class KernelLowering:
         self.op: Operation | None = None
         self.roles = RoleState()
         self.cluster_size = 1
+        self.divides_tiles = True
         self.has_static_tile_scheduler = False
         self.has_dynamic_tile_scheduler = False
         self.is_alone = False

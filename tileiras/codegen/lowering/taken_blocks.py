@@ -104,7 +104,8 @@ def next_block(ctx: KernelLowering, end: SSAValue) -> SSAValue:
     taken.position.set(b, b.add(position, b.i32(1)))
     found, x, y, z = (b.extract(answer, word) for word in range(4))
     number = among_all(ctx, b, x, y, z)
-    if ctx.cluster_size > 1:
+    # A cluster that divides a tile is one tile block, and else as many as it has CTAs.
+    if not ctx.divides_tiles:
         number = b.mul(number, b.i32(ctx.cluster_size))
     return b.select(b.icmp("ne", found, b.i32(0)), number, end)
 

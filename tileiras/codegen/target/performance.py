@@ -64,6 +64,21 @@ class Hold:
     per_cycle: int
 
 
+@dataclass(frozen=True)
+class Throughput:
+    """What the units of an SM do in a cycle if they are busy all the time and in nobody's way.
+
+    Whoever divides work between units asks for it; schedules ask for `Reservations`.
+    """
+
+    issued: int = 128
+    """Instructions of threads: a warp's from each of four schedulers."""
+    special: int = 16
+    """Results of special functions of f32."""
+    multiply_adds: int = 2048
+    """Of 16-bit elements, by asynchronous products."""
+
+
 Reservations = Mapping[Work, tuple[Hold, ...]]
 """The unit that does the work first, then the others that the work holds meanwhile."""
 
@@ -94,6 +109,8 @@ class Performance:
     """Time of a wave of CTAs that compute one tile. Only the two together mean something."""
     reservations: Reservations
     """Which units work holds, and for how long."""
+    throughput: Throughput = Throughput()
+    """Which units are the limit where work may be divided between them."""
 
     def cycles(self, work: Work, amount: int, unit: Unit) -> int:
         """Cycles for which an amount of work holds a unit, 0 where it does not."""
@@ -141,7 +158,16 @@ HOPPER = Performance(
 )
 
 
-def _as_hopper(multiprocessors: int, gpu: str) -> Performance:
+_TCGEN05 = Throughput(multiply_adds=4096)
+"""B200: 2250 TFLOP/s f16 dense, 148 SMs, 1.86 GHz (`rates.py` has the documents); special functions
+as compute capability 9.0 (CUDA C++ Programming Guide, "Arithmetic Instructions")."""
+_TCGEN05_ULTRA = replace(_TCGEN05, special=32)
+"""B300: ex2 at twice the rate of B200 (`rates.py`)."""
+
+
+def _as_hopper(
+    multiprocessors: int, gpu: str, throughput: Throughput = HOPPER.throughput
+) -> Performance:
     """A family on which nobody has measured: only the number of its SMs is its own.
 
     Of the units, NVIDIA's table of arithmetic instructions says 64 results of f32 arithmetic in a
@@ -149,7 +175,7 @@ def _as_hopper(multiprocessors: int, gpu: str) -> Performance:
     schedules.
     """
     source = f"as sm_90, not measured; the number of SMs is that of {gpu}"
-    return replace(HOPPER, source=source, multiprocessors=multiprocessors)
+    return replace(HOPPER, source=source, multiprocessors=multiprocessors, throughput=throughput)
 
 
 PERFORMANCE: Mapping[str, Performance] = {
@@ -159,9 +185,9 @@ PERFORMANCE: Mapping[str, Performance] = {
     "sm_88": _as_hopper(16, "a Jetson AGX Orin"),
     "sm_89": _as_hopper(142, "an L40S"),
     "sm_90": HOPPER,
-    "sm_100": _as_hopper(148, "a B200"),
-    "sm_103": _as_hopper(148, "a B300 (of 160 on its chip; assumed)"),
-    "sm_110": _as_hopper(20, "a Jetson Thor"),
+    "sm_100": _as_hopper(148, "a B200", _TCGEN05),
+    "sm_103": _as_hopper(148, "a B300 (of 160 on its chip; assumed)", _TCGEN05_ULTRA),
+    "sm_110": _as_hopper(20, "a Jetson Thor", _TCGEN05),
     "sm_120": _as_hopper(188, "an RTX PRO 6000"),
     "sm_121": _as_hopper(48, "a GB10"),
 }

@@ -161,6 +161,7 @@ NvTileAA = Dialect(
         CircularBufferType,
         ExchangeType,
         *SCHEDULE_ATTRIBUTES,
+        _math.FmaShareAttr,
     ],
 )
 

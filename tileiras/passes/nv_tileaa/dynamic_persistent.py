@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -19,6 +19,9 @@ from tileiras.options import (
 )
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
+if TYPE_CHECKING:
+    from tileiras.planning.model.kernel import RolePlan
+
 
 @dataclass(frozen=True)
 class DynamicPersistentPass(IrPass):
@@ -33,9 +36,10 @@ class DynamicPersistentPass(IrPass):
     Requires nv_tileaa, with the strategies of kernels; a target with tcgen05 and
              clusterlaunchcontrol
     Leaves   kernels whose products do not go to tensor memory; tiles that leave room for a second
-             CTA on an SM; several products, or operands that threads read; tile blocks that may
-             wait for each other, or that no warp of their own stores for; everything, if the
-             environment variable TILEIR_DYNAMIC_PERSISTENT is 0
+             CTA on an SM; operands that threads read; products that depend on each other
+             (attention) where blocks take different times, or where stores would leave a pipeline a
+             single stage; tile blocks that may wait for each other, or that no warp of their own
+             stores for; everything, if the environment variable TILEIR_DYNAMIC_PERSISTENT is 0
     """
 
     name = "tileas-dynamic-persistent"
@@ -68,9 +72,9 @@ def _remark(func: aa.FuncOp) -> Remark:
 
 def _is_candidate(func: aa.FuncOp) -> bool:
     """Whether a kernel has products, and its CTAs a tile block each."""
-    if func.cluster_size > 1 or func.two_tiles is not None:
+    if func.clustered is not None or func.two_tiles is not None:
         return False
-    return any(isinstance(op, aa.DotOp) for op in func.walk())
+    return any(isinstance(op, aa.ProductOp) for op in func.walk())
 
 
 def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
@@ -78,6 +82,7 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     from tileiras.passes.nv_tileaa.form_clusters import is_large_and_plain, is_repeatable
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_dynamic_tile_scheduler
     from tileiras.planning.operands.tma_stores import tma_stores
+    from tileiras.planning.resources.stages import keeps_two_stages
     from tileiras.planning.strategy import strategy_of, would_specialise
     from tileiras.planning.tile_scheduler.communication import may_communicate
     from tileiras.planning.warp_roles.store_warp import with_store_warp
@@ -89,7 +94,8 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     operations = list(func.walk())
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
         return None
-    if not is_large_and_plain(plan):
+    is_chain = _is_chain_that_fills_an_sm(func, plan)
+    if not is_chain and not is_large_and_plain(plan):
         return None
     looped = with_dynamic_tile_scheduler(func)
     if looped is None:
@@ -98,4 +104,19 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     if plan is None or not plan.is_in_tmem:
         return None
     plan = replace(plan, stores=tma_stores(looped, plan, target, None))
-    return looped if with_store_warp(looped, plan, target).has_store_warp else None
+    plan = with_store_warp(looped, plan, target)
+    if not plan.has_store_warp or (is_chain and not keeps_two_stages(looped, plan, target)):
+        return None
+    return looped
+
+
+def _is_chain_that_fills_an_sm(func: aa.FuncOp, plan: RolePlan) -> bool:
+    """Whether products read what others make, in blocks that take the same time each.
+
+    Where some take longer, those start first instead, which only the order of the grid does.
+    """
+    from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
+
+    if plan.shape.ctas > 1 or plan.warpgroups == 1 or longest_tile_first(func) is not None:
+        return False
+    return len(plan.dots) > 1 and any(planned.lhs is None for planned in plan.dots.values())

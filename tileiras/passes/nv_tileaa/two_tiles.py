@@ -23,11 +23,11 @@ TILES = 2
 
 def product_loop(block: Block) -> aa.ForOp | None:
     """The only loop with products in a block, which has no other products."""
-    found = [op for op in block.ops if any(isinstance(i, aa.DotOp) for i in op.walk())]
+    found = [op for op in block.ops if any(isinstance(i, aa.ProductOp) for i in op.walk())]
     if len(found) != 1 or not isinstance(found[0], aa.ForOp):
         return None
     inner = found[0]
-    products = [op for op in inner.walk() if isinstance(op, aa.DotOp)]
+    products = [op for op in inner.walk() if isinstance(op, aa.ProductOp)]
     return inner if all(op.parent_op() is inner for op in products) else None
 
 

@@ -62,6 +62,19 @@ def has_spare_stages(plan: RolePlan, target: GpuTarget) -> bool:
     return all(count > pipeline.least for pipeline, count in pairs if pipeline.may_grow)
 
 
+def keeps_two_stages(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:
+    """Whether a tile of every pipeline that loops fill may come while another one is read, beside
+    the buffers of stores.
+    """
+    pipelines = pipeline_requirements(plan.pipelines, list(plan.dots.values()))
+    room = pipeline_smem(plan, target) - own_store_bytes(func, plan, plan.stores)
+    stages = stages_of_pipelines(pipelines, room)
+    if stages is None:
+        return False
+    pairs = zip(pipelines, stages, strict=True)
+    return all(count > 1 for pipeline, count in pairs if pipeline.may_grow)
+
+
 def has_more_stages_without(plan: RolePlan, load: OperandLoad, target: GpuTarget) -> bool:
     """Whether the pipeline that brings a tile would have more stages if the tile did not come."""
     number = plan.pipeline_of(load)

@@ -105,7 +105,7 @@ class TileCosts:
                 total = sum(self.elements(operand) for operand in op.operands)
                 return self.performance.uses(Work.ARITHMETIC, total)
             case ElementwiseOp():
-                return self.performance.uses(_work(op), self.elements(op.results[0]))
+                return self.performance.uses(kind_of_work(op), self.elements(op.results[0]))
             case aa.LoadOp() | aa.TiledLoadOp():
                 return self.performance.uses(Work.ACCESS, self.elements(op.results[0]))
             case aa.DotOp() | aa.DotScaledOp():
@@ -164,7 +164,7 @@ def multiply_adds(op: aa.ProductOp) -> int:
     return count * storage_bits(op.rhs.type.element_type) // 16
 
 
-def _work(op: Operation) -> Work:
+def kind_of_work(op: Operation) -> Work:
     """The kind of work that an elementwise operation is."""
     if isinstance(op, _ROUTINES):
         return Work.ROUTINE

@@ -11,9 +11,11 @@ from math import e, log2
 from xdsl.dialects.builtin import Float32Type, Float64Type, f32
 from xdsl.ir import SSAValue
 
+from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.codegen.lowering.elementwise.exp2_on_fma import exp2_on_fma, lanes_on_fma
 from tileiras.codegen.lowering.elementwise.request import Request, Rule
 from tileiras.dialects.cuda_tile.attributes import RoundingMode
-from tileiras.dialects.llvm.types import integer_type
+from tileiras.dialects.llvm.types import integer_type, lanes_of
 
 
 def _flush(request: Request) -> str:
@@ -78,11 +80,41 @@ def lower_exp2(request: Request) -> SSAValue:
         case Float64Type():
             return b.libdevice("__nv_exp2", *request.args)
         case Float32Type() if flush:
-            return request.asm("ex2.approx.ftz.f32 $0, $1;", "=f,f", f32, *request.args)
+            return _shared_exp2(request, *request.args)
         case Float32Type():
             return b.unary_intrinsic("llvm.exp2", *request.args)
         case _:
             return request.in_f32(lambda value: b.unary_intrinsic("llvm.exp2", value))
+
+
+def _flushing_exp2(request: Request, value: SSAValue) -> SSAValue:
+    return request.asm("ex2.approx.ftz.f32 $0, $1;", "=f,f", f32, value)
+
+
+def _shared_exp2(request: Request, value: SSAValue) -> SSAValue:
+    """By special functions, and the op's `fma_share` of the elements by FMA units."""
+    b, share, lanes = request.builder, request.fma_share, lanes_of(value.type) or 1
+    on_fma = lanes_on_fma(lanes, *share) if share is not None else ()
+    if not on_fma:
+        return _flushing_exp2(request, value)
+    others = [lane for lane in range(lanes) if lane not in on_fma]
+    computed = exp2_on_fma(b, b.shuffle(value, None, on_fma), request.target)
+    if not others:
+        return computed
+    special = _flushing_exp2(request, b.shuffle(value, None, others))
+    return _merged(b, lanes, (on_fma, computed), (tuple(others), special))
+
+
+def _merged(b: ThreadBuilder, lanes: int, *parts: tuple[tuple[int, ...], SSAValue]) -> SSAValue:
+    """One vector of two, each with the lanes that its elements have there."""
+    where, longest = {}, max(len(places) for places, _ in parts)
+    padded: list[SSAValue] = []
+    for number, (places, value) in enumerate(parts):
+        where |= {lane: number * longest + index for index, lane in enumerate(places)}
+        padded.append(
+            b.shuffle(value, None, [*range(len(places)), *[-1] * (longest - len(places))])
+        )
+    return b.shuffle(padded[0], padded[1], [where[lane] for lane in range(lanes)])
 
 
 def lower_rsqrt(request: Request) -> SSAValue:

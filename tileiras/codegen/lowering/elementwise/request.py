@@ -21,6 +21,7 @@ from tileiras.codegen.lowering.types import element_type
 from tileiras.dialects.cuda_tile.attributes import RoundingMode, Signedness
 from tileiras.dialects.cuda_tile.debug_info import source_location
 from tileiras.dialects.llvm.types import integer_type, lanes_of, vector_type
+from tileiras.dialects.nv_tileaa.math import FmaShareAttr
 from tileiras.errors import CompileError, InternalError
 
 if TYPE_CHECKING:
@@ -74,6 +75,14 @@ class Request:
     def flush_to_zero(self) -> bool:
         """Whether subnormal operands and results become zero."""
         return "flush_to_zero" in self.op.properties
+
+    @property
+    def fma_share(self) -> tuple[int, int] | None:
+        """How many pairs of how many neighbouring ones go to FMA units, if any do."""
+        found = self.op.properties.get("fma_share")
+        if not isinstance(found, FmaShareAttr):
+            return None
+        return found.integer("pairs"), found.integer("of")
 
     @property
     def signed(self) -> bool:

@@ -61,11 +61,8 @@ def _bytes(body: list[Operation], func: aa.FuncOp) -> float:
             total += prod(shape_of(op.pointers)) * op.vector.data
         elif isinstance(op, pl.TmaLoadOp) and op.skip_if is None:
             size = _tile_bytes(op.view) / (1 if op.halved is None else 2)
-            sharers = func.cluster_size // (1 if op.halved is None else 2)
-            if op.multicast_if is None:
-                total += size
-            elif func.clustered is None:
-                total += size / sharers
+            if func.clustered is None or op.multicast_if is None:
+                total += size / op.sharers(func.cluster_size)
             else:
                 shared.append(size)
     return total + sum(shared) - min(shared, default=0.0) * (1 - 1 / func.cluster_size)

@@ -8,6 +8,7 @@ their own, neighbours have one operand in common: of what they may share the sma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import IntegerType
@@ -26,7 +27,15 @@ from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.options import CompileOptions
 
 
-def l2_bytes_per_kiloflop(source: bytes, target: str) -> float | None:
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes from L2 for 1000 flops, and rows and columns of a CTA's product."""
+
+    per_kiloflop: float
+    tile: tuple[int, int]
+
+
+def traffic_of(source: bytes, target: str) -> Traffic | None:
     """Of a kernel with roles, of the loops that copy and multiply most; None of any other."""
     options = with_environment(CompileOptions(gpu_name=target, emit="nv_tileas"))
     module = read_source(compile_module(source, options).output)
@@ -37,7 +46,11 @@ def l2_bytes_per_kiloflop(source: bytes, target: str) -> float | None:
     programs = [op.body for op in func.walk() if isinstance(op, tc.ProductWarpOp)]
     flops = _most(programs or [switches[0].consumer], _flops)
     copied = _most([switches[0].producer], lambda body: _bytes(body, func))
-    return 1000 * copied / flops if flops else None
+    sizes = [size for op in func.walk() for size in _sizes(op)]
+    if not flops:
+        return None
+    rows, columns, _ = max(sizes, key=lambda size: size[0] * size[1])
+    return Traffic(1000 * copied / flops, (rows, columns))
 
 
 def _most(regions: list[Region], of_body: Callable[[list[Operation]], float]) -> float:
@@ -61,11 +74,8 @@ def _bytes(body: list[Operation], func: aa.FuncOp) -> float:
             total += prod(shape_of(op.pointers)) * op.vector.data
         elif isinstance(op, pl.TmaLoadOp) and op.skip_if is None:
             size = _tile_bytes(op.view) / (1 if op.halved is None else 2)
-            sharers = func.cluster_size // (1 if op.halved is None else 2)
-            if op.multicast_if is None:
-                total += size
-            elif func.clustered is None:
-                total += size / sharers
+            if func.clustered is None or op.multicast_if is None:
+                total += size / op.sharers(func.cluster_size)
             else:
                 shared.append(size)
     return total + sum(shared) - min(shared, default=0.0) * (1 - 1 / func.cluster_size)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from loop_figures import LANES, LoopFigures, consumer_warps, main_loop  # noqa: E402
-from loop_traffic import l2_bytes_per_kiloflop  # noqa: E402
+from loop_traffic import traffic_of  # noqa: E402
 from sass_figures import role_loops, sass_of  # noqa: E402
 from static_figures import KERNELS  # noqa: E402
 
@@ -82,7 +82,7 @@ SHAPES: dict[str, tuple[tuple[int, int, int], ...]] = {
     "sm_90": ((128, 128, 1), (128, 256, 1)),
     **dict.fromkeys(
         ("sm_100", "sm_103", "sm_110"),
-        ((128, 128, 1), (256, 256, 2), (512, 256, 4), (1024, 256, 8)),
+        ((128, 128, 1), (256, 256, 2), (512, 256, 4), (1024, 256, 8), (512, 512, 8)),
     ),
 }
 """Rows and columns of tiles by target, and how many CTAs divide one (`num_cta_in_cga`); elsewhere
@@ -171,9 +171,11 @@ def gemm_program(kernel: str, target: str, shape: tuple[int, int, int]) -> Progr
     except CompileError:
         return None
     together = 2 if "cta_group::2" in ptx else 1
-    loop = main_loop(ptx, (rows // ctas * together, columns))
-    traffic = l2_bytes_per_kiloflop(source, target)
-    return None if loop is None else Program(loop, (rows, columns), ctas, traffic)
+    traffic = traffic_of(source, target)
+    own = (rows // ctas, columns) if traffic is None else traffic.tile
+    loop = main_loop(ptx, (own[0] * together, own[1]))
+    loaded = None if traffic is None else traffic.per_kiloflop
+    return None if loop is None else Program(loop, (rows, columns), ctas, loaded)
 
 
 def programs_of(task: Task, target: str) -> list[Program | None]:
@@ -299,8 +301,9 @@ for {L2_BYTES_MEASURED} bytes of L2, which GEMMs were seen to get on an H100
 ([decision 18](decisions/0018-ordinary-grids.md)).
 
 Kernels are those of an author who chooses the tile: `CTAs` of a cluster divide it
-(`num_cta_in_cga`), and multiply in pairs where there is tcgen05
-([decision 43](decisions/0043-pairs-of-ctas.md)). What they load from L2 is read off their
+(`num_cta_in_cga`), along rows, or along rows and columns, and multiply in pairs where there is
+tcgen05 (decisions [43](decisions/0043-pairs-of-ctas.md) and
+[50](decisions/0050-clusters-in-two-dims.md)). What they load from L2 is read off their
 nv_tileas: what CTAs share, and what is in a stage already, once. Attention's tile is queries by
 keys, and its loop has the softmax: sums are scaled in every iteration, and on tcgen05 instructions
 are those of the SASS that ptxas makes of it, since PTX has a `mov.b64` for each pair of registers.

@@ -16,6 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tests.kernels import scaled_products
 from tests.kernels.gather import Case, experts, experts_case, gathered_right, right_case
 from tests.kernels.product_text import ProductKernel, products_in_turn
 from tests.kernels.random_products import (
@@ -223,6 +224,26 @@ def _scaled(form: ScaledGemm, extents: tuple[int, int, int], quick: bool = False
     return Row("block-scaled", name, make, quick, (Feature.FP4_CONVERT,))
 
 
+def _far(found: np.ndarray, wanted: np.ndarray) -> str:
+    """Where sums differ by more than their rounding to f32; "" if nowhere."""
+    least = 1e-6 * float(np.abs(wanted).max())
+    bad = np.flatnonzero(~np.isclose(found, wanted, rtol=1e-5, atol=least))
+    return "" if bad.size == 0 else f"{bad.size} of {wanted.size} differ, first at {bad[0]}"
+
+
+def _divided(form: scaled_products.ScaledGemm) -> Row:
+    """A tile that the CTAs of a cluster divide."""
+
+    def make() -> Launch:
+        given, wanted = scaled_products.gemm_arguments(form)
+        source = scaled_products.gemm(form).encode()
+        return Launch(source, given, form.grid, lambda found: _far(found[4], wanted))
+
+    tile = "x".join(map(str, form.tile))
+    name = f"{form.element} scales {form.scale} of {form.block} tiles {tile} by {form.ctas} CTAs"
+    return Row("block-scaled", name, make, False, (Feature.TCGEN05_SCALED,))
+
+
 @dataclass(frozen=True)
 class Attention:
     """Attention with softmax in base 2; `share` heads of queries read the same keys.
@@ -345,6 +366,17 @@ ROWS: tuple[Row, ...] = (
     _attention(Attention("full", 256, 64, 128)),
     _attention(Attention("causal", 256, 128, 128, share=2, length=512)),
     _attention(Attention("masked", 256, 128, 64, element="bf16", length=512)),
+    *(
+        _divided(
+            scaled_products.ScaledGemm(element, scale, block, tile, (tile[0], tile[1], 512), ctas=n)
+        )
+        for element, scale, block, tile, n in (
+            ("f8E4M3FN", "f8E8M0FNU", 32, (256, 256, 128), 4),
+            ("f4E2M1FN", "f8E8M0FNU", 32, (512, 512, 256), 8),
+            ("f4E2M1FN", "f8E4M3FN", 16, (512, 512, 256), 8),
+            ("f4E2M1FN", "f8E4M3FN", 16, (1024, 256, 256), 8),
+        )
+    ),
     *(
         _scaled(ScaledGemm(element, scale, block, tile, transposed), extents, quick)
         for element, scale, block in (

@@ -107,11 +107,14 @@ class ScaledGemm:
     """Matrices of each array, a batch a tile block along z; 0: arrays of rank 2."""
     is_persistent: bool = False
     """Whether tile blocks are as few as `BLOCKS`, and each makes several tiles of C."""
+    ctas: int = 0
+    """CTAs of a cluster that the kernel asks for on targets with tcgen05; 0: it does not say."""
 
     def __str__(self) -> str:
         shape = "x".join(map(str, self.tile))
         how = f"{'-rows' if self.rows else ''}{'-bytes' if self.bytes else ''}"
         how += f"{'-batched' if self.batches else ''}{'-persistent' if self.is_persistent else ''}"
+        how += f"-{self.ctas}ctas" if self.ctas else ""
         return f"{self.element}-{self.scale}-{self.block}-{shape}{how}"
 
     @property
@@ -216,7 +219,15 @@ def gemm(kernel: ScaledGemm) -> str:
     lines.append("return")
     given = ", ".join(f"%{name}: tile<ptr<{of[0]}>>" for name, of in arrays.items())
     text = "\n ".join(lines)
-    return f"cuda_tile.module @m {{ entry @k({given}) {{ {text}\n }} }}"
+    hints = f"{asking(kernel.ctas)} " if kernel.ctas else ""
+    return f"cuda_tile.module @m {{ entry @k({given}) {hints}{{ {text}\n }} }}"
+
+
+def asking(ctas: int) -> str:
+    """Hints for so many CTAs of a cluster on targets with tcgen05."""
+    targets = ("sm_100", "sm_103", "sm_110")
+    asked = ", ".join(f"{target} = {{num_cta_in_cga = {ctas}}}" for target in targets)
+    return f"optimization_hints=<{asked}>"
 
 
 def _persistent(kernel: ScaledGemm, whole: list[str]) -> list[str]:

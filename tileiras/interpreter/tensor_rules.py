@@ -233,8 +233,11 @@ def _program_id(run: BlockRun, op: aa.GetProgramIdOp) -> list[Array]:
     return [np.asarray(run.block_id[op.axis.value.data], dtype=np.int32)]
 
 
-def _cluster_rank(run: BlockRun, _: aa.GetClusterRankOp) -> list[Array]:
-    return [np.asarray(run.cluster_rank, dtype=np.int32)]
+def _cluster_rank(run: BlockRun, op: aa.GetClusterRankOp) -> list[Array]:
+    rank = run.cluster_rank
+    if op.stride is not None and op.count is not None:
+        rank = rank // op.stride.data % op.count.data
+    return [np.asarray(rank, dtype=np.int32)]
 
 
 def _num_programs(run: BlockRun, op: aa.GetNumProgramsOp) -> list[Array]:

@@ -1,13 +1,15 @@
 """Which copies the CTAs of a cluster make once for all: each brings a part of the tile to all.
 
 A copy can be shared if the CTAs reach it together, which holds for control flow that does not
-depend on the rank. Its tile is the same in all of them if its indices do not either; where each CTA
-has a tile block of its own (`clustered`), two CTAs find out while they run, each computing the
-indices of the other one beside its own.
+depend on the rank. Its tile is the same in all of them if its indices do not either. Where CTAs lie
+in rows and columns (`get_cluster_rank` with a stride), it is the same in those whose ranks agree in
+the bits that its indices depend on. Where each CTA has a tile block of its own (`clustered`), two
+CTAs find out while they run, each computing the indices of the other one beside its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType
@@ -33,14 +35,23 @@ _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
 
 @dataclass
 class Multicast:
-    """Shared loads with their indices that depend on the rank, and what those are made from."""
+    """Shared loads with their indices that differ in the other CTA, and what those are made from.
+
+    `apart`: bits of the rank in which CTAs differ that load different tiles, of which each is
+    shared.
+    """
 
     cluster_size: int
     loads: dict[OperandLoad, tuple[SSAValue, ...]] = field(
         default_factory=dict[OperandLoad, tuple[SSAValue, ...]]
     )
+    apart: dict[OperandLoad, int] = field(default_factory=dict[OperandLoad, int])
     ranked: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     """Scalars whose value in the other CTA is wanted, too."""
+
+    def sharers(self, load: OperandLoad) -> int:
+        """CTAs that a shared tile is the same for: of halves that pairs have, one of each."""
+        return _sharers(load, self.cluster_size, self.apart.get(load, 0))
 
 
 def find_multicast(func: aa.FuncOp, plan: RolePlan) -> Multicast:
@@ -63,12 +74,18 @@ def find_multicast(func: aa.FuncOp, plan: RolePlan) -> Multicast:
 
 
 def _add(
-    multicast: Multicast, func: aa.FuncOp, load: aa.TiledLoadOp, ranked: dict[SSAValue, None]
+    multicast: Multicast, func: aa.FuncOp, load: aa.TiledLoadOp, ranked: dict[SSAValue, int]
 ) -> None:
     """Adds a load if it can be shared: not one whose map changes, as copies into other CTAs are
     not waited for before that. One of which a pair has halves comes once already, unless there are
     other pairs; scales threads copy, each CTA for itself."""
-    sharers = sharing_ctas(load, func.cluster_size)
+    indices = tuple(index for index in load.indices if index in ranked)
+    apart = 0
+    if func.clustered is None:
+        for index in indices:
+            apart |= ranked[index]
+        indices = ()
+    sharers = _sharers(load, func.cluster_size, apart)
     if has_renewed_map(load) or sharers == 1 or is_scale_load(load):
         return
     axis = contiguous_axis(load)
@@ -76,21 +93,23 @@ def _add(
         return
     if any(value in ranked for value in (load.view, *memref_of(load.view).operands)):
         return
-    indices = tuple(index for index in load.indices if index in ranked)
     needed: dict[SSAValue, None] = {}
-    if indices and (func.clustered is None or func.cluster_size != 2):
+    if indices and func.cluster_size != 2:
         return
     if all(_collect(index, ranked, needed) for index in indices):
         multicast.loads[load] = indices
         multicast.ranked |= needed
+        if apart:
+            multicast.apart[load] = apart
 
 
-def sharing_ctas(load: OperandLoad, cluster_size: int) -> int:
-    """CTAs of a cluster that a tile is the same for: of halves that pairs have, one of each."""
-    return cluster_size if halved_dim(load) is None else cluster_size // 2
+def _sharers(load: OperandLoad, cluster_size: int, apart: int) -> int:
+    """CTAs of a cluster whose ranks agree in the bits `apart`, and which have the same half."""
+    different = apart if halved_dim(load) is None else apart | 1
+    return cluster_size >> different.bit_count()
 
 
-def _collect(value: SSAValue, ranked: dict[SSAValue, None], needed: dict[SSAValue, None]) -> bool:
+def _collect(value: SSAValue, ranked: dict[SSAValue, int], needed: dict[SSAValue, None]) -> bool:
     """Notes what a scalar is made from as far as it depends on the rank; False if by more than
     arithmetic."""
     if value not in ranked or value in needed:
@@ -103,38 +122,54 @@ def _collect(value: SSAValue, ranked: dict[SSAValue, None], needed: dict[SSAValu
     return all(_collect(operand, ranked, needed) for operand in op.operands)
 
 
-def rank_dependent(func: aa.FuncOp) -> dict[SSAValue, None]:
-    """The values that may differ between the CTAs of a cluster."""
-    found: dict[SSAValue, None] = {}
+def rank_dependent(func: aa.FuncOp) -> dict[SSAValue, int]:
+    """The values that may differ between the CTAs of a cluster, by the bits of the rank that they
+    depend on.
+    """
+    found: dict[SSAValue, int] = {}
     while True:
-        before = len(found)
+        before = dict(found)
         for op in func.walk():
-            _follow(op, found)
-        if len(found) == before:
+            _follow(op, found, func.cluster_size - 1)
+        if found == before:
             return found
 
 
-def _follow(op: Operation, found: dict[SSAValue, None]) -> None:
+def _note(found: dict[SSAValue, int], values: Iterable[SSAValue], bits: int) -> None:
+    """Notes that values depend on bits of the rank."""
+    if bits:
+        for value in values:
+            found[value] = found.get(value, 0) | bits
+
+
+def _bits(found: dict[SSAValue, int], values: Iterable[SSAValue]) -> int:
+    """The bits of the rank that any of the values depends on."""
+    bits = 0
+    for value in values:
+        bits |= found.get(value, 0)
+    return bits
+
+
+def _follow(op: Operation, found: dict[SSAValue, int], everything: int) -> None:
     """What an operation makes depends on the rank if anything that it takes does."""
     if isinstance(op, aa.GetClusterRankOp):
-        found.update(dict.fromkeys(op.results))
+        _note(found, op.results, op.bits & everything)
     if isinstance(op, aa.ContinueOp | aa.BreakOp | aa.YieldOp):
         _follow_end(op, found)
     elif isinstance(op, aa.ForOp | aa.LoopOp):
         bounds = list(op.operands)[: len(op.operands) - len(op.init_values)]
         arguments = op.body.block.args[len(op.body.block.args) - len(op.init_values) :]
-        if any(bound in found for bound in bounds):
-            found.update(dict.fromkeys((*op.body.block.args, *op.results)))
+        _note(found, (*op.body.block.args, *op.results), _bits(found, bounds))
         for value, argument in zip(op.init_values, arguments, strict=True):
-            if value in found:
-                found[argument] = None
-                if isinstance(op, aa.ForOp):
-                    found[op.results[argument.index - 1]] = None
-    elif any(operand in found for operand in op.operands):
-        found.update(dict.fromkeys(op.results))
+            bits = found.get(value, 0)
+            _note(found, [argument], bits)
+            if isinstance(op, aa.ForOp):
+                _note(found, [op.results[argument.index - 1]], bits)
+    else:
+        _note(found, op.results, _bits(found, op.operands))
 
 
-def _follow_end(op: Operation, found: dict[SSAValue, None]) -> None:
+def _follow_end(op: Operation, found: dict[SSAValue, int]) -> None:
     """What ends an iteration, a loop or a branch; all of it where a branch on the rank decides."""
     if isinstance(op, aa.ContinueOp):
         target: Operation | None = enclosing(op, aa.ForOp, aa.LoopOp)
@@ -144,32 +179,30 @@ def _follow_end(op: Operation, found: dict[SSAValue, None]) -> None:
         target = op.parent_op()
     if not isinstance(target, _STRUCTURED):
         return
-    decided = _is_decided_by(op, target, found)
-    receivers: list[SSAValue] = []
-    positions = range(len(op.operands))
-    for position in positions:
-        if op.operands[position] in found or decided:
-            if isinstance(op, aa.ContinueOp):
-                arguments = target.regions[0].block.args
-                receivers.append(arguments[len(arguments) - len(op.operands) + position])
-            if not isinstance(op, aa.ContinueOp) or isinstance(target, aa.ForOp):
-                receivers.append(target.results[position])
-    found.update(dict.fromkeys(receivers))
+    decided = _deciding_bits(op, target, found)
+    for position, operand in enumerate(op.operands):
+        receivers: list[SSAValue] = []
+        if isinstance(op, aa.ContinueOp):
+            arguments = target.regions[0].block.args
+            receivers.append(arguments[len(arguments) - len(op.operands) + position])
+        if not isinstance(op, aa.ContinueOp) or isinstance(target, aa.ForOp):
+            receivers.append(target.results[position])
+        _note(found, receivers, found.get(operand, 0) | decided)
 
 
-def _is_decided_by(op: Operation, target: Operation, found: dict[SSAValue, None]) -> bool:
-    """Whether a condition up to `target`, itself included, depends on the rank."""
-    parent = op.parent_op()
+def _deciding_bits(op: Operation, target: Operation, found: dict[SSAValue, int]) -> int:
+    """The bits of the rank that a condition up to `target`, itself included, depends on."""
+    parent, bits = op.parent_op(), 0
     while parent is not None:
-        if isinstance(parent, aa.IfOp) and parent.condition in found:
-            return True
+        if isinstance(parent, aa.IfOp):
+            bits |= found.get(parent.condition, 0)
         if parent is target:
-            return False
+            break
         parent = parent.parent_op()
-    return False
+    return bits
 
 
-def is_in_step(func: aa.FuncOp, copies: list[OperandLoad], ranked: dict[SSAValue, None]) -> bool:
+def is_in_step(func: aa.FuncOp, copies: list[OperandLoad], ranked: dict[SSAValue, int]) -> bool:
     """Whether all CTAs of a cluster make the copies equally often, in the same order."""
     around: dict[Operation, None] = {}
     for load in copies:
@@ -190,12 +223,12 @@ def is_in_step(func: aa.FuncOp, copies: list[OperandLoad], ranked: dict[SSAValue
     return not any(_leaves_by_rank(op, func, ranked) for op in func.walk())
 
 
-def _leaves_by_rank(op: Operation, func: aa.FuncOp, ranked: dict[SSAValue, None]) -> bool:
+def _leaves_by_rank(op: Operation, func: aa.FuncOp, ranked: dict[SSAValue, int]) -> bool:
     """Whether a loop, an iteration or the program ends under a condition on the rank."""
     if isinstance(op, aa.ReturnOp):
-        return _is_decided_by(op, func, ranked)
+        return bool(_deciding_bits(op, func, ranked))
     if isinstance(op, aa.BreakOp):
-        return _is_decided_by(op, enclosing(op, aa.LoopOp), ranked)
+        return bool(_deciding_bits(op, enclosing(op, aa.LoopOp), ranked))
     if isinstance(op, aa.ContinueOp):
-        return _is_decided_by(op, enclosing(op, aa.ForOp, aa.LoopOp), ranked)
+        return bool(_deciding_bits(op, enclosing(op, aa.ForOp, aa.LoopOp), ranked))
     return False

@@ -16,7 +16,8 @@ from tests.kernels.random_products import aligned_result, dense_case
 from tests.kernels.scaled_products import ScaledGemm, gemm, gemm_arguments
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
 from tileiras.codegen.target import get_target
-from tileiras.driver import compile_module
+from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.driver import compile_module, read_source
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.interpreter.ptx.errors import PtxError
 from tileiras.options import CompileOptions
@@ -46,7 +47,20 @@ SCALED = (
     ScaledGemm(*MX4, (256, 256, 256), (256, 256, 512)),
     ScaledGemm(*NV4, (256, 256, 256), (400, 256, 640)),
     ScaledGemm(*NV4, (256, 256, 256), (256, 512, 512), is_persistent=True),
+    ScaledGemm(*MX8, (256, 256, 128), (300, 256, 320), ctas=4),
+    ScaledGemm(*MX4, (512, 512, 256), (512, 512, 512), ctas=8),
+    ScaledGemm(*NV4, (256, 256, 256), (400, 256, 640), ctas=4, is_persistent=True),
+    ScaledGemm(*NV4, (512, 512, 256), (512, 700, 512), ctas=8),
 )
+BYTES = replace(LARGE, cluster=4, tile=(256, 256, 128), b="column")
+BOTH = (
+    (replace(LARGE, cluster=4), 0b01, 0b10),
+    (replace(LARGE, cluster=4, form="persistent", a="column"), 0b01, 0b10),
+    (replace(BYTES, element="f8E4M3FN", result="f32"), 0b01, 0b10),
+    (replace(BYTES, element="i8", result="i32"), 0b01, 0b10),
+    (replace(LARGE, cluster=8, element="bf16", tile=(512, 512, 64), result="bf16"), 0b011, 0b100),
+)
+"""With the bits of the rank in which CTAs load different left, and different right operands."""
 
 
 def compiled(kernel: ProductKernel, gpu: str = "sm_100") -> str:
@@ -104,6 +118,40 @@ def test_scales_come_to_both(kernel: ScaledGemm) -> None:
     np.testing.assert_allclose(given[-1], wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
     result = ptx_to_cubin(text, get_target("sm_100"), CompileOptions(gpu_name="sm_100"))
     assert result.cubin and result.spills == 0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "left", "right"), BOTH, ids=[kernel.name for kernel, _, _ in BOTH]
+)
+def test_a_cluster_divides_rows_and_columns(kernel: ProductKernel, left: int, right: int) -> None:
+    """CTAs of a row share what they read of A, those of a column what they read of B."""
+    source = aligned_result(kernel).replace("sm_90", "sm_100").encode()
+    options = CompileOptions(opt_level=3, emit="nv_tileas", gpu_name="sm_100")
+    module = read_source(compile_module(source, options).output)
+    loads = [op for op in module.walk() if isinstance(op, pl.TmaLoadOp)]
+    apart = {(op.halved is not None, op.apart.data) for op in loads if op.apart is not None}
+    assert {(False, left)} <= apart <= {(False, left), (True, right)}
+    assert all(op.sharers(kernel.cluster) == 2 for op in loads if op.multicast_if is not None)
+    text = compiled(kernel)
+    assert "tcgen05.mma.cta_group::2" in text and "cta_group::1" not in text
+    check(kernel, text)
+    result = ptx_to_cubin(text, get_target("sm_100"), CompileOptions(gpu_name="sm_100"))
+    assert result.cubin and result.spills == 0
+
+
+def test_rows_and_columns_on_extents_that_are_no_whole_tiles() -> None:
+    kernel = replace(LARGE, whole=False, result="f32", cluster=4)
+    check(kernel, compiled(kernel), RAGGED)
+
+
+def test_a_copy_for_the_wrong_ctas_is_found() -> None:
+    """CTAs 0 and 2 have the same rows: the masks of both are shifted ones of 0b101."""
+    kernel = replace(LARGE, cluster=4)
+    text = compiled(kernel)
+    wrong, count = re.subn(r"(mov\.b16 \s*%rs\d+), 5;", r"\1, 3;", text)
+    assert count == 1
+    with pytest.raises((PtxError, AssertionError)):
+        check(kernel, wrong)
 
 
 def test_a_hint_of_one_keeps_the_tile_in_one_cta() -> None:

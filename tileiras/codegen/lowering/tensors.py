@@ -149,8 +149,14 @@ def leave_idle_clusters(ctx: KernelLowering, axis: int) -> None:
 
 
 def lower_cluster_rank(ctx: KernelLowering, op: Operation) -> None:
-    """The CTA's number in its cluster."""
-    ctx.values[op.results[0]] = cluster_rank(ctx)
+    """The CTA's number in its cluster, or along one of its dims."""
+    if not isinstance(op, aa.GetClusterRankOp):
+        raise InternalError("the rule of get_cluster_rank got another operation")
+    b, rank = ctx.b, cluster_rank(ctx)
+    if op.stride is not None and op.count is not None:
+        by = op.stride.data.bit_length() - 1
+        rank = b.and_(b.lshr(rank, b.i32(by)), b.i32(op.count.data - 1))
+    ctx.values[op.results[0]] = rank
 
 
 def cluster_rank(ctx: KernelLowering) -> SSAValue:

@@ -163,10 +163,9 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
         if op.skip_if is not None:
             predicate = b.and_(predicate, b.xor(ctx.value(op.skip_if), b.i1(True)))
         if op.multicast_if is not None:
-            same, is_halved = ctx.value(op.multicast_if), op.halved is not None
-            sharers = ctx.cluster_size // 2 if is_halved else ctx.cluster_size
-            owner = number * sharers // len(pieces)
-            predicate, mask = _shared_copy(ctx, same, owner, predicate, is_halved)
+            same, apart = ctx.value(op.multicast_if), op.rank_bits
+            owner = number * op.sharers(ctx.cluster_size) // len(pieces)
+            predicate, mask = _shared_copy(ctx, same, owner, predicate, apart)
         b.tma_load(
             b.gep(target, box.offset),
             ctx.value(op.tensor_map),
@@ -179,19 +178,31 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
 
 
 def _shared_copy(
-    ctx: KernelLowering, same: SSAValue, owner: int, elected: SSAValue, is_halved: bool
+    ctx: KernelLowering, same: SSAValue, owner: int, elected: SSAValue, apart: int
 ) -> tuple[SSAValue, SSAValue]:
     """Whether this thread issues a copy that is CTA `owner`'s if shared, and for which CTAs.
 
-    `is_halved`: those that have the same half of a pair's tile share, and the owner is a pair's.
+    Those share whose ranks agree in the bits `apart`; the owner is a number among them.
     """
     b, rank = ctx.b, cluster_rank(ctx)
-    number = b.lshr(rank, b.i32(1)) if is_halved else rank
-    is_owner = b.icmp("eq", number, b.i32(owner))
+    is_owner = b.icmp("eq", _number_among(ctx, rank, apart), b.i32(owner))
     issues = b.and_(elected, b.or_(is_owner, b.xor(same, b.i1(True))))
     alone = b.shl(b.i32(1), rank)
-    everyone = b.i32((1 << ctx.cluster_size) - 1)
-    if is_halved:
-        first = sum(1 << other for other in range(0, ctx.cluster_size, 2))
-        everyone = b.shl(b.i32(first), b.and_(rank, b.i32(1)))
+    first = sum(1 << other for other in range(ctx.cluster_size) if not other & apart)
+    everyone = b.i32(first)
+    if apart:
+        everyone = b.shl(everyone, b.and_(rank, b.i32(apart)))
     return issues, b.trunc(b.select(same, everyone, alone), integer_type(16))
+
+
+def _number_among(ctx: KernelLowering, rank: SSAValue, apart: int) -> SSAValue:
+    """The number of a CTA among those whose ranks agree in the bits `apart`, which lie together:
+    all that its other bits, taken together, say.
+    """
+    free = (ctx.cluster_size - 1) & ~apart
+    shift = (free & -free).bit_length() - 1
+    if free >> shift & (free >> shift) + 1:
+        raise InternalError(f"CTAs {free:#b} of a cluster do not lie together", where="tma")
+    number = ctx.b.lshr(rank, ctx.b.i32(shift)) if shift else rank
+    is_highest = free >> shift << shift | (1 << shift) - 1 == ctx.cluster_size - 1
+    return number if is_highest else ctx.b.and_(number, ctx.b.i32(free >> shift))

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
+    IntAttr,
     IntegerAttr,
     StringAttr,
     UnitAttr,
@@ -26,6 +27,7 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.traits import IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.nv_tileaa.schedule import check_schedule
 
@@ -203,11 +205,29 @@ class GetProgramIdOp(IRDLOperation):
 
 @irdl_op_definition
 class GetClusterRankOp(IRDLOperation):
-    """Number of the CTA in its cluster, i32."""
+    """Number of the CTA in its cluster, i32; or its number along one of the dims that they lie in.
+
+    `result = rank / stride % count`. Both are powers of two; without them it is the rank.
+    """
 
     name = "nv_tileaa.get_cluster_rank"
+    stride = opt_prop_def(IntAttr)
+    count = opt_prop_def(IntAttr)
     result = result_def()
     traits = traits_def(Pure())
+
+    @property
+    def bits(self) -> int:
+        """The bits of the rank that say what the result is; all of them where it is the rank."""
+        if self.stride is None or self.count is None:
+            return -1
+        return (self.count.data - 1) * self.stride.data
+
+    def verify_(self) -> None:
+        """A stride has a count, and both are powers of two."""
+        numbers = [number.data for number in (self.stride, self.count) if number is not None]
+        if len(numbers) == 1 or any(n < 1 or n & (n - 1) for n in numbers):
+            raise VerifyException(f"{self.name}: expected powers of two as stride and count")
 
 
 @irdl_op_definition

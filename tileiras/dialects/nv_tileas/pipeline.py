@@ -191,9 +191,10 @@ class TmaLoadOp(IRDLOperation):
     """Copies one tile of a view into the current stage at byte `offset`, in panels along `axis`.
 
     Where `multicast_if` (i1) holds, all CTAs of the cluster copy the same tile now, and each brings
-    its part of it to all. Boxes of the tensor map may have but a part of a panel. Where `skip_if`
-    (i1) holds, nothing is copied: the stage has the tile in another place. Of one that is `halved`
-    along a dim each CTA of a pair copies one half, to the same place in its stage.
+    its part of it to all; or all whose ranks agree in the bits of `apart`. Boxes of the tensor map
+    may have but a part of a panel. Where `skip_if` (i1) holds, nothing is copied: the stage has the
+    tile in another place. Of one that is `halved` along a dim each CTA of a pair copies one half,
+    to the same place in its stage.
     """
 
     name = "nv_tileas.async.tiled_tma_load"
@@ -206,7 +207,18 @@ class TmaLoadOp(IRDLOperation):
     axis = prop_def(IntAttr)
     offset = prop_def(IntAttr)
     halved = opt_prop_def(IntAttr)
+    apart = opt_prop_def(IntAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def rank_bits(self) -> int:
+        """The bits of the rank in which CTAs differ that copy different things."""
+        apart = 0 if self.apart is None else self.apart.data
+        return apart if self.halved is None else apart | 1
+
+    def sharers(self, cluster_size: int) -> int:
+        """The CTAs of a cluster that copy the same."""
+        return 1 if self.multicast_if is None else cluster_size >> self.rank_bits.bit_count()
 
 
 @irdl_op_definition

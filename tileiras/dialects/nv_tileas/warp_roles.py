@@ -37,9 +37,10 @@ WARP_ROLES, ROLES = "warp_roles", "roles"
 """Of the function: its roles, with their warps. Of an operation: the roles that run it."""
 TILE_ORDER = "longest_tile_first"
 """Of the function: which tile block a CTA computes, where that is not the one of its number."""
-MULTICAST, FOR_PEER = "multicast", "for_peer"
-"""Of a load that the CTAs of a cluster share: its indices that depend on the rank, by number. Of
-an operation: the producer computes it for the other CTA, too."""
+MULTICAST, APART, FOR_PEER = "multicast", "apart", "for_peer"
+"""Of a load that the CTAs of a cluster share: its indices that the other CTA compares, by number,
+and the bits of the rank in which CTAs differ that load different tiles. Of an operation: the
+producer computes it for the other CTA, too."""
 UNIFORM_WITH = "uniform_with"
 """Of a load: the place in its stage of one that may bring the same tile; both roles compare."""
 PROLOGUE_FILLS = "prologue_fills"
@@ -60,6 +61,7 @@ NAMES = (
     ROLES,
     TILE_ORDER,
     MULTICAST,
+    APART,
     FOR_PEER,
     UNIFORM_WITH,
     PROLOGUE_FILLS,

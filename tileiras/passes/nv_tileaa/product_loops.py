@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i32
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -15,15 +17,24 @@ from tileiras.planning.tiling.product_region import LOADS, ProductRegion
 from tileiras.planning.tiling.slicing import cut_type
 
 
-def divide_parts(region: ProductRegion, ctas: int) -> None:
-    """Puts the parts in place of what they replace, divided among the CTAs of a cluster.
+@dataclass(frozen=True)
+class Ranks:
+    """CTAs of a cluster along a dim of a tile: number `rank / stride % count` of `size` CTAs."""
 
-    CTA `rank` has the parts i * ctas + rank.
+    count: int
+    stride: int
+    size: int
+
+
+def divide_parts(region: ProductRegion, ranks: Ranks) -> None:
+    """Puts the part of a CTA of a cluster in place of what the parts replace.
+
+    There are as many as CTAs along the dim of the cut.
     """
-    body = build_part_loop(region, ctas)
-    loop = body.parent_op()
-    if isinstance(loop, aa.ForOp) and region.cut.parts == ctas:
-        _unroll_one(loop)
+    loop = build_part_loop(region, ranks).parent_op()
+    if not isinstance(loop, aa.ForOp) or region.cut.parts != ranks.count:
+        raise InternalError("parts are not those of the CTAs of a cluster", where="tileas-slicing")
+    _unroll_one(loop)
 
 
 def _unroll_one(loop: aa.ForOp) -> None:
@@ -46,12 +57,15 @@ def _unroll_one(loop: aa.ForOp) -> None:
     loop.erase()
 
 
-def build_part_loop(region: ProductRegion, ctas: int = 1) -> Block:
-    """Puts the loop in place of what it replaces; returns its body."""
+def build_part_loop(region: ProductRegion, ranks: Ranks | None = None) -> Block:
+    """Puts the loop in place of what it replaces; returns its body.
+
+    With `ranks` it has one iteration: the part of the CTA.
+    """
     block, cut = region.cut.block, region.cut
     before = ScalarBuilder()
     before.location = region.last.location
-    bounds = [before.integer(bound, i32) for bound in (0, cut.parts // ctas, 1)]
+    bounds = [before.integer(bound, i32) for bound in (0, cut.parts if ranks is None else 1, 1)]
     replaced = list(region.leaving)
     initial = [before.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0] for _ in replaced]
     reductions = [op for op in region.moved if isinstance(op, aa.ReduceOp) and op in cut.sinks]
@@ -61,8 +75,8 @@ def build_part_loop(region: ProductRegion, ctas: int = 1) -> Block:
     types = [value.type for value in initial]
     body = Block(arg_types=[i32, *types])
     writer = _RegionWriter(cut, body)
-    if ctas > 1:
-        writer.part = writer.part_of_rank(ctas)
+    if ranks is not None:
+        writer.part = writer.part_of_rank(ranks)
     writer.write(region)
     carried = list(body.args[1:])
     ends = [
@@ -102,10 +116,12 @@ class _RegionWriter(PartBuilder):
         super().__init__(cut.parts, block, block.args[0])
         self.cut = cut
 
-    def part_of_rank(self, ctas: int) -> SSAValue:
-        """The part that this CTA does in an iteration."""
-        rank = self.emit(aa.GetClusterRankOp, (), [i32]).results[0]
-        return self.binary(aa.AddIOp, self.scaled(self.part, ctas), rank)
+    def part_of_rank(self, ranks: Ranks) -> SSAValue:
+        """The part that this CTA has: its number along the dim of the cut."""
+        properties: dict[str, Attribute] = {}
+        if ranks.count < ranks.size:
+            properties = {"stride": IntAttr(ranks.stride), "count": IntAttr(ranks.count)}
+        return self.emit(aa.GetClusterRankOp, (), [i32], properties).results[0]
 
     def write(self, region: ProductRegion) -> None:
         """Writes all operations, reductions along the cut aside."""

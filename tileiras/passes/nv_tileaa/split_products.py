@@ -10,19 +10,19 @@ tiles, left operands that are computed. Operands that are loaded come through sh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Block, SSAValue
+from functools import partial
+from math import prod
 
 from tileiras.analysis.register_pressure import Live, live_at_products
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.types import MemTokenType, shape_of
-from tileiras.passes.nv_tileaa.product_loops import build_part_loop, divide_parts
+from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.passes.nv_tileaa.divide_products import ROWS, divide_product, part_shape
+from tileiras.passes.nv_tileaa.product_loops import build_part_loop
 from tileiras.planning.tiling.product_cut import ProductCut
-from tileiras.planning.tiling.product_region import LOADS, ProductRegion, find_region, has_no_effect
+from tileiras.planning.tiling.product_region import ProductRegion, find_region
 
-Load = aa.LoadOp | aa.TiledLoadOp
 MAX_LIVE_WORDS = 176
 """Policy: registers of a thread for what is live with a product: of 255, or of 232 beside a
 producer.
@@ -31,8 +31,6 @@ MAX_ACCUMULATORS = 128
 """Policy: registers of a thread for one product's result."""
 THREADS = 256
 """Policy: two warpgroups, or the eight warps among which the registers of an SM are divided."""
-ROWS = 128
-"""Policy: rows of a part that keep two warpgroups of 64 rows busy."""
 MAX_EXTENT = 256
 """Fixed: of a part: what one instruction and one bulk copy take."""
 MAX_PARTS = 32
@@ -61,83 +59,17 @@ def split_products(func: aa.FuncOp, ctas: int, max_extent: int | None = None) ->
         product = next((d for d in large if d not in settled), None)
         if product is None:
             return done
-        if ctas > func.cluster_size and (divided := _divide(func, product, live, ctas)) is not None:
-            done.append(divided)
-            continue
+        if ctas > func.cluster_size:
+            divided = divide_product(func, product, ctas, partial(_quality, live))
+            if divided is not None:
+                done.append(divided)
+                continue
         choice = _best(product, live)
         if choice is None:
             settled[product] = None
         else:
             done.append(_described(product, choice.region.cut))
             build_part_loop(choice.region)
-
-
-def _divide(
-    func: aa.FuncOp, product: aa.ProductOp, live: dict[aa.ProductOp, Live], ctas: int
-) -> str | None:
-    """Divides a product among the CTAs of a cluster, if all that is stored comes from it."""
-    found: list[_Choice] = []
-    for dim in range(len(shape_of(product.result))):
-        region = find_region(product.result, dim, ctas)
-        quality = None if region is None else _quality(region.cut, live)
-        if region is not None and quality is not None and _is_all_divided(func, region):
-            found.append(_Choice((quality, _odd_rows(region), dim), region))
-    if not found:
-        return None
-    region = min(found, key=lambda choice: choice.rank).region
-    text = f"{_described(product, region.cut)}, one for each CTA of a cluster"
-    divide_parts(region, ctas)
-    func.properties["cluster"] = IntegerAttr(ctas, i32)
-    return text
-
-
-def _odd_rows(region: ProductRegion) -> int:
-    """0 where the parts of products keep two warpgroups busy."""
-    cut = region.cut
-    dots = [value for value in cut.flowing if isinstance(value.owner, aa.ProductOp)]
-    return int(any(_part_shape(cut, value)[-2] % ROWS for value in dots))
-
-
-def _part_shape(cut: ProductCut, value: SSAValue) -> list[int]:
-    """The shape of a part of a value."""
-    shape = list(shape_of(value))
-    shape[cut.dims[value][0]] //= cut.parts
-    return shape
-
-
-def _is_all_divided(func: aa.FuncOp, region: ProductRegion) -> bool:
-    """Whether nothing beside the parts has an effect, and the parts only store."""
-    if any(isinstance(op, aa.ReduceOp) and op in region.cut.sinks for op in region.moved):
-        return False
-    inside = {inner: None for op in region.moved for inner in op.walk()}
-    if not all(op in inside or has_no_effect(op) for op in func.walk()):
-        return False
-    loads = [op for op in func.walk() if isinstance(op, LOADS)]
-    return not any(_needs_other_parts(load, load in inside, region) for load in loads)
-
-
-def _needs_other_parts(load: Load, inside: bool, region: ProductRegion) -> bool:
-    """Whether token order ties a load to stores that another CTA may make: nothing waits for it.
-
-    Within one run of the parts they are in order; where loops carry tokens there may be others.
-    """
-    from tileiras.planning.memory_order import follows_write, precedes_write
-
-    if follows_write(load):
-        return True
-    is_one_run = inside and not _tokens_are_carried(region.cut.block)
-    return not is_one_run and precedes_write(load)
-
-
-def _tokens_are_carried(block: Block) -> bool:
-    """Whether a loop around a block hands tokens on from one iteration to the next."""
-    parent = block.parent_op()
-    while parent is not None:
-        carried = parent.init_values if isinstance(parent, aa.ForOp | aa.LoopOp) else ()
-        if any(isinstance(value.type, MemTokenType) for value in carried):
-            return True
-        parent = parent.parent_op()
-    return False
 
 
 def has_too_large(func: aa.FuncOp) -> bool:
@@ -163,26 +95,29 @@ def _best(product: aa.ProductOp, live: dict[aa.ProductOp, Live]) -> _Choice | No
     while parts <= MAX_PARTS and not any(choice.rank[0] == 0 for choice in found):
         for dim in range(len(shape_of(product.result))):
             region = find_region(product.result, dim, parts)
-            quality = None if region is None else _quality(region.cut, live)
+            quality = None if region is None else _quality(live, [region.cut])
             if region is not None and quality is not None:
                 found.append(_Choice((quality, parts, dim), region))
         parts *= 2
     return min(found, key=lambda choice: choice.rank, default=None)
 
 
-def _quality(cut: ProductCut, live: dict[aa.ProductOp, Live]) -> int | None:
+def _quality(live: dict[aa.ProductOp, Live], cuts: Sequence[ProductCut]) -> int | None:
     """0 where everything fits; 1 where it is at least cut to whole warpgroups; else None."""
     best = 0
-    for value in cut.flowing:
+    for value in cuts[0].flowing:
         if not isinstance(value.owner, aa.ProductOp):
             continue
-        product, shape = value.owner, _part_shape(cut, value)
+        product, shape = value.owner, part_shape(cuts, value)
         rows, columns = shape[-2:]
         whole_rows = shape_of(value)[-2]
         if rows != whole_rows and rows % (ROWS // 2):
             return None
         threads = THREADS if rows % ROWS == 0 or len(shape) > 2 else THREADS // 2
-        words = sum(w // (cut.parts if v in cut.dims else 1) for v, w in live[product].items())
+        words = sum(
+            size // prod(cut.parts for cut in cuts if held in cut.dims)
+            for held, size in live[product].items()
+        )
         accumulators = rows * columns * (shape[0] if len(shape) > 2 else 1)
         fits = words <= MAX_LIVE_WORDS * threads and accumulators <= MAX_ACCUMULATORS * threads
         if fits and max(rows, columns) <= MAX_EXTENT:
@@ -195,6 +130,6 @@ def _quality(cut: ProductCut, live: dict[aa.ProductOp, Live]) -> int | None:
 
 def _described(product: aa.ProductOp, cut: ProductCut) -> str:
     """The product and its parts, for a remark."""
-    whole, part = shape_of(product.result), _part_shape(cut, product.result)
+    whole, part = shape_of(product.result), part_shape([cut], product.result)
     texts = ["x".join(map(str, shape)) for shape in (whole, part)]
     return f"product of {texts[0]} in {cut.parts} parts of {texts[1]}"

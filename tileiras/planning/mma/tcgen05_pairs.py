@@ -57,7 +57,8 @@ def _half_of(planned: Tcgen05Dot, multicast: Multicast) -> int | str:
         return f"each CTA has {rows}x{columns} of a product"
     if not planned.kind.holds(PAIR_ROWS[0], columns, PAIR):
         return f"no instruction of two CTAs has {columns} columns"
-    if not isinstance(load, aa.TiledLoadOp) or multicast.loads.get(load) != ():
+    is_shared = multicast.loads.get(load) == () and not multicast.apart.get(load, 0) & 1
+    if not isinstance(load, aa.TiledLoadOp) or not is_shared:
         return "the CTAs do not load the same right operand by TMA, in step"
     if any(use.index != _RIGHT for use in tile_uses(load) if use.index < FIRST_SCALE):
         return "a right operand is a left one, too"

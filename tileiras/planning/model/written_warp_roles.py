@@ -13,6 +13,7 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
 from tileiras.dialects.nv_tileas.warp_roles import (
+    APART,
     CONSUMER,
     ENTRY,
     FOR_PEER,
@@ -73,6 +74,8 @@ def write_warp_roles(func: aa.FuncOp, plan: RolePlan, roles: WarpRoles) -> None:
         if isinstance(load, aa.TiledLoadOp):
             numbers = [n for n, index in enumerate(load.indices) if index in ranked]
             load.attributes[MULTICAST] = IntTupleAttr(numbers)
+            if load in roles.multicast.apart:
+                load.attributes[APART] = IntAttr(roles.multicast.apart[load])
     for pipeline in plan.pipelines:
         for load in pipeline.loads:
             if load in roles.uniform:
@@ -287,6 +290,8 @@ def _read_multicast(op: Operation, multicast: Multicast) -> None:
         if any(number >= len(op.indices) for number in shared.data):
             raise contradiction(op, f"has fewer indices than '{MULTICAST}' says")
         multicast.loads[op] = tuple(op.indices[number] for number in shared.data)
+        if isinstance(apart := op.attributes.get(APART), IntAttr):
+            multicast.apart[op] = apart.data
 
 
 def _read_uniform(plan: RolePlan) -> dict[OperandLoad, OperandLoad]:

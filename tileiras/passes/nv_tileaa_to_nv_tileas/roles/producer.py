@@ -25,7 +25,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import (
     all_equal,
 )
 from tileiras.passes.op_builder import OpBuilder
-from tileiras.planning.clusters import Multicast, sharing_ctas
+from tileiras.planning.clusters import Multicast
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.gather import chunk_elements, chunk_layout, run_elements
@@ -272,6 +272,8 @@ class ProducerBuilder(OpBuilder):
                 operands.append(skip_if)
             if op.halved is not None:
                 properties["halved"] = op.halved
+            if op in self.multicast.apart:
+                properties["apart"] = IntAttr(self.multicast.apart[op])
             sizes = [1, 1, 1, len(op.indices), int(is_shared), int(skip_if is not None)]
             properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
             self.emit(pl.TmaLoadOp, operands, (), properties)
@@ -296,7 +298,7 @@ class ProducerBuilder(OpBuilder):
         if axis is None:
             raise InternalError("a tile brought to shared memory has no contiguous dim")
         is_shared = op in self.multicast.loads
-        parts = sharing_ctas(op, self.multicast.cluster_size) if is_shared else 1
+        parts = self.multicast.sharers(op) if is_shared else 1
         extents = tile_cut(type, axis, parts)
         if extents is None:
             raise InternalError("a tile cannot be cut into boxes")

@@ -69,6 +69,8 @@ def _tell_tma(teller: Teller, op: pl.TmaLoadOp) -> None:
     box = shape_text(made.box.data) if isinstance(made, pl.MakeTensorMapOp) else ""
     swizzle = made.swizzle.data if isinstance(made, pl.MakeTensorMapOp) else 0
     shared = ", once for all CTAs of the cluster" if op.multicast_if is not None else ""
+    if op.apart is not None:
+        shared = ", once for all CTAs of the cluster that have the same rows or columns"
     tile = tile_text(type.tile_shape, type.memref.element_type)
     why = (
         f"TMA copies {tile} into a stage that products read{shared}: base and strides are proven "

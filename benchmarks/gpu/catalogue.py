@@ -457,8 +457,10 @@ def _rows(
 
 def entries() -> list[Entry]:
     """Everything, in the order of the report."""
+    from attention_catalogue import attention_variants
     from elementwise_catalogue import elementwise
     from training_catalogue import training
 
     rows = [*memory_bound(), *elementwise(), *training()]
-    return [*plain_gemms(), *other_gemms(), *attentions(), *rows]
+    products = [*plain_gemms(), *other_gemms(), *attentions(), *attention_variants()]
+    return [*products, *rows]

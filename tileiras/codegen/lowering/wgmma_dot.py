@@ -154,7 +154,7 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
         ctx.values[op.result] = product.two_level(acc)
     else:
         pending = op.pending.data if op.pending is not None else None
-        if isinstance(left, LeftInRegisters) and repeats == 1 and is_zero(op.acc):
+        if not isinstance(left, LeftByThreads) and repeats == 1 and is_zero(op.acc):
             ctx.values[op.result] = product.from_zero(pending)
         else:
             ctx.values[op.result] = product.accumulated(acc, pending)

@@ -93,7 +93,7 @@ def variant_attention(
 
 @ct.kernel
 def paged_decode(q, k, v, pages, out, scale: float, tm: Int, page: Int, depth: Int, heads: Int):
-    """Attention of one new token to keys in pages, of which `pages` lists those of each sequence."""
+    """Attention of one new token to keys in pages: `pages` lists those of each sequence."""
     batch, head = ct.bid(0) // heads, ct.bid(0) % heads
     scale = scale * LOG2_E
     queries = ct.load(q, (batch, head, 0, 0), (1, 1, tm, depth), padding_mode=ZERO)
@@ -145,7 +145,19 @@ def latent_decode(
 
 @ct.kernel
 def attention_queries_backward(
-    q, k, v, dy, tops, means, dq, scale: float, tm: Int, tn: Int, depth: Int, heads: Int, causal: Bool
+    q,
+    k,
+    v,
+    dy,
+    tops,
+    means,
+    dq,
+    scale: float,
+    tm: Int,
+    tn: Int,
+    depth: Int,
+    heads: Int,
+    causal: Bool,
 ):
     """Gradients of queries: a block for `tm` of them walks over the keys.
 
@@ -172,7 +184,9 @@ def attention_queries_backward(
         weights = ct.mma(slope, ct.transpose(values), ct.zeros((tm, tn), ct.float32))
         change = (powers * (weights - mean)).astype(q.dtype)
         total = ct.mma(change, keys, total)
-    ct.store(dq, (batch, head, block, 0), (total * scale).astype(dq.dtype).reshape((1, 1, tm, depth)))
+    ct.store(
+        dq, (batch, head, block, 0), (total * scale).astype(dq.dtype).reshape((1, 1, tm, depth))
+    )
 
 
 @ct.kernel

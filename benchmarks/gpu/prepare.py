@@ -182,9 +182,7 @@ def main() -> int:
     options = parser.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
     chosen = [
-        entry
-        for entry in entries()
-        if re.search(options.only or "", f"{entry.group} {entry.name}")
+        entry for entry in entries() if re.search(options.only or "", f"{entry.group} {entry.name}")
     ]
     if shutil.which("tileiras") is None:
         print("tileiras is not on PATH", file=sys.stderr)

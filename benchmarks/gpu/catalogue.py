@@ -459,9 +459,11 @@ def _rows(
 
 def entries() -> list[Entry]:
     """Everything, in the order of the report."""
+    from attention_catalogue import attention_variants
     from elementwise_catalogue import elementwise
     from loop_catalogue import other_loops
     from training_catalogue import training
 
     rows = [*memory_bound(), *elementwise(), *training()]
-    return [*plain_gemms(), *other_gemms(), *other_loops(), *attentions(), *rows]
+    products = [*plain_gemms(), *other_gemms(), *other_loops()]
+    return [*products, *attentions(), *attention_variants(), *rows]

@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attention_kernels
 import cuda.tile as ct
 import elementwise_kernels
 import kernels
@@ -73,7 +74,10 @@ def constraint(argument: Array | int | float) -> Any:
 
 def export(entry: Entry) -> bytes:
     """The client's bytecode."""
-    modules = (kernels, elementwise_kernels, loop_kernels, training_kernels)
+    modules = (
+        *(kernels, attention_kernels, elementwise_kernels),
+        *(loop_kernels, training_kernels),
+    )
     module = next(module for module in modules if hasattr(module, entry.kernel))
     kernel = getattr(module, entry.kernel).replace_hints(**entry.hints)
     parameters = [*map(constraint, entry.arguments), *entry.constants]
@@ -185,7 +189,9 @@ def main() -> int:
     parser.add_argument("--only", help="a regular expression that names must match")
     options = parser.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
-    chosen = [entry for entry in entries() if re.search(options.only or "", entry.name)]
+    chosen = [
+        entry for entry in entries() if re.search(options.only or "", f"{entry.group} {entry.name}")
+    ]
     if shutil.which("tileiras") is None:
         print("tileiras is not on PATH", file=sys.stderr)
         return 2

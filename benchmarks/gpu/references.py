@@ -172,7 +172,13 @@ def _library_attention(arguments: Arguments, causal: bool) -> Callable[[], Any] 
         return None
     if q.shape[2] != k.shape[2]:  # decoding: the rows are the heads of a group
         q = q.reshape(q.shape[0], -1, 1, q.shape[3])
-    shared = q.shape[1] != k.shape[1]
+    return sdpa(q, k, v, scale, causal, q.shape[1] != k.shape[1])
+
+
+def sdpa(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, causal: bool, shared: bool
+) -> Callable[[], Any]:
+    """torch's attention by cuDNN, else by the flash kernel, else by products."""
 
     def run(backends: list[SDPBackend]) -> Any:
         with sdpa_kernel(backends):

@@ -21,7 +21,12 @@ DEFAULT_COPY = 3.0e12
 
 TOOLS = ("ours", "vendor", "library")
 COLOURS = {"ours": "#2f6fab", "vendor": "#b8b8b8", "library": "#e0a030"}
-HEADINGS = {"GEMM": "Products", "attention": "Attention", "memory": "Memory-bound kernels"}
+HEADINGS = {
+    "GEMM": "Products",
+    "attention": "Attention",
+    "attention variants": "Variants of attention, and its gradients",
+    "memory": "Memory-bound kernels",
+}
 
 NOTES = "\n## Notes\n"
 

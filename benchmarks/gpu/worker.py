@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attention_references
 import elementwise_references
 import loop_references
 import references
@@ -35,7 +36,10 @@ BATCH_MS = 1.5
 ENTRY_MS = 1200.0
 MAX_BATCH = 64
 DEVICE = "cuda"
-_REFERENCES = (references, elementwise_references, loop_references, training_references)
+_REFERENCES = (
+    *(references, attention_references, elementwise_references),
+    *(loop_references, training_references),
+)
 EXPECTED = {name: f for module in _REFERENCES for name, f in module.EXPECTED.items()}
 LIBRARY = {name: f for module in _REFERENCES for name, f in module.LIBRARY.items()}
 
@@ -80,6 +84,9 @@ def make_array(array: dict[str, Any], seed: int, entry: dict[str, Any]) -> torch
             flat = torch.randn(size, generator=generator, device=DEVICE).to(dtype)
         case "normal":
             flat = torch.randn(size, generator=generator, device=DEVICE, dtype=dtype)
+        case fill if fill.startswith("around "):
+            flat = torch.randn(size, generator=generator, device=DEVICE, dtype=dtype)
+            flat += float(fill.removeprefix("around "))
         case "slots" | "experts":
             slots, experts = route(entry)
             flat = slots if array["fill"] == "slots" else experts
@@ -252,11 +259,11 @@ def measure(
 ) -> dict[str, Any]:
     """Checks and times an entry; steps in `skip` are known to end the process."""
     shared = arguments_for(entry)
-    written = next(
-        position
-        for position, argument in enumerate(entry["arguments"])
-        if isinstance(argument, dict) and argument["fill"] in ("output", "sum")
-    )
+    fills = [
+        argument["fill"] if isinstance(argument, dict) else "" for argument in entry["arguments"]
+    ]
+    written = [fills.index("sum")] if "sum" in fills else []
+    written = written or [position for position, fill in enumerate(fills) if fill == "output"]
     calls: dict[str, Callable[[], Any]] = {}
     outputs: dict[str, torch.Tensor] = {}
     result: dict[str, Any] = {"tools": {}}
@@ -278,7 +285,10 @@ def measure(
             result["tools"][name] = {"error": str(error)[:300]}
             continue
         finish_or_die()
-        outputs[name], calls[name] = mine[written].clone(), kernel.launch
+        outputs[name] = torch.stack([mine[position] for position in written])
+        if len(written) == 1:
+            outputs[name] = outputs[name][0]
+        calls[name] = kernel.launch
     expected = EXPECTED[entry["reference"]]([*shared, *entry["constants"]])
     for name, verdict in compare(expected, outputs).items():
         result["tools"][name] = verdict

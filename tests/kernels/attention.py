@@ -54,6 +54,37 @@ LOOP = """%acc_N = for %j_N in (%c0 to %is#0, step %c1) : tile<i32>
     """
 
 
+GRADIENT = """%acc_N = for %j_N in (%c0 to %is#0, step %c1) : tile<i32>
+        iter_values(%a_N = INIT) -> (tile<ROWSxDEPTHxf32>) {
+      %k_N, %uk_N = load_view_tko weak %pk[%j_N, %c0] token = %t0
+        : partition_view<tile=(KEYSxDEPTH), padding_value = zero, VIEW>, tile<i32>
+        -> tile<KEYSxDEPTHxf16>, token
+      %w_N, %uw_N = load_view_tko weak %pw[%j_N] token = %t0
+        : partition_view<tile=(KEYS), padding_value = zero, ROW>, tile<i32>
+        -> tile<KEYSxf16>, token
+      %kt_N = permute %k_N [1, 0] : tile<KEYSxDEPTHxf16> -> tile<DEPTHxKEYSxf16>
+      %p_N = mmaf %q, %kt_N, ZERO : tile<ROWSxDEPTHxf16>, tile<DEPTHxKEYSxf16>, tile<ROWSxKEYSxf32>
+      %w1_N = reshape %w_N : tile<KEYSxf16> -> tile<1xKEYSxf16>
+      %w2_N = broadcast %w1_N : tile<1xKEYSxf16> -> tile<ROWSxKEYSxf16>
+      %w3_N = ftof %w2_N : tile<ROWSxKEYSxf16> -> tile<ROWSxKEYSxf32>
+      %e_N = mulf %p_N, %w3_N : tile<ROWSxKEYSxf32>
+      %h_N = exp2 %e_N : tile<ROWSxKEYSxf32>
+      %v_N, %uv_N = load_view_tko weak %pv[%j_N, %c0] token = %t0
+        : partition_view<tile=(KEYSxDEPTH), padding_value = zero, VIEW>, tile<i32>
+        -> tile<KEYSxDEPTHxf16>, token
+      %vt_N = permute %v_N [1, 0] : tile<KEYSxDEPTHxf16> -> tile<DEPTHxKEYSxf16>
+      %g_N = mmaf %q, %vt_N, ZERO : tile<ROWSxDEPTHxf16>, tile<DEPTHxKEYSxf16>, tile<ROWSxKEYSxf32>
+      %x_N = mulf %h_N, %g_N : tile<ROWSxKEYSxf32>
+      %r_N = ftof %x_N : tile<ROWSxKEYSxf32> -> tile<ROWSxKEYSxf16>
+      %d_N = mmaf %r_N, %k_N, %a_N : tile<ROWSxKEYSxf16>, tile<KEYSxDEPTHxf16>, tile<ROWSxDEPTHxf32>
+      continue %d_N : tile<ROWSxDEPTHxf32>
+    }
+    """
+"""As in gradients of attention: two products of an iteration read the same keys, and a row of
+weights is loaded that belongs to their columns.
+"""
+
+
 def _sized(text: str, rows: int, keys: int, depth: int) -> str:
     """The text for tiles of so many queries and keys, and heads of `depth`."""
     scores = "\n    %zs = constant <f32: 0.0> : tile<ROWSxKEYSxf32>" if keys != depth else ""
@@ -77,6 +108,18 @@ def attention(
         total = f"%acc_{number}"
     whole = _TEMPLATE.replace("LOOPS", text).replace("%acc :", f"{total} :").replace("VIEW", _VIEW)
     return _sized(whole, rows, keys, depth).replace("f16", element).encode()
+
+
+def attention_gradient(rows: int = 128, keys: int = 64, depth: int = 64) -> bytes:
+    """The text with `GRADIENT` as its loop; its weights are the first of the values."""
+    row = "tensor_view<?xf16, strides=[1]>"
+    made = f"""%tw = make_tensor_view %v1, shape = [%length], strides = [1] : tile<i32> -> {row}
+    %pw = make_partition_view %tw : partition_view<tile=(KEYS), padding_value = zero, {row}>
+    """
+    loop = GRADIENT.replace("INIT", "%z").replace("_N", "_0").replace("ROW>", f"{row}>")
+    text = _TEMPLATE.replace("LOOPS", made + loop)
+    text = text.replace("%acc :", "%acc_0 :").replace("VIEW", _VIEW)
+    return _sized(text, rows, keys, depth).encode()
 
 
 def persistent_attention(loops: int, rows: int, keys: int, depth: int) -> bytes:

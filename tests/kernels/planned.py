@@ -38,7 +38,7 @@ SPECIALISED: dict[str, Callable[[], bytes]] = {
     "transposed bytes": lambda: product("f8E4M3FN", (128, 128, 128)),
     "transposed words": lambda: product("f32", (128, 128, 32), a="column"),
     "few rows": lambda: FEW_ROWS[0].text().encode(),
-    "attention": lambda: with_ctas(attention(2), 1),
+    "attention": lambda: with_ctas(attention(2, depth=128), 1),
     "causal softmax": lambda: softmax_attention("causal", 128, 128, 128),
     "gather": lambda: experts(),
     "shared operands": lambda: shared_operands("left").encode(),

@@ -145,7 +145,8 @@ class Product:
     def from_zero(self, pending: int | None) -> SSAValue:
         """The product of one block of rows that need not be read, with nothing added to it.
 
-        ptxas writes zeros to the accumulators of instructions with a left operand in registers.
+        ptxas writes zeros to the accumulators of instructions with a left operand in registers, and
+        of those of a second product behind a loop, as a wait is: with a wait for the first (C7517).
         """
         atom = WgmmaAtom(self.family, self.rhs.extent)
         left = self.left.part(range(1), self._steps)

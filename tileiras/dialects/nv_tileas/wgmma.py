@@ -75,16 +75,15 @@ class WgmmaDotOp(IRDLOperation):
 
     @property
     def may_start_from_zero(self) -> bool:
-        """Whether `from_zero` is true and known: `acc` is zeros, `lhs` is in registers, one sum."""
-        by_threads = self.fragments is not None or is_in_smem(self.lhs.type)
-        return not by_threads and self.two_level is None and is_zero(self.acc)
+        """Whether `from_zero` is true and known: `acc` is zeros, no fragments are read, one sum."""
+        return self.fragments is None and self.two_level is None and is_zero(self.acc)
 
     def verify_(self) -> None:
         """Nothing but zeros is left out."""
         if self.from_zero is not None and not self.may_start_from_zero:
             raise VerifyException(
-                f"{self.name}: from_zero needs an accumulator of zeros, added to at once, and a "
-                "left operand in registers"
+                f"{self.name}: from_zero needs an accumulator of zeros, added to at once, and "
+                "operands that threads do not read from shared memory"
             )
 
 

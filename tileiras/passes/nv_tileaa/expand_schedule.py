@@ -28,7 +28,7 @@ class ExpandSchedulePass(IrPass):
              the last %o2 }
     Requires nv_tileaa, schedules as `tileas-generate-schedule` writes them; a kernel that it
              changes loses its strategy
-    Leaves   loops without a schedule alone; of a schedule of one stage takes the attributes away
+    Leaves   loops without a schedule alone; one of one stage is put into the order of its schedule
     """
 
     name = "tileas-expand-schedule"

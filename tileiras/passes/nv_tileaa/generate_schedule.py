@@ -33,8 +33,9 @@ class GenerateSchedulePass(IrPass):
     """Writes at the operations of a loop in which stage they run, and when.
 
     `scheduler=modulo` (the default): products run beside the vector work of another iteration where
-    a product's left operand is computed in the loop and the kernel will be specialised. Loops of
-    kernels that will not be specialised get their loads prefetched. `scheduler=serial`: every
+    a product's left operand is computed in the loop and the kernel will be specialised. Where none
+    can be put off, each is issued as early as it may be, in one stage. Loops of kernels that will
+    not be specialised get their loads prefetched. `scheduler=serial`: every
     operation of every `for` is in stage 0, in the order of the program.
 
     Before   for %i { %s = dot(%q, %k); %p = exp2(%s); %o2 = dot(%p, %v, %o) }
@@ -175,11 +176,22 @@ def _schedule_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget
 def _explain_products(remarks: RemarkCollector, func: aa.FuncOp, schedules: list[Schedule]) -> None:
     """One remark for a kernel that has loops of products to schedule."""
     if schedules:
-        parts = [f"{s.interval} of {s.serial} cycles, {s.registers} registers" for s in schedules]
-        text = f"products run beside the iteration after theirs: {'; '.join(parts)}"
+        late = [schedule for schedule in schedules if schedule.stages > 1]
+        early = [schedule for schedule in schedules if schedule.stages == 1]
+        kinds = (
+            ("products run beside the iteration after theirs", late),
+            ("products are issued early", early),
+        )
+        text = "; ".join(f"{said}: {_cycles(found)}" for said, found in kinds if found)
     else:
         text = "products are waited for in their own iteration: no schedule fits or pays"
     _remark(remarks, func, "Overlap", text, ("Loops", len(schedules)))
+
+
+def _cycles(schedules: list[Schedule]) -> str:
+    """How long the iterations of loops take."""
+    parts = [f"{s.interval} of {s.serial} cycles, {s.registers} registers" for s in schedules]
+    return "; ".join(parts)
 
 
 def _explain_loads(remarks: RemarkCollector, func: aa.FuncOp, plan: PrefetchPlan) -> None:

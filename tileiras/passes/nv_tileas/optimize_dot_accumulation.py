@@ -6,8 +6,9 @@ is read from, which the next iteration's operand shares with it; and the end of 
 finish in the order in which they were issued, so a wait leaves those unfinished that were issued
 later. The stages that a product reads are handed back after its wait.
 
-A product whose accumulator is a constant of zeros takes none (`from_zero`), if its left operand is
-in registers and a warpgroup has one block of rows: ptxas writes the zeros to registers otherwise.
+A product whose accumulator is a constant of zeros takes none (`from_zero`), if threads do not read
+its operand from shared memory and a warpgroup has one block of rows: ptxas writes the zeros to
+registers otherwise, and waits for the product before where it does.
 """
 
 from __future__ import annotations

@@ -121,9 +121,13 @@ class AccessAssigner:
         access = self._writer.classes.view_access(op)
         wanted = self._writer.settled(op.result)
         bits = storage_bits(element_of(op.result))
-        if is_scale(op.result):
+        if is_scale(op.result) or self._writer.classes.spread(op) is not None:
             access = access.at(wanted)
-            if access.vector == 1 and self._target.has(Feature.BLOCK_SCALED_MMA):
+            if (
+                is_scale(op.result)
+                and access.vector == 1
+                and self._target.has(Feature.BLOCK_SCALED_MMA)
+            ):
                 op.attributes[IN_WORDS] = UnitAttr()
         else:
             access = access.towards(wanted, bits)

@@ -35,6 +35,9 @@ PRIORITY_SCALE, PRIORITY_DOT, PRIORITY_LOAD, PRIORITY_STORE = 4, 3, 2, 1
 results, of loads or stores.
 """
 
+MAX_SPREAD = 16
+"""Policy: elements of a row, or column, that each thread loads for itself."""
+
 ViewAccess = TiledLoadBase | TiledStoreBase | aa.TiledAtomicRedOp
 """Accesses through views."""
 
@@ -268,7 +271,45 @@ class EquivalenceClasses:
         vector = max(1, min(4, size // threads))
         return blocked(shape, order, vector, self.num_warps)
 
+    def spread(self, load: aa.TiledLoadOp) -> LinearLayout | None:
+        """Where a row or column of few elements lies that products' tiles are combined with.
+
+        Each thread loads what it needs of it: others would send it at least as many times. None if
+        it is read in any other way, or has more elements than `MAX_SPREAD` in a thread.
+        """
+        if not self._has_products or len(self._members[self._find(load.result)]) > 1:
+            return None
+        wanted = dict.fromkeys(
+            layout for use in load.result.uses for layout in self._spread_by(use.operation)
+        )
+        found = next(iter(wanted), None) if len(wanted) == 1 else None
+        if found is None:
+            return None
+        found = found.without_register_duplicates()
+        return found if 2 ** len(found.basis("register")) <= MAX_SPREAD else None
+
+    def _spread_by(self, op: Operation) -> list[LinearLayout | None]:
+        """The layouts of the source in which the users of what rearranges it want it."""
+        if not isinstance(op, aa.BroadcastOp | aa.ReshapeOp | aa.PermuteOp):
+            return [None]
+        found: list[LinearLayout | None] = []
+        for use in op.result.uses:
+            user = use.operation
+            if isinstance(user, ElementwiseOp) and isinstance(op, aa.BroadcastOp):
+                root = self._find(user.results[0])
+                is_product = any(
+                    p.priority == PRIORITY_DOT for p in self._preferences.get(root, ())
+                )
+                layouts = [self._layout_of(root) if is_product else None]
+            else:
+                layouts = self._spread_by(user)
+            found += [layout and source_layout(op, layout) for layout in layouts]
+        return found
+
     def _choose(self, root: SSAValue) -> LinearLayout:
+        owner = root.owner
+        if isinstance(owner, aa.TiledLoadOp) and (spread := self.spread(owner)) is not None:
+            return spread
         preferences = self._preferences.get(root)
         best = (
             max(preferences, key=lambda preference: (preference.priority, preference.vector))

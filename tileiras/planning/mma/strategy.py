@@ -30,18 +30,13 @@ from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP, MmaSyncDot, unre
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.mma.tcgen05_dots import placed_sums, tcgen05_dot
 from tileiras.planning.mma.tcgen05_scaled import tcgen05_scaled_dot
-from tileiras.planning.mma.wgmma_dots import is_of_few_rows, wgmma_dot
+from tileiras.planning.mma.wgmma_dots import holds_operands, is_of_few_rows, wgmma_dot
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.operands.staged import staged_operands
 from tileiras.planning.operands.swap_ab import oriented
 from tileiras.planning.operands.tma import is_by_tma, rounds_to_tf32, transparent_users
-from tileiras.planning.resources.cta import CtaConfig, launched_registers
+from tileiras.planning.resources.cta import TMA_REGISTERS, CtaConfig, launched_registers
 
-TMA_REGISTERS = 24
-"""Policy: of a thread of the producer beside mma.sync, as few as there are (PTX ISA, "setmaxnreg").
-Bytes that ptxas spills of nvf4 128x128x128 and 128x256x128 on sm_120: 80 and 104 where consumers
-have 216 registers, none with 232 and more.
-"""
 SIGN_REGISTERS = 72
 """Policy: of a thread of the producer's warpgroup where one of its warps moves signs of scales."""
 LEAST_ELEMENTS = 128 * 128
@@ -150,11 +145,12 @@ class WgmmaStrategy:
         Where a left operand of few rows is computed, warps have copies of it in all products.
         """
         few_rows = any(isinstance(op, aa.DotOp) and is_of_few_rows(op) for op in dots)
+        holds = holds_operands(dots)
         found: list[PlannedDot] = []
         for op in dots:
             if isinstance(op, aa.DotScaledOp):
                 return "wgmma multiplies without scales"
-            planned = wgmma_dot(op, few_rows=few_rows)
+            planned = wgmma_dot(op, few_rows=few_rows, holds=holds)
             if isinstance(planned, str):
                 return planned
             found.append(planned)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+
+from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout.transposed_words import is_word_transposable
@@ -16,13 +19,19 @@ from tileiras.planning.operands.swap_ab import MOST_WARPGROUPS, may_be_transpose
 FEW_ROWS = (16, 32)
 """Fixed: rows of a left operand in registers of which the warps of a warpgroup can have copies."""
 
+MOST_HELD = 16
+"""Policy: registers of a thread for 64 rows of a left operand that products of a loop read from
+registers: those of 64 elements of 16 bits (decision 0052).
+"""
+
 _K_IS_STRIDED = "K is not contiguous in memory, and wgmma reads 8- and 32-bit operands along K only"
 
 
-def wgmma_dot(op: aa.DotOp, *, few_rows: bool = False) -> WgmmaDot | str:
+def wgmma_dot(op: aa.DotOp, *, few_rows: bool = False, holds: bool = False) -> WgmmaDot | str:
     """The product with its operands in shared memory, or why wgmma cannot do it.
 
     `few_rows`: a left operand of 16 or 32 rows comes from registers, and warps have copies of it.
+    `holds`: a left operand loaded in front of the loop stays in registers if it is small.
     """
     shape, depth = shape_of(op.result), shape_of(op.lhs)[-1:]
     family = dot_family(op)
@@ -54,6 +63,8 @@ def wgmma_dot(op: aa.DotOp, *, few_rows: bool = False) -> WgmmaDot | str:
             return WgmmaDot(op, None, rhs, family)
         return f"a left operand of {shape[0]} rows is loaded in the loop"
     planned = WgmmaDot(op, lhs, rhs, family, fragments, fragments == "rhs")
+    if holds and _stays_in_registers(planned):
+        return replace(planned, lhs=None)
     if planned.rows < ROWS_PER_WARPGROUP and may_be_transposed(planned):
         planned = replace(planned, transposed=True)
     if _is_legal(planned):
@@ -65,10 +76,59 @@ def wgmma_dot(op: aa.DotOp, *, few_rows: bool = False) -> WgmmaDot | str:
     )
 
 
+def has_computed_lhs(op: aa.ProductOp) -> bool:
+    """Whether the left operand is computed, and the right one comes through a pipeline."""
+    operands = staged_operands(op)
+    return operands is not None and operands.lhs is None
+
+
 def is_of_few_rows(op: aa.DotOp) -> bool:
     """Whether the left operand is computed, and has fewer rows than a warpgroup."""
-    operands = staged_operands(op)
-    return operands is not None and operands.lhs is None and shape_of(op.result)[0] in FEW_ROWS
+    return has_computed_lhs(op) and shape_of(op.result)[0] in FEW_ROWS
+
+
+def _stays_in_registers(planned: WgmmaDot) -> bool:
+    """Whether its left operand is loaded in front of the loop, and takes few registers.
+
+    The instructions read less of shared memory then, which they share with TMA. But threads that
+    load start later than TMA does (`holds_operands`).
+    """
+    held = shape_of(planned.dot.lhs)[-1] * planned.operand_bits * ROWS_PER_WARPGROUP // (32 * 128)
+    return (
+        planned.is_lhs_resident
+        and planned.fragments is None
+        and planned.operand_bits == 16
+        and held <= MOST_HELD
+        and _is_legal(planned)
+    )
+
+
+def holds_operands(dots: Sequence[aa.ProductOp]) -> bool:
+    """Whether products may hold operands that are loaded in front of their loops.
+
+    That is beside computed operands, where threads have registers for such, and where all tile
+    blocks have as many iterations.
+    """
+    loops = dict.fromkeys(op.parent_op() for op in dots)
+    return any(map(has_computed_lhs, dots)) and all(
+        _is_as_long_for_all(loop) for loop in loops if isinstance(loop, aa.ForOp)
+    )
+
+
+def _is_as_long_for_all(loop: aa.ForOp) -> bool:
+    """Whether the bounds of a loop follow from what the kernel is given."""
+    pending: list[SSAValue] = [loop.lower_bound, loop.upper_bound, loop.step]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, BlockArgument):
+            if not isinstance(value.owner.parent_op(), aa.FuncOp):
+                return False
+        elif isinstance(value, OpResult):
+            loads = aa.GetProgramIdOp | aa.TiledLoadOp | aa.LoadOp
+            if value.op.regions or isinstance(value.op, loads):
+                return False
+            pending += value.op.operands
+    return True
 
 
 def _is_legal(planned: WgmmaDot) -> bool:

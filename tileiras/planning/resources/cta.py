@@ -84,6 +84,11 @@ DEFAULT_CTAS = 2
 
 PRODUCER_REGISTERS = 40
 """Policy: registers that a producer keeps where it gives the others away."""
+TMA_REGISTERS = 24
+"""Policy: the same of one that only issues TMA, as few as there are (PTX ISA, "setmaxnreg"). Bytes
+that ptxas spills of nvf4 128x128x128 and 128x256x128 on sm_120: 80 and 104 where consumers have 216
+registers, none with 232 and more.
+"""
 
 # Penalties of the cost model, in no unit: which lack is worse than which.
 _UNWANTED_CTA = 4
@@ -166,7 +171,8 @@ class Requirements:
     `columns`: of the widest product. `scratch`: shared memory that one operation needs at once.
     `smem_transpose`: and what warpgroups need to transpose operands in. `is_busy`: threads compute
     left operands between products, or transpose words. `tmem_columns`: of tensor memory,
-    where fewer CTAs than an SM has room for otherwise may have to share it.
+    where fewer CTAs than an SM has room for otherwise may have to share it. `producer_registers`:
+    the fewest with which a thread of a producer does that gathers nothing.
     """
 
     accumulators: dict[int, int]
@@ -185,9 +191,14 @@ class Requirements:
     is_busy: bool = False
     in_place: dict[int, int] = field(default_factory=dict[int, int])
     tmem_columns: int = 0
+    producer_registers: int = PRODUCER_REGISTERS
 
 
-def cta_configs(target: GpuTarget, gather_registers: int | None = None) -> tuple[CtaConfig, ...]:
+def cta_configs(
+    target: GpuTarget,
+    gather_registers: int | None = None,
+    producer_registers: int = PRODUCER_REGISTERS,
+) -> tuple[CtaConfig, ...]:
     """All shapes: with one producer warp, or with a warpgroup of them that gives registers away.
 
     The latter only for few CTAs: ptxas wants enough registers for wgmma from the launch on. Two
@@ -195,7 +206,7 @@ def cta_configs(target: GpuTarget, gather_registers: int | None = None) -> tuple
     that gathers is a warpgroup in any case.
     """
     shapes: list[CtaConfig] = []
-    least = PRODUCER_REGISTERS + (gather_registers or 0)
+    least = producer_registers + (gather_registers or 0)
     for warpgroups in (1, 2):
         for ctas in range(1, MAX_CTAS + 1):
             launched = launched_registers(4 * warpgroups + 4, ctas, target)
@@ -231,12 +242,14 @@ def _traded(warpgroups: int, ctas: int, least: int, target: GpuTarget) -> CtaCon
 def choose_cta_config(requirements: Requirements, target: GpuTarget) -> CtaConfig | None:
     """The shape of least cost that holds the kernel's tiles and pipelines; None if none does.
 
-    Only where none does, left operands are made in place: nothing is computed beside products then.
+    Only where none does, left operands are made in place: nothing is computed beside products then,
+    and the producer keeps as few registers as it can.
     """
     shapes = cta_configs(target, requirements.gather_registers)
     fitting = [shape for shape in shapes if _holds_tiles(shape, requirements)]
     best = _cheapest(fitting, requirements, target)
     if best is None and requirements.in_place:
+        shapes = cta_configs(target, requirements.gather_registers, requirements.producer_registers)
         fitting = [shape for shape in shapes if _holds_tiles_in_place(shape, requirements)]
         best = _cheapest(fitting, requirements, target)
     return best

@@ -22,7 +22,9 @@ from tileiras.planning.operands.gather import gather_registers
 from tileiras.planning.operands.tma import OperandLoad, is_by_tma, is_scale_load
 from tileiras.planning.operands.uniform import skipped_bytes
 from tileiras.planning.resources.cta import (
+    PRODUCER_REGISTERS,
     ROWS_PER_WARPGROUP,
+    TMA_REGISTERS,
     WARP_THREADS,
     WARPGROUP_THREADS,
     PipelineRequirements,
@@ -89,6 +91,16 @@ def requirements_of(
         any(_keeps_threads_busy(planned) for planned in dots),
         {n: with_others[n] - saved[n] for n in counts} if any(saved.values()) else {},
         least_columns([planned for planned in dots if isinstance(planned, Tcgen05Dot)]),
+        TMA_REGISTERS if _only_issues(dots, gathered) else PRODUCER_REGISTERS,
+    )
+
+
+def _only_issues(dots: Sequence[PlannedDot], gathered: Sequence[OperandLoad]) -> bool:
+    """Whether the producer's warps do no more than to issue TMA: they gather nothing, and there is
+    nothing that they could transpose, or multiply.
+    """
+    return not gathered and not any(
+        planned.is_in_tmem or planned.is_smem_transposed for planned in dots
     )
 
 

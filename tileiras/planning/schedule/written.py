@@ -25,16 +25,16 @@ from tileiras.dialects.nv_tileaa.schedule import (
 )
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.loop_body import LoopBody
-from tileiras.planning.schedule.overlap import STAGES, Schedule
+from tileiras.planning.schedule.overlap import Schedule
 from tileiras.planning.schedule.prefetch_distance import LoadSchedule
 from tileiras.planning.schedule.resident_tiles import ResidentTiles
 from tileiras.planning.schedule.serial import SerialSchedule
 
 
 def write_overlap(body: LoopBody, schedule: Schedule) -> None:
-    """A schedule of products beside the work of another iteration; loads go with their products."""
+    """A schedule of products beside other work; loads go with their products."""
     body.loop.attributes[LOOP_SCHEDULE] = LoopScheduleAttr.of(
-        stages=STAGES, initiation_interval=schedule.interval, serial=schedule.serial
+        stages=schedule.stages, initiation_interval=schedule.interval, serial=schedule.serial
     )
     order = 0
     for op, stage in schedule.order:

@@ -6,8 +6,9 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.schedule import erase_schedule, loop_schedule, prefetch_of
+from tileiras.dialects.nv_tileaa.schedule import loop_schedule, prefetch_of
 from tileiras.passes.nv_tileaa.schedule.pipeline_loads import pipeline_loads
+from tileiras.passes.nv_tileaa.schedule.reorder import reorder
 from tileiras.passes.nv_tileaa.schedule.rotate import rotate
 from tileiras.passes.nv_tileaa.schedule.unroll import unroll
 
@@ -35,7 +36,7 @@ def expand_schedules(func: aa.FuncOp) -> bool:
             unroll(loop, schedule.integer("unrolled"))
             has_changed = True
         else:
-            erase_schedule(loop)
+            has_changed |= reorder(loop)
     # The next loop has the same memory, and threads read what others have copied to it.
     if any(wait.meet is not None or wait.frees is not None for wait in waits):
         for op in func.walk():

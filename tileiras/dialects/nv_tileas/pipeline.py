@@ -180,10 +180,15 @@ class ProducerCommitOp(IRDLOperation):
 
 @irdl_op_definition
 class ProducerTailOp(IRDLOperation):
-    """Waits until all copies have landed: nothing is in flight any more."""
+    """Waits until all copies have landed: nothing is in flight any more.
+
+    With `handed_back` until no consumer reads a stage any more, too: another pipeline gets the
+    memory.
+    """
 
     name = "nv_tileas.async.pipeline.producer_tail"
     pipeline = operand_def()
+    handed_back = opt_prop_def(UnitAttr)
 
 
 @irdl_op_definition

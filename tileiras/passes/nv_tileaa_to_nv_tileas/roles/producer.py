@@ -12,7 +12,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.dialects.nv_tileaa.nesting import enclosing, op_block
+from tileiras.dialects.nv_tileaa.nesting import comes_before, enclosing, op_block
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
@@ -149,6 +149,8 @@ class ProducerBuilder(OpBuilder):
         arguments = source.args[1:] if isinstance(op, aa.ForOp) else source.args
         carried = [i for i, arg in enumerate(arguments) if self.kept.carries(arg)]
         operands = [self.values[value] for value in bounds]
+        for pipe in self._in_the_same_memory(op):
+            self.emit(pl.ProducerTailOp, [pipe], (), {"handed_back": UnitAttr()})
         self.uniform.compare(self, op, self.values)
         skipped = [self._skip(start, operands) for start in self.starts if start.before is op]
         operands[:1] = skipped[:1] or operands[:1]
@@ -170,6 +172,18 @@ class ProducerBuilder(OpBuilder):
             types = [self.tensors.type_of(result) for result in results]
         copy = self.emit(type_of(op), operands, types, op.properties, [Region(block)])
         self._receive_needed(results, copy.results)
+
+    def _in_the_same_memory(self, loop: Operation) -> list[SSAValue]:
+        """Pipelines whose memory one of the loop's own has, filled by operations before it."""
+        pipelines = self.plan.pipelines
+        places = [n if p.within is None else p.within for n, p in enumerate(pipelines)]
+        own = {n for n, p in enumerate(pipelines) for load in p.loads if load.parent_op() is loop}
+        shared = [n for n in range(len(pipelines)) if n not in own and places[n] in {places[i] for i in own}]
+        return [
+            self.pipelines[n]
+            for n in shared
+            if any(comes_before(load, loop) for load in pipelines[n].loads)
+        ]
 
     def renew(self, maps: Sequence[SSAValue]) -> None:
         """Makes descriptors whose views are new, behind all copies of before."""

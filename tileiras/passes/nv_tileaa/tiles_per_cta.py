@@ -177,7 +177,7 @@ def _statically_scheduled(
 
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
-    if plan.is_in_tmem or len(plan.dots) != 1 or not all(map(is_plain, plan.dots.values())):
+    if plan.warpgroups == 1 or len(plan.dots) != 1 or not all(map(is_plain, plan.dots.values())):
         return None
     looped = with_static_tile_scheduler(func)
     joined = _joined(looped, "blocks", target) if looped is not None else None

@@ -20,6 +20,7 @@ from tileiras.dialects.nv_tileas.memdesc import MemDescType
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
+    is_at_start,
     one_time,
     place_prologue_fill,
 )
@@ -276,7 +277,12 @@ class ConsumerSide:
             self.uniform.conditions[load] = uniform.results[0]
         for start in starts:
             pipeline, known = self.pipelines[start.pipeline], self.uniform.conditions
-            place_prologue_fill(materializer, start, pipeline, bounds, known)
+            if not start.at_start:
+                place_prologue_fill(materializer, start, pipeline, bounds, known)
+                continue
+            at_start = is_at_start(materializer, op, materializer.plain)
+            with materializer.only_where(at_start):
+                place_prologue_fill(materializer, start, pipeline, bounds, known)
         for load in list(self.postponed):
             if any(op.is_ancestor(planned.dot) for planned in self._readers(load)):
                 self.postponed.remove(load)
@@ -286,13 +292,10 @@ class ConsumerSide:
         self, materializer: Materializer, starts: Sequence[PrologueFill], condition: SSAValue
     ) -> None:
         """Before a branch that is taken under a condition: its first tiles, if it is."""
-        outer = materializer.block
-        materializer.block = taken = Block()
-        for start in starts:
-            pipeline = self.pipelines[start.pipeline]
-            place_prologue_fill(materializer, start, pipeline, one_time(materializer), {})
-        materializer.block = outer
-        materializer.only_if(condition, taken)
+        with materializer.only_where(condition):
+            for start in starts:
+                pipeline = self.pipelines[start.pipeline]
+                place_prologue_fill(materializer, start, pipeline, one_time(materializer), {})
 
     def _readers(self, load: OperandLoad) -> Iterator[PlannedDot]:
         """The products that read the tile of a load."""

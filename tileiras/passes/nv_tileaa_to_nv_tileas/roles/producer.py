@@ -18,7 +18,7 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import one_time
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import is_at_start, one_time
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer_tensors import ProducerTensors
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import (
     UniformOperands,
@@ -194,6 +194,11 @@ class ProducerBuilder(OpBuilder):
     def _skip(self, start: PrologueFill, bounds: Sequence[SSAValue]) -> SSAValue:
         """Leaves stages to the consumers; gives the first iteration that they leave."""
         stages = {} if start.stages is None else {"stages": IntAttr(start.stages)}
+        if start.at_start:
+            lower, upper, step = bounds
+            at_start = is_at_start(self, start.before, self.values.__getitem__)
+            until = self.emit(aa.SelectOp, [at_start, upper, lower], [upper.type]).results[0]
+            bounds = [lower, until, step]
         operands = [self.pipelines[start.pipeline], *bounds]
         return self.emit(pl.ProducerSkipOp, operands, [bounds[0].type], stages).results[0]
 

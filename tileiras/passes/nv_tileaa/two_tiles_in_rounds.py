@@ -114,7 +114,9 @@ class TwoTilesInRounds(TwoTilesOfLoop):
         place = operations.index(products)
         for op in operations[:place]:
             builder.block.add_op(op.clone(values))
-        bounds = [values.get(bound, bound) for bound in (products.lower_bound, products.upper_bound)]
+        bounds = [
+            values.get(bound, bound) for bound in (products.lower_bound, products.upper_bound)
+        ]
         upper = builder.emit(aa.SelectOp, [exists, *reversed(bounds)], [bounds[1].type]).results[0]
         multiplied = products.clone(values)
         multiplied.operands[1] = upper

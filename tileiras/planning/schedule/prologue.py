@@ -199,7 +199,11 @@ def _of_last_tile(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
     """
     for number, pipeline in enumerate(plan.pipelines):
         loop = pipeline.loads[0].parent_op()
-        if pipeline.within is None or not isinstance(loop, aa.ForOp) or loop.parent_op() is not func:
+        if (
+            pipeline.within is None
+            or not isinstance(loop, aa.ForOp)
+            or loop.parent_op() is not func
+        ):
             continue
         start = _of_loop(plan, number, pipeline)
         if start is not None and loop_over_tiles(loop) is not None:

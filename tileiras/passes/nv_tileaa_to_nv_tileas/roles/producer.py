@@ -178,7 +178,11 @@ class ProducerBuilder(OpBuilder):
         pipelines = self.plan.pipelines
         places = [n if p.within is None else p.within for n, p in enumerate(pipelines)]
         own = {n for n, p in enumerate(pipelines) for load in p.loads if load.parent_op() is loop}
-        shared = [n for n in range(len(pipelines)) if n not in own and places[n] in {places[i] for i in own}]
+        shared = [
+            n
+            for n in range(len(pipelines))
+            if n not in own and places[n] in {places[i] for i in own}
+        ]
         return [
             self.pipelines[n]
             for n in shared

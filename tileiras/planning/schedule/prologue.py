@@ -48,10 +48,11 @@ class PrologueFill:
     None for all that the pipeline has. `by_bytes` copies take more instructions and fewer
     predicates: where the loop's registers are scarce, ptxas spills its bound otherwise. `hurried`
     ones start a kernel whose first cycles count (decision 0018); partial sums leave no registers
-    for that. Those `at_start` come where the loop over tiles in front of theirs runs no iteration: its
-    stages lie in the same memory. Those before a branch come `if_taken` where its stages get tiles of loops outside of
-    it, too: threads would write zeros where it is not, beside the tile for a later loop. Where none
-    comes they may: a condition costs full attention of 128x64 5 % (921, 966 us on one H100).
+    for that. Those `at_start` come where the loop over tiles in front of theirs runs no iteration:
+    its stages lie in the same memory. Those before a branch come `if_taken` where its stages get
+    tiles of loops outside of it, too: threads would write zeros where it is not, beside the tile
+    for a later loop. Where none comes they may: a condition costs full attention of 128x64 5 %
+    (921, 966 us on one H100).
     """
 
     before: Operation

@@ -8,11 +8,16 @@ from xdsl.dialects.builtin import DenseArrayBase, IntAttr, UnitAttr, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate, IntTupleAttr, Signedness
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    IntTupleAttr,
+    Signedness,
+    SignednessAttr,
+)
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.cluster_blocks import compared
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.passes.op_builder import OpBuilder
 from tileiras.planning.operands.tma import OperandLoad, contiguous_axis, load_swizzle, place_bytes
@@ -37,7 +42,11 @@ def is_at_start(
     how = ComparisonPredicate.GREATER_THAN_OR_EQUAL
     signedness = Signedness.SIGNED if tiles.unsigned_cmp is None else Signedness.UNSIGNED
     limits = [value_of(tiles.lower_bound), value_of(tiles.upper_bound)]
-    return builder.emit(aa.CmpIOp, limits, [i1], compared(how, signedness)).results[0]
+    properties = {
+        "comparison_predicate": ComparisonPredicateAttr(how),
+        "signedness": SignednessAttr(signedness),
+    }
+    return builder.emit(aa.CmpIOp, limits, [i1], properties).results[0]
 
 
 def place_prologue_fill(

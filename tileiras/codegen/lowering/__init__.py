@@ -112,6 +112,7 @@ def lower_function(
         leave_idle_clusters(ctx, axis)
     elif ctx.has_static_tile_scheduler:
         leave_idle_clusters(ctx, 0)
+        ctx.b.divides_quickly = True
     ctx.scratch.synchronized()
     allocate_on_heap(ctx, func)
     allocate_buffers(ctx, func)

@@ -224,7 +224,8 @@ class PrologueFillOp(IRDLOperation):
     `by_bytes` copies say how many bytes they read, others at most whether they read any. For views
     that are `skipped` (1) there is one of the `conditions` under which their tiles are not copied.
     `hurried` says that the kernel's first cycles count: its warps make the mbarriers together, and
-    the producer looks for tensor maps that are made.
+    the producer looks for tensor maps that are made. `at_start`: where there is no iteration
+    nothing is copied, not even zeros: others have the stages.
     """
 
     name = "nv_tileas.async.pipeline.prologue_fill"
@@ -243,6 +244,7 @@ class PrologueFillOp(IRDLOperation):
     stages = opt_prop_def(IntAttr)
     by_bytes = opt_prop_def(UnitAttr)
     hurried = opt_prop_def(UnitAttr)
+    at_start = opt_prop_def(UnitAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 

@@ -15,8 +15,11 @@ it but what a kernel of one tile a block does.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import i1, i32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -27,6 +30,18 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.two_tiles import TILES, product_loop
 from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
+
+
+@dataclass
+class _Single:
+    """A last tile: its loop over K, which ends at `upper`, and what comes before and after."""
+
+    products: aa.ForOp
+    exists: SSAValue
+    values: dict[SSAValue, SSAValue]
+    before: list[Operation]
+    after: list[Operation]
+    upper: SSAValue | None = None
 
 
 class TwoTilesInRounds(TwoTilesOfLoop):
@@ -41,11 +56,12 @@ class TwoTilesInRounds(TwoTilesOfLoop):
         whole = self._whole(total, blocks, size)
         last = builder.binary(aa.AddIOp, whole, block)
         self._leave_unless(first, whole, last, total)
+        single = self._start_single(last)
         pairs = self._rounds()
         if pairs is None:
             return False
         builder.emit(aa.ForOp, [first, whole, size], (), loop.properties, [Region(pairs)])
-        self._single(last)
+        self._end_single(single)
         builder.put_before(loop)
         loop.detach()
         loop.erase()
@@ -97,31 +113,50 @@ class TwoTilesInRounds(TwoTilesOfLoop):
         body.erase_op(end)
         body.add_op(aa.ContinueOp.create(location=self.loop.location))
 
-    def _single(self, last: SSAValue) -> None:
-        """What is done for the last tile: without one nothing is multiplied, and none is stored.
+    def _start_single(self, last: SSAValue) -> _Single:
+        """What a last tile is, and whether there is one: all that is known before the rounds.
 
-        It stands in no branch, so that consumers may fetch its first operands early, and use what
-        the stages leave free.
+        Without one nothing is multiplied, and none is stored. It stands in no branch, so that
+        consumers may fetch its first operands early, and use what the stages leave free.
         """
         builder, loop = self.builder, self.loop
-        source, products = loop.body.block, product_loop(loop.body.block)
+        products = product_loop(loop.body.block)
         if products is None:
             raise InternalError("a tile has no products", where="tiles-per-cta")
         exists = self._compare(ComparisonPredicate.LESS_THAN, last, loop.upper_bound)
         number = builder.emit(aa.SelectOp, [exists, last, loop.lower_bound], [i32]).results[0]
-        values: dict[SSAValue, SSAValue] = {source.args[0]: number}
-        operations = list(source.ops)[:-1]
+        values: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: number}
+        operations = list(loop.body.block.ops)[:-1]
         place = operations.index(products)
-        for op in operations[:place]:
+        before = operations[:place]
+        single = _Single(products, exists, values, before, operations[place + 1 :])
+        while before and before[0].has_trait(Pure) and not before[0].regions:
+            builder.block.add_op(before.pop(0).clone(values))
+        if not before:
+            self._bound(single)
+        return single
+
+    def _bound(self, single: _Single) -> None:
+        """Where the loop over K ends: at once, if there is no tile."""
+        lower, upper = (
+            single.values.get(bound, bound)
+            for bound in (single.products.lower_bound, single.products.upper_bound)
+        )
+        operands = [single.exists, upper, lower]
+        single.upper = self.builder.emit(aa.SelectOp, operands, [upper.type]).results[0]
+
+    def _end_single(self, single: _Single) -> None:
+        """What is left to do for it."""
+        builder, values = self.builder, single.values
+        for op in single.before:
             builder.block.add_op(op.clone(values))
-        bounds = [
-            values.get(bound, bound) for bound in (products.lower_bound, products.upper_bound)
-        ]
-        upper = builder.emit(aa.SelectOp, [exists, *reversed(bounds)], [bounds[1].type]).results[0]
-        multiplied = products.clone(values)
-        multiplied.operands[1] = upper
-        builder.block.add_op(multiplied)
+        if single.upper is None:
+            self._bound(single)
+        products = single.products.clone(values)
+        if single.upper is not None:
+            products.operands[1] = single.upper
+        builder.block.add_op(products)
         then = Block()
-        for op in operations[place + 1 :]:
+        for op in single.after:
             then.add_op(op.clone(values))
-        builder.only_if(exists, then)
+        builder.only_if(single.exists, then)

@@ -26,7 +26,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.tma_boxes import CHUNK_BYTES, thread_rows
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.nesting import op_block
+from tileiras.dialects.nv_tileaa.nesting import comes_before, op_block
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.clusters import Multicast
@@ -206,10 +206,23 @@ def _of_last_tile(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
             or loop.parent_op() is not func
         ):
             continue
-        start = _of_loop(plan, number, pipeline)
-        if start is not None and loop_over_tiles(loop) is not None:
+        start, tiles = _of_loop(plan, number, pipeline), loop_over_tiles(loop)
+        if start is None or tiles is None:
+            continue
+        indices = [index for load in start.loads for index in load.indices]
+        needed = [loop.lower_bound, loop.upper_bound, loop.step]
+        needed += [index for index in indices if not is_number_of(index, loop)]
+        if all(_is_made_before(value, tiles) for value in needed):
             return (replace(start, at_start=True),)
     return ()
+
+
+def _is_made_before(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is an argument of the kernel, or made by an operation that comes before."""
+    owner = value.owner
+    if isinstance(owner, Operation):
+        return comes_before(owner, op)
+    return isinstance(owner.parent_op(), aa.FuncOp)
 
 
 def loop_over_tiles(loop: aa.ForOp) -> aa.ForOp | None:

@@ -43,7 +43,7 @@ from tileiras.planning.operands.tma import (
     SharedOperand,
     is_by_tma,
 )
-from tileiras.planning.schedule.prologue import PrologueFill
+from tileiras.planning.schedule.prologue import PrologueFill, loop_over_tiles
 
 FINISHED = {"pending": IntAttr(0)}
 """Of a wait for a product: it is finished then, as are all before it."""
@@ -264,7 +264,8 @@ class ConsumerSide:
         if self.sums is not None:
             self.sums.clear(materializer, op)
         bounds = operands
-        starts = [start for start in self.starts if start.before is op]
+        self._start_last_tile(materializer, op)
+        starts = [start for start in self.starts if start.before is op and not start.at_start]
         if guarded := [start for start in starts if start.if_taken]:
             self._start_branch(materializer, guarded, operands[0])
         starts = [start for start in starts if not start.if_taken]
@@ -277,16 +278,27 @@ class ConsumerSide:
             self.uniform.conditions[load] = uniform.results[0]
         for start in starts:
             pipeline, known = self.pipelines[start.pipeline], self.uniform.conditions
-            if not start.at_start:
-                place_prologue_fill(materializer, start, pipeline, bounds, known)
-                continue
-            at_start = is_at_start(materializer, op, materializer.plain)
-            with materializer.only_where(at_start):
-                place_prologue_fill(materializer, start, pipeline, bounds, known)
+            place_prologue_fill(materializer, start, pipeline, bounds, known)
         for load in list(self.postponed):
             if any(op.is_ancestor(planned.dot) for planned in self._readers(load)):
                 self.postponed.remove(load)
                 self._wait_for_slot(materializer, load)
+
+    def _start_last_tile(self, materializer: Materializer, op: Operation) -> None:
+        """Before a loop over tiles: the first tiles for the one behind it, if it does not run."""
+        for start in self.starts:
+            loop = start.before
+            if not start.at_start or not isinstance(loop, aa.ForOp):
+                continue
+            if loop_over_tiles(loop) is not op:
+                continue
+            lower, upper, step = map(
+                materializer.plain, (loop.lower_bound, loop.upper_bound, loop.step)
+            )
+            at_start = is_at_start(materializer, loop, materializer.plain)
+            until = materializer.emit(aa.SelectOp, [at_start, upper, lower], [upper.type])
+            bounds = [lower, until.results[0], step]
+            place_prologue_fill(materializer, start, self.pipelines[start.pipeline], bounds, {})
 
     def _start_branch(
         self, materializer: Materializer, starts: Sequence[PrologueFill], condition: SSAValue

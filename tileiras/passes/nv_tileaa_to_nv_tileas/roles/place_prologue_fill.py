@@ -90,6 +90,8 @@ def place_prologue_fill(
         properties["by_bytes"] = UnitAttr()
     if start.hurried:
         properties["hurried"] = UnitAttr()
+    if start.at_start:
+        properties["at_start"] = UnitAttr()
     materializer.emit(
         pl.PrologueFillOp, [pipeline, *bounds, *views, *indices, *conditions], (), properties
     )

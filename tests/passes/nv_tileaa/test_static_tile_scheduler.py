@@ -146,6 +146,7 @@ def test_one_axis_needs_no_division():
         ProductKernel("f16", (256, 128, 64)),
         ProductKernel("f16", (64, 128, 64)),
         ProductKernel("f32", (128, 128, 32)),
+        ProductKernel("i8", (128, 128, 128), b="transposed", result="i32"),
         ProductKernel("f32", (128, 256, 32)),
         replace(LARGE, form="split"),
         replace(LARGE, form="persistent"),

@@ -11,12 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa.form_clusters import carries, is_repeatable
@@ -180,6 +181,9 @@ def _statically_scheduled(
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
     if plan.warpgroups == 1 or len(plan.dots) != 1 or not all(map(is_plain, plan.dots.values())):
+        return None
+    # Of integers the loop for one tile and that for two spill 8 bytes beside each other.
+    if any(isinstance(element_of(dot.results[0]), IntegerType) for dot in plan.dots):
         return None
     looped = with_static_tile_scheduler(func)
     joined = _joined(looped, "blocks", target) if looped is not None else None
